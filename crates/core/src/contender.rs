@@ -318,6 +318,20 @@ pub struct ContenderInfo {
     pub frozen: Option<String>,
     /// The request to give up that it was sent, if any.
     pub revocation: Option<Revocation>,
+    /// Whether its client receives such a request.
+    pub answers: Answers,
+}
+
+/// Whether a contender's client receives a request to give up. What its program then does is its own matter.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum Answers {
+    /// It does: it is this library.
+    Yes,
+    /// It may, if its program has asked for that, as with Curator's `Revocable`; or it is not known whose it is.
+    Unknown,
+    /// It does not: its client knows no requests.
+    No,
 }
 
 impl ContenderInfo {
@@ -336,6 +350,7 @@ impl ContenderInfo {
             granted_unix: None,
             frozen: None,
             revocation: None,
+            answers: Answers::Unknown,
         }
     }
 

@@ -39,7 +39,7 @@ pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE
 pub use caller::{Caller, Flow, FlowKind, ProcessId, TicketHead};
 pub use capabilities::{Capabilities, Exclusion, Fencing, Removal, StoppedHolder};
 pub use contender::{
-    Contender, ContenderId, ContenderInfo, Departure, Entry, Expected, Lifetime, Mode, Owner, Rank, Request,
+    Answers, Contender, ContenderId, ContenderInfo, Departure, Entry, Expected, Lifetime, Mode, Owner, Rank, Request,
     Revocation, Ticket, Value, ValueVersion,
 };
 pub use duration::{parse_duration, parse_duration_with_unit};

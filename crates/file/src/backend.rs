@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, Part, QueueName,
-    Removal, Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Answers, Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, Part,
+    QueueName, Removal, Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -243,6 +243,7 @@ fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderIn
     }
     info.ticket = Some(name.ticket);
     info.owner = name.owner();
+    info.answers = Answers::Yes;
     info.caller = name.caller();
     // A pipe is written to only when it leaves or is broken, so its last change is from when it was made. Its time of
     // access is set when it is granted what it asks for, and by nothing else.

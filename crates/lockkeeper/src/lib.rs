@@ -119,9 +119,9 @@ use lockkeeper_recipes::memory::MemoryService;
 
 pub use lockkeeper_core::clock;
 pub use lockkeeper_core::{
-    Advice, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken, Finding,
-    Liveness, LossReason, Mode, Modes, NAME_BYTES_MAX, Operation, Owner, ParseTokenError, QueueName, Removal, Result,
-    Revocation, SafeUntil, Scrutiny, ServiceUrl, SessionTimeout, Severity, StoppedHolder, Wait, parse_duration,
+    Advice, Answers, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken,
+    Finding, Liveness, LossReason, Mode, Modes, NAME_BYTES_MAX, Operation, Owner, ParseTokenError, QueueName, Removal,
+    Result, Revocation, SafeUntil, Scrutiny, ServiceUrl, SessionTimeout, Severity, StoppedHolder, Wait, parse_duration,
     parse_duration_with_unit,
 };
 pub use lockkeeper_recipes::retry;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::Permit;
 use crate::calling;
-use crate::contend::{Bound, SomePermits, refused};
+use crate::contend::{Bound, SomePermits, agreed, refused};
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{ENTRIES_MAX, Mode, Modes, QueueName, Result, Wait};
+use lockkeeper_core::{ENTRIES_MAX, Mode, Modes, Part, QueueName, Result, Wait};
 
 /// How many permits a semaphore has.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -73,6 +73,22 @@ impl Keeper {
     #[doc(alias = "InterProcessSemaphoreV2")]
     pub fn semaphore(&self, name: &str, permits: impl Into<Permits>) -> Result<Semaphore> {
         Semaphore::new(self.lock(name, Modes::SEMAPHORE)?, permits.into())
+    }
+
+    /// Returns how many permits the users of the semaphore of this name have agreed on; `None` if it is not known, as
+    /// where a counter says it, or where other clients use it. It is of use to onlookers while permits are held: the
+    /// next users may agree on another number.
+    ///
+    /// It opens the session if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service cannot be reached now, permanent if it refuses a session.
+    pub async fn agreed_permits(&self, name: &str) -> Result<Option<u32>> {
+        let lock = QueueName::new(name)?;
+        let session = self.shared.session().await.map_err(|error| error.at(&lock))?;
+        let value = session.value(&lock.with_part(Part::Permits)).await.map_err(|error| error.at(&lock))?;
+        Ok(agreed(value.as_ref()))
     }
 }
 

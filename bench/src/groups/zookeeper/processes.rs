@@ -23,12 +23,7 @@ const TIME: Duration = Duration::from_secs(1);
 /// How long Curator's contend before any of it is counted.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-pub(super) async fn measure(
-    ground: &mut Ground,
-    effort: Effort,
-    turns: &mut Turns,
-    record: &mut Record,
-) -> Outcome<()> {
+pub(super) async fn measure(ground: &Ground, effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
     if ground.curator.is_none() {
         return Ok(());
     }

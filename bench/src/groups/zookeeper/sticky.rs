@@ -52,7 +52,7 @@ pub(super) async fn behind_an_idle_place(
 ) -> Outcome<()> {
     let keeper = lockkeeper::connect(&*ground.url())?;
     let [free, idle] = [keeper.mutex("free")?, keeper.mutex("idle")?];
-    let mut idler = Idler::start(ground.url());
+    let idler = Idler::start(ground.url());
     for mutex in [&free, &idle] {
         ours::lock_and_release(mutex).await?;
     }
@@ -110,7 +110,7 @@ impl Idler {
     }
 
     /// Has it keep the place, and block its runtime from then on if that is asked for.
-    async fn keep(&mut self, blocks: bool) -> Outcome<Option<Blocking>> {
+    async fn keep(&self, blocks: bool) -> Outcome<Option<Blocking>> {
         let (unblock, blocking) = std_mpsc::channel();
         let (kept, keeping) = oneshot::channel();
         self.asked.send(Keep { blocking: blocks.then_some(blocking), kept }).await.map_err(|_| "it has ended")?;

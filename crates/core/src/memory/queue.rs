@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::caller::Caller;
 use crate::contender::{
-    Contender, ContenderId, ContenderInfo, Entry, Lifetime, Mode, Owner, Rank, Request, Revocation, Ticket,
+    Answers, Contender, ContenderId, ContenderInfo, Entry, Lifetime, Mode, Owner, Rank, Request, Revocation, Ticket,
 };
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::loss::LossReason;
@@ -193,6 +193,7 @@ impl Queues {
             granted_unix: stored.granted_unix.get().copied(),
             frozen: stored.frozen.as_deref().map(str::to_owned),
             revocation: stored.revocation.borrow().clone(),
+            answers: Answers::Yes,
             ..ContenderInfo::new(stored.id.clone(), stored.mode)
         };
         let parts = [Part::Line, Part::Permits, Part::Waiters];

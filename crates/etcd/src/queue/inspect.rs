@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ContenderInfo, Part, QueueName};
+use lockkeeper_core::{Answers, ContenderInfo, Part, QueueName};
 
 use crate::layout::{Layout, Stored};
 use crate::proto::{KeyValue, RangeRequest, Response, ResponseOp};
@@ -62,6 +62,7 @@ fn info(stored: Stored, kv: &KeyValue, first_token: Option<u64>) -> ContenderInf
     info.ticket = stored.ticket;
     info.token = first_token.and_then(|first| stored.position.token(first));
     info.session = (kv.lease != 0).then(|| format!("{:x}", kv.lease));
+    info.answers = if stored.is_ours { Answers::Unknown } else { Answers::No };
     // What another client has written there may be anything.
     if let Some(record) = Record::read(&kv.value).filter(|_| stored.is_ours) {
         record.describe(&mut info);

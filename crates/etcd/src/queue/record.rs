@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Caller, ContenderInfo, Entry, Flow, Lifetime, Owner, ProcessId, QueueName, Revocation, TicketHead,
+    Answers, Caller, ContenderInfo, Entry, Flow, Lifetime, Owner, ProcessId, QueueName, Revocation, TicketHead,
 };
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +103,7 @@ impl Record {
     /// Fills in what is known of a contender.
     pub(super) fn describe(&self, info: &mut ContenderInfo) {
         info.owner = Some(Owner::new(self.host.as_str(), self.pid, self.command.as_str()));
+        info.answers = Answers::Yes;
         info.since_unix = Some(Duration::from_millis(self.since));
         info.frozen.clone_from(&self.frozen);
         info.revocation = self.revocation();

@@ -306,7 +306,7 @@ impl SomePermits<'_> {
 }
 
 /// Reads the bound that was agreed; `None` if there is none yet, or the value is of another kind.
-fn agreed(value: Option<&Value>) -> Option<u32> {
+pub(crate) fn agreed(value: Option<&Value>) -> Option<u32> {
     std::str::from_utf8(&value?.bytes).ok()?.parse().ok()
 }
 

@@ -1,6 +1,7 @@
 //! The line by itself; and hand-off as callers see it, on the memory service.
 
 mod sticky;
+mod worth;
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Contender, ContenderId, ContenderInfo, Mode, Operation, QueueName, QueueView};
+use lockkeeper_core::{Answers, Contender, ContenderId, ContenderInfo, Mode, Operation, QueueName, QueueView};
 use redis::Value;
 
 use crate::answers::only;
@@ -53,6 +53,7 @@ pub(super) fn is_foreign(id: &ContenderId) -> bool {
 /// Describes another client by what it has written into its key.
 pub(super) fn describe(contender: &Contender, value: Value) -> ContenderInfo {
     let mut info = ContenderInfo::new(contender.id.clone(), contender.mode);
+    info.answers = Answers::No;
     if let Value::BulkString(bytes) = value {
         let text = String::from_utf8_lossy(&bytes);
         let end = (0..=LABEL_BYTES_MAX.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Caller, ContenderInfo, Entry, Flow, Lifetime, Owner, ProcessId, Revocation, TicketHead};
+use lockkeeper_core::{
+    Answers, Caller, ContenderInfo, Entry, Flow, Lifetime, Owner, ProcessId, Revocation, TicketHead,
+};
 use serde::{Deserialize, Serialize};
 
 /// How much of each of the owner's words is stored, in bytes: a list of ten thousand contenders is read by people.
@@ -74,6 +76,7 @@ impl<'a> Stored<'a> {
             return;
         };
         info.owner = Some(Owner::new(record.host, record.pid, record.command));
+        info.answers = Answers::Yes;
         info.since_unix = Some(Duration::from_millis(record.since));
         info.frozen = record.frozen;
         info.caller.process = record.proc.as_deref().and_then(ProcessId::parse);

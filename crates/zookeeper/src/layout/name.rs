@@ -24,6 +24,9 @@ const MARKS: [(&str, Mode); 8] = [
 /// The digits of a sequence number that no minus sign precedes.
 const SEQUENCE_DIGITS: usize = 10;
 
+/// Where the first dash stands in a ticket as Curator writes it, which others write without dashes.
+const CURATOR_FIRST_DASH: usize = 8;
+
 /// The hexadecimal digits of a ticket.
 const TICKET_DIGITS: usize = 32;
 
@@ -90,6 +93,12 @@ pub(crate) fn ticket_of(name: &str) -> Option<Ticket> {
 /// Reads a name that is nothing but a ticket, as kazoo names its permits.
 pub(crate) fn bare_ticket(name: &str) -> Option<Ticket> {
     (name.len() == TICKET_DIGITS).then(|| ticket_before(name)).flatten()
+}
+
+/// Tells whether a contender's name is as Curator writes it. Its programs may have asked to be told of requests; those
+/// of other clients cannot.
+pub(crate) fn is_curators(name: &str) -> bool {
+    name.strip_prefix("_c_").is_some_and(|rest| rest.find('-') == Some(CURATOR_FIRST_DASH))
 }
 
 /// Reads the ticket that stands before a mark: `_c_<uuid>-` as Curator writes it, `_c_<32 digits>-` as go-zookeeper

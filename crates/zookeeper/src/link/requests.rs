@@ -154,21 +154,28 @@ impl Link {
         })
     }
 
-    /// Hands requests to the machine, and wakes the driver to send them.
+    /// Hands requests to the machine, and has them sent.
     fn take_on<T>(&self, submit: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let now = self.now();
         let submitted = self.with(|state| submit(state, now));
-        self.wake.notify_one();
+        self.send_soon();
         submitted
     }
 
     /// Takes a request back if it was not sent; otherwise its answer is dropped.
     pub(super) fn cancel(&self, id: RequestId) {
+        self.take_back(id);
+    }
+
+    /// Takes a request back, and returns whether it was not sent yet; otherwise nothing changes.
+    pub(crate) fn take_back(&self, id: RequestId) -> bool {
         self.with(|state| {
-            if state.pending.contains_key(&id.number()) && state.machine.cancel(id) {
+            let is_taken = state.pending.contains_key(&id.number()) && state.machine.cancel(id);
+            if is_taken {
                 state.pending.remove(&id.number());
             }
-        });
+            is_taken
+        })
     }
 
     /// Drops a watch that no caller waits for any more, set or still being set.

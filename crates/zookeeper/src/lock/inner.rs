@@ -21,6 +21,7 @@ use crate::layout::{ForeignPolicy, Naming};
 use crate::link::{Link, Phase};
 use crate::lock::paths::QueuePath;
 use crate::lock::place::{Place, Places};
+use crate::lock::relay::LastLeft;
 use crate::lock::shared_list::SharedLists;
 
 /// How often a look is tried again after a lost connection; each attempt waits for the next connection.
@@ -46,6 +47,7 @@ pub(super) struct Inner {
     pub(super) base: ZnodePath,
     places: Mutex<Places>,
     pub(super) lists: SharedLists,
+    pub(super) last_left: LastLeft,
     /// Held by the one place that sends a proof for all that wait for one.
     pub(super) proving: tokio::sync::Mutex<()>,
     /// Wakes the prover.
@@ -68,6 +70,7 @@ impl Inner {
             base: config.base.clone(),
             places: Mutex::default(),
             lists: SharedLists::default(),
+            last_left: LastLeft::default(),
             proving: tokio::sync::Mutex::default(),
             kick: Arc::new(Notify::new()),
             prover_wakes_at_nanos: AtomicU64::new(u64::MAX),

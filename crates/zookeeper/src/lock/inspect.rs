@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Contender, ContenderId, ContenderInfo, FencingToken, Mode, Operation, Part, QueueName, Result};
+use lockkeeper_core::{
+    Answers, Contender, ContenderId, ContenderInfo, FencingToken, Mode, Operation, Part, QueueName, Result,
+};
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response, Stat};
 
 use crate::config::Config;
 use crate::error::{ClientError, ClientErrorKind};
-use crate::layout::{ForeignPolicy, Layout, Named, bare_permits, read_queue};
+use crate::layout::{ForeignPolicy, Layout, Named, bare_permits, is_curators, read_queue};
 use crate::link::{Call, Link};
 use crate::lock::owner::{self, ContenderData};
 use crate::lock::paths::QueuePath;
@@ -107,6 +109,11 @@ fn describe(contender: &Contender, data: &[u8], stat: &Stat) -> ContenderInfo {
     info.caller = ours.as_ref().map(ContenderData::caller).unwrap_or_default();
     info.label = if ours.is_none() { owner::label(data) } else { None };
     info.since_unix = ours.as_ref().map(ContenderData::since_unix).or(made_at);
+    info.answers = match &ours {
+        Some(_) => Answers::Yes,
+        None if is_curators(contender.id.as_str()) => Answers::Unknown,
+        None => Answers::No,
+    };
     info.frozen = ours.and_then(|data| data.frozen);
     info.revocation = owner::read_request(data);
     info

@@ -18,6 +18,7 @@ use crate::lock::inner::Inner;
 use crate::lock::listing::{Freshness, Listing};
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data;
+use crate::lock::relay::{self, Relayed};
 use crate::lock::shared_list::ListShare;
 use crate::lock::wanted::{Wanted, request};
 
@@ -39,8 +40,15 @@ pub(super) struct Sent {
     parents: Vec<Call>,
     /// Whether all of them are made.
     is_whole: bool,
-    make: Call,
+    make: Make,
     list: ListShare,
+}
+
+/// The request that makes the nodes.
+enum Make {
+    Alone(Call),
+    /// In one transaction with the deletion of a place that is just being left.
+    Relayed(Relayed),
 }
 
 /// Our nodes, in the order in which they were asked for.
@@ -103,7 +111,10 @@ impl Join {
             link.call(&Request::CreateContainer(create), self.path.shown())
         };
         let parents = unseen.into_iter().map(make).collect();
-        let make = link.call(&request(&self.wanted), self.path.shown());
+        let make = match relay::begin(&self.inner, &self.path, &self.wanted) {
+            Some(relayed) => Make::Relayed(relayed),
+            None => Make::Alone(link.call(&request(&self.wanted), self.path.shown())),
+        };
         Sent { parents, is_whole, make, list: self.inner.send_list(&self.path, self.queue.part(), Freshness::Behind) }
     }
 
@@ -132,7 +143,10 @@ impl Join {
         let mut trouble = None;
         for _ in 0..ATTEMPTS_MAX {
             let Sent { parents, is_whole, make, list } = sent;
-            let answer = make.await;
+            let answer = match make {
+                Make::Alone(call) => call.await,
+                Make::Relayed(relayed) => relayed.answer().await,
+            };
             let error = match self.read(answer, &list).await {
                 Ok(made) => {
                     self.inner.note_seen(self.path.with_parents_on_server());

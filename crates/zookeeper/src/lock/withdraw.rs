@@ -4,10 +4,11 @@
 //! a caller awaits the answer. It ends when the server says that the node is gone, or when the session is over and its
 //! nodes with it. A node that was gone before, and a session that the service has ended, are reported as a loss.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Part, QueueName, Result, Ticket, Withdrawal};
+use lockkeeper_zk_proto::client::RequestError;
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
 use tokio::sync::oneshot;
 
@@ -69,34 +70,66 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
 
 /// Starts to delete the node of a place that is being left.
 pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receiver<Result<Ending, ClientError>> {
-    let request = Request::Delete { path: place.on_server(), version: -1 };
     let (report, reported) = oneshot::channel();
-    let (later, left) = (Arc::downgrade(inner), place.clone());
-    // Nearly always this is all: the answer goes straight to the caller that waits for it.
-    let on_reply = Box::new(move |outcome: Outcome| {
-        let mut report = Report { sender: Some(report), outlives_session: left.outlives_session };
-        if outcome.result.is_ok() && left.sequence < SEQUENCE_RENEWED {
-            report.tell(Ok(Ending::Left));
-            return Then::Done;
-        }
-        let Some(inner) = later.upgrade() else {
-            // No caller waits any more, and the session is about to end.
-            return Then::Done;
-        };
-        let first = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Delete, left.path.shown()));
-        Then::Chore(Box::pin(leave(inner, left, report, first)))
-    });
-    if let Err(error) = inner.link.submit(&request, place.path.shown(), None, on_reply, None) {
-        let (report, reported) = oneshot::channel();
-        let report = Report { sender: Some(report), outlives_session: place.outlives_session };
-        inner.link.adopt(Box::pin(leave(inner.clone(), place.clone(), report, Err(error))));
-        return reported;
-    }
+    let report = Report { sender: Some(report), outlives_session: place.outlives_session };
+    let leaving = Leaving { inner: Arc::downgrade(inner), place: place.clone(), report: Mutex::new(Some(report)) };
+    Arc::new(leaving).send(inner);
     reported
 }
 
+/// The first deletion of a place, and the caller that waits for it.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    inner: Weak<Inner>,
+    place: Arc<Place>,
+    /// Until it is answered.
+    report: Mutex<Option<Report>>,
+}
+
+impl Leaving {
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Sends the deletion.
+    pub(super) fn send(self: Arc<Self>, inner: &Arc<Inner>) {
+        let request = Request::Delete { path: self.place.on_server(), version: -1 };
+        let this = self.clone();
+        let on_reply = Box::new(move |outcome: Outcome| this.answered(outcome.result.map(drop)));
+        match inner.link.submit(&request, self.place.path.shown(), None, on_reply, None) {
+            Ok(id) => inner.last_left.note(id, &self),
+            Err(error) => {
+                if let Some(report) = self.take_report() {
+                    inner.link.adopt(Box::pin(leave(inner.clone(), self.place.clone(), report, Err(error))));
+                }
+            }
+        }
+    }
+
+    /// Takes the answer in, where it arrives. Nearly always this is all: it goes straight to the caller that waits.
+    pub(super) fn answered(&self, result: Result<(), RequestError>) -> Then {
+        let Some(mut report) = self.take_report() else { return Then::Done };
+        if result.is_ok() && self.place.sequence < SEQUENCE_RENEWED {
+            report.tell(Ok(Ending::Left));
+            return Then::Done;
+        }
+        let Some(inner) = self.inner.upgrade() else {
+            // No caller waits any more, and the session is about to end.
+            return Then::Done;
+        };
+        let place = self.place.clone();
+        let first = result.map_err(|error| ClientError::of_request(&error, OpCode::Delete, place.path.shown()));
+        Then::Chore(Box::pin(leave(inner, place, report, first)))
+    }
+
+    /// No code panics while it is locked, so a panic elsewhere leaves it whole.
+    fn take_report(&self) -> Option<Report> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// Goes on with a deletion after its first answer.
-async fn leave(inner: Arc<Inner>, place: Arc<Place>, mut report: Report, first: Result<Response, ClientError>) {
+async fn leave(inner: Arc<Inner>, place: Arc<Place>, mut report: Report, first: Result<(), ClientError>) {
     let ending = match first {
         // It was sent once, so we did not delete the node ourselves.
         Err(error) if error.is(ErrorCode::NoNode) => Ending::WasGone(removal::find_out(inner.clone(), &place).await),
@@ -139,7 +172,7 @@ fn search(
         let inner = chore_inner;
         if let Some(name) = find_until_certain(&inner, &path, part, ticket, first, &mut report).await {
             let node = path.child_on_server(&name);
-            let first = send_delete(&inner, &node, &path).response().await;
+            let first = send_delete(&inner, &node, &path).response().await.map(drop);
             delete_until_certain(&inner, &path, &node, first, &mut report).await;
         }
         // No caller has believed in a node that was never answered, so nothing can be lost.
@@ -158,14 +191,14 @@ async fn delete_until_certain(
     inner: &Inner,
     shown: &QueuePath,
     path: &str,
-    first: Result<Response, ClientError>,
+    first: Result<(), ClientError>,
     report: &mut Report,
 ) -> Ending {
     let mut outcome = first;
     let mut pause = PAUSE_BASE;
     loop {
         match outcome {
-            Ok(_) => return Ending::Left,
+            Ok(()) => return Ending::Left,
             // The one before may have taken effect.
             Err(error) if error.is(ErrorCode::NoNode) => return Ending::Left,
             Err(error) => {
@@ -174,7 +207,7 @@ async fn delete_until_certain(
                 }
             }
         }
-        outcome = send_delete(inner, path, shown).response().await;
+        outcome = send_delete(inner, path, shown).response().await.map(drop);
     }
 }
 
@@ -205,6 +238,7 @@ async fn find_until_certain(
 }
 
 /// Tells the caller that waits for a withdrawal how it went, once.
+#[derive(Debug)]
 struct Report {
     sender: Option<oneshot::Sender<Result<Ending, ClientError>>>,
     /// Whether the node stays when the session ends.
@@ -252,6 +286,8 @@ async fn until_certain(
     queue: QueueName,
     ends_with_session: bool,
 ) -> Result<()> {
+    // The session's task was woken at the call. A caller that waits is served sooner if it sends by itself.
+    inner.link.send_unsent();
     // It is not known whether the session ended before the place was left or after, so no caller may rely on the
     // latter.
     let over = || match inner.link.bond().liveness() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{ContenderInfo, Flow, FlowKind, Mode, TicketHead};
+use lockkeeper_core::{Answers, ContenderInfo, Flow, FlowKind, Mode, TicketHead};
 use lockkeeper_recipes::OwnerKey;
 
 use crate::case::Case;
@@ -104,7 +104,9 @@ async fn shows_no_caller(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     let queue = line("door");
     let taken = ann.take(&queue, Mode::Mutex).await;
-    let caller = ann.inspect(&queue).await[0].caller;
+    let shown = ann.inspect(&queue).await;
+    let caller = shown[0].caller;
     assert_eq!((caller.flow, caller.within, caller.until_unix), (None, None, None));
+    assert_eq!(shown[0].answers, Answers::Yes, "our contenders receive requests, whoever asks");
     ann.withdraw(&queue, taken.ticket).await;
 }

@@ -151,7 +151,7 @@ async fn observers_are_told_why_a_place_is_left() {
 #[tokio::test(start_paused = true)]
 async fn a_keeper_that_is_dropped_or_closed_gives_its_idle_places_back() {
     let service = service();
-    let rival = service.keeper().mutex("door").unwrap();
+    let (onlooker, rival) = (service.keeper(), service.keeper().mutex("door").unwrap());
     for is_closed in [false, true] {
         let keeper = sticky(&service);
         drop(keeper.mutex("door").unwrap().lock().await.unwrap());
@@ -159,6 +159,9 @@ async fn a_keeper_that_is_dropped_or_closed_gives_its_idle_places_back() {
             keeper.close().await.unwrap();
         }
         drop(keeper);
+        yield_often().await;
+        // Nothing asks for it yet.
+        assert!(onlooker.contenders("door").await.unwrap().is_empty(), "closed: {is_closed}");
         drop(at_once("the lock", rival.lock()).await.unwrap());
     }
 }

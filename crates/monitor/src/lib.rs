@@ -1,0 +1,64 @@
+//! Looks at all queues of a service, and finds the deadlocks among those who wait.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lockkeeper::Error> {
+//! use lockkeeper::clock::{Clock, SystemClock};
+//! use lockkeeper_monitor::{Confirmation, find, look};
+//!
+//! # let keeper = lockkeeper::connect("memory:")?;
+//! let mut confirmation = Confirmation::default();
+//! let snapshot = look(&keeper, &SystemClock, "").await?;
+//! for judged in confirmation.judge(&snapshot, find(&snapshot)) {
+//!     println!("{:?}: {:?}", judged.verdict, judged.deadlock.way_out);
+//! }
+//! // A monitor looks again after `snapshot.pause()`; what stands in both looks is known.
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | files | what lives there |
+//! | --- | --- |
+//! | `look`, `snapshot` | a look at all queues; what it has seen |
+//! | `world` | who needs what, as the queues alone say it |
+//! | `flows` | which contenders are of one flow of control, and how sure that is |
+//! | `reduction` | who can go on, and who never can |
+//! | `graph`, `cores` | the parts of those that block themselves |
+//! | `find`, `deadlock` | three searches, each less sure than the one before; what they find |
+//! | `way_out` | how an operator ends it |
+//! | `confirmation` | what stands in two looks |
+//!
+//! # How it is found
+//!
+//! Not by searching circles. Flows of control that wait for nothing finish, their contenders leave, and whoever needed
+//! them goes on: a contender in a line needs all ahead of it that exclude it, the first at a semaphore's gate any of
+//! the permits. What is never reached in this way is stuck. That takes time in proportion to the contenders.
+//!
+//! # What is not here
+//!
+//! No text for people but the names of things: the command's output is the command's matter. No clock, and no state
+//! beyond [`Confirmation`].
+
+#![warn(clippy::exhaustive_enums, unnameable_types)]
+
+mod confirmation;
+mod cores;
+mod deadlock;
+mod find;
+mod flows;
+mod graph;
+mod look;
+#[cfg(test)]
+mod planted;
+mod reduction;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod way_out;
+mod world;
+
+pub use confirmation::{CONFIRM_AFTER, Confirmation, ENDS_SOON, Judged, Verdict};
+pub use deadlock::{Ahead, Certainty, Deadlock, Joined, Link, WayOut};
+pub use find::find;
+pub use look::look;
+pub use snapshot::{Frozen, PERIOD_MAX, PERIOD_MIN, SeenLock, Snapshot};

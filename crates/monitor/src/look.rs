@@ -1,0 +1,61 @@
+//! A look at all queues, by what every service gives: the names of its locks, and the contenders of each.
+
+use lockkeeper::clock::Clock;
+use lockkeeper::{Advice, Error, Keeper, Mode, QueueName, Result};
+use tokio::task::JoinSet;
+
+use crate::snapshot::{SeenLock, Snapshot};
+
+/// How many locks are looked at at once: enough that few round trips are waited for, and little work for a service at a
+/// time.
+const LOOKS_AT_ONCE_MAX: usize = 16;
+
+/// Looks at all locks in use whose names begin with `prefix`.
+///
+/// It takes no part in any of them. Where contenders wait for a semaphore, it opens a session, to read how many permits
+/// the holders have agreed on; a user who may not is told nothing of these semaphores' deadlocks.
+///
+/// # Errors
+///
+/// Transient if the service cannot be reached now, permanent if it refuses.
+///
+/// # Cancellation
+///
+/// Dropping the future changes nothing.
+pub async fn look(keeper: &Keeper, clock: &dyn Clock, prefix: &str) -> Result<Snapshot> {
+    let began = clock.now();
+    let mut names = keeper.queues(prefix).await?.into_iter().enumerate();
+    let mut looks = JoinSet::new();
+    let mut seen = Vec::new();
+    loop {
+        for (number, name) in names.by_ref().take(LOOKS_AT_ONCE_MAX.saturating_sub(looks.len())) {
+            let keeper = keeper.clone();
+            looks.spawn(async move { Ok::<_, Error>((number, look_at(&keeper, name).await?)) });
+        }
+        match looks.join_next().await {
+            Some(Ok(looked)) => seen.push(looked?),
+            Some(Err(ended)) => std::panic::resume_unwind(ended.into_panic()),
+            None => break,
+        }
+    }
+    // They are answered in any order.
+    seen.sort_by_key(|&(number, _)| number);
+    // A contender may have left since the locks were listed.
+    let locks = seen.into_iter().map(|(_, lock)| lock).filter(|lock| !lock.contenders.is_empty()).collect();
+    Ok(Snapshot::new(locks, began, clock.now(), clock.unix_time()))
+}
+
+async fn look_at(keeper: &Keeper, name: QueueName) -> Result<SeenLock> {
+    let contenders = keeper.contenders(name.as_str()).await?;
+    let is_awaited = contenders.iter().any(|contender| contender.mode == Mode::Acquire && contender.frozen.is_none());
+    let permits = if is_awaited { permits(keeper, &name).await? } else { None };
+    Ok(SeenLock::new(name, contenders, permits))
+}
+
+/// Asks how many permits a semaphore has; none is known where this user is refused.
+async fn permits(keeper: &Keeper, name: &QueueName) -> Result<Option<u32>> {
+    match keeper.agreed_permits(name.as_str()).await {
+        Err(error) if error.advice() == Advice::Permanent => Ok(None),
+        asked => asked,
+    }
+}

@@ -1,0 +1,266 @@
+//! Deadlocks as they happen, each with its chain and its way out.
+
+use std::time::Duration;
+
+use lockkeeper::{Answers, Mode, QueueName};
+
+use super::scene::{contender, foreign, lock, of, seen, semaphore, within};
+use crate::deadlock::{Ahead, Certainty, Deadlock, Joined, Link, WayOut};
+use crate::find;
+use crate::snapshot::SeenLock;
+
+fn found(locks: Vec<SeenLock>) -> Vec<Deadlock> {
+    find(&seen(locks, 0, 0))
+}
+
+/// Those of them that are sure enough for an alarm.
+fn known(locks: Vec<SeenLock>) -> Vec<Deadlock> {
+    found(locks).into_iter().filter(|deadlock| deadlock.certainty.is_known()).collect()
+}
+
+/// The one deadlock among these locks.
+fn the_one(locks: Vec<SeenLock>) -> Deadlock {
+    the_only_of(known(locks))
+}
+
+/// The same, where it is only possible.
+fn the_only(locks: Vec<SeenLock>) -> Deadlock {
+    the_only_of(found(locks))
+}
+
+fn the_only_of(mut found: Vec<Deadlock>) -> Deadlock {
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found.remove(0)
+}
+
+/// Each link: the lock, who waits, who is ahead, what that does, and what joins it with the next.
+fn chain(deadlock: &Deadlock) -> Vec<(&str, &str, &str, Ahead, Joined)> {
+    let links = deadlock.chain.iter();
+    links
+        .map(|Link { lock, waiter, ahead, state, joined }| {
+            (lock.as_str(), waiter.id.as_str(), ahead.id.as_str(), *state, *joined)
+        })
+        .collect()
+}
+
+fn revokes(deadlock: &Deadlock) -> (&str, &str) {
+    match &deadlock.way_out {
+        WayOut::Revoke { lock, holder } => (lock.as_str(), holder.id.as_str()),
+        other => panic!("{other:?}"),
+    }
+}
+
+const HOLDS: Ahead = Ahead::Holds;
+
+#[test]
+fn two_commands_that_run_under_each_others_lock() {
+    let (run, nested) = (|number, process| of(contender(number, Mode::Mutex), process, "h1"), within);
+    let deadlock = the_one(vec![
+        lock("A", vec![run(1, 1), nested(run(4, 4), 2), run(5, 5)]),
+        lock("B", vec![run(2, 2), nested(run(3, 3), 1)]),
+    ]);
+    assert_eq!(deadlock.certainty, Certainty::SameOwner);
+    let expected = [("A", "4", "1", HOLDS, Joined::Within), ("B", "3", "2", HOLDS, Joined::Within)];
+    assert_eq!(chain(&deadlock), expected);
+    assert_eq!((deadlock.core.len(), deadlock.behind), (4, 1));
+    assert_eq!(revokes(&deadlock), ("B", "2"), "it came last");
+}
+
+#[test]
+fn two_commands_beside_each_other_under_one_lock_are_no_deadlock_for_certain() {
+    // Under the lock of 1, one command holds B and goes on, and another one waits for C, whose holder waits for B.
+    let run = |number, process| of(contender(number, Mode::Mutex), process, "h1");
+    let deadlock = the_only(vec![
+        lock("A", vec![run(1, 1)]),
+        lock("B", vec![within(run(2, 2), 1), within(run(5, 5), 4)]),
+        lock("C", vec![run(4, 4), within(run(3, 3), 1)]),
+    ]);
+    assert_eq!(deadlock.certainty, Certainty::SameRun);
+    let joined: Vec<_> = deadlock.chain.iter().map(|link| link.joined).collect();
+    assert_eq!(joined, [Joined::Run, Joined::Within]);
+}
+
+#[test]
+fn two_tasks_over_a_read_write_lock() {
+    let task = |number, mode, task| of(contender(number, mode), 1, task);
+    let deadlock = the_one(vec![
+        lock("book", vec![task(1, Mode::Read, "t1"), task(2, Mode::Read, "t3"), task(5, Mode::Write, "t2")]),
+        lock("door", vec![task(3, Mode::Mutex, "t2"), task(4, Mode::Mutex, "t1")]),
+    ]);
+    assert_eq!(deadlock.certainty, Certainty::SameTask);
+    let expected = [("book", "5", "1", HOLDS, Joined::Task), ("door", "4", "3", HOLDS, Joined::Task)];
+    assert_eq!(chain(&deadlock), expected);
+    assert_eq!(deadlock.core.len(), 4, "the other reader is not part of it");
+}
+
+#[test]
+fn a_reader_behind_a_writer_that_waits() {
+    let task = |number, mode, task| of(contender(number, mode), 1, task);
+    let deadlock = the_one(vec![lock(
+        "book",
+        vec![task(1, Mode::Read, "t1"), task(2, Mode::Write, "t2"), task(3, Mode::Read, "t1")],
+    )]);
+    let expected = [("book", "2", "1", HOLDS, Joined::Task), ("book", "3", "2", Ahead::Waits, Joined::Itself)];
+    assert_eq!(chain(&deadlock), expected);
+}
+
+#[test]
+fn one_permit_and_one_mutex() {
+    let owner = |number, mode, owner| of(contender(number, mode), 1, owner);
+    let locks = |permits| {
+        vec![
+            lock("door", vec![owner(1, Mode::Mutex, "k1"), owner(4, Mode::Mutex, "k2")]),
+            semaphore("gate", permits, vec![owner(2, Mode::Permit, "k2"), owner(3, Mode::Acquire, "k1")]),
+        ]
+    };
+    let deadlock = the_one(locks(1));
+    assert_eq!(deadlock.certainty, Certainty::SameOwner);
+    let expected =
+        [("door", "4", "1", HOLDS, Joined::OwnerKey), ("gate", "3", "2", Ahead::HasPermit(1), Joined::OwnerKey)];
+    assert_eq!(chain(&deadlock), expected);
+    assert!(known(locks(2)).is_empty(), "another permit is free");
+    let mut unknown = locks(1);
+    unknown[1].permits = None;
+    assert!(known(unknown).is_empty(), "who knows how many there are");
+}
+
+#[test]
+fn any_of_the_permits_would_do() {
+    let owner = |number, mode, owner: &str| of(contender(number, mode), 1, owner);
+    let locks = |third: Vec<_>| {
+        vec![
+            lock("door", vec![owner(1, Mode::Mutex, "k1"), owner(5, Mode::Mutex, "k2")]),
+            semaphore(
+                "gate",
+                2,
+                vec![
+                    owner(2, Mode::Permit, "k2"),
+                    owner(3, Mode::Permit, "k3"),
+                    owner(4, Mode::Acquire, "k1"),
+                    owner(9, Mode::Acquire, "k9"),
+                ],
+            ),
+            lock("hall", third),
+        ]
+    };
+    assert!(known(locks(vec![])).is_empty(), "the third one gives its permit back");
+    // It waits for the door too: then both permits are part of it.
+    let mut all = locks(vec![]);
+    all[0].contenders.push(owner(6, Mode::Mutex, "k3"));
+    let knot = the_one(all);
+    assert_eq!((knot.core.len(), knot.behind), (6, 1), "{knot:#?}");
+    // It waits in another deadlock: that one is the cause, and this one behind it.
+    let deadlock = the_one(locks(
+        vec![owner(7, Mode::Mutex, "k8"), owner(8, Mode::Mutex, "k3")]
+            .into_iter()
+            .chain([owner(10, Mode::Mutex, "k8")])
+            .collect(),
+    ));
+    assert_eq!(chain(&deadlock).len(), 2, "{deadlock:#?}");
+    assert_eq!(deadlock.chain[0].lock.as_str(), "hall");
+    assert!(deadlock.behind >= 2, "{deadlock:#?}");
+}
+
+#[test]
+fn a_thread_that_waits_for_what_it_holds() {
+    let thread = |number| of(contender(number, Mode::Mutex), 1, "h7");
+    let deadlock = the_one(vec![lock("A", vec![thread(1), thread(2)])]);
+    assert_eq!((deadlock.certainty, deadlock.core.len()), (Certainty::SameOwner, 2));
+    assert_eq!(chain(&deadlock), [("A", "2", "1", HOLDS, Joined::Thread)]);
+}
+
+#[test]
+fn of_one_process_or_session_it_is_possible_if_the_wait_is_later_and_for_another_lock() {
+    let task = |number, task| of(contender(number, Mode::Mutex), 1, task);
+    let program = |number, session| foreign(contender(number, Mode::Mutex), session);
+    // Held by one task, and awaited by another one of the same process.
+    let mixed = |first: u64, second: u64| {
+        vec![
+            lock("A", vec![task(first, "t1"), program(4, "s1")]),
+            lock("B", vec![program(2, "s1"), task(second, "t2")]),
+        ]
+    };
+    let deadlock = the_only(mixed(1, 3));
+    assert_eq!(deadlock.certainty, Certainty::SameSession);
+    let joined: Vec<_> = deadlock.chain.iter().map(|link| link.joined).collect();
+    assert_eq!(joined, [Joined::Process, Joined::Session]);
+    assert!(found(mixed(5, 3)).is_empty(), "the wait is older than the hold");
+    let both = [task(1, "t1"), task(2, "t2"), task(3, "t3")].to_vec();
+    assert!(found(vec![lock("A", both)]).is_empty(), "several tasks for one lock");
+}
+
+#[test]
+fn a_frozen_lock_is_no_deadlock() {
+    let task = |number, task| of(contender(number, Mode::Mutex), 1, task);
+    let mut freezing = task(1, "t1");
+    freezing.frozen = Some("new disks".to_owned());
+    assert!(
+        found(vec![lock("A", vec![freezing, task(4, "t2")]), lock("B", vec![task(2, "t2"), task(3, "t1")])]).is_empty()
+    );
+}
+
+#[test]
+fn whoever_holds_and_does_not_wait_is_no_deadlock() {
+    let task = |number, task| of(contender(number, Mode::Mutex), 1, task);
+    assert!(
+        known(vec![
+            lock("A", vec![task(1, "t1"), task(4, "t2")]),
+            lock("B", vec![task(2, "t2"), task(5, "t3")]),
+            lock("C", vec![task(3, "t3")]),
+        ])
+        .is_empty()
+    );
+}
+
+#[test]
+fn the_surest_is_named_first_and_nothing_twice() {
+    let one = |number, process, flow| of(contender(number, Mode::Mutex), process, flow);
+    let deadlocks = found(vec![
+        lock("A", vec![one(1, 1, "t1"), one(4, 1, "t2")]),
+        lock("B", vec![one(2, 1, "t2"), one(3, 1, "t1")]),
+        lock("C", vec![one(5, 2, "k1"), one(8, 2, "k2")]),
+        lock("D", vec![one(6, 2, "k2"), one(7, 2, "k1")]),
+    ]);
+    let found: Vec<_> = deadlocks.iter().map(|deadlock| deadlock.certainty).collect();
+    assert_eq!(found, [Certainty::SameOwner, Certainty::SameTask]);
+}
+
+#[test]
+fn who_answers_is_asked_and_else_the_one_with_a_token_is_broken() {
+    let locks = |answers: [Answers; 2], has_token: bool| {
+        let owner = |number, owner| {
+            let mut info = of(contender(number, Mode::Mutex), 1, owner);
+            info.token = info.token.filter(|_| has_token);
+            info
+        };
+        let mut holders = [owner(1, "k1"), owner(2, "k2")];
+        for (holder, answers) in holders.iter_mut().zip(answers) {
+            holder.answers = answers;
+        }
+        let [first, second] = holders;
+        vec![lock("A", vec![first, owner(4, "k2")]), lock("B", vec![second, owner(3, "k1")])]
+    };
+    use Answers::{No, Unknown, Yes};
+    for (answers, asked) in [([Yes, No], "A"), ([Yes, Yes], "B"), ([Unknown, No], "A"), ([Unknown, Yes], "B")] {
+        assert_eq!(revokes(&the_one(locks(answers, true))).0, asked, "{answers:?}");
+    }
+    let deadlock = the_one(locks([No, No], true));
+    let WayOut::Break { lock, token, .. } = &deadlock.way_out else { panic!("{deadlock:?}") };
+    assert_eq!((lock, token.as_u64()), (&QueueName::new("B").unwrap(), 2));
+    assert!(matches!(the_one(locks([No, No], false)).way_out, WayOut::EndProcess));
+}
+
+#[test]
+fn the_first_who_gives_up_ends_it() {
+    let until = |number, owner, seconds| {
+        let mut info = of(contender(number, Mode::Mutex), 1, owner);
+        info.caller.until_unix = Some(Duration::from_secs(seconds));
+        info
+    };
+    // What a holder has waited for is over.
+    let deadlock = the_one(vec![
+        lock("A", vec![until(1, "k1", 5), until(4, "k2", 90)]),
+        lock("B", vec![until(2, "k2", 6), until(3, "k1", 70)]),
+    ]);
+    assert_eq!(deadlock.ends_unix, Some(Duration::from_secs(70)));
+}

@@ -1,0 +1,60 @@
+//! Queues for tests.
+
+use std::time::Duration;
+
+use lockkeeper::backend::{Flow, ProcessId, Ticket};
+use lockkeeper::clock::BootInstant;
+use lockkeeper::{Answers, ContenderId, ContenderInfo, FencingToken, Mode, QueueName};
+
+use crate::snapshot::{SeenLock, Snapshot};
+
+/// A moment that many seconds after the first one.
+pub(super) const fn at(millis: u64) -> BootInstant {
+    BootInstant::from_nanos(millis * 1_000_000)
+}
+
+/// A look that lasted for this time, in milliseconds.
+pub(super) fn seen(locks: Vec<SeenLock>, began: u64, ended: u64) -> Snapshot {
+    Snapshot::new(locks, at(began), at(ended), Duration::from_millis(ended))
+}
+
+pub(super) fn lock(name: &str, contenders: Vec<ContenderInfo>) -> SeenLock {
+    SeenLock::new(QueueName::new(name).unwrap(), contenders, None)
+}
+
+pub(super) fn semaphore(name: &str, permits: u32, contenders: Vec<ContenderInfo>) -> SeenLock {
+    SeenLock::new(QueueName::new(name).unwrap(), contenders, Some(permits))
+}
+
+/// A contender that was the `number`th of all to join, with this ticket.
+pub(super) fn contender(number: u64, mode: Mode) -> ContenderInfo {
+    let mut info = ContenderInfo::new(ContenderId::new(number.to_string()), mode);
+    info.ticket = Some(ticket(number));
+    info.token = FencingToken::new(number, 0);
+    info.since_unix = Some(Duration::from_secs(number));
+    info.answers = Answers::Yes;
+    info
+}
+
+pub(super) fn ticket(number: u64) -> Ticket {
+    Ticket::from_bits(u128::from(number) << 64)
+}
+
+/// It, as a contender of this process and flow of control.
+pub(super) fn of(mut info: ContenderInfo, process: u64, flow: &str) -> ContenderInfo {
+    info.caller.process = ProcessId::parse(&format!("{process:016x}"));
+    info.caller.flow = Flow::parse(flow);
+    info
+}
+
+/// It, nested in the contender with this number.
+pub(super) fn within(mut info: ContenderInfo, around: u64) -> ContenderInfo {
+    info.caller.within = Some(ticket(around).head());
+    info
+}
+
+/// It, of this session of another client.
+pub(super) fn foreign(mut info: ContenderInfo, session: &str) -> ContenderInfo {
+    (info.ticket, info.session) = (None, Some(session.to_owned()));
+    info
+}

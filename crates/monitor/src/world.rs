@@ -1,0 +1,240 @@
+//! Who needs what, as the queues alone say it.
+//!
+//! Which contenders are of one flow of control is not known here.
+
+use lockkeeper::backend::decide;
+use lockkeeper::{ContenderInfo, Mode};
+
+use crate::snapshot::{SeenLock, Snapshot};
+
+/// All contenders that matter, by their numbers.
+#[derive(Debug)]
+pub(crate) struct World<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) contenders: Vec<Contender<'a>>,
+    pub(crate) gates: Vec<Gate>,
+    /// For each contender, those who need it to leave.
+    pub(crate) needed_by: Vec<Vec<usize>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Contender<'a> {
+    /// The number of its lock in the snapshot.
+    pub(crate) lock: usize,
+    pub(crate) info: &'a ContenderInfo,
+    pub(crate) place: Place,
+}
+
+/// What a contender has, or needs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Place {
+    /// It holds.
+    Holds,
+    /// It has a permit that others can have after it.
+    HasPermit { gate: usize },
+    /// It needs these to leave, all of them.
+    Needs(Vec<usize>),
+    /// It needs a permit, after all who stand before it at the gate have one.
+    AtGate { gate: usize, at: usize },
+}
+
+/// A semaphore of which it is known how many permits there are.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// Those who wait for a permit, in their order.
+    pub(crate) waiters: Vec<usize>,
+    /// Those who have one.
+    pub(crate) holders: Vec<usize>,
+    /// How many permits there are.
+    pub(crate) permits: usize,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+        let mut world = Self { snapshot, contenders: Vec::new(), gates: Vec::new(), needed_by: Vec::new() };
+        for (number, lock) in snapshot.locks.iter().enumerate() {
+            world.add(number, lock);
+        }
+        world.needed_by = vec![Vec::new(); world.contenders.len()];
+        for (waiter, contender) in world.contenders.iter().enumerate() {
+            if let Place::Needs(needs) = &contender.place {
+                for &needed in needs {
+                    world.needed_by[needed].push(waiter);
+                }
+            }
+        }
+        world
+    }
+
+    pub(crate) fn waits(&self, contender: usize) -> bool {
+        matches!(self.contenders[contender].place, Place::Needs(_) | Place::AtGate { .. })
+    }
+
+    pub(crate) fn lock(&self, contender: usize) -> &'a SeenLock {
+        &self.snapshot.locks[self.contenders[contender].lock]
+    }
+
+    fn add(&mut self, number: usize, lock: &'a SeenLock) {
+        let holds = decide::holders(&lock.contenders);
+        let mut line = Line::default();
+        let gate = self.gate(lock);
+        for (info, holds) in lock.contenders.iter().zip(holds) {
+            let me = self.contenders.len();
+            let place = match info.mode {
+                // Members of a barrier keep nobody out, and what they wait for no queue tells.
+                Mode::Member => continue,
+                Mode::Permit => self.permit(gate, me),
+                Mode::Acquire => match self.at_gate(gate, me, info) {
+                    Some(place) => place,
+                    None => continue,
+                },
+                _ => line.stand(me, info, holds),
+            };
+            self.contenders.push(Contender { lock: number, info, place });
+        }
+    }
+
+    /// Makes a gate, if it is known how many permits there are. More permits in use than there are says that the number
+    /// is of another time.
+    fn gate(&mut self, lock: &SeenLock) -> Option<usize> {
+        let permits = usize::try_from(lock.permits?).ok()?;
+        let used = lock.contenders.iter().filter(|contender| contender.mode == Mode::Permit).count();
+        (used <= permits).then(|| {
+            self.gates.push(Gate { waiters: Vec::new(), holders: Vec::new(), permits });
+            self.gates.len() - 1
+        })
+    }
+
+    fn permit(&mut self, gate: Option<usize>, me: usize) -> Place {
+        match gate {
+            Some(gate) => {
+                self.gates[gate].holders.push(me);
+                Place::HasPermit { gate }
+            }
+            None => Place::Holds,
+        }
+    }
+
+    /// Places a contender that waits for permits; `None` for what freezes the semaphore, which takes no permit. Of a
+    /// semaphore of unknown permits nobody is said to wait for anybody.
+    fn at_gate(&mut self, gate: Option<usize>, me: usize, info: &ContenderInfo) -> Option<Place> {
+        if info.frozen.is_some() {
+            return None;
+        }
+        Some(match gate {
+            Some(gate) => {
+                self.gates[gate].waiters.push(me);
+                Place::AtGate { gate, at: self.gates[gate].waiters.len() - 1 }
+            }
+            None => Place::Needs(Vec::new()),
+        })
+    }
+}
+
+/// The part of a line that was seen, as far as those behind need it.
+#[derive(Debug, Default)]
+struct Line {
+    /// The nearest contender that keeps out all others.
+    nearest: Option<(usize, Place)>,
+    /// The token of that contender, in whose place readers may stand too.
+    shared: Option<lockkeeper::FencingToken>,
+    /// The readers behind it.
+    readers: Vec<usize>,
+}
+
+impl Line {
+    /// Places the next contender of the line. It needs the nearest one ahead that excludes it, which needs all before;
+    /// one that excludes readers needs the readers in between too.
+    fn stand(&mut self, me: usize, info: &ContenderInfo, holds: bool) -> Place {
+        let is_reader = info.mode == Mode::Read;
+        let place = match &self.nearest {
+            _ if holds => Place::Holds,
+            // A reader in a writer's place waits for what the writer waits for, and not for the writer.
+            Some((_, writer)) if is_reader && info.token.is_some() && info.token == self.shared => writer.clone(),
+            nearest => {
+                let mut needs: Vec<usize> = nearest.iter().map(|&(nearest, _)| nearest).collect();
+                if !is_reader {
+                    needs.extend(&self.readers);
+                }
+                Place::Needs(needs)
+            }
+        };
+        if is_reader {
+            self.readers.push(me);
+        } else {
+            *self = Self { nearest: Some((me, place.clone())), shared: info.token, readers: Vec::new() };
+        }
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lockkeeper::clock::BootInstant;
+    use lockkeeper::{ContenderId, FencingToken, QueueName};
+
+    use super::*;
+
+    fn contender(mode: Mode, token: u64) -> ContenderInfo {
+        let mut info = ContenderInfo::new(ContenderId::new(token.to_string()), mode);
+        info.token = FencingToken::new(token, 0);
+        info
+    }
+
+    fn places(contenders: Vec<ContenderInfo>, permits: Option<u32>) -> Vec<Place> {
+        let lock = SeenLock::new(QueueName::new("x").unwrap(), contenders, permits);
+        let now = BootInstant::from_nanos(0);
+        let snapshot = Snapshot::new(vec![lock], now, now, Duration::ZERO);
+        World::new(&snapshot).contenders.into_iter().map(|contender| contender.place).collect()
+    }
+
+    #[test]
+    fn each_in_a_line_needs_the_nearest_ones_that_exclude_it() {
+        use Mode::{Exclusive, Mutex, Read, Write};
+        use Place::{Holds, Needs};
+        let modes = [Read, Read, Write, Read, Read, Mutex, Exclusive, Read];
+        let needs = [
+            Holds,
+            Holds,
+            Needs(vec![0, 1]),
+            Needs(vec![2]),
+            Needs(vec![2]),
+            Needs(vec![2, 3, 4]),
+            Needs(vec![5]),
+            Needs(vec![6]),
+        ];
+        let line = modes.iter().enumerate().map(|(at, &mode)| contender(mode, at as u64 + 1)).collect();
+        assert_eq!(places(line, None), needs);
+    }
+
+    #[test]
+    fn a_reader_in_a_writers_place_needs_what_the_writer_needs() {
+        let held = vec![contender(Mode::Write, 1), contender(Mode::Read, 1), contender(Mode::Mutex, 2)];
+        assert_eq!(places(held, None), [Place::Holds, Place::Holds, Place::Needs(vec![0, 1])]);
+        let waits = vec![contender(Mode::Mutex, 1), contender(Mode::Write, 2), contender(Mode::Read, 2)];
+        assert_eq!(places(waits, None), [Place::Holds, Place::Needs(vec![0]), Place::Needs(vec![0])]);
+    }
+
+    #[test]
+    fn at_a_gate_each_has_its_turn_and_without_a_known_number_nobody_needs_anything() {
+        let semaphore = || {
+            let mut all: Vec<_> = [Mode::Permit, Mode::Permit, Mode::Acquire, Mode::Acquire, Mode::Acquire]
+                .into_iter()
+                .enumerate()
+                .map(|(at, mode)| contender(mode, at as u64))
+                .collect();
+            all[2].frozen = Some("for now".to_owned());
+            all
+        };
+        let (gate, nothing) = (0, Place::Needs(Vec::new()));
+        let permit = Place::HasPermit { gate };
+        let known = [permit.clone(), permit, Place::AtGate { gate, at: 0 }, Place::AtGate { gate, at: 1 }];
+        assert_eq!(places(semaphore(), Some(2)), known);
+        let unknown = [Place::Holds, Place::Holds, nothing.clone(), nothing];
+        assert_eq!(places(semaphore(), None), unknown);
+        assert_eq!(places(semaphore(), Some(1)), unknown, "the number is of another time");
+        assert_eq!(places(vec![contender(Mode::Member, 1)], None), []);
+    }
+}
