@@ -14,8 +14,8 @@ use crate::peers::zookeeper_client::ClientLock;
 use crate::report::rows::APACHE;
 use crate::report::{Group, Plot, Record};
 
-/// Locks of one turn; turns of one round, and those that warm up. Short turns, so that a disk whose speed drifts favours
-/// none of those that are compared.
+/// Locks of one turn; turns that are counted, and those that warm up. Short turns, so that a disk whose speed drifts
+/// favours none of those that are compared.
 const CALLS: u32 = 40;
 const TURNS: usize = 25;
 const WARM_UP_TURNS: usize = 2;
@@ -139,8 +139,8 @@ async fn count_requests(
     Ok(())
 }
 
-/// What the caller waits for, which is the lock and the drop, once with other work behind each and once in a tight loop.
-/// The same pause follows each pair of Curator's; it is in no figure.
+/// What the caller waits for, which is the lock and the drop, once with other work behind each and once in a tight
+/// loop. The same pause follows each pair of Curator's; it is in no figure.
 async fn released_by_drop(
     ours: &Mutex,
     ground: &mut Ground,
