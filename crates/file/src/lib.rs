@@ -51,6 +51,7 @@ mod session;
 mod shared_files;
 mod site;
 mod standing;
+mod stirring;
 mod table;
 mod tidying;
 mod value;
