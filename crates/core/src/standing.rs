@@ -93,13 +93,6 @@ pub trait Standing: Any + fmt::Debug + Send + Sync {
     /// any way.
     fn liveness(&self) -> Liveness;
 
-    /// Returns what may be believed of a place at the beginning and the end of a turn that tasks of this process pass
-    /// on: as [`Standing::liveness`]. Where a look costs more than a turn does, a backend may take up to half a second
-    /// to notice that the queue was moved or replaced as a whole. That this contender has left it is noticed at once.
-    fn liveness_at_turn(&self) -> Liveness {
-        self.liveness()
-    }
-
     /// Tells whether the place was lost because its queue was removed, and not this contender. Then a waiter takes
     /// another place in the queue that has the name now.
     fn is_displaced(&self) -> bool {

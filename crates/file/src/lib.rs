@@ -51,7 +51,6 @@ mod session;
 mod shared_files;
 mod site;
 mod standing;
-mod stirring;
 mod table;
 mod tidying;
 mod value;

@@ -125,13 +125,6 @@ impl Pipe {
         self.footing() == Footing::Stands
     }
 
-    /// Tells whether it has one name. When the kernel removes a name it first takes it off this count, then reports the
-    /// removal, and then stops showing the name.
-    pub(crate) fn has_one_name(&self) -> bool {
-        let writer = locked(&self.writer);
-        writer.as_ref().is_some_and(|writer| rustix::fs::fstat(writer).is_ok_and(|ours| ours.st_nlink == 1))
-    }
-
     /// Says why it does not stand in the queue any more, and wakes the waiters behind it, which may not have noticed.
     pub(crate) fn conclude(&self) -> LossReason {
         let writer = locked(&self.writer);

@@ -4,24 +4,17 @@
 use std::any::Any;
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SafeUntil, SessionBond, Standing};
 use rustix::io::Errno;
 
 use crate::inner::Inner;
-use crate::locked;
 use crate::pipe::{Footing, Pipe};
 use crate::request;
-use crate::site::LOOK_INTERVAL;
-use crate::stirring::{Calm, Stirring};
 use crate::watch::{Topic, Watch, Watches};
-
-/// From which look on at its turns a place is watched: to begin a watch costs as much as some looks, and most places of
-/// a lock that is taken now and then have one turn.
-const WATCHED_FROM_LOOK: u32 = 8;
 
 /// One place of a session.
 pub(crate) struct FileStanding {
@@ -35,31 +28,13 @@ struct Place {
     pipe: Arc<Pipe>,
     lost: OnceLock<LossReason>,
     is_displaced: AtomicBool,
-    turns: Turns,
-}
-
-/// What spares the looks at the beginning and the end of each turn.
-#[derive(Debug, Default)]
-struct Turns {
-    looks: AtomicU32,
-    is_watched: OnceLock<bool>,
-    last_look: Mutex<Option<LastLook>>,
-}
-
-/// A look that found the place standing.
-#[derive(Clone, Copy, Debug)]
-struct LastLook {
-    calm: Calm,
-    /// The kernel does not report that a directory above was renamed.
-    good_until: BootInstant,
 }
 
 impl FileStanding {
     pub(crate) fn new(session: &Inner, pipe: Arc<Pipe>, watches: Arc<Watches>) -> Self {
         let (bond, clock) = (session.bond().clone(), session.base().clock().clone());
         let is_displaced = AtomicBool::new(false);
-        let (lost, turns) = (OnceLock::new(), Turns::default());
-        Self { place: Arc::new(Place { bond, clock, pipe, lost, is_displaced, turns }), watches }
+        Self { place: Arc::new(Place { bond, clock, pipe, lost: OnceLock::new(), is_displaced }), watches }
     }
 }
 
@@ -79,35 +54,6 @@ impl Place {
             },
         };
         Liveness::Lost(*self.lost.get_or_init(|| reason))
-    }
-
-    /// As [`Place::liveness`], but looks only if something has happened since the last look, or that is long ago.
-    fn liveness_at_turn(&self, stirring: &Stirring) -> Liveness {
-        // Before the look: what happens during it ends this calm.
-        let Some(calm) = self.watched(stirring).then(|| stirring.calm()).flatten() else {
-            return self.liveness();
-        };
-        let is_lost = self.lost.get().is_some() || !self.bond.liveness().is_held();
-        let (now, last_look) = (self.clock.now(), *locked(&self.turns.last_look));
-        if !is_lost && last_look.is_some_and(|last| last.calm == calm && now < last.good_until) {
-            return Liveness::Held { safe_until: SafeUntil::ProcessEnd };
-        }
-        let liveness = self.liveness();
-        // A removal that was reported already may still show the name: such a look is not good for a later turn.
-        if liveness.is_held() && self.pipe.has_one_name() {
-            *locked(&self.turns.last_look) = Some(LastLook { calm, good_until: now.saturating_add(LOOK_INTERVAL) });
-        }
-        liveness
-    }
-
-    /// Tells whether what happens to the pipe is reported.
-    fn watched(&self, stirring: &Stirring) -> bool {
-        if let Some(&is_watched) = self.turns.is_watched.get() {
-            return is_watched;
-        }
-        let looks = self.turns.looks.fetch_add(1, Ordering::Relaxed) + 1;
-        let watch = || self.pipe.with_path(|path| stirring.watch(path)).unwrap_or(false);
-        looks >= WATCHED_FROM_LOOK && *self.turns.is_watched.get_or_init(watch)
     }
 
     /// Waits until the pipe no longer stands in the queue.
@@ -161,10 +107,6 @@ impl Standing for FileStanding {
 
     fn liveness(&self) -> Liveness {
         self.place.liveness()
-    }
-
-    fn liveness_at_turn(&self) -> Liveness {
-        self.place.liveness_at_turn(self.watches.stirring())
     }
 
     fn is_displaced(&self) -> bool {

@@ -20,7 +20,6 @@ use crate::directory::{BATCH_PREFIX, ENTER, VALUE_PREFIX};
 use crate::errors::errno_of;
 use crate::locked;
 use crate::per_runtime::PerRuntime;
-use crate::stirring::Stirring;
 
 /// How often we look when the kernel gives no inotify instance or watch.
 ///
@@ -39,7 +38,6 @@ const CLOSED_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Watches {
     instances: Mutex<Instances>,
-    stirring: Stirring,
     clock: Arc<dyn Clock>,
 }
 
@@ -157,7 +155,7 @@ impl Topic {
 impl Watches {
     /// Prepares to watch; nothing is opened yet.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { instances: Mutex::default(), stirring: Stirring::default(), clock }
+        Self { instances: Mutex::default(), clock }
     }
 
     /// Watches from now on; on a runtime with its I/O driver, and with its time driver if the kernel gives no inotify.
@@ -172,11 +170,6 @@ impl Watches {
                 Ok(Watch::Clock { look_at: clock.now().saturating_add(LOOK_INTERVAL), clock })
             }
         }
-    }
-
-    /// Returns the queue of events that is asked and never waited for.
-    pub(crate) fn stirring(&self) -> &Stirring {
-        &self.stirring
     }
 
     /// Returns the clock.

@@ -184,11 +184,7 @@ impl<Kind> Guard<Kind> {
 
     /// Ends the hold, and returns the reason if it had been lost before.
     fn end(&self) -> Option<LossReason> {
-        let liveness = match &self.place {
-            Some(Possession::Turn(_)) => self.hold.liveness_at_turn(),
-            _ => self.hold.liveness(),
-        };
-        let lost = match liveness {
+        let lost = match self.hold.liveness() {
             Liveness::Lost(reason) => Some(reason),
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
         };

@@ -132,17 +132,7 @@ impl Hold {
 
     /// Returns what may be believed now, looked up at the call.
     pub fn liveness(&self) -> Liveness {
-        self.noted(self.look())
-    }
-
-    /// As [`Hold::liveness`], for the end of a turn.
-    pub(crate) fn liveness_at_turn(&self) -> Liveness {
-        self.noted(self.judge(self.state.standing.liveness_at_turn()))
-    }
-
-    /// Keeps a loss that a look has found.
-    fn noted(&self, liveness: Liveness) -> Liveness {
-        match liveness {
+        match self.look() {
             Liveness::Lost(LossReason::Released) => Liveness::Lost(LossReason::Released),
             Liveness::Lost(reason) => Liveness::Lost(self.note_loss(reason)),
             liveness => liveness,
@@ -152,11 +142,7 @@ impl Hold {
     /// Looks what may be believed now, and tells no observer of what it finds.
     fn look(&self) -> Liveness {
         // In this order, since to the standing our own release looks like a removal.
-        self.judge(self.state.standing.liveness())
-    }
-
-    /// Judges by what the standing said a moment ago.
-    fn judge(&self, standing: Liveness) -> Liveness {
+        let standing = self.state.standing.liveness();
         if self.is_released() {
             return Liveness::Lost(LossReason::Released);
         }

@@ -177,7 +177,7 @@ impl Seat {
 
 /// Looks what may be believed of a place at the moment of a grant.
 fn worth(grant: &Grant, shared: &Shared) -> Worth {
-    let liveness = grant.standing.liveness_at_turn();
+    let liveness = grant.standing.liveness();
     match liveness {
         Liveness::Lost(_) => Worth::Nothing,
         Liveness::Jeopardy { .. } => Worth::Doubtful(liveness),
