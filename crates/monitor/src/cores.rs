@@ -1,4 +1,4 @@
-//! The parts of those who are stuck that block themselves, whatever the others do.
+//! The parts of those who are stuck that block themselves, independent of the others.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! One task, one thread: what one caller pays for a lock that nobody else wants, or that somebody else holds.
+//! One task, one thread: what one caller pays for a free lock, or one that another client holds.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@
 //! | file | what it measures |
 //! | --- | --- |
 //! | `ground` | nothing: a server, and the peers with sessions on it |
-//! | `alone` | one task: lock and release, release by drop, a lock that somebody else holds, Local beside Strict |
+//! | `alone` | one task: lock and release, release by drop, a lock that another client holds, Local beside Strict |
 //! | `crowds` | many tasks of one process, on one lock and on a lock each |
 //! | `processes`, `contender` | many processes, and what each of them does |
 //! | `sticky` | one task that keeps its place, and a client behind it |

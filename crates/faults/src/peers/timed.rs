@@ -38,7 +38,7 @@ impl Peer {
         self.times("time-alone", &times)
     }
 
-    /// Tries `count` times to take a lock that somebody else holds; answers the times. Curator only.
+    /// Tries `count` times to take a lock that another client holds; answers the times. Curator only.
     ///
     /// # Errors
     ///
