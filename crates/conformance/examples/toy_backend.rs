@@ -11,10 +11,10 @@ use std::sync::Arc;
 use lockkeeper_conformance::{Arguments, Client, Fault, FaultKind, Fixture, run};
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo, Departure, ENTRIES_MAX,
-    Enqueued, Entry, Error, ErrorKind, Exclusion, Expected, Extent, Fencing, FencingToken, Freshness, Lifetime,
-    Liveness, LossReason, Operation, Part, QueueName, QueueView, Rank, Removal, Request, Result, Revocation, SafeUntil,
-    Session, SessionBond, Standing, StoppedHolder, Ticket, VALUE_BYTES_MAX, Value, ValueVersion, Withdrawal,
+    Answers, Backend, BoxFuture, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo, Departure,
+    ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Exclusion, Expected, Extent, Fencing, FencingToken, Freshness,
+    Lifetime, Liveness, LossReason, Operation, Part, QueueName, QueueView, Rank, Removal, Request, Result, Revocation,
+    SafeUntil, Session, SessionBond, Standing, StoppedHolder, Ticket, VALUE_BYTES_MAX, Value, ValueVersion, Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -132,7 +132,7 @@ impl ToySession {
         let token = beside.and_then(|at| state.rows[at].info.token).unwrap_or(own_token);
         let mut info = ContenderInfo::new(id.clone(), entry.mode);
         (info.ticket, info.token) = (Some(entry.ticket), Some(token));
-        (info.owner, info.caller) = (Some((*entry.owner).clone()), entry.caller);
+        (info.owner, info.caller, info.answers) = (Some((*entry.owner).clone()), entry.caller, Answers::Yes);
         info.since_unix = Some(SystemClock.unix_time());
         match entry.lifetime {
             Lifetime::Session => info.session = Some(self.name.clone()),
