@@ -93,6 +93,17 @@ pub trait Standing: Any + fmt::Debug + Send + Sync {
     /// any way.
     fn liveness(&self) -> Liveness;
 
+    /// Returns what may be believed of a place where a turn that tasks of this process pass on begins or ends: as
+    /// [`Standing::liveness`]. A backend whose looks cost more than a turn does may answer by a look of some
+    /// microseconds before `now`, and states how old it may be. That this process has left the place or closed its
+    /// session, or has found it lost, is never answered by an earlier look.
+    ///
+    /// `now` is the present moment; a caller that waited since it was read has waited after the answer.
+    fn liveness_at_turn(&self, now: BootInstant) -> Liveness {
+        let _ = now;
+        self.liveness()
+    }
+
     /// Tells whether the place was lost because its queue was removed, and not this contender. Then a waiter takes
     /// another place in the queue that has the name now.
     fn is_displaced(&self) -> bool {

@@ -120,6 +120,11 @@ impl Pipe {
         footing(looked, has_name, || self.site.is_replaced())
     }
 
+    /// Tells whether we left the queue.
+    pub(crate) fn has_left(&self) -> bool {
+        locked(&self.writer).is_none()
+    }
+
     /// Tells whether it stands in the queue.
     pub(crate) fn stands(&self) -> bool {
         self.footing() == Footing::Stands

@@ -138,7 +138,7 @@ impl<Kind> Guard<Kind> {
         let (hold, queue) = (self.hold.clone(), self.hold.name().clone());
         let (lost, withdrawal) = match self.place.take() {
             Some(place) => {
-                let lost = self.end();
+                let lost = self.end(&place);
                 (lost, Some(self.leave(place, lost)))
             }
             None => (None, None),
@@ -182,14 +182,19 @@ impl<Kind> Guard<Kind> {
         self.place.as_ref()
     }
 
-    /// Ends the hold, and returns the reason if it had been lost before.
-    fn end(&self) -> Option<LossReason> {
-        let lost = match self.hold.liveness() {
+    /// Ends the hold of this place, and returns the reason if it had been lost before.
+    fn end(&self, place: &Possession) -> Option<LossReason> {
+        let now = self.shared.clock.now();
+        let liveness = match place {
+            Possession::Turn(_) => self.hold.liveness_at_turn(now),
+            _ => self.hold.liveness(),
+        };
+        let lost = match liveness {
             Liveness::Lost(reason) => Some(reason),
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
         };
         self.hold.note_release();
-        let held = self.shared.clock.now().saturating_duration_since(self.granted_at);
+        let held = now.saturating_duration_since(self.granted_at);
         let (lock, token) = (self.hold.name().clone(), self.hold.fencing_token());
         self.shared.observers.emit(&Event::Released { lock, token, held, lost });
         lost
@@ -223,7 +228,7 @@ where
 impl<Kind> Drop for Guard<Kind> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            let lost = self.end();
+            let lost = self.end(&place);
             // It goes on in the background, and no caller is left to report to.
             drop(self.leave(place, lost));
         }

@@ -132,7 +132,17 @@ impl Hold {
 
     /// Returns what may be believed now, looked up at the call.
     pub fn liveness(&self) -> Liveness {
-        match self.look() {
+        self.noted(self.look())
+    }
+
+    /// As [`Hold::liveness`], for the end of a turn.
+    pub(crate) fn liveness_at_turn(&self, now: BootInstant) -> Liveness {
+        self.noted(self.judge(self.state.standing.liveness_at_turn(now)))
+    }
+
+    /// Keeps a loss that a look has found.
+    fn noted(&self, liveness: Liveness) -> Liveness {
+        match liveness {
             Liveness::Lost(LossReason::Released) => Liveness::Lost(LossReason::Released),
             Liveness::Lost(reason) => Liveness::Lost(self.note_loss(reason)),
             liveness => liveness,
@@ -142,7 +152,11 @@ impl Hold {
     /// Looks what may be believed now, and tells no observer of what it finds.
     fn look(&self) -> Liveness {
         // In this order, since to the standing our own release looks like a removal.
-        let standing = self.state.standing.liveness();
+        self.judge(self.state.standing.liveness())
+    }
+
+    /// Judges by what the standing said a moment ago.
+    fn judge(&self, standing: Liveness) -> Liveness {
         if self.is_released() {
             return Liveness::Lost(LossReason::Released);
         }

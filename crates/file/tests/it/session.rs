@@ -141,6 +141,31 @@ async fn a_removed_holder_is_told_at_once_and_for_good() {
     assert_eq!(standing.liveness(), Liveness::Lost(LossReason::Removed));
 }
 
+#[tokio::test]
+async fn a_turn_goes_by_a_look_that_is_young_and_by_what_its_process_knows() {
+    let directory = tempdir().unwrap();
+    let ours = session(directory.path());
+    let held = Liveness::Held { safe_until: SafeUntil::ProcessEnd };
+    let looked_at = SystemClock.now();
+    let after = |micros| looked_at.saturating_add(Duration::from_micros(micros));
+    let removed = lock(&ours, &queue("removed")).await.unwrap();
+    let standing = removed.joined.standing.clone();
+    assert_eq!(standing.liveness_at_turn(looked_at), held);
+    fs::remove_file(directory.path().join("queues/removed").join(removed.joined.id.as_str())).unwrap();
+    assert_eq!(standing.liveness_at_turn(after(49)), held, "the look is young");
+    assert_eq!(standing.liveness_at_turn(after(50)), Liveness::Lost(LossReason::Removed));
+    assert_eq!(standing.liveness_at_turn(after(1)), Liveness::Lost(LossReason::Removed), "for good");
+    let left = lock(&ours, &queue("left")).await.unwrap();
+    let standing = left.joined.standing.clone();
+    assert_eq!(standing.liveness_at_turn(looked_at), held);
+    left.leave().await.unwrap();
+    assert_eq!(standing.liveness_at_turn(looked_at), Liveness::Lost(LossReason::Removed));
+    let closed = lock(&ours, &queue("closed")).await.unwrap();
+    assert_eq!(closed.joined.standing.liveness_at_turn(looked_at), held);
+    ours.close().await.unwrap();
+    assert_eq!(closed.joined.standing.liveness_at_turn(looked_at), Liveness::Lost(LossReason::Closed));
+}
+
 #[test]
 fn a_loss_is_noticed_on_a_second_runtime_while_the_first_stands_still() {
     let directory = tempdir().unwrap();

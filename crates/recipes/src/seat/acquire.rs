@@ -177,12 +177,13 @@ impl Seat {
 
 /// Looks what may be believed of a place at the moment of a grant.
 fn worth(grant: &Grant, shared: &Shared) -> Worth {
-    let liveness = grant.standing.liveness();
+    let now = shared.clock.now();
+    let liveness = grant.standing.liveness_at_turn(now);
     match liveness {
         Liveness::Lost(_) => Worth::Nothing,
         Liveness::Jeopardy { .. } => Worth::Doubtful(liveness),
         Liveness::Held { safe_until } => {
-            let left = safe_until.left(shared.clock.now());
+            let left = safe_until.left(now);
             match (left, grant.standing.bond().notice()) {
                 (Some(left), Some(notice)) if left < notice => Worth::Doubtful(liveness),
                 _ => Worth::Whole,

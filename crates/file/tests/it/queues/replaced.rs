@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{ErrorKind, Liveness, LossReason};
-use lockkeeper_recipes::Keeper;
+use lockkeeper_recipes::{Handoff, Keeper};
 use tempfile::{TempDir, tempdir};
 use tokio::task::JoinSet;
 
@@ -20,6 +20,9 @@ use crate::support::{Place, backend, lock as take, queue, session};
 
 /// Within which time a running process notices.
 const NOTICE_MAX: Duration = Duration::from_secs(1);
+
+/// How old the look may be by which a turn begins and ends.
+const LOOK_AGE_MAX: Duration = Duration::from_micros(50);
 
 /// How often each way is tried.
 const ROUNDS: usize = 4;
@@ -101,6 +104,28 @@ async fn a_holder_is_told_within_a_second_and_at_once_if_it_asks() {
         assert!(is_other || liveness == Liveness::Lost(LossReason::Removed));
         let error = soon("the release", guard.release()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Removed), "{way}");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_of_a_place_whose_directory_was_replaced_ends_with_a_report_and_none_follows_it() {
+    for (way, replace) in WAYS.repeat(ROUNDS) {
+        let stage = Stage::set();
+        let keeper = keeper(&stage.base());
+        let mutex = keeper.mutex(LOCK).unwrap().handoff(Handoff::sticky());
+        mutex.lock().await.unwrap().release().await.unwrap();
+        let guard = mutex.lock().await.unwrap();
+        let token = guard.fencing_token();
+        assert_eq!(token.turn(), 1, "{way}");
+        let replaced_at = Instant::now();
+        replace(&stage);
+        while replaced_at.elapsed() <= LOOK_AGE_MAX {
+            std::hint::spin_loop();
+        }
+        let error = soon("the release", guard.release()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Removed), "{way}");
+        let next = soon("the grant", mutex.lock()).await.unwrap();
+        assert!(next.fencing_token() > token && next.hold().is_held(), "{way}");
     }
 }
 
