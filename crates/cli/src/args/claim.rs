@@ -36,6 +36,22 @@ pub(crate) struct ClaimArgs {
     pub(crate) max_hold: Option<Duration>,
 }
 
+impl ClaimArgs {
+    /// A lock of this name, without options.
+    pub(super) const fn of(name: String) -> Self {
+        Self {
+            name,
+            shared: false,
+            exclusive: false,
+            permits: None,
+            no_wait: false,
+            wait: None,
+            conflict_exit_code: NOT_ACQUIRED,
+            max_hold: None,
+        }
+    }
+}
+
 /// Reads the longest time to hold a lock, which must leave time for some work.
 fn max_hold(text: &str) -> Result<Duration, String> {
     let longest = lockkeeper::parse_duration(text).map_err(|error| error.to_string())?;

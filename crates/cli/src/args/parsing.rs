@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use super::definition::Cli;
+use super::definition::{Cli, Command, Global};
 use super::refusal;
+use super::run::RunArgs;
 use crate::exit::Failure;
 
 /// What was asked for.
@@ -24,6 +25,10 @@ pub(crate) enum Request {
 ///
 /// One line that says what is wrong with it.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Failure> {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    if let Some(cli) = plain_run(&arguments) {
+        return Ok(Request::Do(cli));
+    }
     match Cli::try_parse_from(arguments) {
         Ok(cli) => Ok(Request::Do(cli)),
         Err(error) => match error.kind() {
@@ -31,6 +36,20 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
             _ => Err(Failure::ours(refusal::describe(&error))),
         },
     }
+}
+
+/// Reads `run NAME -- CMD [ARG]...` without options, in which there is nothing to refuse.
+///
+/// It is what scripts start again and again. To define all options takes time, and leaves memory that the forks of
+/// such a command then copy page by page.
+fn plain_run(arguments: &[OsString]) -> Option<Cli> {
+    let [_, step, name, dashes, command @ ..] = arguments else { return None };
+    let name = name.to_str().filter(|name| !name.is_empty() && !name.starts_with('-'))?;
+    if step != "run" || dashes != "--" || command.is_empty() {
+        return None;
+    }
+    let args = RunArgs::of(name.to_owned(), command.to_vec());
+    Some(Cli { global: Global::default(), command: Command::Run(args) })
 }
 
 fn help_text(error: &clap::Error) -> String {
@@ -47,7 +66,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::args::{Command, OnLoss, RunArgs};
+    use crate::args::OnLoss;
 
     fn read(line: &str) -> Result<Request, Failure> {
         parse(line.split(' ').map(OsString::from))
@@ -88,6 +107,33 @@ mod tests {
         let args = run("lockkeeper run x -- true");
         assert_eq!((args.claim.wait, args.claim.no_wait, args.claim.conflict_exit_code), (None, false, 124));
         assert_eq!((args.grace, args.on_loss), (None, OnLoss::Stop));
+    }
+
+    #[test]
+    fn a_plain_run_is_read_as_the_definition_reads_it_and_all_else_is_left_to_that() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for line in [
+            "lockkeeper run x -- true",
+            "lockkeeper run help -- sh -c -n --json -- x",
+            "lockkeeper run reports/a=b -- --help",
+            "l run run -- ",
+        ] {
+            let (plain, defined) = (plain_run(&words(line)), Cli::try_parse_from(words(line)).unwrap());
+            assert_eq!(format!("{:?}", plain.expect(line)), format!("{defined:?}"), "{line}");
+        }
+        for line in [
+            "lockkeeper run x --",
+            "lockkeeper run x true",
+            "lockkeeper run -s x -- true",
+            "lockkeeper run x -s -- true",
+            "lockkeeper run -h -- true",
+            "lockkeeper run -- -- true",
+            "lockkeeper run  -- true",
+            "lockkeeper -v run x -- true",
+            "lockkeeper hold x -- true",
+        ] {
+            assert!(plain_run(&words(line)).is_none(), "{line}");
+        }
     }
 
     #[test]

@@ -69,6 +69,22 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
+impl RunArgs {
+    /// A command under a lock, without options.
+    pub(super) const fn of(name: String, command: Vec<OsString>) -> Self {
+        Self {
+            claim: ClaimArgs::of(name),
+            grace: None,
+            on_loss: OnLoss::Stop,
+            on_revoke: OnRevoke::Stop,
+            restart: false,
+            min_hold: None,
+            quiet: false,
+            command,
+        }
+    }
+}
+
 /// What happens to the command when the lock is lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum OnLoss {

@@ -162,15 +162,17 @@ pub(super) fn send_environment(socket: impl AsFd, variables: &[(OsString, OsStri
 ///
 /// `InvalidData` for a message that neither side sends.
 pub(super) fn receive_environment(socket: impl AsFd) -> io::Result<Option<Variables>> {
-    let mut bytes = vec![0; ENVIRONMENT_BYTES_MAX];
-    let count = loop {
-        match rustix::net::recv(&socket, bytes.as_mut_slice(), RecvFlags::empty()) {
-            Err(rustix::io::Errno::INTR) => {}
-            Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => return Ok(None),
-            other => break other?.0,
-        }
-    };
-    let Some((b'E', list)) = bytes[..count].split_first() else { return Err(io::ErrorKind::InvalidData.into()) };
+    // Asked for first: room for the longest would have the allocator tidy up, and so copy each page that is shared with
+    // the process that we are a fork of.
+    let count = receive_bytes(&socket, &mut [], RecvFlags::PEEK | RecvFlags::TRUNC)?;
+    if count > ENVIRONMENT_BYTES_MAX {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0; count];
+    if count == 0 || receive_bytes(&socket, &mut bytes, RecvFlags::empty())? == 0 {
+        return Ok(None);
+    }
+    let Some((b'E', list)) = bytes.split_first() else { return Err(io::ErrorKind::InvalidData.into()) };
     let variable = |bytes: &[u8]| {
         let equals = bytes.iter().position(|&byte| byte == b'=')?;
         let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
@@ -178,6 +180,18 @@ pub(super) fn receive_environment(socket: impl AsFd) -> io::Result<Option<Variab
     };
     let variables = list.split(|&byte| byte == 0).filter(|bytes| !bytes.is_empty()).map(variable);
     variables.collect::<Option<_>>().map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Receives one message without files; returns its length, also where that is more than there is room for, and 0 when
+/// the other side is gone.
+fn receive_bytes(socket: impl AsFd, bytes: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    loop {
+        match rustix::net::recv(&socket, &mut *bytes, flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::CONNRESET) => return Ok(0),
+            other => return Ok(other?.1),
+        }
+    }
 }
 
 /// Stands for [`SafeUntil::ProcessEnd`]; five centuries after boot.
