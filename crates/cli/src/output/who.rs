@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::ContenderInfo;
+use lockkeeper::{Answers, ContenderInfo};
 use serde::Serialize;
 
 use super::text::brief;
@@ -38,6 +38,8 @@ pub(crate) struct Who {
     kept: bool,
     /// That it was asked to give up.
     revocation: Option<Revocation>,
+    /// Whether its client receives such a request.
+    answers: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -83,6 +85,11 @@ impl Who {
                 .revocation
                 .as_ref()
                 .map(|revocation| Revocation { why: revocation.why.clone(), within_ms: revocation.within.map(millis) }),
+            answers: match info.answers {
+                Answers::Yes => "yes",
+                Answers::No => "no",
+                _ => "unknown",
+            },
         }
     }
 
