@@ -116,6 +116,21 @@ impl Who {
         }
     }
 
+    /// Names it, and one without an owner by its session and what it says of itself too.
+    #[cfg(feature = "monitor")]
+    pub(super) fn at_length(&self) -> String {
+        let Self { id, owner: None, session, label, .. } = self else { return self.name() };
+        let session = session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default();
+        let label = label.as_ref().map(|label| format!(", which says {label},")).unwrap_or_default();
+        format!("{id}{session}{label}")
+    }
+
+    /// Returns for how long it has been in the queue, if that is known.
+    #[cfg(feature = "monitor")]
+    pub(super) fn since(&self) -> Option<String> {
+        self.age_ms.map(|age_ms| brief(Duration::from_millis(age_ms)))
+    }
+
     /// Names it with how long it has held the lock, or been here if that is all that is known, and its token.
     pub(crate) fn in_full(&self) -> String {
         let span = span(self.held_ms.map(Duration::from_millis), self.age_ms.map(Duration::from_millis));
@@ -176,7 +191,7 @@ fn date(since_unix: Duration) -> String {
     humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + since_unix.min(LAST)).to_string()
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
