@@ -3,6 +3,10 @@
 //! A command under a lock may end with any of these numbers too; the last `lockkeeper:` line on stderr tells which it
 //! was.
 
+/// `deadlocks` found a deadlock that is known.
+#[cfg(feature = "monitor")]
+pub(crate) const DEADLOCKED: u8 = 1;
+
 /// `doctor` found something that makes locks worse than they could be.
 pub(crate) const EXAMINED_WARNINGS: u8 = 1;
 

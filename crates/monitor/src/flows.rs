@@ -122,7 +122,7 @@ fn flows(world: &World<'_>, sureness: Sureness) -> (Vec<usize>, Vec<Vec<usize>>)
     for (number, contender) in world.contenders.iter().enumerate() {
         let caller = &contender.info.caller;
         let counts = |flow: &Flow| flow.kind() != FlowKind::Task || sureness > Sureness::Owners;
-        // What freezes a lock is held by nobody.
+        // What freezes a lock belongs to no flow.
         let flow = caller.flow.filter(|flow| contender.info.frozen.is_none() && counts(flow));
         #[cfg(test)]
         let flow = if planted::is(planted::Fault::ProcessAsFlow) { Flow::new(FlowKind::Thread, 0) } else { flow };

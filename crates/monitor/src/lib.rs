@@ -30,9 +30,10 @@
 //!
 //! # How it is found
 //!
-//! Not by searching circles. Flows of control that wait for nothing finish, their contenders leave, and whoever needed
-//! them goes on: a contender in a line needs all ahead of it that exclude it, the first at a semaphore's gate any of
-//! the permits. What is never reached in this way is stuck. That takes time in proportion to the contenders.
+//! Not by searching circles. Flows of control that wait for nothing finish, their contenders leave, and the waiters
+//! that needed them go on: a waiter in a line needs all contenders ahead of it that exclude it, the first at a
+//! semaphore's gate any of the permits. What is never reached in this way is stuck. That takes time in proportion to
+//! the contenders.
 //!
 //! # What is not here
 //!

@@ -5,7 +5,7 @@ use std::cell::Cell;
 /// A fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
-    /// Whoever waits at a gate leaves the next one the permit that it takes.
+    /// A waiter at a gate leaves the next one the permit that it takes.
     GateNotCounted,
     /// All tasks of a process are taken for one flow of control.
     ProcessAsFlow,

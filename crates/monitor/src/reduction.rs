@@ -1,5 +1,5 @@
-//! Who can go on, and who never can: flows that wait for nothing finish, their contenders leave, and so on until
-//! nobody is left that can do anything.
+//! Which contenders can go on, and which never can: flows that wait for nothing finish, their contenders leave, and so
+//! on until no flow is left that can do anything.
 //!
 //! Nothing that can be done prevents anything else, so the order does not matter. It takes time in proportion to the
 //! contenders and their needs.
@@ -9,7 +9,7 @@ use crate::flows::Flows;
 use crate::planted;
 use crate::world::{Place, World};
 
-/// What has become of all when nobody can do anything any more.
+/// What has become of all contenders when none can do anything any more.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Whether each contender takes part.
@@ -23,7 +23,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Tells whether anybody waits who is never granted anything.
+    /// Tells whether a waiter is never granted what it waits for.
     pub(crate) fn is_stuck(&self) -> bool {
         self.granted.iter().any(|&granted| !granted)
     }

@@ -116,7 +116,7 @@ mod tests {
         let mut snapshot = lasted(Duration::ZERO);
         snapshot.locks = vec![
             SeenLock::new(name("behind"), behind, None),
-            SeenLock::new(name("nobody waits"), vec![freezing], None),
+            SeenLock::new(name("no waiters"), vec![freezing], None),
             SeenLock::new(name("not frozen"), vec![contender("a"), contender("b")], None),
         ];
         let found: Vec<_> = snapshot.frozen().into_iter().map(|f| (f.lock, f.reason, f.waiters)).collect();

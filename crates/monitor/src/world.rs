@@ -81,7 +81,7 @@ impl<'a> World<'a> {
         for (info, holds) in lock.contenders.iter().zip(holds) {
             let me = self.contenders.len();
             let place = match info.mode {
-                // Members of a barrier keep nobody out, and what they wait for no queue tells.
+                // Members of a barrier keep no contender out, and what they wait for no queue tells.
                 Mode::Member => continue,
                 Mode::Permit => self.permit(gate, me),
                 Mode::Acquire => match self.at_gate(gate, me, info) {
@@ -116,7 +116,7 @@ impl<'a> World<'a> {
     }
 
     /// Places a contender that waits for permits; `None` for what freezes the semaphore, which takes no permit. Of a
-    /// semaphore of unknown permits nobody is said to wait for anybody.
+    /// semaphore of unknown permits no waiter is said to need a contender.
     fn at_gate(&mut self, gate: Option<usize>, me: usize, info: &ContenderInfo) -> Option<Place> {
         if info.frozen.is_some() {
             return None;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn at_a_gate_each_has_its_turn_and_without_a_known_number_nobody_needs_anything() {
+    fn at_a_gate_each_has_its_turn_and_without_a_known_number_none_needs_anything() {
         let semaphore = || {
             let mut all: Vec<_> = [Mode::Permit, Mode::Permit, Mode::Acquire, Mode::Acquire, Mode::Acquire]
                 .into_iter()

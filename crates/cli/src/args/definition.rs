@@ -102,6 +102,19 @@ Exit codes: 0 it is free, 124 the time was up, 125 lockkeeper failed.")]
         )]
         wait: Option<Duration>,
     },
+    /// Find contenders that wait for each other, so that none of them goes on
+    #[command(after_help = "\
+Examples:
+  lockkeeper deadlocks
+  lockkeeper deadlocks --json --connect zk://zk1:2181
+
+It takes no part. What it finds it confirms by a second look, a second later. A deadlock is known where contenders are \
+of one owner key, thread or task, or one is run under the lock of another. It is only possible where no more is known \
+than that they are of one process or session, as with clients of other makes, or under one run. It says who waits for \
+whom, and how an operator ends it.
+
+Exit codes: 0 none is known, 1 one is, 125 lockkeeper failed, or was built without the feature `monitor`.")]
+    Deadlocks,
     /// Tell, inside of `run`, whether the lock is still held
     #[command(after_help = "\
 Example, in a script under `lockkeeper run`: lockkeeper check || exit 1

@@ -67,18 +67,22 @@ pub(super) fn show(global: &Global, name: &str) -> Result<u8, Failure> {
     answer(global, &shown, || shown.text())
 }
 
-/// The attempts at each look: made again while the service cannot be reached, by the policy if there is one and for a
-/// short time otherwise. The first failure of all is mentioned.
-fn looks(keeper: &Keeper, policy: Option<RetryPolicy>) -> Attempts<Error> {
+/// The attempts at each look, as [`tries`] makes them. The first failure of all is mentioned.
+pub(super) fn looks(keeper: &Keeper, policy: Option<RetryPolicy>) -> Attempts<Error> {
     let service = keeper.service();
     let limit = if policy.is_some() { String::new() } else { format!(" for {}s", TRY_MAX.as_secs()) };
     let is_mentioned = AtomicBool::new(false);
+    tries(policy).listener(move |failure| {
+        if !is_mentioned.swap(true, Ordering::Relaxed) {
+            say(&format!("cannot look at {service}, trying again{limit}: {:#}", failure.error));
+        }
+    })
+}
+
+/// The attempts at each look: made again while the service cannot be reached, by the policy if there is one and for a
+/// short time otherwise.
+pub(super) fn tries(policy: Option<RetryPolicy>) -> Attempts<Error> {
     policy
         .unwrap_or_else(|| RetryPolicy::until_elapsed(TRY_MAX, TRY_PAUSE))
         .attempts(|error: &Error| error.advice() == Advice::Transient)
-        .listener(move |failure| {
-            if !is_mentioned.swap(true, Ordering::Relaxed) {
-                say(&format!("cannot look at {service}, trying again{limit}: {:#}", failure.error));
-            }
-        })
 }

@@ -12,6 +12,7 @@
 //! | `fence` | `fence` |
 //! | `look` | `ls`, `show`: looking at the service |
 //! | `capabilities` | `capabilities`: what services promise |
+//! | `deadlocks` | `deadlocks`: contenders that wait for each other |
 //! | `doctor` | `doctor`: examining the service |
 //! | `setup` | `setup`: what a service needs before the first lock |
 //! | `watch` | `show --watch` |
@@ -26,6 +27,7 @@ mod capabilities;
 mod check;
 mod claim;
 mod completions;
+mod deadlocks;
 mod dispatch;
 mod doctor;
 mod fence;

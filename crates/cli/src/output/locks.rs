@@ -178,6 +178,7 @@ mod tests {
         holder.owner = Some(lockkeeper::Owner::new("web-3", 4121, "back\x1b[2Jup.sh"));
         holder.since_unix = Some(Duration::from_secs(1_750_000_000));
         holder.granted_unix = Some(Duration::from_secs(1_750_000_120));
+        holder.answers = lockkeeper::Answers::Yes;
         vec![holder, ContenderInfo::new(ContenderId::new("c2"), Mode::Mutex)]
     }
 
@@ -190,12 +191,13 @@ mod tests {
                 {"position": 1, "state": "holder", "mode": "mutex", "id": "c1", "token": "9223372036854775807",
                  "session": "s1", "label": null, "ticket": null, "process": null, "flow": null, "within": null,
                  "until": null, "age_ms": 130_250, "held_ms": 10_250, "frozen": null, "kept": false, "revocation": null,
-                 "owner": {
+                 "answers": "yes", "owner": {
                      "host": "web-3", "pid": 4121, "command": "back\x1b[2Jup.sh", "since": "2025-06-15T15:06:40.000Z"
                  }},
                 {"position": 2, "state": "waiter", "mode": "mutex", "id": "c2", "token": null, "session": null,
                  "label": null, "ticket": null, "process": null, "flow": null, "within": null, "until": null,
-                 "age_ms": null, "held_ms": null, "owner": null, "frozen": null, "kept": false, "revocation": null},
+                 "age_ms": null, "held_ms": null, "owner": null, "frozen": null, "kept": false, "revocation": null,
+                 "answers": "unknown"},
             ],
         });
         assert_eq!(serde_json::to_value(&shown).unwrap(), expected);

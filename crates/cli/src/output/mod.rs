@@ -7,12 +7,15 @@
 //! | --- | --- |
 //! | `locks` | a lock with its holders and waiters, for `ls` and `show` |
 //! | `who` | one contender of it |
+//! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
 //! | `orders` | what an operator did to a lock |
 //! | `diagnosis` | what was found of a service, for `doctor` |
 //! | `matrix` | what each service promises, for `capabilities` |
 //! | `promises` | what the service in use promises, for `capabilities`; whether a lock is held, for `check` |
 //! | `text`, `printing` | tables and durations; to stdout |
 
+#[cfg(feature = "monitor")]
+mod deadlocks;
 mod diagnosis;
 mod locks;
 mod matrix;
@@ -20,8 +23,12 @@ mod orders;
 mod printing;
 mod promises;
 mod text;
+#[cfg(feature = "monitor")]
+mod way_out;
 mod who;
 
+#[cfg(feature = "monitor")]
+pub(crate) use deadlocks::Deadlocks;
 pub(crate) use diagnosis::Diagnosis;
 pub(crate) use locks::{ListedLock, ShownLock, kind, list};
 pub(crate) use matrix::Matrix;
@@ -29,4 +36,6 @@ pub(crate) use orders::{Deed, Done};
 pub(crate) use printing::{json_line, print, print_json, write};
 pub(crate) use promises::{Checked, Promises};
 pub(crate) use text::{brief, one_line};
+#[cfg(feature = "monitor")]
+pub(crate) use way_out::Orders;
 pub(crate) use who::{Who, span};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::ContenderInfo;
+use lockkeeper::{Answers, ContenderInfo};
 use serde::Serialize;
 
 use super::text::brief;
@@ -38,6 +38,8 @@ pub(crate) struct Who {
     kept: bool,
     /// That it was asked to give up.
     revocation: Option<Revocation>,
+    /// Whether its client receives such a request.
+    answers: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -83,6 +85,11 @@ impl Who {
                 .revocation
                 .as_ref()
                 .map(|revocation| Revocation { why: revocation.why.clone(), within_ms: revocation.within.map(millis) }),
+            answers: match info.answers {
+                Answers::Yes => "yes",
+                Answers::No => "no",
+                _ => "unknown",
+            },
         }
     }
 
@@ -107,6 +114,21 @@ impl Who {
             Some(Owner { host, pid, command, .. }) => format!("{host} pid {pid} {command}"),
             None => self.id.clone(),
         }
+    }
+
+    /// Names it, and one without an owner by its session and what it says of itself too.
+    #[cfg(feature = "monitor")]
+    pub(super) fn at_length(&self) -> String {
+        let Self { id, owner: None, session, label, .. } = self else { return self.name() };
+        let session = session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default();
+        let label = label.as_ref().map(|label| format!(", which says {label},")).unwrap_or_default();
+        format!("{id}{session}{label}")
+    }
+
+    /// Returns for how long it has been in the queue, if that is known.
+    #[cfg(feature = "monitor")]
+    pub(super) fn since(&self) -> Option<String> {
+        self.age_ms.map(|age_ms| brief(Duration::from_millis(age_ms)))
     }
 
     /// Names it with how long it has held the lock, or been here if that is all that is known, and its token.
@@ -169,7 +191,7 @@ fn date(since_unix: Duration) -> String {
     humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + since_unix.min(LAST)).to_string()
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

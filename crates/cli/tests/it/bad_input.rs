@@ -273,3 +273,10 @@ fn check_outside_of_a_run_cannot_tell() {
     refused(place.run(&["check"]), 125, &["LOCKKEEPER_HOLD"]);
     refused(finish(place.command(&["check"]).env("LOCKKEEPER_HOLD", "nonsense")), 125, &["cannot tell"]);
 }
+
+#[cfg(not(feature = "monitor"))]
+#[test]
+fn deadlocks_in_a_build_without_the_monitor_names_its_feature() {
+    refuses(&["deadlocks"], &["deadlocks", "feature `monitor`"]);
+    refuses(&["deadlocks", "--json"], &["deadlocks", "feature `monitor`"]);
+}

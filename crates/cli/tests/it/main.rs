@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `bad_input` | what cannot be done is refused in one line |
 //! | `commands` | the commands, with real holders and waiters |
+//! | `deadlocks`, `crossing` | commands that wait for each other |
 //! | `default_directory` | where the locks lie when no service is named |
 //! | `doctor` | what is found of a service, and how that ends |
 //! | `fence` | a holder that was overtaken does not run its command |
@@ -27,6 +28,10 @@
 
 mod bad_input;
 mod commands;
+#[cfg(feature = "monitor")]
+mod crossing;
+#[cfg(feature = "monitor")]
+mod deadlocks;
 mod default_directory;
 mod doctor;
 mod fence;

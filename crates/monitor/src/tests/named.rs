@@ -200,7 +200,7 @@ fn a_frozen_lock_is_no_deadlock() {
 }
 
 #[test]
-fn whoever_holds_and_does_not_wait_is_no_deadlock() {
+fn a_holder_that_does_not_wait_ends_the_search() {
     let task = |number, task| of(contender(number, Mode::Mutex), 1, task);
     assert!(
         known(vec![

@@ -71,21 +71,21 @@ impl Lock {
     }
 }
 
-/// Lets everybody do what they can, and returns the numbers of those who still wait.
+/// Lets all contenders do what they can, and returns the numbers of those that still wait.
 pub(super) fn stuck(locks: &[Lock]) -> BTreeSet<u64> {
-    let everybody: Vec<One> = locks.iter().flat_map(Lock::all).cloned().collect();
+    let all: Vec<One> = locks.iter().flat_map(Lock::all).cloned().collect();
     let mut locks = locks.to_vec();
     let mut over = BTreeSet::new();
     loop {
         locks.iter_mut().for_each(Lock::serve);
         let waiting: BTreeSet<usize> = locks.iter().flat_map(Lock::waiting).map(|one| one.flow).collect();
-        let number_of = |flow: usize| everybody.iter().filter(move |one| one.flow == flow).map(|one| one.number);
+        let number_of = |flow: usize| all.iter().filter(move |one| one.flow == flow).map(|one| one.number);
         let has_nested = |flow: usize| {
             let nested = |one: &&One| one.flow != flow && number_of(flow).any(|number| Some(number) == one.within);
-            everybody.iter().filter(nested).any(|one| !over.contains(&one.flow))
+            all.iter().filter(nested).any(|one| !over.contains(&one.flow))
         };
         let can_end = |flow: &usize| !over.contains(flow) && !waiting.contains(flow) && !has_nested(*flow);
-        let Some(flow) = everybody.iter().map(|one| one.flow).find(can_end) else {
+        let Some(flow) = all.iter().map(|one| one.flow).find(can_end) else {
             return locks.iter().flat_map(Lock::waiting).map(|one| one.number).collect();
         };
         over.insert(flow);

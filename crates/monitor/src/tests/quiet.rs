@@ -20,13 +20,13 @@ const LOOKS: u64 = 12;
 /// How long a step of the world takes, in milliseconds.
 const STEP: u64 = 150;
 
-/// The locks of a world, in the order in which everybody takes them.
+/// The locks of a world, in the order in which every worker takes them.
 const LOCKS: usize = 5;
 
 /// The last two of them are semaphores of so many permits.
 const PERMITS: usize = 2;
 
-/// Somebody who takes some locks, the least first, works, and gives them back.
+/// A task that takes some locks, the least first, works, and gives them back.
 #[derive(Debug)]
 struct Worker {
     process: u64,

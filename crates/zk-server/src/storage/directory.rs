@@ -177,8 +177,8 @@ impl Directory {
     }
 
     /// Keeps the snapshot before that of `zxid`, and the logs after it, under names that are not read, and removes what
-    /// is older. What cannot be renamed or removed is left; it is older and does no harm.
-    pub(super) fn supersede(&self, zxid: i64) {
+    /// is older, by `remove`. What cannot be renamed or removed is left; it is older and does no harm.
+    pub(super) fn supersede(&self, zxid: i64, remove: impl Fn(&Path) -> io::Result<()>) {
         let Ok(files) = self.files() else {
             return;
         };
@@ -197,7 +197,7 @@ impl Directory {
         }
         let left_over = files.previous.into_iter().chain(files.unfinished).filter(|(begin, _)| *begin < kept);
         for (_, path) in older.into_iter().chain(left_over) {
-            if let Err(error) = fs::remove_file(&path) {
+            if let Err(error) = remove(&path) {
                 failed(&path, error);
             }
         }
@@ -319,7 +319,7 @@ mod tests {
         let files = directory.files().unwrap();
         assert_eq!(files.logs, [(2, paths[1].clone()), (16, paths[0].clone())]);
         assert_eq!(files.snapshots, [(2, paths[2].clone())]);
-        directory.supersede(16);
+        directory.supersede(16, |path| fs::remove_file(path));
         let files = directory.files().unwrap();
         assert_eq!((files.logs.len(), files.snapshots.len(), files.previous.len()), (1, 0, 2));
         assert!(folder.path().join("log.note").exists());
@@ -336,7 +336,7 @@ mod tests {
                 fs::write(path, "").unwrap();
             }
             fs::write(directory.log_path(zxid * 16 + 8), "").unwrap();
-            directory.supersede(zxid * 16);
+            directory.supersede(zxid * 16, |path| fs::remove_file(path));
             let files = directory.files().unwrap();
             assert_eq!((files.snapshots.len(), files.logs.len()), (1, 2));
             kept.push(files.previous.iter().map(|(begin, _)| *begin).collect::<Vec<_>>());

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::machine::State;
 use crate::record::{encode_head, encode_node};
 use crate::storage::directory::Directory;
+use crate::storage::piecewise;
 use crate::storage::snapshot_file::SnapshotFile;
 use crate::tree::DataTree;
 
@@ -155,7 +156,7 @@ fn write(directory: &Directory, zxid: i64, head: &[u8], mut pieces: mpsc::Receiv
         file.write(&bytes)?;
         if is_last {
             file.finish(directory, &path)?;
-            directory.supersede(zxid);
+            directory.supersede(zxid, piecewise::remove);
             return Ok(());
         }
     }

@@ -69,7 +69,7 @@ impl LogWriter {
             end_log(earlier, zxid)?;
         }
         snapshotting::write_at_once(&directory, state)?;
-        directory.supersede(zxid);
+        directory.supersede(zxid, |path| fs::remove_file(path));
         Ok(Self {
             directory,
             log,

@@ -1,0 +1,157 @@
+//! Two commands that wait for each other: how they come to that, and what must be found of them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use lockkeeper_faults::figures;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Ended, Place, TestChild, ended, eventually, finish, now};
+
+/// How long a deadlock may stand until it is known to an operator who asks.
+const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+
+/// How often it is asked for, since a machine with other work to do can be late.
+const TRIES_MAX: usize = 3;
+
+/// Notes that it runs, waits until all do, and runs a command under another lock.
+pub(crate) const NOTE_AND_NEST: &str = r#"
+    notes=$1 number=$2
+    shift 2
+    echo > "$notes/$number"
+    while [ ! -e "$notes/go" ]; do sleep 0.01; done
+    "$LOCKKEEPER" run "$@" -- true"#;
+
+/// The options of a `run`, with the lock as the last one.
+pub(crate) type Claim<'a> = &'a [&'a str];
+
+pub(crate) fn lock_of<'a>(claim: Claim<'a>) -> &'a str {
+    claim.last().unwrap()
+}
+
+/// The machine of a test, which uses the service of this URL.
+pub(crate) fn place_of(url: &str) -> Place {
+    let place = Place::new();
+    place.file(".config/lockkeeper/config.toml", &format!("url = '{url}'\n"));
+    place
+}
+
+/// Two commands, each with a lock, whose commands ask for a lock of the other's.
+pub(crate) struct Crossing {
+    pub(crate) place: Place,
+    notes: TempDir,
+    /// The command that holds each lock.
+    pub(crate) runs: Vec<(String, TestChild)>,
+}
+
+impl Crossing {
+    /// Has each hold the first lock, and ask for the second one when both hold.
+    pub(crate) fn new(place: Place, claims: [[Claim<'_>; 2]; 2]) -> Self {
+        Self::with_program(place, claims, &["sh".as_ref(), "-c".as_ref(), NOTE_AND_NEST.as_ref(), "sh".as_ref()])
+    }
+
+    /// The same, with the program that the two run.
+    pub(crate) fn with_program(place: Place, claims: [[Claim<'_>; 2]; 2], program: &[&Path]) -> Self {
+        let mut crossing = Self { place, notes: TempDir::new().unwrap(), runs: Vec::new() };
+        for (number, [held, wanted]) in claims.into_iter().enumerate() {
+            let mut command = crossing.place.command(&["run", "-q"]);
+            command.args(held).arg("--").args(program);
+            command.arg(crossing.notes.path()).arg(number.to_string()).arg("-q").args(wanted);
+            let run = TestChild(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
+            crossing.runs.push((lock_of(held).to_owned(), run));
+            crossing.until_noted(number);
+        }
+        std::fs::write(crossing.notes.path().join("go"), "").unwrap();
+        for [held, _] in claims {
+            crossing.until_contenders(lock_of(held), 2);
+        }
+        crossing
+    }
+
+    fn until_noted(&self, number: usize) {
+        let note: PathBuf = self.notes.path().join(number.to_string());
+        eventually("it holds its lock", || note.exists().then_some(()));
+    }
+
+    fn until_contenders(&self, lock: &str, count: usize) {
+        eventually("all stand in the queue", || (self.place.contenders(lock) == count).then_some(()));
+    }
+
+    /// Looks until one deadlock is known in time; returns it.
+    pub(crate) fn known(&self, who: &str) -> Value {
+        let mut took = Duration::MAX;
+        let mut found = Value::Null;
+        for _ in 0..TRIES_MAX {
+            let begun = now();
+            let ended = self.place.run(&["deadlocks", "--json"]);
+            took = now() - begun;
+            assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
+            found = parsed(&ended);
+            if took < KNOWN_WITHIN {
+                break;
+            }
+        }
+        assert!(took < KNOWN_WITHIN, "{took:?}");
+        figures::tell(&format!("deadlocks, {who}: known after {:.2} s", took.as_secs_f64()));
+        let deadlock = the_one(&found);
+        assert_eq!((&deadlock["verdict"], &deadlock["certainty"]), (&json!("known"), &json!("same-owner")), "{found}");
+        deadlock
+    }
+
+    /// Asserts that its chain is that of the two: each waits for what the other holds, as a command under it.
+    pub(crate) fn assert_chain(&self, deadlock: &Value, states: [&str; 2]) {
+        let chain = deadlock["chain"].as_array().unwrap();
+        assert_eq!(chain.len(), 2, "{deadlock}");
+        assert_eq!(deadlock["core"].as_array().unwrap().len(), 4, "{deadlock}");
+        for ((lock, run), state) in self.runs.iter().zip(states) {
+            let at = chain.iter().position(|link| link["lock"] == **lock).expect("its lock is in the chain");
+            let (link, next) = (&chain[at], &chain[1 - at]);
+            assert_eq!(link["ahead"]["owner"]["pid"], run.0.id(), "{deadlock}");
+            assert_eq!((&link["state"], &link["joined"]), (&json!(state), &json!("within")), "{deadlock}");
+            assert_eq!(next["waiter"]["within"], link["ahead"]["ticket"].as_str().unwrap()[..16], "{deadlock}");
+            assert_eq!(next["waiter"]["owner"]["command"], "true", "{deadlock}");
+            assert_eq!(link["ahead"]["answers"], "yes", "{deadlock}");
+        }
+    }
+
+    /// Gives the order that is printed as the way out, in a shell.
+    pub(crate) fn take_way_out(&self, text: &str) {
+        let orders: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+        let [order] = orders[..] else { panic!("{text}") };
+        let given = finish(&mut shell(&self.place, order));
+        assert_eq!(given.code, Some(0), "{order}: {given:?}");
+    }
+
+    /// Asserts that one was asked to give up, and that the other has gone on.
+    pub(crate) fn assert_over(mut self) {
+        let mut codes: Vec<_> = self.runs.iter_mut().map(|(_, run)| ended(&mut run.0).code()).collect();
+        codes.sort_unstable();
+        assert_eq!(codes, [Some(0), Some(143)]);
+        let ended = self.place.run(&["deadlocks"]);
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+        assert!(ended.stdout.ends_with("\nno deadlock\n"), "{ended:?}");
+    }
+}
+
+/// A shell that reads a line in which `lockkeeper` is the command under test.
+pub(crate) fn shell(place: &Place, line: &str) -> Command {
+    let command = place.command::<&str>(&[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).env_clear();
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let directory = Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap();
+    shell.env("PATH", format!("{}:{}", directory.display(), std::env::var("PATH").unwrap()));
+    shell
+}
+
+pub(crate) fn parsed(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+pub(crate) fn the_one(found: &Value) -> Value {
+    let deadlocks = found["deadlocks"].as_array().unwrap();
+    assert_eq!(deadlocks.len(), 1, "{found:#}");
+    deadlocks[0].clone()
+}
