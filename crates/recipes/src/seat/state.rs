@@ -3,13 +3,13 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, ContenderId, Error, FencingToken, QueueView, Session, Standing, Ticket};
 
-use super::end_of_place::EndOfPlace;
 use super::line::Line;
 use super::pending::Pending;
 use crate::contend::Place;
@@ -58,8 +58,35 @@ pub(super) struct Grant {
     pub(super) granted_at: BootInstant,
     /// The queue at the join, if no other contender was in it.
     pub(super) alone: Option<QueueView>,
-    /// Noted when the place is to be left at the end of the present turn.
-    pub(super) end_of_place: EndOfPlace,
+    /// Whether the place is to be left at the end of the present turn.
+    pub(super) ends_place: AtomicBool,
+}
+
+impl Grant {
+    /// Has the place left at the end of the present turn.
+    pub(super) fn end_place(&self) {
+        self.ends_place.store(true, Ordering::Release);
+    }
+}
+
+/// What a task with the key begins with.
+#[derive(Debug)]
+pub(super) enum Start {
+    /// A turn of this grant.
+    Turn(Arc<Grant>),
+    /// A new place.
+    Lead(Unled),
+}
+
+/// What a seat without a place leaves to the task that leads.
+#[derive(Debug)]
+pub(super) struct Unled {
+    /// A join that no task waits for.
+    pub(super) pending: Option<Pending>,
+    /// Whether it has a place in the service's queue.
+    pub(super) is_placed: bool,
+    /// How many tasks had come to the line.
+    pub(super) arrivals: u64,
 }
 
 /// What a seat is in the service's queue, and which of its tasks may act.
@@ -155,9 +182,15 @@ impl State {
         self.key == Some(serial)
     }
 
-    /// Returns the grant from which turns are taken.
-    pub(super) fn grant(&self) -> Option<Arc<Grant>> {
-        self.standing.as_ref().map(|(_, grant)| grant.clone())
+    /// Returns what the task with the key begins with.
+    pub(super) fn start(&mut self) -> Start {
+        match &self.standing {
+            Some((_, grant)) => Start::Turn(grant.clone()),
+            None => {
+                let (is_placed, arrivals) = (self.is_placed, self.line.arrivals());
+                Start::Lead(Unled { pending: self.pending.take(), is_placed, arrivals })
+            }
+        }
     }
 
     /// Takes a turn of this grant; returns its number, or `None` if the grant is over.
@@ -170,11 +203,6 @@ impl State {
         self.turns = self.turns.checked_add(1).expect("a grant is left before its turns cannot be counted");
         self.is_held = true;
         Some(turn)
-    }
-
-    /// Takes the join that no task waits for.
-    pub(super) fn take_pending(&mut self) -> Option<Pending> {
-        self.pending.take()
     }
 
     /// The number of the next grant.
@@ -230,7 +258,7 @@ impl State {
         let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(grant.granted_at) >= time_max;
         if self.must_go {
             Some(LeftBecause::Asked)
-        } else if grant.end_of_place.is_noted() {
+        } else if grant.ends_place.load(Ordering::Acquire) {
             Some(LeftBecause::EndsPlace)
         } else if self.turns == u32::MAX || self.others && is_over() {
             Some(LeftBecause::Bound)
