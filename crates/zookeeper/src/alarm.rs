@@ -27,6 +27,11 @@ impl Alarm {
         }
     }
 
+    /// When it rings; `None` if it is not set.
+    pub(crate) fn rings_at(&self) -> Option<BootInstant> {
+        self.armed.as_ref().map(|(at, _)| *at)
+    }
+
     /// Waits until it rings; without end if it is not set. Dropping the future has no effect.
     pub(crate) async fn rings(&mut self) {
         match &mut self.armed {
@@ -41,6 +46,6 @@ impl Alarm {
 
 impl fmt::Debug for Alarm {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Alarm").field(&self.armed.as_ref().map(|(at, _)| at)).finish()
+        formatter.debug_tuple("Alarm").field(&self.rings_at()).finish()
     }
 }

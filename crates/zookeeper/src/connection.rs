@@ -4,8 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Buf, Bytes};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, ReadBuf, ReadHalf};
 
 use crate::dial::Stream;
 use crate::link::Link;
@@ -16,33 +15,20 @@ const DRAIN_BYTES: usize = 4 * 1024;
 /// How many such reads there are at most: as much as a socket holds for a reader by default.
 const DRAINS_MAX: usize = 64;
 
-/// A byte stream to a server, and what is being written on it.
+/// A byte stream to a server, to which the session's requests are written while this lives.
 ///
 /// If it is dropped while it is in use, a runtime is ending and drops the driver's future with it. No task goes on
 /// then, so this is the last moment at which the service can be told that all locks of the session are free.
 pub(crate) struct Connection {
     link: Arc<Link>,
     pub(crate) reader: ReadHalf<Box<dyn Stream>>,
-    pub(crate) writer: WriteHalf<Box<dyn Stream>>,
-    /// What was taken from the session and not yet by the stream.
-    pub(crate) output: Bytes,
 }
 
 impl Connection {
     pub(crate) fn new(link: Arc<Link>, stream: Box<dyn Stream>) -> Self {
         let (reader, writer) = tokio::io::split(stream);
-        Self { link, reader, writer, output: Bytes::new() }
-    }
-
-    /// Writes as much of this as the stream takes without waiting; returns whether it took all.
-    fn push(&mut self, context: &mut Context<'_>, mut bytes: Bytes) -> bool {
-        while bytes.has_remaining() {
-            match Pin::new(&mut self.writer).poll_write(context, &bytes) {
-                Poll::Ready(Ok(count)) if count > 0 => bytes.advance(count),
-                Poll::Ready(_) | Poll::Pending => return false,
-            }
-        }
-        true
+        link.attach(writer);
+        Self { link, reader }
     }
 
     /// Takes what has arrived: a socket that is closed over unread bytes discards what it has not sent yet.
@@ -60,15 +46,14 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        let port = self.link.detach();
         if !self.link.is_attached() {
             return;
         }
         let farewell = self.link.farewell();
-        let begun = std::mem::take(&mut self.output);
         // No task is woken: what the stream does not take at once is left to the session's timeout.
         let mut context = Context::from_waker(Waker::noop());
-        if self.push(&mut context, begun) && self.push(&mut context, farewell) {
-            let _ = Pin::new(&mut self.writer).poll_flush(&mut context);
+        if port.is_some_and(|mut port| port.push_last(farewell, &mut context)) {
             self.drain(&mut context);
         }
     }

@@ -2,13 +2,15 @@
 //!
 //! It knows no lock and no request. It ends when the session is over.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use lockkeeper_core::clock::Clock;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf};
+use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 
 use crate::alarm::Alarm;
@@ -184,7 +186,6 @@ impl Driver {
     async fn serve(&mut self, stream: Box<dyn Stream>, way: &Server) -> Duration {
         let mut connection = Connection::new(self.link.clone(), stream);
         let mut input = BytesMut::with_capacity(READ_BYTES_MAX);
-        let mut is_flushed = true;
         let mut broken = None;
         let mut arrived_at = None;
         self.link.handle_connected(self.share.handshake_max(self.ways_max()));
@@ -194,11 +195,10 @@ impl Driver {
                 arrived_at = Some(self.clock.now());
                 self.hosts.arrived(way);
             }
-            if is_flushed {
-                connection.output = self.link.poll_transmit();
-                is_flushed = connection.output.is_empty();
-            }
-            self.alarm.set(self.link.poll_timeout());
+            // One that fails is tried again below, once all that has arrived is read.
+            let sent = poll_fn(|context| Poll::Ready(self.link.poll_send(context))).await;
+            let is_sent = matches!(sent, Poll::Ready(Ok(())));
+            self.set_alarm();
             tokio::select! {
                 biased;
                 read = connection.reader.read_buf(&mut input) => match read {
@@ -212,9 +212,8 @@ impl Driver {
                         self.link.handle_disconnected();
                     }
                 },
-                written = write(&mut connection.writer, &mut connection.output), if !is_flushed => match written {
-                    Ok(()) => is_flushed = true,
-                    Err(_) => self.link.handle_disconnected(),
+                sent = poll_fn(|context| self.link.poll_send(context)), if !is_sent => if sent.is_err() {
+                    self.link.handle_disconnected();
                 },
                 () = self.link.woken() => {}
                 () = self.alarm.rings() => self.link.handle_timeout(),
@@ -229,6 +228,14 @@ impl Driver {
         arrived_at.map_or(Duration::ZERO, |at| self.clock.now().saturating_duration_since(at))
     }
 
+    /// Sets the alarm to the next deadline of the session, and has the callers that send requests know of it.
+    fn set_alarm(&mut self) {
+        // If it has rung, callers are to wake this task until it is set again.
+        self.link.note_alarm(self.alarm.rings_at());
+        self.alarm.set(self.link.poll_timeout());
+        self.link.note_alarm(self.alarm.rings_at());
+    }
+
     /// Starts the futures handed over to this task, and forgets those that are done.
     fn run_chores(&mut self) {
         for chore in self.link.take_chores() {
@@ -236,11 +243,4 @@ impl Driver {
         }
         while self.chores.try_join_next().is_some() {}
     }
-}
-
-/// Writes all of `output` and flushes it: a stream that encrypts may hold back what it took. Dropped halfway, it leaves
-/// in `output` what was not taken, and can be begun anew.
-async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut Bytes) -> io::Result<()> {
-    writer.write_all_buf(output).await?;
-    writer.flush().await
 }

@@ -2,6 +2,7 @@
 
 mod call;
 mod length;
+mod port;
 mod requests;
 mod session;
 mod state;

@@ -154,11 +154,11 @@ impl Link {
         })
     }
 
-    /// Hands requests to the machine, and wakes the driver to send them.
+    /// Hands requests to the machine, and has them sent.
     fn take_on<T>(&self, submit: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let now = self.now();
         let submitted = self.with(|state| submit(state, now));
-        self.wake.notify_one();
+        self.send_soon();
         submitted
     }
 

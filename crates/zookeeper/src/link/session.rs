@@ -1,10 +1,12 @@
 //! One session, shared by the task with the socket and its users.
 //!
 //! Requests are handed to the machine where they are made, so that they go out in the order of the calls. The driver is
-//! woken and moves bytes. Answers are routed under the same lock, in the order of their arrival.
+//! woken and moves bytes, unless the caller could send its requests itself (`port`). Answers are routed under the same
+//! lock, in the order of their arrival.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use tokio::sync::{Notify, watch};
 use crate::config::{Config, Server};
 use crate::dial::Failure;
 use crate::link::length::ANSWER_BYTES_MAX;
+use crate::link::port::Port;
 use crate::link::state::State;
 
 /// How a session stands with the service; callers wait for a change of it.
@@ -55,6 +58,12 @@ pub(crate) struct Status {
 /// One session, shared.
 pub(crate) struct Link {
     state: Mutex<State>,
+    /// Where requests are written; locked before the state.
+    pub(super) port: Mutex<Option<Port>>,
+    /// How many batches of requests are being made.
+    pub(super) batches: AtomicUsize,
+    /// When the driver's timer rings at the latest; [`u64::MAX`] if it is not set.
+    pub(super) alarm_at_nanos: AtomicU64,
     /// Wakes the driver.
     pub(super) wake: Notify,
     status: watch::Sender<Status>,
@@ -81,6 +90,9 @@ impl Link {
         }
         Self {
             state: Mutex::new(state),
+            port: Mutex::default(),
+            batches: AtomicUsize::new(0),
+            alarm_at_nanos: AtomicU64::new(u64::MAX),
             wake: Notify::new(),
             status: watch::Sender::new(Status { phase: Phase::Offline, epoch: 0 }),
             bond: SessionBond::new(clock.clone(), SafeUntil::ProcessEnd),

@@ -54,7 +54,10 @@ impl Session for ZooKeeperSession {
             Ok(path) => path,
             Err(error) => return refuse(error),
         };
-        let list = inner.send_list(&path, queue.part(), freshness);
+        let list = {
+            let _batch = inner.link.batch();
+            inner.send_list(&path, queue.part(), freshness)
+        };
         Box::pin(async move {
             let listing = inner.look(&path, queue.part(), list).await;
             let listing = listing.map_err(|error| inner.fail(error, Operation::View, &queue))?;
@@ -74,7 +77,11 @@ impl Session for ZooKeeperSession {
             let message = format!("{ENTRIES_MAX} places at once are the most");
             return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(queue));
         }
-        match join::Join::begin(self.inner.clone(), queue, &entries) {
+        let begun = {
+            let _batch = self.inner.link.batch();
+            join::Join::begin(self.inner.clone(), queue, &entries)
+        };
+        match begun {
             Ok((join, sent)) => Box::pin(join.finish(sent)),
             Err(error) => refuse(error),
         }
@@ -87,7 +94,11 @@ impl Session for ZooKeeperSession {
         ahead: &ContenderId,
         seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
-        match departure::Wait::begin(self.inner.clone(), queue, mine, ahead, seen) {
+        let begun = {
+            let _batch = self.inner.link.batch();
+            departure::Wait::begin(self.inner.clone(), queue, mine, ahead, seen)
+        };
+        match begun {
             Ok((wait, watch)) => Box::pin(wait.finish(watch)),
             Err(error) => refuse(error),
         }

@@ -252,6 +252,8 @@ async fn until_certain(
     queue: QueueName,
     ends_with_session: bool,
 ) -> Result<()> {
+    // The session's task was woken at the call. A caller that waits is served sooner if it sends by itself.
+    inner.link.send_unsent();
     // It is not known whether the session ended before the place was left or after, so no caller may rely on the
     // latter.
     let over = || match inner.link.bond().liveness() {
