@@ -126,6 +126,11 @@ impl Outbox {
         self.requests.first_key_value().map(|(turn, (_, unsent))| (turn.rank, unsent))
     }
 
+    /// The request that goes out behind all others.
+    pub(super) fn last(&self) -> Option<RequestId> {
+        self.requests.last_key_value().map(|(_, (id, _))| *id)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.requests.len()
     }

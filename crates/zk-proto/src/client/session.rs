@@ -290,6 +290,11 @@ impl ClientSession {
         self.outbox.len()
     }
 
+    /// Whether a request waits to be sent, and no other that was submitted, or put off, behind it does.
+    pub fn is_last_queued(&self, id: RequestId) -> bool {
+        self.outbox.last() == Some(id)
+    }
+
     /// How many requests were sent and are not answered, pings and authentications aside.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()

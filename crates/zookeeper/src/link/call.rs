@@ -38,7 +38,7 @@ impl Answer {
 #[derive(Debug)]
 pub(crate) struct Call {
     link: Arc<Link>,
-    /// The request, until it is answered; or why it was not accepted.
+    /// The request, until it is answered, if it is to be taken back; or why it was not accepted.
     submitted: Result<Option<RequestId>, ClientError>,
     answered: oneshot::Receiver<Outcome>,
     operation: OpCode,
@@ -54,6 +54,16 @@ impl Call {
         path: &str,
     ) -> Self {
         Self { link, submitted: submitted.map(Some), answered, operation, path: path.into() }
+    }
+
+    /// A request that goes on when the call is dropped.
+    pub(crate) fn under_way(
+        link: Arc<Link>,
+        answered: oneshot::Receiver<Outcome>,
+        operation: OpCode,
+        path: &str,
+    ) -> Self {
+        Self { link, submitted: Ok(None), answered, operation, path: path.into() }
     }
 
     /// The watch that the request sets, if it does.

@@ -162,6 +162,35 @@ impl Link {
         submitted
     }
 
+    /// Sends a request in the place of another one, whose answer will be a part of its own; `divide` makes what takes the
+    /// whole answer from what takes that part. Returns whether it does: only if the other one waits to be sent, and
+    /// nothing behind it. Otherwise nothing changes.
+    pub(crate) fn submit_instead(
+        &self,
+        other: RequestId,
+        request: &Request,
+        path: &str,
+        divide: impl FnOnce(OnReply) -> OnReply,
+    ) -> bool {
+        if check(request, path).is_err() {
+            return false;
+        }
+        let time_max = self.operation_time_max();
+        self.take_on(|state, now| {
+            if !state.is_waited_for(other) || !state.machine.is_last_queued(other) {
+                return false;
+            }
+            let Ok(id) = state.machine.submit(request, Some(now.after(time_max))) else {
+                return false;
+            };
+            state.machine.cancel(other);
+            if let Some(on_reply) = state.forget_reply(other) {
+                state.expect_reply(id, request.opcode(), now, divide(on_reply), None);
+            }
+            true
+        })
+    }
+
     /// Takes a request back if it was not sent; otherwise its answer is dropped.
     pub(super) fn cancel(&self, id: RequestId) {
         self.with(|state| {

@@ -124,6 +124,16 @@ impl State {
         self.pending.insert(id.number(), Pending { on_reply, on_fire, submitted_at, is_write });
     }
 
+    /// Whether a caller waits for the reply to a request.
+    pub(super) fn is_waited_for(&self, id: RequestId) -> bool {
+        self.pending.contains_key(&id.number())
+    }
+
+    /// Takes what was to take the reply to a request that was taken back.
+    pub(super) fn forget_reply(&mut self, id: RequestId) -> Option<OnReply> {
+        self.pending.remove(&id.number()).map(|pending| pending.on_reply)
+    }
+
     /// Takes all callers that wait for an answer or an event.
     pub(super) fn take_waiters(&mut self) -> Waiters {
         (std::mem::take(&mut self.pending), std::mem::take(&mut self.watchers))

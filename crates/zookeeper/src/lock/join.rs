@@ -18,6 +18,7 @@ use crate::lock::inner::Inner;
 use crate::lock::listing::{Freshness, Listing};
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data;
+use crate::lock::relay;
 use crate::lock::shared_list::ListShare;
 use crate::lock::wanted::{Wanted, request};
 
@@ -103,7 +104,8 @@ impl Join {
             link.call(&Request::CreateContainer(create), self.path.shown())
         };
         let parents = unseen.into_iter().map(make).collect();
-        let make = link.call(&request(&self.wanted), self.path.shown());
+        let make = relay::begin(&self.inner, &self.path, &self.wanted)
+            .unwrap_or_else(|| link.call(&request(&self.wanted), self.path.shown()));
         Sent { parents, is_whole, make, list: self.inner.send_list(&self.path, self.queue.part(), Freshness::Behind) }
     }
 

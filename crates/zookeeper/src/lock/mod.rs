@@ -17,6 +17,7 @@ mod paths;
 mod place;
 mod prover;
 mod queue_data;
+mod relay;
 mod removal;
 mod request;
 mod session;

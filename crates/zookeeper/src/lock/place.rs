@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Contender, ContenderId, FencingToken, Part, PlaceBond, QueueName, Ticket};
+use lockkeeper_zk_proto::client::RequestId;
 
 use crate::lock::paths::QueuePath;
 
@@ -64,6 +65,8 @@ pub(super) struct Places {
     entries: BTreeMap<Ticket, Entry>,
     /// Those whose own node is to be watched, in the order of their making; the first is looked at first.
     pub(super) unwatched: VecDeque<Arc<Place>>,
+    /// The deletion that was asked for last, which may be answered by now, and of which place.
+    pub(super) last_left: Option<(RequestId, Arc<Place>)>,
     placed: usize,
     waiting: usize,
 }

@@ -86,11 +86,14 @@ pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receive
         let first = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Delete, left.path.shown()));
         Then::Chore(Box::pin(leave(inner, left, report, first)))
     });
-    if let Err(error) = inner.link.submit(&request, place.path.shown(), None, on_reply, None) {
-        let (report, reported) = oneshot::channel();
-        let report = Report { sender: Some(report), outlives_session: place.outlives_session };
-        inner.link.adopt(Box::pin(leave(inner.clone(), place.clone(), report, Err(error))));
-        return reported;
+    match inner.link.submit(&request, place.path.shown(), None, on_reply, None) {
+        Ok(deletion) => inner.places().last_left = Some((deletion, place.clone())),
+        Err(error) => {
+            let (report, reported) = oneshot::channel();
+            let report = Report { sender: Some(report), outlives_session: place.outlives_session };
+            inner.link.adopt(Box::pin(leave(inner.clone(), place.clone(), report, Err(error))));
+            return reported;
+        }
     }
     reported
 }

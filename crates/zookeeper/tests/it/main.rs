@@ -9,6 +9,7 @@ mod dial;
 mod embedded;
 mod mixed;
 mod opening;
+mod relays;
 mod shared_lists;
 #[path = "../support/mod.rs"]
 mod support;

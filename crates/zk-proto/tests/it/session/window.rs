@@ -73,6 +73,22 @@ fn requests_are_put_off_together_or_not_at_all_and_until_another_deadline() {
 }
 
 #[test]
+fn the_last_that_waits_is_the_one_that_was_submitted_or_put_off_last() {
+    let mut pair = Pair::new();
+    let ids = ["/a", "/b"].map(|path| pair.submit(create(path)));
+    let proof = pair.client.submit_ahead(&create("/proof"), None).unwrap();
+    let is_last = |pair: &Pair, id| pair.client.is_last_queued(id);
+    assert!(is_last(&pair, ids[1]) && !is_last(&pair, ids[0]) && !is_last(&pair, proof));
+    assert!(pair.client.postpone_all(&[ids[0]], None));
+    assert!(is_last(&pair, ids[0]) && !is_last(&pair, ids[1]));
+    assert!(pair.client.cancel(ids[0]));
+    assert!(is_last(&pair, ids[1]) && !is_last(&pair, ids[0]));
+    pair.go_online();
+    assert_eq!(requests(&mut pair), [create("/proof"), create("/b")]);
+    assert!(!is_last(&pair, ids[1]), "it was sent");
+}
+
+#[test]
 fn nothing_is_put_off_behind_the_end_of_the_session() {
     let mut pair = Pair::online();
     let list_id = pair.submit(list("/q"));

@@ -1,0 +1,181 @@
+//! A lock that is given back and asked for again at once: one transaction, and what becomes of it when it fails.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+
+use lockkeeper_conformance::{soon, until};
+use lockkeeper_core::{ContenderId, ErrorKind};
+use lockkeeper_faults::proxy::{Direction, Flow, Operation, Proxy};
+use lockkeeper_recipes::Keeper;
+use lockkeeper_zk_proto::message::OpCode;
+use lockkeeper_zk_server::{EmbeddedServer, SeenRequest};
+use lockkeeper_zookeeper::{Client, Config, ZooKeeperBackend};
+
+/// A server that notes what it is asked, and one keeper.
+struct World {
+    server: EmbeddedServer,
+    keeper: Keeper,
+    asked: Arc<Mutex<Vec<OpCode>>>,
+}
+
+impl World {
+    async fn start() -> Self {
+        let server = EmbeddedServer::start().await.unwrap();
+        let backend = ZooKeeperBackend::open(&server.url().parse().unwrap()).unwrap();
+        let asked = Arc::<Mutex<Vec<OpCode>>>::default();
+        let noted = asked.clone();
+        server.set_request_hook(move |seen: &SeenRequest<'_>| noted.lock().unwrap().push(seen.request.opcode()));
+        Self { server, keeper: Keeper::new(Arc::new(backend)), asked }
+    }
+
+    /// The same, with a proxy between the two.
+    async fn start_behind_a_proxy() -> (Self, Proxy) {
+        let mut world = Self::start().await;
+        let proxy = Proxy::start(world.server.address().unwrap()).await.unwrap();
+        let url = format!("zk://{}", proxy.address()).parse().unwrap();
+        world.keeper = Keeper::new(Arc::new(ZooKeeperBackend::open(&url).unwrap()));
+        (world, proxy)
+    }
+
+    /// All that stand in the queue.
+    async fn contenders(&self) -> Vec<ContenderId> {
+        let contenders = self.keeper.contenders("door").await.unwrap();
+        contenders.into_iter().map(|contender| contender.id).collect()
+    }
+
+    /// What was asked for since the last call, but for pings.
+    fn asked(&self) -> Vec<OpCode> {
+        let asked = std::mem::take(&mut *self.asked.lock().unwrap());
+        asked.into_iter().filter(|opcode| *opcode != OpCode::Ping).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_given_back_and_asked_for_again_at_once_costs_the_service_one_write() {
+    let world = World::start().await;
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    let token = first.fencing_token();
+    world.asked();
+    drop(first);
+    let second = door.lock().await.unwrap();
+    assert_eq!(world.asked(), [OpCode::Multi, OpCode::GetChildren]);
+    assert!(second.fencing_token() > token && second.hold().is_held());
+    assert_eq!(world.contenders().await, [second.hold().contender().clone()]);
+    second.release().await.unwrap();
+    assert!(world.contenders().await.is_empty());
+}
+
+#[tokio::test]
+async fn another_lock_is_no_part_of_it() {
+    let world = World::start().await;
+    let (door, gate) = (world.keeper.mutex("door").unwrap(), world.keeper.mutex("gate").unwrap());
+    gate.lock().await.unwrap().release().await.unwrap();
+    let held = door.lock().await.unwrap();
+    world.asked();
+    drop(held);
+    let other = gate.lock().await.unwrap();
+    assert_eq!(world.asked(), [OpCode::Delete, OpCode::Create2, OpCode::GetChildren]);
+    other.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_holder_whose_node_was_removed_takes_the_next_place_all_the_same() {
+    let world = World::start().await;
+    let operator = Client::connect(&Config::from_url(&world.server.url().parse().unwrap()).unwrap()).await.unwrap();
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    operator.delete(&format!("/lockkeeper/door/{}", first.hold().contender()), None).await.unwrap();
+    // The loss is seen in the answer to the transaction.
+    let releasing = first.release();
+    let second = door.lock().await.unwrap();
+    let lost = releasing.await.unwrap_err();
+    assert!(matches!(lost.kind(), ErrorKind::Lost(_)), "{lost}");
+    assert!(second.hold().is_held());
+    second.release().await.unwrap();
+    assert!(world.contenders().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_leaves_neither_place_behind() {
+    let world = World::start().await;
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    let releasing = first.release();
+    let mut locking = Box::pin(door.lock());
+    assert!(locking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(locking);
+    releasing.await.unwrap();
+    // Behind the search for the ticket that was given up.
+    let last = door.lock().await.unwrap();
+    assert_eq!(world.contenders().await, [last.hold().contender().clone()]);
+    last.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn when_the_answer_is_lost_both_have_happened_once() {
+    let world = World::start().await;
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    let token = first.fencing_token();
+    world.asked();
+    world.server.drop_next_reply(OpCode::Multi);
+    let releasing = first.release();
+    let second = door.lock().await.unwrap();
+    releasing.await.unwrap();
+    let asked = world.asked();
+    assert!(asked.contains(&OpCode::Multi) && !asked.contains(&OpCode::Create2), "{asked:?}");
+    assert!(second.fencing_token() > token && second.hold().is_held());
+    assert_eq!(world.contenders().await, [second.hold().contender().clone()]);
+    second.release().await.unwrap();
+    assert!(world.contenders().await.is_empty());
+}
+
+#[tokio::test]
+async fn when_the_connection_breaks_before_the_server_has_heard_both_are_asked_for_anew() {
+    let (world, proxy) = World::start_behind_a_proxy().await;
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    let token = first.fencing_token();
+    proxy.set_flow(Direction::ToServer, Flow::Swallow);
+    let releasing = first.release();
+    let mut locking = pin!(door.lock());
+    assert!(locking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    until("the transaction at the proxy", async || proxy.counts(Direction::ToServer).contains_key(&Operation::MULTI))
+        .await;
+    world.asked();
+    proxy.heal();
+    proxy.cut();
+    let second = soon("the next grant", locking).await.unwrap();
+    soon("the release", releasing).await.unwrap();
+    let asked = world.asked();
+    assert!(asked.contains(&OpCode::Delete) && asked.contains(&OpCode::Create2), "{asked:?}");
+    assert!(second.fencing_token() > token && second.hold().is_held());
+    assert_eq!(world.contenders().await, [second.hold().contender().clone()]);
+    second.release().await.unwrap();
+    assert!(world.contenders().await.is_empty());
+}
+
+#[tokio::test]
+async fn when_the_session_ends_meanwhile_the_next_place_is_taken_under_another_one() {
+    let (world, proxy) = World::start_behind_a_proxy().await;
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    let mut sessions = world.server.session_ids().await;
+    proxy.set_flow(Direction::ToServer, Flow::Swallow);
+    let releasing = first.release();
+    let mut locking = pin!(door.lock());
+    assert!(locking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(world.server.expire_session(sessions.remove(0)).await && sessions.is_empty());
+    proxy.heal();
+    proxy.cut();
+    let second = soon("the next grant", locking).await.unwrap();
+    // Whether the session has outlived the place is not known.
+    let lost = soon("the release", releasing).await.unwrap_err();
+    assert!(matches!(lost.kind(), ErrorKind::Lost(_)), "{lost}");
+    assert!(second.hold().is_held());
+    assert_eq!(world.contenders().await, [second.hold().contender().clone()]);
+    second.release().await.unwrap();
+    assert!(world.contenders().await.is_empty());
+}
