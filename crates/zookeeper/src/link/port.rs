@@ -55,6 +55,20 @@ impl Port {
                 break;
             }
         }
+        self.poll_flush(context)
+    }
+
+    /// Writes and flushes one batch of what is ready, if the stream takes it at once; answers whether it does.
+    fn has_sent_once(&mut self, link: &Link) -> bool {
+        // The session's task goes on with what the stream does not take, and then waits for it itself.
+        let mut context = Context::from_waker(Waker::noop());
+        self.output = link.poll_transmit();
+        matches!(self.poll_push(&mut context), Poll::Ready(Ok(())))
+            && matches!(self.poll_flush(&mut context), Poll::Ready(Ok(())))
+    }
+
+    /// Has the stream send what it may hold back.
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_unflushed {
             ready!(Pin::new(&mut self.writer).poll_flush(context))?;
             self.is_unflushed = false;
@@ -120,7 +134,8 @@ impl Link {
         }
     }
 
-    /// Sends all that is ready from this thread; returns whether nothing is left for the session's task to do.
+    /// Sends what is ready from this thread; returns whether nothing is left for the session's task to do. What others
+    /// ask for meanwhile is left to that task, so that no caller is kept writing for them.
     fn has_sent(&self) -> bool {
         if self.state().machine.in_flight() > 0 {
             return false;
@@ -131,9 +146,7 @@ impl Link {
         let Some(port) = port.as_mut().filter(|port| port.is_idle()) else {
             return false;
         };
-        // The session's task goes on with what the stream does not take at once, and then waits for it itself.
-        let mut context = Context::from_waker(Waker::noop());
-        matches!(port.poll_send(self, &mut context), Poll::Ready(Ok(()))) && !self.is_alarm_late()
+        port.has_sent_once(self) && self.state().machine.queued() == 0 && !self.is_alarm_late()
     }
 
     /// Whether the timer of the session's task is set to a later time than is needed by now.
@@ -171,3 +184,6 @@ impl Link {
         self.port.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;
