@@ -296,8 +296,8 @@ impl Link {
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<BootInstant> {
-        let timeout = self.timeout();
         let state = self.state();
+        let timeout = state.machine.anchor().timeout_least().unwrap_or(self.timeout_wanted);
         let give_up = state.closing_since.map(|since| since.after(timeout));
         [state.machine.poll_timeout(), give_up].into_iter().flatten().min().map(instant)
     }

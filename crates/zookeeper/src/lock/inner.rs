@@ -95,16 +95,21 @@ impl Inner {
         paths.into_iter().enumerate().filter(|(_, path)| !seen.contains(path)).collect()
     }
 
-    /// Notes nodes that were there.
-    pub(super) fn note_seen(&self, paths: Vec<String>) {
-        let mut seen = self.seen();
-        if paths.last().is_some_and(|queue| seen.contains(queue)) {
+    /// Whether a queue's own node was seen; so those above it were there too, and need not be looked for.
+    pub(super) fn has_seen(&self, path: &QueuePath) -> bool {
+        self.seen().contains(&path.on_server())
+    }
+
+    /// Notes that a queue's own node was there, and those above it.
+    pub(super) fn note_seen(&self, path: &QueuePath) {
+        if self.has_seen(path) {
             return;
         }
+        let mut seen = self.seen();
         if seen.len() >= SEEN_MAX {
             seen.clear();
         }
-        seen.extend(paths);
+        seen.extend(path.with_parents_on_server());
     }
 
     /// Notes that some of these are gone: the service deletes nodes that have been empty for a while.

@@ -93,6 +93,18 @@ impl Join {
     /// and joins stand in the order of their calls.
     fn send(&self) -> Sent {
         let link = &self.inner.link;
+        let (parents, is_whole) = match self.inner.has_seen(&self.path) {
+            true => (Vec::new(), false),
+            false => self.make_parents(),
+        };
+        let make = relay::begin(&self.inner, &self.path, &self.wanted)
+            .unwrap_or_else(|| link.call(&request(&self.wanted), self.path.shown()));
+        Sent { parents, is_whole, make, list: self.inner.send_list(&self.path, self.queue.part(), Freshness::Behind) }
+    }
+
+    /// Sends the creation of those nodes on the way to the queue that were not seen yet, its own too; answers whether that
+    /// is all of them.
+    fn make_parents(&self) -> (Vec<Call>, bool) {
         let paths = self.path.with_parents_on_server();
         let (all, named_at) = (paths.len(), self.path.named_at());
         let unseen = self.inner.unseen(paths);
@@ -101,12 +113,9 @@ impl Join {
             let data = if at == named_at { queue_data::initial(&self.queue) } else { Vec::new() };
             let acl = if at < named_at { vec![Acl::open()] } else { self.inner.acl.clone() };
             let create = Create { path, data: Some(data.into()), acl, mode: CreateMode::Container };
-            link.call(&Request::CreateContainer(create), self.path.shown())
+            self.inner.link.call(&Request::CreateContainer(create), self.path.shown())
         };
-        let parents = unseen.into_iter().map(make).collect();
-        let make = relay::begin(&self.inner, &self.path, &self.wanted)
-            .unwrap_or_else(|| link.call(&request(&self.wanted), self.path.shown()));
-        Sent { parents, is_whole, make, list: self.inner.send_list(&self.path, self.queue.part(), Freshness::Behind) }
+        (unseen.into_iter().map(make).collect(), is_whole)
     }
 
     /// Goes on until the places are taken, or cannot be.
@@ -137,7 +146,7 @@ impl Join {
             let answer = make.await;
             let error = match self.read(answer, &list).await {
                 Ok(made) => {
-                    self.inner.note_seen(self.path.with_parents_on_server());
+                    self.inner.note_seen(&self.path);
                     return Ok(made);
                 }
                 Err(Failure::AnchorGone) => return Err(self.anchor_gone()),
