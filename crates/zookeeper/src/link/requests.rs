@@ -162,8 +162,8 @@ impl Link {
         submitted
     }
 
-    /// Sends a request in the place of another one, whose answer will be a part of its own; `divide` makes what takes the
-    /// whole answer from what takes that part. Returns whether it does: only if the other one waits to be sent, and
+    /// Sends a request in the place of another one, whose answer will be a part of its own; `divide` makes what takes
+    /// the whole answer from what takes that part. Returns whether it does: only if the other one waits to be sent, and
     /// nothing behind it. Otherwise nothing changes.
     pub(crate) fn submit_instead(
         &self,

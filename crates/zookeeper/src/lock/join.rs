@@ -102,8 +102,8 @@ impl Join {
         Sent { parents, is_whole, make, list: self.inner.send_list(&self.path, self.queue.part(), Freshness::Behind) }
     }
 
-    /// Sends the creation of those nodes on the way to the queue that were not seen yet, its own too; answers whether that
-    /// is all of them.
+    /// Sends the creation of those nodes on the way to the queue that were not seen yet, its own too; answers whether
+    /// that is all of them.
     fn make_parents(&self) -> (Vec<Call>, bool) {
         let paths = self.path.with_parents_on_server();
         let (all, named_at) = (paths.len(), self.path.named_at());
