@@ -335,6 +335,7 @@ fn completions_and_manual_know_every_command() {
         "ls",
         "show",
         "wait",
+        "deadlocks",
         "check",
         "revoke",
         "break",
