@@ -6,8 +6,8 @@
 //!
 //! - `directory`: the files and the lock; `rights`: who may read them; `apache`: what Apache ZooKeeper's look like;
 //! - `log`: the form of a log, and how it is read back; `log_file`: the one that is being written;
-//! - `snapshot_file`: the form of a snapshot's file; `snapshotting`: how one is taken while all goes on; `piecewise`: how
-//!   what it replaces is removed meanwhile;
+//! - `snapshot_file`: the form of a snapshot's file; `snapshotting`: how one is taken while all goes on;
+//! - `piecewise`: how what a snapshot replaces is removed meanwhile;
 //! - `recovery`: from files to a state; `recovered`: what it found, for the operator;
 //! - `writer`: the thread that writes; `handle` is how the core uses it.
 
