@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ConnectionNumber, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Error,
-    Expected, Extent, Finding, Freshness, QueueName, QueueView, Request, Result, Scrutiny, Session, SessionBond,
-    SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
+    Expected, Extent, Finding, Follower, Freshness, QueueName, QueueView, Request, Result, Scope, Scrutiny, Session,
+    SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -112,6 +112,10 @@ impl Backend for Tap {
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         self.paced(self.inner.queues(prefix))
+    }
+
+    fn follow(&self, scope: &Scope) -> Option<Follower> {
+        self.inner.follow(scope)
     }
 
     fn tidy(&self) -> BoxFuture<()> {

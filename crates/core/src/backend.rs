@@ -14,6 +14,7 @@ use crate::capabilities::Capabilities;
 use crate::contender::{ContenderId, ContenderInfo, Departure, Entry, Expected, Request, Ticket, Value, ValueVersion};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::finding::{Finding, Scrutiny};
+use crate::follow::{Follower, Scope};
 use crate::future::BoxFuture;
 use crate::name::QueueName;
 use crate::standing::{SessionBond, Standing};
@@ -57,6 +58,21 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     ///
     /// [`Part::Line`]: crate::Part::Line
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>>;
+
+    /// Tells of the changes of all locks in a scope, from now on; `None` where the service tells an onlooker nothing,
+    /// and a caller must look again and again.
+    ///
+    /// It takes no part in any lock. It first tells of all locks, and does so again after each time in which it may
+    /// have missed something, as after a reconnection: what it tells last of a lock is what [`inspect`](Self::inspect)
+    /// shows once nothing changes. Changes that come in quick succession may be told as one. A
+    /// connection that it needs is its own.
+    ///
+    /// # Panics
+    ///
+    /// If it is called outside a tokio runtime.
+    fn follow(&self, _scope: &Scope) -> Option<Follower> {
+        None
+    }
 
     /// Removes what killed processes have left, where the service does not do so by itself and this user may. What
     /// cannot be removed stays, and does no harm.

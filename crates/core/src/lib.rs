@@ -7,7 +7,7 @@
 //!
 //! # What is not here
 //!
-//! No global state, no background thread, and no task but the one of an [`Opener`].
+//! No global state, no background thread, and no task but those of an [`Opener`] and of a [`Follower`].
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
@@ -19,6 +19,7 @@ mod contender;
 mod duration;
 mod error;
 mod finding;
+mod follow;
 mod future;
 mod loss;
 pub mod memory;
@@ -45,6 +46,7 @@ pub use contender::{
 pub use duration::{parse_duration, parse_duration_with_unit};
 pub use error::{Advice, Error, ErrorKind, Operation, Result};
 pub use finding::{Finding, Scrutiny, Severity};
+pub use follow::{Follower, LockNow, Picture, Scope, Telling, Told};
 pub use future::BoxFuture;
 pub use loss::LossReason;
 pub use modes::Modes;

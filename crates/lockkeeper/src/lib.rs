@@ -131,6 +131,11 @@ pub use lockkeeper_recipes::{
     Waiting, WriteGuard, kind,
 };
 
+/// Following all locks of a service.
+pub mod follow {
+    pub use lockkeeper_core::{Follower, LockNow, Picture, Scope, Told};
+}
+
 /// One leader at a time.
 pub mod election {
     pub use lockkeeper_recipes::{

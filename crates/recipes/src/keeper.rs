@@ -8,8 +8,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, Capabilities, ContenderInfo, Finding, Opener, Owner, ProcessId, QueueName, Result, Scrutiny, Session,
-    Ticket, TicketHead,
+    Backend, Capabilities, ContenderInfo, Finding, Follower, Opener, Owner, ProcessId, QueueName, Result, Scope,
+    Scrutiny, Session, Ticket, TicketHead,
 };
 use tokio::sync::watch;
 
@@ -113,6 +113,16 @@ impl Keeper {
     /// Names the queues in use whose names begin with `prefix`, in the order of their names.
     pub async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
         self.shared.backend.queues(prefix).await
+    }
+
+    /// Tells of the changes of all locks in a scope; `None` where the service tells an onlooker nothing, so that a
+    /// caller must look again and again.
+    ///
+    /// # Panics
+    ///
+    /// If it is called outside a tokio runtime.
+    pub fn follow(&self, scope: &Scope) -> Option<Follower> {
+        self.shared.backend.follow(scope)
     }
 
     /// Looks for what users of the service should know: settings that make locks worse, and what to do about them.

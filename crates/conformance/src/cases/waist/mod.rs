@@ -5,6 +5,7 @@ mod callers;
 mod calls;
 mod changes;
 mod crowd;
+mod following;
 mod names;
 mod observation;
 mod parts;
@@ -31,6 +32,7 @@ pub(super) fn cases() -> Vec<Case> {
         using(Modes::SEMAPHORE, together::cases()),
         changes::cases(),
         values::cases(),
+        following::cases(),
         using(Modes::MUTEX, requests::cases()),
     ]
     .concat()

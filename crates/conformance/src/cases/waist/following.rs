@@ -1,0 +1,299 @@
+//! Following all queues: whatever changes and whatever fails, a follower ends up with what a look shows.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    Backend, Extent, Follower, Freshness, LockNow, Mode, Part, Picture, QueueName, Request, Revocation, Scope, Ticket,
+    Told,
+};
+
+use crate::case::Case;
+use crate::fixture::{Fault, FaultKind, Fixture};
+use crate::random::Random;
+use crate::speaker::{Speaker, line, part_of};
+use crate::waiting::{SOON, soon, until};
+
+/// How many random changes are made while nothing fails.
+const CHANGES: usize = 1_000;
+
+/// How often the follower is cut off, or the service started again, with changes before, meanwhile and after.
+const FAILURES: usize = 5;
+
+/// How many changes are made in each part of these.
+const CHANGES_AROUND_A_FAILURE: usize = 40;
+
+/// After how many changes, at most, the follower is compared with a look.
+const CHANGES_BETWEEN_LOOKS: u64 = 60;
+
+/// How many locks there are: few, so that there are queues; more than one, so that locks come and go.
+const LOCKS: u64 = 12;
+
+/// How many places are taken at a time; from then on one is left for each that is taken.
+const PLACES_MAX: usize = 60;
+
+/// What the names of the locks begin with that are followed.
+const FOLLOWED: &str = "followed/";
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("a follower equals a look after each of many random changes", equals_a_look),
+        Case::new("a follower is told of what stood there before, and of its scope alone", tells_its_scope),
+        Case::new("a follower that was cut off equals a look", equals_a_look_after_cuts).needs(&[FaultKind::Cut]),
+        Case::new("a follower of a service that was started again equals a look", equals_a_look_after_restarts)
+            .needs(&[FaultKind::Restart]),
+        Case::new("a follower hears of sessions that end", hears_of_sessions).needs(&[FaultKind::ExpireSession]),
+    ]
+}
+
+/// The kinds of lock, each with the places of its contenders: no lock is of two kinds.
+const KINDS: [&[(Part, Mode)]; 5] = [
+    &[(Part::Line, Mode::Mutex)],
+    &[(Part::Line, Mode::Write), (Part::Line, Mode::Read)],
+    &[(Part::Permits, Mode::Permit), (Part::Waiters, Mode::Acquire)],
+    &[(Part::Line, Mode::Candidate)],
+    &[(Part::Line, Mode::Member)],
+];
+
+/// What follows, and what it knows.
+struct Watch {
+    backend: Arc<dyn Backend>,
+    follower: Follower,
+    picture: Picture,
+}
+
+impl Watch {
+    /// Follows with the backend of a client that does nothing else; `None` where the service tells an onlooker nothing.
+    async fn begin(onlooker: &Speaker, scope: &Scope) -> Option<Self> {
+        let follower = onlooker.backend.follow(scope)?;
+        let mut watch = Self { backend: onlooker.backend.clone(), follower, picture: Picture::default() };
+        while !watch.picture.is_whole() {
+            watch.hear().await;
+        }
+        Some(watch)
+    }
+
+    async fn hear(&mut self) -> Vec<QueueName> {
+        let told = soon("a telling", self.follower.next()).await.expect("the follower goes on");
+        if let Told::Lost(error) = &told {
+            assert!(error.is_transient(), "{error:?}");
+        }
+        self.picture.take(told)
+    }
+
+    /// Waits until the follower has heard what a look shows, while nothing changes.
+    async fn until_equal(&mut self, random: &Random) {
+        let expected = soon("the look", looks(&*self.backend)).await;
+        let equal = async {
+            while self.picture.lost().is_some() || shown(&self.picture) != expected {
+                self.hear().await;
+            }
+        };
+        if tokio::time::timeout(SOON, equal).await.is_err() {
+            let heard = shown(&self.picture);
+            panic!("{random:?}: after {SOON:?} the follower has\n{heard:#?}\nand a look shows\n{expected:#?}");
+        }
+    }
+}
+
+/// What looks show of all locks that are followed.
+async fn looks(backend: &dyn Backend) -> Vec<String> {
+    let mut all = Vec::new();
+    for name in backend.queues(FOLLOWED).await.expect("the queues are named") {
+        let contenders = backend.inspect(&name).await.expect("the queue can be looked at");
+        all.push(format!("{:?}", LockNow::new(name, contenders)));
+    }
+    all
+}
+
+fn shown(picture: &Picture) -> Vec<String> {
+    let lock =
+        |(lock, contenders): (&QueueName, &Vec<_>)| format!("{:?}", LockNow::new(lock.clone(), contenders.clone()));
+    picture.locks().iter().map(lock).collect()
+}
+
+/// Speakers that take and leave places at random.
+struct Crowd {
+    speakers: Vec<Speaker>,
+    taken: Vec<(usize, QueueName, Ticket)>,
+    random: Random,
+}
+
+impl Crowd {
+    async fn enter(fixture: &dyn Fixture, case: &str) -> Self {
+        let mut speakers = Vec::new();
+        for _ in 0..3 {
+            speakers.push(Speaker::enter(fixture).await);
+        }
+        Self { speakers, taken: Vec::new(), random: Random::announced(case) }
+    }
+
+    async fn change(&mut self) {
+        let below = |random: &mut Random, bound: usize| random.below(bound as u64) as usize;
+        match self.random.below(8) {
+            0..4 if self.taken.len() < PLACES_MAX => self.take().await,
+            4 if !self.taken.is_empty() => {
+                let at = below(&mut self.random, self.taken.len());
+                self.ask_for(at).await;
+            }
+            _ if !self.taken.is_empty() => {
+                let at = below(&mut self.random, self.taken.len());
+                let (who, queue, ticket) = self.taken.swap_remove(at);
+                self.speakers[who].withdraw(&queue, ticket).await;
+            }
+            _ => {}
+        }
+    }
+
+    async fn take(&mut self) {
+        let who = self.random.below(self.speakers.len() as u64) as usize;
+        let number = self.random.below(LOCKS);
+        let carried: Vec<_> = self.speakers[who].places().collect();
+        let kinds: Vec<_> = KINDS.iter().map(|kind| kind.iter().filter(|place| carried.contains(place))).collect();
+        let kinds: Vec<Vec<_>> =
+            kinds.into_iter().map(Iterator::collect).filter(|kind: &Vec<_>| !kind.is_empty()).collect();
+        let kind = &kinds[number as usize % kinds.len()];
+        let &&(part, mode) = &kind[self.random.below(kind.len() as u64) as usize];
+        let queue = part_of(&format!("{FOLLOWED}{number}"), part);
+        let taken = self.speakers[who].take(&queue, mode).await;
+        self.taken.push((who, queue, taken.ticket));
+    }
+
+    /// Asks a contender to give up: a change of the contender, and not of its queue.
+    async fn ask_for(&self, at: usize) {
+        let (who, queue, ticket) = self.taken[at].clone();
+        let speaker = &self.speakers[who];
+        let seen = speaker.inspect(&queue).await;
+        let Some(info) = seen.iter().find(|info| info.ticket == Some(ticket)) else {
+            return;
+        };
+        let request = Request::Yield(Revocation::default());
+        soon("the request", speaker.session.request(&queue, &info.id, request)).await.expect("it is sent");
+    }
+
+    async fn changes(&mut self, count: usize) {
+        for _ in 0..count {
+            self.change().await;
+        }
+    }
+
+    /// Waits until each session answers again, and opens another one where it has ended.
+    async fn settle(&mut self, fixture: &dyn Fixture) {
+        for who in 0..self.speakers.len() {
+            let view = async |speaker: &Speaker| {
+                let view = speaker.session.view(&line("any"), Freshness::Latest, Extent::Whole);
+                soon("the view", view).await
+            };
+            until("an answer", async || match view(&self.speakers[who]).await {
+                Ok(_) => true,
+                Err(error) => !error.is_transient(),
+            })
+            .await;
+            if view(&self.speakers[who]).await.is_err() {
+                self.speakers[who] = Speaker::enter(fixture).await;
+                self.taken.retain(|&(whose, ..)| whose != who);
+            }
+        }
+    }
+
+    async fn leave(mut self) {
+        for (who, queue, ticket) in std::mem::take(&mut self.taken) {
+            self.speakers[who].withdraw(&queue, ticket).await;
+        }
+    }
+}
+
+async fn equals_a_look(fixture: &dyn Fixture) {
+    let onlooker = Speaker::enter(fixture).await;
+    let mut crowd = Crowd::enter(fixture, "a follower equals a look after each of many random changes").await;
+    let Some(mut watch) = Watch::begin(&onlooker, &Scope::below_base(FOLLOWED)).await else {
+        return;
+    };
+    let mut made = 0;
+    while made < CHANGES {
+        let count = 1 + crowd.random.below(CHANGES_BETWEEN_LOOKS) as usize;
+        crowd.changes(count).await;
+        watch.until_equal(&crowd.random).await;
+        made += count;
+    }
+    crowd.leave().await;
+}
+
+async fn tells_its_scope(fixture: &dyn Fixture) {
+    let (ann, onlooker) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let (part, mode) = ann.places().last().expect("the service carries a kind of lock");
+    let queues = ["followed/old", "else/old", "followed/new", "else/new"].map(|name| part_of(name, part));
+    let [old, other_old, new, other_new] = &queues;
+    let mut places = vec![(old, ann.take(old, mode).await), (other_old, ann.take(other_old, mode).await)];
+    let Some(mut watch) = Watch::begin(&onlooker, &Scope::below_base(FOLLOWED)).await else {
+        for (queue, place) in places {
+            ann.withdraw(queue, place.ticket).await;
+        }
+        return;
+    };
+    let names = |watch: &Watch| watch.picture.locks().keys().map(|name| name.as_str().to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&watch), ["followed/old"]);
+    for queue in [other_new, new] {
+        places.push((queue, ann.take(queue, mode).await));
+    }
+    while names(&watch).len() < 2 {
+        watch.hear().await;
+    }
+    assert_eq!(names(&watch), ["followed/new", "followed/old"]);
+    for (queue, place) in places {
+        ann.withdraw(queue, place.ticket).await;
+    }
+    while !names(&watch).is_empty() {
+        watch.hear().await;
+    }
+}
+
+async fn equals_a_look_after_cuts(fixture: &dyn Fixture) {
+    let onlooker = Speaker::enter(fixture).await;
+    let mut crowd = Crowd::enter(fixture, "a follower that was cut off equals a look").await;
+    let Some(mut watch) = Watch::begin(&onlooker, &Scope::below_base(FOLLOWED)).await else {
+        return;
+    };
+    for _ in 0..FAILURES {
+        crowd.changes(CHANGES_AROUND_A_FAILURE).await;
+        onlooker.inflict(Fault::Cut).await;
+        crowd.changes(CHANGES_AROUND_A_FAILURE).await;
+        onlooker.inflict(Fault::Heal).await;
+        watch.until_equal(&crowd.random).await;
+    }
+    crowd.leave().await;
+}
+
+async fn equals_a_look_after_restarts(fixture: &dyn Fixture) {
+    let onlooker = Speaker::enter(fixture).await;
+    let mut crowd = Crowd::enter(fixture, "a follower of a service that was started again equals a look").await;
+    let Some(mut watch) = Watch::begin(&onlooker, &Scope::below_base(FOLLOWED)).await else {
+        return;
+    };
+    for _ in 0..2 {
+        crowd.changes(CHANGES_AROUND_A_FAILURE).await;
+        onlooker.inflict(Fault::Restart).await;
+        crowd.settle(fixture).await;
+        crowd.changes(CHANGES_AROUND_A_FAILURE).await;
+        watch.until_equal(&crowd.random).await;
+    }
+    crowd.leave().await;
+}
+
+async fn hears_of_sessions(fixture: &dyn Fixture) {
+    let onlooker = Speaker::enter(fixture).await;
+    let mut crowd = Crowd::enter(fixture, "a follower hears of sessions that end").await;
+    let Some(mut watch) = Watch::begin(&onlooker, &Scope::below_base(FOLLOWED)).await else {
+        return;
+    };
+    for who in 0..crowd.speakers.len() {
+        crowd.changes(CHANGES_AROUND_A_FAILURE).await;
+        crowd.speakers[who].inflict(Fault::ExpireSession).await;
+        crowd.speakers[who] = Speaker::enter(fixture).await;
+        crowd.taken.retain(|&(whose, ..)| whose != who);
+        let ended = crowd.taken.len();
+        // A service that ends the session by and by has ended it when its places are gone.
+        until("the end of the places", async || looks(&*onlooker.backend).await.len() <= ended).await;
+        watch.until_equal(&crowd.random).await;
+    }
+    crowd.leave().await;
+}

@@ -1,0 +1,250 @@
+//! Following all queues of a service: what an onlooker is told instead of looking again and again.
+//!
+//! A backend that is told of changes by its service offers it. What it tells is a lock as a look would show it, so that
+//! whoever follows needs no rules of any service; [`Picture`] keeps the last state of each.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::contender::ContenderInfo;
+use crate::error::Error;
+use crate::name::QueueName;
+
+/// How many tellings wait for their reader. What changes meanwhile is told together, so that a slow reader costs
+/// neither memory nor a look.
+const TOLD_WAITING_MAX: usize = 1;
+
+/// Which locks are followed.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Scope {
+    /// The beginning of the names of the locks below the service's base; empty for all.
+    pub prefix: String,
+    /// Locks beside these, by their names: on ZooKeeper paths that do not lie below the base.
+    pub also: Vec<QueueName>,
+}
+
+impl Scope {
+    /// Names the locks below the base whose names begin with `prefix`.
+    pub fn below_base(prefix: impl Into<String>) -> Self {
+        Self { prefix: prefix.into(), also: Vec::new() }
+    }
+
+    /// Adds a lock, wherever it lies.
+    #[must_use]
+    pub fn with(mut self, lock: QueueName) -> Self {
+        self.also.push(lock);
+        self
+    }
+}
+
+/// What is told at a time.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Told {
+    /// All locks with contenders; no other lock has any. The first telling, and the first after [`Told::Lost`].
+    All(Vec<LockNow>),
+    /// These locks have changed, and are now so.
+    Changed(Vec<LockNow>),
+    /// The service could not be followed any more, for this reason. What was told may be out of date until all locks
+    /// are told anew. If the reason is permanent, nothing follows.
+    Lost(Error),
+}
+
+/// A lock as it is now.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LockNow {
+    /// Which lock, as [`Part::Line`](crate::Part::Line).
+    pub lock: QueueName,
+    /// Its contenders, as [`Backend::inspect`](crate::Backend::inspect) shows them; empty if it has none any more.
+    pub contenders: Vec<ContenderInfo>,
+}
+
+impl LockNow {
+    /// Describes a lock.
+    pub fn new(lock: QueueName, contenders: Vec<ContenderInfo>) -> Self {
+        Self { lock, contenders }
+    }
+}
+
+/// The side of a [`Follower`] that its backend tells by.
+#[derive(Debug)]
+pub struct Telling(mpsc::Sender<Told>);
+
+impl Telling {
+    /// Tells, as soon as the reader has taken what was told before; `false` if there is no reader any more.
+    ///
+    /// A dropped future has told nothing.
+    pub async fn tell(&self, told: Told) -> bool {
+        self.0.send(told).await.is_ok()
+    }
+
+    /// Waits until what was told last was taken, so that changes are told together meanwhile; `false` if there is no
+    /// reader any more.
+    pub async fn until_taken(&self) -> bool {
+        self.0.reserve().await.is_ok()
+    }
+}
+
+/// Tells of the changes of all locks in its scope. Dropping it ends its connections.
+pub struct Follower {
+    told: mpsc::Receiver<Told>,
+    _task: JoinSet<()>,
+}
+
+impl Follower {
+    /// Runs what tells, in a task of the runtime that this is called in.
+    ///
+    /// # Panics
+    ///
+    /// If it is called outside a tokio runtime.
+    pub fn run<Running>(telling: impl FnOnce(Telling) -> Running) -> Self
+    where
+        Running: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, told) = mpsc::channel(TOLD_WAITING_MAX);
+        let mut task = JoinSet::new();
+        task.spawn(telling(Telling(sender)));
+        Self { told, _task: task }
+    }
+
+    /// Waits for the next change; `None` if nothing will be told any more.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<Told> {
+        self.told.recv().await
+    }
+}
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Follower")
+    }
+}
+
+/// The last known state of each lock.
+#[derive(Clone, Debug, Default)]
+pub struct Picture {
+    locks: BTreeMap<QueueName, Vec<ContenderInfo>>,
+    lost: Option<Error>,
+    is_whole: bool,
+}
+
+impl Picture {
+    /// Takes in what was told; returns the locks that it was told of, with those that it has no longer.
+    pub fn take(&mut self, told: Told) -> Vec<QueueName> {
+        let locks = match told {
+            Told::Lost(error) => {
+                self.lost = Some(error);
+                return Vec::new();
+            }
+            Told::All(locks) => {
+                (self.lost, self.is_whole) = (None, true);
+                let gone = std::mem::take(&mut self.locks).into_keys().map(|lock| LockNow::new(lock, Vec::new()));
+                // A lock that is told of again overrides its end.
+                let now: BTreeMap<_, _> = gone.chain(locks).map(|now| (now.lock, now.contenders)).collect();
+                now.into_iter().map(|(lock, contenders)| LockNow::new(lock, contenders)).collect()
+            }
+            Told::Changed(locks) => locks,
+        };
+        locks.into_iter().map(|now| self.set(now)).collect()
+    }
+
+    fn set(&mut self, now: LockNow) -> QueueName {
+        if now.contenders.is_empty() {
+            self.locks.remove(&now.lock);
+        } else {
+            self.locks.insert(now.lock.clone(), now.contenders);
+        }
+        now.lock
+    }
+
+    /// Returns the locks with contenders, by name.
+    pub const fn locks(&self) -> &BTreeMap<QueueName, Vec<ContenderInfo>> {
+        &self.locks
+    }
+
+    /// Tells why the service cannot be followed now; `None` while it is.
+    pub const fn lost(&self) -> Option<&Error> {
+        self.lost.as_ref()
+    }
+
+    /// Tells whether all locks were ever told of.
+    pub const fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::{ContenderId, Mode};
+    use crate::error::{ErrorKind, Operation};
+
+    fn now(lock: &str, ids: &[&str]) -> LockNow {
+        let contender = |id: &&str| ContenderInfo::new(ContenderId::new(*id), Mode::Mutex);
+        LockNow::new(QueueName::new(lock).unwrap(), ids.iter().map(contender).collect())
+    }
+
+    fn shown(picture: &Picture) -> Vec<String> {
+        let ids = |infos: &[ContenderInfo]| infos.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(" ");
+        picture.locks().iter().map(|(lock, infos)| format!("{}: {}", lock.as_str(), ids(infos))).collect()
+    }
+
+    fn names(locks: &[QueueName]) -> Vec<&str> {
+        locks.iter().map(QueueName::as_str).collect()
+    }
+
+    #[test]
+    fn a_picture_shows_each_lock_as_it_was_told_last_and_names_what_was_told() {
+        let mut picture = Picture::default();
+        assert!(!picture.is_whole());
+        assert_eq!(names(&picture.take(Told::All(vec![now("a", &["1"]), now("b", &["2"])]))), ["a", "b"]);
+        let changed = picture.take(Told::Changed(vec![now("a", &["1", "3"]), now("b", &[]), now("c", &["4"])]));
+        assert_eq!(names(&changed), ["a", "b", "c"]);
+        assert_eq!(shown(&picture), ["a: 1 3", "c: 4"]);
+    }
+
+    #[test]
+    fn what_is_not_told_of_with_all_others_is_gone_and_is_named() {
+        let mut picture = Picture::default();
+        picture.take(Told::All(vec![now("a", &["1"]), now("b", &["2"])]));
+        let error = Error::transient(ErrorKind::Backend, Operation::Inspect, "cut off");
+        assert!(picture.take(Told::Lost(error)).is_empty());
+        assert!(picture.lost().is_some() && picture.is_whole());
+        assert_eq!(shown(&picture), ["a: 1", "b: 2"], "the last state stays, out of date");
+        assert_eq!(names(&picture.take(Told::All(vec![now("b", &["2"]), now("c", &["3"])]))), ["a", "b", "c"]);
+        assert!(picture.lost().is_none());
+        assert_eq!(shown(&picture), ["b: 2", "c: 3"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_told_waits_for_its_reader_and_the_task_ends_with_the_reader() {
+        let (ended, mut has_ended) = mpsc::channel::<()>(1);
+        let mut follower = Follower::run(|telling| async move {
+            let _ended = ended;
+            let mut number = 0;
+            loop {
+                number += 1;
+                let lock = now(&number.to_string(), &["x"]);
+                if !telling.until_taken().await || !telling.tell(Told::Changed(vec![lock])).await {
+                    return;
+                }
+            }
+        });
+        for number in 1..=3 {
+            match follower.next().await {
+                Some(Told::Changed(locks)) => assert_eq!(locks[0].lock.as_str(), number.to_string()),
+                other => panic!("{other:?}"),
+            }
+        }
+        drop(follower);
+        assert!(has_ended.recv().await.is_none());
+    }
+}
