@@ -1,14 +1,15 @@
-//! Looks at all queues of a service, and finds the deadlocks among those who wait.
+//! Looks at all queues of a service or follows them, and finds the deadlocks among those who wait.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), lockkeeper::Error> {
 //! use lockkeeper::clock::{Clock, SystemClock};
+//! use lockkeeper::follow::Scope;
 //! use lockkeeper_monitor::{Confirmation, find, look};
 //!
 //! # let keeper = lockkeeper::connect("memory:")?;
 //! let mut confirmation = Confirmation::default();
-//! let snapshot = look(&keeper, &SystemClock, "").await?;
+//! let snapshot = look(&keeper, &SystemClock, &Scope::default()).await?;
 //! for judged in confirmation.judge(&snapshot, find(&snapshot)) {
 //!     println!("{:?}: {:?}", judged.verdict, judged.deadlock.way_out);
 //! }
@@ -20,6 +21,8 @@
 //! | files | what lives there |
 //! | --- | --- |
 //! | `look`, `snapshot` | a look at all queues; what it has seen |
+//! | `collect` | all locks, told of or looked at again and again, for a monitor |
+//! | `model` | what is known of them: holds, and what has happened |
 //! | `world` | who needs what, as the queues alone say it |
 //! | `flows` | which contenders are of one flow of control, and how sure that is |
 //! | `reduction` | who can go on, and who never can |
@@ -37,11 +40,12 @@
 //!
 //! # What is not here
 //!
-//! No text for people but the names of things: the command's output is the command's matter. No clock, and no state
-//! beyond [`Confirmation`].
+//! No text for people but the names of things: the command's output is the command's matter. No clock but the one
+//! that is passed in.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
+mod collect;
 mod confirmation;
 mod cores;
 mod deadlock;
@@ -49,6 +53,7 @@ mod find;
 mod flows;
 mod graph;
 mod look;
+mod model;
 #[cfg(test)]
 mod planted;
 mod reduction;
@@ -58,8 +63,10 @@ mod tests;
 mod way_out;
 mod world;
 
+pub use collect::{Collector, Freshness, State, Way};
 pub use confirmation::{CONFIRM_AFTER, Confirmation, ENDS_SOON, Judged, Verdict};
 pub use deadlock::{Ahead, Certainty, Deadlock, Joined, Link, WayOut};
 pub use find::find;
 pub use look::look;
+pub use model::{EVENTS_MAX, EventKind, KnownContender, KnownHold, KnownLock, Model, Moment, SeenEvent};
 pub use snapshot::{Frozen, PERIOD_MAX, PERIOD_MIN, SeenLock, Snapshot};

@@ -1,6 +1,7 @@
 //! A look at all queues, by what every service gives: the names of its locks, and the contenders of each.
 
 use lockkeeper::clock::Clock;
+use lockkeeper::follow::Scope;
 use lockkeeper::{Advice, Error, Keeper, Mode, QueueName, Result};
 use tokio::task::JoinSet;
 
@@ -10,7 +11,7 @@ use crate::snapshot::{SeenLock, Snapshot};
 /// time.
 const LOOKS_AT_ONCE_MAX: usize = 16;
 
-/// Looks at all locks in use whose names begin with `prefix`.
+/// Looks at all locks in use of a scope.
 ///
 /// It takes no part in any of them. Where contenders wait for a semaphore, it opens a session, to read how many permits
 /// the holders have agreed on; a user who may not is told nothing of these semaphores' deadlocks.
@@ -22,9 +23,11 @@ const LOOKS_AT_ONCE_MAX: usize = 16;
 /// # Cancellation
 ///
 /// Dropping the future changes nothing.
-pub async fn look(keeper: &Keeper, clock: &dyn Clock, prefix: &str) -> Result<Snapshot> {
+pub async fn look(keeper: &Keeper, clock: &dyn Clock, scope: &Scope) -> Result<Snapshot> {
     let began = clock.now();
-    let mut names = keeper.queues(prefix).await?.into_iter().enumerate();
+    let mut names: Vec<_> = keeper.queues(&scope.prefix).await?;
+    names.extend(scope.also.iter().cloned());
+    let mut names = names.into_iter().enumerate();
     let mut looks = JoinSet::new();
     let mut seen = Vec::new();
     loop {
@@ -53,7 +56,7 @@ async fn look_at(keeper: &Keeper, name: QueueName) -> Result<SeenLock> {
 }
 
 /// Asks how many permits a semaphore has; none is known where this user is refused.
-async fn permits(keeper: &Keeper, name: &QueueName) -> Result<Option<u32>> {
+pub(crate) async fn permits(keeper: &Keeper, name: &QueueName) -> Result<Option<u32>> {
     match keeper.agreed_permits(name.as_str()).await {
         Err(error) if error.advice() == Advice::Permanent => Ok(None),
         asked => asked,

@@ -164,20 +164,17 @@ pub fn permits(wanted: u32, bound: u32, view: &QueueView) -> PermitsDecision {
 ///
 /// A reader that shares a writer's place has its token, and holds while the writer does.
 pub fn holders(contenders: &[ContenderInfo]) -> Vec<bool> {
-    let holds = |at: usize| {
-        let me = &contenders[at];
-        // Contenders that share one place stand one behind the other, the writer first.
-        let shares_our_place = |other: &ContenderInfo| other.token.is_some() && other.token == me.token;
-        let place = contenders[..at].iter().position(shares_our_place).unwrap_or(at);
-        match (me.mode, contenders[place].mode) {
-            (Mode::Permit | Mode::Member, _) => true,
-            (Mode::Acquire, _) => false,
-            (Mode::Read, Mode::Read) => contenders[..place].iter().all(|other| other.mode == Mode::Read),
-            (Mode::Read, _) => place == 0,
-            (Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Candidate, _) => at == 0,
-        }
+    let only_readers = contenders.iter().take_while(|contender| contender.mode == Mode::Read).count();
+    // Contenders that share one place stand one behind the other, the writer first.
+    let writer = contenders.first().filter(|first| first.mode != Mode::Read && first.token.is_some());
+    let shares_its_place = |reader: &ContenderInfo| writer.is_some_and(|writer| reader.token == writer.token);
+    let holds = |(at, me): (usize, &ContenderInfo)| match me.mode {
+        Mode::Permit | Mode::Member => true,
+        Mode::Acquire => false,
+        Mode::Read => at < only_readers || shares_its_place(me),
+        Mode::Mutex | Mode::Write | Mode::Exclusive | Mode::Candidate => at == 0,
     };
-    (0..contenders.len()).map(holds).collect()
+    contenders.iter().enumerate().map(holds).collect()
 }
 
 #[cfg(test)]

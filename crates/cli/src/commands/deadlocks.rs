@@ -6,6 +6,7 @@
 #[cfg(feature = "monitor")]
 mod found {
     use lockkeeper::clock::{Clock, SystemClock};
+    use lockkeeper::follow::Scope;
     use lockkeeper::{Keeper, Result};
     use lockkeeper_monitor::{CONFIRM_AFTER, Confirmation, Judged, Snapshot, Verdict, find, look};
 
@@ -33,7 +34,7 @@ mod found {
         // A policy may try for long, and then that is said.
         let looks = if settings.retry.is_some() { looks(keeper, settings.retry.clone()) } else { tries(None) };
         let mut confirmation = Confirmation::default();
-        let first = looks.run(|| look(keeper, &SystemClock, "")).await?;
+        let first = looks.run(|| look(keeper, &SystemClock, &Scope::default())).await?;
         let judged = confirmation.judge(&first, find(&first));
         if judged.is_empty() {
             return Ok((first, judged));
@@ -42,7 +43,7 @@ mod found {
             say(&format!("seen once; looking again in {CONFIRM_AFTER:?}"));
         }
         SystemClock.sleep_until(first.ended.saturating_add(CONFIRM_AFTER)).await;
-        let second = looks.run(|| look(keeper, &SystemClock, "")).await?;
+        let second = looks.run(|| look(keeper, &SystemClock, &Scope::default())).await?;
         let judged = confirmation.judge(&second, find(&second));
         Ok((second, judged))
     }

@@ -1,10 +1,12 @@
 //! What is found, and what never is.
 //!
 //! - `scene`: queues for tests;
+//! - `model`: what is known of holds, and what has happened;
 //! - `named`: deadlocks as they happen, each with its chain and its way out;
 //! - `plain`, `random_worlds`: a simulation that knows nothing of reductions, and worlds in which both must agree;
 //! - `quiet`: programs that cannot block each other, and no alarm.
 
+mod model;
 mod named;
 mod plain;
 mod quiet;

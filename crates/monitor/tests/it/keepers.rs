@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper::clock::Clock;
+use lockkeeper::follow::Scope;
 use lockkeeper::testing::{MemoryService, TestClock};
 use lockkeeper::{Keeper, OwnerKey};
 use lockkeeper_conformance::until;
@@ -43,7 +44,7 @@ impl Scene {
             if let Some(pause) = pause {
                 tokio::time::sleep(pause).await;
             }
-            let snapshot = look(&self.onlooker, &*self.clock, "").await.unwrap();
+            let snapshot = look(&self.onlooker, &*self.clock, &Scope::default()).await.unwrap();
             judged = confirmation.judge(&snapshot, find(&snapshot));
         }
         judged

@@ -1,0 +1,342 @@
+//! Keeps the model of a service's locks true: it follows them where the service tells of changes, and looks again and
+//! again where it does not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockkeeper::clock::{BootInstant, Clock};
+use lockkeeper::follow::{Follower, LockNow, Scope, Told};
+use lockkeeper::{Advice, Error, Keeper, QueueName};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::confirmation::{Confirmation, Judged, Verdict};
+use crate::find::find;
+use crate::look::{look, permits};
+use crate::model::{Model, Moment};
+use crate::snapshot::PERIOD_MIN;
+
+/// The least time between two searches for deadlocks, so that a service full of changes costs four a second.
+const SEARCH_PERIOD_MIN: Duration = Duration::from_millis(250);
+
+/// How long a service that cannot be followed or looked at is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long it is left alone when it refuses us: until an operator has mended that.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long the number of a semaphore's permits is taken to be what it was: its users seldom agree on another.
+const PERMITS_KNOWN: Duration = Duration::from_secs(5);
+
+/// How many semaphores are asked for the number of their permits at once.
+const ASKED_AT_ONCE_MAX: usize = 16;
+
+/// What is known of a service, how fresh it is, and which deadlocks are in it.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct State {
+    /// The locks, and what has happened to them.
+    pub model: Model,
+    /// How fresh that is.
+    pub freshness: Freshness,
+    /// The deadlocks, the surest first.
+    pub deadlocks: Vec<Judged>,
+    /// How the service is asked.
+    pub way: Way,
+    confirmation: Confirmation,
+    /// When the number of a semaphore's permits was asked for last.
+    asked: BTreeMap<QueueName, BootInstant>,
+}
+
+/// How a service is asked for its locks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Way {
+    /// It tells of each change.
+    Told,
+    /// It is looked at again and again, after this pause.
+    Looks(Duration),
+    /// That is not known yet.
+    #[default]
+    Unknown,
+}
+
+/// How old what is known of a service may be.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Freshness {
+    /// Nothing was seen yet.
+    #[default]
+    Nothing,
+    /// Nothing was seen yet, since the service cannot be reached or refuses us.
+    Unreached(Error),
+    /// It is told of each change, or was looked at last at this moment.
+    Fresh(Option<BootInstant>),
+    /// It was true last at this moment, for this reason.
+    Stale(BootInstant, Error),
+}
+
+impl Freshness {
+    /// Returns how long ago it was true last; `None` if nothing was ever seen.
+    pub fn age(&self, now: BootInstant) -> Option<Duration> {
+        match self {
+            Self::Nothing | Self::Unreached(_) => None,
+            Self::Fresh(None) => Some(Duration::ZERO),
+            Self::Fresh(Some(seen)) | Self::Stale(seen, _) => Some(now.saturating_duration_since(*seen)),
+        }
+    }
+
+    /// Returns why it is not known now.
+    pub const fn trouble(&self) -> Option<&Error> {
+        match self {
+            Self::Unreached(error) | Self::Stale(_, error) => Some(error),
+            Self::Nothing | Self::Fresh(_) => None,
+        }
+    }
+
+    /// Returns the moment at which what is known was true.
+    fn known(&self, now: BootInstant) -> Option<BootInstant> {
+        match self {
+            Self::Nothing | Self::Unreached(_) => None,
+            Self::Fresh(None) => Some(now),
+            Self::Fresh(Some(seen)) | Self::Stale(seen, _) => Some(*seen),
+        }
+    }
+}
+
+/// Collects what happens to the locks of one service. It takes part in none of them.
+#[derive(Debug)]
+pub struct Collector {
+    keeper: Keeper,
+    clock: Arc<dyn Clock>,
+    scope: Scope,
+    state: Mutex<State>,
+    changes: watch::Sender<u64>,
+}
+
+impl Collector {
+    /// Collects the locks of a scope, by the clock of the keeper, once it [runs](Self::run).
+    pub fn new(keeper: Keeper, clock: Arc<dyn Clock>, scope: Scope) -> Self {
+        Self { keeper, clock, scope, state: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+
+    /// Names the service.
+    pub fn service(&self) -> String {
+        self.keeper.service()
+    }
+
+    /// Returns the present moment.
+    pub fn now(&self) -> Moment {
+        Moment { boot: self.clock.now(), unix: self.clock.unix_time() }
+    }
+
+    /// Reads what is known. Nothing is collected meanwhile.
+    pub fn read<Read>(&self, read: impl FnOnce(&State) -> Read) -> Read {
+        read(&self.state())
+    }
+
+    /// Counts the changes of what is known.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Nothing panics while the state is locked but a bug, after which it is still what was seen.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known, and tells that.
+    fn change<Done>(&self, change: impl FnOnce(&mut State) -> Done) -> Done {
+        let done = change(&mut self.state());
+        self.changes.send_modify(|number| *number += 1);
+        done
+    }
+
+    /// Collects until the future is dropped. What the service does not answer or refuses is known as the state's
+    /// trouble, and is tried again.
+    pub async fn run(&self) {
+        tokio::join!(self.collect(), self.search(), self.count_permits());
+    }
+
+    async fn collect(&self) {
+        loop {
+            let follower = self.keeper.follow(&self.scope);
+            let trouble = match follower {
+                Some(follower) => self.follow(follower).await,
+                None => self.look_again_and_again().await,
+            };
+            let pause = if trouble { REFUSED_PAUSE } else { PAUSE };
+            self.clock.sleep_until(self.clock.now().saturating_add(pause)).await;
+        }
+    }
+
+    /// Takes in what a follower tells until it ends; tells whether the service refuses us.
+    async fn follow(&self, mut follower: Follower) -> bool {
+        let mut is_refused = false;
+        while let Some(told) = follower.next().await {
+            is_refused = matches!(&told, Told::Lost(error) if error.advice() == Advice::Permanent);
+            self.take_in(told);
+        }
+        is_refused
+    }
+
+    fn take_in(&self, told: Told) {
+        let now = self.now();
+        self.change(|state| match told {
+            Told::Lost(error) => state.lose(now.boot, error),
+            Told::All(locks) => {
+                state.see_all(locks, now);
+                (state.way, state.freshness) = (Way::Told, Freshness::Fresh(None));
+            }
+            Told::Changed(locks) => {
+                for LockNow { lock, contenders, .. } in locks {
+                    state.model.see(&lock, contenders, Some(now.boot), now);
+                }
+            }
+            // It may be any change.
+            _ => {}
+        });
+    }
+
+    /// Looks until the service refuses us.
+    async fn look_again_and_again(&self) -> bool {
+        loop {
+            let mut pause = PERIOD_MIN;
+            match look(&self.keeper, &*self.clock, &self.scope).await {
+                Ok(snapshot) => {
+                    pause = snapshot.pause();
+                    let now = Moment { boot: snapshot.ended, unix: snapshot.ended_unix };
+                    self.change(|state| {
+                        let permits: Vec<_> =
+                            snapshot.locks.iter().map(|lock| (lock.name.clone(), lock.permits)).collect();
+                        let locks = snapshot.locks.into_iter().map(|lock| LockNow::new(lock.name, lock.contenders));
+                        state.see_all(locks.collect(), now);
+                        permits.into_iter().for_each(|(lock, permits)| state.model.set_permits(&lock, permits));
+                        (state.way, state.freshness) = (Way::Looks(pause), Freshness::Fresh(Some(snapshot.began)));
+                    });
+                }
+                Err(error) => {
+                    let is_refused = error.advice() == Advice::Permanent;
+                    let now = self.clock.now();
+                    self.change(|state| state.lose(now, error));
+                    if is_refused {
+                        return true;
+                    }
+                }
+            }
+            self.clock.sleep_until(self.clock.now().saturating_add(pause)).await;
+        }
+    }
+
+    /// Searches for deadlocks after changes, and again where one is not confirmed yet.
+    async fn search(&self) {
+        let mut changes = self.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            let is_waited_for = self.search_once();
+            let pause = self.clock.sleep_until(self.clock.now().saturating_add(SEARCH_PERIOD_MIN));
+            pause.await;
+            if !is_waited_for {
+                // The sender is of this collector.
+                let _ = changes.changed().await;
+            }
+        }
+    }
+
+    /// Searches; tells whether something was found that time alone decides on.
+    fn search_once(&self) -> bool {
+        let now = self.now();
+        let mut state = self.state();
+        let Freshness::Fresh(seen) = state.freshness else {
+            return false;
+        };
+        let ended = seen.map_or(now, |seen| Moment { boot: seen, ..now });
+        let snapshot = state.model.contended(ended.boot, ended);
+        let found = find(&snapshot);
+        let judged = state.confirmation.judge(&snapshot, found);
+        let is_news = judged.len() != state.deadlocks.len() || judged.iter().zip(&state.deadlocks).any(is_other);
+        state.deadlocks = judged;
+        let is_open = |judged: &Judged| matches!(judged.verdict, Verdict::Unconfirmed | Verdict::EndsSoon(_));
+        let is_waited_for = state.deadlocks.iter().any(is_open);
+        drop(state);
+        if is_news {
+            self.changes.send_modify(|number| *number += 1);
+        }
+        is_waited_for
+    }
+
+    /// Asks how many permits the semaphores have that contenders wait for.
+    async fn count_permits(&self) {
+        let mut changes = self.changes.subscribe();
+        let mut asked = JoinSet::new();
+        loop {
+            changes.mark_unchanged();
+            for lock in self.unknown_gates(ASKED_AT_ONCE_MAX.saturating_sub(asked.len())) {
+                let keeper = self.keeper.clone();
+                asked.spawn(async move { (permits(&keeper, &lock).await, lock) });
+            }
+            tokio::select! {
+                Some(answered) = asked.join_next() => match answered {
+                    Ok((Ok(permits), lock)) => self.change(|state| state.model.set_permits(&lock, permits)),
+                    // It is asked again.
+                    Ok((Err(_), _)) => {}
+                    Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+                },
+                // The sender is of this collector.
+                _ = changes.changed() => {}
+                // Some may not have been answered, and nothing may change for long.
+                () = self.clock.sleep_until(self.clock.now().saturating_add(PERMITS_KNOWN)) => {}
+            }
+        }
+    }
+
+    /// Names semaphores whose number of permits is to be asked for, at most so many, and notes that they are asked.
+    fn unknown_gates(&self, count: usize) -> Vec<QueueName> {
+        let now = self.clock.now();
+        let mut state = self.state();
+        let state = &mut *state;
+        if state.way != Way::Told {
+            return Vec::new();
+        }
+        let locks = state.model.locks();
+        state
+            .asked
+            .retain(|lock, asked| locks.contains_key(lock) && now.saturating_duration_since(*asked) < PERMITS_KNOWN);
+        let is_asked = |lock: &QueueName| state.asked.contains_key(lock);
+        let awaited = locks.iter().filter(|(name, lock)| lock.is_gate_awaited() && !is_asked(name));
+        let names: Vec<_> = awaited.map(|(name, _)| name.clone()).take(count).collect();
+        state.asked.extend(names.iter().map(|name| (name.clone(), now)));
+        names
+    }
+}
+
+/// Tells whether more than the time has changed.
+fn is_other((one, other): (&Judged, &Judged)) -> bool {
+    std::mem::discriminant(&one.verdict) != std::mem::discriminant(&other.verdict)
+        || one.deadlock.core != other.deadlock.core
+        || one.deadlock.behind != other.deadlock.behind
+}
+
+impl State {
+    /// Takes in all locks with contenders.
+    fn see_all(&mut self, locks: Vec<LockNow>, now: Moment) {
+        let known = self.freshness.known(now.boot);
+        let mut gone: BTreeMap<_, _> = self.model.locks().keys().map(|name| (name.clone(), ())).collect();
+        for LockNow { lock, contenders, .. } in locks {
+            gone.remove(&lock);
+            self.model.see(&lock, contenders, known, now);
+        }
+        for lock in gone.into_keys() {
+            self.model.see(&lock, Vec::new(), known, now);
+        }
+    }
+
+    /// Takes in that the service cannot be asked.
+    fn lose(&mut self, now: BootInstant, error: Error) {
+        self.freshness = match self.freshness.known(now) {
+            Some(known) => Freshness::Stale(known, error),
+            None => Freshness::Unreached(error),
+        };
+    }
+}

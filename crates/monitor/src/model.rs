@@ -1,0 +1,278 @@
+//! What is known of all locks, kept from one telling to the next: since when each holder was seen to hold, and what
+//! has happened.
+//!
+//! Pure: what was seen and when comes in, and nothing is asked. Who asks is `collect`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use lockkeeper::backend::decide;
+use lockkeeper::clock::BootInstant;
+use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
+
+use crate::snapshot::{SeenLock, Snapshot};
+
+/// How many events are kept: some minutes of a busy service, and a few megabytes.
+pub const EVENTS_MAX: usize = 10_000;
+
+/// A moment by both clocks.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a moment is just this")]
+pub struct Moment {
+    /// For what is measured.
+    pub boot: BootInstant,
+    /// For what is compared with other machines' clocks, in time since 1970-01-01 UTC.
+    pub unix: Duration,
+}
+
+/// All locks, as far as they are known.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    locks: BTreeMap<QueueName, KnownLock>,
+    events: VecDeque<SeenEvent>,
+    /// The number of the next event.
+    next: u64,
+}
+
+/// One lock, as it is known.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KnownLock {
+    /// Its contenders, first contender first.
+    pub contenders: Vec<KnownContender>,
+    /// How many permits it has if it is a semaphore whose users have agreed on a number; `None` if that is not known.
+    pub permits: Option<u32>,
+}
+
+/// One contender, as it is known.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KnownContender {
+    /// What the service shows of it.
+    pub info: ContenderInfo,
+    /// When it was seen first.
+    pub seen: Moment,
+    /// What is known of its hold; `None` while it waits.
+    pub hold: Option<KnownHold>,
+}
+
+/// Since when a contender holds: no service says so, unless it is a service that notes the grant.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct KnownHold {
+    /// It was seen to hold at this moment, and ever since.
+    seen: BootInstant,
+    /// At this moment it did not hold; `None` if that was never seen.
+    not_before: Option<BootInstant>,
+}
+
+/// Something that has happened to a lock.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SeenEvent {
+    /// Its number: each is one more than the one before.
+    pub number: u64,
+    /// When it was seen, by the clock of the monitor, in time since 1970-01-01 UTC.
+    pub at_unix: Duration,
+    /// The lock.
+    pub lock: QueueName,
+    /// What has happened.
+    pub kind: EventKind,
+    /// The contender that it has happened to.
+    pub contender: ContenderInfo,
+}
+
+/// What has happened to a contender.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// It has joined and waits.
+    Joined,
+    /// It holds from now on. It may never have been seen to wait.
+    Granted,
+    /// It was asked to give up.
+    Asked,
+    /// It has left; why, no service says.
+    Left,
+    /// It freezes the lock.
+    Frozen,
+    /// It freezes the lock no longer.
+    Thawed,
+}
+
+impl EventKind {
+    /// Returns its name, as it is shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Joined => "joined",
+            Self::Granted => "granted",
+            Self::Asked => "asked",
+            Self::Left => "left",
+            Self::Frozen => "frozen",
+            Self::Thawed => "thawed",
+        }
+    }
+}
+
+impl KnownContender {
+    /// Returns how long it holds at least, if it holds: since it was seen to, or since the grant where the service
+    /// shows that.
+    pub fn held_at_least(&self, now: Moment) -> Option<Duration> {
+        let hold = self.hold?;
+        Some(self.since_grant(now).unwrap_or_else(|| now.boot.saturating_duration_since(hold.seen)))
+    }
+
+    /// Returns how long it holds at most, if it holds and that is known: since it was seen not to, or else since it
+    /// joined.
+    pub fn held_at_most(&self, now: Moment) -> Option<Duration> {
+        let hold = self.hold?;
+        let joined = || self.info.since_unix.map(|since| now.unix.saturating_sub(since));
+        let not_before = hold.not_before.map(|then| now.boot.saturating_duration_since(then));
+        // Another machine's clock may be wrong.
+        let least = now.boot.saturating_duration_since(hold.seen);
+        self.since_grant(now).or_else(|| not_before.or_else(joined).map(|most| most.max(least)))
+    }
+
+    fn since_grant(&self, now: Moment) -> Option<Duration> {
+        self.info.granted_unix.map(|granted| now.unix.saturating_sub(granted))
+    }
+
+    /// Returns how long it is here: by its own clock if it shows one, else since it was seen first.
+    pub fn age(&self, now: Moment) -> Duration {
+        let seen = now.boot.saturating_duration_since(self.seen.boot);
+        self.info.since_unix.map_or(seen, |since| now.unix.saturating_sub(since).max(seen))
+    }
+}
+
+impl KnownLock {
+    /// Returns those that hold.
+    pub fn holders(&self) -> impl Iterator<Item = &KnownContender> {
+        self.contenders.iter().filter(|contender| contender.hold.is_some())
+    }
+
+    /// Returns those that wait.
+    pub fn waiters(&self) -> impl Iterator<Item = &KnownContender> {
+        self.contenders.iter().filter(|contender| contender.hold.is_none() && contender.info.frozen.is_none())
+    }
+
+    /// Returns what the service shows of each.
+    pub fn infos(&self) -> Vec<ContenderInfo> {
+        self.contenders.iter().map(|contender| contender.info.clone()).collect()
+    }
+
+    /// Tells whether contenders wait for permits, of which it matters how many there are.
+    pub(crate) fn is_gate_awaited(&self) -> bool {
+        self.waiters().any(|waiter| waiter.info.mode == Mode::Acquire)
+    }
+}
+
+impl Model {
+    /// Takes in how a lock is `now`; without contenders it is forgotten. What is new has happened after `known`, the
+    /// moment at which the last state was the true one; `None` if nothing was known of any lock yet, and then nothing
+    /// has happened.
+    pub fn see(&mut self, lock: &QueueName, seen: Vec<ContenderInfo>, known: Option<BootInstant>, now: Moment) {
+        let old = self.locks.remove(lock);
+        let permits = old.as_ref().and_then(|old| old.permits);
+        let mut gone: BTreeMap<ContenderId, KnownContender> = BTreeMap::new();
+        gone.extend(old.into_iter().flat_map(|old| old.contenders).map(|one| (key(&one.info), one)));
+        let holds = decide::holders(&seen);
+        let mut contenders = Vec::with_capacity(seen.len());
+        let mut happened = Vec::new();
+        for (info, holds) in seen.into_iter().zip(holds) {
+            let old = gone.remove(&key(&info));
+            happened.extend(events(old.as_ref(), &info, holds).map(|kind| (kind, info.clone())));
+            contenders.push(self::known(old, info, holds, known, now));
+        }
+        let left = gone.into_values().map(|one| {
+            let kind = if one.info.frozen.is_some() { EventKind::Thawed } else { EventKind::Left };
+            (kind, one.info)
+        });
+        // Who leaves makes room for who is granted.
+        let happened: Vec<_> = left.chain(happened).collect();
+        if known.is_some() {
+            happened.into_iter().for_each(|(kind, contender)| self.note(lock, kind, contender, now));
+        }
+        if !contenders.is_empty() {
+            self.locks.insert(lock.clone(), KnownLock { contenders, permits });
+        }
+    }
+
+    fn note(&mut self, lock: &QueueName, kind: EventKind, contender: ContenderInfo, now: Moment) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        let number = self.next;
+        self.next += 1;
+        self.events.push_back(SeenEvent { number, at_unix: now.unix, lock: lock.clone(), kind, contender });
+    }
+
+    /// Takes in how many permits a semaphore has.
+    pub(crate) fn set_permits(&mut self, lock: &QueueName, permits: Option<u32>) {
+        if let Some(known) = self.locks.get_mut(lock) {
+            known.permits = permits;
+        }
+    }
+
+    /// Returns the locks with contenders, by name.
+    pub const fn locks(&self) -> &BTreeMap<QueueName, KnownLock> {
+        &self.locks
+    }
+
+    /// Returns the events from this number on, the oldest first, as far as they are kept.
+    pub fn events_from(&self, number: u64) -> impl DoubleEndedIterator<Item = &SeenEvent> {
+        let oldest = self.next - self.events.len() as u64;
+        let skipped = number.saturating_sub(oldest);
+        self.events.iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX))
+    }
+
+    /// Returns the number that the next event will have.
+    pub const fn next_event(&self) -> u64 {
+        self.next
+    }
+
+    /// Returns the locks that contenders wait for, as if they had been seen from `began` to `ended`: no other lock has
+    /// a part in a deadlock.
+    pub(crate) fn contended(&self, began: BootInstant, ended: Moment) -> Snapshot {
+        let is_contended = |lock: &KnownLock| lock.contenders.iter().any(|contender| contender.hold.is_none());
+        let seen = |(name, lock): (&QueueName, &KnownLock)| SeenLock::new(name.clone(), lock.infos(), lock.permits);
+        let locks = self.locks.iter().filter(|(_, lock)| is_contended(lock)).map(seen).collect();
+        Snapshot::new(locks, began, ended.boot, ended.unix)
+    }
+}
+
+/// An identity is of one queue, and a semaphore has two: the mode tells them apart.
+fn key(info: &ContenderInfo) -> ContenderId {
+    match info.mode {
+        Mode::Permit => ContenderId::new(format!("permit {}", info.id)),
+        _ => info.id.clone(),
+    }
+}
+
+fn known(
+    old: Option<KnownContender>,
+    info: ContenderInfo,
+    holds: bool,
+    not_before: Option<BootInstant>,
+    now: Moment,
+) -> KnownContender {
+    let seen = old.as_ref().map_or(now, |old| old.seen);
+    let granted = KnownHold { seen: now.boot, not_before };
+    let hold = holds.then(|| old.and_then(|old| old.hold).unwrap_or(granted));
+    KnownContender { info, seen, hold }
+}
+
+/// What has happened to a contender between two states of it.
+fn events(old: Option<&KnownContender>, info: &ContenderInfo, holds: bool) -> impl Iterator<Item = EventKind> {
+    let is_new = old.is_none();
+    let held = old.is_some_and(|old| old.hold.is_some());
+    let is_asked = info.revocation.is_some() && old.is_none_or(|old| old.info.revocation != info.revocation);
+    let of_frozen = [(EventKind::Frozen, is_new)];
+    let of_others =
+        [(EventKind::Joined, is_new && !holds), (EventKind::Granted, holds && !held), (EventKind::Asked, is_asked)];
+    let (of_frozen, of_others) = match info.frozen {
+        Some(_) => (Some(of_frozen), None),
+        None => (None, Some(of_others)),
+    };
+    let happened = of_frozen.into_iter().flatten().chain(of_others.into_iter().flatten());
+    happened.filter_map(|(kind, is_so)| is_so.then_some(kind))
+}
