@@ -7,6 +7,8 @@ mod exit;
 mod held;
 mod interruption;
 mod log;
+#[cfg(feature = "monitor")]
+mod monitor;
 mod output;
 mod run;
 mod stdin_end;

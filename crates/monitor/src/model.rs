@@ -232,7 +232,7 @@ impl Model {
 
     /// Returns the locks that contenders wait for, as if they had been seen from `began` to `ended`: no other lock has
     /// a part in a deadlock.
-    pub(crate) fn contended(&self, began: BootInstant, ended: Moment) -> Snapshot {
+    pub fn contended(&self, began: BootInstant, ended: Moment) -> Snapshot {
         let is_contended = |lock: &KnownLock| lock.contenders.iter().any(|contender| contender.hold.is_none());
         let seen = |(name, lock): (&QueueName, &KnownLock)| SeenLock::new(name.clone(), lock.infos(), lock.permits);
         let locks = self.locks.iter().filter(|(_, lock)| is_contended(lock)).map(seen).collect();

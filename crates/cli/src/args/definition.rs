@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::fence::FenceArgs;
 use super::hold::HoldArgs;
+use super::monitor::MonitorArgs;
 use super::orders::{BreakArgs, FreezeArgs, RevokeArgs, ThawArgs};
 use super::run::RunArgs;
 use super::server::ServerArgs;
@@ -115,6 +116,8 @@ whom, and how an operator ends it.
 
 Exit codes: 0 none is known, 1 one is, 125 lockkeeper failed, or was built without the feature `monitor`.")]
     Deadlocks,
+    /// Serve what is known of all locks, by HTTP
+    Monitor(Box<MonitorArgs>),
     /// Tell, inside of `run`, whether the lock is still held
     #[command(after_help = "\
 Example, in a script under `lockkeeper run`: lockkeeper check || exit 1

@@ -7,7 +7,7 @@
 //! | `definition` | the commands, and the options of every command |
 //! | `run`, `hold` | the options of `run` and `hold` |
 //! | `claim` | what both have in common |
-//! | `fence`, `server` | those of `fence` and `server` |
+//! | `fence`, `server`, `monitor` | those of `fence`, `server` and `monitor` |
 //! | `orders` | those of `revoke`, `break`, `freeze` and `thaw` |
 //! | `parsing` | from the arguments to a request |
 //! | `refusal` | the message for a command line that cannot be read |
@@ -15,6 +15,7 @@ mod claim;
 mod definition;
 mod fence;
 mod hold;
+mod monitor;
 mod orders;
 mod parsing;
 mod refusal;
@@ -25,6 +26,7 @@ pub(crate) use claim::ClaimArgs;
 pub(crate) use definition::{Cli, Command, Global};
 pub(crate) use fence::FenceArgs;
 pub(crate) use hold::HoldArgs;
+pub(crate) use monitor::MonitorArgs;
 pub(crate) use orders::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs};
 pub(crate) use parsing::{Request, parse};
 pub(crate) use run::{OnLoss, OnRevoke, RunArgs};

@@ -33,8 +33,8 @@ mod found {
     async fn judged(keeper: &Keeper, settings: &Settings, talk: Talk) -> Result<(Snapshot, Vec<Judged>)> {
         // A policy may try for long, and then that is said.
         let looks = if settings.retry.is_some() { looks(keeper, settings.retry.clone()) } else { tries(None) };
-        let mut confirmation = Confirmation::default();
-        let first = looks.run(|| look(keeper, &SystemClock, &Scope::default())).await?;
+        let (all, mut confirmation) = (Scope::default(), Confirmation::default());
+        let first = looks.run(|| look(keeper, &SystemClock, &all)).await?;
         let judged = confirmation.judge(&first, find(&first));
         if judged.is_empty() {
             return Ok((first, judged));
@@ -43,7 +43,7 @@ mod found {
             say(&format!("seen once; looking again in {CONFIRM_AFTER:?}"));
         }
         SystemClock.sleep_until(first.ended.saturating_add(CONFIRM_AFTER)).await;
-        let second = looks.run(|| look(keeper, &SystemClock, &Scope::default())).await?;
+        let second = looks.run(|| look(keeper, &SystemClock, &all)).await?;
         let judged = confirmation.judge(&second, find(&second));
         Ok((second, judged))
     }

@@ -13,6 +13,7 @@
 //! | `look` | `ls`, `show`: looking at the service |
 //! | `capabilities` | `capabilities`: what services promise |
 //! | `deadlocks` | `deadlocks`: contenders that wait for each other |
+//! | `monitor` | `monitor`: what is known of all locks, by HTTP |
 //! | `doctor` | `doctor`: examining the service |
 //! | `setup` | `setup`: what a service needs before the first lock |
 //! | `watch` | `show --watch` |
@@ -20,6 +21,7 @@
 //! | `check` | `check` |
 //! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
 //! | `server`, `metrics` | `server`; what it tells Prometheus |
+//! | `manager` | what both `server` and `monitor` tell systemd |
 //! | `completions`, `manual` | `completions`, `man` |
 
 mod acquire;
@@ -33,8 +35,10 @@ mod doctor;
 mod fence;
 mod hold;
 mod look;
+mod manager;
 mod manual;
 mod metrics;
+mod monitor;
 mod orders;
 mod restart;
 mod run;

@@ -8,6 +8,7 @@ use lockkeeper_zk_server::{EmbeddedServer, ServerBuilder};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 
+use super::manager::tell_manager;
 use super::metrics::Metrics;
 use super::service::block_on;
 use crate::args::Global;
@@ -62,13 +63,6 @@ pub(super) fn server(global: &Global, options: ServerSettings) -> Result<u8, Fai
             never = metrics.serve(&server) => match never {},
         }
     })?
-}
-
-/// Tells systemd, or another manager that listens where `NOTIFY_SOCKET` says.
-fn tell_manager(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        say(&format!("warning: the service manager at NOTIFY_SOCKET could not be told: {error}"));
-    }
 }
 
 /// Takes as many descriptors as the system grants: each client needs one.

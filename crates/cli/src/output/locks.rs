@@ -42,7 +42,7 @@ struct Contender {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+pub(super) enum State {
     Holder,
     Waiter,
 }

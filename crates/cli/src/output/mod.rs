@@ -8,6 +8,7 @@
 //! | `locks` | a lock with its holders and waiters, for `ls` and `show` |
 //! | `who` | one contender of it |
 //! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
+//! | `monitored` | locks as a monitor knows them |
 //! | `orders` | what an operator did to a lock |
 //! | `diagnosis` | what was found of a service, for `doctor` |
 //! | `matrix` | what each service promises, for `capabilities` |
@@ -19,6 +20,8 @@ mod deadlocks;
 mod diagnosis;
 mod locks;
 mod matrix;
+#[cfg(feature = "monitor")]
+mod monitored;
 mod orders;
 mod printing;
 mod promises;
@@ -32,6 +35,8 @@ pub(crate) use deadlocks::Deadlocks;
 pub(crate) use diagnosis::Diagnosis;
 pub(crate) use locks::{ListedLock, ShownLock, kind, list};
 pub(crate) use matrix::Matrix;
+#[cfg(feature = "monitor")]
+pub(crate) use monitored::{Events, MonitoredLocks, MonitoredQueue, Seen, age_max};
 pub(crate) use orders::{Deed, Done};
 pub(crate) use printing::{json_line, print, print_json, write};
 pub(crate) use promises::{Checked, Promises};

@@ -276,7 +276,8 @@ fn check_outside_of_a_run_cannot_tell() {
 
 #[cfg(not(feature = "monitor"))]
 #[test]
-fn deadlocks_in_a_build_without_the_monitor_names_its_feature() {
+fn what_belongs_to_the_monitor_names_its_feature_in_a_build_without_it() {
+    refuses(&["monitor"], &["monitor", "feature `monitor`"]);
     refuses(&["deadlocks"], &["deadlocks", "feature `monitor`"]);
     refuses(&["deadlocks", "--json"], &["deadlocks", "feature `monitor`"]);
 }

@@ -1,0 +1,32 @@
+//! The options of `monitor`.
+
+use clap::Args;
+
+use crate::config::Listen;
+
+/// Serve what is known of all locks, by HTTP
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockkeeper monitor
+  lockkeeper monitor --listen 127.0.0.1:9142 --lock-metrics 'nightly-*' --connect zk://zk1:2181
+
+  curl http://127.0.0.1:9142/api/locks            holders, and how many wait
+  curl http://127.0.0.1:9142/api/locks/NAME       one lock with its queue
+  curl http://127.0.0.1:9142/api/events           what has happened
+  curl http://127.0.0.1:9142/api/deadlocks        who waits for whom
+  curl http://127.0.0.1:9142/metrics              for Prometheus
+  curl http://127.0.0.1:9142/healthz              503 while the service cannot be asked
+
+It takes part in no lock. TERM stops it.")]
+pub(crate) struct MonitorArgs {
+    /// Where to listen, as in 127.0.0.1:9142, which is the default, localhost:9142 or 9142; port 0 is any free one
+    #[arg(long, value_name = "ADDR", value_parser = Listen::parse, default_value = "127.0.0.1:9142")]
+    pub(crate) listen: Listen,
+    /// A lock beside those of the service's base, as in --also /kazoo/locks/nightly; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) also: Vec<String>,
+    /// Locks whose metrics have their names, as in --lock-metrics 'nightly-*'; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) lock_metrics: Vec<String>,
+}

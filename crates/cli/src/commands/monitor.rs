@@ -1,0 +1,85 @@
+//! `monitor`: what is known of all locks, by HTTP, until a signal ends it.
+//!
+//! A build without the feature `monitor` has the same command, which names the feature.
+
+#[cfg(feature = "monitor")]
+mod served {
+    use std::sync::Arc;
+
+    use lockkeeper::QueueName;
+    use lockkeeper::clock::SystemClock;
+    use lockkeeper::follow::Scope;
+    use lockkeeper_monitor::Collector;
+    use sd_notify::NotifyState;
+
+    use crate::args::{Global, MonitorArgs};
+    use crate::commands::manager::tell_manager;
+    use crate::commands::service::{block_on_closing, open};
+    use crate::exit::Failure;
+    use crate::interruption::Interruption;
+    use crate::monitor::{Listener, Monitor, Pattern};
+    use crate::output::Orders;
+    use crate::voice::say;
+
+    /// Serves until TERM, INT or HUP. A service that cannot be reached is no failure: it is asked again and again.
+    pub(crate) fn monitor(global: &Global, args: MonitorArgs) -> Result<u8, Failure> {
+        let MonitorArgs { listen, also, lock_metrics } = args;
+        let scope = also.iter().try_fold(Scope::default(), |scope, name| also_in(scope, name))?;
+        let pattern =
+            |text: &String| Pattern::parse(text).map_err(|what| Failure::ours(format!("--lock-metrics: {what}")));
+        let lock_metrics = lock_metrics.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
+        let keeper = open(global)?;
+        let service = keeper.service();
+        block_on_closing(&keeper, async {
+            let mut interruption = Interruption::listen()?;
+            let listener = Listener::bind(&listen)?;
+            let collector = Arc::new(Collector::new(keeper.clone(), Arc::new(SystemClock), scope));
+            let orders = Orders::new(global);
+            let monitor = Monitor { collector: Arc::clone(&collector), lock_metrics, orders };
+            say(&format!("watching {service}, at {}", listener.url()));
+            if let Some(warning) = listener.exposure() {
+                say(&warning);
+            }
+            tell_manager(NotifyState::Ready);
+            tokio::select! {
+                biased;
+                cause = interruption.heard() => {
+                    say(&format!("stopping, by {}", cause.name));
+                    tell_manager(NotifyState::Stopping);
+                    Ok(0)
+                }
+                never = listener.serve(Arc::new(monitor)) => match never {},
+                () = collector.run() => Ok(0),
+            }
+        })?
+    }
+
+    fn also_in(scope: Scope, name: &str) -> Result<Scope, Failure> {
+        let refuse = |what: String| Err(Failure::ours(format!("--also: {what}")));
+        match QueueName::new(name) {
+            Ok(_) if !name.starts_with('/') => refuse(format!(
+                "`{name}` is no path; write it as /kazoo/locks/nightly; locks of the base are watched without it"
+            )),
+            Ok(lock) => Ok(scope.with(lock)),
+            Err(error) => refuse(error.to_string()),
+        }
+    }
+}
+
+#[cfg(not(feature = "monitor"))]
+mod refused {
+    use crate::args::{Global, MonitorArgs};
+    use crate::exit::Failure;
+
+    /// Says what is missing.
+    pub(crate) fn monitor(_: &Global, _: MonitorArgs) -> Result<u8, Failure> {
+        Err(Failure::ours(
+            "monitor: this lockkeeper was built without the feature `monitor`; build it with `--features monitor`",
+        ))
+    }
+}
+
+#[cfg(not(feature = "monitor"))]
+pub(super) use refused::monitor;
+#[cfg(feature = "monitor")]
+pub(super) use served::monitor;

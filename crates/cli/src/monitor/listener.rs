@@ -1,0 +1,153 @@
+//! Connections of a monitor: their limits, and the requests that are refused.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::HOST;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+
+use super::answers::Monitor;
+use crate::config::Listen;
+use crate::exit::Failure;
+
+/// How many connections are served at a time: a hundred onlookers, and some scrapers; more are closed.
+const CONNECTIONS_MAX: usize = 256;
+
+/// How long a client may take to send the head of a request, and how long a connection may be idle.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long the head of a request may be, in bytes: a name with all of its bytes percent-encoded fits ten times.
+const HEAD_BYTES_MAX: usize = 8_192;
+
+/// How long accepting pauses when the system has no connection to give, as without descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where a monitor is served.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Listens on the first address that can be had of those that `listen` stands for.
+    pub(crate) fn bind(listen: &Listen) -> Result<Self, Failure> {
+        let addresses = listen.addresses()?;
+        let bind = || {
+            let listener = std::net::TcpListener::bind(&addresses[..])?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok(Self { listener: TcpListener::from_std(listener)?, address })
+        };
+        let named: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        let failed = |error: std::io::Error| {
+            Failure::ours(format!("--listen: cannot listen on {}: {error}", named.join(" or ")))
+        };
+        bind().map_err(failed)
+    }
+
+    /// Where it is found.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Warns if other machines may reach it.
+    pub(crate) fn exposure(&self) -> Option<String> {
+        let is_exposed = !self.address.ip().to_canonical().is_loopback();
+        is_exposed.then(|| {
+            format!(
+                "warning: other machines may reach {}, and each can see the names of all locks and their \
+                 owners; listen on 127.0.0.1, or let only hosts that you trust reach the port",
+                self.address
+            )
+        })
+    }
+
+    /// Answers requests.
+    pub(crate) async fn serve(&self, monitor: Arc<Monitor>) -> Infallible {
+        let router = monitor.router().layer(from_fn(known_host));
+        let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            match (self.listener.accept().await, Arc::clone(&seats).try_acquire_owned()) {
+                (Ok((stream, _)), Ok(seat)) => {
+                    let router = router.clone();
+                    tokio::spawn(async move {
+                        serve_one(stream, router).await;
+                        drop(seat);
+                    });
+                }
+                (Ok(_), Err(_)) => {}
+                (Err(_), _) => sleep(PAUSE).await,
+            }
+        }
+    }
+}
+
+async fn serve_one(stream: TcpStream, router: Router) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    // A client that breaks off is its own matter.
+    let _ = connection.await;
+}
+
+/// Refuses requests for other hosts' names: a page of such a host, whose name leads here, must not read the answers.
+async fn known_host(request: Request, next: Next) -> Response {
+    let host = request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default().to_owned());
+    match host {
+        Some(host) if !is_known(&host) => {
+            let refusal = "ask for the monitor by its address or as localhost: other names may be of other pages\n";
+            (StatusCode::MISDIRECTED_REQUEST, refusal).into_response()
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// An address cannot be another host's name.
+fn is_known(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_are_known_hosts() {
+        for (host, is_so) in [
+            ("127.0.0.1:9142", true),
+            ("127.0.0.1", true),
+            ("[::1]:9142", true),
+            ("[::1]", true),
+            ("localhost", true),
+            ("LocalHost:1", true),
+            ("10.0.0.7:80", true),
+            ("evil.example", false),
+            ("evil.example:9142", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example:9142", false),
+            ("", false),
+        ] {
+            assert_eq!(is_known(host), is_so, "{host}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The metrics of a monitor, in the text format of Prometheus, written from what is known.
+//!
+//! A recorder would keep a series for each lock that ever was; here each answer has those that are. Series of single
+//! locks are written for the names that an operator has chosen.
+
+use std::fmt::Write as _;
+
+use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Verdict};
+
+use super::pattern::Pattern;
+
+/// The content type of the text format.
+pub(super) const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How many series of single locks are written at most: four for each of 2,500 locks.
+const SERIES_MAX: usize = 10_000;
+
+/// What is known of a deadlock, as values of the label `certainty`.
+const CERTAINTIES: [&str; 2] = ["known", "possible"];
+
+/// Writes the metrics.
+pub(super) fn text(state: &State, now: Moment, named: &[Pattern]) -> String {
+    let mut text = Text::default();
+    let locks = state.model.locks();
+    text.family("lockkeeper_queues", "gauge", "Locks that have holders or waiters.");
+    text.sample("lockkeeper_queues", &[], locks.len() as f64);
+    text.family("lockkeeper_contenders", "gauge", "Holders and waiters of all locks.");
+    let holders: usize = locks.values().map(|lock| lock.holders().count()).sum();
+    let waiters: usize = locks.values().map(|lock| lock.waiters().count()).sum();
+    text.sample("lockkeeper_contenders", &[("state", "holder")], holders as f64);
+    text.sample("lockkeeper_contenders", &[("state", "waiter")], waiters as f64);
+    text.family("lockkeeper_deadlocks", "gauge", "Deadlocks, known or only possible.");
+    for certainty in CERTAINTIES {
+        let is_known = |verdict: Verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_));
+        let count = state.deadlocks.iter().filter(|judged| is_known(judged.verdict) == (certainty == "known"));
+        text.sample("lockkeeper_deadlocks", &[("certainty", certainty)], count.count() as f64);
+    }
+    text.family("lockkeeper_events_total", "counter", "Joins, grants, departures and orders that were seen.");
+    text.sample("lockkeeper_events_total", &[], state.model.next_event() as f64);
+    let name = "lockkeeper_monitor_staleness_seconds";
+    text.family(name, "gauge", "How long ago what is shown was true; infinite if nothing was seen.");
+    text.sample(name, &[], state.freshness.age(now.boot).map_or(f64::INFINITY, |age| age.as_secs_f64()));
+    text.family("lockkeeper_monitor_fresh", "gauge", "1 while the service can be asked, else 0.");
+    let is_fresh = matches!(state.freshness, Freshness::Fresh(_));
+    text.sample("lockkeeper_monitor_fresh", &[], f64::from(u8::from(is_fresh)));
+    of_locks(&mut text, state, now, named);
+    text.0
+}
+
+/// A metric of a lock: its name, what it is, and its value if it has one.
+type Metric = (&'static str, &'static str, fn(&KnownLock, Moment) -> Option<f64>);
+
+const OF_LOCKS: [Metric; 4] = [
+    ("lockkeeper_queue_holders", "Contenders that hold this lock.", |lock, _| Some(lock.holders().count() as f64)),
+    ("lockkeeper_queue_waiters", "Contenders that wait for this lock.", |lock, _| Some(lock.waiters().count() as f64)),
+    ("lockkeeper_queue_oldest_wait_seconds", "For how long the oldest waiter waits.", |lock, now| {
+        lock.waiters().map(|waiter| waiter.age(now)).max().map(|age| age.as_secs_f64())
+    }),
+    ("lockkeeper_queue_held_seconds", "For how long the oldest holder was seen to hold, at least.", |lock, now| {
+        lock.holders().filter_map(|holder| holder.held_at_least(now)).max().map(|held| held.as_secs_f64())
+    }),
+];
+
+fn of_locks(text: &mut Text, state: &State, now: Moment, named: &[Pattern]) {
+    let is_named = |name: &str| named.iter().any(|pattern| pattern.matches(name));
+    let chosen = || state.model.locks().iter().filter(|(name, _)| is_named(name.as_str()));
+    let room = SERIES_MAX / OF_LOCKS.len();
+    for (name, help, value) in OF_LOCKS.into_iter().filter(|_| !named.is_empty()) {
+        text.family(name, "gauge", help);
+        for (lock, known) in chosen().take(room) {
+            if let Some(value) = value(known, now) {
+                text.sample(name, &[("lock", lock.as_str())], value);
+            }
+        }
+    }
+    let left_out = chosen().count().saturating_sub(room);
+    let name = "lockkeeper_monitor_locks_left_out";
+    text.family(name, "gauge", "Locks of the chosen names without series, for want of room.");
+    text.sample(name, &[], left_out as f64);
+}
+
+/// The text so far.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.0.push_str(name);
+        for (at, (label, text)) in labels.iter().enumerate() {
+            let _ = write!(self.0, "{}{label}=\"", if at == 0 { "{" } else { "," });
+            for letter in text.chars() {
+                match letter {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    letter => self.0.push(letter),
+                }
+            }
+            self.0.push('"');
+        }
+        self.0.push_str(if labels.is_empty() { "" } else { "}" });
+        let _ = match value {
+            f64::INFINITY => writeln!(self.0, " +Inf"),
+            value => writeln!(self.0, " {value}"),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper::clock::BootInstant;
+    use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
+
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        let boot = BootInstant::from_nanos(seconds * 1_000_000_000);
+        Moment { boot, unix: std::time::Duration::from_secs(1_000_000 + seconds) }
+    }
+
+    fn state(locks: &[&str]) -> State {
+        let mut state = State::default();
+        for lock in locks {
+            let contender = |id: &str| ContenderInfo::new(ContenderId::new(id), Mode::Mutex);
+            let queue = vec![contender("a"), contender("b"), contender("c")];
+            state.model.see(&QueueName::new(lock).unwrap(), queue, None, at(10));
+        }
+        state
+    }
+
+    #[test]
+    fn all_locks_are_counted_and_only_chosen_ones_are_named() {
+        let state = state(&["nightly-a", "other \"x\"\\y"]);
+        let text = text(&state, at(12), &[Pattern::parse("nightly-*").unwrap()]);
+        for line in [
+            "lockkeeper_queues 2",
+            "lockkeeper_contenders{state=\"holder\"} 2",
+            "lockkeeper_contenders{state=\"waiter\"} 4",
+            "lockkeeper_deadlocks{certainty=\"known\"} 0",
+            "lockkeeper_monitor_staleness_seconds +Inf",
+            "lockkeeper_monitor_fresh 0",
+            "lockkeeper_queue_waiters{lock=\"nightly-a\"} 2",
+            "lockkeeper_queue_oldest_wait_seconds{lock=\"nightly-a\"} 2",
+            "lockkeeper_queue_held_seconds{lock=\"nightly-a\"} 2",
+            "lockkeeper_monitor_locks_left_out 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("other"));
+    }
+
+    #[test]
+    fn marks_in_names_are_escaped() {
+        let text = text(&state(&["other \"x\"\\y"]), at(12), &[Pattern::parse("*").unwrap()]);
+        assert!(text.contains("lockkeeper_queue_holders{lock=\"other \\\"x\\\"\\\\y\"} 1\n"), "{text}");
+    }
+
+    #[test]
+    fn of_ten_thousand_locks_no_more_than_ten_thousand_series_are_written() {
+        let names: Vec<String> = (0..10_000).map(|number| format!("lock-{number}")).collect();
+        let state = state(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let text = text(&state, at(12), &[Pattern::parse("*").unwrap()]);
+        let series = text.lines().filter(|line| line.contains("lock=\"")).count();
+        assert_eq!(series, SERIES_MAX);
+        assert!(text.contains("lockkeeper_monitor_locks_left_out 7500\n"));
+    }
+}

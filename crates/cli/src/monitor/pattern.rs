@@ -1,0 +1,86 @@
+//! Patterns of lock names: `*` stands for any number of characters, and every other one for itself.
+
+use std::fmt;
+
+use lockkeeper::NAME_BYTES_MAX;
+
+/// A pattern of lock names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Pattern(String);
+
+impl Pattern {
+    /// Reads a pattern, such as `nightly-*`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("a pattern of names is empty; `*` stands for all names".to_owned());
+        }
+        if text.len() > NAME_BYTES_MAX {
+            return Err(format!("a pattern of names has {} bytes; names have {NAME_BYTES_MAX} at most", text.len()));
+        }
+        if text.contains(char::is_control) {
+            return Err(format!("the pattern {text:?} has a control character, and no name has one"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Tells whether a name is of this pattern.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+            return false;
+        };
+        let Some(last) = parts.next_back() else {
+            // There is no `*`.
+            return rest.is_empty();
+        };
+        for part in parts {
+            // The first place leaves the most to the parts behind.
+            let Some(at) = rest.find(part) else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        rest.ends_with(last)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters_and_all_others_for_themselves() {
+        for (pattern, name, is_so) in [
+            ("nightly", "nightly", true),
+            ("nightly", "nightly2", false),
+            ("nightly", "a nightly", false),
+            ("nightly-*", "nightly-", true),
+            ("nightly-*", "nightly-backup", true),
+            ("nightly-*", "nightly", false),
+            ("*", "anything", true),
+            ("*.db", "a.db.db", true),
+            ("a*b", "ab", true),
+            ("a*a", "a", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("*x*", "x", true),
+            ("*x*", "y", false),
+            ("**", "", true),
+            ("?.[a]", "?.[a]", true),
+            ("ä*", "äö", true),
+        ] {
+            assert_eq!(Pattern::parse(pattern).unwrap().matches(name), is_so, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn what_no_name_can_be_of_is_refused_with_what_is_wrong() {
+        for (pattern, what) in [("", "is empty"), ("a\nb", "control character"), (&"x".repeat(201), "201 bytes")] {
+            assert!(Pattern::parse(pattern).unwrap_err().contains(what), "{pattern}");
+        }
+    }
+}

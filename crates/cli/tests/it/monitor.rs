@@ -1,0 +1,227 @@
+//! `monitor`: what it serves by HTTP, as a program asks for it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lockkeeper_faults::Availability;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::crossing::{Claim, Crossing};
+use crate::support::{Place, TestChild, ended, eventually, finish, wait};
+
+/// A running monitor, ended by its test.
+struct Monitor {
+    process: TestChild,
+    said: BufReader<std::process::ChildStderr>,
+    address: String,
+}
+
+impl Monitor {
+    fn start(place: &Place, options: &[&str]) -> Self {
+        let mut command = place.command(&[&["monitor", "--listen", "127.0.0.1:0"], options].concat());
+        let mut process: Child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(process.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let address = line.trim_end().rsplit_once(", at http://").unwrap_or_else(|| panic!("{line}")).1.to_owned();
+        assert!(line.starts_with("lockkeeper: watching "), "{line}");
+        Self { process: TestChild(process), said, address }
+    }
+
+    /// Sends a head and returns the status and the body of the answer.
+    fn send(&self, head: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}", self.address))
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let (status, body) = self.get(path);
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// Asks until an answer is as it must become.
+    fn until(&self, what: &str, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        eventually(what, || Some(self.json(path)).filter(&is_so))
+    }
+
+    /// Asks it to end, and returns how it did and what it said meanwhile.
+    fn stop(mut self) -> (Option<i32>, String) {
+        kill_process(Pid::from_child(&self.process.0), Signal::TERM).unwrap();
+        let code = ended(&mut self.process.0).code();
+        let mut said = String::new();
+        self.said.read_to_string(&mut said).unwrap();
+        (code, said)
+    }
+}
+
+#[test]
+fn holders_and_waiters_are_served_as_they_come_and_go_and_what_has_happened_is_told() {
+    let place = Place::new();
+    let monitor = Monitor::start(&place, &[]);
+    monitor.until("the first look", "/healthz", |seen| seen["state"] == "fresh");
+    let holder = place.hold("reports/nightly");
+    let waiting = TestChild(place.command(&["run", "reports/nightly", "--", "true"]).spawn().unwrap());
+    let locks = monitor.until("both", "/api/locks", |locks| locks["locks"][0]["waiters"] == 1);
+    let lock = &locks["locks"][0];
+    assert_eq!(
+        (&locks["total"], &lock["name"], &lock["kind"]),
+        (&json!(1), &json!("reports/nightly"), &json!("mutex"))
+    );
+    assert_eq!(lock["holders"][0]["state"], "holder", "{lock}");
+    assert!(lock["holders"][0]["held_at_least_ms"].is_u64() && lock["oldest_wait_ms"].is_u64(), "{lock}");
+    let queue = monitor.json("/api/locks/reports%2Fnightly");
+    let states: Vec<_> = queue["contenders"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
+    assert_eq!(states, ["holder", "waiter"], "{queue}");
+    assert_eq!(queue["contenders"][1]["owner"]["pid"], waiting.0.id(), "{queue}");
+    assert_eq!(monitor.json("/api/locks?prefix=other")["total"], 0);
+    drop(holder);
+    monitor.until("the end", "/api/locks", |locks| locks["total"] == 0);
+    let told = monitor.json("/api/events?lock=reports%2Fnightly");
+    let events: Vec<_> = told["events"].as_array().unwrap().iter().map(|event| event["event"].clone()).collect();
+    assert_eq!((&events[0], events.last().unwrap()), (&json!("granted"), &json!("left")), "{told}");
+    let from = told["next_from"].as_u64().unwrap();
+    assert!(monitor.json(&format!("/api/events?from={from}"))["events"].as_array().unwrap().is_empty());
+    assert_eq!(monitor.json("/api/events?from=0&limit=1")["next_from"], 1);
+    let (code, said) = monitor.stop();
+    assert_eq!((code, said.as_str()), (Some(0), "lockkeeper: stopping, by SIGTERM\n"));
+}
+
+#[test]
+fn a_deadlock_is_served_with_its_way_out_and_counted() {
+    let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
+    let place = Place::new();
+    let monitor = Monitor::start(&place, &["--lock-metrics", "d*"]);
+    let crossing = Crossing::new(place, [[door, gate], [gate, door]]);
+    let is_known = |found: &Value| found["deadlocks"][0]["verdict"] == "known";
+    let found = monitor.until("the deadlock", "/api/deadlocks", is_known);
+    let way_out = &found["deadlocks"][0]["way_out"];
+    assert_eq!((&way_out["action"], &way_out["command"][1]), (&json!("revoke"), &json!("revoke")), "{found}");
+    let (status, page) = monitor.get("/metrics");
+    assert_eq!(status, 200);
+    for line in [
+        "lockkeeper_queues 2",
+        "lockkeeper_contenders{state=\"holder\"} 2",
+        "lockkeeper_contenders{state=\"waiter\"} 2",
+        "lockkeeper_deadlocks{certainty=\"known\"} 1",
+        "lockkeeper_queue_waiters{lock=\"door\"} 1",
+        "lockkeeper_monitor_fresh 1",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+    }
+    assert!(!page.contains("lock=\"gate\""), "{page}");
+    check_by_prometheus(&page);
+    drop(crossing);
+    monitor.until("the end", "/api/deadlocks", |found| found["deadlocks"] == json!([]));
+}
+
+/// Has Prometheus' own tool read a page.
+fn check_by_prometheus(page: &str) {
+    let tool = "/usr/bin/promtool";
+    let is_there = match Path::new(tool).exists() {
+        true => Availability::Present,
+        false => Availability::Missing(format!("{tool} is not there (Debian: prometheus)")),
+    };
+    if !is_there.or_skip("monitor::a_deadlock_is_served_with_its_way_out_and_counted") {
+        return;
+    }
+    let mut command = Command::new(tool);
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut checking = command.spawn().unwrap();
+    checking.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
+    let ended = wait(checking);
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "", ""));
+}
+
+#[test]
+fn a_service_that_cannot_be_reached_is_asked_again_and_again_and_the_monitor_is_not_healthy_meanwhile() {
+    let place = Place::new();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("zk://{free}?session_timeout=2s");
+    let monitor = Monitor::start(&place, &["--connect", &url]);
+    let health = eventually("the trouble", || {
+        let (status, body) = monitor.get("/healthz");
+        assert_eq!(status, 503, "{body}");
+        let seen: Value = serde_json::from_str(&body).unwrap();
+        Some(seen).filter(|seen| seen["trouble"].is_string())
+    });
+    assert_eq!((&health["state"], &health["seen_ms_ago"]), (&json!("unseen"), &Value::Null), "{health}");
+    assert_eq!(monitor.json("/api/locks")["locks"], json!([]));
+    assert!(monitor.get("/metrics").1.contains("lockkeeper_monitor_staleness_seconds +Inf\n"));
+    assert_eq!(monitor.stop().0, Some(0));
+}
+
+#[test]
+fn only_paths_methods_and_hosts_that_are_served_are_answered() {
+    let monitor = Monitor::start(&Place::new(), &[]);
+    let address = monitor.address.clone();
+    assert_eq!(monitor.get("/nothing").0, 404);
+    assert_eq!(monitor.get("/api/locks?colour=red").0, 400);
+    assert_eq!(monitor.get("/api/locks/a%0Ab").0, 400);
+    assert_eq!(monitor.send(&format!("POST /api/locks HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0")).0, 405);
+    for (host, status) in [("evil.example", 421), ("localhost:1", 200), ("127.0.0.1.evil.example", 421)] {
+        assert_eq!(monitor.send(&format!("GET /api/locks HTTP/1.1\r\nHost: {host}")).0, status, "{host}");
+    }
+    // A head without an end, and one that is too long, take nothing from others.
+    let _slow = TcpStream::connect(&address).unwrap();
+    let long = format!("GET / HTTP/1.1\r\nHost: {address}\r\nX: {}", "x".repeat(10_000));
+    assert_eq!(monitor.send(&long).0, 431);
+    assert_eq!(monitor.get("/").0, 200);
+}
+
+#[test]
+fn hostile_names_are_served_escaped() {
+    let place = Place::new();
+    let monitor = Monitor::start(&place, &["--lock-metrics", "*"]);
+    let name = "<script>\"\\\u{202e}</script>";
+    let _holder = place.hold(name);
+    monitor.until("the lock", "/api/locks", |locks| locks["locks"][0]["name"] == name);
+    let (_, body) = monitor.get("/api/locks");
+    assert!(!body.contains('\u{202e}') && body.contains("\\u202e"), "{body}");
+    let page = monitor.get("/metrics").1;
+    assert!(page.contains("{lock=\"<script>\\\"\\\\\u{202e}</script>\"} 1\n"), "{page}");
+    let (status, body) = monitor.get("/%3Cscript%3E");
+    assert!(status == 404 && !body.contains("<script>"), "{body}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_in_one_line_before_anything_is_served() {
+    let place = Place::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (options, words) in [
+        (&["--listen", &*taken][..], &["--listen", &taken][..]),
+        (&["--listen", "nowhere"], &["nowhere", "no address to listen on"]),
+        (&["--also", "nightly"], &["--also", "`nightly` is no path"]),
+        (&["--also", "/a//b"], &["--also", "/a//b"]),
+        (&["--lock-metrics", ""], &["--lock-metrics", "empty"]),
+    ] {
+        let ended = finish(&mut place.command(&[&["monitor"], options].concat()));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(125), ""), "{ended:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+        assert!(words.iter().all(|word| ended.stderr.contains(word)), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_monitor_that_other_machines_may_reach_is_warned_of() {
+    let place = Place::new();
+    let mut command = place.command(&["monitor", "--listen", "0.0.0.0:0"]);
+    let mut process = TestChild(command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(process.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.next().unwrap().contains(", at http://0.0.0.0:"));
+    assert!(lines.next().unwrap().starts_with("lockkeeper: warning: other machines may reach 0.0.0.0:"));
+}
