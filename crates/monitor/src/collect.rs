@@ -111,6 +111,7 @@ pub struct Collector {
     keeper: Keeper,
     clock: Arc<dyn Clock>,
     scope: Scope,
+    interval: Duration,
     state: Mutex<State>,
     changes: watch::Sender<u64>,
 }
@@ -118,7 +119,15 @@ pub struct Collector {
 impl Collector {
     /// Collects the locks of a scope, by the clock of the keeper, once it [runs](Self::run).
     pub fn new(keeper: Keeper, clock: Arc<dyn Clock>, scope: Scope) -> Self {
-        Self { keeper, clock, scope, state: Mutex::default(), changes: watch::Sender::new(0) }
+        let (state, changes) = (Mutex::default(), watch::Sender::new(0));
+        Self { keeper, clock, scope, interval: PERIOD_MIN, state, changes }
+    }
+
+    /// Leaves a service that has to be looked at alone for at least so long between two looks; a second, if it is not
+    /// told.
+    #[must_use]
+    pub fn looking_each(self, interval: Duration) -> Self {
+        Self { interval: interval.max(PERIOD_MIN), ..self }
     }
 
     /// Names the service.
@@ -202,10 +211,10 @@ impl Collector {
     /// Looks until the service refuses us.
     async fn look_again_and_again(&self) -> bool {
         loop {
-            let mut pause = PERIOD_MIN;
+            let mut pause = self.interval;
             match look(&self.keeper, &*self.clock, &self.scope).await {
                 Ok(snapshot) => {
-                    pause = snapshot.pause();
+                    pause = snapshot.pause().max(self.interval);
                     let now = Moment { boot: snapshot.ended, unix: snapshot.ended_unix };
                     self.change(|state| {
                         let permits: Vec<_> =

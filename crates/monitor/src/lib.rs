@@ -23,6 +23,7 @@
 //! | `look`, `snapshot` | a look at all queues; what it has seen |
 //! | `collect` | all locks, told of or looked at again and again, for a monitor |
 //! | `model` | what is known of them: holds, and what has happened |
+//! | `alerts` | what is wrong for long enough to tell an operator |
 //! | `world` | who needs what, as the queues alone say it |
 //! | `flows` | which contenders are of one flow of control, and how sure that is |
 //! | `reduction` | who can go on, and who never can |
@@ -45,6 +46,7 @@
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
+pub mod alerts;
 mod collect;
 mod confirmation;
 mod cores;

@@ -15,9 +15,10 @@ mod served {
     use crate::args::{Global, MonitorArgs};
     use crate::commands::manager::tell_manager;
     use crate::commands::service::{block_on_closing, open};
+    use crate::config::{MonitorSettings, Pattern};
     use crate::exit::Failure;
     use crate::interruption::Interruption;
-    use crate::monitor::{Listener, Monitor, Pattern};
+    use crate::monitor::{Alerting, Listener, Monitor};
     use crate::output::Orders;
     use crate::voice::say;
 
@@ -28,14 +29,21 @@ mod served {
         let pattern =
             |text: &String| Pattern::parse(text).map_err(|what| Failure::ours(format!("--lock-metrics: {what}")));
         let lock_metrics = lock_metrics.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
+        let settings = MonitorSettings::load(global)?;
         let keeper = open(global)?;
         let service = keeper.service();
         block_on_closing(&keeper, async {
             let mut interruption = Interruption::listen()?;
             let listener = Listener::bind(&listen)?;
-            let collector = Arc::new(Collector::new(keeper.clone(), Arc::new(SystemClock), scope));
+            let collector = Collector::new(keeper.clone(), Arc::new(SystemClock), scope);
+            let collector = Arc::new(match settings.interval() {
+                Some(interval) => collector.looking_each(interval),
+                None => collector,
+            });
+            let alerting = Arc::new(Alerting::new(Arc::clone(&collector), settings));
             let orders = Orders::new(global);
-            let monitor = Monitor { collector: Arc::clone(&collector), lock_metrics, orders };
+            let monitor =
+                Monitor { collector: Arc::clone(&collector), alerting: Arc::clone(&alerting), lock_metrics, orders };
             say(&format!("watching {service}, at {}", listener.url()));
             if let Some(warning) = listener.exposure() {
                 say(&warning);
@@ -50,6 +58,7 @@ mod served {
                 }
                 never = listener.serve(Arc::new(monitor)) => match never {},
                 () = collector.run() => Ok(0),
+                () = alerting.run() => Ok(0),
             }
         })?
     }

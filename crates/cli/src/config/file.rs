@@ -19,7 +19,10 @@ use crate::exit::Failure;
 pub(super) struct ConfigFile {
     pub(super) locks: Option<LockSettings>,
     pub(super) server: Option<ServerSettings>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "checked with the rest of the file, and kept for the monitor"))]
+    #[cfg_attr(
+        not(any(test, feature = "monitor")),
+        expect(dead_code, reason = "checked with the rest of the file in every build")
+    )]
     pub(super) monitor: Option<MonitorSettings>,
 }
 

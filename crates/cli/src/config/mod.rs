@@ -13,11 +13,13 @@
 //! | `credentials` | user and password that are kept apart from the URL |
 //! | `retry`, `server`, `monitor` | its tables |
 //! | `span`, `size`, `listen`, `words` | a duration, a number of bytes, an address to listen on, four-letter words |
+//! | `pattern` | a pattern of lock names |
 
 mod credentials;
 mod file;
 mod listen;
 mod monitor;
+mod pattern;
 mod places;
 mod retry;
 mod server;
@@ -29,6 +31,10 @@ mod tests;
 mod words;
 
 pub(crate) use self::listen::Listen;
+#[cfg(feature = "monitor")]
+pub(crate) use self::monitor::MonitorSettings;
+#[cfg(feature = "monitor")]
+pub(crate) use self::pattern::Pattern;
 pub(crate) use self::server::{ServerSettings, TlsFiles};
 pub(crate) use self::settings::Settings;
 pub(crate) use self::size::Size;

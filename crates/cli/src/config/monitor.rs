@@ -5,18 +5,27 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::pattern::Pattern;
 use super::span::Span;
 
 /// The monitor's settings, as far as they are given.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct MonitorSettings {
+pub(crate) struct MonitorSettings {
     pub(super) is_enabled: Option<bool>,
     /// How often it looks.
     pub(super) interval: Option<Duration>,
-    /// The number of waiters from which a lock is under contention.
-    pub(super) contention_threshold: Option<NonZeroU32>,
-    /// The duration from which a hold counts as long.
-    pub(super) long_hold_threshold: Option<Duration>,
+    pub(super) thresholds: LockThresholds,
+    /// The thresholds of the locks of a pattern: the first pattern that a name is of counts.
+    pub(super) of_locks: Vec<(Pattern, LockThresholds)>,
+}
+
+/// From when on a lock is worth an alert, as far as that is given.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct LockThresholds {
+    /// The number of waiters that is no reason for an alert yet.
+    pub(super) contention: Option<NonZeroU32>,
+    /// The duration of a hold that is no reason for one yet.
+    pub(super) long_hold: Option<Duration>,
 }
 
 /// The table as it is written.
@@ -27,19 +36,66 @@ pub(super) struct MonitorTable {
     interval: Option<Span>,
     contention_threshold: Option<NonZeroU32>,
     long_hold_threshold: Option<Span>,
+    #[serde(default)]
+    locks: Vec<LocksTable>,
+}
+
+/// One of its `[[monitor.locks]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LocksTable {
+    names: String,
+    contention_threshold: Option<NonZeroU32>,
+    long_hold_threshold: Option<Span>,
 }
 
 impl MonitorTable {
     pub(super) fn check(self) -> Result<MonitorSettings, String> {
-        let positive = |key: &str, span: Option<Span>| match span.map(|span| span.duration) {
-            Some(Duration::ZERO) => Err(format!("monitor.{key} is zero")),
-            duration => Ok(duration),
-        };
+        let of_locks = self.locks.into_iter().map(|locks| {
+            let pattern = Pattern::parse(&locks.names).map_err(|what| format!("monitor.locks.names: {what}"))?;
+            let long_hold = positive("locks.long_hold_threshold", locks.long_hold_threshold)?;
+            Ok((pattern, LockThresholds { contention: locks.contention_threshold, long_hold }))
+        });
+        let long_hold = positive("long_hold_threshold", self.long_hold_threshold)?;
         Ok(MonitorSettings {
             is_enabled: self.enabled,
             interval: positive("interval", self.interval)?,
-            contention_threshold: self.contention_threshold,
-            long_hold_threshold: positive("long_hold_threshold", self.long_hold_threshold)?,
+            thresholds: LockThresholds { contention: self.contention_threshold, long_hold },
+            of_locks: of_locks.collect::<Result<_, String>>()?,
         })
+    }
+}
+
+fn positive(key: &str, span: Option<Span>) -> Result<Option<Duration>, String> {
+    match span.map(|span| span.duration) {
+        Some(Duration::ZERO) => Err(format!("monitor.{key} is zero")),
+        duration => Ok(duration),
+    }
+}
+
+#[cfg(feature = "monitor")]
+impl MonitorSettings {
+    /// Reads what the config files say of the monitor; nothing if none of them does.
+    pub(crate) fn load(global: &crate::args::Global) -> Result<Self, crate::exit::Failure> {
+        let found = super::places::Places::here().find(global.config.as_deref(), |file| file.monitor)?;
+        Ok(found.map(|(_, settings)| settings).unwrap_or_default())
+    }
+
+    /// Tells whether alerts are wanted.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.is_enabled != Some(false)
+    }
+
+    /// Returns how long the service is left alone between two looks at least, where it has to be looked at.
+    pub(crate) const fn interval(&self) -> Option<Duration> {
+        self.interval
+    }
+
+    /// Returns how many waiters a lock may have and how long it may be held, as far as that is given.
+    pub(crate) fn thresholds(&self, lock: &str) -> (Option<u32>, Option<Duration>) {
+        let of_lock = self.of_locks.iter().find(|(pattern, _)| pattern.matches(lock));
+        let of_lock = of_lock.map(|(_, thresholds)| *thresholds).unwrap_or_default();
+        let contention = of_lock.contention.or(self.thresholds.contention).map(NonZeroU32::get);
+        (contention, of_lock.long_hold.or(self.thresholds.long_hold))
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use lockkeeper::retry::RetryPolicy;
 
 use super::file::ConfigFile;
-use super::monitor::MonitorSettings;
+use super::monitor::{LockThresholds, MonitorSettings};
+use super::pattern::Pattern;
 use super::places::Places;
 use super::{Listen, ServerSettings, Settings};
 use crate::args::Global;
@@ -145,6 +146,8 @@ fn a_fault_in_a_file_is_reported_with_its_name_and_the_cure() {
         ("[monitor]\ninterval = 30", vec!["line 2", "write 30ms or 30s"]),
         ("[monitor]\ncontention_threshold = 0", vec!["line 2"]),
         ("[monitor]\nlong_hold_threshold = '0ms'", vec!["monitor.long_hold_threshold is zero"]),
+        ("[[monitor.locks]]\nnames = ''", vec!["monitor.locks.names", "empty"]),
+        ("[[monitor.locks]]\nlong_hold_threshold = '1h'", vec!["line 1", "`names`"]),
     ] {
         let mut machine = Machine::new();
         let path = machine.file("named.toml", text);
@@ -371,13 +374,30 @@ fn the_server_of_a_file_is_found_beside_the_locks_of_another() {
 
 #[test]
 fn what_a_file_says_of_the_monitor_is_kept() {
-    let text = "[monitor]\nenabled = true\ninterval = '30s'\ncontention_threshold = 20\nlong_hold_threshold = '1h30m'";
+    let text = "[monitor]\nenabled = true\ninterval = '30s'\ncontention_threshold = 20\nlong_hold_threshold = '1h30m'\n\
+                [[monitor.locks]]\nnames = 'nightly-*'\nlong_hold_threshold = '8h'\n\
+                [[monitor.locks]]\nnames = '*'\ncontention_threshold = 5";
     let file = ConfigFile::parse(text, "x.toml".as_ref()).unwrap();
+    let thresholds = |contention, hours| LockThresholds {
+        contention: std::num::NonZeroU32::new(contention),
+        long_hold: (hours > 0.0).then(|| Duration::from_secs_f64(hours * 3_600.0)),
+    };
     let expected = MonitorSettings {
         is_enabled: Some(true),
         interval: Some(Duration::from_secs(30)),
-        contention_threshold: std::num::NonZeroU32::new(20),
-        long_hold_threshold: Some(Duration::from_secs(5_400)),
+        thresholds: thresholds(20, 1.5),
+        of_locks: vec![
+            (Pattern::parse("nightly-*").unwrap(), thresholds(0, 8.0)),
+            (Pattern::parse("*").unwrap(), thresholds(5, 0.0)),
+        ],
     };
-    assert_eq!((file.locks.is_none(), file.monitor), (true, Some(expected)));
+    assert_eq!((file.locks.is_none(), file.monitor.as_ref()), (true, Some(&expected)));
+    #[cfg(feature = "monitor")]
+    {
+        let hours = |hours| Some(Duration::from_secs_f64(hours * 3_600.0));
+        // What the first pattern does not say is said for all.
+        assert_eq!(expected.thresholds("nightly-backup"), (Some(20), hours(8.0)));
+        assert_eq!(expected.thresholds("hourly"), (Some(5), hours(1.5)));
+        assert_eq!(MonitorSettings::default().thresholds("hourly"), (None, None));
+    }
 }

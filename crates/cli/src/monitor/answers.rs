@@ -13,9 +13,12 @@ use lockkeeper::QueueName;
 use lockkeeper_monitor::Collector;
 use serde::{Deserialize, Serialize};
 
+use super::alerting::Alerting;
 use super::metrics;
-use super::pattern::Pattern;
-use crate::output::{Deadlocks, Events, MonitoredLocks, MonitoredQueue, Orders, Seen, age_max, json_line};
+use crate::config::Pattern;
+use crate::output::{
+    Deadlocks, Events, FiringAlerts, MonitoredLocks, MonitoredQueue, Orders, Seen, age_max, json_line,
+};
 
 /// How many locks or events one answer has, if its request does not say.
 const LISTED: usize = 1_000;
@@ -27,6 +30,7 @@ const LISTED_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Monitor {
     pub(crate) collector: Arc<Collector>,
+    pub(crate) alerting: Arc<Alerting>,
     /// The locks that have series with their names.
     pub(crate) lock_metrics: Vec<Pattern>,
     /// How operators' commands are written.
@@ -46,6 +50,7 @@ impl Monitor {
             .route("/api/locks/{*name}", get(lock))
             .route("/api/events", get(events))
             .route("/api/deadlocks", get(deadlocks))
+            .route("/api/alerts", get(alerts))
             .fallback(unknown)
             .with_state(self)
     }
@@ -75,7 +80,9 @@ fn limit(asked: Option<usize>) -> usize {
 
 async fn overview(State(monitor): Shared) -> Response {
     let mut text = format!("lockkeeper monitor of {}\n", monitor.collector.service());
-    for path in ["/api/locks", "/api/locks/NAME", "/api/events", "/api/deadlocks", "/metrics", "/healthz"] {
+    for path in
+        ["/api/locks", "/api/locks/NAME", "/api/events", "/api/deadlocks", "/api/alerts", "/metrics", "/healthz"]
+    {
         let _ = writeln!(text, "{path}");
     }
     plain(StatusCode::OK, text)
@@ -86,8 +93,8 @@ async fn unknown(uri: Uri) -> Response {
 }
 
 async fn metrics(State(monitor): Shared) -> Response {
-    let now = monitor.collector.now();
-    let text = monitor.collector.read(|state| metrics::text(state, now, &monitor.lock_metrics));
+    let (now, raised) = (monitor.collector.now(), monitor.alerting.raised());
+    let text = monitor.collector.read(|state| metrics::text(state, now, &monitor.lock_metrics, &raised));
     with_type(StatusCode::OK, metrics::FORMAT, text)
 }
 
@@ -165,6 +172,12 @@ async fn deadlocks(State(monitor): Shared) -> Response {
             Deadlocks::new(service, &state.model.contended(now.boot, now), &state.deadlocks, &monitor.orders)
         }),
     )
+}
+
+async fn alerts(State(monitor): Shared) -> Response {
+    let (now, service) = (monitor.collector.now(), monitor.collector.service());
+    let firing = monitor.alerting.firing().into_iter();
+    json(StatusCode::OK, &monitor.collector.read(|state| FiringAlerts::new(service, state, now, firing)))
 }
 
 fn json(status: StatusCode, value: &impl Serialize) -> Response {

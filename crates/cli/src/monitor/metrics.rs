@@ -3,11 +3,12 @@
 //! A recorder would keep a series for each lock that ever was; here each answer has those that are. Series of single
 //! locks are written for the names that an operator has chosen.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Verdict};
 
-use super::pattern::Pattern;
+use crate::config::Pattern;
 
 /// The content type of the text format.
 pub(super) const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -19,7 +20,7 @@ const SERIES_MAX: usize = 10_000;
 const CERTAINTIES: [&str; 2] = ["known", "possible"];
 
 /// Writes the metrics.
-pub(super) fn text(state: &State, now: Moment, named: &[Pattern]) -> String {
+pub(super) fn text(state: &State, now: Moment, named: &[Pattern], alerts: &BTreeMap<&str, u64>) -> String {
     let mut text = Text::default();
     let locks = state.model.locks();
     text.family("lockkeeper_queues", "gauge", "Locks that have holders or waiters.");
@@ -43,6 +44,10 @@ pub(super) fn text(state: &State, now: Moment, named: &[Pattern]) -> String {
     text.family("lockkeeper_monitor_fresh", "gauge", "1 while the service can be asked, else 0.");
     let is_fresh = matches!(state.freshness, Freshness::Fresh(_));
     text.sample("lockkeeper_monitor_fresh", &[], f64::from(u8::from(is_fresh)));
+    text.family("lockkeeper_monitor_alerts_total", "counter", "Alerts that were raised.");
+    for (rule, count) in alerts {
+        text.sample("lockkeeper_monitor_alerts_total", &[("rule", rule)], *count as f64);
+    }
     of_locks(&mut text, state, now, named);
     text.0
 }
@@ -135,7 +140,7 @@ mod tests {
     #[test]
     fn all_locks_are_counted_and_only_chosen_ones_are_named() {
         let state = state(&["nightly-a", "other \"x\"\\y"]);
-        let text = text(&state, at(12), &[Pattern::parse("nightly-*").unwrap()]);
+        let text = text(&state, at(12), &[Pattern::parse("nightly-*").unwrap()], &BTreeMap::from([("held", 3)]));
         for line in [
             "lockkeeper_queues 2",
             "lockkeeper_contenders{state=\"holder\"} 2",
@@ -147,6 +152,7 @@ mod tests {
             "lockkeeper_queue_oldest_wait_seconds{lock=\"nightly-a\"} 2",
             "lockkeeper_queue_held_seconds{lock=\"nightly-a\"} 2",
             "lockkeeper_monitor_locks_left_out 0",
+            "lockkeeper_monitor_alerts_total{rule=\"held\"} 3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
@@ -155,7 +161,7 @@ mod tests {
 
     #[test]
     fn marks_in_names_are_escaped() {
-        let text = text(&state(&["other \"x\"\\y"]), at(12), &[Pattern::parse("*").unwrap()]);
+        let text = text(&state(&["other \"x\"\\y"]), at(12), &[Pattern::parse("*").unwrap()], &BTreeMap::new());
         assert!(text.contains("lockkeeper_queue_holders{lock=\"other \\\"x\\\"\\\\y\"} 1\n"), "{text}");
     }
 
@@ -163,7 +169,7 @@ mod tests {
     fn of_ten_thousand_locks_no_more_than_ten_thousand_series_are_written() {
         let names: Vec<String> = (0..10_000).map(|number| format!("lock-{number}")).collect();
         let state = state(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        let text = text(&state, at(12), &[Pattern::parse("*").unwrap()]);
+        let text = text(&state, at(12), &[Pattern::parse("*").unwrap()], &BTreeMap::new());
         let series = text.lines().filter(|line| line.contains("lock=\"")).count();
         assert_eq!(series, SERIES_MAX);
         assert!(text.contains("lockkeeper_monitor_locks_left_out 7500\n"));

@@ -8,13 +8,15 @@
 //! | `locks` | a lock with its holders and waiters, for `ls` and `show` |
 //! | `who` | one contender of it |
 //! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
-//! | `monitored` | locks as a monitor knows them |
+//! | `monitored`, `alerts` | locks as a monitor knows them, and what is wrong with them |
 //! | `orders` | what an operator did to a lock |
 //! | `diagnosis` | what was found of a service, for `doctor` |
 //! | `matrix` | what each service promises, for `capabilities` |
 //! | `promises` | what the service in use promises, for `capabilities`; whether a lock is held, for `check` |
 //! | `text`, `printing` | tables and durations; to stdout |
 
+#[cfg(feature = "monitor")]
+mod alerts;
 #[cfg(feature = "monitor")]
 mod deadlocks;
 mod diagnosis;
@@ -30,6 +32,8 @@ mod text;
 mod way_out;
 mod who;
 
+#[cfg(feature = "monitor")]
+pub(crate) use alerts::{FiringAlerts, summary};
 #[cfg(feature = "monitor")]
 pub(crate) use deadlocks::Deadlocks;
 pub(crate) use diagnosis::Diagnosis;

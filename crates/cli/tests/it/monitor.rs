@@ -147,6 +147,31 @@ fn check_by_prometheus(page: &str) {
 }
 
 #[test]
+fn a_hold_that_is_long_for_its_name_is_told_once_with_its_holder_and_so_is_its_end() {
+    let place = Place::new();
+    let told = "[[monitor.locks]]\nnames = 'quick-*'\nlong_hold_threshold = '300ms'";
+    place.file(".config/lockkeeper/config.toml", told);
+    let mut monitor = Monitor::start(&place, &[]);
+    let (quick, slow) = (place.hold("quick-1"), place.hold("slow"));
+    let wait = |lock: &str| TestChild(place.command(&["run", lock, "--", "true"]).spawn().unwrap());
+    let _waiting = [wait("quick-1"), wait("slow")];
+    let mut line = String::new();
+    monitor.said.read_line(&mut line).unwrap();
+    assert!(line.starts_with("lockkeeper: alert: quick-1: ") && line.ends_with(" or longer, and 1 waits\n"), "{line}");
+    let alerts = monitor.json("/api/alerts")["alerts"].clone();
+    assert_eq!((&alerts[0]["rule"], &alerts[0]["lock"]), (&json!("held"), &json!("quick-1")), "{alerts}");
+    assert!(alerts[0]["holder"]["owner"]["pid"].is_u64() && alerts.as_array().unwrap().len() == 1, "{alerts}");
+    drop(quick);
+    line.clear();
+    monitor.said.read_line(&mut line).unwrap();
+    assert!(line.starts_with("lockkeeper: alert over after ") && line.contains(": quick-1: "), "{line}");
+    assert_eq!(monitor.json("/api/alerts")["alerts"], json!([]));
+    assert!(monitor.get("/metrics").1.contains("lockkeeper_monitor_alerts_total{rule=\"held\"} 1\n"));
+    drop(slow);
+    assert_eq!(monitor.stop(), (Some(0), "lockkeeper: stopping, by SIGTERM\n".to_owned()));
+}
+
+#[test]
 fn a_service_that_cannot_be_reached_is_asked_again_and_again_and_the_monitor_is_not_healthy_meanwhile() {
     let place = Place::new();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -1,11 +1,13 @@
 //! What is found, and what never is.
 //!
 //! - `scene`: queues for tests;
+//! - `alerts`: what is told over virtual time;
 //! - `model`: what is known of holds, and what has happened;
 //! - `named`: deadlocks as they happen, each with its chain and its way out;
 //! - `plain`, `random_worlds`: a simulation that knows nothing of reductions, and worlds in which both must agree;
 //! - `quiet`: programs that cannot block each other, and no alarm.
 
+mod alerts;
 mod model;
 mod named;
 mod plain;

@@ -1,7 +1,5 @@
 //! Patterns of lock names: `*` stands for any number of characters, and every other one for itself.
 
-use std::fmt;
-
 use lockkeeper::NAME_BYTES_MAX;
 
 /// A pattern of lock names.
@@ -24,6 +22,7 @@ impl Pattern {
     }
 
     /// Tells whether a name is of this pattern.
+    #[cfg(any(test, feature = "monitor"))]
     pub(crate) fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
@@ -39,12 +38,6 @@ impl Pattern {
             rest = &rest[at + part.len()..];
         }
         rest.ends_with(last)
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
     }
 }
 

@@ -1,0 +1,166 @@
+//! From what is wrong now and then to one alert: an episode is told when it has lasted, and is over when it has been
+//! over for a while.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lockkeeper::QueueName;
+use lockkeeper::clock::BootInstant;
+
+use super::findings::{About, Finding, Symptom, of_locks, of_service};
+use super::rule::{Rule, Thresholds};
+use crate::collect::{Freshness, State};
+use crate::model::Moment;
+
+/// How many episodes are kept at a time: far more than an operator can look at, and some megabytes.
+const EPISODES_MAX: usize = 10_000;
+
+/// An alert that was told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Alert {
+    /// What it is about.
+    pub about: About,
+    /// What was found last.
+    pub finding: Finding,
+    /// When it was found first, in time since 1970-01-01 UTC.
+    pub began_unix: Duration,
+    /// When it was over, if it is.
+    pub ended_unix: Option<Duration>,
+}
+
+/// What is to be told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum News {
+    /// An alert has begun.
+    Raised(Alert),
+    /// An alert is over.
+    Ended(Alert),
+}
+
+#[derive(Clone, Debug)]
+struct Episode {
+    phase: Phase,
+    finding: Finding,
+    began_unix: Duration,
+}
+
+/// How far an episode is.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// It has been wrong since then, and is not told yet.
+    Pending(BootInstant),
+    /// It was told.
+    Firing,
+    /// It was told, and has not been wrong since then.
+    Clearing(BootInstant, Duration),
+}
+
+/// The episodes, from one judgement to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Alerts {
+    episodes: BTreeMap<About, Episode>,
+    raised: BTreeMap<Rule, u64>,
+}
+
+impl Alerts {
+    /// Judges what is known now; returns what is to be told. It is to be asked at each change, and each second.
+    ///
+    /// While the service cannot be asked, nothing of its locks begins or ends.
+    pub fn judge(&mut self, state: &State, now: Moment, thresholds: impl Fn(&QueueName) -> Thresholds) -> Vec<News> {
+        let mut news = Vec::new();
+        let of_service = of_service(state).map(|symptom| (About::Unreachable, symptom));
+        self.go_on(of_service.into_iter().collect(), |about| *about == About::Unreachable, now, &mut news);
+        if matches!(state.freshness, Freshness::Fresh(_)) {
+            let found = of_locks(state, now, thresholds);
+            self.go_on(found, |about| *about != About::Unreachable, now, &mut news);
+        } else {
+            self.hold_on();
+        }
+        news
+    }
+
+    /// Takes in what is wrong with those that are judged.
+    fn go_on(
+        &mut self,
+        mut found: BTreeMap<About, Symptom>,
+        is_judged: impl Fn(&About) -> bool,
+        now: Moment,
+        news: &mut Vec<News>,
+    ) {
+        for about in self.episodes.keys().filter(|about| is_judged(about)).cloned().collect::<Vec<_>>() {
+            let symptom = found.remove(&about);
+            self.step(about, symptom, now, news);
+        }
+        for (about, symptom) in found {
+            if self.episodes.len() < EPISODES_MAX {
+                self.step(about, Some(symptom), now, news);
+            }
+        }
+    }
+
+    fn step(&mut self, about: About, symptom: Option<Symptom>, now: Moment, news: &mut Vec<News>) {
+        let rule = about.rule();
+        let old = self.episodes.remove(&about);
+        let (wrong, finding) = match symptom {
+            Some(Symptom::Wrong(finding)) => (Some(true), Some(finding)),
+            Some(Symptom::Middling(finding)) => (None, Some(finding)),
+            None => (Some(false), None),
+        };
+        let began = Phase::Pending(now.boot);
+        let (phase, began_unix, old_finding) = match old {
+            Some(Episode { phase, finding, began_unix }) => (phase, began_unix, Some(finding)),
+            None if wrong == Some(true) => (began, now.unix, None),
+            None => return,
+        };
+        let Some(finding) = finding.or(old_finding) else { return };
+        let lasted = |since: BootInstant| now.boot.saturating_duration_since(since);
+        let phase = match (phase, wrong) {
+            (Phase::Pending(since), Some(true)) if lasted(since) >= rule.raised_after() => {
+                *self.raised.entry(rule).or_default() += 1;
+                news.push(News::Raised(alert(&about, &finding, began_unix, None)));
+                Phase::Firing
+            }
+            (Phase::Pending(since), Some(true)) => Phase::Pending(since),
+            // It was not wrong for long enough.
+            (Phase::Pending(_), _) => return,
+            (Phase::Firing | Phase::Clearing(..), Some(true) | None) => Phase::Firing,
+            (Phase::Firing, Some(false)) => Phase::Clearing(now.boot, now.unix),
+            (clearing @ Phase::Clearing(..), Some(false)) => clearing,
+        };
+        if let Phase::Clearing(since, since_unix) = phase
+            && lasted(since) >= rule.ended_after()
+        {
+            news.push(News::Ended(alert(&about, &finding, began_unix, Some(since_unix))));
+            return;
+        }
+        self.episodes.insert(about, Episode { phase, finding, began_unix });
+    }
+
+    /// Forgets what was about to begin or to end with the locks: it may have been otherwise meanwhile.
+    fn hold_on(&mut self) {
+        self.episodes.retain(|about, episode| {
+            let is_pending = matches!(episode.phase, Phase::Pending(_));
+            if matches!(episode.phase, Phase::Clearing(..)) && *about != About::Unreachable {
+                episode.phase = Phase::Firing;
+            }
+            *about == About::Unreachable || !is_pending
+        });
+    }
+
+    /// Returns the alerts that were raised and are not over.
+    pub fn firing(&self) -> impl Iterator<Item = Alert> {
+        let told = self.episodes.iter().filter(|(_, episode)| !matches!(episode.phase, Phase::Pending(_)));
+        told.map(|(about, episode)| alert(about, &episode.finding, episode.began_unix, None))
+    }
+
+    /// Returns how many alerts of a rule were raised so far.
+    pub fn raised(&self, rule: Rule) -> u64 {
+        self.raised.get(&rule).copied().unwrap_or(0)
+    }
+}
+
+fn alert(about: &About, finding: &Finding, began_unix: Duration, ended_unix: Option<Duration>) -> Alert {
+    Alert { about: about.clone(), finding: finding.clone(), began_unix, ended_unix }
+}

@@ -1,0 +1,138 @@
+//! What is wrong now, by what is known of all locks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
+
+use super::rule::{Rule, Thresholds};
+use crate::collect::{Freshness, State};
+use crate::confirmation::{Judged, Verdict};
+use crate::model::{KnownLock, Moment};
+
+/// What an alert is about: the same for as long as the same thing is wrong.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum About {
+    /// The contenders that wait for each other.
+    Deadlock(BTreeSet<(QueueName, ContenderId)>),
+    /// This contender holds this lock.
+    Held(QueueName, ContenderId),
+    /// This lock has many waiters.
+    Waiters(QueueName),
+    /// The service.
+    Unreachable,
+}
+
+/// Something that is wrong, as it is now.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Finding {
+    /// A known deadlock.
+    Deadlock(Judged),
+    /// A hold that is too long.
+    Held {
+        /// The holder.
+        holder: Box<ContenderInfo>,
+        /// For how long it holds at least.
+        at_least: Duration,
+        /// How many wait.
+        waiters: usize,
+    },
+    /// Too many waiters.
+    Waiters {
+        /// How many there are.
+        waiters: usize,
+        /// The contender that holds, if one does; of several the first.
+        holder: Option<Box<ContenderInfo>>,
+    },
+    /// The service cannot be asked, for this reason.
+    Unreachable(String),
+}
+
+/// Whether something is wrong, and how the alert of it goes on if it was.
+#[derive(Clone, Debug)]
+pub(super) enum Symptom {
+    /// It is wrong.
+    Wrong(Finding),
+    /// It is not so wrong that an alert begins, and too wrong for one to end.
+    Middling(Finding),
+}
+
+impl About {
+    /// Returns the rule by which it is wrong.
+    pub const fn rule(&self) -> Rule {
+        match self {
+            Self::Deadlock(_) => Rule::Deadlock,
+            Self::Held(..) => Rule::Held,
+            Self::Waiters(_) => Rule::Waiters,
+            Self::Unreachable => Rule::Unreachable,
+        }
+    }
+
+    /// Returns the lock that it is about, if it is one.
+    pub fn lock(&self) -> Option<&QueueName> {
+        match self {
+            Self::Deadlock(core) => core.first().map(|(lock, _)| lock),
+            Self::Held(lock, _) | Self::Waiters(lock) => Some(lock),
+            Self::Unreachable => None,
+        }
+    }
+}
+
+/// Finds what is wrong with the service.
+pub(super) fn of_service(state: &State) -> Option<Symptom> {
+    let trouble = match &state.freshness {
+        Freshness::Fresh(_) => return None,
+        Freshness::Nothing => "it has not answered yet".to_owned(),
+        Freshness::Unreached(error) | Freshness::Stale(_, error) => format!("{error:#}"),
+    };
+    Some(Symptom::Wrong(Finding::Unreachable(trouble)))
+}
+
+/// Finds what is wrong with the locks, while what is known of them is true.
+pub(super) fn of_locks(
+    state: &State,
+    now: Moment,
+    thresholds: impl Fn(&QueueName) -> Thresholds,
+) -> BTreeMap<About, Symptom> {
+    let mut found = BTreeMap::new();
+    for judged in state.deadlocks.iter().filter(|judged| judged.verdict == Verdict::Known) {
+        let about = About::Deadlock(judged.deadlock.core.clone());
+        found.insert(about, Symptom::Wrong(Finding::Deadlock(judged.clone())));
+    }
+    for (name, lock) in state.model.locks() {
+        let thresholds = thresholds(name);
+        let waiters = lock.waiters().count();
+        // A leader leads for as long as it can.
+        let is_election = lock.contenders.first().is_some_and(|first| first.info.mode == Mode::Candidate);
+        if is_election {
+            continue;
+        }
+        found.extend(long_holds(name, lock, waiters, thresholds.held, now));
+        let holder = lock.holders().next().map(|holder| Box::new(holder.info.clone()));
+        let symptom = match u32::try_from(waiters).unwrap_or(u32::MAX) {
+            count if count > thresholds.waiters => Symptom::Wrong(Finding::Waiters { waiters, holder }),
+            count if count > thresholds.calm() => Symptom::Middling(Finding::Waiters { waiters, holder }),
+            _ => continue,
+        };
+        found.insert(About::Waiters(name.clone()), symptom);
+    }
+    found
+}
+
+/// Finds the holders that hold for longer than this. With nobody behind them an alert does not begin, and goes on.
+fn long_holds<'a>(
+    name: &'a QueueName,
+    lock: &'a KnownLock,
+    waiters: usize,
+    most: Duration,
+    now: Moment,
+) -> impl Iterator<Item = (About, Symptom)> + 'a {
+    lock.holders().filter_map(move |holder| {
+        let at_least = holder.held_at_least(now).filter(|&held| held > most)?;
+        let finding = Finding::Held { holder: Box::new(holder.info.clone()), at_least, waiters };
+        let symptom = if waiters > 0 { Symptom::Wrong(finding) } else { Symptom::Middling(finding) };
+        Some((About::Held(name.clone(), holder.info.id.clone()), symptom))
+    })
+}

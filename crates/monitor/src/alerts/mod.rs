@@ -1,0 +1,15 @@
+//! Alerts: what is wrong for long enough to tell an operator, told once when it begins and once when it ends.
+//!
+//! - `rule`: what is wrong, and from which thresholds on;
+//! - `findings`: what is wrong now;
+//! - `episode`: from what is wrong now and then to one alert.
+//!
+//! Pure: who is told, and how, is the command's matter.
+
+mod episode;
+mod findings;
+mod rule;
+
+pub use episode::{Alert, Alerts, News};
+pub use findings::{About, Finding};
+pub use rule::{Rule, Thresholds};
