@@ -1,0 +1,193 @@
+//! What is known of all locks of a scope. Pure: what is told twice changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockkeeper_core::{Contender, ContenderInfo, LockNow, QueueName};
+
+use crate::lock::follow::ground::{Ground, Site, Spot};
+use crate::lock::queue_data::QueueData;
+use crate::lock::shown::{Found, Room, show};
+
+/// What a site's node itself has said, where its name does not say all.
+#[derive(Debug)]
+enum Known {
+    /// It is this lock, whose name is too long for a node.
+    Lock(QueueName),
+    /// This user may not read it, so no look shows what stands below it.
+    Closed,
+}
+
+/// The contenders of a lock by their nodes' names, room by room.
+type Rooms = BTreeMap<Room, BTreeMap<String, Found>>;
+
+/// What is known of all locks of a scope.
+#[derive(Debug)]
+pub(super) struct Model {
+    ground: Arc<Ground>,
+    known: BTreeMap<Site, Known>,
+    locks: BTreeMap<QueueName, Rooms>,
+    /// The locks that have changed since that was last taken.
+    changed: BTreeSet<QueueName>,
+}
+
+impl Model {
+    pub(super) fn new(ground: Arc<Ground>) -> Self {
+        Self { ground, known: BTreeMap::new(), locks: BTreeMap::new(), changed: BTreeSet::new() }
+    }
+
+    pub(super) fn ground(&self) -> &Arc<Ground> {
+        &self.ground
+    }
+
+    /// The lock whose contenders stand at a site, if it is followed and may be read.
+    pub(super) fn lock_of(&self, site: &Site) -> Option<QueueName> {
+        match (self.known.get(site), site) {
+            (Some(Known::Closed), _) => None,
+            (Some(Known::Lock(lock)), _) => Some(lock.clone()).filter(|lock| self.ground.covers(lock)),
+            (None, Site::At(lock)) => Some(lock.clone()),
+            (None, Site::Below(node)) => {
+                QueueName::decode(self.ground.own_node(node)).filter(|lock| self.ground.covers(lock))
+            }
+        }
+    }
+
+    /// Tells whether only the data of a site's node says which lock it is.
+    pub(super) fn is_named_by_its_data(&self, site: &Site) -> bool {
+        matches!(site, Site::Below(node) if QueueName::is_digest(self.ground.own_node(node)))
+    }
+
+    /// The contender that a node is by its name; `None` if it is none, or not one of a lock that is followed.
+    pub(super) fn contender_at(&self, spot: &Spot) -> Option<Contender> {
+        self.lock_of(&spot.site)?;
+        spot.room.contenders(&[&spot.name], self.ground.layout()).pop()
+    }
+
+    /// Takes in the data of a site's node; tells whether it is now known to be a lock that is followed, and was not
+    /// before, so that its contenders must be listed.
+    pub(super) fn open(&mut self, site: &Site, data: &[u8]) -> bool {
+        let before = self.lock_of(site);
+        self.known.remove(site);
+        if let (true, Site::Below(node)) = (self.is_named_by_its_data(site), site)
+            && let Some(lock) = QueueData::read(data).name(self.ground.own_node(node))
+        {
+            self.known.insert(site.clone(), Known::Lock(lock));
+        }
+        let now = self.lock_of(site);
+        if now == before {
+            return false;
+        }
+        if let Some(before) = before {
+            self.empty(&before, site);
+        }
+        now.is_some()
+    }
+
+    /// Notes that this user may not read a site's node.
+    pub(super) fn close(&mut self, site: &Site) {
+        if let Some(lock) = self.lock_of(site) {
+            self.empty(&lock, site);
+        }
+        self.known.insert(site.clone(), Known::Closed);
+    }
+
+    /// Notes that a site's node is gone, with all below it.
+    pub(super) fn forget(&mut self, site: &Site) {
+        if let Some(lock) = self.lock_of(site) {
+            self.empty(&lock, site);
+        }
+        self.known.remove(site);
+    }
+
+    /// Removes the contenders that stand at a site.
+    fn empty(&mut self, lock: &QueueName, site: &Site) {
+        let is_beside = self.ground.rooms(site) == [Room::Beside];
+        let Some(rooms) = self.locks.get_mut(lock) else {
+            return;
+        };
+        let before = rooms.len();
+        rooms.retain(|&room, _| (room == Room::Beside) != is_beside);
+        if rooms.len() < before {
+            self.changed.insert(lock.clone());
+        }
+        if rooms.is_empty() {
+            self.locks.remove(lock);
+        }
+    }
+
+    /// Notes what a contender's node has shown.
+    pub(super) fn put(&mut self, spot: &Spot, found: Found) {
+        let Some(lock) = self.lock_of(&spot.site) else {
+            return;
+        };
+        let room = self.locks.entry(lock.clone()).or_default().entry(spot.room).or_default();
+        if room.get(&spot.name) != Some(&found) {
+            room.insert(spot.name.clone(), found);
+            self.changed.insert(lock);
+        }
+    }
+
+    /// Notes that a node is gone.
+    pub(super) fn remove(&mut self, spot: &Spot) {
+        let Some(lock) = self.lock_of(&spot.site) else {
+            return;
+        };
+        let Some(rooms) = self.locks.get_mut(&lock) else {
+            return;
+        };
+        let Some(room) = rooms.get_mut(&spot.room) else {
+            return;
+        };
+        if room.remove(&spot.name).is_none() {
+            return;
+        }
+        if room.is_empty() {
+            rooms.remove(&spot.room);
+        }
+        if rooms.is_empty() {
+            self.locks.remove(&lock);
+        }
+        self.changed.insert(lock);
+    }
+
+    /// How many nodes this user may not read. Servers tell nothing of some of them.
+    pub(super) fn refusals(&self) -> usize {
+        let closed = self.known.values().filter(|known| matches!(known, Known::Closed)).count();
+        let nodes = self.locks.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
+        closed + nodes.filter(|found| **found == Found::Refused).count()
+    }
+
+    /// All locks with contenders.
+    pub(super) fn all(&mut self) -> Vec<LockNow> {
+        self.changed.clear();
+        self.locks.keys().map(|lock| self.now(lock)).collect()
+    }
+
+    /// The locks that have changed since this was last asked.
+    pub(super) fn take_changed(&mut self) -> Vec<LockNow> {
+        std::mem::take(&mut self.changed).iter().map(|lock| self.now(lock)).collect()
+    }
+
+    /// Takes what another look has shown for what is known.
+    pub(super) fn renew(&mut self, newer: Self) {
+        let names: BTreeSet<_> = self.locks.keys().chain(newer.locks.keys()).cloned().collect();
+        let differs = |lock: &QueueName| self.locks.get(lock) != newer.locks.get(lock);
+        let mut changed: BTreeSet<_> = names.into_iter().filter(differs).collect();
+        changed.append(&mut self.changed);
+        *self = Self { changed, ..newer };
+    }
+
+    fn now(&self, lock: &QueueName) -> LockNow {
+        let rooms = self.locks.get(lock).into_iter().flatten();
+        LockNow::new(lock.clone(), rooms.flat_map(|(&room, nodes)| self.contenders(room, nodes)).collect())
+    }
+
+    fn contenders(&self, room: Room, nodes: &BTreeMap<String, Found>) -> Vec<ContenderInfo> {
+        let names: Vec<_> = nodes.keys().collect();
+        let contenders = room.contenders(&names, self.ground.layout()).into_iter();
+        show(contenders.filter_map(|contender| {
+            let found = nodes.get(contender.id.as_str())?.clone();
+            Some((contender, found))
+        }))
+    }
+}
