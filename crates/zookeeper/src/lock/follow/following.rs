@@ -171,7 +171,7 @@ impl Session {
         let (mut model, mut look_interval) = self.look(epoch).await?;
         teller.tell_all(model.all()).await?;
         loop {
-            let is_told_all = self.tells == Some(true) && model.refusals() == 0;
+            let is_told_all = self.tells == Some(true) && !model.has_refusals();
             let next = self.next(epoch, (!is_told_all).then_some(look_interval)).await?;
             // Meanwhile, more may change.
             if !teller.telling.until_taken().await {

@@ -29,11 +29,13 @@ pub(super) struct Model {
     locks: BTreeMap<QueueName, Rooms>,
     /// The locks that have changed since that was last taken.
     changed: BTreeSet<QueueName>,
+    /// Whether some node might not be read.
+    has_refusals: bool,
 }
 
 impl Model {
     pub(super) fn new(ground: Arc<Ground>) -> Self {
-        Self { ground, known: BTreeMap::new(), locks: BTreeMap::new(), changed: BTreeSet::new() }
+        Self { ground, known: BTreeMap::new(), locks: BTreeMap::new(), changed: BTreeSet::new(), has_refusals: false }
     }
 
     pub(super) fn ground(&self) -> &Arc<Ground> {
@@ -89,6 +91,7 @@ impl Model {
             self.empty(&lock, site);
         }
         self.known.insert(site.clone(), Known::Closed);
+        self.has_refusals = true;
     }
 
     /// Notes that a site's node is gone, with all below it.
@@ -120,6 +123,7 @@ impl Model {
         let Some(lock) = self.lock_of(&spot.site) else {
             return;
         };
+        self.has_refusals |= found == Found::Refused;
         let room = self.locks.entry(lock.clone()).or_default().entry(spot.room).or_default();
         if room.get(&spot.name) != Some(&found) {
             room.insert(spot.name.clone(), found);
@@ -150,11 +154,9 @@ impl Model {
         self.changed.insert(lock);
     }
 
-    /// How many nodes this user may not read. Servers tell nothing of some of them.
-    pub(super) fn refusals(&self) -> usize {
-        let closed = self.known.values().filter(|known| matches!(known, Known::Closed)).count();
-        let nodes = self.locks.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
-        closed + nodes.filter(|found| **found == Found::Refused).count()
+    /// Whether this user might not read some node since all was read. Servers do not tell of each of those.
+    pub(super) const fn has_refusals(&self) -> bool {
+        self.has_refusals
     }
 
     /// All locks with contenders.
