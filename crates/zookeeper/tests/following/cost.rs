@@ -28,6 +28,11 @@ const WARM_TIME: Duration = Duration::from_secs(60);
 /// How many times the work of optimised code an unoptimised build may take: ours, and not Apache's server.
 const UNOPTIMISED_TIMES: f64 = if cfg!(debug_assertions) { 12.0 } else { 1.0 };
 
+/// How many times the work of a warm server of Apache's a cold one may take: the plain run is too short to warm it.
+fn cold_times() -> f64 {
+    if long::is_asked_for() { 1.0 } else { 2.0 }
+}
+
 /// What following has cost, in parts of one processor.
 #[derive(Debug)]
 pub(crate) struct Cost {
@@ -125,7 +130,7 @@ impl Cost {
     pub(crate) fn checked(&self, kind: Kind) -> Result<(), Failed> {
         // Of a processor: on Apache's server and on the embedded one.
         let (added_max, server_times) = match kind {
-            Kind::Apache => (0.03, 1.0),
+            Kind::Apache => (0.03, cold_times()),
             Kind::Embedded => (0.01, UNOPTIMISED_TIMES),
         };
         let added = self.server_added / server_times + self.follower / UNOPTIMISED_TIMES;

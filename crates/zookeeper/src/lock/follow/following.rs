@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Advice, Error, ErrorKind, Follower, LockNow, LossReason, Operation, Scope, Telling, Told};
 use lockkeeper_zk_proto::message::ErrorCode;
 
@@ -97,7 +97,7 @@ impl Following {
         };
         let reader = Reader::new(link.clone(), self.config.base.as_str().to_owned());
         let pending = Arc::new(Pending::default());
-        let mut session = Session { link: link.clone(), ground, reader, pending, tells: None };
+        let mut session = Session { link: link.clone(), ground, reader, pending, tells: false };
         loop {
             let Err(end) = session.follow_connection(teller).await;
             match end {
@@ -149,8 +149,8 @@ struct Session {
     ground: Arc<Ground>,
     reader: Reader,
     pending: Arc<Pending>,
-    /// Whether its watches are set, and the service tells of changes; unknown before that was asked.
-    tells: Option<bool>,
+    /// Whether its watches are set, and the service tells of changes.
+    tells: bool,
 }
 
 /// What is to be done next.
@@ -168,11 +168,11 @@ impl Session {
         }
         let epoch = status.epoch;
         self.watch().await?;
-        let (mut model, mut look_interval) = self.look(epoch).await?;
+        let (mut model, mut look_at) = self.look(epoch).await?;
         teller.tell_all(model.all()).await?;
         loop {
-            let is_told_all = self.tells == Some(true) && !model.has_refusals();
-            let next = self.next(epoch, (!is_told_all).then_some(look_interval)).await?;
+            let is_told_all = self.tells && !model.has_refusals();
+            let next = self.next(epoch, (!is_told_all).then_some(look_at)).await?;
             // Meanwhile, more may change.
             if !teller.telling.until_taken().await {
                 return Err(End::Unheard);
@@ -184,9 +184,9 @@ impl Session {
             match changes {
                 Some(changes) => take_in(&mut self.reader, &mut model, changes).await?,
                 None => {
-                    let (newer, interval) = self.look(epoch).await?;
+                    let (newer, next_at) = self.look(epoch).await?;
                     model.renew(newer);
-                    look_interval = interval;
+                    look_at = next_at;
                 }
             }
             let changed = model.take_changed();
@@ -198,7 +198,7 @@ impl Session {
 
     /// Sets the watches, which live as long as the session.
     async fn watch(&mut self) -> Result<(), End> {
-        if self.tells.is_some() {
+        if self.tells {
             return Ok(());
         }
         for root in self.ground.roots() {
@@ -206,19 +206,17 @@ impl Session {
             let watching = self.link.watch_below(root, Box::new(move |event| pending.note(event)));
             match watching.response().await {
                 Ok(_) => {}
-                Err(error) if error.is(ErrorCode::Unimplemented) => {
-                    self.tells = Some(false);
-                    return Ok(());
-                }
+                // A later connection may be to a server that knows them.
+                Err(error) if error.is(ErrorCode::Unimplemented) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
         }
-        self.tells = Some(true);
+        self.tells = true;
         Ok(())
     }
 
-    /// Reads all; returns it, and how long to wait for the next look where the service does not tell of all.
-    async fn look(&mut self, epoch: u64) -> Result<(Model, Duration), End> {
+    /// Reads all; returns it, and when to look next where the service does not tell of all.
+    async fn look(&mut self, epoch: u64) -> Result<(Model, BootInstant), End> {
         let clock = self.link.clock().clone();
         let begun = clock.now();
         // What is told from now on may be missing in what is read.
@@ -227,24 +225,26 @@ impl Session {
         if !self.is_on(epoch) {
             return Err(self.loss());
         }
-        let took = clock.now().saturating_duration_since(begun);
-        Ok((model, (took * LOOKS_TIME_PART).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX)))
+        let ended = clock.now();
+        let took = ended.saturating_duration_since(begun);
+        let interval = took.saturating_mul(LOOKS_TIME_PART).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX);
+        Ok((model, ended.saturating_add(interval)))
     }
 
     /// Waits for changes, or for the time of the next look.
-    async fn next(&self, epoch: u64, look_interval: Option<Duration>) -> Result<Next, End> {
-        let clock = self.link.clock();
+    async fn next(&self, epoch: u64, look_at: Option<BootInstant>) -> Result<Next, End> {
         let look_time = async {
-            match look_interval {
-                Some(interval) => clock.sleep_until(clock.now().saturating_add(interval)).await,
+            match look_at {
+                Some(at) => self.link.clock().sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
+        // A look is not put off by changes, however many come.
         tokio::select! {
             biased;
             _ = self.link.until(|status| status.epoch != epoch || !status.phase.is_online()) => Err(self.loss()),
-            () = self.pending.until_any() => Ok(Next::TakeIn),
             () = look_time => Ok(Next::LookAgain),
+            () = self.pending.until_any() => Ok(Next::TakeIn),
         }
     }
 

@@ -193,3 +193,111 @@ impl Model {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::{ContenderId, Mode, Scope};
+    use lockkeeper_zk_proto::path::Chroot;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::lock::follow::ground::Place;
+
+    fn model(url: &str) -> Model {
+        let config = Config::from_url(&url.parse().unwrap()).unwrap();
+        let ground = Ground::new(&config, &Chroot::new(config.chroot.clone()), &Scope::default());
+        Model::new(Arc::new(ground.unwrap()))
+    }
+
+    fn spot(model: &Model, path: &str) -> Spot {
+        match model.ground().places(&format!("/lockkeeper/{path}")).pop() {
+            Some(Place::Spot(spot)) => spot,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn put(model: &mut Model, path: &str) {
+        let spot = spot(model, path);
+        let contender = model.contender_at(&spot).expect("a contender");
+        let info = ContenderInfo::new(contender.id, contender.mode);
+        model.put(&spot, Found::Read(Box::new(info)));
+    }
+
+    fn shown(locks: &[LockNow]) -> Vec<String> {
+        let ids = |infos: &[ContenderInfo]| infos.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(" ");
+        locks.iter().map(|now| format!("{}: {}", now.lock.as_str(), ids(&now.contenders))).collect()
+    }
+
+    #[test]
+    fn what_is_told_twice_changes_nothing_and_what_goes_leaves_nothing() {
+        let mut model = model("zk://h");
+        for path in ["a/lock-0000000002", "a/lock-0000000001", "b/leases/any", "b/locks/lock-0000000001"] {
+            put(&mut model, path);
+        }
+        let expected = ["a: lock-0000000001 lock-0000000002", "b: any lock-0000000001"];
+        assert_eq!(shown(&model.take_changed()), expected);
+        put(&mut model, "a/lock-0000000001");
+        model.remove(&spot(&model, "a/lock-0000000003"));
+        model.remove(&spot(&model, "c/lock-0000000001"));
+        assert!(model.take_changed().is_empty());
+        model.remove(&spot(&model, "b/leases/any"));
+        model.remove(&spot(&model, "a/lock-0000000002"));
+        model.remove(&spot(&model, "a/lock-0000000001"));
+        assert_eq!(shown(&model.take_changed()), ["a: ", "b: lock-0000000001"]);
+        assert_eq!(model.locks.len(), 1);
+    }
+
+    #[test]
+    fn nodes_that_are_no_contenders_or_of_no_lock_are_none() {
+        let mut model = model("zk://h?layout=kazoo");
+        for (path, is_one) in [
+            ("a/lock-0000000001", true),
+            ("a/seq-0000000001", true),
+            ("a/0123456789abcdef0123456789abcdef", true),
+            ("a/junk", false),
+            ("a/leases", false),
+            ("a/leases/junk", true),
+            ("a-__lock__/0123456789abcdef0123456789abcdef__lock__0000000001", true),
+            ("a-__lock__/junk", false),
+            ("%zz/lock-0000000001", false),
+        ] {
+            assert_eq!(model.contender_at(&spot(&model, path)).is_some(), is_one, "{path}");
+        }
+        put(&mut model, "a/lock-0000000001");
+        put(&mut model, "a-__lock__/x__lock__0000000001");
+        assert_eq!(shown(&model.all()), ["a: lock-0000000001 x__lock__0000000001"], "both nodes are of one lock");
+        model.forget(&Site::Below("a-__lock__".to_owned()));
+        assert_eq!(shown(&model.take_changed()), ["a: lock-0000000001"]);
+    }
+
+    #[test]
+    fn a_lock_that_may_not_be_read_is_not_shown_until_it_may() {
+        let mut model = model("zk://h");
+        let site = Site::Below("a".to_owned());
+        assert!(!model.open(&site, b""), "its name says all, so that nothing was missed");
+        put(&mut model, "a/lock-0000000001");
+        assert!(!model.has_refusals());
+        model.close(&site);
+        assert!(model.has_refusals() && model.lock_of(&site).is_none());
+        assert_eq!(shown(&model.take_changed()), ["a: "]);
+        assert!(model.open(&site, b""), "its contenders must be listed");
+        let refused = spot(&model, "a/lock-0000000002");
+        model.put(&refused, Found::Refused);
+        let now = model.take_changed();
+        assert_eq!(now[0].contenders[0], ContenderInfo::new(ContenderId::new("lock-0000000002"), Mode::Mutex));
+    }
+
+    #[test]
+    fn of_another_look_only_what_differs_is_told() {
+        let (mut old, mut new) = (model("zk://h"), model("zk://h"));
+        for path in ["a/lock-0000000001", "b/lock-0000000001"] {
+            put(&mut old, path);
+        }
+        old.all();
+        for path in ["b/lock-0000000001", "c/lock-0000000001"] {
+            put(&mut new, path);
+        }
+        old.renew(new);
+        assert_eq!(shown(&old.take_changed()), ["a: ", "c: lock-0000000001"]);
+    }
+}
