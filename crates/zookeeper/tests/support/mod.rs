@@ -1,8 +1,6 @@
 //! What the tests against servers share, in `it` and in `timed`.
 
 mod bench;
-pub(crate) mod following;
-pub(crate) mod older;
 pub(crate) mod server;
 pub(crate) mod sniff;
 pub(crate) mod turns;

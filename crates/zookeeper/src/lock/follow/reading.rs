@@ -49,10 +49,10 @@ impl Reader {
     /// # Errors
     ///
     /// The first one but for a node that is not there or may not be read.
-    pub(super) async fn ask<Node>(
+    pub(super) async fn ask<Node: Sync>(
         &mut self,
         nodes: &[Node],
-        request: impl Fn(&Node) -> Request,
+        request: impl Fn(&Node) -> Request + Send,
     ) -> Result<Vec<Said>, ClientError> {
         let mut answers = Vec::with_capacity(nodes.len());
         for window in nodes.chunks(READS_AT_ONCE_MAX) {

@@ -10,9 +10,8 @@ use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zookeeper::{NewNode, ZooKeeperBackend};
 
 use super::SERVER;
+use crate::follows::{Following, OlderServer, end_of};
 use crate::support::Bench;
-use crate::support::following::{Following, end_of};
-use crate::support::older::OlderServer;
 use crate::support::waist::{Waist, entry, line, queue};
 use crate::support::way::{self, url};
 

@@ -8,7 +8,7 @@ use lockkeeper_core::{Answers, Mode, Scope};
 use lockkeeper_faults::peers::{Kind, curator, kazoo};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 
-use crate::support::following::Following;
+use crate::follows::Following;
 use crate::support::server::can_run;
 use crate::support::waist::line;
 use crate::support::way::url;

@@ -65,7 +65,8 @@ impl Drop for OlderServer {
 
 async fn carry(client: TcpStream, server: SocketAddr, refusals: &AtomicUsize) -> io::Result<()> {
     let server = TcpStream::connect(server).await?;
-    (client.set_nodelay(true)?, server.set_nodelay(true)?);
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
     let ((from_client, mut to_client), (mut from_server, to_server)) = (client.into_split(), server.into_split());
     tokio::select! {
         ended = requests(from_client, to_server, refusals) => ended,
