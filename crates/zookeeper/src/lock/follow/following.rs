@@ -97,7 +97,7 @@ impl Following {
         };
         let reader = Reader::new(link.clone(), self.config.base.as_str().to_owned());
         let pending = Arc::new(Pending::default());
-        let mut session = Session { link: link.clone(), ground, reader, pending, tells: false };
+        let mut session = Session { link: link.clone(), ground, reader, pending, tells: None };
         loop {
             let Err(end) = session.follow_connection(teller).await;
             match end {
@@ -149,8 +149,8 @@ struct Session {
     ground: Arc<Ground>,
     reader: Reader,
     pending: Arc<Pending>,
-    /// Whether its watches are set, and the service tells of changes.
-    tells: bool,
+    /// Whether its watches are set, and the service tells of changes; unknown before that was asked.
+    tells: Option<bool>,
 }
 
 /// What is to be done next.
@@ -171,7 +171,7 @@ impl Session {
         let (mut model, mut look_at) = self.look(epoch).await?;
         teller.tell_all(model.all()).await?;
         loop {
-            let is_told_all = self.tells && !model.has_refusals();
+            let is_told_all = self.tells == Some(true) && !model.has_refusals();
             let next = self.next(epoch, (!is_told_all).then_some(look_at)).await?;
             // Meanwhile, more may change.
             if !teller.telling.until_taken().await {
@@ -198,7 +198,7 @@ impl Session {
 
     /// Sets the watches, which live as long as the session.
     async fn watch(&mut self) -> Result<(), End> {
-        if self.tells {
+        if self.tells.is_some() {
             return Ok(());
         }
         for root in self.ground.roots() {
@@ -206,12 +206,15 @@ impl Session {
             let watching = self.link.watch_below(root, Box::new(move |event| pending.note(event)));
             match watching.response().await {
                 Ok(_) => {}
-                // A later connection may be to a server that knows them.
-                Err(error) if error.is(ErrorCode::Unimplemented) => return Ok(()),
+                // Such a server closes the connection then, so that it is asked once a session.
+                Err(error) if error.is(ErrorCode::Unimplemented) => {
+                    self.tells = Some(false);
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
             }
         }
-        self.tells = true;
+        self.tells = Some(true);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Backend, ContenderInfo, Error, Follower, LockNow, Picture, QueueName, Scope, Told};
@@ -28,7 +29,12 @@ impl Following {
 
     /// Waits for what is told next.
     pub(crate) async fn hear(&mut self) {
-        let told = soon("a telling", self.follower.next()).await.expect("the follower goes on");
+        self.hear_within(SOON).await;
+    }
+
+    async fn hear_within(&mut self, time: Duration) {
+        let told = tokio::time::timeout(time, self.follower.next()).await.expect("it is told in time");
+        let told = told.expect("the follower goes on");
         self.picture.take(told);
     }
 
@@ -48,20 +54,25 @@ impl Following {
 
     /// Waits until the follower has told what looks show, while nothing changes; returns how many contenders stand.
     pub(crate) async fn until_equal(&mut self) -> usize {
+        self.until_equal_within(SOON).await
+    }
+
+    /// As [`until_equal`](Self::until_equal), where changes are told later than soon.
+    pub(crate) async fn until_equal_within(&mut self, time: Duration) -> usize {
         let expected = soon("the looks", self.looks()).await;
         let equal = async {
             while self.picture.lost().is_some() || *self.picture.locks() != expected {
-                self.hear().await;
+                self.hear_within(time).await;
             }
         };
-        if tokio::time::timeout(SOON, equal).await.is_err() {
-            panic!("after {SOON:?} the follower has\n{:#?}\nand looks show\n{expected:#?}", self.picture.locks());
+        if tokio::time::timeout(time, equal).await.is_err() {
+            panic!("after {time:?} the follower has\n{:#?}\nand looks show\n{expected:#?}", self.picture.locks());
         }
         expected.values().map(Vec::len).sum()
     }
 
     /// Whether nothing more is told, once nothing changes.
-    pub(crate) async fn is_quiet_for(&mut self, time: std::time::Duration) -> bool {
+    pub(crate) async fn is_quiet_for(&mut self, time: Duration) -> bool {
         tokio::time::timeout(time, self.follower.next()).await.is_err()
     }
 }
