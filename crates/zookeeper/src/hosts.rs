@@ -25,6 +25,16 @@ const SESSION_DIVISOR: u32 = 3;
 /// dialled in a busy loop.
 const STEADY: Duration = Duration::from_secs(1);
 
+/// How long to wait after this many attempts in a row that came to nothing: no pause before the first one.
+pub(crate) fn pause_after(attempts: u32, random: &mut Random) -> Duration {
+    let Some(doublings) = attempts.checked_sub(1) else {
+        return Duration::ZERO;
+    };
+    let whole = PAUSE_BASE.saturating_mul(1 << doublings.min(DOUBLINGS_MAX)).min(PAUSE_MAX);
+    let half_nanos = u64::try_from(whole.as_nanos() / 2).unwrap_or(u64::MAX - 1);
+    whole - Duration::from_nanos(random.below(half_nanos + 1))
+}
+
 /// The ways of one session: the servers in an order that depends on a seed, so that a fleet spreads over them, and for
 /// each name its addresses. They are tried round by round.
 #[derive(Debug)]
@@ -56,12 +66,7 @@ impl Hosts {
     /// Returns how long to wait before the next round begins: no pause before the first one, then a pause with jitter,
     /// so that clients that lost their server together do not come back together.
     pub(crate) fn pause(&mut self) -> Duration {
-        let Some(doublings) = self.rounds.checked_sub(1) else {
-            return Duration::ZERO;
-        };
-        let whole = PAUSE_BASE.saturating_mul(1 << doublings.min(DOUBLINGS_MAX)).min(PAUSE_MAX);
-        let half_nanos = u64::try_from(whole.as_nanos() / 2).unwrap_or(u64::MAX - 1);
-        whole - Duration::from_nanos(self.random.below(half_nanos + 1))
+        pause_after(self.rounds, &mut self.random)
     }
 
     /// Begins a round with the ways that there are now, where the last attempt of any session of this service stopped.
@@ -197,9 +202,13 @@ fn share(whole: Duration, ways: usize) -> Duration {
 
 /// SplitMix64: spreads attempts, protects nothing.
 #[derive(Debug)]
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

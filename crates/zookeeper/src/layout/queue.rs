@@ -29,10 +29,15 @@ type Ordered = (u32, bool, Contender);
 /// The order is that of their creation. A sequence number is a 32-bit counter: taken without its sign it grows until it
 /// has counted 2^32 children. Two are equal only where Curator gives a reader the number of the write lock it is held
 /// within; the writer came first.
-pub(crate) fn read_queue(children: &[String], part: Part, layout: Layout, foreign: ForeignPolicy) -> Reading {
+pub(crate) fn read_queue<Name: AsRef<str>>(
+    children: &[Name],
+    part: Part,
+    layout: Layout,
+    foreign: ForeignPolicy,
+) -> Reading {
     let mut reading = Reading::default();
     let mut ordered: Vec<Ordered> = Vec::with_capacity(children.len());
-    for name in children {
+    for name in children.iter().map(AsRef::as_ref) {
         match part {
             Part::Permits => ordered.push(permit(name, layout, &mut reading)),
             Part::Line | Part::Waiters => ordered.extend(contender(name, part, layout, foreign, &mut reading)),
@@ -102,10 +107,10 @@ fn permit(name: &str, layout: Layout, reading: &mut Reading) -> Ordered {
 
 /// Returns the ticket of each permit among the children of kazoo's node. It passes over the contenders of locks, for
 /// callers that show both apart.
-pub(crate) fn bare_permits(children: &[String]) -> Vec<Contender> {
-    let permit = |name: &String| {
-        let ticket: Option<Ticket> = Some(bare_ticket(name)?);
-        Some(Contender { id: ContenderId::new(name.as_str()), ticket, mode: Mode::Permit })
+pub(crate) fn bare_permits<Name: AsRef<str>>(children: &[Name]) -> Vec<Contender> {
+    let permit = |name: &Name| {
+        let ticket: Option<Ticket> = Some(bare_ticket(name.as_ref())?);
+        Some(Contender { id: ContenderId::new(name.as_ref()), ticket, mode: Mode::Permit })
     };
     let mut permits: Vec<_> = children.iter().filter_map(permit).collect();
     permits.sort_unstable_by(|one, other| one.id.cmp(&other.id));

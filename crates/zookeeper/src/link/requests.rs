@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_zk_proto::client::{ClientSession, RequestId, SubmitError};
-use lockkeeper_zk_proto::message::{Auth, OpCode, Request};
+use lockkeeper_zk_proto::message::{AddWatchMode, Auth, OpCode, Request};
 use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::oneshot;
@@ -13,7 +13,7 @@ use crate::error::ClientError;
 use crate::link::call::{Call, Fired};
 use crate::link::length::check_length;
 use crate::link::session::Link;
-use crate::link::state::{Happening, OnFire, OnReply, Outcome, State, Then};
+use crate::link::state::{Happening, OnEach, OnFire, OnReply, Outcome, State, Then, Watcher};
 
 /// One of the machine's ways of taking a request on.
 type Submit = fn(&mut ClientSession, &Request, Option<Timestamp>) -> Result<RequestId, SubmitError>;
@@ -93,9 +93,18 @@ impl Link {
             // The waiting caller may have given up.
             let _ = notice.send(happening);
         });
-        let call = self.submit_call(request, path, Some(self.operation_time_max()), Some(on_fire));
+        let watcher = Some(Watcher::Once(on_fire));
+        let call = self.submit_call(request, path, Some(self.operation_time_max()), watcher);
         let fired = Fired::new(self.clone(), call.watch(), event);
         (call, fired)
+    }
+
+    /// Watches a node that need not be there, and all below it, for as long as the session lives. What changes while
+    /// there is no connection is never told: after each reconnection all must be read again. Refused as
+    /// [`ErrorCode::Unimplemented`](lockkeeper_zk_proto::message::ErrorCode::Unimplemented) by servers before 3.6.
+    pub(crate) fn watch_below(self: &Arc<Self>, path: &str, on_each: OnEach) -> Call {
+        let request = Request::AddWatch { path: path.to_owned(), mode: AddWatchMode::PersistentRecursive };
+        self.submit_call(&request, path, Some(self.operation_time_max()), Some(Watcher::Each(on_each)))
     }
 
     fn submit_call(
@@ -103,11 +112,11 @@ impl Link {
         request: &Request,
         path: &str,
         deadline: Option<Duration>,
-        on_fire: Option<OnFire>,
+        watcher: Option<Watcher>,
     ) -> Call {
         let (answer, answered) = oneshot::channel();
         let on_reply = tell(answer);
-        let submitted = self.submit(request, path, deadline, on_reply, on_fire);
+        let submitted = self.enter(request, path, deadline, on_reply, watcher, ClientSession::submit);
         Call::new(self.clone(), submitted, answered, request.opcode(), path)
     }
 
@@ -133,7 +142,7 @@ impl Link {
         on_reply: OnReply,
         on_fire: Option<OnFire>,
     ) -> Result<RequestId, ClientError> {
-        self.enter(request, path, deadline, on_reply, on_fire, ClientSession::submit)
+        self.enter(request, path, deadline, on_reply, on_fire.map(Watcher::Once), ClientSession::submit)
     }
 
     fn enter(
@@ -142,14 +151,14 @@ impl Link {
         path: &str,
         deadline: Option<Duration>,
         on_reply: OnReply,
-        on_fire: Option<OnFire>,
+        watcher: Option<Watcher>,
         submit: Submit,
     ) -> Result<RequestId, ClientError> {
         check(request, path)?;
         self.take_on(|state, now| {
             let submitted = submit(&mut state.machine, request, deadline.map(|deadline| now.after(deadline)));
             let id = submitted.map_err(|error| ClientError::of_submission(error, request.opcode(), path))?;
-            state.expect_reply(id, request.opcode(), now, on_reply, on_fire);
+            state.expect_reply(id, request.opcode(), now, on_reply, watcher);
             Ok(id)
         })
     }

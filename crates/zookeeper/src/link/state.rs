@@ -7,7 +7,7 @@ use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
 use lockkeeper_zk_proto::client::{
     ClientSession, DisconnectReason, Event, LossReason as MachineLoss, Reply, RequestError, RequestId, SessionConfig,
 };
-use lockkeeper_zk_proto::message::{Effect, EventKind, OpCode, Response};
+use lockkeeper_zk_proto::message::{Effect, EventKind, OpCode, Response, WatcherEvent};
 use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::watch;
@@ -48,11 +48,20 @@ pub(crate) enum Then {
 
 pub(crate) type OnReply = Box<dyn FnOnce(Outcome) -> Then + Send>;
 pub(crate) type OnFire = Box<dyn FnOnce(Happening) + Send>;
+pub(crate) type OnEach = Box<dyn Fn(&WatcherEvent) + Send>;
+
+/// A caller that waits for the events of a watch. It must be quick, and must not call back into the link.
+pub(crate) enum Watcher {
+    /// For the one event that ends the watch.
+    Once(OnFire),
+    /// For each event, as long as the session lives.
+    Each(OnEach),
+}
 
 /// A caller that waits for an answer, and perhaps for an event after it.
 pub(super) struct Pending {
     on_reply: OnReply,
-    on_fire: Option<OnFire>,
+    watcher: Option<Watcher>,
     /// Not later than it was sent.
     submitted_at: Timestamp,
     is_write: bool,
@@ -62,7 +71,7 @@ pub(super) struct State {
     pub(super) machine: ClientSession,
     /// By the request's number, which is its watch's too.
     pub(super) pending: BTreeMap<u64, Pending>,
-    watchers: BTreeMap<WatchId, OnFire>,
+    watchers: BTreeMap<WatchId, Watcher>,
     /// Futures that the driver is to run.
     pub(super) chores: Vec<BoxFuture<()>>,
     /// How many places depend on the session.
@@ -88,7 +97,7 @@ pub(super) struct State {
 }
 
 /// The callers that were waiting, to be dropped outside the lock.
-pub(super) type Waiters = (BTreeMap<u64, Pending>, BTreeMap<WatchId, OnFire>);
+pub(super) type Waiters = (BTreeMap<u64, Pending>, BTreeMap<WatchId, Watcher>);
 
 impl State {
     pub(super) fn new(config: SessionConfig) -> Self {
@@ -118,10 +127,10 @@ impl State {
         operation: OpCode,
         submitted_at: Timestamp,
         on_reply: OnReply,
-        on_fire: Option<OnFire>,
+        watcher: Option<Watcher>,
     ) {
         let is_write = operation.effect() == Effect::Write;
-        self.pending.insert(id.number(), Pending { on_reply, on_fire, submitted_at, is_write });
+        self.pending.insert(id.number(), Pending { on_reply, watcher, submitted_at, is_write });
     }
 
     /// Takes all callers that wait for an answer or an event.
@@ -136,7 +145,7 @@ impl State {
             return true;
         }
         if let Some(pending) = self.pending.get_mut(&watch.number()) {
-            pending.on_fire = None;
+            pending.watcher = None;
         }
         false
     }
@@ -164,8 +173,15 @@ impl State {
                 Event::Reply(reply) => self.route_reply(reply),
                 Event::Watch(notice) => {
                     for watch in notice.fired {
-                        if let Some(on_fire) = self.watchers.remove(&watch) {
-                            on_fire(Happening { epoch: notice.epoch.number(), kind: notice.event.kind });
+                        match self.watchers.remove(&watch) {
+                            Some(Watcher::Once(on_fire)) => {
+                                on_fire(Happening { epoch: notice.epoch.number(), kind: notice.event.kind });
+                            }
+                            Some(Watcher::Each(on_each)) => {
+                                on_each(&notice.event);
+                                self.watchers.insert(watch, Watcher::Each(on_each));
+                            }
+                            None => {}
                         }
                     }
                 }
@@ -204,9 +220,9 @@ impl State {
             self.last_write_at = self.last_write_at.max(Some(pending.submitted_at));
         }
         let then = (pending.on_reply)(Outcome { epoch: reply.epoch.number(), zxid: reply.zxid, result: reply.outcome });
-        match (reply.watch, pending.on_fire) {
-            (Some(watch), Some(on_fire)) if !matches!(then, Then::Unwanted) => {
-                self.watchers.insert(watch, on_fire);
+        match (reply.watch, pending.watcher) {
+            (Some(watch), Some(watcher)) if !matches!(then, Then::Unwanted) => {
+                self.watchers.insert(watch, watcher);
             }
             (Some(watch), _) => self.machine.unwatch(watch),
             (None, _) => (),

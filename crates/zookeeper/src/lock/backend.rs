@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, QueueName, Removal,
-    Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower, Operation,
+    QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::client::{self, Client};
@@ -15,6 +15,7 @@ use crate::dial::Dial;
 use crate::hosts::Trail;
 use crate::link::Link;
 use crate::lock::examine::{Examination, examine};
+use crate::lock::follow::Following;
 use crate::lock::look::Onlooker;
 use crate::lock::session::ZooKeeperSession;
 
@@ -114,6 +115,12 @@ impl Backend for ZooKeeperBackend {
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         let (onlooker, prefix) = (self.onlooker.clone(), prefix.to_owned());
         Box::pin(async move { onlooker.queues(&prefix).await })
+    }
+
+    fn follow(&self, scope: &Scope) -> Option<Follower> {
+        let (config, dial) = (self.config.clone(), self.dial.clone());
+        let (clock, trail) = (self.clock.clone(), self.trail.clone());
+        Some(Following { config, dial, clock, trail }.begin(scope.clone()))
     }
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {

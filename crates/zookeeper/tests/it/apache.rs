@@ -12,6 +12,8 @@ mod access;
 mod client;
 #[path = "both/faults.rs"]
 mod faults;
+#[path = "both/following.rs"]
+mod following;
 #[path = "both/leftovers.rs"]
 mod leftovers;
 #[path = "both/mutex.rs"]

@@ -7,6 +7,7 @@
 mod apache;
 mod dial;
 mod embedded;
+mod follows;
 mod mixed;
 mod opening;
 mod shared_lists;

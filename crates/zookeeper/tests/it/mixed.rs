@@ -3,6 +3,7 @@
 mod counting;
 mod elections;
 mod fleet;
+mod following;
 mod kinds;
 mod orders;
 mod pairs;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{
-    Backend, Extent, Follower, Freshness, LockNow, Mode, Part, Picture, QueueName, Request, Revocation, Scope, Ticket,
-    Told,
+    Backend, ErrorKind, Extent, Follower, Freshness, LockNow, Mode, Part, Picture, QueueName, Request, Revocation,
+    Scope, Ticket, Told,
 };
 
 use crate::case::Case;
@@ -185,7 +185,7 @@ impl Crowd {
             };
             until("an answer", async || match view(&self.speakers[who]).await {
                 Ok(_) => true,
-                Err(error) => !error.is_transient(),
+                Err(error) => !error.is_transient() || matches!(error.kind(), ErrorKind::Lost(_)),
             })
             .await;
             if view(&self.speakers[who]).await.is_err() {

@@ -1,0 +1,271 @@
+//! The task that follows: a session of its own, watches on it, a whole look after each reconnection, and the changes.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{Advice, Error, ErrorKind, Follower, LockNow, LossReason, Operation, Scope, Telling, Told};
+use lockkeeper_zk_proto::message::ErrorCode;
+
+use crate::client::{Client, random};
+use crate::config::Config;
+use crate::dial::Dial;
+use crate::error::ClientError;
+use crate::hosts::{Random, Trail, pause_after};
+use crate::link::{Link, Phase};
+use crate::lock::follow::changes::take_in;
+use crate::lock::follow::ground::Ground;
+use crate::lock::follow::model::Model;
+use crate::lock::follow::pending::Pending;
+use crate::lock::follow::reading::Reader;
+use crate::lock::follow::snapshot::snapshot;
+
+/// Where the service does not tell of all changes, looks take this part of the time at most.
+const LOOKS_TIME_PART: u32 = 100;
+
+/// The least time between two such looks.
+const LOOK_INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// The greatest time between two such looks.
+const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(60);
+
+/// What a follower needs to open sessions.
+pub(in crate::lock) struct Following {
+    pub(in crate::lock) config: Arc<Config>,
+    pub(in crate::lock) dial: Arc<dyn Dial>,
+    pub(in crate::lock) clock: Arc<dyn Clock>,
+    pub(in crate::lock) trail: Arc<Trail>,
+}
+
+/// Why a session, or a connection, is followed no more.
+enum End {
+    /// Nobody hears what is told.
+    Unheard,
+    /// For this reason.
+    Lost(Error),
+}
+
+impl From<ClientError> for End {
+    fn from(error: ClientError) -> Self {
+        Self::Lost(error.into_core(Operation::Inspect, None))
+    }
+}
+
+impl Following {
+    /// Follows in a task of the runtime that this is called in.
+    pub(in crate::lock) fn begin(self, scope: Scope) -> Follower {
+        Follower::run(|telling| self.run(scope, Teller { telling, is_lost: false, failures: 0 }))
+    }
+
+    /// Opens one session after the other, until nobody hears or the service refuses.
+    async fn run(self, scope: Scope, mut teller: Teller) {
+        let mut random = Random::new(random());
+        loop {
+            let end = match self.open().await {
+                Ok(client) => self.follow(&client, &scope, &mut teller, &mut random).await,
+                Err(error) => error.into(),
+            };
+            let End::Lost(error) = end else {
+                return;
+            };
+            if !teller.tell_lost(error).await {
+                return;
+            }
+            self.pause(&mut teller, &mut random).await;
+        }
+    }
+
+    async fn open(&self) -> Result<Client, ClientError> {
+        let client = Client::start(&self.config, self.dial.clone(), self.clock.clone(), self.trail.clone())?;
+        client.until_open(&self.config).await?;
+        Ok(client)
+    }
+
+    async fn pause(&self, teller: &mut Teller, random: &mut Random) {
+        let pause = pause_after(teller.failures, random);
+        teller.failures = teller.failures.saturating_add(1);
+        self.clock.sleep_until(self.clock.now().saturating_add(pause)).await;
+    }
+
+    /// Follows over one session, connection by connection.
+    async fn follow(&self, client: &Client, scope: &Scope, teller: &mut Teller, random: &mut Random) -> End {
+        let link = client.link();
+        let ground = match Ground::new(&self.config, link.chroot(), scope) {
+            Ok(ground) => Arc::new(ground),
+            Err(error) => return End::Lost(error),
+        };
+        let reader = Reader::new(link.clone(), self.config.base.as_str().to_owned());
+        let pending = Arc::new(Pending::default());
+        let mut session = Session { link: link.clone(), ground, reader, pending, tells: None };
+        loop {
+            let Err(end) = session.follow_connection(teller).await;
+            match end {
+                End::Lost(error) if error.advice() != Advice::Permanent && !link.is_over() => {
+                    if !teller.tell_lost(error).await {
+                        return End::Unheard;
+                    }
+                    self.pause(teller, random).await;
+                }
+                end => return end,
+            }
+        }
+    }
+}
+
+/// Tells, and knows what was told.
+struct Teller {
+    telling: Telling,
+    /// Whether a loss was told last.
+    is_lost: bool,
+    /// How often all was tried in vain since it last succeeded.
+    failures: u32,
+}
+
+impl Teller {
+    /// Tells of a loss, once until all is told; whether anything follows.
+    async fn tell_lost(&mut self, error: Error) -> bool {
+        let is_permanent = error.advice() == Advice::Permanent;
+        if self.is_lost && !is_permanent {
+            return true;
+        }
+        self.is_lost = true;
+        self.telling.tell(Told::Lost(error)).await && !is_permanent
+    }
+
+    async fn tell_all(&mut self, locks: Vec<LockNow>) -> Result<(), End> {
+        (self.is_lost, self.failures) = (false, 0);
+        self.tell(Told::All(locks)).await
+    }
+
+    async fn tell(&self, told: Told) -> Result<(), End> {
+        if self.telling.tell(told).await { Ok(()) } else { Err(End::Unheard) }
+    }
+}
+
+/// What is followed over one session.
+struct Session {
+    link: Arc<Link>,
+    ground: Arc<Ground>,
+    reader: Reader,
+    pending: Arc<Pending>,
+    /// Whether its watches are set, and the service tells of changes; unknown before that was asked.
+    tells: Option<bool>,
+}
+
+/// What is to be done next.
+enum Next {
+    TakeIn,
+    LookAgain,
+}
+
+impl Session {
+    /// Follows over the present connection, or the next one, until its end.
+    async fn follow_connection(&mut self, teller: &mut Teller) -> Result<Infallible, End> {
+        let status = self.link.until(|status| status.phase == Phase::Restored).await;
+        if status.phase == Phase::Over {
+            return Err(self.loss());
+        }
+        let epoch = status.epoch;
+        self.watch().await?;
+        let (mut model, mut look_at) = self.look(epoch).await?;
+        teller.tell_all(model.all()).await?;
+        loop {
+            let is_told_all = self.tells == Some(true) && !model.has_refusals();
+            let next = self.next(epoch, (!is_told_all).then_some(look_at)).await?;
+            // Meanwhile, more may change.
+            if !teller.telling.until_taken().await {
+                return Err(End::Unheard);
+            }
+            let changes = match next {
+                Next::TakeIn => self.pending.take(),
+                Next::LookAgain => None,
+            };
+            match changes {
+                Some(changes) => take_in(&mut self.reader, &mut model, changes).await?,
+                None => {
+                    let (newer, next_at) = self.look(epoch).await?;
+                    model.renew(newer);
+                    look_at = next_at;
+                }
+            }
+            let changed = model.take_changed();
+            if !changed.is_empty() {
+                teller.tell(Told::Changed(changed)).await?;
+            }
+        }
+    }
+
+    /// Sets the watches, which live as long as the session.
+    async fn watch(&mut self) -> Result<(), End> {
+        if self.tells.is_some() {
+            return Ok(());
+        }
+        for root in self.ground.roots() {
+            let pending = self.pending.clone();
+            let watching = self.link.watch_below(root, Box::new(move |event| pending.note(event)));
+            match watching.response().await {
+                Ok(_) => {}
+                // Such a server closes the connection then, so that it is asked once a session.
+                Err(error) if error.is(ErrorCode::Unimplemented) => {
+                    self.tells = Some(false);
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.tells = Some(true);
+        Ok(())
+    }
+
+    /// Reads all; returns it, and when to look next where the service does not tell of all.
+    async fn look(&mut self, epoch: u64) -> Result<(Model, BootInstant), End> {
+        let clock = self.link.clock().clone();
+        let begun = clock.now();
+        // What is told from now on may be missing in what is read.
+        self.pending.clear();
+        let model = snapshot(&mut self.reader, &self.ground).await?;
+        if !self.is_on(epoch) {
+            return Err(self.loss());
+        }
+        let ended = clock.now();
+        let took = ended.saturating_duration_since(begun);
+        let interval = took.saturating_mul(LOOKS_TIME_PART).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX);
+        Ok((model, ended.saturating_add(interval)))
+    }
+
+    /// Waits for changes, or for the time of the next look.
+    async fn next(&self, epoch: u64, look_at: Option<BootInstant>) -> Result<Next, End> {
+        let look_time = async {
+            match look_at {
+                Some(at) => self.link.clock().sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        // A look is not put off by changes, however many come.
+        tokio::select! {
+            biased;
+            _ = self.link.until(|status| status.epoch != epoch || !status.phase.is_online()) => Err(self.loss()),
+            () = look_time => Ok(Next::LookAgain),
+            () = self.pending.until_any() => Ok(Next::TakeIn),
+        }
+    }
+
+    fn is_on(&self, epoch: u64) -> bool {
+        let status = self.link.status_now();
+        status.epoch == epoch && status.phase.is_online()
+    }
+
+    /// Says that the connection, or the session, is lost.
+    fn loss(&self) -> End {
+        let kind = match self.link.is_over() {
+            true => ErrorKind::Lost(LossReason::Expired),
+            false => ErrorKind::ConnectionLost,
+        };
+        let error = Error::transient(kind, Operation::Inspect, "");
+        End::Lost(match self.link.trouble() {
+            Some(trouble) => error.caused_by(trouble),
+            None => error,
+        })
+    }
+}

@@ -1,0 +1,259 @@
+//! Which node is whose, by its path: the places where locks of a scope have their contenders. Pure.
+
+use lockkeeper_core::{Part, QueueName, Result, Scope};
+use lockkeeper_zk_proto::path::Chroot;
+
+use crate::config::Config;
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, KAZOO_WAITERS, Layout};
+use crate::lock::paths::QueuePath;
+use crate::lock::shown::Room;
+
+/// What the contenders of a lock stand below.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Site {
+    /// A node below the base, by its name.
+    Below(String),
+    /// The path of a lock that is followed besides.
+    At(QueueName),
+}
+
+/// The node of a contender, as far as its path says it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Spot {
+    pub(super) site: Site,
+    pub(super) room: Room,
+    pub(super) name: String,
+}
+
+/// What a node may be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Place {
+    /// A node that contenders stand below.
+    Site(Site),
+    /// A contender's.
+    Spot(Spot),
+}
+
+/// The nodes of a scope.
+#[derive(Debug)]
+pub(super) struct Ground {
+    layout: Layout,
+    scope: Scope,
+    /// The base as the server knows it; empty for the root.
+    base: String,
+    /// The locks at paths, and the nodes of their lines and of the waiters beside them.
+    also: Vec<(QueueName, [String; 2])>,
+}
+
+impl Ground {
+    /// # Errors
+    ///
+    /// [`InvalidName`](lockkeeper_core::ErrorKind::InvalidName), permanent, for a path where no lock can lie.
+    pub(super) fn new(config: &Config, chroot: &Chroot, scope: &Scope) -> Result<Self> {
+        let layout = config.naming.layout;
+        let mut also = Vec::new();
+        for lock in scope.also.iter().filter(|lock| lock.as_str().starts_with('/')) {
+            let node = |room: Room| {
+                let (part, layout) = room.queue(layout);
+                QueuePath::of(&lock.with_part(part), &config.base, chroot, layout).map(|path| path.on_server())
+            };
+            also.push((lock.with_part(Part::Line), [node(Room::Line)?, node(Room::Beside)?]));
+        }
+        let base = chroot.join(&config.base).as_str().trim_end_matches('/').to_owned();
+        Ok(Self { layout, scope: scope.clone(), base, also })
+    }
+
+    pub(super) const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The path of the base.
+    pub(super) fn base(&self) -> &str {
+        if self.base.is_empty() { "/" } else { &self.base }
+    }
+
+    /// The paths below which all places lie.
+    pub(super) fn roots(&self) -> Vec<&str> {
+        let count = if self.layout == Layout::Kazoo { 2 } else { 1 };
+        let also = self.also.iter().flat_map(|(_, nodes)| nodes.iter().take(count).map(String::as_str));
+        std::iter::once(self.base()).chain(also).collect()
+    }
+
+    /// The sites that lie at paths of their own.
+    pub(super) fn sites_besides(&self) -> impl Iterator<Item = Site> {
+        self.also.iter().map(|(lock, _)| Site::At(lock.clone()))
+    }
+
+    /// Tells whether a lock below the base is followed. A name that is a path lies elsewhere.
+    pub(super) fn covers(&self, lock: &QueueName) -> bool {
+        let is_asked_for = || self.scope.also.iter().any(|also| also.as_str() == lock.as_str());
+        !lock.as_str().starts_with('/') && (lock.as_str().starts_with(&self.scope.prefix) || is_asked_for())
+    }
+
+    /// The name of the lock's own node, if `node` is that or holds the waiters beside it.
+    pub(super) fn own_node<'a>(&self, node: &'a str) -> &'a str {
+        match self.layout {
+            Layout::Curator => node,
+            Layout::Kazoo => node.strip_suffix(KAZOO_WAITERS).unwrap_or(node),
+        }
+    }
+
+    /// The rooms of a site that are found without a look into another of them.
+    pub(super) fn rooms(&self, site: &Site) -> &'static [Room] {
+        match (site, self.layout) {
+            (Site::Below(node), _) if self.own_node(node) != node => &[Room::Beside],
+            (Site::Below(_), _) | (Site::At(_), Layout::Curator) => &[Room::Line],
+            (Site::At(_), Layout::Kazoo) => &[Room::Line, Room::Beside],
+        }
+    }
+
+    /// The path of a room's node, as the server knows it.
+    pub(super) fn path_of(&self, site: &Site, room: Room) -> String {
+        let (line, beside) = match site {
+            Site::Below(node) => (format!("{}/{node}", self.base), format!("{}/{node}", self.base)),
+            Site::At(lock) => match self.also.iter().find(|(also, _)| also == lock) {
+                Some((_, [line, beside])) => (line.clone(), beside.clone()),
+                // A site is one of ours.
+                None => (String::new(), String::new()),
+            },
+        };
+        match room {
+            Room::Line => line,
+            Room::Permits => format!("{line}/{CURATOR_PERMITS}"),
+            Room::Waiters => format!("{line}/{CURATOR_WAITERS}"),
+            Room::Beside => beside,
+        }
+    }
+
+    /// What a node may be, by its path: none, or several where a lock at a path lies below the base.
+    pub(super) fn places(&self, path: &str) -> Vec<Place> {
+        let mut places = Vec::new();
+        if let Some(below) = below(&self.base, path) {
+            match below.split_once('/') {
+                None => places.push(Place::Site(Site::Below(below.to_owned()))),
+                Some((node, within)) => {
+                    let site = || Site::Below(node.to_owned());
+                    let is_beside = self.own_node(node) != node;
+                    places.extend(if is_beside { beside(site, within) } else { line(site, within) });
+                }
+            }
+        }
+        for (lock, [line_path, beside_path]) in &self.also {
+            let site = || Site::At(lock.clone());
+            places.extend(below(line_path, path).and_then(|within| line(site, within)));
+            if self.layout == Layout::Kazoo {
+                places.extend(below(beside_path, path).and_then(|within| beside(site, within)));
+            }
+        }
+        places
+    }
+}
+
+/// The rest of a path below another one.
+fn below<'a>(above: &str, path: &'a str) -> Option<&'a str> {
+    path.strip_prefix(above)?.strip_prefix('/').filter(|rest| !rest.is_empty())
+}
+
+/// What lies in a lock's own node.
+fn line(site: impl Fn() -> Site, within: &str) -> Option<Place> {
+    let (room, name) = match within.split_once('/') {
+        None => (Room::Line, within),
+        Some((CURATOR_PERMITS, name)) => (Room::Permits, name),
+        Some((CURATOR_WAITERS, name)) => (Room::Waiters, name),
+        Some(_) => return None,
+    };
+    (!name.contains('/')).then(|| Place::Spot(Spot { site: site(), room, name: name.to_owned() }))
+}
+
+/// What lies in the node of the waiters beside a lock.
+fn beside(site: impl Fn() -> Site, within: &str) -> Option<Place> {
+    let spot = || Spot { site: site(), room: Room::Beside, name: within.to_owned() };
+    (!within.contains('/')).then(|| Place::Spot(spot()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ground(url: &str, scope: &Scope) -> Ground {
+        let config = Config::from_url(&url.parse().unwrap()).unwrap();
+        Ground::new(&config, &Chroot::new(config.chroot.clone()), scope).unwrap()
+    }
+
+    fn name(text: &str) -> QueueName {
+        QueueName::new(text).unwrap()
+    }
+
+    fn shown(ground: &Ground, path: &str) -> Vec<String> {
+        let site = |site: &Site| match site {
+            Site::Below(node) => node.clone(),
+            Site::At(lock) => format!("at {}", lock.as_str()),
+        };
+        let place = |place: &Place| match place {
+            Place::Site(place) => site(place),
+            Place::Spot(spot) => format!("{} {:?} {}", site(&spot.site), spot.room, spot.name),
+        };
+        ground.places(path).iter().map(place).collect()
+    }
+
+    #[test]
+    fn a_path_says_whose_contender_a_node_is_and_back() {
+        let curator = ground("zk://h/app", &Scope::default());
+        let kazoo = ground("zk://h/app?layout=kazoo", &Scope::default());
+        for (path, by_curator, by_kazoo) in [
+            ("/app/lockkeeper/a", &["a"][..], &["a"][..]),
+            ("/app/lockkeeper/a/x", &["a Line x"], &["a Line x"]),
+            ("/app/lockkeeper/a/leases", &["a Line leases"], &["a Line leases"]),
+            ("/app/lockkeeper/a/leases/x", &["a Permits x"], &["a Permits x"]),
+            ("/app/lockkeeper/a/locks/x", &["a Waiters x"], &["a Waiters x"]),
+            ("/app/lockkeeper/a/other/x", &[], &[]),
+            ("/app/lockkeeper/a/locks/x/y", &[], &[]),
+            ("/app/lockkeeper/a-__lock__/x", &["a-__lock__ Line x"], &["a-__lock__ Beside x"]),
+            ("/app/lockkeeper/a-__lock__/locks/x", &["a-__lock__ Waiters x"], &[]),
+            ("/app/lockkeeper", &[], &[]),
+            ("/app/lockkeeper2/a", &[], &[]),
+            ("/lockkeeper/a", &[], &[]),
+        ] {
+            assert_eq!(shown(&curator, path), by_curator, "{path}");
+            assert_eq!(shown(&kazoo, path), by_kazoo, "{path}");
+            for ground in [&curator, &kazoo] {
+                for place in ground.places(path) {
+                    if let Place::Spot(Spot { site, room, name }) = place {
+                        assert_eq!(format!("{}/{name}", ground.path_of(&site, room)), path);
+                    }
+                }
+            }
+        }
+        assert_eq!((curator.own_node("a-__lock__"), kazoo.own_node("a-__lock__")), ("a-__lock__", "a"));
+    }
+
+    #[test]
+    fn a_lock_at_a_path_has_a_root_of_its_own_and_the_base_may_be_the_root() {
+        let scope = Scope::below_base("").with(name("/fleet/a")).with(name("b"));
+        let curator = ground("zk://h?base=/", &scope);
+        assert_eq!((curator.base(), curator.roots()), ("/", vec!["/", "/fleet/a"]));
+        assert_eq!(shown(&curator, "/fleet/a/x"), ["at /fleet/a Line x"]);
+        assert_eq!(shown(&curator, "/fleet/a/leases/x"), ["at /fleet/a Permits x"]);
+        assert_eq!(shown(&curator, "/fleet/locks/a"), ["fleet Waiters a"]);
+        let kazoo = ground("zk://h/app?layout=kazoo", &scope);
+        assert_eq!(kazoo.roots(), ["/app/lockkeeper", "/app/fleet/a", "/app/fleet/a-__lock__"]);
+        assert_eq!(shown(&kazoo, "/app/fleet/a-__lock__/x"), ["at /fleet/a Beside x"]);
+        assert_eq!(shown(&kazoo, "/app/fleet/a/x"), ["at /fleet/a Line x"]);
+        assert_eq!(kazoo.path_of(&Site::At(name("/fleet/a")), Room::Beside), "/app/fleet/a-__lock__");
+    }
+
+    #[test]
+    fn a_scope_covers_names_that_begin_so_and_those_beside_them_and_no_path() {
+        let ground = ground("zk://h", &Scope::below_base("jobs/").with(name("door")).with(name("/fleet/a")));
+        let covered = ["jobs/x", "job", "door", "doors", "/fleet/a"].map(|text| ground.covers(&name(text)));
+        assert_eq!(covered, [true, false, true, false, false]);
+    }
+
+    #[test]
+    fn a_path_where_no_lock_can_lie_is_refused() {
+        let config = Config::from_url(&"zk://h".parse().unwrap()).unwrap();
+        let scope = Scope::default().with(name("/zookeeper/quota"));
+        let error = Ground::new(&config, &Chroot::new(config.chroot.clone()), &scope).unwrap_err();
+        assert!(!error.is_transient(), "{error}");
+    }
+}

@@ -1,0 +1,303 @@
+//! What is known of all locks of a scope. Pure: what is told twice changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockkeeper_core::{Contender, ContenderInfo, LockNow, QueueName};
+
+use crate::lock::follow::ground::{Ground, Site, Spot};
+use crate::lock::queue_data::QueueData;
+use crate::lock::shown::{Found, Room, show};
+
+/// What a site's node itself has said, where its name does not say all.
+#[derive(Debug)]
+enum Known {
+    /// It is this lock, whose name is too long for a node.
+    Lock(QueueName),
+    /// This user may not read it, so no look shows what stands below it.
+    Closed,
+}
+
+/// The contenders of a lock by their nodes' names, room by room.
+type Rooms = BTreeMap<Room, BTreeMap<String, Found>>;
+
+/// What is known of all locks of a scope.
+#[derive(Debug)]
+pub(super) struct Model {
+    ground: Arc<Ground>,
+    known: BTreeMap<Site, Known>,
+    locks: BTreeMap<QueueName, Rooms>,
+    /// The locks that have changed since that was last taken.
+    changed: BTreeSet<QueueName>,
+    /// Whether some node might not be read.
+    has_refusals: bool,
+}
+
+impl Model {
+    pub(super) fn new(ground: Arc<Ground>) -> Self {
+        Self { ground, known: BTreeMap::new(), locks: BTreeMap::new(), changed: BTreeSet::new(), has_refusals: false }
+    }
+
+    pub(super) fn ground(&self) -> &Arc<Ground> {
+        &self.ground
+    }
+
+    /// The lock whose contenders stand at a site, if it is followed and may be read.
+    pub(super) fn lock_of(&self, site: &Site) -> Option<QueueName> {
+        match (self.known.get(site), site) {
+            (Some(Known::Closed), _) => None,
+            (Some(Known::Lock(lock)), _) => Some(lock.clone()).filter(|lock| self.ground.covers(lock)),
+            (None, Site::At(lock)) => Some(lock.clone()),
+            (None, Site::Below(node)) => {
+                QueueName::decode(self.ground.own_node(node)).filter(|lock| self.ground.covers(lock))
+            }
+        }
+    }
+
+    /// Tells whether only the data of a site's node says which lock it is.
+    pub(super) fn is_named_by_its_data(&self, site: &Site) -> bool {
+        matches!(site, Site::Below(node) if QueueName::is_digest(self.ground.own_node(node)))
+    }
+
+    /// The contender that a node is by its name; `None` if it is none, or not one of a lock that is followed.
+    pub(super) fn contender_at(&self, spot: &Spot) -> Option<Contender> {
+        self.lock_of(&spot.site)?;
+        spot.room.contenders(&[&spot.name], self.ground.layout()).pop()
+    }
+
+    /// Takes in the data of a site's node; tells whether it is now known to be a lock that is followed, and was not
+    /// before, so that its contenders must be listed.
+    pub(super) fn open(&mut self, site: &Site, data: &[u8]) -> bool {
+        let before = self.lock_of(site);
+        self.known.remove(site);
+        if let (true, Site::Below(node)) = (self.is_named_by_its_data(site), site)
+            && let Some(lock) = QueueData::read(data).name(self.ground.own_node(node))
+        {
+            self.known.insert(site.clone(), Known::Lock(lock));
+        }
+        let now = self.lock_of(site);
+        if now == before {
+            return false;
+        }
+        if let Some(before) = before {
+            self.empty(&before, site);
+        }
+        now.is_some()
+    }
+
+    /// Notes that this user may not read a site's node.
+    pub(super) fn close(&mut self, site: &Site) {
+        if let Some(lock) = self.lock_of(site) {
+            self.empty(&lock, site);
+        }
+        self.known.insert(site.clone(), Known::Closed);
+        self.has_refusals = true;
+    }
+
+    /// Notes that a site's node is gone, with all below it.
+    pub(super) fn forget(&mut self, site: &Site) {
+        if let Some(lock) = self.lock_of(site) {
+            self.empty(&lock, site);
+        }
+        self.known.remove(site);
+    }
+
+    /// Removes the contenders that stand at a site.
+    fn empty(&mut self, lock: &QueueName, site: &Site) {
+        let is_beside = self.ground.rooms(site) == [Room::Beside];
+        let Some(rooms) = self.locks.get_mut(lock) else {
+            return;
+        };
+        let before = rooms.len();
+        rooms.retain(|&room, _| (room == Room::Beside) != is_beside);
+        if rooms.len() < before {
+            self.changed.insert(lock.clone());
+        }
+        if rooms.is_empty() {
+            self.locks.remove(lock);
+        }
+    }
+
+    /// Notes what a contender's node has shown.
+    pub(super) fn put(&mut self, spot: &Spot, found: Found) {
+        let Some(lock) = self.lock_of(&spot.site) else {
+            return;
+        };
+        self.has_refusals |= found == Found::Refused;
+        let room = self.locks.entry(lock.clone()).or_default().entry(spot.room).or_default();
+        if room.get(&spot.name) != Some(&found) {
+            room.insert(spot.name.clone(), found);
+            self.changed.insert(lock);
+        }
+    }
+
+    /// Notes that a node is gone.
+    pub(super) fn remove(&mut self, spot: &Spot) {
+        let Some(lock) = self.lock_of(&spot.site) else {
+            return;
+        };
+        let Some(rooms) = self.locks.get_mut(&lock) else {
+            return;
+        };
+        let Some(room) = rooms.get_mut(&spot.room) else {
+            return;
+        };
+        if room.remove(&spot.name).is_none() {
+            return;
+        }
+        if room.is_empty() {
+            rooms.remove(&spot.room);
+        }
+        if rooms.is_empty() {
+            self.locks.remove(&lock);
+        }
+        self.changed.insert(lock);
+    }
+
+    /// Whether this user might not read some node since all was read. Servers do not tell of each of those.
+    pub(super) const fn has_refusals(&self) -> bool {
+        self.has_refusals
+    }
+
+    /// All locks with contenders.
+    pub(super) fn all(&mut self) -> Vec<LockNow> {
+        self.changed.clear();
+        self.locks.keys().map(|lock| self.now(lock)).collect()
+    }
+
+    /// The locks that have changed since this was last asked.
+    pub(super) fn take_changed(&mut self) -> Vec<LockNow> {
+        std::mem::take(&mut self.changed).iter().map(|lock| self.now(lock)).collect()
+    }
+
+    /// Takes what another look has shown for what is known.
+    pub(super) fn renew(&mut self, newer: Self) {
+        let names: BTreeSet<_> = self.locks.keys().chain(newer.locks.keys()).cloned().collect();
+        let differs = |lock: &QueueName| self.locks.get(lock) != newer.locks.get(lock);
+        let mut changed: BTreeSet<_> = names.into_iter().filter(differs).collect();
+        changed.append(&mut self.changed);
+        *self = Self { changed, ..newer };
+    }
+
+    fn now(&self, lock: &QueueName) -> LockNow {
+        let rooms = self.locks.get(lock).into_iter().flatten();
+        LockNow::new(lock.clone(), rooms.flat_map(|(&room, nodes)| self.contenders(room, nodes)).collect())
+    }
+
+    fn contenders(&self, room: Room, nodes: &BTreeMap<String, Found>) -> Vec<ContenderInfo> {
+        let names: Vec<_> = nodes.keys().collect();
+        let contenders = room.contenders(&names, self.ground.layout()).into_iter();
+        show(contenders.filter_map(|contender| {
+            let found = nodes.get(contender.id.as_str())?.clone();
+            Some((contender, found))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::{ContenderId, Mode, Scope};
+    use lockkeeper_zk_proto::path::Chroot;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::lock::follow::ground::Place;
+
+    fn model(url: &str) -> Model {
+        let config = Config::from_url(&url.parse().unwrap()).unwrap();
+        let ground = Ground::new(&config, &Chroot::new(config.chroot.clone()), &Scope::default());
+        Model::new(Arc::new(ground.unwrap()))
+    }
+
+    fn spot(model: &Model, path: &str) -> Spot {
+        match model.ground().places(&format!("/lockkeeper/{path}")).pop() {
+            Some(Place::Spot(spot)) => spot,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn put(model: &mut Model, path: &str) {
+        let spot = spot(model, path);
+        let contender = model.contender_at(&spot).expect("a contender");
+        let info = ContenderInfo::new(contender.id, contender.mode);
+        model.put(&spot, Found::Read(Box::new(info)));
+    }
+
+    fn shown(locks: &[LockNow]) -> Vec<String> {
+        let ids = |infos: &[ContenderInfo]| infos.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(" ");
+        locks.iter().map(|now| format!("{}: {}", now.lock.as_str(), ids(&now.contenders))).collect()
+    }
+
+    #[test]
+    fn what_is_told_twice_changes_nothing_and_what_goes_leaves_nothing() {
+        let mut model = model("zk://h");
+        for path in ["a/lock-0000000002", "a/lock-0000000001", "b/leases/any", "b/locks/lock-0000000001"] {
+            put(&mut model, path);
+        }
+        let expected = ["a: lock-0000000001 lock-0000000002", "b: any lock-0000000001"];
+        assert_eq!(shown(&model.take_changed()), expected);
+        put(&mut model, "a/lock-0000000001");
+        model.remove(&spot(&model, "a/lock-0000000003"));
+        model.remove(&spot(&model, "c/lock-0000000001"));
+        assert!(model.take_changed().is_empty());
+        model.remove(&spot(&model, "b/leases/any"));
+        model.remove(&spot(&model, "a/lock-0000000002"));
+        model.remove(&spot(&model, "a/lock-0000000001"));
+        assert_eq!(shown(&model.take_changed()), ["a: ", "b: lock-0000000001"]);
+        assert_eq!(model.locks.len(), 1);
+    }
+
+    #[test]
+    fn nodes_that_are_no_contenders_or_of_no_lock_are_none() {
+        let mut model = model("zk://h?layout=kazoo");
+        for (path, is_one) in [
+            ("a/lock-0000000001", true),
+            ("a/seq-0000000001", true),
+            ("a/0123456789abcdef0123456789abcdef", true),
+            ("a/junk", false),
+            ("a/leases", false),
+            ("a/leases/junk", true),
+            ("a-__lock__/0123456789abcdef0123456789abcdef__lock__0000000001", true),
+            ("a-__lock__/junk", false),
+            ("%zz/lock-0000000001", false),
+        ] {
+            assert_eq!(model.contender_at(&spot(&model, path)).is_some(), is_one, "{path}");
+        }
+        put(&mut model, "a/lock-0000000001");
+        put(&mut model, "a-__lock__/x__lock__0000000001");
+        assert_eq!(shown(&model.all()), ["a: lock-0000000001 x__lock__0000000001"], "both nodes are of one lock");
+        model.forget(&Site::Below("a-__lock__".to_owned()));
+        assert_eq!(shown(&model.take_changed()), ["a: lock-0000000001"]);
+    }
+
+    #[test]
+    fn a_lock_that_may_not_be_read_is_not_shown_until_it_may() {
+        let mut model = model("zk://h");
+        let site = Site::Below("a".to_owned());
+        assert!(!model.open(&site, b""), "its name says all, so that nothing was missed");
+        put(&mut model, "a/lock-0000000001");
+        assert!(!model.has_refusals());
+        model.close(&site);
+        assert!(model.has_refusals() && model.lock_of(&site).is_none());
+        assert_eq!(shown(&model.take_changed()), ["a: "]);
+        assert!(model.open(&site, b""), "its contenders must be listed");
+        let refused = spot(&model, "a/lock-0000000002");
+        model.put(&refused, Found::Refused);
+        let now = model.take_changed();
+        assert_eq!(now[0].contenders[0], ContenderInfo::new(ContenderId::new("lock-0000000002"), Mode::Mutex));
+    }
+
+    #[test]
+    fn of_another_look_only_what_differs_is_told() {
+        let (mut old, mut new) = (model("zk://h"), model("zk://h"));
+        for path in ["a/lock-0000000001", "b/lock-0000000001"] {
+            put(&mut old, path);
+        }
+        old.all();
+        for path in ["b/lock-0000000001", "c/lock-0000000001"] {
+            put(&mut new, path);
+        }
+        old.renew(new);
+        assert_eq!(shown(&old.take_changed()), ["a: ", "c: lock-0000000001"]);
+    }
+}

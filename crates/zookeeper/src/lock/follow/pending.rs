@@ -1,0 +1,144 @@
+//! What watches have told, until it is read: the last change of each node, and not too many of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lockkeeper_zk_proto::message::{EventKind, WatcherEvent};
+use tokio::sync::Notify;
+
+/// How many nodes may have changed before all is read anew: some 2 MB of paths, and as many reads as take two seconds.
+const CHANGES_MAX: usize = 10_000;
+
+/// What happened to a node last.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Change {
+    /// It was created, and perhaps written since.
+    Created,
+    /// It was written.
+    Written,
+    /// It was deleted.
+    Deleted,
+}
+
+/// The nodes that have changed, by their paths as the server knows them.
+pub(super) type Changes = BTreeMap<String, Change>;
+
+/// What watches have told and nobody has taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    told: Mutex<Told>,
+    came: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    changes: Changes,
+    /// There were more than are kept, so that none are.
+    is_too_much: bool,
+}
+
+impl Pending {
+    /// Notes an event; quick, since the session waits.
+    pub(super) fn note(&self, event: &WatcherEvent) {
+        let change = match event.kind {
+            EventKind::NodeCreated => Change::Created,
+            EventKind::NodeDataChanged => Change::Written,
+            EventKind::NodeDeleted => Change::Deleted,
+            _ => return,
+        };
+        let mut told = self.told();
+        if told.is_too_much {
+            return;
+        }
+        let is_full = told.changes.len() >= CHANGES_MAX;
+        match told.changes.get_mut(&event.path) {
+            Some(Change::Created) if change == Change::Written => {}
+            Some(last) => *last = change,
+            None if is_full => *told = Told { is_too_much: true, ..Told::default() },
+            None => drop(told.changes.insert(event.path.clone(), change)),
+        }
+        drop(told);
+        self.came.notify_one();
+    }
+
+    /// Forgets all, before all is read anew.
+    pub(super) fn clear(&self) {
+        *self.told() = Told::default();
+    }
+
+    /// Waits until something was told. Dropping the future loses nothing.
+    pub(super) async fn until_any(&self) {
+        loop {
+            {
+                let told = self.told();
+                if told.is_too_much || !told.changes.is_empty() {
+                    return;
+                }
+            }
+            // A notice that comes before this is kept.
+            self.came.notified().await;
+        }
+    }
+
+    /// Takes what was told; `None` if it was too much, and all must be read anew.
+    pub(super) fn take(&self) -> Option<Changes> {
+        let mut told = self.told();
+        (!told.is_too_much).then(|| std::mem::take(&mut told.changes))
+    }
+
+    /// No code panics while it is locked.
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_zk_proto::message::KeeperState;
+
+    use super::*;
+
+    fn note(pending: &Pending, kind: EventKind, path: &str) {
+        pending.note(&WatcherEvent { kind, state: KeeperState::SyncConnected, path: path.to_owned() });
+    }
+
+    #[tokio::test]
+    async fn the_last_change_of_a_node_counts_but_a_write_leaves_it_new() {
+        let pending = Pending::default();
+        for (kind, path) in [
+            (EventKind::NodeCreated, "/a"),
+            (EventKind::NodeDataChanged, "/a"),
+            (EventKind::NodeDeleted, "/b"),
+            (EventKind::NodeCreated, "/b"),
+            (EventKind::NodeCreated, "/c"),
+            (EventKind::NodeDeleted, "/c"),
+            (EventKind::NodeChildrenChanged, "/d"),
+            (EventKind::NodeDataChanged, "/e"),
+        ] {
+            note(&pending, kind, path);
+        }
+        pending.until_any().await;
+        let expected =
+            [("/a", Change::Created), ("/b", Change::Created), ("/c", Change::Deleted), ("/e", Change::Written)];
+        let taken = pending.take().unwrap();
+        assert_eq!(taken.iter().map(|(path, change)| (path.as_str(), *change)).collect::<Vec<_>>(), expected);
+        assert!(pending.take().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn too_many_changes_are_dropped_and_say_so_until_all_is_read_anew() {
+        let pending = Pending::default();
+        for number in 0..CHANGES_MAX {
+            note(&pending, EventKind::NodeCreated, &format!("/{number}"));
+        }
+        note(&pending, EventKind::NodeDeleted, "/0");
+        assert_eq!(pending.told().changes.len(), CHANGES_MAX);
+        note(&pending, EventKind::NodeCreated, "/one-more");
+        note(&pending, EventKind::NodeCreated, "/another");
+        pending.until_any().await;
+        assert_eq!(pending.take(), None);
+        pending.clear();
+        note(&pending, EventKind::NodeCreated, "/a");
+        assert_eq!(pending.take().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,143 @@
+//! A lock as looks and followers show it: which nodes hold its contenders, in which order, and what each says. Pure.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Answers, Contender, ContenderInfo, FencingToken, Mode, Part};
+use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Response, Stat};
+
+use crate::error::ClientError;
+use crate::layout::{ForeignPolicy, Layout, Named, bare_permits, is_curators, read_queue};
+use crate::lock::owner::{self, ContenderData};
+
+/// A node that holds contenders of a lock; they are shown in this order.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Room {
+    /// The lock's own node. In kazoo's layout permits stand there too.
+    Line,
+    /// The permits of Curator's semaphore, below it.
+    Permits,
+    /// The waiters of Curator's semaphore, below it.
+    Waiters,
+    /// The waiters of kazoo's semaphore, beside it.
+    Beside,
+}
+
+impl Room {
+    /// The queue that a room is, and the layout that puts it there, where locks are laid out as `layout`.
+    pub(super) const fn queue(self, layout: Layout) -> (Part, Layout) {
+        match self {
+            Self::Line => (Part::Line, layout),
+            Self::Permits => (Part::Permits, Layout::Curator),
+            Self::Waiters => (Part::Waiters, Layout::Curator),
+            Self::Beside => (Part::Waiters, Layout::Kazoo),
+        }
+    }
+
+    /// The rooms besides the line that a lock has, by the children of its own node.
+    pub(super) fn besides_line(in_line: &[String], layout: Layout) -> Vec<Self> {
+        let reading = read_queue(in_line, Part::Line, layout, ForeignPolicy::Wait);
+        let parts =
+            reading.parts.into_iter().map(|part| if part == Part::Permits { Self::Permits } else { Self::Waiters });
+        let mut rooms: Vec<_> = parts.chain((layout == Layout::Kazoo).then_some(Self::Beside)).collect();
+        rooms.sort_unstable();
+        rooms
+    }
+
+    /// The contenders among the children of a room, in their order. All are shown, also those that a lock would refuse
+    /// to queue with.
+    pub(super) fn contenders<Name: AsRef<str>>(self, children: &[Name], layout: Layout) -> Vec<Contender> {
+        let (part, its_layout) = self.queue(layout);
+        let mut contenders = read_queue(children, part, its_layout, ForeignPolicy::Wait).contenders;
+        if (self, layout) == (Self::Line, Layout::Kazoo) {
+            contenders.extend(bare_permits(children));
+        }
+        contenders
+    }
+}
+
+/// What a read of a contender's node has shown.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Found {
+    /// What the node says.
+    Read(Box<ContenderInfo>),
+    /// This user may not read it. The contender stands there nevertheless.
+    Refused,
+}
+
+impl Found {
+    /// Reads the answer to a read; `None` if there is no such node any more.
+    pub(super) fn of(
+        contender: &Contender,
+        answer: Result<Response, ClientError>,
+        shown: &str,
+    ) -> Result<Option<Self>, ClientError> {
+        match answer {
+            Ok(Response::GetData { data, stat }) => {
+                Ok(Some(Self::Read(Box::new(describe(contender, &data.unwrap_or_default(), &stat)))))
+            }
+            Ok(_) => Err(ClientError::unexpected(OpCode::GetData, shown)),
+            Err(error) if error.is(ErrorCode::NoNode) => Ok(None),
+            Err(error) if error.is(ErrorCode::NoAuth) => Ok(Some(Self::Refused)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Shows the contenders of one room, in their order.
+pub(super) fn show(contenders: impl IntoIterator<Item = (Contender, Found)>) -> Vec<ContenderInfo> {
+    let mut writer = None;
+    let shown = contenders.into_iter().map(|(contender, found)| match found {
+        Found::Read(info) => {
+            let mut info = *info;
+            share_place(&mut info, &mut writer);
+            info
+        }
+        Found::Refused => {
+            let mut info = ContenderInfo::new(contender.id, contender.mode);
+            info.ticket = contender.ticket;
+            info
+        }
+    });
+    shown.collect()
+}
+
+/// Gives a reader with a writer's own number the writer's token while the writer stands: it holds within that.
+fn share_place(info: &mut ContenderInfo, writer: &mut Option<(i32, Option<FencingToken>)>) {
+    let Named::Contender { sequence, .. } = Named::read(info.id.as_str()) else {
+        return;
+    };
+    match (info.mode, &*writer) {
+        (Mode::Read, Some((number, token))) if *number == sequence => info.token = *token,
+        (Mode::Write | Mode::Exclusive, _) => *writer = Some((sequence, info.token)),
+        _ => {}
+    }
+}
+
+pub(super) fn describe(contender: &Contender, data: &[u8], stat: &Stat) -> ContenderInfo {
+    let ours = ContenderData::read(data);
+    let made_at = u64::try_from(stat.ctime).ok().map(Duration::from_millis);
+    let mut info = ContenderInfo::new(contender.id.clone(), contender.mode);
+    info.token = own_token(ours.as_ref(), stat);
+    info.session = (stat.ephemeral_owner != 0).then(|| format!("{:#x}", stat.ephemeral_owner));
+    info.ticket = contender.ticket;
+    info.owner = ours.as_ref().map(ContenderData::owner);
+    info.caller = ours.as_ref().map(ContenderData::caller).unwrap_or_default();
+    info.label = if ours.is_none() { owner::label(data) } else { None };
+    info.since_unix = ours.as_ref().map(ContenderData::since_unix).or(made_at);
+    info.answers = match &ours {
+        Some(_) => Answers::Yes,
+        None if is_curators(contender.id.as_str()) => Answers::Unknown,
+        None => Answers::No,
+    };
+    info.frozen = ours.and_then(|data| data.frozen);
+    info.revocation = owner::read_request(data);
+    info
+}
+
+/// The token that a contender's node itself gives.
+pub(super) fn own_token(data: Option<&ContenderData>, stat: &Stat) -> Option<FencingToken> {
+    match data {
+        Some(data) => data.token(stat.czxid),
+        None => u64::try_from(stat.czxid).ok().and_then(|grant| FencingToken::new(grant, 0)),
+    }
+}

@@ -1,0 +1,91 @@
+//! What a follower has told, compared with looks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_conformance::{SOON, soon};
+use lockkeeper_core::{Backend, ContenderInfo, Error, Follower, LockNow, Picture, QueueName, Scope, Told};
+use lockkeeper_zookeeper::ZooKeeperBackend;
+
+/// A follower, what it has told, and a backend for looks.
+pub(crate) struct Following {
+    backend: Arc<ZooKeeperBackend>,
+    scope: Scope,
+    follower: Follower,
+    pub(crate) picture: Picture,
+}
+
+impl Following {
+    /// Follows, and waits until all was told.
+    pub(crate) async fn begin(backend: Arc<ZooKeeperBackend>, scope: Scope) -> Self {
+        let follower = backend.follow(&scope).expect("it can be followed");
+        let mut following = Self { backend, scope, follower, picture: Picture::default() };
+        while !following.picture.is_whole() {
+            following.hear().await;
+        }
+        following
+    }
+
+    /// Waits for what is told next.
+    pub(crate) async fn hear(&mut self) {
+        self.hear_within(SOON).await;
+    }
+
+    async fn hear_within(&mut self, time: Duration) {
+        let told = tokio::time::timeout(time, self.follower.next()).await.expect("it is told in time");
+        let told = told.expect("the follower goes on");
+        self.picture.take(told);
+    }
+
+    /// What looks show of all locks with contenders that are followed.
+    async fn looks(&self) -> BTreeMap<QueueName, Vec<ContenderInfo>> {
+        let mut locks = self.backend.queues(&self.scope.prefix).await.expect("the locks are named");
+        locks.extend(self.scope.also.iter().cloned());
+        let mut shown = BTreeMap::new();
+        for lock in locks {
+            let contenders = self.backend.inspect(&lock).await.expect("the lock is looked at");
+            if !contenders.is_empty() {
+                shown.insert(lock, contenders);
+            }
+        }
+        shown
+    }
+
+    /// Waits until the follower has told what looks show, while nothing changes; returns how many contenders stand.
+    pub(crate) async fn until_equal(&mut self) -> usize {
+        self.until_equal_within(SOON).await
+    }
+
+    /// As [`until_equal`](Self::until_equal), where changes are told later than soon.
+    pub(crate) async fn until_equal_within(&mut self, time: Duration) -> usize {
+        let expected = soon("the looks", self.looks()).await;
+        let equal = async {
+            while self.picture.lost().is_some() || *self.picture.locks() != expected {
+                self.hear_within(time).await;
+            }
+        };
+        if tokio::time::timeout(time, equal).await.is_err() {
+            panic!("after {time:?} the follower has\n{:#?}\nand looks show\n{expected:#?}", self.picture.locks());
+        }
+        expected.values().map(Vec::len).sum()
+    }
+
+    /// Whether nothing more is told, once nothing changes.
+    pub(crate) async fn is_quiet_for(&mut self, time: Duration) -> bool {
+        tokio::time::timeout(time, self.follower.next()).await.is_err()
+    }
+}
+
+/// Waits until a follower ends, and returns why.
+pub(crate) async fn end_of(mut follower: Follower) -> Error {
+    let mut why = None;
+    while let Some(told) = soon("the end", follower.next()).await {
+        match told {
+            Told::Lost(error) => why = Some(error),
+            Told::All(locks) | Told::Changed(locks) => drop::<Vec<LockNow>>(locks),
+            _ => {}
+        }
+    }
+    why.expect("it said why")
+}

@@ -1,0 +1,66 @@
+//! What a follower tells of queues with real contenders of Curator and kazoo.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_conformance::SOON;
+use lockkeeper_core::{Answers, Mode, Scope};
+use lockkeeper_faults::peers::{Kind, curator, kazoo};
+use lockkeeper_zookeeper::ZooKeeperBackend;
+
+use crate::follows::Following;
+use crate::support::server::can_run;
+use crate::support::waist::line;
+use crate::support::way::url;
+use crate::support::{Bench, Make};
+
+const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+const DOOR: &str = "/lockkeeper/door";
+
+const POOL: Kind = Kind::Semaphore { permits: 2 };
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_tells_of_curators_and_kazoos_contenders_as_looks_show_them() {
+    if !can_run(curator::availability().and(kazoo::availability)) {
+        return;
+    }
+    let Some(bench) = Bench::start(Make::Apache).await else { return };
+    let mut curator = curator::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap();
+    let mut kazoo = kazoo::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap();
+    for settings in ["", "?layout=kazoo"] {
+        let ann = bench.neighbouring_waist(settings).await;
+        let onlooker = Arc::new(ZooKeeperBackend::open(&url(bench.servers(), settings)).unwrap());
+        let mut following = Following::begin(onlooker, Scope::default().with(line("/fleet/read"))).await;
+        assert!(curator.lock(Kind::Mutex, DOOR, SOON).await.unwrap());
+        ann.take(&line("door"), Mode::Mutex).await;
+        following.until_equal().await;
+        assert_eq!(following.picture.locks()[&line("door")][0].answers, Answers::Unknown);
+        assert!(!kazoo.try_lock(Kind::MixedMutex, DOOR).await.unwrap());
+        assert!(kazoo.lock(Kind::Read, "/fleet/read", SOON).await.unwrap());
+        assert!(curator.lock(Kind::Write, "/lockkeeper/write", SOON).await.unwrap());
+        assert!(curator.lock(Kind::Read, "/lockkeeper/write", SOON).await.unwrap(), "within its write lock");
+        assert!(curator.acquire(POOL, "/lockkeeper/pool", 2, SOON).await.unwrap());
+        assert!(!curator.acquire(POOL, "/lockkeeper/pool", 1, Duration::ZERO).await.unwrap());
+        assert!(kazoo.acquire(POOL, "/lockkeeper/kazoos", 1, SOON).await.unwrap());
+        assert!(following.until_equal().await >= 7, "{settings}");
+        curator.revoke(&node_of_ours(&following)).await.unwrap();
+        following.until_equal().await;
+        kazoo.release(Kind::Read, "/fleet/read").await.unwrap();
+        kazoo.give_back(POOL, "/lockkeeper/kazoos", 1).await.unwrap();
+        curator.give_back(POOL, "/lockkeeper/pool", 2).await.unwrap();
+        curator.release(Kind::Read, "/lockkeeper/write").await.unwrap();
+        curator.release(Kind::Write, "/lockkeeper/write").await.unwrap();
+        curator.release(Kind::Mutex, DOOR).await.unwrap();
+        assert_eq!(following.until_equal().await, 1, "{settings}");
+        ann.session.close().await.unwrap();
+        assert_eq!(following.until_equal().await, 0, "{settings}");
+    }
+}
+
+/// The path of our own contender's node.
+fn node_of_ours(following: &Following) -> String {
+    let door = &following.picture.locks()[&line("door")];
+    let ours = door.iter().find(|info| info.answers == Answers::Yes).expect("ours stands there");
+    format!("{DOOR}/{}", ours.id)
+}
