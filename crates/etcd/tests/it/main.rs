@@ -1,5 +1,6 @@
 //! What no common suite can know of etcd: the order of unawaited calls, names that are used again, rights, TLS,
-//! examinations, followers, restored snapshots, losses that are told late, servers in trouble, and servers that are none.
+//! examinations, followers, restored snapshots, losses that are told late, servers in trouble, and servers that are
+//! none.
 
 mod access;
 #[path = "../support/client.rs"]

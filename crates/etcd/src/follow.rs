@@ -1,5 +1,5 @@
-//! Follows all locks of a scope, over a connection of its own: all keys are read, and watched from the next revision on.
-//! Whatever ends the watch (the connection, the member, or a compaction that has overtaken it), all is read anew.
+//! Follows all locks of a scope, over a connection of its own: all keys are read, and watched from the next revision
+//! on. Whatever ends the watch (the connection, the member, or a compaction that has overtaken it), all is read anew.
 //!
 //! `known` knows what the keys mean.
 
@@ -25,8 +25,8 @@ use crate::url::Config;
 /// still has as many; then all is read anew.
 const CHANGES_WAITING_MAX: usize = 10_000;
 
-/// How often within a session timeout the member is asked whether it still is one of a cluster with a leader. Its answer
-/// may take as long again: so a member that is cut off is given up after half of that timeout.
+/// How often within a session timeout the member is asked whether it still is one of a cluster with a leader. Its
+/// answer may take as long again: so a member that is cut off is given up after half of that timeout.
 const CHECKS_PER_TIMEOUT: u32 = 4;
 
 /// Follows a service.
