@@ -290,7 +290,7 @@ pub enum Departure {
 }
 
 /// One contender, as an operator sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ContenderInfo {
     /// Its identity.

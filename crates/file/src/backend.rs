@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    Answers, Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, Part,
-    QueueName, Removal, Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Answers, Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower, Operation,
+    Part, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -20,6 +20,7 @@ use crate::directory::{self, Listing};
 use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
 use crate::examine::examine;
+use crate::follow::Following;
 use crate::pipe::Looker;
 use crate::session::FileSession;
 use crate::vitality::Vitality;
@@ -184,7 +185,7 @@ impl FileBackend {
 
 /// Opens and lists a lock's directory, unless it was removed since we saw its name, is not a queue at all, or is one
 /// that we may not look into.
-fn listed(path: &Path) -> Result<Option<(OwnedFd, Listing)>, Errno> {
+pub(crate) fn listed(path: &Path) -> Result<Option<(OwnedFd, Listing)>, Errno> {
     let opened = match shared_files::open_directory(path) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(None),
         opened => opened?,
@@ -217,6 +218,11 @@ impl Backend for FileBackend {
         Box::pin(std::future::ready(self.names(prefix)))
     }
 
+    fn follow(&self, scope: &Scope) -> Option<Follower> {
+        let (base, looker) = (self.base.clone(), self.looker.clone());
+        Some(Following::new(base, looker, scope.clone()).begin())
+    }
+
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         let found = match scrutiny {
             // What weakens locks here, opening the directory has refused.
@@ -232,7 +238,8 @@ impl Backend for FileBackend {
     }
 }
 
-fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderInfo {
+/// Describes a contender of an open directory.
+pub(crate) fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderInfo {
     let mut info = ContenderInfo::new(name.id(), name.mode);
     info.token = Some(name.token());
     if name.is_frozen {
