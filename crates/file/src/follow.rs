@@ -250,9 +250,14 @@ impl<'a> Round<'a> {
     async fn look_around(&mut self) -> Result<()> {
         let clock = self.following.base.clock().clone();
         let now = clock.now();
-        for (lock, _) in self.again.extract_if(.., |_, at| *at <= now) {
-            self.attention.touch_all(&lock);
-        }
+        let attention = &mut self.attention;
+        self.again.retain(|lock, at| {
+            let is_due = *at <= now;
+            if is_due {
+                attention.touch_all(lock);
+            }
+            !is_due
+        });
         if now < self.next_glance {
             return Ok(());
         }
@@ -270,7 +275,7 @@ impl<'a> Round<'a> {
                 tokio::task::yield_now().await;
             }
         }
-        self.search_began = self.search_began.or(is_search.then_some(now));
+        self.search_began = self.search_began.or_else(|| is_search.then_some(now));
         self.next_glance = paced(now, clock.now());
         Ok(())
     }
@@ -288,6 +293,65 @@ impl<'a> Round<'a> {
             }
             // It is gone, not ours to look into, or one too many.
             Err(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use lockkeeper_core::clock::SystemClock;
+    use lockkeeper_core::{Entry, FencingToken, Mode, Owner, Part, Picture, Ticket};
+    use rustix::fs::{CWD, OFlags};
+
+    use super::*;
+    use crate::entry_name::{EntryName, Position};
+
+    /// Longer than the longest period of looks, on a busy machine.
+    const IN_TIME: Duration = Duration::from_secs(20);
+
+    /// Makes a contender as another process would that is killed when this is dropped.
+    fn enter(base: &Base, lock: &str, number: u64) -> OwnedFd {
+        base.make_queue(lock).unwrap();
+        let entry = Entry::new(Ticket::from_bits(number.into()), Mode::Mutex, Arc::new(Owner::new("h", 1, "c")));
+        let position = Position::tail(FencingToken::new(number, 0).unwrap());
+        let path = base.queues().join(lock).join(EntryName::compose(position, Part::Line, &entry).as_str());
+        rustix::fs::mkfifoat(CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+        rustix::fs::open(&path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, rustix::fs::Mode::empty()).unwrap()
+    }
+
+    async fn until_shown(follower: &mut Follower, picture: &mut Picture, expected: &[(&str, usize)]) {
+        let shown = |picture: &Picture| {
+            picture.locks().iter().map(|(name, infos)| (name.to_string(), infos.len())).collect::<Vec<_>>()
+        };
+        let expected: Vec<_> = expected.iter().map(|&(name, count)| (name.to_owned(), count)).collect();
+        let hearing = async {
+            while shown(picture) != expected {
+                picture.take(follower.next().await.expect("it goes on"));
+            }
+        };
+        let heard = tokio::time::timeout(IN_TIME, hearing).await;
+        assert!(heard.is_ok(), "{:?} instead of {expected:?}", shown(picture));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_watched_is_looked_at_from_time_to_time() {
+        for watches_max in [0, 1, WATCHES_MAX] {
+            let directory = tempfile::tempdir().unwrap();
+            let base = Arc::new(Base::open(directory.path(), Arc::new(SystemClock)).unwrap());
+            let [a, b] = [("a", 1), ("b", 2)].map(|(lock, number)| enter(&base, lock, number));
+            let following = Following::new(base.clone(), Arc::default(), Scope::default());
+            let (mut follower, mut picture) = (Following { watches_max, ..following }.begin(), Picture::default());
+            until_shown(&mut follower, &mut picture, &[("a", 1), ("b", 1)]).await;
+            let _c = enter(&base, "c", 3);
+            let next = enter(&base, "b", 4);
+            until_shown(&mut follower, &mut picture, &[("a", 1), ("b", 2), ("c", 1)]).await;
+            drop((a, b));
+            until_shown(&mut follower, &mut picture, &[("b", 1), ("c", 1)]).await;
+            drop(next);
+            std::fs::remove_dir_all(base.queues().join("c")).unwrap();
+            until_shown(&mut follower, &mut picture, &[]).await;
         }
     }
 }
