@@ -303,6 +303,7 @@ mod tests {
 
     use lockkeeper_core::clock::SystemClock;
     use lockkeeper_core::{Entry, FencingToken, Mode, Owner, Part, Picture, Ticket};
+    use rustix::fs::inotify::ReadFlags;
     use rustix::fs::{CWD, OFlags};
 
     use super::*;
@@ -333,6 +334,29 @@ mod tests {
         };
         let heard = tokio::time::timeout(IN_TIME, hearing).await;
         assert!(heard.is_ok(), "{:?} instead of {expected:?}", shown(picture));
+    }
+
+    #[tokio::test]
+    async fn a_contender_whose_pipe_was_reported_to_close_is_watched_until_that_is_done() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = Arc::new(Base::open(directory.path(), Arc::new(SystemClock)).unwrap());
+        let contender = enter(&base, "a", 1);
+        let mut known = Known::new(base, Arc::default(), Scope::default());
+        let mut attention = Attention::default();
+        attention.watch(1, Subject::Lock("a".to_owned()));
+        let look = |known: &mut Known, attention: &mut Attention| {
+            let (lock, due) = attention.next().expect("it is due");
+            known.look(&lock, &due).unwrap().now.map(|now| now.contenders)
+        };
+        attention.touch_all("a");
+        let seen = look(&mut known, &mut attention).expect("it was not seen before");
+        attention.note(1, ReadFlags::CLOSE_WRITE, Some(seen[0].id.as_str()));
+        assert_eq!(look(&mut known, &mut attention), None, "it is not done yet");
+        drop(contender);
+        let ended = tokio::time::timeout(IN_TIME, poll_fn(|context| known.poll_ended(context)));
+        let (lock, ending) = ended.await.expect("its end is noticed");
+        attention.touch(&lock, ending.name.as_str());
+        assert_eq!(look(&mut known, &mut attention), Some(Vec::new()));
     }
 
     #[tokio::test]

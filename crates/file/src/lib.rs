@@ -51,6 +51,7 @@ mod request;
 mod serving;
 mod session;
 mod shared_files;
+mod showing;
 mod site;
 mod standing;
 mod table;

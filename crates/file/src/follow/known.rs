@@ -10,7 +10,6 @@ use lockkeeper_core::{ContenderInfo, LockNow, Part, QueueName, Scope};
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
-use crate::backend::{info, listed};
 use crate::base::Base;
 use crate::directory;
 use crate::ending::Ending;
@@ -18,6 +17,7 @@ use crate::entry_name::EntryName;
 use crate::errors::errno_of;
 use crate::follow::attention::Due;
 use crate::pipe::Looker;
+use crate::showing::{info, listed};
 use crate::vitality::Vitality;
 
 /// How many pipes are watched for their end at a time, beside those that a process may open anyway.
