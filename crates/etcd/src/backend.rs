@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Modes, Operation,
-    QueueName, Removal, Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
+    Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::examine::{Examination, examine_briefly, examine_cluster, examine_members, renew_tokens, together};
+use crate::follow::Following;
 use crate::layout::{Layout, Naming};
 use crate::look::Onlooker;
 use crate::queue::{self, EtcdSession, Onlooking};
@@ -164,6 +165,11 @@ impl Backend for EtcdBackend {
                 queue::names(&looking, &prefix).await
             })
         }))
+    }
+
+    fn follow(&self, scope: &Scope) -> Option<Follower> {
+        let (config, clock, scope) = (self.config.clone(), self.clock.clone(), scope.clone());
+        Some(Following { config, clock, scope }.begin())
     }
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {

@@ -214,16 +214,19 @@ impl Layout {
     /// In a shared queue a key that another client made is a contender's if it ends with the number of its lease, as
     /// those clients write it: any key of any program may lie beside.
     pub(crate) fn lock_of<'a>(&self, kv: &'a KeyValue) -> Option<&'a str> {
+        let (lock, id) = self.divide(&kv.key)?;
+        let is_theirs = || kv.lease != 0 && id == format!("{:x}", kv.lease.cast_unsigned());
+        (self.naming == Naming::Ours || self.parse(id).is_some() || is_theirs()).then_some(lock)
+    }
+
+    /// Divides a key into the lock that it is a contender's of, if it is a contender's, and what stands behind it.
+    pub(crate) fn divide<'a>(&self, key: &'a [u8]) -> Option<(&'a str, &'a str)> {
         match self.naming {
             Naming::Ours => {
-                let rest = kv.key.strip_prefix(&*self.queues(""))?;
-                str::from_utf8(rest).ok()?.split('/').next()
+                let rest = str::from_utf8(key.strip_prefix(&*self.queues(""))?).ok()?;
+                Some(rest.split_once('/').unwrap_or((rest, "")))
             }
-            Naming::Etcdctl => {
-                let (lock, id) = str::from_utf8(&kv.key).ok()?.rsplit_once('/')?;
-                let is_theirs = || kv.lease != 0 && id == format!("{:x}", kv.lease.cast_unsigned());
-                (self.parse(id).is_some() || is_theirs()).then_some(lock)
-            }
+            Naming::Etcdctl => str::from_utf8(key).ok()?.rsplit_once('/'),
         }
     }
 

@@ -19,13 +19,14 @@
 //! ```
 //!
 //! A map of the code, from the inside out: `proto` has the messages, `rpc` makes the calls over one connection,
-//! `layout` knows the keys, `session` is a lease that is kept alive and proven, `queue` is what locks ask of it, and
-//! `backend` opens sessions and looks.
+//! `layout` knows the keys, `session` is a lease that is kept alive and proven, `queue` is what locks ask of it,
+//! `follow` tells of all locks, and `backend` opens sessions and looks.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
 mod backend;
 mod examine;
+mod follow;
 mod layout;
 mod look;
 mod proto;

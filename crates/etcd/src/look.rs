@@ -137,17 +137,26 @@ impl Onlooker {
     fn open(&self) -> BoxFuture<Result<Lookout>> {
         let (config, clock) = (self.config.clone(), self.clock.clone());
         Box::pin(async move {
-            let deadline = clock.now().saturating_add(config.connect_timeout);
-            let mut trouble = None;
-            for (attempts_left, server) in (1..=config.servers.len()).rev().zip(&config.servers) {
-                let attempt_ends = share(clock.now(), deadline, attempts_left);
-                match Connection::open_for_looks(server, &config.access, &clock, attempt_ends).await {
-                    Ok(connection) => return Ok(Lookout::Own(Arc::new(connection))),
-                    Err(failure) => trouble = Some(failure),
-                }
-            }
-            let trouble = trouble.unwrap_or_else(Failure::unexpected);
-            Err(trouble.for_lack_of(&config.layout().rights()).into_core(Operation::Inspect, false))
+            let opened = open_from(0, &config, &clock).await;
+            opened
+                .map(|connection| Lookout::Own(Arc::new(connection)))
+                .map_err(|failure| failure.for_lack_of(&config.layout().rights()).into_core(Operation::Inspect, false))
         })
     }
+}
+
+/// Opens a connection for looks to the first member that accepts one, beginning with this one.
+pub(crate) async fn open_from(first: usize, config: &Config, clock: &Arc<dyn Clock>) -> Result<Connection, Failure> {
+    let deadline = clock.now().saturating_add(config.connect_timeout);
+    let count = config.servers.len();
+    let mut trouble = None;
+    for step in 0..count {
+        let server = &config.servers[first.wrapping_add(step) % count];
+        let attempt_ends = share(clock.now(), deadline, count - step);
+        match Connection::open_for_looks(server, &config.access, clock, attempt_ends).await {
+            Ok(connection) => return Ok(connection),
+            Err(failure) => trouble = Some(failure),
+        }
+    }
+    Err(trouble.unwrap_or_else(Failure::unexpected))
 }

@@ -285,6 +285,9 @@ pub(crate) struct WatchCreateRequest {
     pub(crate) key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) range_end: Vec<u8>,
+    /// From which revision on; 0 is from now on.
+    #[prost(int64, tag = "3")]
+    pub(crate) start_revision: i64,
     #[prost(enumeration = "WatchFilter", repeated, tag = "5")]
     pub(crate) filters: Vec<i32>,
     #[prost(int64, tag = "7")]

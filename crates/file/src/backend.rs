@@ -1,29 +1,28 @@
 //! The backend: opens a directory, opens sessions in it, and looks at its queues.
 
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    Answers, Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, Part,
-    QueueName, Removal, Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower, Operation, Part,
+    QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
-use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
 use crate::base::Base;
 use crate::counter::{BootId, Counter, boot_id};
-use crate::directory::{self, Listing};
-use crate::entry_name::EntryName;
+use crate::directory;
 use crate::errors::{errno_of, failed};
 use crate::examine::examine;
+use crate::follow::Following;
 use crate::pipe::Looker;
 use crate::session::FileSession;
+use crate::showing::{info, listed};
 use crate::vitality::Vitality;
-use crate::{frozen, request, shared_files, tidying};
+use crate::{shared_files, tidying};
 
 /// What a directory of this machine promises.
 const CAPABILITIES: Capabilities =
@@ -182,17 +181,6 @@ impl FileBackend {
     }
 }
 
-/// Opens and lists a lock's directory, unless it was removed since we saw its name, is not a queue at all, or is one
-/// that we may not look into.
-fn listed(path: &Path) -> Result<Option<(OwnedFd, Listing)>, Errno> {
-    let opened = match shared_files::open_directory(path) {
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(None),
-        opened => opened?,
-    };
-    let listing = directory::list(opened.as_fd())?;
-    Ok(Some((opened, listing)))
-}
-
 impl Backend for FileBackend {
     fn service(&self) -> String {
         ServiceUrl::of_path("file", &self.base.path().to_string_lossy()).to_string()
@@ -217,6 +205,11 @@ impl Backend for FileBackend {
         Box::pin(std::future::ready(self.names(prefix)))
     }
 
+    fn follow(&self, scope: &Scope) -> Option<Follower> {
+        let (base, looker) = (self.base.clone(), self.looker.clone());
+        Some(Following::new(base, looker, scope.clone()).begin())
+    }
+
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         let found = match scrutiny {
             // What weakens locks here, opening the directory has refused.
@@ -230,32 +223,4 @@ impl Backend for FileBackend {
         self.sweep();
         Box::pin(std::future::ready(()))
     }
-}
-
-fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderInfo {
-    let mut info = ContenderInfo::new(name.id(), name.mode);
-    info.token = Some(name.token());
-    if name.is_frozen {
-        info.frozen = Some(frozen::reason(directory, name).unwrap_or_default());
-    }
-    if listing.is_requested(name) {
-        info.revocation = request::read(directory, name.ticket);
-    }
-    info.ticket = Some(name.ticket);
-    info.owner = name.owner();
-    info.answers = Answers::Yes;
-    info.caller = name.caller();
-    // A pipe is written to only when it leaves or is broken, so its last change is from when it was made. Its time of
-    // access is set when it is granted what it asks for, and by nothing else.
-    if let Ok(stat) = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
-        let joined = since_unix(stat.st_mtime, stat.st_mtime_nsec);
-        let accessed = since_unix(stat.st_atime, stat.st_atime_nsec).filter(|&accessed| joined < Some(accessed));
-        info.since_unix = joined;
-        info.granted_unix = accessed.filter(|_| !name.is_frozen);
-    }
-    info
-}
-
-fn since_unix(seconds: i64, nanos: impl TryInto<u32>) -> Option<Duration> {
-    Some(Duration::new(u64::try_from(seconds).ok()?, nanos.try_into().ok()?))
 }

@@ -15,7 +15,7 @@ use crate::filesystem;
 use crate::shared_files::{self, Access};
 
 /// The directory of the queues, within the base directory.
-const QUEUES: &str = "queues";
+pub(crate) const QUEUES: &str = "queues";
 
 /// That a directory lies on a file system that cannot carry locks.
 const NOT_LOCAL: Errno = Errno::OPNOTSUPP;

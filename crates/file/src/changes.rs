@@ -7,20 +7,17 @@
 use std::future::poll_fn;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use lockkeeper_core::{Operation, QueueName, Result};
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
-use tokio::net::unix::pipe::Receiver;
 
 use crate::directory::{self, ENTER};
-use crate::entry_name::EntryName;
-use crate::errors::{errno_of, failed};
+use crate::ending::Ending;
+use crate::errors::failed;
 use crate::inner::{Inner, lost};
-use crate::pipe;
 use crate::site::{Identity, LOOK_INTERVAL};
-use crate::vitality::Vitality;
 use crate::watch::{Change, Topic, Watch, Watches};
 
 /// Looks again at each change until there is something to report.
@@ -53,7 +50,7 @@ struct Attention<'a> {
     /// Absent before the first look, and when it may be another directory by now.
     watched: Option<Watched>,
     /// Contenders whose pipes were reported as closed by a process; at most as many as stand in the queue.
-    suspects: Vec<Suspect>,
+    suspects: Vec<Ending>,
 }
 
 /// What reports a directory's changes.
@@ -64,11 +61,6 @@ struct Watched {
     queues: Option<Watch>,
     /// What the paths led to before we watched: the kernel does not report that a directory above was renamed.
     places: [Identity; 2],
-}
-
-struct Suspect {
-    name: EntryName,
-    reader: Receiver,
 }
 
 impl Attention<'_> {
@@ -148,15 +140,7 @@ impl Attention<'_> {
             if !is_told || name.is_frozen || self.suspects.iter().any(|suspect| suspect.name == name) {
                 continue;
             }
-            match pipe::open_reader(&opened, name.as_str()) {
-                Ok(reader) => {
-                    let reader = Receiver::from_owned_fd_unchecked(reader).map_err(|error| errno_of(&error))?;
-                    self.suspects.push(Suspect { name, reader });
-                }
-                // It is gone, or we may not open it.
-                Err(Errno::NOENT | Errno::ACCESS) => {}
-                Err(errno) => return Err(errno),
-            }
+            self.suspects.extend(Ending::of(&opened, &name)?);
         }
         Ok(())
     }
@@ -174,26 +158,8 @@ async fn changed(watch: &mut Option<Watch>) -> Change {
 }
 
 /// Is ready when one of them has ended, and forgets it.
-fn poll_suspects(session: &Inner, suspects: &mut Vec<Suspect>, context: &mut Context<'_>) -> Poll<()> {
+fn poll_suspects(session: &Inner, suspects: &mut Vec<Ending>, context: &mut Context<'_>) -> Poll<()> {
     let before = suspects.len();
-    suspects.retain(|suspect| suspect.poll_end(session, context).is_pending());
+    suspects.retain(|suspect| suspect.poll(session.looker(), context).is_pending());
     if suspects.len() < before { Poll::Ready(()) } else { Poll::Pending }
-}
-
-impl Suspect {
-    fn poll_end(&self, session: &Inner, context: &mut Context<'_>) -> Poll<()> {
-        loop {
-            if ready!(self.reader.poll_read_ready(context)).is_err() {
-                return Poll::Ready(());
-            }
-            let looked = self.reader.try_io(|| match session.looker().look(self.reader.as_fd()) {
-                Ok(Vitality::Alive) => Err(Errno::WOULDBLOCK.into()),
-                _ => Ok(()),
-            });
-            // Otherwise the runtime forgets that it was ready, and reports the next change.
-            if !looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
-                return Poll::Ready(());
-            }
-        }
-    }
 }

@@ -25,10 +25,10 @@ pub(crate) const ENTER: &str = ".enter";
 
 /// The symbolic link that leads nowhere and whose target is the queue's name, where the directory's own name is only a
 /// digest of it. A link is there with its content at once or not at all, and needs no mode.
-const NAME: &str = ".name";
+pub(crate) const NAME: &str = ".name";
 
 /// The prefix of the file that says what is asked of a contender; its ticket follows.
-const REQUEST_PREFIX: &str = ".ask-";
+pub(crate) const REQUEST_PREFIX: &str = ".ask-";
 
 /// The prefix of the file that holds a queue's value; its part follows.
 pub(crate) const VALUE_PREFIX: &str = ".value-";

@@ -26,7 +26,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
         let mut links = inner.core.links();
         let expiring = inner.clone();
         let on_session = move |event: WatchEvent<'_>| {
-            if matches!(event, WatchEvent::Deleted) {
+            if matches!(event, WatchEvent::Deleted(_)) {
                 expiring.core.expire();
             }
         };
@@ -94,7 +94,7 @@ fn watch(inner: &Arc<Inner>, link: &Arc<Link>, place: &Arc<Place>) {
                 }
             }
             WatchEvent::Put(kv) => note(&place, kv),
-            WatchEvent::Deleted => inner.found_gone(&place),
+            WatchEvent::Deleted(_) => inner.found_gone(&place),
             // On another connection all that stand are watched anew.
             WatchEvent::Over if weak_link.upgrade().is_some_and(|link| !link.connection.is_over()) => {
                 let later = inner.core.clock.now().saturating_add(WATCH_AGAIN_AFTER);

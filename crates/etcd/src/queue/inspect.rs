@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Answers, ContenderInfo, Part, QueueName};
 
-use crate::layout::{Layout, Stored};
+use crate::layout::{Layout, Position};
 use crate::proto::{KeyValue, RangeRequest, Response, ResponseOp};
 use crate::queue::record::Record;
 use crate::rpc::{Connection, Failure, key_range, prefix_end, prefix_range, txn};
@@ -26,11 +26,27 @@ pub(crate) struct Onlooking<'a> {
 
 /// Shows the contenders in all queues of a lock.
 pub(crate) async fn inspect(looking: &Onlooking<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
+    let shot = snapshot(looking, prefix_range(looking.layout.lock(lock))).await?;
+    let seen = shot.kvs.iter().filter_map(|kv| Seen::read(looking.layout, lock, kv)).collect();
+    Ok(in_order(seen, shot.epoch.map(|epoch| looking.layout.first_token(epoch.offset))))
+}
+
+/// What lay in a range of keys at one revision.
+pub(crate) struct Snapshot {
+    pub(crate) revision: i64,
+    /// Where tokens began then; `None` before the service's first session.
+    pub(crate) epoch: Option<Epoch>,
+    pub(crate) kvs: Vec<KeyValue>,
+}
+
+/// Reads a range of keys, page by page.
+pub(crate) async fn snapshot(looking: &Onlooking<'_>, range: RangeRequest) -> Result<Snapshot, Failure> {
     let Onlooking { connection, layout, deadline } = looking;
-    let first = RangeRequest { limit: PAGE, ..prefix_range(layout.lock(lock)) };
+    let first = RangeRequest { limit: PAGE, ..range };
     let request = txn(Vec::new(), vec![first.clone().into(), key_range(layout.offset()).into()], Vec::new());
     let answer = connection.call(request, *deadline).await?;
-    let revision = header(&answer)?.revision;
+    // The pages of a range that is read at an older revision are all of that.
+    let revision = if first.revision == 0 { header(&answer)?.revision } else { first.revision };
     let mut answers = answer.responses.into_iter();
     let Some(ResponseOp { response: Some(Response::Range(mut page)) }) = answers.next() else {
         return Err(Failure::unexpected());
@@ -46,28 +62,52 @@ pub(crate) async fn inspect(looking: &Onlooking<'_>, lock: &QueueName) -> Result
         page = connection.call(RangeRequest { key, revision, ..first.clone() }, *deadline).await?;
         kvs.append(&mut page.kvs);
     }
-    let mut shown: Vec<_> = kvs.iter().filter_map(|kv| Some((layout.read(lock, kv)?, kv))).collect();
-    let rank = |part: Part| match part {
-        Part::Line => 0,
-        Part::Permits => 1,
-        Part::Waiters => 2,
-    };
-    shown.sort_by_key(|((part, stored), _)| (rank(*part), stored.position, stored.id.clone()));
-    let first_token = epoch.map(|epoch| layout.first_token(epoch.offset));
-    Ok(shown.into_iter().map(|((_, stored), kv)| info(stored, kv, first_token)).collect())
+    Ok(Snapshot { revision, epoch, kvs })
 }
 
-fn info(stored: Stored, kv: &KeyValue, first_token: Option<u64>) -> ContenderInfo {
-    let mut info = ContenderInfo::new(stored.id, stored.mode);
-    info.ticket = stored.ticket;
-    info.token = first_token.and_then(|first| stored.position.token(first));
-    info.session = (kv.lease != 0).then(|| format!("{:x}", kv.lease));
-    info.answers = if stored.is_ours { Answers::Unknown } else { Answers::No };
-    // What another client has written there may be anything.
-    if let Some(record) = Record::read(&kv.value).filter(|_| stored.is_ours) {
-        record.describe(&mut info);
+/// A contender as a look shows it, but for its token; and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    rank: u8,
+    position: Position,
+    info: ContenderInfo,
+}
+
+impl Seen {
+    /// Reads a contender of this lock from its key.
+    pub(crate) fn read(layout: &Layout, lock: &QueueName, kv: &KeyValue) -> Option<Self> {
+        let (part, stored) = layout.read(lock, kv)?;
+        let rank = match part {
+            Part::Line => 0,
+            Part::Permits => 1,
+            Part::Waiters => 2,
+        };
+        let mut info = ContenderInfo::new(stored.id, stored.mode);
+        info.ticket = stored.ticket;
+        info.session = (kv.lease != 0).then(|| format!("{:x}", kv.lease));
+        info.answers = if stored.is_ours { Answers::Unknown } else { Answers::No };
+        // What another client has written there may be anything.
+        if let Some(record) = Record::read(&kv.value).filter(|_| stored.is_ours) {
+            record.describe(&mut info);
+        }
+        Some(Self { rank, position: stored.position, info })
     }
-    info
+}
+
+/// Shows the contenders of a lock in the order of its queues, with their tokens.
+pub(crate) fn in_order(mut seen: Vec<Seen>, first_token: Option<u64>) -> Vec<ContenderInfo> {
+    let key = |seen: &Seen| (seen.rank, seen.position);
+    seen.sort_by(|one, other| (key(one), &one.info.id).cmp(&(key(other), &other.info.id)));
+    let with_token = |Seen { position, mut info, .. }: Seen| {
+        info.token = first_token.and_then(|first| position.token(first));
+        info
+    };
+    seen.into_iter().map(with_token).collect()
+}
+
+/// Reads the name of a lock from what is stored under a contender's key, where the key does not say it.
+pub(crate) fn name_in(value: &[u8]) -> Option<QueueName> {
+    QueueName::new(&Record::read(value)?.lock?).ok()
 }
 
 /// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names. It reads
@@ -107,5 +147,5 @@ async fn name_of(looking: &Onlooking<'_>, lock: &str, key: &[u8]) -> Result<Opti
         return Ok(Some(name));
     }
     let found = looking.connection.call(key_range(key), looking.deadline).await?.kvs.into_iter().next();
-    Ok(found.and_then(|kv| QueueName::new(&Record::read(&kv.value)?.lock?).ok()))
+    Ok(found.and_then(|kv| name_in(&kv.value)))
 }

@@ -24,5 +24,5 @@ mod value;
 mod view;
 mod withdraw;
 
-pub(crate) use inspect::{Onlooking, inspect, names};
+pub(crate) use inspect::{Onlooking, Seen, Snapshot, in_order, inspect, name_in, names, snapshot};
 pub(crate) use session::EtcdSession;

@@ -43,7 +43,7 @@ impl Subscription {
         let subscriber = move |event: WatchEvent<'_>| {
             tell.send_modify(|state| match event {
                 WatchEvent::Created => state.is_created = true,
-                WatchEvent::Put(_) | WatchEvent::Deleted => state.changes += 1,
+                WatchEvent::Put(_) | WatchEvent::Deleted(_) => state.changes += 1,
                 WatchEvent::Over => state.is_over = true,
             });
         };

@@ -19,4 +19,4 @@ pub(crate) use keepalive::KeepAlive;
 pub(crate) use request::{
     absent, created_at, delete, exists, group, key_range, modified_at, operation, prefix_end, prefix_range, put, txn,
 };
-pub(crate) use watches::{Watch, WatchEvent, Watched, Watches};
+pub(crate) use watches::{Subscriber, Watch, WatchEvent, Watched, Watches};

@@ -31,6 +31,8 @@ pub(crate) enum Watched {
     Key(Vec<u8>),
     /// All changes of all keys that begin with this.
     Prefix(Vec<u8>),
+    /// All changes of a range of keys, from a revision on: what it begins at, and what it is less than.
+    Since(Vec<u8>, Vec<u8>, i64),
 }
 
 /// What a watch tells.
@@ -40,8 +42,8 @@ pub(crate) enum WatchEvent<'a> {
     Created,
     /// A key was written.
     Put(&'a KeyValue),
-    /// A key was deleted.
-    Deleted,
+    /// A key was deleted: this one, at this revision.
+    Deleted(&'a KeyValue),
     /// Nothing more is told: the connection has ended, or the server has ended the watch.
     Over,
 }
@@ -115,15 +117,13 @@ impl Watches {
 
 impl Watched {
     fn request(self, watch_id: i64) -> WatchCreateRequest {
-        let (key, range_end, filters) = match self {
-            Self::Deletion(key) => (key, Vec::new(), vec![WatchFilter::NoPut.into()]),
-            Self::Key(key) => (key, Vec::new(), Vec::new()),
-            Self::Prefix(key) => {
-                let end = prefix_end(&key);
-                (key, end, Vec::new())
-            }
-        };
-        WatchCreateRequest { key, range_end, filters, watch_id, fragment: true }
+        let all = WatchCreateRequest { watch_id, fragment: true, ..WatchCreateRequest::default() };
+        match self {
+            Self::Deletion(key) => WatchCreateRequest { key, filters: vec![WatchFilter::NoPut.into()], ..all },
+            Self::Key(key) => WatchCreateRequest { key, ..all },
+            Self::Prefix(key) => WatchCreateRequest { range_end: prefix_end(&key), key, ..all },
+            Self::Since(key, range_end, start_revision) => WatchCreateRequest { key, range_end, start_revision, ..all },
+        }
     }
 }
 
@@ -193,7 +193,7 @@ fn tell_over(subscribers: impl IntoIterator<Item = Option<Subscriber>>) {
 
 fn told(event: &Event) -> Option<WatchEvent<'_>> {
     let kv = event.kv.as_ref()?;
-    Some(if event.kind == i32::from(EventType::Delete) { WatchEvent::Deleted } else { WatchEvent::Put(kv) })
+    Some(if event.kind == i32::from(EventType::Delete) { WatchEvent::Deleted(kv) } else { WatchEvent::Put(kv) })
 }
 
 /// Tells the subscribers that all is over, however the task that reads ends.
@@ -303,7 +303,10 @@ mod tests {
         let (watches, _sent) = watches();
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
         let hears = heard.clone();
-        let subscriber = move |event: WatchEvent<'_>| hears.lock().unwrap().push(format!("{event:?}"));
+        let subscriber = move |event: WatchEvent<'_>| {
+            let name = format!("{event:?}");
+            hears.lock().unwrap().push(name.split('(').next().unwrap_or_default().to_owned());
+        };
         let _watch = watches.watch(Watched::Deletion(b"x".to_vec()), Box::new(subscriber));
         for answer in [
             WatchResponse { watch_id: 1, created: true, ..WatchResponse::default() },

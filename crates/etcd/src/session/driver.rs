@@ -15,10 +15,10 @@ use crate::session::renewal;
 use crate::session::restore::restore;
 
 /// The pause after all servers were tried, at first …
-const PAUSE_MIN: Duration = Duration::from_millis(20);
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// … and at most: a server that comes back is found soon.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// How long a session that is closed waits for what was asked before.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_core::ConnectionNumber;
 
-use crate::proto::{Response, ResponseHeader, ResponseOp};
+use crate::proto::{KeyValue, Response, ResponseHeader, ResponseOp};
 use crate::rpc::{Answer, Connection, Failure, Watches};
 
 /// Where the tokens of a service begin, and when that was written.
@@ -53,7 +53,11 @@ impl Epoch {
         let Some(Response::Range(range)) = answer.response else {
             return None;
         };
-        let kv = range.kvs.into_iter().next()?;
+        Self::read(range.kvs.first()?)
+    }
+
+    /// Reads it from its key.
+    pub(crate) fn read(kv: &KeyValue) -> Option<Self> {
         let offset = str::from_utf8(&kv.value).ok()?.parse().ok()?;
         Some(Self { offset, written: kv.mod_revision })
     }

@@ -4,6 +4,9 @@
 mod client;
 mod counting;
 mod etcdctl;
+mod following;
+#[path = "../support/onlooker.rs"]
+mod onlooker;
 mod operating;
 mod turns;
 

@@ -1,12 +1,16 @@
 //! What no common suite can know of etcd: the order of unawaited calls, names that are used again, rights, TLS,
-//! examinations, restored snapshots, losses that are told late, servers in trouble, and servers that are none.
+//! examinations, followers, restored snapshots, losses that are told late, servers in trouble, and servers that are
+//! none.
 
 mod access;
 #[path = "../support/client.rs"]
 mod client;
 mod examination;
+mod following;
 mod losses;
 mod names;
+#[path = "../support/onlooker.rs"]
+mod onlooker;
 mod operating;
 #[path = "../support/operator.rs"]
 mod operator;

@@ -2,6 +2,7 @@
 
 mod base_directory;
 mod examine;
+mod following;
 mod queues;
 mod session;
 #[path = "../support/mod.rs"]

@@ -19,7 +19,7 @@ fn main() {
         return;
     }
     let arguments = Arguments::from_args();
-    let trials: [(&str, fn()); 23] = [
+    let trials: [(&str, fn()); 25] = [
         ("eight_processes_at_once_get_different_and_growing_numbers", conduct::numbers_differ_and_grow),
         ("a_killed_holder_wakes_the_next_within_100_ms", conduct::a_kill_wakes_the_next),
         ("a_release_wakes_the_next_within_10_ms", conduct::a_release_wakes_the_next),
@@ -32,6 +32,7 @@ fn main() {
         ("one_lock_in_a_thousand_is_flushed_to_disk", conduct::flushes_are_rare),
         ("a_removal_is_noticed_without_inotify_too", conduct::a_removal_is_noticed_without_inotify),
         ("a_kill_is_reported_to_a_watcher_of_the_queue_within_100_ms", watching::a_kill_is_told),
+        ("a_kill_is_told_to_a_follower_within_a_second", watching::a_kill_is_told_to_a_follower),
         ("a_kill_of_one_of_many_permits_is_reported", watching::a_kill_of_one_of_many_is_told),
         ("a_holder_in_another_process_is_told_that_it_is_asked_and_then_broken", watching::asked_and_broken),
         ("what_was_watched_leaves_one_instance_and_no_watch", watching::no_watch_is_left),
@@ -41,6 +42,7 @@ fn main() {
         ("processes_killed_while_they_do_all_sorts_of_things_block_no_other", watching::killed_at_all_sorts),
         ("what_one_user_has_frozen_another_thaws_and_asks_and_breaks", users::others_ask_and_thaw),
         ("a_directory_that_one_may_only_read_shows_names_and_lets_no_user_block", users::readers_only_look),
+        ("a_lock_that_one_may_not_look_into_is_followed_when_one_may", users::followed_when_one_may),
         ("a_directory_that_all_may_write_lets_two_users_exclude_one_another", users::writers_take_part),
         ("a_directory_that_one_may_not_write_is_refused_by_name", users::refused_by_name),
     ];

@@ -11,7 +11,7 @@ use lockkeeper_core::{
 };
 
 use crate::parts::{Part, QUEUE, listen, say};
-use crate::support::{Place, backend, entry, lock, queue, session};
+use crate::support::{Onlooker, Place, backend, entry, lock, queue, session};
 
 fn permits() -> QueueName {
     queue(QUEUE).with_part(PartOf::Permits)
@@ -175,5 +175,19 @@ async fn count(session: &Arc<dyn Session>) {
         if session.set_value(&queue(QUEUE), expected, Some(next)).await.unwrap().is_some() {
             return;
         }
+    }
+}
+
+/// Follows all locks, and reports the names of those with contenders whenever they are others.
+pub(crate) async fn follow(part: &Part) {
+    let mut onlooker = Onlooker::begin(&part.directory).await;
+    let mut said = None;
+    loop {
+        let names = onlooker.picture.locks().keys().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        if said.as_ref() != Some(&names) {
+            say(&names);
+            said = Some(names);
+        }
+        onlooker.hear().await;
     }
 }

@@ -52,6 +52,7 @@ pub(crate) fn play(part: &Part) {
             "try-session" => try_session(part).await,
             "look" => look(part).await,
             "watch" => more_parts::watch(part).await,
+            "follow" => more_parts::follow(part).await,
             "watch-and-stop" => more_parts::watch_and_stop(part).await,
             "be-asked" => more_parts::be_asked(part).await,
             "freeze" => more_parts::freeze(part).await,

@@ -80,6 +80,26 @@ pub(crate) fn readers_only_look() {
     stage.other_user("ask-in-vain").hear_that("frozen Some(\"moving\") asked Some(\"please\") refused");
 }
 
+pub(crate) fn followed_when_one_may() {
+    let Some(stage) = Stage::set("a_lock_that_one_may_not_look_into_is_followed_when_one_may", 0o755) else {
+        return;
+    };
+    let session = own_session(&stage.directory);
+    let held = [QUEUE, "hidden"].map(|name| block_on(lock(&session, &queue(name))).unwrap());
+    let hidden = stage.directory.join("queues/hidden");
+    allow(&hidden, 0o700);
+    let follower = stage.other_user("follow");
+    follower.hear_that(QUEUE);
+    allow(&hidden, 0o755);
+    follower.hear_that(&format!("hidden {QUEUE}"));
+    allow(&hidden, 0o700);
+    follower.hear_that(QUEUE);
+    for place in held {
+        block_on(place.leave()).unwrap();
+    }
+    follower.hear_that("");
+}
+
 pub(crate) fn writers_take_part() {
     let Some(stage) = Stage::set("a_directory_that_all_may_write_lets_two_users_exclude_one_another", 0o777) else {
         return;

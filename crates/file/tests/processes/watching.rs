@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use tempfile::tempdir;
 
 use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
-use crate::support::{backend, lock, queue};
+use crate::support::{Onlooker, backend, lock, queue};
 
 pub(crate) fn a_kill_is_told() {
     const ROUNDS: usize = 30;
@@ -49,6 +49,42 @@ pub(crate) fn a_kill_is_told() {
     let median = times[ROUNDS / 2];
     println!("a kill is reported after {median:?} (median of {ROUNDS}), at most {:?}", times[ROUNDS - 1]);
     assert!(median < Duration::from_millis(100), "a kill is reported after {median:?}");
+}
+
+pub(crate) fn a_kill_is_told_to_a_follower() {
+    const ROUNDS: usize = 20;
+    let directory = tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut onlooker = runtime.block_on(Onlooker::begin(directory.path()));
+    let mut times = Vec::new();
+    for round in 0..ROUNDS {
+        let holder = Helper::start("hold", directory.path(), 0);
+        holder.hear_that("ready");
+        holder.hear_that("held");
+        let waiter = (round % 2 == 1).then(|| Helper::start("hold", directory.path(), 0));
+        waiter.iter().for_each(|waiter| waiter.hear_that("ready"));
+        runtime.block_on(async {
+            let contenders = |onlooker: &Onlooker| onlooker.picture.locks().values().map(Vec::len).sum::<usize>();
+            while contenders(&onlooker) != 1 + waiter.iter().count() {
+                onlooker.hear().await;
+            }
+            // Nobody else looks: a waiter is stopped, so that it removes nothing.
+            waiter.iter().for_each(|waiter| waiter.signal(Signal::STOP));
+            let killed = Instant::now();
+            holder.signal(Signal::KILL);
+            while contenders(&onlooker) != waiter.iter().count() {
+                onlooker.hear().await;
+            }
+            times.push(killed.elapsed());
+            waiter.iter().for_each(|waiter| waiter.signal(Signal::KILL));
+            onlooker.until_locks(0).await;
+            onlooker.until_equal().await;
+        });
+    }
+    times.sort_unstable();
+    let (median, longest) = (times[ROUNDS / 2], times[ROUNDS - 1]);
+    println!("a kill is told to a follower after {median:?} (median of {ROUNDS}), at most {longest:?}");
+    assert!(longest < Duration::from_secs(1), "a kill is told after {longest:?}");
 }
 
 pub(crate) fn a_kill_of_one_of_many_is_told() {

@@ -1,5 +1,6 @@
 //! What the tests of this crate share: sessions in a directory, and a lock made of the backend traits alone.
 
+mod onlooker;
 mod place;
 
 use std::path::Path;
@@ -9,6 +10,7 @@ use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, Entry, Mode, Owner, QueueName, Session, Ticket};
 use lockkeeper_file::FileBackend;
 
+pub(crate) use onlooker::Onlooker;
 pub(crate) use place::{Place, lock};
 
 /// Opens a backend.

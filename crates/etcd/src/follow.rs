@@ -1,0 +1,171 @@
+//! Follows all locks of a scope, over a connection of its own: all keys are read, and watched from the next revision
+//! on. Whatever ends the watch (the connection, the member, or a compaction that has overtaken it), all is read anew.
+//!
+//! `known` knows what the keys mean.
+
+mod known;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lockkeeper_core::clock::Clock;
+use lockkeeper_core::{Follower, Operation, Scope, Telling, Told};
+use tokio::sync::mpsc;
+
+use crate::follow::known::Known;
+use crate::layout::Layout;
+use crate::look::open_from;
+use crate::proto::{KeyValue, RangeRequest};
+use crate::queue::{Onlooking, Snapshot, snapshot};
+use crate::rpc::{Connection, Effect, Failure, FailureKind, Subscriber, Watch, WatchEvent, Watched, Watches};
+use crate::rpc::{key_range, prefix_end};
+use crate::session::{PAUSE_MAX, PAUSE_MIN};
+use crate::url::Config;
+
+/// How many changes wait to be noted. They are noted whether they are read or not, so that only a program that stands
+/// still has as many; then all is read anew.
+const CHANGES_WAITING_MAX: usize = 10_000;
+
+/// How often within a session timeout the member is asked whether it still is one of a cluster with a leader. Its
+/// answer may take as long again: so a member that is cut off is given up after half of that timeout.
+const CHECKS_PER_TIMEOUT: u32 = 4;
+
+/// Follows a service.
+pub(crate) struct Following {
+    pub(crate) config: Arc<Config>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) scope: Scope,
+}
+
+impl Following {
+    /// Begins, in a task of the runtime that this is called in.
+    pub(crate) fn begin(self) -> Follower {
+        Follower::run(|telling| self.run(telling))
+    }
+
+    async fn run(self, telling: Telling) {
+        let mut server = std::process::id() as usize;
+        let mut pause = PAUSE_MIN;
+        // It ends well when nobody reads any more.
+        while let Err(failure) = self.until_lost(server, &telling, &mut pause).await {
+            server = server.wrapping_add(1);
+            let failure = failure.for_lack_of(&self.config.layout().rights());
+            let is_passing = failure.is_passing();
+            let error = failure.into_core(Operation::Inspect, false);
+            if !telling.tell(Told::Lost(error)).await || !is_passing {
+                return;
+            }
+            self.clock.sleep_until(self.clock.now().saturating_add(pause)).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Follows over one connection until that is of no use any more, or there is no reader.
+    async fn until_lost(
+        &self,
+        server: usize,
+        telling: &Telling,
+        pause: &mut std::time::Duration,
+    ) -> Result<(), Failure> {
+        let connection = open_from(server, &self.config, &self.clock).await?;
+        let layout = self.config.layout();
+        let (mut known, revision) = self.read(&connection, &layout).await?;
+        let deadline = self.clock.now().saturating_add(self.config.operation_timeout);
+        let watches = Watches::open(&connection, deadline).await?;
+        let (_watches, mut changes) = watch(&watches, Known::prefixes(&layout, &self.scope), revision);
+        let mut check = std::pin::pin!(self.check(&connection, &layout));
+        let mut is_whole = false;
+        loop {
+            tokio::select! {
+                change = changes.recv() => match change {
+                    Some(Change::Put(kv)) => known.put(&kv),
+                    Some(Change::Deleted(key)) => known.delete(&key),
+                    None => return Err(ended()),
+                },
+                is_read = telling.until_taken(), if !is_whole || known.has_changed() => {
+                    let told = if is_whole { Told::Changed(known.changes()) } else { Told::All(known.all()) };
+                    if !is_read || !telling.tell(told).await {
+                        return Ok(());
+                    }
+                    (is_whole, *pause) = (true, PAUSE_MIN);
+                }
+                failure = &mut check => return Err(failure),
+            }
+        }
+    }
+
+    /// Reads all that is followed; returns of which revision it is.
+    async fn read(&self, connection: &Connection, layout: &Layout) -> Result<(Known, i64), Failure> {
+        let deadline = self.clock.now().saturating_add(self.config.operation_timeout);
+        let looking = Onlooking { connection, layout, deadline };
+        let mut known = Known::new(layout, &self.scope);
+        // That of the first range.
+        let mut of_all = 0;
+        for prefix in Known::prefixes(layout, &self.scope) {
+            let (key, range_end) = range(prefix);
+            let range = RangeRequest { key, range_end, revision: of_all, ..RangeRequest::default() };
+            let Snapshot { revision, kvs, .. } = snapshot(&looking, range).await?;
+            kvs.iter().for_each(|kv| known.put(kv));
+            of_all = revision;
+        }
+        Ok((known, of_all))
+    }
+
+    /// Asks now and then whether the member still has a leader; returns why it seems not to.
+    async fn check(&self, connection: &Connection, layout: &Layout) -> Failure {
+        let period = self.config.session_timeout() / CHECKS_PER_TIMEOUT;
+        loop {
+            self.clock.sleep_until(self.clock.now().saturating_add(period)).await;
+            let deadline = self.clock.now().saturating_add(period);
+            if let Err(failure) = connection.call(key_range(layout.offset()), deadline).await {
+                return failure;
+            }
+        }
+    }
+}
+
+/// A key that was written, or deleted.
+enum Change {
+    Put(KeyValue),
+    Deleted(Vec<u8>),
+}
+
+/// Watches all keys with these prefixes, from behind this revision on. What comes of it ends with the first watch that
+/// ends, or with a change for which there is no room.
+fn watch(watches: &Watches, prefixes: Vec<Vec<u8>>, revision: i64) -> (Vec<Watch>, mpsc::Receiver<Change>) {
+    let (sender, changes) = mpsc::channel(CHANGES_WAITING_MAX);
+    let sender = Arc::new(Mutex::new(Some(sender)));
+    let watch = |prefix: Vec<u8>| {
+        let (key, range_end) = range(prefix);
+        watches.watch(Watched::Since(key, range_end, revision + 1), subscriber(&sender))
+    };
+    (prefixes.into_iter().map(watch).collect(), changes)
+}
+
+fn subscriber(sender: &Arc<Mutex<Option<mpsc::Sender<Change>>>>) -> Subscriber {
+    let sender = sender.clone();
+    Box::new(move |event| {
+        let mut sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let change = match event {
+            WatchEvent::Created => return,
+            WatchEvent::Put(kv) => Some(Change::Put(kv.clone())),
+            WatchEvent::Deleted(kv) => Some(Change::Deleted(kv.key.clone())),
+            WatchEvent::Over => None,
+        };
+        let is_sent =
+            change.is_some_and(|change| sender.as_ref().is_some_and(|sender| sender.try_send(change).is_ok()));
+        if !is_sent {
+            *sender = None;
+        }
+    })
+}
+
+/// The range of all keys that begin with this; no key is empty.
+fn range(prefix: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+    let end = prefix_end(&prefix);
+    (if prefix.is_empty() { vec![0] } else { prefix }, end)
+}
+
+fn ended() -> Failure {
+    let message = "the member tells of no more changes: it has ended the watch, or too many came at once";
+    Failure::new(FailureKind::Unavailable, Effect::None, message)
+}

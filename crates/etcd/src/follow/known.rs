@@ -1,0 +1,238 @@
+//! What is known of the locks that are followed: keys that come, change and go, and the locks that look otherwise then.
+//! Pure. What a lock looks like is left to `queue::inspect`, which looks make use of too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockkeeper_core::{LockNow, QueueName, Scope};
+
+use crate::layout::Layout;
+use crate::proto::KeyValue;
+use crate::queue::{Seen, in_order, name_in};
+use crate::session::Epoch;
+
+/// All locks that are followed, as far as they have contenders.
+#[derive(Debug)]
+pub(super) struct Known {
+    layout: Layout,
+    prefix: String,
+    /// The locks that are followed beside those below the base, by the names that keys have for them.
+    also: BTreeMap<String, QueueName>,
+    /// `None` before the service's first session.
+    first_token: Option<u64>,
+    /// By the names that keys have for them.
+    locks: BTreeMap<String, Lock>,
+    /// Those that may look otherwise than they were told last.
+    changed: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Lock {
+    name: QueueName,
+    contenders: BTreeMap<Vec<u8>, Contender>,
+    /// Whether it was told of, and not as empty.
+    is_told: bool,
+}
+
+#[derive(Debug)]
+struct Contender {
+    seen: Seen,
+    /// Whether a lock that has it is named among the locks of the service: beside the keys of other clients' contenders
+    /// may lie any.
+    is_named: bool,
+}
+
+impl Known {
+    /// Begins with nothing.
+    pub(super) fn new(layout: &Layout, scope: &Scope) -> Self {
+        let by_text = |name: &QueueName| {
+            let key = layout.lock(name);
+            layout.divide(&key).map(|(lock, _)| (lock.to_owned(), name.clone()))
+        };
+        Self {
+            layout: layout.clone(),
+            prefix: scope.prefix.clone(),
+            also: scope.also.iter().filter_map(by_text).collect(),
+            first_token: None,
+            locks: BTreeMap::new(),
+            changed: BTreeSet::new(),
+        }
+    }
+
+    /// Names what the keys begin with that must be read and watched, none of which lies in another.
+    pub(super) fn prefixes(layout: &Layout, scope: &Scope) -> Vec<Vec<u8>> {
+        let also = scope.also.iter().map(|name| layout.lock(name));
+        let all: BTreeSet<_> = also.chain([layout.queues(&scope.prefix), layout.offset()]).collect();
+        let mut prefixes: Vec<Vec<u8>> = Vec::new();
+        // What begins with another one comes behind it.
+        for prefix in all {
+            if prefixes.last().is_none_or(|last| !prefix.starts_with(last)) {
+                prefixes.push(prefix);
+            }
+        }
+        prefixes
+    }
+
+    /// Notes a key that was written.
+    pub(super) fn put(&mut self, kv: &KeyValue) {
+        if kv.key == self.layout.offset() {
+            self.set_epoch(Epoch::read(kv));
+            return;
+        }
+        let Some((text, _)) = self.layout.divide(&kv.key) else {
+            return;
+        };
+        let Some(name) = self.name_of(text, kv) else {
+            return;
+        };
+        let Some(seen) = Seen::read(&self.layout, &name, kv) else {
+            return;
+        };
+        let contender = Contender { seen, is_named: self.layout.lock_of(kv).is_some() };
+        let new = || Lock { name, contenders: BTreeMap::new(), is_told: false };
+        let lock = self.locks.entry(text.to_owned()).or_insert_with(new);
+        lock.contenders.insert(kv.key.clone(), contender);
+        self.changed.insert(text.to_owned());
+    }
+
+    /// Notes a key that was deleted.
+    pub(super) fn delete(&mut self, key: &[u8]) {
+        if key == self.layout.offset() {
+            self.set_epoch(None);
+            return;
+        }
+        let Some((text, _)) = self.layout.divide(key) else {
+            return;
+        };
+        if self.locks.get_mut(text).is_some_and(|lock| lock.contenders.remove(key).is_some()) {
+            self.changed.insert(text.to_owned());
+        }
+    }
+
+    /// Notes where tokens begin.
+    fn set_epoch(&mut self, epoch: Option<Epoch>) {
+        let first_token = epoch.map(|epoch| self.layout.first_token(epoch.offset));
+        if self.first_token != first_token {
+            self.first_token = first_token;
+            self.changed.extend(self.locks.keys().cloned());
+        }
+    }
+
+    /// Reads the name of a lock that is followed.
+    fn name_of(&self, text: &str, kv: &KeyValue) -> Option<QueueName> {
+        let known = self.locks.get(text).map(|lock| &lock.name).or_else(|| self.also.get(text)).cloned();
+        let name = known.or_else(|| self.layout.lock_name(text)).or_else(|| name_in(&kv.value))?;
+        let is_followed = name.as_str().starts_with(&self.prefix) || self.also.contains_key(text);
+        (is_followed && self.layout.refusal(&name).is_none()).then_some(name)
+    }
+
+    /// Whether a lock may look otherwise than it was told.
+    pub(super) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Shows all locks with contenders.
+    pub(super) fn all(&mut self) -> Vec<LockNow> {
+        self.changed = self.locks.keys().cloned().collect();
+        self.locks.values_mut().for_each(|lock| lock.is_told = false);
+        self.changes()
+    }
+
+    /// Shows the locks that have changed, and forgets those that are empty.
+    pub(super) fn changes(&mut self) -> Vec<LockNow> {
+        let changed = std::mem::take(&mut self.changed);
+        changed.iter().filter_map(|text| self.show(text)).collect()
+    }
+
+    /// Shows a lock; `None` of one that has no contenders, and was not told to have any.
+    fn show(&mut self, text: &str) -> Option<LockNow> {
+        let is_asked_for = self.also.contains_key(text);
+        let lock = self.locks.get_mut(text)?;
+        let is_shown = is_asked_for || lock.contenders.values().any(|contender| contender.is_named);
+        let seen = lock.contenders.values().filter(|_| is_shown).map(|contender| contender.seen.clone());
+        let now = LockNow::new(lock.name.clone(), in_order(seen.collect(), self.first_token));
+        let was_told = std::mem::replace(&mut lock.is_told, !now.contenders.is_empty());
+        if lock.contenders.is_empty() {
+            self.locks.remove(text);
+        }
+        (was_told || !now.contenders.is_empty()).then_some(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::FencingToken;
+
+    use super::*;
+    use crate::layout::Naming;
+
+    fn kv(key: &str, revision: i64, lease: i64) -> KeyValue {
+        let key = key.as_bytes().to_vec();
+        KeyValue { key, create_revision: revision, mod_revision: revision, lease, ..KeyValue::default() }
+    }
+
+    fn known(naming: Naming, scope: &Scope) -> Known {
+        Known::new(&Layout::new("/x", naming), scope)
+    }
+
+    fn shown(locks: &[LockNow]) -> Vec<String> {
+        let tokens = |now: &LockNow| {
+            let token = |token: Option<FencingToken>| token.map_or_else(|| "-".to_owned(), |token| token.to_string());
+            now.contenders.iter().map(|info| token(info.token)).collect::<Vec<_>>().join(" ")
+        };
+        locks.iter().map(|now| format!("{}: {}", now.lock, tokens(now))).collect()
+    }
+
+    fn key(lock: &str, slot: u32) -> String {
+        format!("/x/q/{lock}/l/m/00000000/00000000000007ae-{slot:08x}.0000")
+    }
+
+    #[test]
+    fn a_lock_is_told_when_a_contender_comes_or_goes_and_once_when_it_is_empty() {
+        let mut known = known(Naming::Ours, &Scope::below_base("a"));
+        known.put(&KeyValue { value: b"1000".to_vec(), ..kv("/x/e", 1, 0) });
+        for (lock, slot, revision) in [("a", 2, 7), ("a", 1, 8), ("b", 3, 9), ("a%2Fb", 4, 10)] {
+            known.put(&kv(&key(lock, slot), revision, 1));
+        }
+        assert_eq!(shown(&known.all()), ["a: 1007 1008", "a/b: 1010"]);
+        assert!(!known.has_changed());
+        known.delete(key("a", 2).as_bytes());
+        known.delete(key("c", 2).as_bytes());
+        assert_eq!(shown(&known.changes()), ["a: 1008"]);
+        known.delete(key("a", 1).as_bytes());
+        assert_eq!(shown(&known.changes()), ["a: "]);
+        known.put(&kv(&key("a", 1), 11, 1));
+        known.delete(key("a", 1).as_bytes());
+        assert_eq!(shown(&known.changes()), [""; 0], "what came and went was never told");
+        known.put(&KeyValue { value: b"2000".to_vec(), ..kv("/x/e", 12, 0) });
+        assert_eq!(shown(&known.changes()), ["a/b: 2010"]);
+    }
+
+    #[test]
+    fn among_shared_names_a_stray_key_stands_in_a_lock_but_makes_none() {
+        let asked_for = QueueName::new("else").unwrap();
+        let mut known = known(Naming::Etcdctl, &Scope::below_base("d").with(asked_for));
+        for (key, lease) in
+            [("door/7ae", 0x7ae), ("door/stray", 0), ("den/stray", 0), ("else/stray", 0), ("f/7ae", 0x7ae)]
+        {
+            known.put(&kv(key, 5, lease));
+        }
+        assert_eq!(shown(&known.all()), ["door: - -", "else: -"]);
+        known.delete(b"door/7ae");
+        assert_eq!(shown(&known.changes()), ["door: "], "what is left are no contenders of a lock");
+        known.put(&kv("door/7af", 9, 0x7af));
+        assert_eq!(shown(&known.changes()), ["door: - -"]);
+    }
+
+    #[test]
+    fn what_lies_in_another_range_is_not_watched_twice() {
+        let name = |name: &str| QueueName::new(name).unwrap();
+        let prefixes = |naming, scope: &Scope| {
+            let prefixes = Known::prefixes(&Layout::new("/x", naming), scope);
+            prefixes.into_iter().map(|prefix| String::from_utf8(prefix).unwrap()).collect::<Vec<_>>()
+        };
+        let scope = Scope::below_base("a/b").with(name("a")).with(name("c")).with(name("a/b/c"));
+        assert_eq!(prefixes(Naming::Ours, &scope), ["/x/e", "/x/q/"]);
+        assert_eq!(prefixes(Naming::Etcdctl, &scope), ["/x/e", "a/", "c/"]);
+        assert_eq!(prefixes(Naming::Etcdctl, &Scope::default()), [""]);
+    }
+}

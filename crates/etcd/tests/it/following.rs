@@ -1,0 +1,191 @@
+//! What following meets on etcd alone: compactions, silence, tokens that begin elsewhere, rights that are missing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_conformance::soon;
+use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::{Advice, Backend, Follower, Scope, Told};
+use lockkeeper_faults::etcd::Server;
+use lockkeeper_faults::figures;
+use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
+use lockkeeper_recipes::Keeper;
+use serde_json::json;
+
+use crate::access::{as_ann, guarded, operate, right_revoked};
+use crate::client::{backend, can_run};
+use crate::onlooker::Onlooker;
+use crate::operator::{Operator, encoded, number};
+
+/// A session timeout by which nothing is given up while a watch is overtaken.
+const PATIENT: &str = "?session_timeout=300s";
+
+/// How much is written that a held watch must carry first: more than all windows and buffers on the way take.
+const FLOOD_BYTES: usize = 32 << 20;
+const FLOOD_VALUE_BYTES: usize = 1 << 20;
+
+/// How many changes etcd keeps for a watch that does not read before it leaves the watch behind, and some more.
+const CHANGES_BEHIND: usize = 1_400;
+
+/// How many changes are timed.
+const TIMED: usize = 100;
+
+/// The most that half of the changes may take, from the call until it is told: ten times what they take on a machine
+/// that is not busy.
+const MEDIAN_MAX: Duration = Duration::from_millis(100);
+
+fn keeper(address: SocketAddr) -> Keeper {
+    Keeper::new(Arc::new(backend(address, "")))
+}
+
+/// Forgets all revisions before the newest.
+async fn compact(operator: Operator) {
+    let answer = operator.ask("/v3/kv/range", json!({ "key": encoded("x") })).await.expect("a range");
+    let request = json!({ "revision": number(&answer["header"]["revision"]).to_string(), "physical": true });
+    operator.ask("/v3/kv/compaction", request).await.expect("a compaction");
+}
+
+/// Writes so much that a watch which is held falls behind.
+async fn leave_behind(operator: Operator) {
+    let flood = "x".repeat(FLOOD_VALUE_BYTES);
+    for _ in 0..FLOOD_BYTES / FLOOD_VALUE_BYTES {
+        operator.put("/lockkeeper/q/%", &flood).await.expect("written");
+    }
+    for _ in 0..CHANGES_BEHIND {
+        operator.put("/lockkeeper/q/%", "").await.expect("written");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_compaction_does_not_disturb_a_follower_that_keeps_up_with_changes() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let keeper = keeper(server.address());
+    let mut onlooker = Onlooker::begin(backend(server.address(), "")).await;
+    let door = soon("a grant", keeper.mutex("door").expect("a name").lock()).await.expect("it is free");
+    onlooker.until_equal().await;
+    compact(Operator(server.address())).await;
+    let gate = soon("a grant", keeper.mutex("gate").expect("a name").lock()).await.expect("it is free");
+    soon("the release", door.release()).await.expect("it was held");
+    onlooker.until_equal().await;
+    assert_eq!((onlooker.picture.locks().len(), onlooker.wholes), (1, 1));
+    drop(gate);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_a_compaction_has_overtaken_is_lost_and_all_is_told_anew() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let (keeper, operator) = (keeper(server.address()), Operator(server.address()));
+    let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
+    let old = soon("a grant", keeper.mutex("old").expect("a name").lock()).await.expect("it is free");
+    let mut onlooker = Onlooker::begin(backend(proxy.address(), PATIENT)).await;
+    onlooker.until_equal().await;
+    proxy.set_flow(Direction::ToClient, Flow::Hold);
+    leave_behind(operator).await;
+    soon("the release", old.release()).await.expect("it was held");
+    let new = soon("a grant", keeper.mutex("new").expect("a name").lock()).await.expect("it is free");
+    compact(operator).await;
+    proxy.set_flow(Direction::ToClient, Flow::Pass);
+    while onlooker.picture.lost().is_none() {
+        onlooker.hear().await;
+    }
+    onlooker.until_equal().await;
+    let names: Vec<_> = onlooker.picture.locks().keys().map(ToString::to_string).collect();
+    assert_eq!((names, onlooker.wholes), (vec!["new".to_owned()], 2));
+    drop(new);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_falls_silent_is_lost_without_any_sign_of_it() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
+    let mut onlooker = Onlooker::begin(backend(proxy.address(), "?session_timeout=4s")).await;
+    proxy.blackhole();
+    onlooker.hear().await;
+    assert!(onlooker.picture.lost().is_some_and(lockkeeper_core::Error::is_transient), "{:?}", onlooker.picture);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_that_are_counted_anew_are_told() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let keeper = keeper(server.address());
+    let _guard = soon("a grant", keeper.mutex("door").expect("a name").lock()).await.expect("it is free");
+    let mut onlooker = Onlooker::begin(backend(server.address(), "")).await;
+    let token = |onlooker: &Onlooker| onlooker.picture.locks().values().next().and_then(|infos| infos[0].token);
+    let before = token(&onlooker);
+    soon("the renewal", onlooker.backend.renew_tokens()).await.expect("tokens are counted anew");
+    onlooker.until_equal().await;
+    assert!(token(&onlooker) > before && before.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_may_not_read_is_told_so_and_nothing_else() {
+    if !can_run() {
+        return;
+    }
+    let server = guarded().await;
+    let mut onlooker = Onlooker::begin(as_ann(server.address(), "?session_timeout=2s")).await;
+    onlooker.until_equal().await;
+    operate(server.address(), "/v3/auth/role/revoke", right_revoked()).await;
+    let refusal = loop {
+        match onlooker.next().await {
+            Some(Told::Lost(error)) if error.advice() == Advice::Permanent => break error,
+            Some(_) => {}
+            None => panic!("it ends with a reason"),
+        }
+    };
+    assert!(refusal.to_string().contains("below /lockkeeper/"), "{refusal}");
+    assert!(onlooker.next().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_is_told_at_once() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let keeper = keeper(server.address());
+    let mut follower = backend(server.address(), "").follow(&Scope::default()).expect("etcd tells");
+    let mutex = keeper.mutex("door").expect("a name");
+    let mut delays = Vec::new();
+    // The first takes the way of all that was there before, and is not counted.
+    for number in 0..=TIMED / 2 {
+        let begun = SystemClock.now();
+        let guard = soon("a grant", mutex.lock()).await.expect("it is free");
+        until_told(&mut follower, 1).await;
+        let held = SystemClock.now();
+        soon("the release", guard.release()).await.expect("it was held");
+        until_told(&mut follower, 0).await;
+        let taken = [held.saturating_duration_since(begun), SystemClock.now().saturating_duration_since(held)];
+        delays.extend(taken.into_iter().filter(|_| number > 0));
+    }
+    delays.sort_unstable();
+    let (count, median, longest) = (delays.len(), delays[delays.len() / 2], delays[delays.len() - 1]);
+    figures::tell(&format!("etcd: half of {count} changes made and told within {median:?}, all within {longest:?}"));
+    assert!(median <= MEDIAN_MAX, "{median:?}");
+}
+
+/// Waits until a lock is told to have so many contenders.
+async fn until_told(follower: &mut Follower, contenders: usize) {
+    loop {
+        let (Told::All(locks) | Told::Changed(locks)) = soon("a telling", follower.next()).await.expect("it goes on")
+        else {
+            panic!("it was lost")
+        };
+        if locks.iter().any(|now| now.contenders.len() == contenders) {
+            return;
+        }
+    }
+}

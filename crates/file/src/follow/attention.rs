@@ -1,0 +1,243 @@
+//! What the kernel has reported, and which locks must be looked at for that. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustix::fs::inotify::ReadFlags;
+
+use crate::base::QUEUES;
+use crate::directory::{BATCH_PREFIX, NAME, REQUEST_PREFIX};
+
+/// How many contenders of one lock are remembered by name until it is looked at; with more of them, all are looked at.
+const NAMES_MAX: usize = 1_000;
+
+/// What an inotify watch is about.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Subject {
+    /// The base directory.
+    Base,
+    /// The directory of all locks.
+    Queues,
+    /// A lock's directory, by its name there.
+    Lock(String),
+}
+
+/// What must be looked at of a lock, beside the names in its directory and the contenders that are new there.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Due {
+    /// Whether that is all contenders.
+    pub(super) is_all: bool,
+    /// Those that have changed.
+    names: BTreeSet<Box<str>>,
+    /// Those whose pipe a process was about to close.
+    closed: BTreeSet<Box<str>>,
+    /// Whether there are more of them than are named.
+    more_closed: bool,
+}
+
+impl Due {
+    /// Whether a contender must be looked at again.
+    pub(super) fn is_touched(&self, name: &str) -> bool {
+        self.is_all || self.names.contains(name)
+    }
+
+    /// Whether the contender may be about to end.
+    pub(super) fn is_closed(&self, name: &str) -> bool {
+        self.more_closed || self.closed.contains(name)
+    }
+
+    fn touch(&mut self, name: &str, is_closed: bool) {
+        if self.names.len() >= NAMES_MAX {
+            self.is_all = true;
+            self.more_closed |= is_closed;
+            return;
+        }
+        self.names.insert(name.into());
+        if is_closed {
+            self.closed.insert(name.into());
+        }
+    }
+}
+
+/// The watches, and what they have reported.
+#[derive(Debug, Default)]
+pub(super) struct Attention {
+    subjects: BTreeMap<i32, Subject>,
+    /// By which watch a lock's directory is watched, as far as is known.
+    watched: BTreeMap<String, i32>,
+    due: BTreeMap<String, Due>,
+    begins_anew: bool,
+}
+
+impl Attention {
+    /// Notes a watch.
+    pub(super) fn watch(&mut self, descriptor: i32, subject: Subject) {
+        if let Subject::Lock(lock) = &subject {
+            self.watched.insert(lock.clone(), descriptor);
+        }
+        self.subjects.insert(descriptor, subject);
+    }
+
+    /// Forgets by which watch a lock is watched, and returns it if it is of no use any more.
+    pub(super) fn unwatch(&mut self, lock: &str) -> Option<i32> {
+        let descriptor = self.watched.remove(lock)?;
+        let is_of_it = self.subjects.get(&descriptor) == Some(&Subject::Lock(lock.to_owned()));
+        is_of_it.then(|| self.subjects.remove(&descriptor)).flatten().map(|_| descriptor)
+    }
+
+    /// Whether changes of a lock's directory are reported.
+    pub(super) fn is_watched(&self, lock: &str) -> bool {
+        self.watched.contains_key(lock)
+    }
+
+    /// How many locks are watched.
+    pub(super) fn watched(&self) -> usize {
+        self.watched.len()
+    }
+
+    /// Notes what the kernel reports.
+    pub(super) fn note(&mut self, descriptor: i32, events: ReadFlags, name: Option<&str>) {
+        if events.contains(ReadFlags::QUEUE_OVERFLOW) {
+            self.begins_anew = true;
+            return;
+        }
+        let Some(subject) = self.subjects.get(&descriptor).cloned() else {
+            return;
+        };
+        if events.contains(ReadFlags::IGNORED) {
+            self.subjects.remove(&descriptor);
+        }
+        match (subject, name) {
+            (Subject::Base, Some(name)) => self.begins_anew |= name == QUEUES,
+            (Subject::Queues, Some(lock)) => {
+                // Another directory may have the name by now.
+                self.watched.remove(lock);
+                self.touch_all(lock);
+            }
+            (Subject::Base | Subject::Queues, None) => self.begins_anew = true,
+            (Subject::Lock(lock), None) => {
+                if self.watched.get(&lock) == Some(&descriptor) && events.contains(ReadFlags::IGNORED) {
+                    self.watched.remove(&lock);
+                }
+                self.touch_all(&lock);
+            }
+            (Subject::Lock(lock), Some(name)) => self.note_within(lock, events, name),
+        }
+    }
+
+    fn note_within(&mut self, lock: String, events: ReadFlags, name: &str) {
+        let is_closed = events.contains(ReadFlags::CLOSE_WRITE);
+        // What is asked of a contender lies beside it.
+        if name == NAME || name.starts_with(REQUEST_PREFIX) {
+            self.touch_all(&lock);
+            return;
+        }
+        if name.starts_with('.') && (is_closed || !name.starts_with(BATCH_PREFIX)) {
+            return;
+        }
+        self.due.entry(lock).or_default().touch(name, is_closed);
+    }
+
+    /// Has a contender looked at again.
+    pub(super) fn touch(&mut self, lock: &str, name: &str) {
+        self.note_within(lock.to_owned(), ReadFlags::empty(), name);
+    }
+
+    /// Has all contenders of a lock looked at again.
+    pub(super) fn touch_all(&mut self, lock: &str) {
+        self.due.entry(lock.to_owned()).or_default().is_all = true;
+    }
+
+    /// Whether there is a lock to be looked at.
+    pub(super) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Takes the next lock that must be looked at.
+    pub(super) fn next(&mut self) -> Option<(String, Due)> {
+        self.due.pop_first()
+    }
+
+    /// Whether something was missed, or the directory of all locks is another one.
+    pub(super) fn begins_anew(&self) -> bool {
+        self.begins_anew
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attention() -> Attention {
+        let mut attention = Attention::default();
+        for (descriptor, subject) in
+            [(1, Subject::Base), (2, Subject::Queues), (3, Subject::Lock("a".into())), (4, Subject::Lock("b".into()))]
+        {
+            attention.watch(descriptor, subject);
+        }
+        attention
+    }
+
+    #[test]
+    fn a_name_that_comes_goes_or_is_closed_has_its_lock_looked_at_and_what_is_prepared_has_not() {
+        let mut attention = attention();
+        attention.note(3, ReadFlags::CREATE, Some(".new-1"));
+        attention.note(3, ReadFlags::CLOSE_WRITE, Some(".enter"));
+        attention.note(9, ReadFlags::CREATE, Some("x"));
+        assert!(!attention.is_due());
+        attention.note(3, ReadFlags::MOVED_TO, Some("x"));
+        attention.note(3, ReadFlags::CLOSE_WRITE, Some("y"));
+        attention.note(4, ReadFlags::DELETE, Some(".new-batch-1"));
+        let (lock, due) = attention.next().unwrap();
+        let flags = ["x", "y", "z"].map(|name| (due.is_touched(name), due.is_closed(name)));
+        assert_eq!((lock.as_str(), flags), ("a", [(true, false), (true, true), (false, false)]));
+        let (lock, due) = attention.next().unwrap();
+        assert_eq!((lock.as_str(), due.is_touched("x")), ("b", false));
+        attention.note(4, ReadFlags::MOVED_TO, Some(".ask-1"));
+        assert!(attention.next().is_some_and(|(lock, due)| lock == "b" && due.is_all));
+        attention.note(4, ReadFlags::CLOSE_WRITE, Some("x"));
+        attention.touch_all("b");
+        assert!(attention.next().is_some_and(|(_, due)| due.is_touched("y") && due.is_closed("x")));
+        assert!(!attention.begins_anew() && !attention.is_due());
+    }
+
+    #[test]
+    fn a_directory_that_is_another_one_by_now_is_watched_anew() {
+        let mut attention = attention();
+        attention.note(2, ReadFlags::MOVED_FROM, Some("a"));
+        attention.note(2, ReadFlags::MOVED_TO, Some("c"));
+        assert!(!attention.is_watched("a"));
+        attention.watch(3, Subject::Lock("c".into()));
+        assert_eq!(attention.unwatch("a"), None);
+        attention.watch(5, Subject::Lock("b".into()));
+        attention.note(4, ReadFlags::IGNORED, None);
+        assert!(attention.is_watched("b"), "the watch that ended is that of an earlier directory");
+        attention.note(5, ReadFlags::IGNORED, None);
+        assert!(!attention.is_watched("b"));
+        assert_eq!(attention.unwatch("c"), Some(3));
+    }
+
+    #[test]
+    fn lost_events_and_another_directory_of_all_locks_begin_all_anew() {
+        for (descriptor, events, name) in [
+            (-1, ReadFlags::QUEUE_OVERFLOW, None),
+            (1, ReadFlags::CREATE, Some("queues")),
+            (2, ReadFlags::DELETE_SELF, None),
+        ] {
+            let mut attention = attention();
+            attention.note(1, ReadFlags::CREATE, Some("counter"));
+            assert!(!attention.begins_anew());
+            attention.note(descriptor, events, name);
+            assert!(attention.begins_anew(), "{events:?}");
+        }
+    }
+
+    #[test]
+    fn the_names_that_are_remembered_are_bounded() {
+        let mut attention = attention();
+        for number in 0..=NAMES_MAX {
+            attention.note(3, ReadFlags::CLOSE_WRITE, Some(&number.to_string()));
+        }
+        let (_, due) = attention.next().unwrap();
+        assert!(due.names.len() == NAMES_MAX && due.is_touched("x") && due.is_closed("x"));
+    }
+}
