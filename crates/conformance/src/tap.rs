@@ -196,6 +196,11 @@ impl Session for TapSession {
         self.tap.paced(self.inner.enqueue(queue, entries))
     }
 
+    fn enqueue_one(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
+        self.tap.counts.joins.fetch_add(1, Ordering::SeqCst);
+        self.tap.paced(self.inner.enqueue_one(queue, entry))
+    }
+
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
         let (answer, counts) = (self.inner.changed(queue, seen), self.tap.counts.clone());
         self.tap.paced(Box::pin(async move {

@@ -208,6 +208,13 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// The entries may be made all the same; [`Session::withdraw`] with their tickets undoes it at any time.
     fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>>;
 
+    /// Takes one place at the tail of a queue: as [`Session::enqueue`] of one entry, at the call as that. A backend
+    /// that has a shorter way for one gives it here.
+    fn enqueue_one(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
+        let one = self.enqueue(queue, vec![entry]);
+        Box::pin(async move { Ok(one.await?.pop().expect("as many places are answered as were asked for")) })
+    }
+
     /// Waits until the contender `ahead` leaves the queue, or until another look is needed for another reason.
     ///
     /// `mine` is our own contender, whose removal ends the wait too where the service can tell; `None` for an onlooker.
@@ -284,27 +291,26 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     fn close(&self) -> BoxFuture<Result<()>>;
 }
 
-impl dyn Session {
-    /// Takes one place at the tail of a queue: [`Session::enqueue`] of one entry, at the call as that.
-    pub fn enqueue_one(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
-        let one = self.enqueue(queue, vec![entry]);
-        Box::pin(async move { Ok(one.await?.pop().expect("as many places are answered as were asked for")) })
-    }
-}
-
 /// A withdrawal under way: a future that is ready when the withdrawal is certain. Dropping it stops nothing.
 #[must_use = "await it to know that the place was left; drop it with `let _ =` to let it go on by itself"]
-pub struct Withdrawal(BoxFuture<Result<()>>);
+pub struct Withdrawal(Report);
+
+/// What a withdrawal reports. Most are over when they are made, and need no future of their own.
+enum Report {
+    UnderWay(BoxFuture<Result<()>>),
+    /// `None` once it was told.
+    Done(Option<Result<()>>),
+}
 
 impl Withdrawal {
     /// Wraps the report of a withdrawal that goes on in the background.
     pub fn under_way(report: BoxFuture<Result<()>>) -> Self {
-        Self(report)
+        Self(Report::UnderWay(report))
     }
 
     /// Makes the report of a withdrawal that is over.
     pub fn done(outcome: Result<()>) -> Self {
-        Self(Box::pin(std::future::ready(outcome)))
+        Self(Report::Done(Some(outcome)))
     }
 }
 
@@ -312,7 +318,10 @@ impl Future for Withdrawal {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        self.0.as_mut().poll(context)
+        match &mut self.0 {
+            Report::UnderWay(report) => report.as_mut().poll(context),
+            Report::Done(outcome) => Poll::Ready(outcome.take().expect("a future that was ready is not polled again")),
+        }
     }
 }
 

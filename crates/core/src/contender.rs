@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::caller::{Caller, TicketHead};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::randomness;
 use crate::token::FencingToken;
 
 /// The length of a ticket's text form, in bytes.
@@ -32,11 +33,10 @@ impl Ticket {
     ///
     /// [`ErrorKind::Backend`] if the system provides no randomness.
     pub fn mint() -> Result<Self> {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).map_err(|source| {
+        let bits = randomness::next_128_bits().map_err(|source| {
             Error::transient(ErrorKind::Backend, Operation::Join, "the system gave no randomness").caused_by(source)
         })?;
-        Ok(Self(u128::from_ne_bytes(bytes)))
+        Ok(Self(bits))
     }
 
     /// Makes a ticket for a place that its process may keep while no task holds the lock.

@@ -7,7 +7,8 @@
 //!
 //! # What is not here
 //!
-//! No global state, no background thread, and no task but those of an [`Opener`] and of a [`Follower`].
+//! No global state but a few random bytes of each thread for its next tickets, no background thread, and no task but
+//! those of an [`Opener`] and of a [`Follower`].
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
@@ -27,6 +28,7 @@ mod modes;
 mod name;
 mod opener;
 mod place_bond;
+mod randomness;
 #[cfg(feature = "serde")]
 mod serialized;
 mod standing;

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -139,8 +139,10 @@ struct BondState {
     safe_until_nanos: AtomicU64,
     /// [`SessionBond::NO_NOTICE`] where there is no deadline.
     notice_nanos: AtomicU64,
-    /// Wakes waiters for a loss, at each change; the value tells whether the connection to the service is open.
-    connected: watch::Sender<bool>,
+    /// Whether the connection to the service is open.
+    is_connected: AtomicBool,
+    /// Wakes waiters for a loss, at each change, which is noted before.
+    changes: watch::Sender<()>,
     /// Wakes waiters for a renewal.
     renewals: Notify,
     lost: OnceLock<LossReason>,
@@ -155,7 +157,8 @@ impl SessionBond {
             clock,
             safe_until_nanos: AtomicU64::new(safe_until.to_nanos()),
             notice_nanos: AtomicU64::new(Self::NO_NOTICE),
-            connected: watch::Sender::new(true),
+            is_connected: AtomicBool::new(true),
+            changes: watch::Sender::new(()),
             renewals: Notify::new(),
             lost: OnceLock::new(),
         };
@@ -187,7 +190,9 @@ impl SessionBond {
             let nanos = safe_until.to_nanos();
             let is_sooner = nanos < self.state.safe_until_nanos.swap(nanos, Ordering::AcqRel);
             // A later deadline wakes none: those that wait come across it at the earlier one.
-            self.state.connected.send_if_modified(|connected| !std::mem::replace(connected, true) || is_sooner);
+            if !self.state.is_connected.swap(true, Ordering::AcqRel) || is_sooner {
+                self.state.changes.send_replace(());
+            }
             self.state.renewals.notify_waiters();
         }
     }
@@ -196,15 +201,20 @@ impl SessionBond {
     pub fn jeopardize(&self, safe_until: SafeUntil) {
         if self.liveness().is_held() {
             self.state.safe_until_nanos.store(safe_until.to_nanos(), Ordering::Release);
-            self.state.connected.send_replace(false);
+            self.disconnect();
         }
     }
 
     /// Ends the session for good; the first reason stays.
     pub fn lose(&self, reason: LossReason) {
         if self.state.lost.set(reason).is_ok() {
-            self.state.connected.send_replace(false);
+            self.disconnect();
         }
+    }
+
+    fn disconnect(&self) {
+        self.state.is_connected.store(false, Ordering::Release);
+        self.state.changes.send_replace(());
     }
 
     /// Returns what may be believed of the session now.
@@ -219,13 +229,14 @@ impl SessionBond {
             self.lose(LossReason::Lapsed);
             return Liveness::Lost(*self.state.lost.get().expect("a reason was just set"));
         }
-        if *self.state.connected.borrow() { Liveness::Held { safe_until } } else { Liveness::Jeopardy { safe_until } }
+        let is_connected = self.state.is_connected.load(Ordering::Acquire);
+        if is_connected { Liveness::Held { safe_until } } else { Liveness::Jeopardy { safe_until } }
     }
 
     /// Waits until the session is lost for good; never ends if it never is. Dropping the future changes nothing. While
     /// the connection is lost, it waits until the deadline passes or the service answers.
     pub async fn lost(&self) -> LossReason {
-        let mut changes = self.state.connected.subscribe();
+        let mut changes = self.state.changes.subscribe();
         loop {
             match self.liveness() {
                 Liveness::Lost(reason) => return reason,
@@ -236,7 +247,7 @@ impl SessionBond {
 
     /// Waits until the liveness of the session differs from `seen`.
     pub async fn changed(&self, seen: Liveness) {
-        let mut changes = self.state.connected.subscribe();
+        let mut changes = self.state.changes.subscribe();
         loop {
             let liveness = self.liveness();
             if std::mem::discriminant(&liveness) != std::mem::discriminant(&seen) {
@@ -248,7 +259,7 @@ impl SessionBond {
 
     /// Waits until something else may be believed than `seen`: until the session is renewed, in jeopardy or lost.
     pub async fn renewed(&self, seen: Liveness) {
-        let mut changes = self.state.connected.subscribe();
+        let mut changes = self.state.changes.subscribe();
         loop {
             let mut renewed = pin!(self.state.renewals.notified());
             // Enabled before the look, so that a renewal in between is not missed.
@@ -265,7 +276,7 @@ impl SessionBond {
     }
 
     /// Waits until the session is renewed, in jeopardy or lost, or its deadline passes.
-    async fn until_changed(&self, changes: &mut watch::Receiver<bool>, seen: Liveness) {
+    async fn until_changed(&self, changes: &mut watch::Receiver<()>, seen: Liveness) {
         match seen.safe_until() {
             Some(SafeUntil::At(deadline)) => {
                 tokio::select! {

@@ -65,15 +65,16 @@ pub struct QueueView {
     pub mutex_role: MutexRole,
     /// The mode in which candidates appear here: that of a mutex where an election is laid out as one.
     pub candidate: Mode,
-    /// All copies share it, as they share the contenders.
-    pub(crate) index: Arc<OnceLock<Index>>,
+    /// All copies share it, as they share the contenders; `None` for a queue that is too short for one.
+    pub(crate) index: Option<Arc<OnceLock<Index>>>,
 }
 
 impl QueueView {
     /// Makes the view of a queue on a name of our own, whose lock has no contender on its other side.
     pub fn new(connection: ConnectionNumber, contenders: impl Into<Arc<[Contender]>>) -> Self {
         let (mutex_role, candidate) = (MutexRole::default(), Mode::Candidate);
-        let (contenders, index) = (contenders.into(), Arc::default());
+        let contenders = contenders.into();
+        let index = index_of(&contenders);
         Self { connection, contenders, omitted: 0, elsewhere: None, mutex_role, candidate, index }
     }
 
@@ -86,6 +87,9 @@ impl QueueView {
     #[must_use]
     pub fn around(self, place: Option<&ContenderId>) -> Self {
         const NEAREST: usize = 2;
+        if self.contenders.len() <= 1 {
+            return self;
+        }
         let end = place.and_then(|place| self.position(place)).unwrap_or(self.contenders.len());
         let mut kept = vec![false; self.contenders.len()];
         let mut counts: Vec<(Mode, usize)> = Vec::new();
@@ -108,8 +112,9 @@ impl QueueView {
         }
         let omitted = self.omitted + kept[..end].iter().filter(|&&is_kept| !is_kept).count();
         let shown = self.contenders.iter().zip(&kept).filter(|&(_, &is_kept)| is_kept);
-        let contenders = shown.map(|(contender, _)| contender.clone()).collect();
-        Self { contenders, omitted, index: Arc::default(), ..self }
+        let contenders: Arc<[_]> = shown.map(|(contender, _)| contender.clone()).collect();
+        let index = index_of(&contenders);
+        Self { contenders, omitted, index, ..self }
     }
 
     /// Returns how many contenders stand ahead of this one, if it is the one that the view was asked for, or if the
@@ -136,13 +141,15 @@ impl QueueView {
 
     /// Returns the index of a queue that is long enough for one.
     fn index(&self) -> Option<&Index> {
-        if self.contenders.len() < INDEXED_MIN {
-            return None;
-        }
-        let index = self.index.get_or_init(|| Index::new(self.contenders.clone()));
+        let index = self.index.as_ref()?.get_or_init(|| Index::new(self.contenders.clone()));
         // The field `contenders` is public, so it may have been replaced since.
         index.is_of(&self.contenders).then_some(index)
     }
+}
+
+/// Room for the index of a queue that is long enough for one.
+fn index_of(contenders: &[Contender]) -> Option<Arc<OnceLock<Index>>> {
+    (contenders.len() >= INDEXED_MIN).then(Arc::default)
 }
 
 #[cfg(test)]

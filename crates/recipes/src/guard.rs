@@ -8,12 +8,12 @@ use crate::Hold;
 use crate::contend::{Granted, lost_error};
 use crate::event::Event;
 use crate::hold::Grant;
-use crate::holds::{OnList, Presence};
+use crate::holds::OnList;
 use crate::limits::{Limits, Term, leave_at_end};
 use crate::possession::Possession;
 use crate::shared::Shared;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, Mode, QueueName, Result, Withdrawal};
+use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, QueueName, Result, Withdrawal};
 
 /// Proof that this process holds a lock, or one permit of a semaphore; `Kind` says which.
 ///
@@ -78,17 +78,18 @@ pub type WriteGuard = Guard<kind::Write>;
 pub type Permit = Guard<kind::Permit>;
 
 impl<Kind> Guard<Kind> {
+    /// Makes the guard of a grant; the call, which is listed, becomes a hold.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         queue: &QueueName,
-        mode: Mode,
         granted: Granted<impl Into<Possession>>,
         called_at: BootInstant,
         limits: Limits,
+        listed: OnList,
     ) -> Self {
         let Granted { place, id, token, standing } = granted;
         let place: Possession = place.into();
-        let granted_at = shared.clock.now();
+        let granted_at = place.granted_at().unwrap_or_else(|| shared.clock.now());
         if matches!(place, Possession::Place(_)) {
             standing.granted();
         }
@@ -101,7 +102,7 @@ impl<Kind> Guard<Kind> {
         if term.ends_at.is_some() {
             leave_at_end(&hold, &place);
         }
-        let listed = shared.holds.list(hold.name(), mode, Some(hold.clone()), Presence::Active);
+        listed.note_hold(hold.clone());
         let shared = shared.clone();
         Self { place: Some(place), hold, shared, granted_at, limits, term, _listed: listed, kind: PhantomData }
     }
@@ -135,11 +136,11 @@ impl<Kind> Guard<Kind> {
     /// service, also if only that answer reveals it: a process that stood still learns of it then. Transient if the
     /// service could not be told yet; it is told as soon as it can be.
     pub fn release(mut self) -> impl Future<Output = Result<()>> + Send + 'static {
-        let (hold, queue) = (self.hold.clone(), self.hold.name().clone());
+        let hold = self.hold.clone();
         let (lost, withdrawal) = match self.place.take() {
             Some(place) => {
-                let lost = self.end(&place);
-                (lost, Some(self.leave(place, lost)))
+                let (lost, now) = self.end(&place);
+                (lost, Some(self.leave(place, lost, now)))
             }
             None => (None, None),
         };
@@ -150,10 +151,10 @@ impl<Kind> Guard<Kind> {
             };
             match (lost, left) {
                 // The holder must learn of the loss, also if leaving succeeded.
-                (Some(reason), _) => Err(lost_error(&queue, reason)),
+                (Some(reason), _) => Err(lost_error(hold.name(), reason)),
                 (None, Err(error)) => match error.kind() {
-                    ErrorKind::Lost(reason) => Err(lost_error(&queue, hold.note_loss(reason))),
-                    _ => Err(error.at(&queue)),
+                    ErrorKind::Lost(reason) => Err(lost_error(hold.name(), hold.note_loss(reason))),
+                    _ => Err(error.at(hold.name())),
                 },
                 (None, Ok(())) => Ok(()),
             }
@@ -161,11 +162,11 @@ impl<Kind> Guard<Kind> {
     }
 
     /// Leaves the place of a hold that is over.
-    fn leave(&self, place: Possession, lost: Option<LossReason>) -> Withdrawal {
+    fn leave(&self, place: Possession, lost: Option<LossReason>, now: BootInstant) -> Withdrawal {
         match lost {
-            None => self.term.leave(&self.shared.clock, place),
+            None => self.term.leave(&self.shared.clock, place, now),
             // A lost place cannot be kept for its least time.
-            Some(_) => place.leave(true),
+            Some(_) => place.leave(true, now),
         }
     }
 
@@ -182,8 +183,8 @@ impl<Kind> Guard<Kind> {
         self.place.as_ref()
     }
 
-    /// Ends the hold of this place, and returns the reason if it had been lost before.
-    fn end(&self, place: &Possession) -> Option<LossReason> {
+    /// Ends the hold of this place; returns the reason if it had been lost before, and when it ended.
+    fn end(&self, place: &Possession) -> (Option<LossReason>, BootInstant) {
         let now = self.shared.clock.now();
         let liveness = match place {
             Possession::Turn(_) => self.hold.liveness_at_turn(now),
@@ -197,7 +198,7 @@ impl<Kind> Guard<Kind> {
         let held = now.saturating_duration_since(self.granted_at);
         let (lock, token) = (self.hold.name().clone(), self.hold.fencing_token());
         self.shared.observers.emit(&Event::Released { lock, token, held, lost });
-        lost
+        (lost, now)
     }
 }
 
@@ -228,9 +229,9 @@ where
 impl<Kind> Drop for Guard<Kind> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            let lost = self.end(&place);
+            let (lost, now) = self.end(&place);
             // It goes on in the background, and no caller is left to report to.
-            drop(self.leave(place, lost));
+            drop(self.leave(place, lost, now));
         }
     }
 }

@@ -43,15 +43,15 @@ impl Term {
     }
 
     /// Leaves a released place: now, or when it has been kept for long enough.
-    pub(crate) fn leave(&self, clock: &Arc<dyn Clock>, place: Possession) -> Withdrawal {
-        let Some((until, runtime)) = self.kept_until.as_ref().filter(|&&(until, _)| clock.now() < until) else {
-            return place.leave(false);
+    pub(crate) fn leave(&self, clock: &Arc<dyn Clock>, place: Possession, now: BootInstant) -> Withdrawal {
+        let Some((until, runtime)) = self.kept_until.as_ref().filter(|&&(until, _)| now < until) else {
+            return place.leave(false, now);
         };
         let (clock, until) = (clock.clone(), *until);
         let kept = runtime.spawn(async move {
             // Called within the task, since a clock may need the runtime, and the guard may be dropped outside of it.
             clock.sleep_until(until).await;
-            place.leave(false).await
+            place.leave(false, clock.now()).await
         });
         // A task that ended with its runtime has dropped the place, which withdraws it.
         Withdrawal::under_way(Box::pin(async move { kept.await.unwrap_or(Ok(())) }))

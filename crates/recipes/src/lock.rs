@@ -4,16 +4,17 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::calling;
-use crate::contend::{Attempt, Granted, OnePlace, grant_by, not_carried};
+use crate::contend::{Attempt, Granted, OnePlace, grant_since, not_carried};
 use crate::event::Event;
 use crate::guard::Guard;
 use crate::handoff::Handoff;
-use crate::holds::Presence;
+use crate::holds::{OnList, Presence};
 use crate::keeper::Keeper;
 use crate::limits::Limits;
 use crate::possession::Possession;
 use crate::seat::{Bound, Seat, Seats};
 use crate::shared::Shared;
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, Mode, Modes, QueueName, Result, Wait};
 
 /// A named lock on a service.
@@ -44,16 +45,21 @@ impl Keeper {
 
 impl Lock {
     /// Waits for the grant of one place of this mode.
-    pub(crate) async fn grant<Kind>(&self, mode: Mode, wait: Wait) -> Result<Option<Guard<Kind>>> {
-        self.grant_to(calling::caller(&self.shared, wait), mode, wait).await
+    pub(crate) fn grant<Kind>(
+        &self,
+        mode: Mode,
+        wait: Wait,
+    ) -> impl Future<Output = Result<Option<Guard<Kind>>>> + Send {
+        self.grant_to(calling::caller(&self.shared, wait), mode, wait)
     }
 
     /// Waits for the grant of one place of this mode to this caller, or for a turn of one.
     pub(crate) async fn grant_to<Kind>(&self, caller: Caller, mode: Mode, wait: Wait) -> Result<Option<Guard<Kind>>> {
         match self.seat(mode) {
             Some(seat) => {
-                let turn = seat.acquire(&self.shared, caller, wait);
-                self.guards(mode, turn, |granted| vec![granted]).await.map(|guards| guards?.pop())
+                let call = Call::begin(self, mode);
+                let turn = seat.acquire(&self.shared, caller, wait, call.begun_at).await?;
+                Ok(call.end(turn))
             }
             None => self.grant_one(&OnePlace::new(&self.queue, mode, caller), mode, wait).await,
         }
@@ -80,7 +86,9 @@ impl Lock {
         mode: Mode,
         wait: Wait,
     ) -> Result<Option<Guard<Kind>>> {
-        self.grant_all(attempt, mode, wait, |granted| vec![granted]).await.map(|guards| guards?.pop())
+        let call = Call::begin(self, mode);
+        let granted = grant_since(&self.shared, attempt, wait, call.begun_at).await?;
+        Ok(call.end(granted))
     }
 
     /// Waits for a grant, and makes a guard of each of its places.
@@ -91,25 +99,67 @@ impl Lock {
         wait: Wait,
         places: impl FnOnce(A::Granted) -> Vec<Granted>,
     ) -> Result<Option<Vec<Guard<Kind>>>> {
-        self.guards(mode, grant_by(&self.shared, attempt, wait), places).await
+        let call = Call::begin(self, mode);
+        let granted = grant_since(&self.shared, attempt, wait, call.begun_at).await?;
+        Ok(call.end_with_all(granted.map(places)))
+    }
+}
+
+/// A call that asks for a grant, listed while it goes on.
+struct Call<'a> {
+    lock: &'a Lock,
+    mode: Mode,
+    begun_at: BootInstant,
+    listed: OnList,
+}
+
+impl<'a> Call<'a> {
+    fn begin(lock: &'a Lock, mode: Mode) -> Self {
+        let begun_at = lock.shared.clock.now();
+        let listed = lock.shared.holds.list(&lock.queue, mode, Presence::Active);
+        Self { lock, mode, begun_at, listed }
     }
 
-    /// Lists the call while it goes on, and makes a guard of each place that is granted.
-    async fn guards<Kind, G, P: Into<Possession>>(
-        &self,
-        mode: Mode,
-        granting: impl Future<Output = Result<Option<G>>>,
-        places: impl FnOnce(G) -> Vec<Granted<P>>,
-    ) -> Result<Option<Vec<Guard<Kind>>>> {
-        let called_at = self.shared.clock.now();
-        let _listed = self.shared.holds.list(&self.queue, mode, None, Presence::Active);
-        let Some(granted) = granting.await? else {
-            let waited = self.shared.clock.now().saturating_duration_since(called_at);
-            self.shared.observers.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
-            return Ok(None);
+    /// Makes the guard of what was granted.
+    fn end<Kind>(self, granted: Option<Granted<impl Into<Possession>>>) -> Option<Guard<Kind>> {
+        let Some(granted) = granted else {
+            self.lock.tell_of_none(self.begun_at);
+            return None;
         };
-        let guard = |granted| Guard::new(&self.shared, &self.queue, mode, granted, called_at, self.limits);
-        Ok(Some(places(granted).into_iter().map(guard).collect()))
+        Some(self.lock.guard(granted, self.begun_at, self.listed))
+    }
+
+    /// Makes a guard of each place that was granted.
+    fn end_with_all<Kind>(self, granted: Option<Vec<Granted>>) -> Option<Vec<Guard<Kind>>> {
+        let Self { lock, mode, begun_at, listed } = self;
+        let Some(granted) = granted else {
+            lock.tell_of_none(begun_at);
+            return None;
+        };
+        let mut of_call = Some(listed);
+        let guard = |granted| {
+            let listed = of_call.take();
+            let listed = listed.unwrap_or_else(|| lock.shared.holds.list(&lock.queue, mode, Presence::Active));
+            lock.guard(granted, begun_at, listed)
+        };
+        Some(granted.into_iter().map(guard).collect())
+    }
+}
+
+impl Lock {
+    fn guard<Kind>(
+        &self,
+        granted: Granted<impl Into<Possession>>,
+        called_at: BootInstant,
+        listed: OnList,
+    ) -> Guard<Kind> {
+        Guard::new(&self.shared, &self.queue, granted, called_at, self.limits, listed)
+    }
+
+    /// Tells observers of a call that was granted nothing.
+    fn tell_of_none(&self, called_at: BootInstant) {
+        let waited = self.shared.clock.now().saturating_duration_since(called_at);
+        self.shared.observers.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
     }
 }
 

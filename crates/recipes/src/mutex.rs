@@ -148,7 +148,7 @@ impl Mutex {
     /// Waits for the lock, however long it takes.
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> Result<MutexGuard> {
-        self.lock_within(Wait::Forever).await.map(granted)
+        self.lock.grant(Mode::Mutex, Wait::Forever).await.map(granted)
     }
 
     /// Takes the lock if it is free; `None` if another contender holds it or waits for it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::contend::Place;
 use crate::seat::{EndOfPlace, Turn};
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Session, Ticket, Withdrawal};
 
 /// A place in a queue that is held, or a turn of one; dropping it gives it back.
@@ -28,7 +29,7 @@ impl Possession {
         match self {
             Self::Place(place) => place.session(),
             Self::Turn(turn) => {
-                turn.end_of_place().note();
+                turn.end_place();
                 turn.session()
             }
         }
@@ -42,11 +43,19 @@ impl Possession {
         }
     }
 
-    /// Gives it back, and returns the future that is ready when that is certain.
-    pub(crate) fn leave(self, is_lost: bool) -> Withdrawal {
+    /// Returns when it was granted, where that is known.
+    pub(crate) fn granted_at(&self) -> Option<BootInstant> {
+        match self {
+            Self::Place(_) => None,
+            Self::Turn(turn) => turn.granted_at(),
+        }
+    }
+
+    /// Gives it back now, and returns the future that is ready when that is certain.
+    pub(crate) fn leave(self, is_lost: bool, now: BootInstant) -> Withdrawal {
         match self {
             Self::Place(place) => place.leave(),
-            Self::Turn(turn) => turn.leave(is_lost),
+            Self::Turn(turn) => turn.leave(is_lost, now),
         }
     }
 

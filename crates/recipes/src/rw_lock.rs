@@ -7,6 +7,7 @@ use crate::calling;
 use crate::contend::{OnePlace, join_beside, lost_error};
 use crate::guard::Guard;
 use crate::handoff::Handoff;
+use crate::holds::Presence;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use crate::{ReadGuard, WriteGuard};
@@ -199,7 +200,8 @@ impl WriteGuard {
             (Err(_), Liveness::Lost(reason)) => return Err(lost_error(&queue, reason)),
             (Err(error), _) => return Err(error),
         };
-        let read = Guard::new(&shared, &queue, Mode::Read, granted, called_at, self.limits());
+        let listed = shared.holds.list(&queue, Mode::Read, Presence::Active);
+        let read = Guard::new(&shared, &queue, granted, called_at, self.limits(), listed);
         // The release has started, and no writer can pass our share.
         drop(self.release());
         Ok(read)

@@ -142,8 +142,11 @@ impl Shared {
     /// Waits for something for as long as `wait` says; `None` if the time was up first. What is ready at once is
     /// returned also without a wait.
     pub(crate) async fn by<T>(&self, wait: Wait, wanted: impl Future<Output = T>) -> Option<T> {
-        let Some(deadline) = wait.deadline(self.clock.now()) else {
-            return Some(wanted.await);
+        let deadline = match wait {
+            Wait::Forever => return Some(wanted.await),
+            Wait::Until(deadline) => deadline,
+            Wait::No => self.clock.now(),
+            Wait::AtMost(time) => self.clock.now().saturating_add(time),
         };
         tokio::select! {
             biased;

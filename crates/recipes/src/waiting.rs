@@ -60,7 +60,7 @@ pub struct Waiting<Kind> {
 impl<Kind> Waiting<Kind> {
     async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
         let called_at = lock.shared.clock.now();
-        let listed = lock.shared.holds.list(&lock.queue, mode, None, Presence::Active);
+        let listed = lock.shared.holds.list(&lock.queue, mode, Presence::Active);
         let wanted = InLine(OnePlace::new(&lock.queue, mode, calling::caller(&lock.shared, Wait::Forever)));
         let place = grant_by(&lock.shared, &wanted, Wait::Forever).await.map(granted)?;
         listed.note(Presence::Idle);
@@ -117,18 +117,23 @@ impl<Kind> Waiting<Kind> {
         let Lock { shared, queue, limits, .. } = &self.lock;
         let wanted = OnePlace::new(queue, self.mode, calling::caller(shared, wait));
         // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
-        let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, None, Presence::Active));
+        let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, Presence::Active));
         let asking = Asking::begin(listed);
         let granted = grant_by(shared, &Resumed::new(wanted, &mut self.place), wait).await;
         if self.place.is_some() {
             return granted.map(|_| None);
         }
-        let guard = |granted| Guard::new(shared, queue, self.mode, granted, self.called_at, *limits);
-        let guard = granted.map(|granted| granted.map(guard));
-        // The guard is listed by now, so that a drain never misses it.
-        drop(asking);
-        self.listed = None;
-        guard
+        let granted = match granted {
+            Ok(Some(granted)) => granted,
+            nothing => {
+                drop(asking);
+                self.listed = None;
+                return nothing.map(|_| None);
+            }
+        };
+        asking.end_with_hold();
+        let listed = self.listed.take().expect("the call was listed");
+        Ok(Some(Guard::new(shared, queue, granted, self.called_at, *limits, listed)))
     }
 
     fn gone(&self) -> Error {
@@ -144,6 +149,11 @@ impl<'a> Asking<'a> {
     fn begin(listed: &'a OnList) -> Self {
         listed.note(Presence::Active);
         Self(listed)
+    }
+
+    /// Ends the call without a word: what it asked for becomes a hold.
+    fn end_with_hold(self) {
+        std::mem::forget(self);
     }
 }
 

@@ -20,6 +20,7 @@
 mod queue;
 mod service;
 mod session;
+mod standing;
 mod testing;
 mod value;
 

@@ -1,17 +1,18 @@
 //! The queues: which contender stands where. No futures and no faults here.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::caller::Caller;
 use crate::contender::{
-    Answers, Contender, ContenderId, ContenderInfo, Entry, Lifetime, Mode, Owner, Rank, Request, Revocation, Ticket,
+    Answers, Contender, ContenderId, ContenderInfo, Entry, Lifetime, Mode, Owner, Rank, Request, Ticket,
 };
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::loss::LossReason;
+use crate::memory::standing::MemoryStanding;
 use crate::memory::value::Values;
 use crate::name::{Part, QueueName};
 use crate::token::FencingToken;
@@ -25,32 +26,34 @@ pub(super) struct Stored {
     /// The session that it depends on; `None` if it lives until it is removed.
     session: Option<u64>,
     ticket: Ticket,
-    mode: Mode,
+    pub(super) mode: Mode,
     owner: Arc<Owner>,
     caller: Caller,
     since_unix: Duration,
-    granted_unix: Arc<OnceLock<Duration>>,
     frozen: Option<Arc<str>>,
-    /// Set to the reason when the contender leaves; wakes the watchers of this contender only.
-    departed: watch::Sender<Option<LossReason>>,
-    revocation: watch::Sender<Option<Revocation>>,
+    standing: Arc<MemoryStanding>,
 }
 
 impl Stored {
-    /// Watches for the departure of this contender.
-    pub(super) fn watch(&self) -> watch::Receiver<Option<LossReason>> {
-        self.departed.subscribe()
+    /// What may be asked and waited for of this contender.
+    pub(super) fn standing(&self) -> Arc<MemoryStanding> {
+        self.standing.clone()
     }
+}
 
-    /// Watches for a request to give up.
-    pub(super) fn watch_requests(&self) -> watch::Receiver<Option<Revocation>> {
-        self.revocation.subscribe()
-    }
+/// The length of an identity's text, in decimal digits: enough for each number of 64 bits, so that the order of the
+/// texts is that of the numbers.
+const ID_DIGITS: usize = 20;
 
-    /// Returns the cell in which the moment of its grant is noted.
-    pub(super) fn granted_unix(&self) -> Arc<OnceLock<Duration>> {
-        self.granted_unix.clone()
+/// Writes the identity of the contender that came as this one.
+fn contender_id(number: u64) -> ContenderId {
+    let mut digits = [b'0'; ID_DIGITS];
+    let mut left = number;
+    for digit in digits.iter_mut().rev() {
+        *digit += (left % 10) as u8;
+        left /= 10;
     }
+    ContenderId::new(std::str::from_utf8(&digits).expect("digits are text"))
 }
 
 /// All queues of one service.
@@ -79,7 +82,16 @@ impl Queues {
     }
 
     /// Puts a checked entry at the place that it asks for.
-    pub(super) fn join(&mut self, queue: &QueueName, entry: Entry, session: u64, since_unix: Duration) -> &Stored {
+    pub(super) fn join(
+        &mut self,
+        queue: &QueueName,
+        entry: Entry,
+        session: u64,
+        since_unix: Duration,
+        standing: Arc<MemoryStanding>,
+    ) -> &Stored {
+        // Those that wake look again once the service is free.
+        self.wake(queue);
         self.last_grant += 1;
         let contenders = self.by_name.entry(queue.clone()).or_default();
         let own_token = FencingToken::new(self.last_grant, 0).expect("one process never counts beyond 2^63");
@@ -96,7 +108,7 @@ impl Queues {
             Lifetime::Persistent { reason } => (None, Some(reason)),
         };
         let stored = Stored {
-            id: ContenderId::new(format!("{:020}", self.last_grant)),
+            id: contender_id(self.last_grant),
             token,
             session,
             ticket: entry.ticket,
@@ -104,14 +116,11 @@ impl Queues {
             owner: entry.owner,
             caller: entry.caller,
             since_unix,
-            granted_unix: Arc::default(),
             frozen,
-            departed: watch::Sender::new(None),
-            revocation: watch::Sender::new(None),
+            standing,
         };
         contenders.insert(at, stored);
-        self.wake(queue);
-        &self.by_name[queue][at]
+        &contenders[at]
     }
 
     pub(super) fn remove(&mut self, queue: &QueueName, ticket: Ticket) {
@@ -138,7 +147,7 @@ impl Queues {
         contenders.retain(|stored| {
             let stays = stays(stored);
             if !stays {
-                stored.departed.send_replace(Some(reason));
+                stored.standing.depart(reason);
             }
             stays
         });
@@ -158,7 +167,7 @@ impl Queues {
         };
         match request {
             Request::Yield(revocation) => {
-                stored.revocation.send_replace(Some(revocation));
+                stored.standing.revoke(revocation);
                 true
             }
             Request::Break { token } if stored.token == token => {
@@ -176,9 +185,18 @@ impl Queues {
     pub(super) fn view(&self, queue: &QueueName, connection: ConnectionNumber) -> QueueView {
         let contender =
             |stored: &Stored| Contender { id: stored.id.clone(), ticket: Some(stored.ticket), mode: stored.mode };
-        let contenders: Vec<_> = self.contenders(queue).iter().map(contender).collect();
-        let first = |part: &Part| self.contenders(&queue.with_part(*part)).first().map(|first| first.mode);
-        let elsewhere = queue.part().opposite().iter().find_map(first);
+        let mut contenders: Arc<[Contender]> = Arc::default();
+        let mut elsewhere = None;
+        // The parts of a lock stand side by side, so that one search finds them all.
+        let from_line = self.by_name.range(queue.with_part(Part::Line)..);
+        for (name, stored) in from_line.take_while(|(name, _)| name.as_str() == queue.as_str()) {
+            if name.part() == queue.part() {
+                contenders = stored.iter().map(contender).collect();
+            } else if queue.part().opposite().contains(&name.part()) {
+                // Permits come last, and say more than those that wait for some.
+                elsewhere = stored.first().map(|first| first.mode);
+            }
+        }
         QueueView { elsewhere, ..QueueView::new(connection, contenders) }
     }
 
@@ -190,9 +208,9 @@ impl Queues {
             owner: Some((*stored.owner).clone()),
             caller: stored.caller,
             since_unix: Some(stored.since_unix),
-            granted_unix: stored.granted_unix.get().copied(),
+            granted_unix: stored.standing.granted_unix(),
             frozen: stored.frozen.as_deref().map(str::to_owned),
-            revocation: stored.revocation.borrow().clone(),
+            revocation: stored.standing.revocation(),
             answers: Answers::Yes,
             ..ContenderInfo::new(stored.id.clone(), stored.mode)
         };
@@ -240,16 +258,27 @@ fn anchor_gone(queue: &QueueName) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::TestClock;
+    use crate::standing::{SafeUntil, SessionBond};
 
-    #[test]
-    fn a_change_wakes_those_that_wait_for_this_lock_and_for_no_other() {
+    #[tokio::test]
+    async fn a_change_wakes_those_that_wait_for_this_lock_and_for_no_other() {
         let mut queues = Queues::default();
         let [door, hall] = ["door", "hall"].map(|name| QueueName::new(name).unwrap());
         let (of_door, of_hall) = (queues.watch_changes(&door.with_part(Part::Permits)), queues.watch_changes(&hall));
         let entry = Entry::new(Ticket::mint().unwrap(), Mode::Mutex, Arc::new(Owner::this_process()));
-        queues.join(&door, entry, 1, Duration::ZERO);
+        let clock = Arc::new(TestClock::new());
+        let standing = MemoryStanding::new(SessionBond::new(clock.clone(), SafeUntil::ProcessEnd), clock);
+        queues.join(&door, entry, 1, Duration::ZERO, standing);
         assert!(of_door.has_changed().unwrap(), "all parts of a lock are one to those that wait");
         assert!(!of_hall.has_changed().unwrap());
+    }
+
+    #[test]
+    fn identities_are_in_the_order_of_their_numbers() {
+        assert_eq!(contender_id(0).as_str(), "00000000000000000000");
+        assert_eq!(contender_id(u64::MAX).as_str(), u64::MAX.to_string());
+        assert!(contender_id(9) < contender_id(10));
     }
 
     #[test]

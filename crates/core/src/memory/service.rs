@@ -5,14 +5,17 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{oneshot, watch};
+use tokio::task::coop;
 
 use crate::backend::Withdrawal;
 use crate::capabilities::{Capabilities, Exclusion, Fencing, Removal, StoppedHolder};
 use crate::clock::Clock;
+use crate::contender::Ticket;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
 use crate::loss::LossReason;
 use crate::memory::queue::Queues;
+use crate::name::QueueName;
 use crate::standing::{SafeUntil, SessionBond};
 use crate::view::ConnectionNumber;
 
@@ -58,7 +61,9 @@ pub(super) struct State {
 /// The service's side of one session, and the connection to it.
 pub(super) struct Link {
     pub(super) bond: SessionBond,
-    pub(super) way: watch::Sender<Way>,
+    way: Way,
+    /// Tells those that wait of another way.
+    ways: watch::Sender<Way>,
     /// Withdrawals made while the connection was cut, to be done when it heals.
     owed: Vec<PausedRequest>,
     /// Whether the client ended the session while the connection was cut, so that the service must still be told.
@@ -95,8 +100,9 @@ impl MemoryService {
         let mut state = self.state();
         state.last_session += 1;
         let number = state.last_session;
-        let way = watch::Sender::new(Way { connection: 1, cut: false });
-        let link = Link { bond: bond.clone(), way, owed: Vec::new(), abandoned: false };
+        let way = Way { connection: 1, cut: false };
+        let ways = watch::Sender::new(way);
+        let link = Link { bond: bond.clone(), way, ways, owed: Vec::new(), abandoned: false };
         state.links.insert(number, link);
         (number, bond)
     }
@@ -109,7 +115,7 @@ impl MemoryService {
     /// Ends a session on its client's side. The service is told now, or when the connection heals.
     pub(super) fn hang_up(&self, number: u64) {
         let mut state = self.state();
-        match state.links.get_mut(&number).filter(|link| link.way.borrow().cut) {
+        match state.links.get_mut(&number).filter(|link| link.way.cut) {
             Some(link) => {
                 link.bond.lose(LossReason::Closed);
                 link.abandoned = true;
@@ -121,13 +127,13 @@ impl MemoryService {
     pub(super) fn cut(&self, number: u64, safe_until: SafeUntil) {
         if let Some(link) = self.state().links.get_mut(&number) {
             link.bond.jeopardize(safe_until);
-            link.way.send_modify(|way| way.cut = true);
+            link.go(Way { cut: true, ..link.way });
         }
     }
 
     pub(super) fn heal(&self, number: u64) {
         let mut state = self.state();
-        let Some(link) = state.links.get_mut(&number).filter(|link| link.way.borrow().cut) else {
+        let Some(link) = state.links.get_mut(&number).filter(|link| link.way.cut) else {
             return;
         };
         if link.abandoned {
@@ -136,10 +142,7 @@ impl MemoryService {
         }
         link.bond.renew(SafeUntil::ProcessEnd);
         let owed = std::mem::take(&mut link.owed);
-        link.way.send_modify(|way| {
-            way.connection += 1;
-            way.cut = false;
-        });
+        link.go(Way { connection: link.way.connection + 1, cut: false });
         for request in owed {
             state.take(request);
         }
@@ -166,68 +169,46 @@ impl MemoryService {
         &self,
         session: u64,
         operation: Operation,
-        effect: impl FnOnce(&mut State, ConnectionNumber) -> T + Send + 'static,
+        effect: impl FnOnce(&mut State, ConnectionNumber) -> Result<T> + Send + 'static,
     ) -> BoxFuture<Result<T>> {
         let mut state = self.state();
         let Some(link) = state.links.get(&session) else {
             return refuse(lost(operation));
         };
-        if link.way.borrow().cut {
+        if link.way.cut {
             return refuse(unreachable(operation));
         }
-        let (bond, mut way) = (link.bond.clone(), link.way.subscribe());
         let sent_on = link.connection();
-        let (reply, answer) = oneshot::channel();
-        let request = move |state: &mut State| {
-            // A request of a session that ended while it waited has no effect.
-            let Some(link) = state.links.get(&session) else {
-                return;
-            };
-            let (connection, arrives) = (link.connection(), link.leads_back(sent_on));
-            let value = effect(state, connection);
-            let loses_reply = state.drop_next_reply == Some(operation);
-            if loses_reply {
-                state.drop_next_reply = None;
-            }
-            let outcome = if loses_reply || !arrives { Err(reply_lost(operation)) } else { Ok(value) };
-            // The caller may have given up.
-            let _ = reply.send(outcome);
-        };
-        if !state.paused {
-            request(&mut state);
-        } else if state.waiting.len() < PAUSED_REQUESTS_MAX {
-            state.waiting.push_back(Box::new(request));
-        } else {
-            let message = format!("{PAUSED_REQUESTS_MAX} requests wait in the paused service");
-            return refuse(Error::transient(ErrorKind::LimitReached, operation, message));
+        if state.paused {
+            return state.later(session, sent_on, operation, effect);
         }
+        let outcome = effect(&mut state, sent_on);
+        let outcome = if state.loses_reply(operation) { Err(reply_lost(operation)) } else { outcome };
         drop(state);
         Box::pin(async move {
-            tokio::select! {
-                biased;
-                answer = answer => answer.unwrap_or_else(|_| Err(lost(operation))),
-                _ = bond.lost() => Err(lost(operation)),
-                _ = way.wait_for(|way| !way.leads_back(sent_on)) => Err(reply_lost(operation)),
-            }
+            // A task that asks again and again gives other tasks of its thread their turn, as if it had to wait.
+            coop::consume_budget().await;
+            outcome
         })
     }
 
-    /// Makes an effect of a session certain: now, when the service goes on, or when the connection heals. If the
-    /// session ends first, its contenders end with it. The answer comes when either is certain.
-    pub(super) fn owe(&self, session: u64, effect: impl FnOnce(&mut State) + Send + 'static) -> Withdrawal {
+    /// Makes a withdrawal certain: now, when the service goes on, or when the connection heals. If the session ends
+    /// first, its contenders end with it. The answer comes when either is certain.
+    pub(super) fn withdraw(&self, session: u64, queue: &QueueName, ticket: Ticket) -> Withdrawal {
         let mut state = self.state();
         let paused = state.paused;
         let Some(link) = state.links.get_mut(&session) else {
             return Withdrawal::done(Ok(()));
         };
-        let cut = link.way.borrow().cut;
+        let cut = link.way.cut;
         if !cut && !paused {
-            effect(&mut state);
+            state.queues.remove(queue, ticket);
             return Withdrawal::done(Ok(()));
         }
         let (done, certain) = oneshot::channel();
+        let queue = queue.clone();
         let request: PausedRequest = Box::new(move |state| {
-            effect(state);
+            state.queues.remove(&queue, ticket);
             // The caller need not wait for it.
             let _ = done.send(());
         });
@@ -250,6 +231,49 @@ impl MemoryService {
 }
 
 impl State {
+    /// Keeps a request until the service goes on.
+    fn later<T: Send + 'static>(
+        &mut self,
+        session: u64,
+        sent_on: ConnectionNumber,
+        operation: Operation,
+        effect: impl FnOnce(&mut Self, ConnectionNumber) -> Result<T> + Send + 'static,
+    ) -> BoxFuture<Result<T>> {
+        let Some(link) = self.links.get(&session) else {
+            return refuse(lost(operation));
+        };
+        if self.waiting.len() >= PAUSED_REQUESTS_MAX {
+            let message = format!("{PAUSED_REQUESTS_MAX} requests wait in the paused service");
+            return refuse(Error::transient(ErrorKind::LimitReached, operation, message));
+        }
+        let (bond, mut way) = (link.bond.clone(), link.watch());
+        let (reply, answer) = oneshot::channel();
+        self.waiting.push_back(Box::new(move |state| {
+            // A request of a session that ended while it waited has no effect.
+            let Some(link) = state.links.get(&session) else {
+                return;
+            };
+            let (connection, arrives) = (link.connection(), link.leads_back(sent_on));
+            let outcome = effect(state, connection);
+            let is_lost = state.loses_reply(operation) || !arrives;
+            // The caller may have given up.
+            let _ = reply.send(if is_lost { Err(reply_lost(operation)) } else { outcome });
+        }));
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                answer = answer => answer.unwrap_or_else(|_| Err(lost(operation))),
+                _ = bond.lost() => Err(lost(operation)),
+                _ = way.wait_for(|way| !way.leads_back(sent_on)) => Err(reply_lost(operation)),
+            }
+        })
+    }
+
+    /// Tells whether the reply to this request is the one to be lost.
+    fn loses_reply(&mut self, operation: Operation) -> bool {
+        self.drop_next_reply.take_if(|lost| *lost == operation).is_some()
+    }
+
     /// Performs a request that arrived, or queues it while the service is paused.
     fn take(&mut self, request: PausedRequest) {
         if self.paused {
@@ -269,11 +293,21 @@ impl State {
 
 impl Link {
     fn connection(&self) -> ConnectionNumber {
-        ConnectionNumber(self.way.borrow().connection)
+        ConnectionNumber(self.way.connection)
     }
 
     fn leads_back(&self, sent_on: ConnectionNumber) -> bool {
-        self.way.borrow().leads_back(sent_on)
+        self.way.leads_back(sent_on)
+    }
+
+    /// Watches for another way.
+    pub(super) fn watch(&self) -> watch::Receiver<Way> {
+        self.ways.subscribe()
+    }
+
+    fn go(&mut self, way: Way) {
+        self.way = way;
+        self.ways.send_replace(way);
     }
 }
 

@@ -1,24 +1,23 @@
 //! The backend and its sessions: the waist over the service.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Withdrawal};
 use crate::capabilities::Capabilities;
-use crate::clock::Clock;
 use crate::contender::{
-    ContenderId, ContenderInfo, Departure, Entry, Expected, Mode, Request, Revocation, Ticket, Value, ValueVersion,
+    ContenderId, ContenderInfo, Departure, Entry, Expected, Mode, Request, Ticket, Value, ValueVersion,
 };
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
-use crate::loss::LossReason;
 use crate::memory::queue::{Queues, Stored};
 use crate::memory::service::{CAPABILITIES, MemoryService, State, Way, lost, refuse, unreachable};
+use crate::memory::standing::MemoryStanding;
 use crate::name::QueueName;
-use crate::standing::{Liveness, SessionBond, Standing};
+use crate::standing::SessionBond;
+use crate::token::FencingToken;
 use crate::view::{ConnectionNumber, Extent, Freshness, QueueView};
 
 /// One client of a memory service.
@@ -109,10 +108,10 @@ impl Session for MemorySession {
         };
         self.service.request(self.number, Operation::View, move |state, connection| {
             let view = state.queues.view(&queue, connection);
-            match around {
+            Ok(match around {
                 None => view,
                 Some(place) => view.around(place.as_ref()),
-            }
+            })
         })
     }
 
@@ -120,27 +119,32 @@ impl Session for MemorySession {
         if entries.len() > ENTRIES_MAX {
             return refuse(limit(Operation::Join, format!("one call may take at most {ENTRIES_MAX} places")));
         }
-        let (queue, session, bond) = (queue.clone(), self.number, self.bond.clone());
-        let clock = self.service.clock().clone();
+        let (queue, session) = (queue.clone(), self.number);
+        let (bond, clock) = (self.bond.clone(), self.service.clock().clone());
         let since_unix = clock.unix_time();
-        let joined = self.service.request(session, Operation::Join, move |state, connection| {
+        self.service.request(session, Operation::Join, move |state, connection| {
             state.queues.check(&queue, &entries, session)?;
-            let mut places = Vec::with_capacity(entries.len());
-            for entry in entries {
-                let mode = entry.mode;
-                let stored = state.queues.join(&queue, entry, session, since_unix);
-                let standing = MemoryStanding::of(stored, bond.clone(), clock.clone());
-                places.push((stored.id.clone(), stored.token, standing, mode));
-            }
-            let view = state.queues.view(&queue, connection);
-            let enqueued = |(id, token, standing, mode): (ContenderId, _, _, Mode)| {
-                let standing: Arc<dyn Standing> = Arc::new(standing);
-                let view = if mode.is_counted() { view.clone() } else { view.clone().around(Some(&id)) };
-                Enqueued { id, token, view, standing }
+            let join = |entry| {
+                let standing = MemoryStanding::new(bond.clone(), clock.clone());
+                Placed::of(state.queues.join(&queue, entry, session, since_unix, standing))
             };
-            Ok(places.into_iter().map(enqueued).collect())
-        });
-        Box::pin(async move { joined.await? })
+            let places: Vec<_> = entries.into_iter().map(join).collect();
+            let view = state.queues.view(&queue, connection);
+            Ok(places.into_iter().map(|place| place.shown(view.clone())).collect())
+        })
+    }
+
+    /// Does as [`Session::enqueue`] of one, without lists of one.
+    fn enqueue_one(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
+        let (queue, session) = (queue.clone(), self.number);
+        let clock = self.service.clock();
+        let since_unix = clock.unix_time();
+        let standing = MemoryStanding::new(self.bond.clone(), clock.clone());
+        self.service.request(session, Operation::Join, move |state, connection| {
+            state.queues.check(&queue, std::slice::from_ref(&entry), session)?;
+            let place = Placed::of(state.queues.join(&queue, entry, session, since_unix, standing));
+            Ok(place.shown(state.queues.view(&queue, connection)))
+        })
     }
 
     fn departure(
@@ -155,9 +159,9 @@ impl Session for MemorySession {
         let watches = self.service.request(self.number, Operation::Wait, {
             let number = self.number;
             move |state, _| {
-                let way = state.links.get(&number).map(|link| link.way.subscribe());
-                let mine = mine.map(|mine| state.queues.find(&queue, &mine).map(Stored::watch));
-                (state.queues.find(&queue, &ahead).map(Stored::watch), mine, way)
+                let way = state.links.get(&number).map(|link| link.watch());
+                let mine = mine.map(|mine| state.queues.find(&queue, &mine).map(Stored::standing));
+                Ok((state.queues.find(&queue, &ahead).map(Stored::standing), mine, way))
             }
         });
         Box::pin(async move {
@@ -182,13 +186,15 @@ impl Session for MemorySession {
 
     fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>> {
         let (queue, contender) = (queue.clone(), contender.clone());
-        self.service
-            .request(self.number, Operation::Request, move |state, _| state.queues.request(&queue, &contender, request))
+        self.service.request(self.number, Operation::Request, move |state, _| {
+            Ok(state.queues.request(&queue, &contender, request))
+        })
     }
 
     fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
         let queue = queue.clone();
-        self.service.request(self.number, Operation::Value, move |state, _| state.queues.values.get(&queue).cloned())
+        self.service
+            .request(self.number, Operation::Value, move |state, _| Ok(state.queues.values.get(&queue).cloned()))
     }
 
     fn set_value(
@@ -204,7 +210,7 @@ impl Session for MemorySession {
         self.service.request(self.number, Operation::Value, move |state, _| {
             let written = state.queues.values.set(&queue, expected, value);
             state.queues.wake(&queue);
-            written
+            Ok(written)
         })
     }
 
@@ -217,8 +223,7 @@ impl Session for MemorySession {
     }
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
-        let queue = queue.clone();
-        self.service.owe(self.number, move |state| state.queues.remove(&queue, ticket))
+        self.service.withdraw(self.number, queue, ticket)
     }
 
     /// An entry costs its session nothing here.
@@ -245,8 +250,8 @@ impl MemorySession {
         let ask = move || {
             let (look, watched) = (look.clone(), watched.clone());
             service.request(number, operation, move |state, connection| {
-                let way = state.links.get(&number).map(|link| link.way.subscribe());
-                (look(state, connection), state.queues.watch_changes(&watched), way, connection)
+                let way = state.links.get(&number).map(|link| link.watch());
+                Ok((look(state, connection), state.queues.watch_changes(&watched), way, connection))
             })
         };
         let first = ask();
@@ -289,14 +294,14 @@ async fn departure_of(
     bond: &SessionBond,
     mut way: watch::Receiver<Way>,
     seen: ConnectionNumber,
-    mut ahead: watch::Receiver<Option<LossReason>>,
+    ahead: Arc<MemoryStanding>,
     mine: impl Future<Output = ()> + Send,
 ) -> Result<Departure> {
     tokio::select! {
         biased;
         _ = bond.lost() => return Err(lost(Operation::Wait)),
         _ = way.wait_for(|way| !way.leads_back(seen)) => {}
-        _ = ahead.wait_for(Option::is_some) => return Ok(Departure::Gone),
+        _ = ahead.departed() => return Ok(Departure::Gone),
         () = mine => return Ok(Departure::Recheck),
     }
     tokio::select! {
@@ -307,78 +312,38 @@ async fn departure_of(
 }
 
 /// Waits for the departure of our own contender: at once if it is gone already, without end for an onlooker.
-async fn departed(mine: Option<Option<watch::Receiver<Option<LossReason>>>>) {
+async fn departed(mine: Option<Option<Arc<MemoryStanding>>>) {
     match mine {
         None => std::future::pending().await,
         Some(None) => {}
-        Some(Some(mut mine)) => {
-            let _ = mine.wait_for(Option::is_some).await;
-        }
+        Some(Some(mine)) => drop(mine.departed().await),
+    }
+}
+
+/// A place that was taken, before the queue is shown with it.
+struct Placed {
+    id: ContenderId,
+    token: FencingToken,
+    mode: Mode,
+    standing: Arc<MemoryStanding>,
+}
+
+impl Placed {
+    fn of(stored: &Stored) -> Self {
+        Self { id: stored.id.clone(), token: stored.token, mode: stored.mode, standing: stored.standing() }
+    }
+
+    /// Shows it the queue, and no more of it than it must.
+    fn shown(self, view: QueueView) -> Enqueued {
+        let Self { id, token, mode, standing } = self;
+        let view = if mode.is_counted() { view } else { view.around(Some(&id)) };
+        Enqueued { id, token, view, standing }
     }
 }
 
 impl Drop for MemorySession {
     fn drop(&mut self) {
         self.service.hang_up(self.number);
-    }
-}
-
-#[derive(Debug)]
-struct MemoryStanding {
-    bond: SessionBond,
-    clock: Arc<dyn Clock>,
-    granted_unix: Arc<OnceLock<Duration>>,
-    departed: watch::Receiver<Option<LossReason>>,
-    revocation: watch::Receiver<Option<Revocation>>,
-}
-
-impl MemoryStanding {
-    fn of(stored: &Stored, bond: SessionBond, clock: Arc<dyn Clock>) -> Self {
-        let (departed, revocation) = (stored.watch(), stored.watch_requests());
-        Self { bond, clock, granted_unix: stored.granted_unix(), departed, revocation }
-    }
-}
-
-impl Standing for MemoryStanding {
-    fn bond(&self) -> &SessionBond {
-        &self.bond
-    }
-
-    fn liveness(&self) -> Liveness {
-        match (self.bond.liveness(), *self.departed.borrow()) {
-            (lost @ Liveness::Lost(_), _) => lost,
-            (_, Some(reason)) => Liveness::Lost(reason),
-            (held, None) => held,
-        }
-    }
-
-    fn lost(&self) -> BoxFuture<LossReason> {
-        let (bond, mut departed) = (self.bond.clone(), self.departed.clone());
-        Box::pin(async move {
-            tokio::select! {
-                biased;
-                reason = bond.lost() => reason,
-                departed = departed.wait_for(Option::is_some) => {
-                    departed.ok().and_then(|reason| *reason).unwrap_or(LossReason::Removed)
-                }
-            }
-        })
-    }
-
-    fn granted(&self) {
-        self.granted_unix.get_or_init(|| self.clock.unix_time());
-    }
-
-    fn revoked(&self) -> BoxFuture<Revocation> {
-        let mut revocation = self.revocation.clone();
-        Box::pin(async move {
-            let request = revocation.wait_for(Option::is_some).await.ok().and_then(|request| request.clone());
-            match request {
-                Some(request) => request,
-                // The contender is gone, so no request can come any more.
-                None => std::future::pending().await,
-            }
-        })
     }
 }
 

@@ -35,7 +35,8 @@ impl Attempt for OnePlace<'_> {
     /// Joins the queue under the present session and waits there until the place is granted or lost.
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Granted> {
         let session = self.session(shared).await?;
-        let joined = self.join(shared, session).await?;
+        let (place, answer) = self.send(shared, session)?;
+        let joined = self.answered(shared, place, answer.await)?;
         *progress = Progress::Placed;
         joined.wait(shared).await
     }
@@ -233,16 +234,29 @@ impl Joined {
     pub(crate) async fn until_granted(&mut self, shared: &Shared) -> Result<()> {
         let seen = self.joined.view.connection;
         // A waiter keeps no list: ten thousand of them would hold gigabytes.
-        let mut view = std::mem::replace(&mut self.joined.view, QueueView::new(seen, []));
+        let view = std::mem::replace(&mut self.joined.view, QueueView::new(seen, Arc::default()));
+        // The first view came with the place; an earlier wait that was dropped may have used it.
+        if view.contenders.is_empty() {
+            return Box::pin(self.until_turn(shared, None)).await;
+        }
+        match self.decide(&view)? {
+            Decision::Granted => Ok(()),
+            // A place that is granted at once does not carry what only waiters need.
+            _ => Box::pin(self.until_turn(shared, Some(view))).await,
+        }
+    }
+
+    /// Waits until the place is granted or lost, given the queue as it stood last.
+    async fn until_turn(&self, shared: &Shared, seen: Option<QueueView>) -> Result<()> {
         let session = self.place.session.clone();
         let standing = self.joined.standing.clone();
-        if view.contenders.is_empty() {
-            // The first view came with the place, and an earlier wait that was dropped has used it.
-            view = until_answered(shared, &self.queue, &*standing, None, || {
-                session.view(&self.queue, Freshness::Latest, self.extent())
-            })
-            .await?;
-        }
+        let mut view = match seen {
+            Some(view) => view,
+            None => {
+                let look = || session.view(&self.queue, Freshness::Latest, self.extent());
+                until_answered(shared, &self.queue, &*standing, None, look).await?
+            }
+        };
         let mut known: Option<Arc<Front>> = None;
         loop {
             if let Some(front) = &known {
@@ -259,7 +273,6 @@ impl Joined {
             };
             let would_grant = departure_grants || decide::departure_of_first_grants(self.mode, &ahead, &view);
             let seen = view.connection;
-            // A place that is granted at once is not delayed by what only waiters need.
             let front = known.get_or_insert_with(|| {
                 let front = shared.fronts.of(&self.queue, &session);
                 front.note_view(&view);

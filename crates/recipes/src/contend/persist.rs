@@ -55,17 +55,32 @@ const HELD_UP_LOOK: Duration = Duration::from_millis(250);
 /// then it is unknown whether the lock was free, except if another process on its way into the queue held us up.
 /// Without a wait nothing is retried.
 pub(crate) async fn grant_by<A: Attempt>(shared: &Shared, attempt: &A, wait: Wait) -> Result<Option<A::Granted>> {
-    let now = shared.clock.now();
-    let wait = wait.starting(now);
+    grant_since(shared, attempt, wait, shared.clock.now()).await
+}
+
+/// Waits for a grant as [`grant_by`] does, for a call that began at this moment.
+///
+/// A grant that comes at once is the common case. What only other cases need lies in boxes, so that the future of a
+/// call is small: it is moved when it is made, and ten thousand of them wait at a time.
+pub(crate) async fn grant_since<A: Attempt>(
+    shared: &Shared,
+    attempt: &A,
+    wait: Wait,
+    called_at: BootInstant,
+) -> Result<Option<A::Granted>> {
+    let wait = wait.starting(called_at);
     if wait == Wait::No {
-        return try_unless_held_up(shared, attempt).await;
+        return Box::pin(try_unless_held_up(shared, attempt)).await;
     }
     refuse(shared, attempt)?;
     let mut progress = Progress::NoPlace(None);
-    let granted = tokio::select! {
-        biased;
-        granted = shared.by(wait, persist(shared, attempt, &mut progress)) => granted.transpose()?,
-        closed = shared.until(attempt.refused_from()) => return Err(closed.at(attempt.queue())),
+    let granted = {
+        let persisting = pin!(persist(shared, attempt, called_at, &mut progress));
+        tokio::select! {
+            biased;
+            granted = shared.by(wait, persisting) => granted.transpose()?,
+            closed = shared.until(attempt.refused_from()) => return Err(closed.at(attempt.queue())),
+        }
     };
     // What was granted at the moment in which the keeper was drained is given back.
     refuse(shared, attempt)?;
@@ -105,16 +120,30 @@ async fn try_unless_held_up<A: Attempt>(shared: &Shared, attempt: &A) -> Result<
 }
 
 /// Tries until it is granted.
-async fn persist<A: Attempt>(shared: &Shared, attempt: &A, progress: &mut Progress) -> Result<A::Granted> {
+async fn persist<A: Attempt>(
+    shared: &Shared,
+    attempt: &A,
+    called_at: BootInstant,
+    progress: &mut Progress,
+) -> Result<A::Granted> {
+    match attempt.wait(shared, progress).await {
+        Ok(granted) => Ok(granted),
+        Err(error) => Box::pin(persist_after(shared, attempt, called_at, progress, error)).await,
+    }
+}
+
+/// Tries again after the first attempt, which began at `started`, has failed in this way.
+async fn persist_after<A: Attempt>(
+    shared: &Shared,
+    attempt: &A,
+    mut started: BootInstant,
+    progress: &mut Progress,
+    mut error: Error,
+) -> Result<A::Granted> {
     let queue = attempt.queue();
-    let mut started = shared.clock.now();
+    let mut attempt_started = started;
     let mut failed = 0_u32;
     loop {
-        let attempt_started = shared.clock.now();
-        let error = match attempt.wait(shared, progress).await {
-            Ok(granted) => return Ok(granted),
-            Err(error) => error,
-        };
         if error.advice() == Advice::Permanent {
             return Err(error);
         }
@@ -131,16 +160,21 @@ async fn persist<A: Attempt>(shared: &Shared, attempt: &A, progress: &mut Progre
             (failed, started) = (0, now);
         }
         failed = failed.saturating_add(1);
-        if place_was_lost && failed == 1 {
-            continue;
+        if !(place_was_lost && failed == 1) {
+            let random = getrandom::u64().unwrap_or(0);
+            let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
+                return Err(error);
+            };
+            let told = error.clone();
+            shared.observers.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error: told });
+            *progress = Progress::NoPlace(Some(error));
+            shared.clock.sleep_until(now.saturating_add(delay)).await;
         }
-        let random = getrandom::u64().unwrap_or(0);
-        let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
-            return Err(error);
+        attempt_started = shared.clock.now();
+        error = match attempt.wait(shared, progress).await {
+            Ok(granted) => return Ok(granted),
+            Err(error) => error,
         };
-        shared.observers.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error: error.clone() });
-        *progress = Progress::NoPlace(Some(error));
-        shared.clock.sleep_until(now.saturating_add(delay)).await;
     }
 }
 

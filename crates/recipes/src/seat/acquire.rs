@@ -1,8 +1,10 @@
 //! The way of a call to its turn: the key at once or through the line, then a turn of the place that is there, or a new
 //! place.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, ErrorKind, Liveness, Result, Wait};
 use tokio::task::coop;
 use tokio_util::context::TokioContext;
@@ -10,14 +12,14 @@ use tokio_util::context::TokioContext;
 use super::key::{InLine, Key};
 use super::lead::Lead;
 use super::line::SlotNumber;
-use super::state::Grant;
+use super::state::{Grant, Start, Unled};
 use super::turn::{Seat, Turn};
-use crate::contend::{Granted, OnePlace, grant_by, unanswered};
+use crate::contend::{Granted, OnePlace, grant_since, unanswered};
 use crate::shared::{Shared, Stage};
 
 /// What a call finds that asks for the key.
 enum Asked {
-    Key(Key),
+    Key(Key, Start),
     Line(SlotNumber),
 }
 
@@ -42,39 +44,48 @@ impl Seat {
         shared: &Arc<Shared>,
         caller: Caller,
         wait: Wait,
+        called_at: BootInstant,
     ) -> Result<Option<Granted<Turn>>> {
         // A task that takes turn after turn gives other tasks of its thread theirs.
         coop::consume_budget().await;
-        let wait = wait.starting(shared.clock.now());
-        if wait == Wait::No {
-            let key = self.state().take_key();
-            return match key {
-                Some(serial) => self.turn(shared, Key::new(self.clone(), serial), caller, wait).await,
-                None => self.refuse(shared).map(|()| None),
-            };
-        }
-        let key = match self.ask(caller) {
-            Asked::Key(key) => key,
-            Asked::Line(slot) => {
+        let mut call = Call { caller, wait: wait.starting(called_at), begun_at: called_at };
+        let asked = match call.wait {
+            Wait::No => self.ask_at_once(),
+            _ => Some(self.ask(caller)),
+        };
+        let (key, start) = match asked {
+            Some(Asked::Key(key, start)) => (key, start),
+            None => return self.refuse(shared).map(|()| None),
+            Some(Asked::Line(slot)) => {
                 let line = InLine::new(self.clone(), slot);
                 self.watch_if_needed(shared);
                 // Once it stands in line: a keeper that is closed from now on fails the line, an earlier one this.
                 self.refuse(shared)?;
-                match shared.by(wait, line).await {
+                let key = match shared.by(call.wait, line).await {
                     Some(key) => key?,
                     None => return self.timed_out(shared),
-                }
+                };
+                call.begun_at = shared.clock.now();
+                let start = self.state().start();
+                (key, start)
             }
         };
-        self.turn(shared, key, caller, wait).await
+        self.turn(shared, key, start, call).await
     }
 
     fn ask(self: &Arc<Self>, caller: Caller) -> Asked {
         let mut state = self.state();
         match state.take_key() {
-            Some(serial) => Asked::Key(Key::new(self.clone(), serial)),
+            Some(serial) => Asked::Key(Key::new(self.clone(), serial), state.start()),
             None => Asked::Line(state.line.push(caller)),
         }
+    }
+
+    /// Asks without standing in line.
+    fn ask_at_once(self: &Arc<Self>) -> Option<Asked> {
+        let mut state = self.state();
+        let serial = state.take_key()?;
+        Some(Asked::Key(Key::new(self.clone(), serial), state.start()))
     }
 
     fn refuse(&self, shared: &Shared) -> Result<()> {
@@ -94,12 +105,13 @@ impl Seat {
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         mut key: Key,
-        caller: Caller,
-        wait: Wait,
+        mut start: Start,
+        mut call: Call,
     ) -> Result<Option<Granted<Turn>>> {
         loop {
-            let Some(grant) = self.state().grant() else {
-                return self.lead(shared, key, caller, wait).await;
+            let grant = match start {
+                Start::Turn(grant) => grant,
+                Start::Lead(unled) => return self.lead(shared, key, unled, call).await,
             };
             match worth(&grant, shared) {
                 Worth::Whole => match self.take(key, grant) {
@@ -107,17 +119,20 @@ impl Seat {
                     Err(kept) => key = kept,
                 },
                 Worth::Doubtful(seen) => {
+                    let renewed = Box::pin(grant.standing.bond().renewed(seen));
                     let is_over = tokio::select! {
                         biased;
-                        had = shared.by(wait, grant.standing.bond().renewed(seen)) => had.is_none(),
+                        had = shared.by(call.wait, renewed) => had.is_none(),
                         closed = shared.until(Stage::Drained) => return Err(closed.at(&self.queue)),
                     };
                     if is_over {
                         return Ok(None);
                     }
+                    call.begun_at = shared.clock.now();
                 }
                 Worth::Nothing => self.change(|state| state.drop_lost(key.serial(), grant.number)),
             }
+            start = self.state().start();
         }
     }
 
@@ -125,7 +140,7 @@ impl Seat {
     fn take(self: &Arc<Self>, key: Key, grant: Arc<Grant>) -> std::result::Result<Granted<Turn>, Key> {
         let turn = self.state().take(key.serial(), grant.number);
         match turn {
-            Some(turn) => Ok(self.granted(grant, key.used().1, turn)),
+            Some(turn) => Ok(Turn::granted(key.used(), grant, turn)),
             None => Err(key),
         }
     }
@@ -135,16 +150,18 @@ impl Seat {
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         key: Key,
-        caller: Caller,
-        wait: Wait,
+        unled: Unled,
+        call: Call,
     ) -> Result<Option<Granted<Turn>>> {
-        let is_kept = self.is_kept;
+        let (Call { caller, wait, begun_at }, is_kept) = (call, self.is_kept);
         let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept };
-        let lead = Lead::new(wanted, key);
-        let runtime = shared.runtime_of(is_kept).map_err(|error| error.at(&self.queue))?;
-        let outcome = match runtime.filter(|_| is_kept) {
-            Some(runtime) => TokioContext::new(grant_by(shared, &lead, wait), runtime).await,
-            None => grant_by(shared, &lead, wait).await,
+        let lead = Lead::new(wanted, key, unled);
+        let outcome = {
+            let granting = pin!(grant_since(shared, &lead, wait, begun_at));
+            match is_kept {
+                false => granting.await,
+                true => self.in_kept_runtime(shared, granting).await,
+            }
         };
         let led = match outcome {
             Ok(Some(led)) => led,
@@ -160,19 +177,38 @@ impl Seat {
             }
         };
         let key = lead.into_key();
-        let (grant, turn) = {
+        let (grant, turn, watched) = {
             let mut state = self.state();
             let (place, grant) = led.into_grant(state.next_grant(), shared);
             let grant = Arc::new(grant);
             state.granted(place, grant.clone());
             // In the same step: a watch that a new waiter starts may end this grant if it is lost already.
             let turn = state.take(key.serial(), grant.number).expect("the key was ours, and the grant is new");
-            (grant, turn)
+            (grant, turn, state.watch())
         };
-        let granted = self.granted(grant, key.used().1, turn);
-        self.watch_if_needed(shared);
+        let granted = Turn::granted(key.used(), grant, turn);
+        if let Some(watched) = watched {
+            self.watch(shared, watched);
+        }
         Ok(Some(granted))
     }
+
+    /// Waits for a place that is kept, in the runtime of such places.
+    async fn in_kept_runtime<T>(&self, shared: &Shared, granting: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        match shared.runtime_of(true).map_err(|error| error.at(&self.queue))? {
+            Some(runtime) => Box::pin(TokioContext::new(granting, runtime)).await,
+            None => granting.await,
+        }
+    }
+}
+
+/// A call for a turn.
+#[derive(Clone, Copy)]
+struct Call {
+    caller: Caller,
+    wait: Wait,
+    /// Since when no other task is waited for: from then on the retry policy counts.
+    begun_at: BootInstant,
 }
 
 /// Looks what may be believed of a place at the moment of a grant.

@@ -12,19 +12,18 @@ use super::turn::Seat;
 /// The key of a seat: dropping it gives it to the next task.
 #[derive(Debug)]
 pub(super) struct Key {
-    seat: Arc<Seat>,
+    /// `None` once a turn has it: then it is not given on.
+    seat: Option<Arc<Seat>>,
     serial: u64,
-    /// Whether it is still to be given on.
-    is_ours: bool,
 }
 
 impl Key {
     pub(super) const fn new(seat: Arc<Seat>, serial: u64) -> Self {
-        Self { seat, serial, is_ours: true }
+        Self { seat: Some(seat), serial }
     }
 
-    pub(super) const fn seat(&self) -> &Arc<Seat> {
-        &self.seat
+    pub(super) fn seat(&self) -> &Arc<Seat> {
+        self.seat.as_ref().expect("no turn has it yet")
     }
 
     pub(super) const fn serial(&self) -> u64 {
@@ -33,16 +32,15 @@ impl Key {
 
     /// Ends its care: a turn has it now.
     pub(super) fn used(mut self) -> (Arc<Seat>, u64) {
-        self.is_ours = false;
-        (self.seat.clone(), self.serial)
+        (self.seat.take().expect("it is used once"), self.serial)
     }
 }
 
 impl Drop for Key {
     fn drop(&mut self) {
-        if self.is_ours {
-            let now = self.seat.clock.now();
-            self.seat.change(|state| state.give_up(self.serial, None, now));
+        if let Some(seat) = self.seat.take() {
+            let now = seat.clock.now();
+            seat.change(|state| state.give_up(self.serial, None, now));
         }
     }
 }

@@ -1,14 +1,13 @@
 //! One attempt at a place in the service's queue, by the task that has the key and finds no place.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-use tokio::sync::Mutex as AsyncMutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::end_of_place::EndOfPlace;
 use super::key::Key;
 use super::pending::{Pending, Placed};
-use super::state::Grant;
+use super::state::{Grant, Unled};
 use crate::contend::{Attempt, Granted, OnePlace, Place, Progress};
 use crate::shared::Shared;
 use lockkeeper_core::{QueueName, QueueView, Result};
@@ -35,21 +34,21 @@ impl Led {
 pub(super) struct Lead<'a> {
     wanted: OnePlace<'a>,
     key: Option<Key>,
-    /// Locked by the only wait.
-    pending: AsyncMutex<Option<Pending>>,
+    /// Empty while the only wait has it.
+    pending: Mutex<Option<Box<Pending>>>,
+    /// What the seat was told last of whether the leader waits in a place.
+    is_placed: AtomicBool,
     attempts: AtomicU32,
     /// How many tasks had come to the line when an attempt began that counts for them.
     arrivals: AtomicU64,
 }
 
 impl<'a> Lead<'a> {
-    pub(super) fn new(wanted: OnePlace<'a>, key: Key) -> Self {
-        let (pending, arrivals) = {
-            let mut state = key.seat().state();
-            (state.take_pending(), state.line.arrivals())
-        };
-        let (pending, arrivals) = (AsyncMutex::new(pending), AtomicU64::new(arrivals));
-        Self { wanted, key: Some(key), pending, attempts: AtomicU32::new(0), arrivals }
+    pub(super) fn new(wanted: OnePlace<'a>, key: Key, unled: Unled) -> Self {
+        let Unled { pending, is_placed, arrivals } = unled;
+        let (pending, is_placed) = (Mutex::new(pending), AtomicBool::new(is_placed));
+        let arrivals = AtomicU64::new(arrivals);
+        Self { wanted, key: Some(key), pending, is_placed, attempts: AtomicU32::new(0), arrivals }
     }
 
     /// Tells before which arrival a failure of this counts for a task of the line too: it was there for all attempts
@@ -70,7 +69,11 @@ impl<'a> Lead<'a> {
         self.key.take().expect("it is taken once")
     }
 
+    /// Notes whether the leader waits in a place.
     fn note_place(&self, is_placed: bool) {
+        if self.is_placed.swap(is_placed, Ordering::Relaxed) == is_placed {
+            return;
+        }
         if let Some(key) = &self.key {
             key.seat().state().is_placed = is_placed;
         }
@@ -96,6 +99,27 @@ impl<'a> Lead<'a> {
     }
 }
 
+/// The join that is under way, while a wait has it: it stays with the attempt when the wait is dropped.
+struct UnderWay<'a> {
+    attempt: &'a Mutex<Option<Box<Pending>>>,
+    pending: Option<Pending>,
+}
+
+impl<'a> UnderWay<'a> {
+    fn of(attempt: &'a Mutex<Option<Box<Pending>>>) -> Self {
+        let pending = attempt.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Self { attempt, pending: pending.map(|pending| *pending) }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            *self.attempt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(pending));
+        }
+    }
+}
+
 impl Attempt for Lead<'_> {
     type Granted = Led;
 
@@ -105,14 +129,16 @@ impl Attempt for Lead<'_> {
 
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Led> {
         self.note_attempt();
-        let mut pending = self.pending.lock().await;
-        let placed = self.place(shared, &mut pending).await?;
+        let mut under_way = UnderWay::of(&self.pending);
+        let placed = self.place(shared, &mut under_way.pending).await?;
         *progress = Progress::Placed;
-        self.note_place(true);
         let is_first = placed.joined.is_first();
+        // The first one does not wait in its place.
+        self.note_place(!is_first);
         let outcome = placed.joined.until_granted(shared).await;
         // Granted or lost, the place cannot be waited in any more.
-        let Some(Pending::Joined(Placed { joined, alone })) = pending.take() else { unreachable!("it was placed") };
+        let joined = under_way.pending.take();
+        let Some(Pending::Joined(Placed { joined, alone })) = joined else { unreachable!("it was placed") };
         self.note_place(false);
         outcome?;
         // After a wait others may have come meanwhile.
@@ -130,7 +156,7 @@ impl Attempt for Lead<'_> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
-            let pending = self.pending.get_mut().take();
+            let pending = self.pending.get_mut().unwrap_or_else(PoisonError::into_inner).take();
             let (seat, serial) = key.used();
             let now = seat.clock.now();
             seat.change(|state| state.give_up(serial, pending, now));

@@ -62,6 +62,26 @@ pub(super) struct Grant {
     pub(super) end_of_place: EndOfPlace,
 }
 
+/// What a task with the key begins with.
+#[derive(Debug)]
+pub(super) enum Start {
+    /// A turn of this grant.
+    Turn(Arc<Grant>),
+    /// A new place.
+    Lead(Unled),
+}
+
+/// What a seat without a place leaves to the task that leads.
+#[derive(Debug)]
+pub(super) struct Unled {
+    /// A join that no task waits for.
+    pub(super) pending: Option<Box<Pending>>,
+    /// Whether it has a place in the service's queue.
+    pub(super) is_placed: bool,
+    /// How many tasks had come to the line.
+    pub(super) arrivals: u64,
+}
+
 /// What a seat is in the service's queue, and which of its tasks may act.
 #[derive(Debug)]
 pub(super) struct State {
@@ -75,7 +95,7 @@ pub(super) struct State {
     /// The place that was granted.
     standing: Option<(Place, Arc<Grant>)>,
     /// A join without a task that waits for it.
-    pending: Option<Pending>,
+    pending: Option<Box<Pending>>,
     /// Whether the leader has a place in the service's queue.
     pub(super) is_placed: bool,
     grants: u64,
@@ -95,7 +115,7 @@ pub(super) struct State {
 pub(super) struct Outside {
     /// Places that are left, or were lost, by being dropped.
     pub(super) left: Option<Place>,
-    pub(super) withdrawn: Option<Pending>,
+    pub(super) withdrawn: Option<Box<Pending>>,
     pub(super) woken: Vec<Waker>,
     /// A grant that is to be watched from now on.
     pub(super) watched: Option<Arc<Grant>>,
@@ -155,9 +175,15 @@ impl State {
         self.key == Some(serial)
     }
 
-    /// Returns the grant from which turns are taken.
-    pub(super) fn grant(&self) -> Option<Arc<Grant>> {
-        self.standing.as_ref().map(|(_, grant)| grant.clone())
+    /// Returns what the task with the key begins with.
+    pub(super) fn start(&mut self) -> Start {
+        match &self.standing {
+            Some((_, grant)) => Start::Turn(grant.clone()),
+            None => {
+                let (is_placed, arrivals) = (self.is_placed, self.line.arrivals());
+                Start::Lead(Unled { pending: self.pending.take(), is_placed, arrivals })
+            }
+        }
     }
 
     /// Takes a turn of this grant; returns its number, or `None` if the grant is over.
@@ -170,11 +196,6 @@ impl State {
         self.turns = self.turns.checked_add(1).expect("a grant is left before its turns cannot be counted");
         self.is_held = true;
         Some(turn)
-    }
-
-    /// Takes the join that no task waits for.
-    pub(super) fn take_pending(&mut self) -> Option<Pending> {
-        self.pending.take()
     }
 
     /// The number of the next grant.
@@ -270,7 +291,7 @@ impl State {
     }
 
     /// Gives up the key of a task that goes away before its turn, with the join that it waited for.
-    pub(super) fn give_up(&mut self, serial: u64, pending: Option<Pending>, now: BootInstant) -> Outside {
+    pub(super) fn give_up(&mut self, serial: u64, pending: Option<Box<Pending>>, now: BootInstant) -> Outside {
         let mut outside = Outside::default();
         if self.has_key(serial) {
             self.pending = pending.or_else(|| self.pending.take());

@@ -181,6 +181,35 @@ async fn a_leaders_failure_reaches_all_that_waited_behind_it_in_the_time_of_one(
     assert!(start.elapsed() < 15 * SECOND, "{:?}", start.elapsed());
 }
 
+/// A policy bounds one outage, and neither the wait in the line nor that for a renewal before it.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_has_waited_for_long_within_its_process_gets_all_retries_of_the_policy_when_it_leads() {
+    let service = service();
+    let retry = RetryPolicy::until_elapsed(10 * SECOND, SECOND);
+    let keeper = service.keeper_builder().handoff(turns(64)).retry(retry).build();
+    let mutex = keeper.mutex("door").unwrap();
+    let testing = keeper.testing().unwrap();
+    for is_renewal_awaited in [false, true] {
+        let held = mutex.lock().await.unwrap();
+        let next = waiting(&mutex).await;
+        let held = if is_renewal_awaited {
+            testing.cut(SafeUntil::ProcessEnd);
+            drop(held);
+            None
+        } else {
+            Some(held)
+        };
+        tokio::time::sleep(100 * SECOND).await;
+        testing.cut(SafeUntil::ProcessEnd);
+        testing.expire_session();
+        tokio::time::sleep(5 * SECOND).await;
+        assert!(!next.is_finished(), "renewal awaited: {is_renewal_awaited}");
+        testing.heal();
+        assert!(next.await.unwrap().unwrap().hold().is_held());
+        drop(held);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_whose_time_is_up_in_the_line_knows_whether_there_was_a_place() {
     let service = service();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
-use lockkeeper_core::clock::Clock;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Caller, FencingToken, Mode, QueueName, Session, Ticket, Withdrawal};
 use tokio::runtime::Handle;
 
@@ -63,17 +63,8 @@ impl Seat {
         }
     }
 
-    /// Makes what a caller is granted by this turn.
-    pub(super) fn granted(self: &Arc<Self>, grant: Arc<Grant>, serial: u64, turn: u32) -> Granted<Turn> {
-        let token = FencingToken::new(grant.token, turn).expect("the service gave out this number");
-        let (id, standing) = (grant.id.clone(), grant.standing.clone());
-        let place = Turn { seat: self.clone(), grant, serial, is_over: false };
-        Granted { place, id, token, standing }
-    }
-
     /// Ends a turn: passes the lock on, or leaves the place.
-    fn end(self: &Arc<Self>, serial: u64, is_lost: bool) -> Withdrawal {
-        let now = self.clock.now();
+    fn end(self: &Arc<Self>, serial: u64, is_lost: bool, now: BootInstant) -> Withdrawal {
         let ended = self.state().end(serial, is_lost, now);
         match ended {
             Ended::Before => Withdrawal::done(Ok(())),
@@ -99,13 +90,13 @@ impl Seat {
     }
 
     /// Sends a join for the first of the line, who sends it again if that fails, or if there is no runtime here.
-    fn send(&self, session: Arc<dyn Session>, caller: Caller) -> Option<Pending> {
+    fn send(&self, session: Arc<dyn Session>, caller: Caller) -> Option<Box<Pending>> {
         let shared = self.shared.upgrade()?;
         let runtime = shared.runtime_of(self.is_kept).ok()?;
         let _entered = runtime.as_ref().map(Handle::enter);
         let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept: self.is_kept };
         let can_send = runtime.is_some() || shared.is_polled_by_hand();
-        can_send.then(|| wanted.send(&shared, session).ok().map(Pending::Sent))?
+        can_send.then(|| wanted.send(&shared, session).ok().map(|sent| Box::new(Pending::Sent(sent))))?
     }
 }
 
@@ -121,10 +112,25 @@ pub(crate) struct Turn {
     seat: Arc<Seat>,
     grant: Arc<Grant>,
     serial: u64,
+    /// Whether it was granted with the place.
+    is_first: bool,
     is_over: bool,
 }
 
 impl Turn {
+    /// Makes what the caller is granted by the turn of this number, with the serial of its key.
+    pub(super) fn granted((seat, serial): (Arc<Seat>, u64), grant: Arc<Grant>, number: u32) -> Granted<Self> {
+        let token = FencingToken::new(grant.token, number).expect("the service gave out this number");
+        let (id, standing) = (grant.id.clone(), grant.standing.clone());
+        let place = Self { seat, grant, serial, is_first: number == 0, is_over: false };
+        Granted { place, id, token, standing }
+    }
+
+    /// Returns when it was granted, if that was with the place.
+    pub(crate) fn granted_at(&self) -> Option<BootInstant> {
+        self.is_first.then_some(self.grant.granted_at)
+    }
+
     /// Returns the ticket of the place.
     pub(crate) fn ticket(&self) -> Ticket {
         self.grant.ticket
@@ -136,15 +142,20 @@ impl Turn {
     }
 
     /// Ends it, and returns the future that is ready when that is certain.
-    pub(crate) fn leave(mut self, is_lost: bool) -> Withdrawal {
+    pub(crate) fn leave(mut self, is_lost: bool, now: BootInstant) -> Withdrawal {
         self.is_over = true;
-        self.seat.end(self.serial, is_lost)
+        self.seat.end(self.serial, is_lost, now)
     }
 
     /// Returns a function that ends it without owning it; ending it twice does nothing.
     pub(crate) fn leave_from_afar(&self) -> impl FnOnce() + Send + 'static {
         let (seat, serial) = (self.seat.clone(), self.serial);
-        move || drop(seat.end(serial, false))
+        move || drop(seat.end(serial, false, seat.clock.now()))
+    }
+
+    /// Has the place left at the end of this turn, since something else depends on it.
+    pub(crate) fn end_place(&self) {
+        self.grant.end_of_place.note();
     }
 
     /// Returns what leaves the place at the end of this turn, when something else depends on it.
@@ -156,7 +167,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_over {
-            drop(self.seat.end(self.serial, false));
+            drop(self.seat.end(self.serial, false, self.seat.clock.now()));
         }
     }
 }
