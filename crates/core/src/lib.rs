@@ -26,6 +26,7 @@ mod modes;
 mod name;
 mod opener;
 mod place_bond;
+mod remnant;
 #[cfg(feature = "serde")]
 mod serialized;
 mod standing;
@@ -51,6 +52,7 @@ pub use modes::Modes;
 pub use name::{NAME_BYTES_MAX, Part, QueueName};
 pub use opener::{Openable, Opener};
 pub use place_bond::PlaceBond;
+pub use remnant::{Remnant, RemnantKind};
 pub use standing::{Liveness, SafeUntil, SessionBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, Capabilities, ContenderInfo, Finding, Opener, Owner, ProcessId, QueueName, Result, Scrutiny, Session,
-    Ticket, TicketHead,
+    Backend, Capabilities, ContenderInfo, Finding, Opener, Owner, ProcessId, QueueName, Remnant, Result, Scrutiny,
+    Session, Ticket, TicketHead,
 };
 use tokio::sync::watch;
 
@@ -168,6 +168,43 @@ impl Keeper {
     /// directory their contenders, and the directories of locks that are not in use. No lock depends on it.
     pub async fn tidy(&self) {
         self.shared.backend.tidy().await;
+    }
+
+    /// Lists what users of the service have left that it does not remove by itself, or not yet. An empty queue counts
+    /// once nobody has used it for this long. It changes nothing, and no contender that lives is among them.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service cannot be reached now, permanent if it refuses us.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// use std::time::Duration;
+    ///
+    /// use lockkeeper::RemnantKind;
+    ///
+    /// for remnant in keeper.remnants(Duration::from_secs(600)).await? {
+    ///     if remnant.kind != RemnantKind::Unbound {
+    ///         keeper.remove_remnant(&remnant).await?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn remnants(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
+        self.shared.backend.remnants(unused_for).await
+    }
+
+    /// Removes one of the [remnants](Self::remnants) if it is still as it was seen; `false` if it is not. A newcomer
+    /// always wins: where somebody uses it in between, nothing is removed.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service cannot be reached now, permanent if it refuses us.
+    pub async fn remove_remnant(&self, remnant: &Remnant) -> Result<bool> {
+        self.shared.backend.remove(remnant).await
     }
 
     /// Counts the tasks that wait within this process for a lock that is [handed off](Handoff): the service sees one
