@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
     Answers, Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, Part,
-    QueueName, Removal, Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    QueueName, Remnant, Removal, Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ use crate::examine::examine;
 use crate::pipe::Looker;
 use crate::session::FileSession;
 use crate::vitality::Vitality;
-use crate::{frozen, request, shared_files, tidying};
+use crate::{frozen, remnants, request, shared_files, tidying};
 
 /// What a directory of this machine promises.
 const CAPABILITIES: Capabilities =
@@ -170,6 +170,27 @@ impl FileBackend {
         Ok(unused)
     }
 
+    /// Lists the dead contenders, and the directories of locks that nobody uses.
+    fn left(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
+        let now_unix = self.base.clock().unix_time();
+        let mut left = Vec::new();
+        for (name, path) in self.locks()? {
+            let fail = |errno| self.cannot_list(errno);
+            let Some((opened, listing)) = listed(&path).map_err(fail)? else { continue };
+            for entry in &listing.contenders {
+                let vitality = self.looker.look_at(&opened, entry).map_err(fail)?;
+                if vitality.is_some_and(|vitality| vitality != Vitality::Alive) {
+                    left.push(remnants::dead(Some(name.clone()), &path, entry));
+                }
+            }
+            if listing.contenders.is_empty() && !listing.has_lasting_value {
+                left.extend(remnants::empty(Some(name), &path, now_unix, unused_for).map_err(fail)?);
+            }
+        }
+        left.sort_by(|one, other| one.place.cmp(&other.place));
+        Ok(left)
+    }
+
     /// Tells whether a dead contender stands in a lock's directory, or it is there for nothing.
     fn is_to_be_tidied(&self, path: &Path) -> Result<bool, Errno> {
         let Some((opened, listing)) = listed(path)? else { return Ok(false) };
@@ -226,6 +247,14 @@ impl Backend for FileBackend {
         Box::pin(std::future::ready(found))
     }
 
+    fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
+        Box::pin(std::future::ready(self.left(unused_for)))
+    }
+
+    fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
+        Box::pin(std::future::ready(remnants::remove(&self.looker, remnant)))
+    }
+
     fn tidy(&self) -> BoxFuture<()> {
         self.sweep();
         Box::pin(std::future::ready(()))
@@ -256,6 +285,7 @@ fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderIn
     info
 }
 
-fn since_unix(seconds: i64, nanos: impl TryInto<u32>) -> Option<Duration> {
+/// Reads a time of the file system, since 1970.
+pub(crate) fn since_unix(seconds: i64, nanos: impl TryInto<u32>) -> Option<Duration> {
     Some(Duration::new(u64::try_from(seconds).ok()?, nanos.try_into().ok()?))
 }
