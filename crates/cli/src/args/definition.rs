@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::fence::FenceArgs;
+use super::gc::GcArgs;
 use super::hold::HoldArgs;
 use super::orders::{BreakArgs, FreezeArgs, RevokeArgs, ThawArgs};
 use super::run::RunArgs;
@@ -115,6 +116,8 @@ whom, and how an operator ends it.
 
 Exit codes: 0 none is known, 1 one is, 125 lockkeeper failed, or was built without the feature `monitor`.")]
     Deadlocks,
+    /// Print what dead users have left at the service, and remove it with --yes
+    Gc(GcArgs),
     /// Tell, inside of `run`, whether the lock is still held
     #[command(after_help = "\
 Example, in a script under `lockkeeper run`: lockkeeper check || exit 1

@@ -13,6 +13,7 @@
 //! | `look` | `ls`, `show`: looking at the service |
 //! | `capabilities` | `capabilities`: what services promise |
 //! | `deadlocks` | `deadlocks`: contenders that wait for each other |
+//! | `gc` | `gc`: removing what users have left |
 //! | `doctor` | `doctor`: examining the service |
 //! | `setup` | `setup`: what a service needs before the first lock |
 //! | `watch` | `show --watch` |
@@ -31,6 +32,7 @@ mod deadlocks;
 mod dispatch;
 mod doctor;
 mod fence;
+mod gc;
 mod hold;
 mod look;
 mod manual;

@@ -280,3 +280,10 @@ fn deadlocks_in_a_build_without_the_monitor_names_its_feature() {
     refuses(&["deadlocks"], &["deadlocks", "feature `monitor`"]);
     refuses(&["deadlocks", "--json"], &["deadlocks", "feature `monitor`"]);
 }
+
+#[cfg(not(feature = "monitor"))]
+#[test]
+fn gc_in_a_build_without_the_monitor_names_its_feature() {
+    refuses(&["gc"], &["gc", "feature `monitor`"]);
+    refuses(&["gc", "--yes", "--json"], &["gc", "feature `monitor`"]);
+}

@@ -336,6 +336,7 @@ fn completions_and_manual_know_every_command() {
         "show",
         "wait",
         "deadlocks",
+        "gc",
         "check",
         "revoke",
         "break",
