@@ -161,15 +161,6 @@ impl FileBackend {
         Ok(false)
     }
 
-    /// Counts the directories that [`tidy`](Backend::tidy) would look into.
-    fn unused(&self) -> Result<usize> {
-        let mut unused = 0;
-        for (_, path) in self.locks()? {
-            unused += usize::from(self.is_to_be_tidied(&path).map_err(|errno| self.cannot_list(errno))?);
-        }
-        Ok(unused)
-    }
-
     /// Lists the dead contenders, and the directories of locks that nobody uses.
     fn left(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
         let now_unix = self.base.clock().unix_time();
@@ -242,7 +233,7 @@ impl Backend for FileBackend {
         let found = match scrutiny {
             // What weakens locks here, opening the directory has refused.
             Scrutiny::Brief => Ok(Vec::new()),
-            _ => self.unused().and_then(|unused| examine(&self.base, unused)),
+            _ => self.locks().and_then(|_| examine(&self.base)),
         };
         Box::pin(std::future::ready(found))
     }
@@ -277,15 +268,11 @@ fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> ContenderIn
     // A pipe is written to only when it leaves or is broken, so its last change is from when it was made. Its time of
     // access is set when it is granted what it asks for, and by nothing else.
     if let Ok(stat) = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
-        let joined = since_unix(stat.st_mtime, stat.st_mtime_nsec);
-        let accessed = since_unix(stat.st_atime, stat.st_atime_nsec).filter(|&accessed| joined < Some(accessed));
+        let joined = shared_files::since_unix(stat.st_mtime, stat.st_mtime_nsec);
+        let accessed =
+            shared_files::since_unix(stat.st_atime, stat.st_atime_nsec).filter(|&accessed| joined < Some(accessed));
         info.since_unix = joined;
         info.granted_unix = accessed.filter(|_| !name.is_frozen);
     }
     info
-}
-
-/// Reads a time of the file system, since 1970.
-pub(crate) fn since_unix(seconds: i64, nanos: impl TryInto<u32>) -> Option<Duration> {
-    Some(Duration::new(u64::try_from(seconds).ok()?, nanos.try_into().ok()?))
 }

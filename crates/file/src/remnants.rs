@@ -9,12 +9,11 @@ use lockkeeper_core::{Operation, QueueName, Remnant, RemnantKind, Result};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use crate::backend::since_unix;
-use crate::directory::{Locked, QueueDirectory};
+use crate::directory::{Locked, QueueDirectory, is_ours};
 use crate::entry_name::EntryName;
 use crate::errors::failed;
 use crate::pipe::Looker;
-use crate::shared_files::Patience;
+use crate::shared_files::{Patience, since_unix};
 use crate::tidying::is_gone_or_closed;
 use crate::vitality::Vitality;
 
@@ -62,11 +61,17 @@ pub(crate) fn empty(
         Err(Errno::NOENT) => return Ok(None),
         stat => State::of(&stat?),
     };
-    if state.unused_for(now_unix) < unused_for {
+    if state.unused_for(now_unix) < unused_for || has_others(directory) {
         return Ok(None);
     }
     let seen = Seen::Empty { directory: directory.to_owned(), state };
     Ok(Some(Remnant::new(RemnantKind::Empty, directory.to_string_lossy(), seen).of_lock(lock)))
+}
+
+/// Tells whether something lies in a directory that no process of ours has made, so that it may be no lock's at all.
+fn has_others(directory: &Path) -> bool {
+    let names = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.into_iter().any(|name| !is_ours(&name.to_string_lossy()))
 }
 
 /// Removes a remnant; `false` if it is not as it was seen any more.
