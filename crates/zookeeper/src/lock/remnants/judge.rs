@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Remnant, RemnantKind};
+use lockkeeper_core::{Part, Remnant, RemnantKind};
 
 use super::age::{ServerTime, Times};
 use super::census::{Census, SeenLock, SeenNode, SeenQueue};
@@ -45,15 +45,16 @@ pub(in crate::lock) fn is_unbound(contender: &SeenNode) -> bool {
 /// Whether there is nothing below a lock's node but its empty queues, and no value in any of them. A node that never
 /// had children is a value too, such as a barrier of kazoo's.
 fn is_empty(lock: &SeenLock) -> bool {
-    let is_vacant = |queue: &SeenQueue| {
-        queue.contenders.is_empty() && queue.foreign.is_empty() && QueueData::read(&queue.node.data).value().is_none()
-    };
+    // The value of a semaphore's permits says how many there are, and goes with the last contender.
+    let is_valued =
+        |queue: &SeenQueue| queue.part != Part::Permits && QueueData::read(&queue.node.data).value().is_some();
+    let is_vacant = |queue: &SeenQueue| queue.contenders.is_empty() && queue.foreign.is_empty() && !is_valued(queue);
     !lock.has_others && lock.queues[0].node.stat.cversion != 0 && lock.queues.iter().all(is_vacant)
 }
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_core::{Part, QueueName};
+    use lockkeeper_core::QueueName;
     use lockkeeper_zk_proto::message::Stat;
 
     use super::*;
@@ -133,7 +134,9 @@ mod tests {
     fn the_queues_of_a_semaphore_go_together_or_stay() {
         let semaphore = |waiters: SeenQueue| {
             let line = queue(node("/b/s", 10, 12), Part::Line);
-            lock("s", vec![line, waiters, queue(node("/b/s/leases", 12, 13), Part::Permits)])
+            let mut permits = node("/b/s/leases", 12, 13);
+            permits.data = b"2".to_vec();
+            lock("s", vec![line, waiters, queue(permits, Part::Permits)])
         };
         let empty = queue(node("/b/s/locks", 11, 14), Part::Waiters);
         assert_eq!(found(vec![semaphore(empty)], 0), [(RemnantKind::Empty, "/b/s".to_owned())]);

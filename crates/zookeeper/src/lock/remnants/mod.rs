@@ -11,6 +11,6 @@ mod judge;
 mod remove;
 
 pub(super) use age::server_time;
-pub(super) use census::count;
+pub(super) use census::{Census, SeenNode, count};
 pub(super) use judge::judge;
 pub(super) use remove::remove;
