@@ -107,5 +107,5 @@ async fn name_of(looking: &Onlooking<'_>, lock: &str, key: &[u8]) -> Result<Opti
         return Ok(Some(name));
     }
     let found = looking.connection.call(key_range(key), looking.deadline).await?.kvs.into_iter().next();
-    Ok(found.and_then(|kv| QueueName::new(&Record::read(&kv.value)?.lock?).ok()))
+    Ok(found.and_then(|kv| Record::read(&kv.value)?.lock_name()))
 }
