@@ -3,8 +3,13 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::name::QueueName;
+
+/// How long a queue must have been empty to count as one that nobody uses: no client takes as long to enter a queue
+/// that it has made.
+pub const UNUSED_FOR: Duration = Duration::from_secs(10 * 60);
 
 /// What a [`Remnant`] is.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -122,7 +122,7 @@ pub use lockkeeper_core::{
     Advice, Answers, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken,
     Finding, Liveness, LossReason, Mode, Modes, NAME_BYTES_MAX, Operation, Owner, ParseTokenError, QueueName, Remnant,
     RemnantKind, Removal, Result, Revocation, SafeUntil, Scrutiny, ServiceUrl, SessionTimeout, Severity, StoppedHolder,
-    Wait, parse_duration, parse_duration_with_unit,
+    UNUSED_FOR, Wait, parse_duration, parse_duration_with_unit,
 };
 pub use lockkeeper_recipes::retry;
 pub use lockkeeper_recipes::{

@@ -17,6 +17,7 @@ use crate::event::{Observer, Observers};
 use crate::front::Fronts;
 use crate::handoff::Handoff;
 use crate::holds::OwnContender;
+use crate::inventory::examine_locks;
 use crate::retry::RetryPolicy;
 use crate::seat::Seats;
 use crate::shared::{Attendant, Shared, Stage, closed};
@@ -115,9 +116,9 @@ impl Keeper {
         self.shared.backend.queues(prefix).await
     }
 
-    /// Looks for what users of the service should know: settings that make locks worse, and what to do about them.
-    /// Empty if there is nothing. It may take seconds. What is left of the promises,
-    /// [`Capabilities::weakened_by`] says.
+    /// Looks for what users of the service should know: settings that make locks worse, locks that are blocked or
+    /// frozen for long, what dead users have left, and what to do about it. Empty if there is nothing. It may take
+    /// seconds. What is left of the promises, [`Capabilities::weakened_by`] says.
     ///
     /// # Errors
     ///
@@ -134,7 +135,9 @@ impl Keeper {
     /// # }
     /// ```
     pub async fn examine(&self) -> Result<Vec<Finding>> {
-        self.shared.backend.examine(Scrutiny::Full).await
+        let mut findings = self.shared.backend.examine(Scrutiny::Full).await?;
+        findings.extend(examine_locks(&*self.shared.backend, self.shared.clock.unix_time()).await?);
+        Ok(findings)
     }
 
     /// Counts tokens anew, above all that were granted before: for an operator who has restored the service's data from

@@ -5,9 +5,7 @@
 
 #[cfg(feature = "monitor")]
 mod clearing {
-    use std::time::Duration;
-
-    use lockkeeper::{Advice, Keeper, RemnantKind};
+    use lockkeeper::{Advice, Keeper, RemnantKind, UNUSED_FOR};
 
     use crate::args::{GcArgs, Global};
     use crate::commands::look::looks;
@@ -15,9 +13,6 @@ mod clearing {
     use crate::config::Settings;
     use crate::exit::Failure;
     use crate::output::{self, Orders, Outcome, Remnants};
-
-    /// How long an empty queue must have been unused: so long no client takes to enter a queue that it has made.
-    const UNUSED_FOR: Duration = Duration::from_secs(10 * 60);
 
     /// Prints what is left, and removes it if that is asked for.
     pub(crate) fn gc(global: &Global, args: &GcArgs) -> Result<u8, Failure> {

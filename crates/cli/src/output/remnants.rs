@@ -151,7 +151,8 @@ mod tests {
             "zk://h1\n\
              \u{20} my door: a dead contender, /x/1\n\
              \u{20} a lock of an unknown name: an empty queue, /x/\\u{1b}[2J\\n\\u{202e}\n\
-             \u{20} <b>gate</b>\\u{202e}: a contender without a session and without a reason, /x/3 (only with --force)\n\
+             \u{20} <b>gate</b>\\u{202e}: a contender without a session and without a reason, /x/3 \
+             (only with --force)\n\
              to remove 2:\n\
              \u{20}   lockkeeper gc --yes\n\
              to remove 3, also where the owner is not known:\n\
@@ -183,10 +184,8 @@ mod tests {
     #[test]
     fn nothing_is_said_in_one_line_and_needs_no_order() {
         let none = Remnants::new("file:/x".to_owned(), Vec::new(), |_| Outcome::Listed);
+        let orders = Orders::new(&Global::default());
         assert_eq!(none.text(), "file:/x\nnothing is left behind\n");
-        assert_eq!(
-            (none.order(&Orders::new(&Global::default())), none.outcome()),
-            (String::new(), "0 removed\n".into())
-        );
+        assert_eq!((none.order(&orders), none.outcome()), (String::new(), "0 removed\n".to_owned()));
     }
 }
