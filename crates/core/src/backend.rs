@@ -75,8 +75,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Lists what its users have left that the service does not remove by itself, or not yet: what belongs to nobody
-    /// for certain, and what blocks others without a sign of its owner. An empty queue counts once it has been unused for
-    /// this long. A contender that lives is never among them; nor is a frozen lock, or a queue that has a value.
+    /// for certain, and what blocks others without a sign of its owner. An empty queue counts once it has been unused
+    /// for this long. A contender that lives is never among them; nor is a frozen lock, or a queue that has a value.
     ///
     /// It changes nothing.
     fn remnants(&self, _unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
