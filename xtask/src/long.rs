@@ -47,6 +47,7 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "crowd", krate: "sql" },
     LongTest { name: "crowd", krate: "zookeeper" },
     LongTest { name: "following", krate: "zookeeper" },
+    LongTest { name: "remnants", krate: "zookeeper" },
     LongTest { name: "zookeeper", krate: "cli" },
     LongTest { name: "elections", krate: "zookeeper" },
     LongTest { name: "cut_off", krate: "zookeeper" },

@@ -9,9 +9,14 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
+#[cfg(feature = "monitor")]
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
+#[cfg(feature = "monitor")]
+use lockkeeper_faults::figures;
 use lockkeeper_faults::long;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -19,6 +24,10 @@ use support::{Place, ended, eventually, is_alive, now};
 
 /// How many runs are killed in the long run.
 const KILLS: u32 = 1_000;
+
+/// How many holders are killed and removed by `gc` in the long run.
+#[cfg(feature = "monitor")]
+const GC_ROUNDS: u32 = 1_000;
 
 /// How many run at the same time.
 const AT_ONCE: usize = 8;
@@ -137,7 +146,73 @@ fn after_runs_killed_in_all_ways_and_one_ls_nothing_is_left_but_the_counter_and_
 
 #[expect(clippy::disallowed_methods, reason = "the test kills at moments that it has drawn")]
 fn pause(pause: Duration) {
-    std::thread::sleep(pause);
+    thread::sleep(pause);
+}
+
+/// Takes a few locks in turns, by this number, until it is told to stop; every run of them has to succeed.
+#[cfg(feature = "monitor")]
+fn come_and_go(place: &Place, number: usize, stop: &AtomicBool) -> usize {
+    let mut runs = 0;
+    while !stop.load(Ordering::SeqCst) {
+        let lock = format!("busy-{}", (number + runs) % 3);
+        let ended = place.run(&["run", "-q", &lock, "--", "true"]);
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+        runs += 1;
+    }
+    runs
+}
+
+#[cfg(feature = "monitor")]
+#[test]
+fn gc_removes_what_killed_runs_have_left_and_nothing_of_those_that_come_and_go() {
+    let place = Place::new();
+    let rounds = long::rounds(GC_ROUNDS);
+    let held = place.hold("held");
+    let mut waiter = place.command(&["run", "held", "--", "true"]).stdin(Stdio::null()).spawn().unwrap();
+    eventually("a contender waits", || (place.contenders("held") == 2).then_some(()));
+    assert_eq!(place.run(&["freeze", "ice", "--reason", "moving"]).code, Some(0));
+    let stop = AtomicBool::new(false);
+    let gc = |arguments: &[&str]| {
+        let ended = place.run(&[&["gc", "--json"], arguments].concat());
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+        let printed: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        printed["remnants"].as_array().unwrap().clone()
+    };
+    let runs: usize = thread::scope(|scope| {
+        let clients: Vec<_> = (0..2)
+            .map(|number| {
+                scope.spawn({
+                    let (place, stop) = (&place, &stop);
+                    move || come_and_go(place, number, stop)
+                })
+            })
+            .collect();
+        for round in 0..rounds {
+            let lock = format!("deploy-{round}");
+            let run = place.command(&["run", "-q", &lock, "--", "sh", "-c", "exec sleep 60"]).spawn().unwrap();
+            eventually("it holds", || (place.contenders(&lock) == 1).then_some(()));
+            kill_run(Way::Both, run);
+            let of_lock = |remnants: &[serde_json::Value]| -> Vec<String> {
+                let of_lock = remnants.iter().filter(|it| it["lock"] == lock.as_str());
+                of_lock.map(|it| format!("{} {}", it["kind"], it["outcome"])).collect()
+            };
+            assert_eq!(of_lock(&gc(&[])), [r#""dead" "listed""#]);
+            assert_eq!(
+                names_in(&place.locks().join("queues").join(&lock)).len(),
+                2,
+                "nothing is removed without --yes"
+            );
+            assert_eq!(of_lock(&gc(&["--yes"])), [r#""dead" "removed""#]);
+            assert!(!place.locks().join("queues").join(&lock).exists());
+            assert!(clients.iter().all(|client| !client.is_finished()), "a run has failed");
+        }
+        stop.store(true, Ordering::SeqCst);
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
+    });
+    assert_eq!((place.contenders("held"), place.contenders("ice")), (2, 1));
+    held.end();
+    assert!(ended(&mut waiter).success());
+    figures::tell(&format!("gc on files: {rounds} killed holders removed, {runs} runs meanwhile and none disturbed"));
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ConnectionNumber, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Error,
-    Expected, Extent, Finding, Follower, Freshness, QueueName, QueueView, Request, Result, Scope, Scrutiny, Session,
-    SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
+    Expected, Extent, Finding, Follower, Freshness, QueueName, QueueView, Remnant, Request, Result, Scope, Scrutiny,
+    Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -128,6 +129,14 @@ impl Backend for Tap {
             Scrutiny::Brief => self.inner.examine(scrutiny),
             _ => self.paced(self.inner.examine(scrutiny)),
         }
+    }
+
+    fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
+        self.paced(self.inner.remnants(unused_for))
+    }
+
+    fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
+        self.paced(self.inner.remove(remnant))
     }
 
     fn renew_tokens(&self) -> BoxFuture<Result<()>> {

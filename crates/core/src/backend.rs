@@ -17,6 +17,7 @@ use crate::finding::{Finding, Scrutiny};
 use crate::follow::{Follower, Scope};
 use crate::future::BoxFuture;
 use crate::name::QueueName;
+use crate::remnant::Remnant;
 use crate::standing::{SessionBond, Standing};
 use crate::token::FencingToken;
 use crate::view::{ConnectionNumber, Extent, Freshness, QueueView};
@@ -87,6 +88,21 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// that it is opened for: where the session is open it needs no other connection, and costs a request or two.
     fn examine(&self, _scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Lists what its users have left that the service does not remove by itself, or not yet: what belongs to nobody
+    /// for certain, and what blocks others without a sign of its owner. An empty queue counts once it has been unused
+    /// for this long. A contender that lives is never among them; nor is a frozen lock, or a queue that has a value.
+    ///
+    /// It changes nothing.
+    fn remnants(&self, _unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Removes one of them if it is still as it was seen, and dead or unused at the moment of the removal; `false` if
+    /// it is not. Where somebody uses it in between, nothing is removed.
+    fn remove(&self, _remnant: &Remnant) -> BoxFuture<Result<bool>> {
+        Box::pin(std::future::ready(Ok(false)))
     }
 
     /// Counts tokens anew, above all that were granted before: for an operator who has restored the service's data from

@@ -29,6 +29,7 @@ mod name;
 mod opener;
 mod place_bond;
 mod randomness;
+mod remnant;
 #[cfg(feature = "serde")]
 mod serialized;
 mod standing;
@@ -55,6 +56,7 @@ pub use modes::Modes;
 pub use name::{NAME_BYTES_MAX, Part, QueueName};
 pub use opener::{Openable, Opener};
 pub use place_bond::PlaceBond;
+pub use remnant::{Remnant, RemnantKind, UNUSED_FOR};
 pub use standing::{Liveness, SafeUntil, SessionBond, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
-    Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::examine::{Examination, examine_briefly, examine_cluster, examine_members, renew_tokens, together};
@@ -188,6 +189,25 @@ impl Backend for EtcdBackend {
             });
             together(members, of_cluster.await)
         })
+    }
+
+    fn remnants(&self, _unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
+        let layout = self.layout.clone();
+        Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
+            let layout = layout.clone();
+            Box::pin(async move {
+                let looking = Onlooking { connection: lookout.connection(), layout: &layout, deadline };
+                queue::remnants(&looking).await
+            })
+        }))
+    }
+
+    fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
+        let remnant = remnant.clone();
+        Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
+            let remnant = remnant.clone();
+            Box::pin(async move { queue::remove(lookout.connection(), &remnant, deadline).await })
+        }))
     }
 
     fn renew_tokens(&self) -> BoxFuture<Result<()>> {

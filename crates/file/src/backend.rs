@@ -4,11 +4,12 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower, Operation, Part,
-    QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 use rustix::io::Errno;
 
@@ -22,7 +23,7 @@ use crate::pipe::Looker;
 use crate::session::FileSession;
 use crate::showing::{info, listed};
 use crate::vitality::Vitality;
-use crate::{shared_files, tidying};
+use crate::{remnants, shared_files, tidying};
 
 /// What a directory of this machine promises.
 const CAPABILITIES: Capabilities =
@@ -160,13 +161,25 @@ impl FileBackend {
         Ok(false)
     }
 
-    /// Counts the directories that [`tidy`](Backend::tidy) would look into.
-    fn unused(&self) -> Result<usize> {
-        let mut unused = 0;
-        for (_, path) in self.locks()? {
-            unused += usize::from(self.is_to_be_tidied(&path).map_err(|errno| self.cannot_list(errno))?);
+    /// Lists the dead contenders, and the directories of locks that nobody uses.
+    fn left(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
+        let now_unix = self.base.clock().unix_time();
+        let mut left = Vec::new();
+        for (name, path) in self.locks()? {
+            let fail = |errno| self.cannot_list(errno);
+            let Some((opened, listing)) = listed(&path).map_err(fail)? else { continue };
+            for entry in &listing.contenders {
+                let vitality = self.looker.look_at(&opened, entry).map_err(fail)?;
+                if vitality.is_some_and(|vitality| vitality != Vitality::Alive) {
+                    left.push(remnants::dead(Some(name.clone()), &path, entry));
+                }
+            }
+            if listing.contenders.is_empty() && !listing.has_lasting_value {
+                left.extend(remnants::empty(Some(name), &path, now_unix, unused_for).map_err(fail)?);
+            }
         }
-        Ok(unused)
+        left.sort_by(|one, other| one.place.cmp(&other.place));
+        Ok(left)
     }
 
     /// Tells whether a dead contender stands in a lock's directory, or it is there for nothing.
@@ -214,9 +227,17 @@ impl Backend for FileBackend {
         let found = match scrutiny {
             // What weakens locks here, opening the directory has refused.
             Scrutiny::Brief => Ok(Vec::new()),
-            _ => self.unused().and_then(|unused| examine(&self.base, unused)),
+            _ => self.locks().and_then(|_| examine(&self.base)),
         };
         Box::pin(std::future::ready(found))
+    }
+
+    fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
+        Box::pin(std::future::ready(self.left(unused_for)))
+    }
+
+    fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
+        Box::pin(std::future::ready(remnants::remove(&self.looker, remnant)))
     }
 
     fn tidy(&self) -> BoxFuture<()> {

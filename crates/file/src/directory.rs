@@ -322,6 +322,14 @@ impl QueueDirectory {
     }
 }
 
+/// Tells whether a file of a lock's directory that is no contender may be one of ours.
+pub(crate) fn is_ours(file_name: &str) -> bool {
+    [ENTER, NAME].contains(&file_name)
+        || [REQUEST_PREFIX, VALUE_PREFIX, shared_files::TEMPORARY_PREFIX]
+            .iter()
+            .any(|prefix| file_name.starts_with(prefix))
+}
+
 fn batch_name(first: FencingToken) -> String {
     format!("{BATCH_PREFIX}{:020}", first.as_u64())
 }

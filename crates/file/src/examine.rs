@@ -1,5 +1,5 @@
-//! What a look at a directory of locks finds that its users should know: who may lock there, what a restart leaves, and
-//! what no process uses. Nothing is changed.
+//! What a look at a directory of locks finds that its users should know: who may lock there, and what a restart leaves.
+//! Nothing is changed.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::base::Base;
 use crate::errors::{ANOTHER_DIRECTORY, failed};
 use crate::filesystem;
 
-/// Examines a base directory, in which so many directories of locks are used by no process.
-pub(crate) fn examine(base: &Base, unused: usize) -> Result<Vec<Finding>> {
+/// Examines a base directory.
+pub(crate) fn examine(base: &Base) -> Result<Vec<Finding>> {
     let path = base.path();
     let fail = |what| move |errno| failed(Operation::Inspect, what, path, errno);
     let mut findings = Vec::new();
@@ -28,9 +28,6 @@ pub(crate) fn examine(base: &Base, unused: usize) -> Result<Vec<Finding>> {
     }
     if filesystem::is_in_memory(path).map_err(fail("tell the file system of"))? {
         findings.push(in_memory(path));
-    }
-    if unused > 0 {
-        findings.push(left_behind(path, unused));
     }
     Ok(findings)
 }
@@ -66,9 +63,4 @@ fn in_memory(directory: &Path) -> Finding {
         format!("{} lies in memory, so values and frozen locks end with the machine", directory.display()),
         "name a directory on a local disk with LOCKKEEPER_DIR or --connect file:DIR",
     )
-}
-
-fn left_behind(directory: &Path, unused: usize) -> Finding {
-    let what = format!("{} has directories of locks that no process uses: {unused}", directory.display());
-    Finding::new(Severity::Note, what, "`lockkeeper ls` removes them")
 }

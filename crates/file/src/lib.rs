@@ -47,6 +47,7 @@ mod joining;
 mod pending;
 mod per_runtime;
 mod pipe;
+mod remnants;
 mod request;
 mod serving;
 mod session;

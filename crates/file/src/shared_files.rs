@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use lockkeeper_core::Ticket;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, Stat};
@@ -327,6 +328,11 @@ pub(crate) fn leads_to_this(path: &Path, ours: Identity, file: impl AsFd) -> Res
 pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, path, flags, Mode::empty())
+}
+
+/// Reads a time of the file system, since 1970.
+pub(crate) fn since_unix(seconds: i64, nanos: impl TryInto<u32>) -> Option<Duration> {
+    Some(Duration::new(u64::try_from(seconds).ok()?, nanos.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -54,10 +54,14 @@ pub fn end_place(lifeline: OwnedFd) {
 pub(crate) fn sweep(looker: &Looker, path: &Path) {
     match QueueDirectory::open_existing(path) {
         Ok(directory) => reap(looker, directory),
-        // It is gone, or not ours to tidy.
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::ROFS) => {}
+        Err(errno) if is_gone_or_closed(errno) => {}
         Err(errno) => not_reaped(path, errno),
     }
+}
+
+/// Whether a directory is gone, or not ours to tidy.
+pub(crate) const fn is_gone_or_closed(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::ROFS)
 }
 
 /// Removes the dead contenders, and the directory if no living one stands in it.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, Capabilities, ContenderInfo, Finding, Follower, Opener, Owner, ProcessId, QueueName, Result, Scope,
-    Scrutiny, Session, Ticket, TicketHead,
+    Backend, Capabilities, ContenderInfo, Finding, Follower, Opener, Owner, ProcessId, QueueName, Remnant, Result,
+    Scope, Scrutiny, Session, Ticket, TicketHead,
 };
 use tokio::sync::watch;
 
@@ -17,6 +17,7 @@ use crate::event::{Observer, Observers};
 use crate::front::Fronts;
 use crate::handoff::Handoff;
 use crate::holds::OwnContender;
+use crate::inventory::examine_locks;
 use crate::retry::RetryPolicy;
 use crate::seat::Seats;
 use crate::shared::{Attendant, Shared, Stage, closed};
@@ -125,9 +126,9 @@ impl Keeper {
         self.shared.backend.follow(scope)
     }
 
-    /// Looks for what users of the service should know: settings that make locks worse, and what to do about them.
-    /// Empty if there is nothing. It may take seconds. What is left of the promises,
-    /// [`Capabilities::weakened_by`] says.
+    /// Looks for what users of the service should know: settings that make locks worse, locks that are blocked or
+    /// frozen for long, what dead users have left, and what to do about it. Empty if there is nothing. It may take
+    /// seconds. What is left of the promises, [`Capabilities::weakened_by`] says.
     ///
     /// # Errors
     ///
@@ -144,7 +145,9 @@ impl Keeper {
     /// # }
     /// ```
     pub async fn examine(&self) -> Result<Vec<Finding>> {
-        self.shared.backend.examine(Scrutiny::Full).await
+        let mut findings = self.shared.backend.examine(Scrutiny::Full).await?;
+        findings.extend(examine_locks(&*self.shared.backend, self.shared.clock.unix_time()).await?);
+        Ok(findings)
     }
 
     /// Counts tokens anew, above all that were granted before: for an operator who has restored the service's data from
@@ -178,6 +181,43 @@ impl Keeper {
     /// directory their contenders, and the directories of locks that are not in use. No lock depends on it.
     pub async fn tidy(&self) {
         self.shared.backend.tidy().await;
+    }
+
+    /// Lists what users of the service have left that it does not remove by itself, or not yet. An empty queue counts
+    /// once nobody has used it for this long. It changes nothing, and no contender that lives is among them.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service cannot be reached now, permanent if it refuses us.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// use std::time::Duration;
+    ///
+    /// use lockkeeper::RemnantKind;
+    ///
+    /// for remnant in keeper.remnants(Duration::from_secs(600)).await? {
+    ///     if remnant.kind != RemnantKind::Unbound {
+    ///         keeper.remove_remnant(&remnant).await?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn remnants(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
+        self.shared.backend.remnants(unused_for).await
+    }
+
+    /// Removes one of the [remnants](Self::remnants) if it is still as it was seen; `false` if it is not. A newcomer
+    /// always wins: where somebody uses it in between, nothing is removed.
+    ///
+    /// # Errors
+    ///
+    /// Transient if the service cannot be reached now, permanent if it refuses us.
+    pub async fn remove_remnant(&self, remnant: &Remnant) -> Result<bool> {
+        self.shared.backend.remove(remnant).await
     }
 
     /// Counts the tasks that wait within this process for a lock that is [handed off](Handoff): the service sees one

@@ -31,6 +31,7 @@ mod guard;
 mod handoff;
 mod hold;
 mod holds;
+mod inventory;
 mod keeper;
 mod limits;
 mod lock;

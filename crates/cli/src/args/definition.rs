@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::fence::FenceArgs;
+use super::gc::GcArgs;
 use super::hold::HoldArgs;
 use super::monitor::MonitorArgs;
 use super::orders::{BreakArgs, FreezeArgs, RevokeArgs, ThawArgs};
@@ -118,6 +119,8 @@ Exit codes: 0 none is known, 1 one is, 125 lockkeeper failed, or was built witho
     Deadlocks,
     /// Serve what is known of all locks, by HTTP
     Monitor(Box<MonitorArgs>),
+    /// Print what dead users have left at the service, and remove it with --yes
+    Gc(GcArgs),
     /// Tell, inside of `run`, whether the lock is still held
     #[command(after_help = "\
 Example, in a script under `lockkeeper run`: lockkeeper check || exit 1

@@ -7,13 +7,14 @@
 //! | `definition` | the commands, and the options of every command |
 //! | `run`, `hold` | the options of `run` and `hold` |
 //! | `claim` | what both have in common |
-//! | `fence`, `server`, `monitor` | those of `fence`, `server` and `monitor` |
+//! | `fence`, `gc`, `monitor`, `server` | those of `fence`, `gc`, `monitor` and `server` |
 //! | `orders` | those of `revoke`, `break`, `freeze` and `thaw` |
 //! | `parsing` | from the arguments to a request |
 //! | `refusal` | the message for a command line that cannot be read |
 mod claim;
 mod definition;
 mod fence;
+mod gc;
 mod hold;
 mod monitor;
 mod orders;
@@ -25,6 +26,7 @@ mod server;
 pub(crate) use claim::ClaimArgs;
 pub(crate) use definition::{Cli, Command, Global};
 pub(crate) use fence::FenceArgs;
+pub(crate) use gc::GcArgs;
 pub(crate) use hold::HoldArgs;
 pub(crate) use monitor::MonitorArgs;
 pub(crate) use orders::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs};

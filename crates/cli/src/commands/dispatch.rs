@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::claim::at_most;
 use super::{
-    capabilities, check, completions, deadlocks, doctor, fence, hold, look, manual, monitor, orders, run, server,
+    capabilities, check, completions, deadlocks, doctor, fence, gc, hold, look, manual, monitor, orders, run, server,
     setup, wait, watch,
 };
 use crate::args::{self, Cli, Command, Request};
@@ -41,6 +41,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Wait { name, wait } => wait::wait(&global, &name, at_most(wait)),
         Command::Deadlocks => deadlocks::deadlocks(&global),
         Command::Monitor(args) => monitor::monitor(&global, *args),
+        Command::Gc(args) => gc::gc(&global, &args),
         Command::Check => check::check(&global),
         Command::Revoke(args) => orders::revoke(&global, args),
         Command::Break(args) => orders::break_lock(&global, &args),
@@ -69,6 +70,6 @@ fn refuse_json(command: &Command) -> Result<(), Failure> {
         Command::Man => "man",
         _ => return Ok(()),
     };
-    let others = "ls, show, deadlocks, check, revoke, break, freeze, thaw, capabilities and doctor do";
+    let others = "ls, show, deadlocks, gc, check, revoke, break, freeze, thaw, capabilities and doctor do";
     Err(Failure::ours(format!("`{name}` prints no JSON; {others}")))
 }

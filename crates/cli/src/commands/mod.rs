@@ -14,6 +14,7 @@
 //! | `capabilities` | `capabilities`: what services promise |
 //! | `deadlocks` | `deadlocks`: contenders that wait for each other |
 //! | `monitor` | `monitor`: what is known of all locks, by HTTP |
+//! | `gc` | `gc`: removing what users have left |
 //! | `doctor` | `doctor`: examining the service |
 //! | `setup` | `setup`: what a service needs before the first lock |
 //! | `watch` | `show --watch` |
@@ -33,6 +34,7 @@ mod deadlocks;
 mod dispatch;
 mod doctor;
 mod fence;
+mod gc;
 mod hold;
 mod look;
 mod manager;

@@ -10,6 +10,7 @@
 //! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
 //! | `monitored`, `alerts` | locks as a monitor knows them, and what is wrong with them |
 //! | `orders` | what an operator did to a lock |
+//! | `remnants` | what users have left, for `gc` |
 //! | `diagnosis` | what was found of a service, for `doctor` |
 //! | `matrix` | what each service promises, for `capabilities` |
 //! | `promises` | what the service in use promises, for `capabilities`; whether a lock is held, for `check` |
@@ -27,6 +28,8 @@ mod monitored;
 mod orders;
 mod printing;
 mod promises;
+#[cfg(feature = "monitor")]
+mod remnants;
 mod text;
 #[cfg(feature = "monitor")]
 mod way_out;
@@ -44,6 +47,8 @@ pub(crate) use monitored::{Events, MonitoredLocks, MonitoredQueue, Seen, age_max
 pub(crate) use orders::{Deed, Done};
 pub(crate) use printing::{json_line, print, print_json, write};
 pub(crate) use promises::{Checked, Promises};
+#[cfg(feature = "monitor")]
+pub(crate) use remnants::{Outcome, Remnants};
 pub(crate) use text::{brief, one_line};
 #[cfg(feature = "monitor")]
 pub(crate) use way_out::Orders;

@@ -54,10 +54,15 @@ impl Orders {
         Self { command }
     }
 
+    /// Returns the words of an order that names no lock.
+    pub(super) fn order_without_lock(&self, words: &[&str]) -> Vec<String> {
+        let words = words.iter().map(|&word| word.to_owned());
+        self.command.iter().cloned().chain(words).collect()
+    }
+
     /// Returns the words of an order: options, and the lock.
     pub(super) fn order(&self, words: &[&str], lock: &str) -> Vec<String> {
-        let mut order = self.command.clone();
-        order.extend(words.iter().map(|&word| word.to_owned()));
+        let mut order = self.order_without_lock(words);
         // A name that looks like an option.
         if lock.starts_with('-') {
             order.push("--".to_owned());

@@ -281,3 +281,10 @@ fn what_belongs_to_the_monitor_names_its_feature_in_a_build_without_it() {
     refuses(&["deadlocks"], &["deadlocks", "feature `monitor`"]);
     refuses(&["deadlocks", "--json"], &["deadlocks", "feature `monitor`"]);
 }
+
+#[cfg(not(feature = "monitor"))]
+#[test]
+fn gc_in_a_build_without_the_monitor_names_its_feature() {
+    refuses(&["gc"], &["gc", "feature `monitor`"]);
+    refuses(&["gc", "--yes", "--json"], &["gc", "feature `monitor`"]);
+}

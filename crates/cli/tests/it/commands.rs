@@ -337,6 +337,7 @@ fn completions_and_manual_know_every_command() {
         "wait",
         "deadlocks",
         "monitor",
+        "gc",
         "check",
         "revoke",
         "break",

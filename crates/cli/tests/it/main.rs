@@ -9,6 +9,7 @@
 //! | `default_directory` | where the locks lie when no service is named |
 //! | `doctor` | what is found of a service, and how that ends |
 //! | `fence` | a holder that was overtaken does not run its command |
+//! | `gc` | what is left is printed, and removed if it is still dead |
 //! | `held_up`, `permanent`, `replaced_directory` | how fast a run ends that cannot go on |
 //! | `hold` | a lock without a command |
 //! | `kinds` | read/write locks and semaphores |
@@ -36,6 +37,8 @@ mod deadlocks;
 mod default_directory;
 mod doctor;
 mod fence;
+#[cfg(feature = "monitor")]
+mod gc;
 mod held_up;
 mod hold;
 mod kinds;

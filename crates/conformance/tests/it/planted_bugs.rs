@@ -105,6 +105,8 @@ const CATCHES: &[(Bug, &str)] = &[
     (Bug::ExaminationsJoin, "an examination beside a holder and a waiter harms neither"),
     (Bug::ExaminationsEndSessions, "an examination beside a holder and a waiter harms neither"),
     (Bug::WarnsForNothing, "a keeper is told once what matters most of what an examination finds"),
+    (Bug::TakesTheLivingForDead, "what lives, is frozen or has a value is no remnant, and outlives the removal of all"),
+    (Bug::TakesTheLivingForDead, "remnants are removed while clients come and go, and none of these loses its lock"),
     (Bug::ReadersLookLikeWriters, "readers share the lock and a writer has it alone"),
     (Bug::ReadersLookLikeWriters, "contenders() tells 20 readers from 8 writers"),
     (Bug::WritersLookLikeReaders, "the history of readers and writers that act at random is right"),

@@ -107,7 +107,7 @@ pub(crate) fn in_order(mut seen: Vec<Seen>, first_token: Option<u64>) -> Vec<Con
 
 /// Reads the name of a lock from what is stored under a contender's key, where the key does not say it.
 pub(crate) fn name_in(value: &[u8]) -> Option<QueueName> {
-    QueueName::new(&Record::read(value)?.lock?).ok()
+    Record::read(value)?.lock_name()
 }
 
 /// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names. It reads

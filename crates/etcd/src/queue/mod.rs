@@ -2,6 +2,7 @@
 //!
 //! - `session`: the waist's methods; each of the larger ones has a file.
 //! - `inner`: what they share. `entries`, `place`: our own contenders. `guard`: watches these.
+//! - `remnants`: contenders that depend on no lease, for an operator.
 //! - `record`: what is stored under a contender's key. `view`: reads queues; `around`: what decides
 //!   for one place in a long one. `tail`: which segment of a long queue is joined.
 
@@ -15,6 +16,7 @@ mod inspect;
 mod join;
 mod place;
 mod record;
+mod remnants;
 mod request;
 mod session;
 mod standing;
@@ -25,4 +27,5 @@ mod view;
 mod withdraw;
 
 pub(crate) use inspect::{Onlooking, Seen, Snapshot, in_order, inspect, name_in, names, snapshot};
+pub(crate) use remnants::{remnants, remove};
 pub(crate) use session::EtcdSession;

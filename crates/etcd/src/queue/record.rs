@@ -77,6 +77,16 @@ impl Record {
         }
     }
 
+    /// Whether it says why it stands, as what freezes a lock does.
+    pub(super) const fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
+    }
+
+    /// Reads the name of its lock, if that is stored with it.
+    pub(super) fn lock_name(&self) -> Option<QueueName> {
+        QueueName::new(self.lock.as_deref()?).ok()
+    }
+
     /// Reads what is stored; what another program has written may be anything.
     pub(super) fn read(value: &[u8]) -> Option<Self> {
         serde_json::from_slice(value).ok()

@@ -15,6 +15,7 @@ mod operating;
 #[path = "../support/operator.rs"]
 mod operator;
 mod order;
+mod remnants;
 mod restored;
 mod strangers;
 #[cfg(feature = "tls")]

@@ -31,16 +31,6 @@ async fn a_directory_that_all_users_may_write_is_mentioned() {
 }
 
 #[tokio::test]
-async fn directories_that_no_process_uses_are_counted() {
-    let directory = TempDir::new().unwrap();
-    for lock in ["one", "two"] {
-        fs::create_dir_all(directory.path().join("queues").join(lock)).unwrap();
-    }
-    let found = found(&directory).await;
-    assert!(matches!(&found[..], [(Severity::Note, what)] if what.ends_with(": 2")), "{found:?}");
-}
-
-#[tokio::test]
 async fn something_else_in_the_place_of_the_queues_is_an_error_with_its_path() {
     let directory = TempDir::new().unwrap();
     fs::write(directory.path().join("queues"), "").unwrap();

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower, Operation,
-    QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::client::{self, Client};
@@ -131,6 +132,16 @@ impl Backend for ZooKeeperBackend {
         let (config, dial) = (self.config.clone(), self.dial.clone());
         let (clock, trail) = (self.clock.clone(), self.trail.clone());
         Box::pin(examine(Examination { config, dial, clock, trail }))
+    }
+
+    fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
+        let onlooker = self.onlooker.clone();
+        Box::pin(async move { onlooker.remnants(unused_for).await })
+    }
+
+    fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
+        let (onlooker, remnant) = (self.onlooker.clone(), remnant.clone());
+        Box::pin(async move { onlooker.remove(&remnant).await })
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {

@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{BoxFuture, ContenderInfo, Openable, Opener, Operation, QueueName, Result};
+use lockkeeper_core::{BoxFuture, ContenderInfo, Openable, Opener, Operation, QueueName, Remnant, Result};
 
 use crate::client::Client;
 use crate::config::Config;
 use crate::dial::Dial;
+use crate::error::ClientError;
 use crate::hosts::Trail;
 use crate::link::Link;
-use crate::lock::{inspect, names};
+use crate::lock::{inspect, names, remnants};
 
 /// Where looks go: over the session of a lock if there is one, else over a separate client, opened at the first look.
 pub(super) struct Onlooker {
@@ -75,6 +77,22 @@ impl Onlooker {
     pub(super) async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
         let link = self.link().await?;
         names::queues(&link, &self.config, prefix).await
+    }
+}
+
+impl Onlooker {
+    /// Lists what clients have left below the base.
+    pub(super) async fn remnants(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
+        let fail = |error: ClientError| error.into_core(Operation::Inspect, None);
+        let link = self.link().await?;
+        let census = remnants::count(&link, &self.config).await.map_err(fail)?;
+        let now = remnants::server_time(&link, &self.config).await.map_err(fail)?;
+        Ok(remnants::judge(&census, now, unused_for))
+    }
+
+    /// Removes some of it, if it is as it was seen.
+    pub(super) async fn remove(&self, remnant: &Remnant) -> Result<bool> {
+        remnants::remove(&self.link().await?, remnant).await
     }
 }
 

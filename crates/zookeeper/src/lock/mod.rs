@@ -18,6 +18,7 @@ mod paths;
 mod place;
 mod prover;
 mod queue_data;
+mod remnants;
 mod removal;
 mod request;
 mod session;

@@ -31,7 +31,7 @@ pub(super) async fn queues(link: &Arc<Link>, config: &Config, prefix: &str) -> R
     for batch in nodes.chunks(READS_AT_ONCE_MAX) {
         let mut found = read_all(link, batch, path_of, shown).await.map_err(fail)?;
         leave_out_empty_semaphores(link, &mut found, path_of, shown).await.map_err(fail)?;
-        names.extend(found.iter().filter_map(|found| name_of(found, config.naming.layout)));
+        names.extend(found.iter().filter_map(|found| name_of(&found.node, &found.data, config.naming.layout)));
     }
     Ok(names.into_iter().filter(|name| name.as_str().starts_with(prefix)).collect())
 }
@@ -103,10 +103,10 @@ async fn stat_of(call: Call) -> Result<Option<Stat>, ClientError> {
 }
 
 /// Reads the name of the lock that a node belongs to: kazoo's gates lie beside their locks.
-fn name_of(found: &Found, layout: Layout) -> Option<QueueName> {
-    let node = match layout {
-        Layout::Curator => found.node.as_str(),
-        Layout::Kazoo => found.node.strip_suffix(KAZOO_WAITERS).unwrap_or(&found.node),
+pub(super) fn name_of(node: &str, data: &[u8], layout: Layout) -> Option<QueueName> {
+    let lock = match layout {
+        Layout::Curator => node,
+        Layout::Kazoo => node.strip_suffix(KAZOO_WAITERS).unwrap_or(node),
     };
-    QueueName::decode(node).or_else(|| QueueData::read(&found.data).name(node))
+    QueueName::decode(lock).or_else(|| QueueData::read(data).name(lock))
 }

@@ -19,6 +19,8 @@ mod leftovers;
 mod mutex;
 #[path = "both/parts.rs"]
 mod parts;
+#[path = "both/remnants.rs"]
+mod remnants;
 #[path = "both/requests.rs"]
 mod requests;
 #[path = "both/values.rs"]

@@ -8,13 +8,14 @@ use std::time::Duration;
 use lockkeeper_core::{
     Backend, BoxFuture, Caller, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo, Departure,
     Enqueued, Entry, Expected, Extent, FencingToken, Finding, Freshness, Lifetime, Mode, Part, QueueName, QueueView,
-    Rank, Request, Result, Scrutiny, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
+    Rank, Remnant, Request, Result, Scrutiny, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion,
+    Withdrawal,
 };
 use tokio::sync::watch;
 
 use super::order::Order;
 use super::standing::BuggyStanding;
-use super::{Bug, Layout, examinations, order, requests, together, values};
+use super::{Bug, Layout, examinations, order, remnants, requests, together, values};
 
 /// How late the late wake-up is.
 const LATE: Duration = Duration::from_secs(10);
@@ -134,6 +135,20 @@ impl Backend for BuggyBackend {
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         examinations::examine(self.bug, &self.inner, &self.open, scrutiny)
+    }
+
+    fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
+        match self.bug {
+            Bug::TakesTheLivingForDead => remnants::list(self.inner.clone()),
+            _ => self.inner.remnants(unused_for),
+        }
+    }
+
+    fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
+        match self.bug {
+            Bug::TakesTheLivingForDead => remnants::remove(&self.inner, remnant),
+            _ => self.inner.remove(remnant),
+        }
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {

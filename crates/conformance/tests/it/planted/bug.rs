@@ -64,6 +64,8 @@ pub(crate) enum Bug {
     ExaminationsJoin,
     ExaminationsEndSessions,
     WarnsForNothing,
+    // Remnants.
+    TakesTheLivingForDead,
     // Modes.
     ReadersLookLikeWriters,
     WritersLookLikeReaders,
@@ -128,6 +130,7 @@ impl Bug {
         Self::ExaminationsJoin,
         Self::ExaminationsEndSessions,
         Self::WarnsForNothing,
+        Self::TakesTheLivingForDead,
         Self::ReadersLookLikeWriters,
         Self::WritersLookLikeReaders,
         Self::HidesAPermit,

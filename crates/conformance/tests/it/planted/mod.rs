@@ -6,6 +6,7 @@ mod examinations;
 mod fixture;
 mod layout;
 mod order;
+mod remnants;
 mod requests;
 mod standing;
 mod together;

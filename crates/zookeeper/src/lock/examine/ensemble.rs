@@ -28,7 +28,10 @@ pub(super) fn judge(known: Known<'_>) -> Vec<Finding> {
     findings.extend(judge_unity(&reports));
     findings.extend(judge_size(known.said.len(), known.voters, &reports));
     findings.extend(judge_tick(known, &reports));
+    let ticks = reports.iter().filter_map(|(server, report)| judge_shortness(known.granted, server, report.tick?));
+    findings.extend(ticks.take(1));
     findings.extend(silent_of_tick(&reports));
+    findings.extend(judge_watches(&reports));
     findings
 }
 
@@ -133,6 +136,35 @@ fn judge_tick(known: Known<'_>, reports: &[(&str, &Report)]) -> Option<Finding> 
     Some(Finding::new(Severity::Error, what, format!("put tick={tick:?} into the URL")).leaving(Exclusion::BestEffort))
 }
 
+/// By default a server grants no session timeout below this many ticks, since it looks for dead sessions once a tick.
+const TIMEOUT_TICKS_MIN: u32 = 2;
+
+/// A session must outlive the time after which a server notices that its client is slow.
+fn judge_shortness(granted: Duration, server: &str, tick: Duration) -> Option<Finding> {
+    (granted < tick * TIMEOUT_TICKS_MIN).then(|| {
+        let what = format!("the session timeout is {granted:?}, less than two ticks of {server} ({tick:?} each)");
+        let cure =
+            "set a longer session_timeout, or a shorter tickTime of the servers: sessions end while nothing is wrong";
+        Finding::new(Severity::Warning, what, cure)
+    })
+}
+
+/// The first version with recursive watches, by its major and minor number.
+const WITH_RECURSIVE_WATCHES: (u32, u32) = (3, 6);
+
+/// Whoever follows many locks on an older server looks at all of them again and again.
+fn judge_watches(reports: &[(&str, &Report)]) -> Option<Finding> {
+    let is_older = |version: &str| {
+        let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
+        matches!((numbers.next(), numbers.next()), (Some(Some(major)), Some(Some(minor)))
+            if (major, minor) < WITH_RECURSIVE_WATCHES)
+    };
+    let (server, report) = reports.iter().find(|(_, report)| is_older(&report.version))?;
+    let what =
+        format!("{server} runs {}, which has no recursive watches: to follow all locks takes looks", report.version);
+    Some(Finding::new(Severity::Note, what, "use ZooKeeper 3.6 or later"))
+}
+
 /// What is not known of the tick, where a server answers other words.
 fn silent_of_tick(reports: &[(&str, &Report)]) -> Option<Finding> {
     let (server, _) = reports.iter().find(|(_, report)| report.tick.is_none())?;
@@ -204,10 +236,28 @@ mod tests {
         let tick =
             |tick_ms: Option<u64>, granted_s| found(&said, Some(3), tick_ms.map(Duration::from_millis), granted_s);
         assert_eq!(only(&tick(Some(500), 20)).1, Some(Exclusion::BestEffort));
-        assert_eq!(only(&tick(None, 3)).1, Some(Exclusion::BestEffort));
+        assert_eq!(tick(None, 3)[0].leaves, Some(Exclusion::BestEffort));
         assert_eq!(only(&tick(None, 20)).0, Severity::Note);
-        assert_eq!(tick(Some(2_000), 3), []);
+        assert_eq!(tick(Some(2_000), 4), []);
         assert_eq!(tick(Some(3_000), 20), []);
+    }
+
+    #[test]
+    fn a_timeout_of_less_than_two_ticks_is_found_once() {
+        let said = [server("a", "leader"), server("b", "follower"), server("c", "follower")];
+        let found = found(&said, Some(3), Some(TICK), 3);
+        let (severity, _, what) = only(&found);
+        assert!(severity == Severity::Warning && what.contains("less than two ticks of a (2s each)"), "{what}");
+    }
+
+    #[test]
+    fn a_version_without_recursive_watches_is_a_note() {
+        for (version, is_told) in [("3.5.9", true), ("3.4.14", true), ("3.6.0", false), ("3.10.0", false), ("x", false)]
+        {
+            let report = Report { version: version.to_owned(), mode: "leader".to_owned(), tick: Some(TICK) };
+            let told = judge_watches(&[("a", &report)]);
+            assert_eq!(told.map(|finding| finding.severity), is_told.then_some(Severity::Note), "{version}");
+        }
     }
 
     #[test]

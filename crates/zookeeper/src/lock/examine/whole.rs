@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::ensemble::{Known, judge};
 use super::rights::examine_rights;
 use super::session::{examine_answers, examine_timeout, slowest_round_trip};
+use super::tree::examine_tree;
 use super::words::{Said, ask};
 use crate::client::Client;
 use crate::config::Config;
@@ -52,6 +53,7 @@ async fn told(link: &Arc<Link>, config: &Config) -> Result<(Vec<Finding>, Option
     let mut findings = vec![examine_timeout(timeouts).unwrap_or_else(granted)];
     findings.extend(examine_answers(timeouts.granted, slowest_round_trip(link).await?));
     findings.extend(examine_rights(link, config).await?);
+    findings.extend(examine_tree(link, config).await?);
     let request = Request::GetData { path: CONFIGURATION.to_owned(), watch: false };
     // Servers before 3.5 have no such node, and a user may not be allowed to read it.
     let voters = match link.call(&request, CONFIGURATION).response().await {

@@ -1,0 +1,164 @@
+//! Reads all queues below the base, with the contenders in them. Reads only, many at a time.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{Part, QueueName};
+use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response, Stat};
+
+use crate::config::Config;
+use crate::error::ClientError;
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ForeignPolicy, Layout, bare_permits, read_queue};
+use crate::link::{Call, Link};
+use crate::lock::inspect::{READS_AT_ONCE_MAX, children};
+use crate::lock::names::name_of;
+
+/// What there is below the base.
+#[derive(Debug, Default)]
+pub(in crate::lock) struct Census {
+    pub(in crate::lock) locks: Vec<SeenLock>,
+    /// The nodes that this user may not read.
+    pub(in crate::lock) unreadable: Vec<String>,
+    /// Whether the base is the root, below which other programs have their nodes too.
+    pub(in crate::lock) is_at_root: bool,
+}
+
+/// A node directly below the base.
+#[derive(Debug)]
+pub(in crate::lock) struct SeenLock {
+    pub(in crate::lock) name: Option<QueueName>,
+    /// Its own queue, and those of a semaphore below it.
+    pub(in crate::lock) queues: Vec<SeenQueue>,
+    /// Whether there are nodes below it that belong to none of its queues.
+    pub(in crate::lock) has_others: bool,
+}
+
+/// A queue and what stands in it.
+#[derive(Debug)]
+pub(in crate::lock) struct SeenQueue {
+    pub(in crate::lock) node: SeenNode,
+    pub(in crate::lock) part: Part,
+    pub(in crate::lock) contenders: Vec<SeenNode>,
+    /// Nodes with names that an unknown client may have given to contenders.
+    pub(in crate::lock) foreign: Vec<SeenNode>,
+}
+
+/// A node as it was read.
+#[derive(Clone, Debug)]
+pub(in crate::lock) struct SeenNode {
+    /// Its path as the server knows it.
+    pub(in crate::lock) path: String,
+    /// Its last name.
+    pub(in crate::lock) name: String,
+    pub(in crate::lock) data: Vec<u8>,
+    pub(in crate::lock) stat: Stat,
+}
+
+/// Reads all of it.
+pub(in crate::lock) async fn count(link: &Arc<Link>, config: &Config) -> Result<Census, ClientError> {
+    let base = link.chroot().join(&config.base);
+    let mut census = Census { is_at_root: config.base.is_root(), ..Census::default() };
+    let reader = Reader { link, shown: config.base.as_str(), layout: config.naming.layout };
+    for lock in reader.read_below(base.as_str(), &mut census).await? {
+        // A node that lives with a session is no queue, and the server's own are not ours to look into.
+        if lock.stat.ephemeral_owner == 0 && lock.path != "/zookeeper" {
+            reader.read_lock(lock, &mut census).await?;
+        }
+    }
+    Ok(census)
+}
+
+struct Reader<'a> {
+    link: &'a Arc<Link>,
+    shown: &'a str,
+    layout: Layout,
+}
+
+impl Reader<'_> {
+    /// Reads the queues of a lock.
+    async fn read_lock(&self, node: SeenNode, census: &mut Census) -> Result<(), ClientError> {
+        let is_readable = census.unreadable.len();
+        let below = self.read_children(&node, census).await?;
+        let name = name_of(&node.name, &node.data, self.layout);
+        let part_of = |child: &SeenNode| match (self.layout, child.name.as_str()) {
+            (Layout::Curator, CURATOR_WAITERS) => Some(Part::Waiters),
+            (Layout::Curator, CURATOR_PERMITS) => Some(Part::Permits),
+            _ => None,
+        };
+        let (parts, below): (Vec<_>, Vec<_>) =
+            below.into_iter().partition(|child| child.stat.ephemeral_owner == 0 && part_of(child).is_some());
+        let (line, others) = self.queue(node, Part::Line, below);
+        let mut lock = SeenLock { name, queues: vec![line], has_others: others > 0 };
+        for part in parts {
+            let kind = part_of(&part).unwrap_or_default();
+            let below = self.read_children(&part, census).await?;
+            let (queue, others) = self.queue(part, kind, below);
+            lock.has_others |= others > 0;
+            lock.queues.push(queue);
+        }
+        // What cannot be seen may be anything.
+        lock.has_others |= census.unreadable.len() > is_readable;
+        census.locks.push(lock);
+        Ok(())
+    }
+
+    /// Sorts the children of a queue, and counts those that are neither contenders nor look like some.
+    fn queue(&self, node: SeenNode, part: Part, children: Vec<SeenNode>) -> (SeenQueue, usize) {
+        let names: Vec<String> = children.iter().map(|child| child.name.clone()).collect();
+        let reading = read_queue(&names, part, self.layout, ForeignPolicy::Ignore);
+        let permits = if self.layout == Layout::Kazoo { bare_permits(&names) } else { Vec::new() };
+        let stands = |name: &str| {
+            let mut known = reading.contenders.iter().chain(&permits);
+            known.any(|contender| contender.id.as_str() == name)
+        };
+        let mut queue = SeenQueue { node, part, contenders: Vec::new(), foreign: Vec::new() };
+        let mut others = 0;
+        for child in children {
+            if stands(&child.name) {
+                queue.contenders.push(child);
+            } else if matches!(crate::layout::Named::read(&child.name), crate::layout::Named::Foreign { .. }) {
+                queue.foreign.push(child);
+            } else {
+                others += 1;
+            }
+        }
+        (queue, others)
+    }
+
+    async fn read_children(&self, node: &SeenNode, census: &mut Census) -> Result<Vec<SeenNode>, ClientError> {
+        if node.stat.num_children == 0 {
+            return Ok(Vec::new());
+        }
+        self.read_below(&node.path, census).await
+    }
+
+    /// Reads the children of a node; those that are gone by then are left out.
+    async fn read_below(&self, path: &str, census: &mut Census) -> Result<Vec<SeenNode>, ClientError> {
+        let names = match children(self.link, path, self.shown).await {
+            Err(error) if error.is(ErrorCode::NoAuth) => {
+                census.unreadable.push(path.to_owned());
+                return Ok(Vec::new());
+            }
+            names => names?,
+        };
+        let mut nodes = Vec::with_capacity(names.len());
+        for batch in names.chunks(READS_AT_ONCE_MAX) {
+            let path_of = |name: &str| if path == "/" { format!("/{name}") } else { format!("{path}/{name}") };
+            let read =
+                |name: &String| self.link.call(&Request::GetData { path: path_of(name), watch: false }, self.shown);
+            let calls: Vec<Call> = batch.iter().map(read).collect();
+            for (name, call) in batch.iter().zip(calls) {
+                match call.response().await {
+                    Ok(Response::GetData { data, stat }) => {
+                        let data = data.unwrap_or_default().into();
+                        nodes.push(SeenNode { path: path_of(name), name: name.clone(), data, stat });
+                    }
+                    Ok(_) => return Err(ClientError::unexpected(OpCode::GetData, self.shown)),
+                    Err(error) if error.is(ErrorCode::NoNode) => {}
+                    Err(error) if error.is(ErrorCode::NoAuth) => census.unreadable.push(path_of(name)),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(nodes)
+    }
+}

@@ -1,0 +1,172 @@
+//! Judges which nodes nobody uses. Pure.
+
+use std::time::Duration;
+
+use lockkeeper_core::{Part, Remnant, RemnantKind};
+
+use super::age::{ServerTime, Times};
+use super::census::{Census, SeenLock, SeenNode, SeenQueue};
+use super::remove::Seen;
+use crate::lock::owner::ContenderData;
+use crate::lock::queue_data::QueueData;
+
+/// Names what nobody uses. Without the server's time no queue is known to be unused.
+pub(in crate::lock) fn judge(census: &Census, now: Option<ServerTime>, unused_for: Duration) -> Vec<Remnant> {
+    let mut remnants = Vec::new();
+    for lock in &census.locks {
+        for contender in lock.queues.iter().flat_map(|queue| &queue.contenders).filter(|node| is_unbound(node)) {
+            let seen = Seen::new([contender]);
+            let remnant = Remnant::new(RemnantKind::Unbound, &contender.path, seen);
+            remnants.push(remnant.of_lock(lock.name.clone()));
+        }
+    }
+    // Below the root lie the nodes of other programs, of which some may be empty on purpose.
+    let Some(now) = now.filter(|_| !census.is_at_root) else {
+        return remnants;
+    };
+    let times = Times::of(census, now);
+    let unused_for_ms = i64::try_from(unused_for.as_millis()).unwrap_or(i64::MAX);
+    let is_unused = |queue: &SeenQueue| times.unused_ms(&queue.node.stat) >= unused_for_ms;
+    for lock in census.locks.iter().filter(|lock| is_empty(lock) && lock.queues.iter().all(is_unused)) {
+        // The lock's own node is the first, and goes last.
+        let seen = Seen::new(lock.queues.iter().rev().map(|queue| &queue.node));
+        let place = &lock.queues[0].node.path;
+        remnants.push(Remnant::new(RemnantKind::Empty, place, seen).of_lock(lock.name.clone()));
+    }
+    remnants
+}
+
+/// Whether a contender stands although it depends on no session, and does not say that it freezes its lock.
+pub(in crate::lock) fn is_unbound(contender: &SeenNode) -> bool {
+    let is_frozen = || ContenderData::read(&contender.data).is_some_and(|data| data.frozen.is_some());
+    contender.stat.ephemeral_owner == 0 && !is_frozen()
+}
+
+/// Whether there is nothing below a lock's node but its empty queues, and no value in any of them. A node that never
+/// had children is a value too, such as a barrier of kazoo's.
+fn is_empty(lock: &SeenLock) -> bool {
+    // The value of a semaphore's permits says how many there are, and goes with the last contender.
+    let is_valued =
+        |queue: &SeenQueue| queue.part != Part::Permits && QueueData::read(&queue.node.data).value().is_some();
+    let is_vacant = |queue: &SeenQueue| queue.contenders.is_empty() && queue.foreign.is_empty() && !is_valued(queue);
+    !lock.has_others && lock.queues[0].node.stat.cversion != 0 && lock.queues.iter().all(is_vacant)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::QueueName;
+    use lockkeeper_zk_proto::message::Stat;
+
+    use super::*;
+
+    const MINUTE_MS: i64 = 60_000;
+    const NOW: ServerTime = ServerTime { zxid: 100, unix_ms: 100 * MINUTE_MS };
+
+    /// A node that was made by transaction `czxid` at that minute, and whose children changed last by `pzxid`.
+    fn node(path: &str, czxid: i64, pzxid: i64) -> SeenNode {
+        let time = czxid * MINUTE_MS;
+        let stat = Stat { czxid, mzxid: czxid, ctime: time, mtime: time, pzxid, cversion: 2, ..Stat::default() };
+        let name = path.rsplit('/').next().unwrap().to_owned();
+        SeenNode { path: path.to_owned(), name, data: Vec::new(), stat }
+    }
+
+    fn queue(node: SeenNode, part: Part) -> SeenQueue {
+        SeenQueue { node, part, contenders: Vec::new(), foreign: Vec::new() }
+    }
+
+    fn lock(name: &str, queues: Vec<SeenQueue>) -> SeenLock {
+        SeenLock { name: QueueName::new(name).ok(), queues, has_others: false }
+    }
+
+    fn line(czxid: i64, pzxid: i64) -> SeenLock {
+        lock("x", vec![queue(node("/b/x", czxid, pzxid), Part::Line)])
+    }
+
+    fn found(locks: Vec<SeenLock>, minutes: u64) -> Vec<(RemnantKind, String)> {
+        let census = Census { locks, ..Census::default() };
+        let remnants = judge(&census, Some(NOW), Duration::from_secs(minutes * 60));
+        remnants.into_iter().map(|remnant| (remnant.kind, remnant.place)).collect()
+    }
+
+    #[test]
+    fn a_queue_counts_as_unused_since_the_first_later_transaction_of_a_known_time() {
+        assert_eq!(found(vec![line(10, 20)], 10), [], "nothing shows that the last user left before just now");
+        assert_eq!(found(vec![line(10, 20)], 0).len(), 1);
+        let with_later = |czxid| vec![line(10, 20), lock("y", vec![queue(node("/b/y", czxid, czxid + 1), Part::Line)])];
+        assert_eq!(found(with_later(91), 10), []);
+        assert_eq!(found(with_later(90), 10), [(RemnantKind::Empty, "/b/x".to_owned())]);
+        assert_eq!(found(with_later(15), 10), [], "it was before the last user left");
+    }
+
+    #[test]
+    fn a_node_that_was_just_written_is_in_use() {
+        let mut written = line(10, 20);
+        written.queues[0].node.stat.mtime = 95 * MINUTE_MS;
+        written.queues[0].node.stat.mzxid = 95;
+        assert_eq!(found(vec![written], 10), []);
+    }
+
+    #[test]
+    fn values_contenders_and_unknown_nodes_keep_a_queue() {
+        let keepers: [fn(&mut SeenLock); 6] = [
+            |lock| lock.queues[0].node.data = b"5".to_vec(),
+            |lock| lock.queues[0].node.data = br#"{"value":""}"#.to_vec(),
+            |lock| lock.queues[0].node.stat.cversion = 0,
+            |lock| lock.queues[0].foreign.push(node("/b/x/n-0000000001", 11, 11)),
+            |lock| lock.has_others = true,
+            |lock| {
+                let mut living = node("/b/x/_c_-lock-0000000001", 11, 11);
+                living.stat.ephemeral_owner = 7;
+                lock.queues[0].contenders.push(living);
+            },
+        ];
+        for keep in keepers {
+            let mut kept = line(10, 20);
+            keep(&mut kept);
+            assert_eq!(found(vec![kept], 0), []);
+        }
+        let mut noted = line(10, 20);
+        noted.queues[0].node.data = br#"{"broken":["x"]}"#.to_vec();
+        assert_eq!(found(vec![noted], 0).len(), 1, "a note of a broken contender is no value");
+    }
+
+    #[test]
+    fn the_queues_of_a_semaphore_go_together_or_stay() {
+        let semaphore = |waiters: SeenQueue| {
+            let line = queue(node("/b/s", 10, 12), Part::Line);
+            let mut permits = node("/b/s/leases", 12, 13);
+            permits.data = b"2".to_vec();
+            lock("s", vec![line, waiters, queue(permits, Part::Permits)])
+        };
+        let empty = queue(node("/b/s/locks", 11, 14), Part::Waiters);
+        assert_eq!(found(vec![semaphore(empty)], 0), [(RemnantKind::Empty, "/b/s".to_owned())]);
+        let mut valued = queue(node("/b/s/locks", 11, 14), Part::Waiters);
+        valued.node.data = b"3".to_vec();
+        assert_eq!(found(vec![semaphore(valued)], 0), []);
+    }
+
+    #[test]
+    fn a_contender_without_a_session_is_unbound_unless_it_is_frozen() {
+        let with = |data: &[u8], owner| {
+            let mut contender = node("/b/x/_c_-lock-0000000001", 11, 11);
+            contender.stat.ephemeral_owner = owner;
+            contender.data = data.to_vec();
+            let mut lock = line(10, 20);
+            lock.queues[0].contenders.push(contender);
+            found(vec![lock], 0)
+        };
+        let frozen = br#"{"host":"h","pid":1,"command":"c","since":0,"frozen":"disks"}"#;
+        assert_eq!((with(frozen, 0), with(b"", 7)), (Vec::new(), Vec::new()));
+        let unbound = [(RemnantKind::Unbound, "/b/x/_c_-lock-0000000001".to_owned())];
+        assert_eq!(with(b"127.0.0.1", 0), unbound);
+        assert_eq!(with(br#"{"host":"h","pid":1,"command":"c","since":0}"#, 0), unbound);
+    }
+
+    #[test]
+    fn below_the_root_and_without_the_servers_time_no_queue_is_taken_for_unused() {
+        let at_root = Census { locks: vec![line(10, 20)], is_at_root: true, ..Census::default() };
+        assert!(judge(&at_root, Some(NOW), Duration::ZERO).is_empty());
+        let timeless = Census { locks: vec![line(10, 20)], ..Census::default() };
+        assert!(judge(&timeless, None, Duration::ZERO).is_empty());
+    }
+}
