@@ -65,7 +65,7 @@ const NEEDS: &[Need] = &[
     Need { package: "zsh", why: "zsh, to complete the names of locks in", signs: &["zsh"] },
     Need { package: "fish", why: "fish, to complete the names of locks in", signs: &["fish"] },
     Need { package: "systemd", why: "systemd-analyze, to check the server's unit", signs: &["systemd-analyze"] },
-    Need { package: "prometheus", why: "promtool, to check the server's metrics", signs: &["promtool"] },
+    Need { package: "prometheus", why: "promtool, to check metrics and rules", signs: &["promtool"] },
     Need { package: "iproute2", why: "ip, to make network namespaces", signs: &["ip"] },
     Need {
         package: "default-jdk-headless",

@@ -8,6 +8,7 @@
 //! | [`timeouts`] | how long a caller waits, and how long a dead holder blocks |
 //! | [`losing_a_lock`] | what happens to work whose lock is lost, and what fencing tokens are for |
 //! | [`fencing`] | how a resource refuses a holder that was overtaken, with an example for each kind |
+//! | [`operating`] | a monitor, its alerts and metrics, and what to do when something is stuck |
 //! | [`ending`] | SIGTERM, the end of the runtime, `close()` and what cannot be helped |
 //! | [`testing`] | tests without a service, and with an embedded ZooKeeper |
 //! | [`moving`] | from Curator, kazoo or flock |
@@ -35,6 +36,9 @@ pub mod losing_a_lock {}
 
 #[doc = include_str!("../guide/fencing.md")]
 pub mod fencing {}
+
+#[doc = include_str!("../guide/operating.md")]
+pub mod operating {}
 
 #[doc = include_str!("../guide/ending.md")]
 pub mod ending {}

@@ -1,5 +1,6 @@
 //! `monitor`: what it serves by HTTP, as a program asks for it.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -11,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::crossing::{Claim, Crossing};
+use crate::server_operation::sound_unit;
 use crate::support::{Place, TestChild, ended, eventually, finish, wait};
 
 /// A running monitor, ended by its test.
@@ -128,17 +130,23 @@ fn a_deadlock_is_served_with_its_way_out_and_counted() {
     monitor.until("the end", "/api/deadlocks", |found| found["deadlocks"] == json!([]));
 }
 
+const PROMTOOL: &str = "/usr/bin/promtool";
+
+/// Tells whether Prometheus' own tool is there.
+fn has_promtool(test: &str) -> bool {
+    let is_there = match Path::new(PROMTOOL).exists() {
+        true => Availability::Present,
+        false => Availability::Missing(format!("{PROMTOOL} is not there (Debian: prometheus)")),
+    };
+    is_there.or_skip(test)
+}
+
 /// Has Prometheus' own tool read a page.
 fn check_by_prometheus(page: &str) {
-    let tool = "/usr/bin/promtool";
-    let is_there = match Path::new(tool).exists() {
-        true => Availability::Present,
-        false => Availability::Missing(format!("{tool} is not there (Debian: prometheus)")),
-    };
-    if !is_there.or_skip("monitor::a_deadlock_is_served_with_its_way_out_and_counted") {
+    if !has_promtool("monitor::a_deadlock_is_served_with_its_way_out_and_counted") {
         return;
     }
-    let mut command = Command::new(tool);
+    let mut command = Command::new(PROMTOOL);
     command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut checking = command.spawn().unwrap();
     checking.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
@@ -249,4 +257,54 @@ fn a_monitor_that_other_machines_may_reach_is_warned_of() {
     let mut lines = BufReader::new(process.0.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.next().unwrap().contains(", at http://0.0.0.0:"));
     assert!(lines.next().unwrap().starts_with("lockkeeper: warning: other machines may reach 0.0.0.0:"));
+}
+
+/// What comes with the project for operators.
+fn contributed(file: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(file)
+}
+
+#[test]
+fn the_unit_for_systemd_is_sound_and_starts_a_monitor() {
+    let place = Place::new();
+    let unit = include_str!("../../../../contrib/systemd/lockkeeper-monitor.service");
+    let test = "monitor::the_unit_for_systemd_is_sound_and_starts_a_monitor";
+    if let Some(line) = sound_unit(&place, test, "lockkeeper-monitor.service", unit) {
+        assert_eq!(line, "monitor", "it is what the other tests start");
+    }
+}
+
+#[test]
+fn the_rules_for_prometheus_are_sound_and_tell_what_they_should() {
+    if !has_promtool("monitor::the_rules_for_prometheus_are_sound_and_tell_what_they_should") {
+        return;
+    }
+    for (what, file) in [("check", "lockkeeper.rules.yml"), ("test", "lockkeeper.rules.test.yml")] {
+        let ended = finish(Command::new(PROMTOOL).args([what, "rules"]).arg(contributed("prometheus").join(file)));
+        assert!(ended.code == Some(0) && ended.stdout.contains("SUCCESS"), "{ended:?}");
+    }
+}
+
+#[test]
+fn every_metric_that_is_named_for_operators_is_served_and_every_one_that_is_served_is_named() {
+    let place = Place::new();
+    let monitor = Monitor::start(&place, &["--lock-metrics", "*"]);
+    let served = monitor.get("/metrics").1;
+    let served: BTreeSet<&str> =
+        served.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/operating.md");
+    let dashboard = contributed("grafana/lockkeeper.json");
+    let parsed: Value = serde_json::from_str(&std::fs::read_to_string(&dashboard).unwrap()).unwrap();
+    assert!(parsed["panels"].as_array().is_some_and(|panels| !panels.is_empty()));
+    let mut named = BTreeSet::new();
+    for file in [guide, dashboard, contributed("prometheus/lockkeeper.rules.yml")] {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for name in text.split(|mark: char| !mark.is_ascii_alphanumeric() && mark != '_') {
+            if name.starts_with("lockkeeper_") {
+                assert!(served.contains(name), "{name} in {} is not served", file.display());
+                named.insert(name.to_owned());
+            }
+        }
+    }
+    assert_eq!(served, named.iter().map(String::as_str).collect(), "what is served is documented");
 }

@@ -56,27 +56,36 @@ fn a_service_manager_is_told_when_the_server_is_ready_and_when_it_stops() {
 /// How exposed systemd may find the service, in tenths; 100 is a service without any hardening.
 const EXPOSURE_MAX: &str = "20";
 
-#[test]
-fn the_unit_for_systemd_is_sound_and_hardened() {
+/// Asserts that systemd takes a unit for sound and hardened, with the command as it was built; returns the command
+/// line that it starts. `None` if systemd is not there.
+pub(crate) fn sound_unit<'a>(place: &Place, test: &str, name: &str, unit: &'a str) -> Option<&'a str> {
     let tool = "/usr/bin/systemd-analyze";
     let is_there = match Path::new(tool).exists() {
         true => Availability::Present,
         false => Availability::Missing(format!("{tool} is not there (Debian: systemd)")),
     };
-    if !is_there.or_skip("server_operation::the_unit_for_systemd_is_sound_and_hardened") {
-        return;
+    if !is_there.or_skip(test) {
+        return None;
     }
-    let unit = include_str!("../../../../contrib/systemd/lockkeeper-server.service");
     let installed = "ExecStart=/usr/local/bin/lockkeeper ";
     let built = format!("ExecStart={} ", env!("CARGO_BIN_EXE_lockkeeper"));
-    let place = Place::new();
-    let file = place.file("lockkeeper-server.service", &unit.replace(installed, &built));
+    let file = place.file(name, &unit.replace(installed, &built));
     for arguments in [&["verify", "--man=no"][..], &["security", "--offline=yes", "--threshold", EXPOSURE_MAX]] {
         let ended = finish(Command::new(tool).args(arguments).arg(&file).env("PAGER", "cat"));
         assert!(ended.code == Some(0) && ended.stderr.is_empty(), "{arguments:?}: {ended:?}");
     }
+    Some(unit.lines().find_map(|line| line.strip_prefix(installed)).unwrap())
+}
+
+#[test]
+fn the_unit_for_systemd_is_sound_and_hardened() {
+    let place = Place::new();
+    let unit = include_str!("../../../../contrib/systemd/lockkeeper-server.service");
+    let test = "server_operation::the_unit_for_systemd_is_sound_and_hardened";
+    let Some(line) = sound_unit(&place, test, "lockkeeper-server.service", unit) else {
+        return;
+    };
     // What it starts is a command line of ours, with this directory in place of the service's.
-    let line = unit.lines().find_map(|line| line.strip_prefix(installed)).unwrap();
     let data = place.file("data/x", "").with_file_name("store");
     let line = line.replace("/var/lib/lockkeeper-server", data.to_str().unwrap());
     let server = Server::of(place.command(&[&line.split(' ').collect::<Vec<_>>()[..], &["--listen", "0"]].concat()));
