@@ -100,7 +100,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Removes one of them if it is still as it was seen, and dead or unused at the moment of the removal; `false` if
-    /// it is not. Where somebody uses it in between, nothing is removed.
+    /// it is not. Where a client uses it in between, nothing is removed.
     fn remove(&self, _remnant: &Remnant) -> BoxFuture<Result<bool>> {
         Box::pin(std::future::ready(Ok(false)))
     }

@@ -1,7 +1,7 @@
 //! Following all queues of a service: what an onlooker is told instead of looking again and again.
 //!
 //! A backend that is told of changes by its service offers it. What it tells is a lock as a look would show it, so that
-//! whoever follows needs no rules of any service; [`Picture`] keeps the last state of each.
+//! its reader needs no rules of any service; [`Picture`] keeps the last state of each.
 
 use std::collections::BTreeMap;
 use std::fmt;

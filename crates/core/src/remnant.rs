@@ -20,7 +20,7 @@ pub enum RemnantKind {
     /// A queue without contenders and without a value, which nobody has used for a while.
     Empty,
     /// A contender that depends on no session and says no reason why it stands, as frozen locks do: it blocks until
-    /// somebody removes it, and nothing tells whether its owner is still there.
+    /// it is removed, and nothing tells whether its owner is still there.
     Unbound,
 }
 
@@ -62,7 +62,7 @@ pub struct Remnant {
 }
 
 impl Remnant {
-    /// Describes what a backend has found. `seen` is the state in which it saw it, in a type of its own.
+    /// Describes what a backend has found. `seen` is the state in which it saw it, in the backend's own type.
     pub fn new(kind: RemnantKind, place: impl Into<String>, seen: impl Any + Send + Sync) -> Self {
         Self { kind, lock: None, place: place.into(), seen: Arc::new(seen) }
     }

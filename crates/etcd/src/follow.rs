@@ -1,4 +1,4 @@
-//! Follows all locks of a scope, over a connection of its own: all keys are read, and watched from the next revision
+//! Follows all locks of a scope, over its own connection: all keys are read, and watched from the next revision
 //! on. Whatever ends the watch (the connection, the member, or a compaction that has overtaken it), all is read anew.
 //!
 //! `known` knows what the keys mean.

@@ -90,7 +90,7 @@ fn removed(looker: &Looker, seen: &Seen, path: &Path) -> Result<bool, Errno> {
     let mut directory = QueueDirectory::open_existing(path)?;
     match directory.lock(Patience::Now)? {
         Locked::Ours => {}
-        // Somebody enters right now, or removes it.
+        // A process enters right now, or removes it.
         Locked::Busy | Locked::Removed => return Ok(false),
     }
     let removed = removed_locked(looker, seen, &directory);

@@ -173,8 +173,8 @@ impl OnList {
         self.holds.tell_of_end();
     }
 
-    /// Notes that it was granted this. Whoever waits until nothing is held sees the call or the hold, and nothing in
-    /// between.
+    /// Notes that it was granted this. A caller that waits until nothing is held sees the call or the hold, and nothing
+    /// in between.
     pub(crate) fn note_hold(&self, hold: Hold) {
         {
             let mut listed = self.holds.listed();

@@ -211,7 +211,7 @@ impl Keeper {
     }
 
     /// Removes one of the [remnants](Self::remnants) if it is still as it was seen; `false` if it is not. A newcomer
-    /// always wins: where somebody uses it in between, nothing is removed.
+    /// always wins: where a client uses it in between, nothing is removed.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
     /// It is not removed without `--force`.
     NeedsForce,
     Removed,
-    /// It is not as it was when it was listed: somebody uses it, or has removed it.
+    /// It is not as it was when it was listed: a client uses it, or has removed it.
     Left,
     Failed,
 }

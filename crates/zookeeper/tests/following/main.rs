@@ -1,6 +1,6 @@
 //! What it costs to follow 10,000 locks, of which 100 change each second, and how soon a change is told.
 //!
-//! The server is a process of its own, and the follower has a thread of its own, so that the work of each can be told
+//! The server is another process, and the follower has its own thread, so that the work of each can be told
 //! apart from that of the clients who make the changes. In the plain run changes are made for some seconds, in `cargo
 //! xtask test --long` for some minutes.
 

@@ -1,4 +1,4 @@
-//! A follower on a thread of its own, that notes how late each change is told.
+//! A follower on its own thread that notes how late each change is told.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;

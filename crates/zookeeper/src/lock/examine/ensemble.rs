@@ -152,7 +152,7 @@ fn judge_shortness(granted: Duration, server: &str, tick: Duration) -> Option<Fi
 /// The first version with recursive watches, by its major and minor number.
 const WITH_RECURSIVE_WATCHES: (u32, u32) = (3, 6);
 
-/// Whoever follows many locks on an older server looks at all of them again and again.
+/// A follower of many locks on an older server looks at all of them again and again.
 fn judge_watches(reports: &[(&str, &Report)]) -> Option<Finding> {
     let is_older = |version: &str| {
         let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());

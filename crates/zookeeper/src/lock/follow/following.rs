@@ -1,4 +1,4 @@
-//! The task that follows: a session of its own, watches on it, a whole look after each reconnection, and the changes.
+//! The task that follows: its own session, watches on it, a whole look after each reconnection, and the changes.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Removes a remnant if it is still as it was seen: all of its nodes in one transaction, each by its version. A node
-//! with a child is not deleted by any server, so whoever has come in between stays.
+//! with a child is not deleted by any server, so a contender that came in between stays.
 
 use std::sync::Arc;
 
