@@ -45,6 +45,8 @@ struct Link {
     permits: Option<usize>,
     ahead: Who,
     joined: &'static str,
+    #[serde(skip)]
+    joined_by: Joined,
 }
 
 /// What the contender ahead of a waiter does.
@@ -151,6 +153,7 @@ impl Link {
             permits,
             ahead: if state == State::Waits { ahead } else { ahead.granted() },
             joined: word(link.joined),
+            joined_by: link.joined,
         }
     }
 
@@ -168,12 +171,12 @@ impl Link {
             (State::HasPermit, _) => format!("{who} has its only permit"),
             (State::Holds, _) => format!("{who} holds it"),
         };
-        let joined = match self.joined {
-            "itself" => format!("and waits in {next}."),
-            "within" => format!("and {next}. runs under it"),
-            "owner-key" => format!("and is of one owner key with {next}."),
-            "run" => format!("and runs under the same lock as {next}."),
-            other => format!("and is of one {other} with {next}."),
+        let joined = match self.joined_by {
+            Joined::Itself => format!("and waits in {next}."),
+            Joined::Within => format!("and {next}. runs under it"),
+            Joined::OwnerKey => format!("and is of one owner key with {next}."),
+            Joined::Run => format!("and runs under the same lock as {next}."),
+            _ => format!("and is of one {} with {next}.", self.joined),
         };
         one_line(&format!("  {number}. {} waits for {lock}{since}; {ahead}, {joined}", waiter.at_length()))
     }
