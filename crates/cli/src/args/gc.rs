@@ -15,7 +15,6 @@ not do so by itself. Each is looked at again: what is in use by then stays. A lo
 queue that has a value, is never removed.
 
 Exit codes: 0 done, or there was nothing to do, 125 lockkeeper failed, or was built without the feature `monitor`.")]
-#[cfg_attr(not(feature = "monitor"), expect(dead_code, reason = "a build without the feature only refuses"))]
 pub(crate) struct GcArgs {
     /// Remove it, as in `gc --yes`
     #[arg(long)]
