@@ -13,7 +13,7 @@
 //! | `credentials` | user and password that are kept apart from the URL |
 //! | `retry`, `server`, `monitor` | its tables |
 //! | `span`, `size`, `listen`, `words` | a duration, a number of bytes, an address to listen on, four-letter words |
-//! | `pattern` | a pattern of lock names |
+//! | `pattern`, `receiver` | a pattern of lock names; who is told of alerts |
 
 mod credentials;
 mod file;
@@ -21,6 +21,7 @@ mod listen;
 mod monitor;
 mod pattern;
 mod places;
+mod receiver;
 mod retry;
 mod server;
 mod settings;
@@ -35,6 +36,8 @@ pub(crate) use self::listen::Listen;
 pub(crate) use self::monitor::MonitorSettings;
 #[cfg(feature = "monitor")]
 pub(crate) use self::pattern::Pattern;
+#[cfg(feature = "monitor")]
+pub(crate) use self::receiver::{Webhook, WebhookFormat};
 pub(crate) use self::server::{ServerSettings, TlsFiles};
 pub(crate) use self::settings::Settings;
 pub(crate) use self::size::Size;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::pattern::Pattern;
+use super::receiver::{Webhook, WebhookFormat};
 use super::span::Span;
 
 /// The monitor's settings, as far as they are given.
@@ -17,6 +18,9 @@ pub(crate) struct MonitorSettings {
     pub(super) thresholds: LockThresholds,
     /// The thresholds of the locks of a pattern: the first pattern that a name is of counts.
     pub(super) of_locks: Vec<(Pattern, LockThresholds)>,
+    pub(super) webhook: Option<Webhook>,
+    /// The program that is run for each alert, and its arguments.
+    pub(super) command: Vec<String>,
 }
 
 /// From when on a lock is worth an alert, as far as that is given.
@@ -36,6 +40,9 @@ pub(super) struct MonitorTable {
     interval: Option<Span>,
     contention_threshold: Option<NonZeroU32>,
     long_hold_threshold: Option<Span>,
+    webhook: Option<String>,
+    webhook_format: Option<WebhookFormat>,
+    command: Option<Vec<String>>,
     #[serde(default)]
     locks: Vec<LocksTable>,
 }
@@ -57,11 +64,26 @@ impl MonitorTable {
             Ok((pattern, LockThresholds { contention: locks.contention_threshold, long_hold }))
         });
         let long_hold = positive("long_hold_threshold", self.long_hold_threshold)?;
+        let webhook = match (self.webhook, self.webhook_format) {
+            (Some(url), format) => Some(Webhook::parse(&url, format.unwrap_or_default())?),
+            (None, Some(_)) => return Err("monitor.webhook_format is of no use without monitor.webhook".to_owned()),
+            (None, None) => None,
+        };
+        let command = match self.command {
+            Some(words) if words.first().is_none_or(String::is_empty) => {
+                return Err(
+                    "monitor.command names no program; write it as [\"/usr/local/bin/tell\", \"ops\"]".to_owned()
+                );
+            }
+            words => words.unwrap_or_default(),
+        };
         Ok(MonitorSettings {
             is_enabled: self.enabled,
             interval: positive("interval", self.interval)?,
             thresholds: LockThresholds { contention: self.contention_threshold, long_hold },
             of_locks: of_locks.collect::<Result<_, String>>()?,
+            webhook,
+            command,
         })
     }
 }
@@ -89,6 +111,16 @@ impl MonitorSettings {
     /// Returns how long the service is left alone between two looks at least, where it has to be looked at.
     pub(crate) const fn interval(&self) -> Option<Duration> {
         self.interval
+    }
+
+    /// Returns where alerts are posted to.
+    pub(crate) fn webhook(&self) -> Option<Webhook> {
+        self.webhook.clone()
+    }
+
+    /// Returns the program that is run for each alert, and its arguments; empty if there is none.
+    pub(crate) fn command(&self) -> &[String] {
+        &self.command
     }
 
     /// Returns how many waiters a lock may have and how long it may be held, as far as that is given.

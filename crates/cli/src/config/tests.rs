@@ -11,6 +11,7 @@ use super::file::ConfigFile;
 use super::monitor::{LockThresholds, MonitorSettings};
 use super::pattern::Pattern;
 use super::places::Places;
+use super::receiver::{Webhook, WebhookFormat};
 use super::{Listen, ServerSettings, Settings};
 use crate::args::Global;
 use crate::exit::Failure;
@@ -146,6 +147,10 @@ fn a_fault_in_a_file_is_reported_with_its_name_and_the_cure() {
         ("[monitor]\ninterval = 30", vec!["line 2", "write 30ms or 30s"]),
         ("[monitor]\ncontention_threshold = 0", vec!["line 2"]),
         ("[monitor]\nlong_hold_threshold = '0ms'", vec!["monitor.long_hold_threshold is zero"]),
+        ("[monitor]\nwebhook = 'https://h'", vec!["monitor.webhook", "no URL of HTTP"]),
+        ("[monitor]\nwebhook_format = 'plain'", vec!["monitor.webhook_format", "without monitor.webhook"]),
+        ("[monitor]\nwebhook = 'http://h'\nwebhook_format = 'xml'", vec!["line 3", "`xml`"]),
+        ("[monitor]\ncommand = []", vec!["monitor.command", "no program"]),
         ("[[monitor.locks]]\nnames = ''", vec!["monitor.locks.names", "empty"]),
         ("[[monitor.locks]]\nlong_hold_threshold = '1h'", vec!["line 1", "`names`"]),
     ] {
@@ -375,6 +380,7 @@ fn the_server_of_a_file_is_found_beside_the_locks_of_another() {
 #[test]
 fn what_a_file_says_of_the_monitor_is_kept() {
     let text = "[monitor]\nenabled = true\ninterval = '30s'\ncontention_threshold = 20\nlong_hold_threshold = '1h30m'\n\
+                webhook = 'http://h:9093/api/v2/alerts'\ncommand = ['tell', 'ops']\n\
                 [[monitor.locks]]\nnames = 'nightly-*'\nlong_hold_threshold = '8h'\n\
                 [[monitor.locks]]\nnames = '*'\ncontention_threshold = 5";
     let file = ConfigFile::parse(text, "x.toml".as_ref()).unwrap();
@@ -390,6 +396,8 @@ fn what_a_file_says_of_the_monitor_is_kept() {
             (Pattern::parse("nightly-*").unwrap(), thresholds(0, 8.0)),
             (Pattern::parse("*").unwrap(), thresholds(5, 0.0)),
         ],
+        webhook: Webhook::parse("http://h:9093/api/v2/alerts", WebhookFormat::Alertmanager).ok(),
+        command: vec!["tell".to_owned(), "ops".to_owned()],
     };
     assert_eq!((file.locks.is_none(), file.monitor.as_ref()), (true, Some(&expected)));
     #[cfg(feature = "monitor")]

@@ -1,4 +1,4 @@
-//! Judges what is known at each change and each second, and tells of alerts on stderr.
+//! Judges what is known each second, and tells of alerts on stderr and to the receivers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +9,7 @@ use lockkeeper_monitor::Collector;
 use lockkeeper_monitor::alerts::{Alert, Alerts, News, Rule, Thresholds};
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::receiver::{Receiver, Sink};
 use crate::config::MonitorSettings;
 use crate::output::{brief, summary};
 use crate::voice::say;
@@ -23,11 +24,16 @@ pub(crate) struct Alerting {
     collector: Arc<Collector>,
     settings: MonitorSettings,
     alerts: Mutex<Alerts>,
+    receivers: Vec<Receiver>,
 }
 
 impl Alerting {
     pub(crate) fn new(collector: Arc<Collector>, settings: MonitorSettings) -> Self {
-        Self { collector, settings, alerts: Mutex::default() }
+        let webhook = settings.webhook().map(Sink::Webhook);
+        let command = Some(settings.command().to_vec()).filter(|words| !words.is_empty()).map(Sink::Command);
+        let sinks = webhook.into_iter().chain(command);
+        let receivers = sinks.map(|sink| Receiver::new(sink, collector.service())).collect();
+        Self { collector, settings, alerts: Mutex::default(), receivers }
     }
 
     /// Nothing panics while it is locked but a bug.
@@ -46,11 +52,25 @@ impl Alerting {
         Rule::ALL.into_iter().map(|rule| (rule.as_str(), alerts.raised(rule))).collect()
     }
 
+    /// Returns how many alerts a receiver was never told of.
+    pub(super) fn dropped(&self) -> u64 {
+        self.receivers.iter().map(Receiver::dropped).sum()
+    }
+
     /// Tells of alerts until the future is dropped.
     pub(crate) async fn run(&self) {
         if !self.settings.is_enabled() {
             return std::future::pending().await;
         }
+        let told = async |at: usize| match self.receivers.get(at) {
+            Some(receiver) => receiver.run(|| self.firing()).await,
+            None => std::future::pending().await,
+        };
+        // A webhook and a command, at most.
+        tokio::join!(self.judge(), told(0), told(1));
+    }
+
+    async fn judge(&self) {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -63,6 +83,7 @@ impl Alerting {
             };
             let news = self.collector.read(|state| self.alerts().judge(state, now, thresholds));
             for news in news {
+                self.receivers.iter().for_each(|receiver| receiver.put(news.clone()));
                 match news {
                     News::Raised(alert) => say(&format!("alert: {}", summary(&alert, now.unix))),
                     News::Ended(alert) => {

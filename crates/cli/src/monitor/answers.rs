@@ -14,7 +14,7 @@ use lockkeeper_monitor::Collector;
 use serde::{Deserialize, Serialize};
 
 use super::alerting::Alerting;
-use super::metrics;
+use super::metrics::{self, AlertCounts};
 use crate::config::Pattern;
 use crate::output::{
     Deadlocks, Events, FiringAlerts, MonitoredLocks, MonitoredQueue, Orders, Seen, age_max, json_line,
@@ -93,8 +93,9 @@ async fn unknown(uri: Uri) -> Response {
 }
 
 async fn metrics(State(monitor): Shared) -> Response {
-    let (now, raised) = (monitor.collector.now(), monitor.alerting.raised());
-    let text = monitor.collector.read(|state| metrics::text(state, now, &monitor.lock_metrics, &raised));
+    let now = monitor.collector.now();
+    let alerts = AlertCounts { raised: monitor.alerting.raised(), dropped: monitor.alerting.dropped() };
+    let text = monitor.collector.read(|state| metrics::text(state, now, &monitor.lock_metrics, &alerts));
     with_type(StatusCode::OK, metrics::FORMAT, text)
 }
 

@@ -19,8 +19,17 @@ const SERIES_MAX: usize = 10_000;
 /// What is known of a deadlock, as values of the label `certainty`.
 const CERTAINTIES: [&str; 2] = ["known", "possible"];
 
+/// How many alerts there were.
+#[derive(Debug, Default)]
+pub(super) struct AlertCounts {
+    /// Those that were raised, by rule.
+    pub(super) raised: BTreeMap<&'static str, u64>,
+    /// Those that a receiver was never told of.
+    pub(super) dropped: u64,
+}
+
 /// Writes the metrics.
-pub(super) fn text(state: &State, now: Moment, named: &[Pattern], alerts: &BTreeMap<&str, u64>) -> String {
+pub(super) fn text(state: &State, now: Moment, named: &[Pattern], alerts: &AlertCounts) -> String {
     let mut text = Text::default();
     let locks = state.model.locks();
     text.family("lockkeeper_queues", "gauge", "Locks that have holders or waiters.");
@@ -45,9 +54,12 @@ pub(super) fn text(state: &State, now: Moment, named: &[Pattern], alerts: &BTree
     let is_fresh = matches!(state.freshness, Freshness::Fresh(_));
     text.sample("lockkeeper_monitor_fresh", &[], f64::from(u8::from(is_fresh)));
     text.family("lockkeeper_monitor_alerts_total", "counter", "Alerts that were raised.");
-    for (rule, count) in alerts {
+    for (rule, count) in &alerts.raised {
         text.sample("lockkeeper_monitor_alerts_total", &[("rule", rule)], *count as f64);
     }
+    let name = "lockkeeper_monitor_alerts_dropped_total";
+    text.family(name, "counter", "Alerts that a receiver was never told of.");
+    text.sample(name, &[], alerts.dropped as f64);
     of_locks(&mut text, state, now, named);
     text.0
 }
@@ -140,7 +152,12 @@ mod tests {
     #[test]
     fn all_locks_are_counted_and_only_chosen_ones_are_named() {
         let state = state(&["nightly-a", "other \"x\"\\y"]);
-        let text = text(&state, at(12), &[Pattern::parse("nightly-*").unwrap()], &BTreeMap::from([("held", 3)]));
+        let text = text(
+            &state,
+            at(12),
+            &[Pattern::parse("nightly-*").unwrap()],
+            &AlertCounts { raised: BTreeMap::from([("held", 3)]), dropped: 2 },
+        );
         for line in [
             "lockkeeper_queues 2",
             "lockkeeper_contenders{state=\"holder\"} 2",
@@ -153,6 +170,7 @@ mod tests {
             "lockkeeper_queue_held_seconds{lock=\"nightly-a\"} 2",
             "lockkeeper_monitor_locks_left_out 0",
             "lockkeeper_monitor_alerts_total{rule=\"held\"} 3",
+            "lockkeeper_monitor_alerts_dropped_total 2",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
@@ -161,7 +179,7 @@ mod tests {
 
     #[test]
     fn marks_in_names_are_escaped() {
-        let text = text(&state(&["other \"x\"\\y"]), at(12), &[Pattern::parse("*").unwrap()], &BTreeMap::new());
+        let text = text(&state(&["other \"x\"\\y"]), at(12), &[Pattern::parse("*").unwrap()], &AlertCounts::default());
         assert!(text.contains("lockkeeper_queue_holders{lock=\"other \\\"x\\\"\\\\y\"} 1\n"), "{text}");
     }
 
@@ -169,7 +187,7 @@ mod tests {
     fn of_ten_thousand_locks_no_more_than_ten_thousand_series_are_written() {
         let names: Vec<String> = (0..10_000).map(|number| format!("lock-{number}")).collect();
         let state = state(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        let text = text(&state, at(12), &[Pattern::parse("*").unwrap()], &BTreeMap::new());
+        let text = text(&state, at(12), &[Pattern::parse("*").unwrap()], &AlertCounts::default());
         let series = text.lines().filter(|line| line.contains("lock=\"")).count();
         assert_eq!(series, SERIES_MAX);
         assert!(text.contains("lockkeeper_monitor_locks_left_out 7500\n"));

@@ -5,7 +5,8 @@
 //! | `listener` | connections, their limits, and the requests that are refused |
 //! | `answers` | which path is answered with what |
 //! | `metrics` | the metrics, in the text format of Prometheus |
-//! | `alerting` | what is told of alerts |
+//! | `alerting` | which alerts there are, and what is said of them on stderr |
+//! | `receiver` | who else is told: a webhook, a command |
 //!
 //! What is known is collected in `lockkeeper-monitor`; the shapes of the answers are in `output`.
 
@@ -13,6 +14,7 @@ mod alerting;
 mod answers;
 mod listener;
 mod metrics;
+mod receiver;
 
 pub(crate) use alerting::Alerting;
 pub(crate) use answers::Monitor;

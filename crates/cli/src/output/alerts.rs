@@ -1,8 +1,9 @@
 //! Alerts, as lines of a log and in JSON.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_monitor::alerts::{Alert, Finding};
+use lockkeeper_monitor::alerts::{About, Alert, Finding};
 use lockkeeper_monitor::{Moment, State};
 use serde::Serialize;
 
@@ -77,4 +78,68 @@ pub(crate) fn summary(alert: &Alert, now_unix: Duration) -> String {
         Finding::Unreachable(trouble) => format!("the service cannot be asked: {trouble}"),
         _ => "something is wrong".to_owned(),
     })
+}
+
+/// One alert for a receiver, when it begins or when it is over.
+#[derive(Debug, Serialize)]
+pub(crate) struct ToldAlert {
+    status: &'static str,
+    service: String,
+    ended: Option<String>,
+    #[serde(flatten)]
+    alert: FiringAlert,
+    #[serde(skip)]
+    began_ms: u64,
+}
+
+impl ToldAlert {
+    pub(crate) fn new(service: &str, alert: &Alert, now_unix: Duration) -> Self {
+        Self {
+            status: if alert.ended_unix.is_some() { "resolved" } else { "firing" },
+            service: service.to_owned(),
+            ended: alert.ended_unix.map(date),
+            alert: FiringAlert::new(alert, now_unix),
+            began_ms: millis(alert.began_unix),
+        }
+    }
+
+    /// Tells this one from all others, so that a receiver can tell that it has it already; in visible ASCII.
+    pub(crate) fn key(&self) -> String {
+        let FiringAlert { rule, lock, .. } = &self.alert;
+        let lock = lock.as_deref().unwrap_or_default().escape_default().to_string().replace(' ', "\\u{20}");
+        format!("{}-{rule}-{}-{lock}", self.status, self.began_ms)
+    }
+}
+
+/// An alert in the shape of Alertmanager's `POST /api/v2/alerts`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PostedAlert {
+    labels: BTreeMap<&'static str, String>,
+    annotations: BTreeMap<&'static str, String>,
+    starts_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends_at: Option<String>,
+}
+
+/// Puts alerts into that shape. Its labels say which alert it is.
+pub(crate) fn posted(service: &str, alerts: &[Alert], now_unix: Duration) -> Vec<PostedAlert> {
+    let posted = |alert: &Alert| {
+        let rule = alert.about.rule().as_str();
+        let mut labels = BTreeMap::from([("rule", rule.to_owned()), ("service", service.to_owned())]);
+        let mut name = format!("Lockkeeper{rule}");
+        name[10..11].make_ascii_uppercase();
+        labels.insert("alertname", name);
+        labels.extend(alert.about.lock().map(|lock| ("lock", lock.as_str().to_owned())));
+        if let About::Held(_, contender) = &alert.about {
+            labels.insert("contender", contender.to_string());
+        }
+        PostedAlert {
+            labels,
+            annotations: BTreeMap::from([("summary", summary(alert, now_unix))]),
+            starts_at: date(alert.began_unix),
+            ends_at: alert.ended_unix.map(date),
+        }
+    };
+    alerts.iter().map(posted).collect()
 }

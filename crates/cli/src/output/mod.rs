@@ -36,7 +36,7 @@ mod way_out;
 mod who;
 
 #[cfg(feature = "monitor")]
-pub(crate) use alerts::{FiringAlerts, summary};
+pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary};
 #[cfg(feature = "monitor")]
 pub(crate) use deadlocks::Deadlocks;
 pub(crate) use diagnosis::Diagnosis;

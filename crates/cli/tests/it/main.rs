@@ -5,7 +5,7 @@
 //! | `bad_input` | what cannot be done is refused in one line |
 //! | `commands` | the commands, with real holders and waiters |
 //! | `deadlocks`, `crossing` | commands that wait for each other |
-//! | `monitor` | what a monitor serves by HTTP |
+//! | `monitor`, `monitor_alerts` | what a monitor serves by HTTP; who is told of its alerts |
 //! | `default_directory` | where the locks lie when no service is named |
 //! | `doctor` | what is found of a service, and how that ends |
 //! | `fence` | a holder that was overtaken does not run its command |
@@ -46,6 +46,8 @@ mod looking;
 mod main_job;
 #[cfg(feature = "monitor")]
 mod monitor;
+#[cfg(feature = "monitor")]
+mod monitor_alerts;
 mod orders;
 mod permanent;
 mod replaced_directory;

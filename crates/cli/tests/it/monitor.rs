@@ -16,14 +16,14 @@ use crate::server_operation::sound_unit;
 use crate::support::{Place, TestChild, ended, eventually, finish, wait};
 
 /// A running monitor, ended by its test.
-struct Monitor {
+pub(crate) struct Monitor {
     process: TestChild,
     said: BufReader<std::process::ChildStderr>,
     address: String,
 }
 
 impl Monitor {
-    fn start(place: &Place, options: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, options: &[&str]) -> Self {
         let mut command = place.command(&[&["monitor", "--listen", "127.0.0.1:0"], options].concat());
         let mut process: Child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(process.stderr.take().unwrap());
@@ -61,7 +61,7 @@ impl Monitor {
     }
 
     /// Asks it to end, and returns how it did and what it said meanwhile.
-    fn stop(mut self) -> (Option<i32>, String) {
+    pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.process.0), Signal::TERM).unwrap();
         let code = ended(&mut self.process.0).code();
         let mut said = String::new();

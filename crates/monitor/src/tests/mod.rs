@@ -1,7 +1,7 @@
 //! What is found, and what never is.
 //!
 //! - `scene`: queues for tests;
-//! - `alerts`: what is told over virtual time;
+//! - `alerts`, `outbox`: what is told over virtual time, and to a receiver that is down;
 //! - `model`: what is known of holds, and what has happened;
 //! - `named`: deadlocks as they happen, each with its chain and its way out;
 //! - `plain`, `random_worlds`: a simulation that knows nothing of reductions, and worlds in which both must agree;
@@ -10,6 +10,7 @@
 mod alerts;
 mod model;
 mod named;
+mod outbox;
 mod plain;
 mod quiet;
 mod random_worlds;

@@ -1,0 +1,170 @@
+//! Who is told of a monitor's alerts: a webhook that is down for a while, Alertmanager, a command.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::monitor::Monitor;
+use crate::support::{Holder, Place, TestChild, eventually};
+
+/// How long a request may be waited for.
+const REQUEST_WITHIN: Duration = Duration::from_secs(30);
+
+/// A request as a webhook gets it.
+struct Posted {
+    head: String,
+    body: Value,
+}
+
+/// A webhook that answers with these statuses, one after the other, and the last one from then on.
+struct Webhook {
+    url: String,
+    posted: mpsc::Receiver<Posted>,
+}
+
+impl Webhook {
+    fn start(statuses: &'static [u16]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook?team=locks", listener.local_addr().unwrap());
+        let (sender, posted) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut statuses = statuses.iter();
+            let mut status = 200;
+            for stream in listener.incoming().map_while(Result::ok) {
+                status = statuses.next().copied().unwrap_or(status);
+                if sender.send(answer(stream, status)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { url, posted }
+    }
+
+    fn next(&self) -> Posted {
+        self.posted.recv_timeout(REQUEST_WITHIN).expect("the webhook is told")
+    }
+}
+
+fn answer(stream: TcpStream, status: u16) -> Posted {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(reader.read_line(&mut head).unwrap() > 0, "{head}");
+    }
+    let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.expect("it has a length")];
+    reader.read_exact(&mut body).unwrap();
+    let answer = format!("HTTP/1.1 {status} Whatever\r\nContent-Length: 0\r\n\r\n");
+    reader.into_inner().write_all(answer.as_bytes()).unwrap();
+    Posted { head, body: serde_json::from_slice(&body).unwrap() }
+}
+
+/// A machine whose monitor takes a hold for long after a moment.
+fn place(settings: &str) -> Place {
+    let place = Place::new();
+    let text = format!("[monitor]\nlong_hold_threshold = '200ms'\n{settings}");
+    place.file(".config/lockkeeper/config.toml", &text);
+    place
+}
+
+/// Has a lock held while another one waits for it.
+fn contend(place: &Place, lock: &str) -> (Holder, TestChild) {
+    let holder = place.hold(lock);
+    let waiting = TestChild(place.command(&["run", lock, "--", "true"]).spawn().unwrap());
+    (holder, waiting)
+}
+
+#[test]
+fn a_webhook_that_is_down_is_told_each_alert_once_it_is_up_and_in_order() {
+    let webhook = Webhook::start(&[503, 429, 200]);
+    let place = place(&format!("webhook = '{}'\nwebhook_format = 'plain'", webhook.url));
+    let monitor = Monitor::start(&place, &[]);
+    let (holder, waiting) = contend(&place, "nightly \u{202e}");
+    let [first, second, third] = [(); 3].map(|()| webhook.next());
+    drop(holder);
+    let last = webhook.next();
+    drop(waiting);
+    for posted in [&first, &second, &third] {
+        assert!(posted.head.starts_with("POST /hook?team=locks HTTP/1.1\r\n"), "{}", posted.head);
+        let told = (&posted.body["status"], &posted.body["rule"], &posted.body["lock"]);
+        assert_eq!(told, (&json!("firing"), &json!("held"), &json!("nightly \u{202e}")));
+        assert!(posted.body["holder"]["owner"]["pid"].is_u64() && posted.body["ended"].is_null(), "{}", posted.body);
+    }
+    let key = |posted: &Posted| {
+        let line = posted.head.lines().find(|line| line.to_lowercase().starts_with("idempotency-key: "));
+        line.expect("it has a key").to_owned()
+    };
+    assert!(key(&first) == key(&third) && key(&first) != key(&last), "{} {}", key(&first), key(&last));
+    assert_eq!((&last.body["status"], &last.body["began"]), (&json!("resolved"), &first.body["began"]));
+    let (code, said) = monitor.stop();
+    assert_eq!(code, Some(0));
+    for words in ["alerts are not taken by http://127.0.0.1:", "it answers 503", "alerts are taken again by "] {
+        assert_eq!(said.matches(words).count(), 1, "{words}: {said}");
+    }
+}
+
+#[test]
+fn alertmanager_is_told_in_its_shape() {
+    let webhook = Webhook::start(&[200]);
+    let place = place(&format!("webhook = '{}'", webhook.url));
+    let _monitor = Monitor::start(&place, &[]);
+    let (holder, _waiting) = contend(&place, "nightly");
+    let raised = webhook.next().body;
+    drop(holder);
+    let over = webhook.next().body;
+    let labels = &raised[0]["labels"];
+    assert_eq!((&labels["alertname"], &labels["rule"]), (&json!("LockkeeperHeld"), &json!("held")), "{raised}");
+    assert_eq!((&labels["lock"], &labels["service"]), (&json!("nightly"), &json!(place.service())), "{raised}");
+    assert!(raised[0]["startsAt"].is_string() && raised[0].get("endsAt").is_none(), "{raised}");
+    assert!(raised[0]["annotations"]["summary"].as_str().unwrap().starts_with("nightly: "), "{raised}");
+    // The end is the end of the same alert.
+    assert_eq!((&over[0]["labels"], &over[0]["startsAt"]), (labels, &raised[0]["startsAt"]));
+    assert!(over[0]["endsAt"].is_string(), "{over}");
+}
+
+#[test]
+fn a_webhook_that_refuses_an_alert_is_not_asked_again_for_it() {
+    let webhook = Webhook::start(&[400, 200]);
+    let place = place(&format!("webhook = '{}'\nwebhook_format = 'plain'", webhook.url));
+    let monitor = Monitor::start(&place, &[]);
+    let (holder, _waiting) = contend(&place, "nightly");
+    assert_eq!(webhook.next().body["status"], "firing");
+    drop(holder);
+    assert_eq!(webhook.next().body["status"], "resolved");
+    assert!(monitor.stop().1.contains("refuses an alert: it answers 400"));
+}
+
+#[test]
+fn a_command_reads_each_alert_from_its_stdin() {
+    let place = place("");
+    let told = place.file("told", "");
+    let script = format!("cat >> '{0}'; echo $1 >> '{0}'", told.display());
+    let settings = format!(
+        "[monitor]\nlong_hold_threshold = '200ms'\ncommand = ['sh', '-c', {}, 'sh', 'a  b']",
+        toml_text(&script)
+    );
+    place.file(".config/lockkeeper/config.toml", &settings);
+    let _monitor = Monitor::start(&place, &[]);
+    let (holder, _waiting) = contend(&place, "nightly");
+    let lines = |count: usize| {
+        eventually("the command is run", || {
+            let text = std::fs::read_to_string(&told).unwrap();
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            (lines.len() >= count).then_some(lines)
+        })
+    };
+    let first: Value = serde_json::from_str(&lines(2)[0]).unwrap();
+    assert_eq!((&first["status"], &first["lock"]), (&json!("firing"), &json!("nightly")));
+    assert_eq!(lines(2)[1], "a b", "the shell of this command splits it, and no other");
+    drop(holder);
+    let second: Value = serde_json::from_str(&lines(4)[2]).unwrap();
+    assert_eq!(second["status"], "resolved");
+}
+
+/// A text in a config file.
+fn toml_text(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}

@@ -1,0 +1,109 @@
+//! What is still to be told to one receiver: in order, each again and again until it is taken.
+//!
+//! Pure: what is sent and whether it was taken, the sender knows.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use lockkeeper::clock::BootInstant;
+
+use super::episode::{Alert, News};
+
+/// How many news are kept for a receiver that is down: more than an operator reads, and some megabytes.
+pub const NEWS_MAX: usize = 1_000;
+
+/// How long one of them is kept: a receiver that is down for longer is told what is wrong now instead.
+pub const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The pause after the first failure; each further one is twice as long.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// The longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// What one receiver is still to be told.
+#[derive(Clone, Debug, Default)]
+pub struct Outbox {
+    waiting: VecDeque<(BootInstant, News)>,
+    /// How often the first one was tried in vain since the receiver took one last.
+    failures: u32,
+    /// No earlier than this is tried again.
+    not_before: Option<BootInstant>,
+    dropped: u64,
+}
+
+impl Outbox {
+    /// Adds news. Where there is no room, an alert that has begun and ended untold goes first, and else the oldest.
+    pub fn put(&mut self, news: News, now: BootInstant) {
+        self.forget_old(now);
+        if self.waiting.len() >= NEWS_MAX {
+            self.make_room();
+        }
+        self.waiting.push_back((now, news));
+    }
+
+    fn make_room(&mut self) {
+        let ended = self.waiting.iter().enumerate().find_map(|(at, (_, news))| match news {
+            News::Ended(alert) => Some((self.begin_of(alert, at)?, at)),
+            News::Raised(_) => None,
+        });
+        match ended {
+            Some((begun, ended)) => {
+                self.waiting.remove(ended);
+                self.waiting.remove(begun);
+                self.dropped += 2;
+            }
+            None => {
+                self.waiting.pop_front();
+                self.dropped += 1;
+            }
+        }
+    }
+
+    /// Finds where an alert that ends at `ended` has begun, if that is untold too.
+    fn begin_of(&self, alert: &Alert, ended: usize) -> Option<usize> {
+        self.waiting.iter().take(ended).position(|(_, news)| match news {
+            News::Raised(begun) => begun.about == alert.about && begun.began_unix == alert.began_unix,
+            News::Ended(_) => false,
+        })
+    }
+
+    fn forget_old(&mut self, now: BootInstant) {
+        while let Some((since, _)) = self.waiting.front()
+            && now.saturating_duration_since(*since) > KEPT_FOR
+        {
+            self.waiting.pop_front();
+            self.dropped += 1;
+        }
+    }
+
+    /// Returns what is to be told now, if it is time.
+    pub fn due(&mut self, now: BootInstant) -> Option<&News> {
+        self.forget_old(now);
+        let is_time = self.not_before.is_none_or(|not_before| now >= not_before);
+        self.waiting.front().filter(|_| is_time).map(|(_, news)| news)
+    }
+
+    /// Notes that it was taken, or that the receiver does not want it.
+    pub fn told(&mut self) {
+        self.waiting.pop_front();
+        (self.failures, self.not_before) = (0, None);
+    }
+
+    /// Notes that it was not taken, so that it is tried again after a pause.
+    pub fn failed(&mut self, now: BootInstant) {
+        let pause = PAUSE_MIN.saturating_mul(2_u32.saturating_pow(self.failures)).min(PAUSE_MAX);
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = Some(now.saturating_add(pause));
+    }
+
+    /// Returns when the next one is to be tried; `None` if there is none.
+    pub fn next_try(&self, now: BootInstant) -> Option<BootInstant> {
+        self.waiting.front().map(|_| self.not_before.unwrap_or(now))
+    }
+
+    /// Returns how many were dropped untold.
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
