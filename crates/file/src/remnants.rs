@@ -14,7 +14,6 @@ use crate::entry_name::EntryName;
 use crate::errors::failed;
 use crate::pipe::Looker;
 use crate::shared_files::{Patience, since_unix};
-use crate::tidying::is_gone_or_closed;
 use crate::vitality::Vitality;
 
 /// What was seen of a remnant.
@@ -81,7 +80,8 @@ pub(crate) fn remove(looker: &Looker, remnant: &Remnant) -> Result<bool> {
     };
     let (Seen::Dead { directory: path, .. } | Seen::Empty { directory: path, .. }) = seen;
     match removed(looker, seen, path) {
-        Err(errno) if is_gone_or_closed(errno) && !path.exists() => Ok(false),
+        // It is gone, or another one has its place: clients come and go meanwhile.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(false),
         removed => removed.map_err(|errno| failed(Operation::Configure, "remove what was left in", path, errno)),
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn sweep(looker: &Looker, path: &Path) {
 }
 
 /// Whether a directory is gone, or not ours to tidy.
-pub(crate) const fn is_gone_or_closed(errno: Errno) -> bool {
+const fn is_gone_or_closed(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::ROFS)
 }
 
