@@ -14,6 +14,7 @@ use crate::entry_name::EntryName;
 use crate::errors::failed;
 use crate::pipe::Looker;
 use crate::shared_files::{Patience, since_unix};
+use crate::tidying::reap;
 use crate::vitality::Vitality;
 
 /// What was seen of a remnant.
@@ -95,6 +96,10 @@ fn removed(looker: &Looker, seen: &Seen, path: &Path) -> Result<bool, Errno> {
     }
     let removed = removed_locked(looker, seen, &directory);
     directory.unlock();
+    // A contender that left while we had the lock could not remove the directory; so we do.
+    if directory.list().is_ok_and(|listing| listing.contenders.is_empty()) {
+        reap(looker, directory);
+    }
     removed
 }
 
