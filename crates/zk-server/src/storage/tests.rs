@@ -72,6 +72,7 @@ async fn written(folder: &Path) -> Written {
         written.states.push(nodes_of(&state));
     }
     drop(storage);
+    found_again(folder);
     // Without most of the zeros ahead, which are a mebibyte to be copied each time.
     let mut bytes = fs::read(&written.log).unwrap();
     bytes.truncate(written.record_ends.last().unwrap() + 64);
