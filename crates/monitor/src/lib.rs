@@ -31,6 +31,7 @@
 //! | `find`, `deadlock` | three searches, each less sure than the one before; what they find |
 //! | `way_out` | how an operator ends it |
 //! | `confirmation` | what stands in two looks |
+//! | `picture`, `layout` | who waits for whom as boxes and arrows, and where these stand |
 //!
 //! # How it is found
 //!
@@ -54,8 +55,10 @@ mod deadlock;
 mod find;
 mod flows;
 mod graph;
+mod layout;
 mod look;
 mod model;
+mod picture;
 #[cfg(test)]
 mod planted;
 mod reduction;
@@ -69,6 +72,8 @@ pub use collect::{Collector, Freshness, State, Way};
 pub use confirmation::{CONFIRM_AFTER, Confirmation, ENDS_SOON, Judged, Verdict};
 pub use deadlock::{Ahead, Certainty, Deadlock, Joined, Link, WayOut};
 pub use find::find;
+pub use layout::{Layout, Reading, Rectangle};
 pub use look::look;
 pub use model::{EVENTS_MAX, EventKind, KnownContender, KnownHold, KnownLock, Model, Moment, SeenEvent};
+pub use picture::{Arrow, BOXES_MAX, Depicted, Part, Picture, Says};
 pub use snapshot::{Frozen, PERIOD_MAX, PERIOD_MIN, SeenLock, Snapshot};

@@ -18,7 +18,7 @@ mod served {
     use crate::config::{MonitorSettings, Pattern};
     use crate::exit::Failure;
     use crate::interruption::Interruption;
-    use crate::monitor::{Alerting, Listener, Monitor};
+    use crate::monitor::{Alerting, Listener, Live, Monitor};
     use crate::output::Orders;
     use crate::voice::say;
 
@@ -42,8 +42,9 @@ mod served {
             });
             let alerting = Arc::new(Alerting::new(Arc::clone(&collector), settings));
             let orders = Orders::new(global);
-            let monitor =
-                Monitor { collector: Arc::clone(&collector), alerting: Arc::clone(&alerting), lock_metrics, orders };
+            let live = Live::new(epoch()?);
+            let (collector, alerting) = (Arc::clone(&collector), Arc::clone(&alerting));
+            let monitor = Arc::new(Monitor { collector, alerting, live, lock_metrics, orders });
             say(&format!("watching {service}, at {}", listener.url()));
             if let Some(warning) = listener.exposure() {
                 say(&warning);
@@ -56,11 +57,17 @@ mod served {
                     tell_manager(NotifyState::Stopping);
                     Ok(0)
                 }
-                never = listener.serve(Arc::new(monitor)) => match never {},
-                () = collector.run() => Ok(0),
-                () = alerting.run() => Ok(0),
+                never = listener.serve(Arc::clone(&monitor)) => match never {},
+                () = monitor.collector.run() => Ok(0),
+                () = monitor.alerting.run() => Ok(0),
+                () = monitor.live.run(&monitor) => Ok(0),
             }
         })?
+    }
+
+    /// A number that no other monitor has, by all odds.
+    fn epoch() -> Result<u64, Failure> {
+        getrandom::u64().map_err(|error| Failure::ours(format!("monitor: the system has no random numbers: {error}")))
     }
 
     fn also_in(scope: Scope, name: &str) -> Result<Scope, Failure> {

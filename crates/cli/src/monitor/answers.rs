@@ -1,6 +1,5 @@
-//! Which path is answered with what.
+//! Which path for programs is answered with what. The pages for people are in `page`.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::Router;
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::alerting::Alerting;
 use super::metrics::{self, AlertCounts};
+use super::page::{self, Live};
 use crate::config::Pattern;
 use crate::output::{
     Deadlocks, Events, FiringAlerts, MonitoredLocks, MonitoredQueue, Orders, Seen, age_max, json_line,
@@ -31,6 +31,8 @@ const LISTED_MAX: usize = 10_000;
 pub(crate) struct Monitor {
     pub(crate) collector: Arc<Collector>,
     pub(crate) alerting: Arc<Alerting>,
+    /// What open pages are told.
+    pub(crate) live: Live,
     /// The locks that have series with their names.
     pub(crate) lock_metrics: Vec<Pattern>,
     /// How operators' commands are written.
@@ -42,8 +44,7 @@ type Shared = State<Arc<Monitor>>;
 impl Monitor {
     /// Returns what answers requests.
     pub(super) fn router(self: Arc<Self>) -> Router {
-        Router::new()
-            .route("/", get(overview))
+        page::routes()
             .route("/metrics", get(metrics))
             .route("/healthz", get(health))
             .route("/api/locks", get(locks))
@@ -78,18 +79,8 @@ fn limit(asked: Option<usize>) -> usize {
     asked.unwrap_or(LISTED).min(LISTED_MAX)
 }
 
-async fn overview(State(monitor): Shared) -> Response {
-    let mut text = format!("lockkeeper monitor of {}\n", monitor.collector.service());
-    for path in
-        ["/api/locks", "/api/locks/NAME", "/api/events", "/api/deadlocks", "/api/alerts", "/metrics", "/healthz"]
-    {
-        let _ = writeln!(text, "{path}");
-    }
-    plain(StatusCode::OK, text)
-}
-
 async fn unknown(uri: Uri) -> Response {
-    plain(StatusCode::NOT_FOUND, format!("{} is not served here; / names what is\n", uri.path()))
+    plain(StatusCode::NOT_FOUND, format!("{} is not served here; the page at / leads to what is\n", uri.path()))
 }
 
 async fn metrics(State(monitor): Shared) -> Response {

@@ -5,6 +5,7 @@
 //! | `listener` | connections, their limits, and the requests that are refused |
 //! | `answers` | which path is answered with what |
 //! | `metrics` | the metrics, in the text format of Prometheus |
+//! | `page` | the page for people |
 //! | `alerting` | which alerts there are, and what is said of them on stderr |
 //! | `receiver` | who else is told: a webhook, a command |
 //!
@@ -14,8 +15,10 @@ mod alerting;
 mod answers;
 mod listener;
 mod metrics;
+mod page;
 mod receiver;
 
 pub(crate) use alerting::Alerting;
 pub(crate) use answers::Monitor;
 pub(crate) use listener::Listener;
+pub(crate) use page::Live;

@@ -19,8 +19,9 @@ pub(crate) struct Deadlocks {
     frozen: Vec<Frozen>,
 }
 
+/// One of them.
 #[derive(Debug, Serialize)]
-struct Deadlock {
+pub(crate) struct Deadlock {
     verdict: &'static str,
     certainty: String,
     /// For how long it was seen.
@@ -95,7 +96,7 @@ impl Deadlocks {
         let mut lines = vec![one_line(&self.service)];
         for deadlock in &self.deadlocks {
             lines.push(deadlock.headline.clone());
-            lines.extend(deadlock.chain.iter().enumerate().map(|(at, link)| link.line(at, deadlock.chain.len())));
+            lines.extend((1..).zip(deadlock.chain()).map(|(number, sentence)| format!("  {number}. {sentence}")));
             let mut way_out = deadlock.way_out.lines().into_iter();
             lines.extend(way_out.next().map(|what| format!("  way out: {what}")));
             lines.extend(way_out.map(|order| format!("    {order}")));
@@ -112,7 +113,7 @@ impl Deadlocks {
 }
 
 impl Deadlock {
-    fn new(judged: &Judged, orders: &Orders, now_unix: Duration) -> Self {
+    pub(crate) fn new(judged: &Judged, orders: &Orders, now_unix: Duration) -> Self {
         let Judged { deadlock, verdict, stands, .. } = judged;
         let (word, ends) = match verdict {
             Verdict::Known => ("known", None),
@@ -136,6 +137,21 @@ impl Deadlock {
             headline: headline(deadlock, *verdict),
         }
     }
+
+    /// Says how sure it is, and by what it is known.
+    pub(crate) fn headline(&self) -> &str {
+        &self.headline
+    }
+
+    /// Says in a sentence for each link who waits for whom, and how that leads to the next one.
+    pub(crate) fn chain(&self) -> impl Iterator<Item = String> {
+        self.chain.iter().enumerate().map(|(at, link)| link.sentence(at, self.chain.len()))
+    }
+
+    /// Says what ends it, and then the order for that, if there is one.
+    pub(crate) fn way_out(&self) -> Vec<String> {
+        self.way_out.lines()
+    }
 }
 
 impl Link {
@@ -158,8 +174,8 @@ impl Link {
     }
 
     /// Returns it as one line of a chain of this many, which leads to the next one and from the last to the first.
-    fn line(&self, at: usize, links: usize) -> String {
-        let (number, next) = (at + 1, (at + 1) % links + 1);
+    fn sentence(&self, at: usize, links: usize) -> String {
+        let next = (at + 1) % links + 1;
         let Self { lock, waiter, ahead, .. } = self;
         let since = waiter.since().map(|since| format!(" for {since}")).unwrap_or_default();
         let who = ahead.at_length();
@@ -178,7 +194,7 @@ impl Link {
             Joined::Run => format!("and runs under the same lock as {next}."),
             _ => format!("and is of one {} with {next}.", self.joined),
         };
-        one_line(&format!("  {number}. {} waits for {lock}{since}; {ahead}, {joined}", waiter.at_length()))
+        one_line(&format!("{} waits for {lock}{since}; {ahead}, {joined}", waiter.at_length()))
     }
 }
 

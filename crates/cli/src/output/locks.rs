@@ -139,7 +139,7 @@ pub(crate) fn list(locks: &[ListedLock]) -> String {
 }
 
 /// Names the kind of lock that a queue belongs to; unknown while the queue is empty.
-pub(crate) fn kind(queue: &[ContenderInfo]) -> Option<&'static str> {
+pub(crate) fn kind<'a>(queue: impl IntoIterator<Item = &'a ContenderInfo>) -> Option<&'static str> {
     let of_mode = |mode| match mode {
         Mode::Read | Mode::Write => Some("rwlock"),
         Mode::Acquire | Mode::Permit => Some("semaphore"),
@@ -149,7 +149,14 @@ pub(crate) fn kind(queue: &[ContenderInfo]) -> Option<&'static str> {
         // which: the others may tell.
         _ => None,
     };
-    queue.first().map(|_| queue.iter().find_map(|contender| of_mode(contender.mode)).unwrap_or("mutex"))
+    let mut kind = None;
+    for contender in queue {
+        kind = Some("mutex");
+        if let Some(told) = of_mode(contender.mode) {
+            return Some(told);
+        }
+    }
+    kind
 }
 
 fn contenders(queue: &[ContenderInfo], now_unix: Duration) -> Vec<Contender> {

@@ -38,7 +38,7 @@ mod who;
 #[cfg(feature = "monitor")]
 pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary};
 #[cfg(feature = "monitor")]
-pub(crate) use deadlocks::Deadlocks;
+pub(crate) use deadlocks::{Deadlock, Deadlocks};
 pub(crate) use diagnosis::Diagnosis;
 pub(crate) use locks::{ListedLock, ShownLock, kind, list};
 pub(crate) use matrix::Matrix;
@@ -53,3 +53,5 @@ pub(crate) use text::{brief, one_line};
 #[cfg(feature = "monitor")]
 pub(crate) use way_out::Orders;
 pub(crate) use who::{Who, span};
+#[cfg(feature = "monitor")]
+pub(crate) use who::{date, millis};

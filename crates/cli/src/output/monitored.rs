@@ -138,7 +138,7 @@ impl MonitoredLock {
         let oldest = lock.waiters().map(|waiter| waiter.age(now)).max();
         Self {
             name: name.to_owned(),
-            kind: kind(&lock.infos()),
+            kind: kind(lock.contenders.iter().map(|one| &one.info)),
             permits: lock.permits,
             holders,
             waiters: waiters.len(),
@@ -154,7 +154,7 @@ impl MonitoredQueue {
             service,
             freshness: Seen::new(known, now),
             name: name.to_owned(),
-            kind: lock.and_then(|lock| kind(&lock.infos())),
+            kind: lock.and_then(|lock| kind(lock.contenders.iter().map(|one| &one.info))),
             permits: lock.and_then(|lock| lock.permits),
             contenders: lock.map(|lock| contenders(lock, now)).unwrap_or_default(),
         }

@@ -185,13 +185,13 @@ pub(crate) fn span(held: Option<Duration>, here: Option<Duration>) -> String {
 }
 
 /// Returns a time since 1970 as a date of RFC 3339, in UTC.
-pub(super) fn date(since_unix: Duration) -> String {
+pub(crate) fn date(since_unix: Duration) -> String {
     /// The last second of the year 9999, after which RFC 3339 has no dates.
     const LAST: Duration = Duration::from_secs(253_402_300_799);
     humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + since_unix.min(LAST)).to_string()
 }
 
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

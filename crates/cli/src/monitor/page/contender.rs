@@ -1,0 +1,71 @@
+//! A contender on the page: whose it is, since when it holds, and which other locks its flow has a part in.
+
+use std::time::Duration;
+
+use lockkeeper::backend::{Flow, ProcessId};
+use lockkeeper::{ContenderInfo, QueueName};
+use lockkeeper_monitor::{KnownContender, Model, Moment};
+
+use super::escaped::lasting;
+
+/// How many other locks of one flow are named.
+const OTHERS_MAX: usize = 3;
+
+/// What names a contender: its host, or what its client wrote, and the rest that is known of it.
+pub(super) fn named(info: &ContenderInfo) -> (String, String) {
+    let session = info.session.as_ref().map(|session| format!("session {session}"));
+    match (&info.owner, &info.label) {
+        (Some(owner), _) => (owner.host.clone(), format!("pid {} {}", owner.pid, owner.command)),
+        (None, Some(label)) => (label.clone(), session.unwrap_or_else(|| info.id.to_string())),
+        (None, None) => (info.id.to_string(), session.unwrap_or_default()),
+    }
+}
+
+/// Since when a contender holds, in time since 1970, and whether it may hold for longer than that.
+pub(super) fn held_since(contender: &KnownContender, now: Moment) -> Option<(Duration, bool)> {
+    /// Less than this is not worth a mark.
+    const UNSURE: Duration = Duration::from_secs(2);
+    let least = contender.held_at_least(now)?;
+    let is_longer = contender.held_at_most(now).is_none_or(|most| most.saturating_sub(least) >= UNSURE);
+    Some((now.unix.saturating_sub(least), is_longer))
+}
+
+/// Says for how long it holds; `≥` where that is since it was seen to.
+pub(super) fn held(contender: &KnownContender, now: Moment) -> Option<String> {
+    let (since, is_longer) = held_since(contender, now)?;
+    Some(format!("{}{}", if is_longer { "≥ " } else { "" }, lasting(since, now.unix)))
+}
+
+/// What a flow of control does with another lock.
+#[derive(Clone, Debug)]
+pub(super) struct Other {
+    pub(super) lock: QueueName,
+    pub(super) holds: bool,
+}
+
+type FlowKey = (ProcessId, Flow);
+
+fn flow_key(info: &ContenderInfo) -> Option<FlowKey> {
+    Some((info.caller.process?, info.caller.flow?))
+}
+
+/// Finds what the flows of some contenders do with locks other than this one, in the order of the contenders.
+pub(super) fn others(model: &Model, here: &QueueName, contenders: &[KnownContender]) -> Vec<Vec<Other>> {
+    let keys: Vec<_> = contenders.iter().map(|one| flow_key(&one.info)).collect();
+    let mut found = vec![Vec::new(); keys.len()];
+    if keys.iter().all(Option::is_none) {
+        return found;
+    }
+    for (name, lock) in model.locks().iter().filter(|(name, _)| *name != here) {
+        for other in &lock.contenders {
+            let Some(key) = flow_key(&other.info) else { continue };
+            let same = keys.iter().enumerate().filter(|(_, one)| **one == Some(key));
+            for (at, _) in same {
+                if found[at].len() < OTHERS_MAX {
+                    found[at].push(Other { lock: name.clone(), holds: other.hold.is_some() });
+                }
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,98 @@
+//! Texts in HTML: nothing of a name or of what a client wrote is markup, moves a cursor or turns the reading direction.
+
+use std::fmt::{self, Display, Write as _};
+use std::time::Duration;
+
+use lockkeeper::QueueName;
+
+use crate::output::{brief, millis, one_line};
+
+/// A text, as HTML shows it: in elements and in quoted attributes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Escaped<'a>(pub(super) &'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for letter in one_line(self.0).chars() {
+            match letter {
+                '&' => formatter.write_str("&amp;")?,
+                '<' => formatter.write_str("&lt;")?,
+                '>' => formatter.write_str("&gt;")?,
+                '"' => formatter.write_str("&quot;")?,
+                '\'' => formatter.write_str("&#39;")?,
+                _ => formatter.write_char(letter)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text as the value of a query.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueryValue<'a>(pub(super) &'a str);
+
+impl Display for QueryValue<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    formatter.write_char(char::from(byte))?;
+                }
+                _ => write!(formatter, "%{byte:02X}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The identity of a lock's row: another one for each name.
+pub(super) fn row_id(lock: &QueueName) -> String {
+    let mut id = String::from("l-");
+    lock.as_str().bytes().for_each(|byte| _ = write!(id, "{byte:02x}"));
+    id
+}
+
+/// How long something goes on since a moment: a page with script counts on from there.
+pub(super) fn lasting(since_unix: Duration, now_unix: Duration) -> String {
+    let lasts = brief(now_unix.saturating_sub(since_unix));
+    format!("<time data-at=\"{}\">{lasts}</time>", millis(since_unix))
+}
+
+/// A number with its thousands apart.
+pub(super) fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_text_is_markup_or_turns_it_around() {
+        let hostile = "<img src=x onerror='alert(1)'>&\"\u{202e}\u{7f}\n";
+        assert_eq!(
+            Escaped(hostile).to_string(),
+            "&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&amp;&quot;\\u{202e}\\u{7f}\\n"
+        );
+    }
+
+    #[test]
+    fn a_name_is_one_value_of_a_query() {
+        assert_eq!(QueryValue("a/b c&d=ä%").to_string(), "a%2Fb%20c%26d%3D%C3%A4%25");
+    }
+
+    #[test]
+    fn long_numbers_are_read_by_their_thousands() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(thousands(number), text);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What open pages are told: the rows and parts that have changed, rendered once for all of them.
+//!
+//! A page names the event up to which it was rendered. What has changed since is told to it first, and then what all
+//! pages are told. A page of another monitor, or one that is further behind than events are kept, is told to load anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockkeeper::QueueName;
+use lockkeeper_monitor::{Model, Moment, State};
+use serde::Serialize;
+use tokio::sync::{Notify, broadcast};
+use tokio::time::{sleep, timeout};
+
+use super::super::answers::Monitor;
+use super::frame::freshness;
+use super::lock::changing;
+use super::numbers::numbers;
+use super::problems::Problems;
+use super::row::{Marks, row};
+
+/// How often pages are told at most: four times a second look like at once.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// How often they are told if nothing changes: freshness ages by itself.
+const CALM_PERIOD: Duration = Duration::from_secs(1);
+
+/// How many tellings a page may be behind; one that is further behind loads anew.
+const BEHIND_MAX: usize = 16;
+
+/// How many locks' rows are told at a time; where more have changed, pages load anew.
+const ROWS_MAX: usize = 5_000;
+
+/// Tells pages what has changed.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// Another one for each monitor, since each counts events from 0.
+    epoch: u64,
+    sender: broadcast::Sender<Arc<Telling>>,
+    is_watched: Notify,
+    told: Mutex<Told>,
+}
+
+/// What pages have been told so far.
+#[derive(Debug, Default)]
+struct Told {
+    /// The event from which on they are not told yet.
+    next: u64,
+    marks: Marks,
+    /// How many pages show each of these locks.
+    watched: BTreeMap<QueueName, usize>,
+}
+
+/// What all pages are told at a time, as their news in JSON.
+#[derive(Debug)]
+pub(super) struct Telling {
+    /// How far pages know everything then.
+    pub(super) position: String,
+    /// For the list of all locks; `None` if too much has changed to tell it.
+    pub(super) list: Option<String>,
+    /// For the pages of the locks that have changed.
+    pub(super) locks: BTreeMap<QueueName, String>,
+    /// For the pages of all others.
+    pub(super) head: String,
+}
+
+/// What a page replaces, by the identities of its elements.
+#[derive(Debug, Default, Serialize)]
+struct News {
+    /// Elements as a whole, or what is in them.
+    parts: BTreeMap<&'static str, String>,
+    /// Rows as a whole; those that a page does not have are not for it.
+    rows: BTreeMap<String, String>,
+}
+
+impl Live {
+    /// Names its tellings by this number, which no other monitor at this place may have.
+    pub(crate) fn new(epoch: u64) -> Self {
+        Self { epoch, sender: broadcast::Sender::new(BEHIND_MAX), is_watched: Notify::new(), told: Mutex::default() }
+    }
+
+    /// Nothing panics while it is locked but a bug.
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names how far a page knows everything that is rendered now.
+    pub(super) fn position(&self, model: &Model) -> String {
+        self.named(model.next_event())
+    }
+
+    fn named(&self, next: u64) -> String {
+        format!("{:016x}-{next}", self.epoch)
+    }
+
+    /// Returns the event from which on a page is to be told, unless that is not known any more.
+    fn next_of(&self, position: &str, model: &Model) -> Option<u64> {
+        let (epoch, next) = position.split_once('-')?;
+        let next: u64 = next.parse().ok()?;
+        let is_ours = u64::from_str_radix(epoch, 16) == Ok(self.epoch) && next <= model.next_event();
+        let is_kept =
+            || next == model.next_event() || model.events_from(next).next().is_some_and(|event| event.number == next);
+        (is_ours && is_kept()).then_some(next)
+    }
+
+    /// Tells until the future is dropped. Nothing is rendered while no page is open.
+    pub(crate) async fn run(&self, monitor: &Monitor) {
+        let mut changes = monitor.collector.changes();
+        loop {
+            while self.sender.receiver_count() == 0 {
+                self.is_watched.notified().await;
+            }
+            changes.mark_unchanged();
+            // The last page may be gone meanwhile.
+            let _ = self.sender.send(Arc::new(self.telling(monitor)));
+            sleep(PERIOD).await;
+            // The collector lives as long as the monitor.
+            let _ = timeout(CALM_PERIOD.saturating_sub(PERIOD), changes.changed()).await;
+        }
+    }
+
+    /// Renders what has changed since the last time.
+    fn telling(&self, monitor: &Monitor) -> Telling {
+        let (now, firing) = (monitor.collector.now(), monitor.alerting.firing());
+        let mut told = self.told();
+        monitor.collector.read(|state| {
+            let marks = Marks::new(state, &firing);
+            let mut changed = changed_since(told.next, &state.model);
+            changed.extend(marks.differing(&told.marks));
+            let list = (changed.len() <= ROWS_MAX).then(|| {
+                let problems = Problems::new(state, &firing, &monitor.orders, now);
+                list(state, &problems, &changed, &marks, now)
+            });
+            let watched = told.watched.keys().filter(|name| changed.contains(*name));
+            let locks = watched.map(|name| (name.clone(), of_lock(state, name, monitor, now))).collect();
+            (told.next, told.marks) = (state.model.next_event(), marks);
+            Telling { position: self.named(told.next), list, locks, head: head(state, now).json() }
+        })
+    }
+
+    /// Returns what a page is told first, which knows everything up to a position, and by what it is told the rest.
+    /// `None` instead of the news if it has to load anew.
+    pub(super) fn open(
+        &self,
+        monitor: &Monitor,
+        position: &str,
+        lock: Option<&QueueName>,
+    ) -> (Option<Arc<Telling>>, broadcast::Receiver<Arc<Telling>>) {
+        let (now, firing) = (monitor.collector.now(), monitor.alerting.firing());
+        let mut told = self.told();
+        let receiver = self.sender.subscribe();
+        let telling = monitor.collector.read(|state| {
+            let marks = Marks::new(state, &firing);
+            let next = self.next_of(position, &state.model);
+            if receiver_is_first(&self.sender) {
+                (told.next, told.marks) = (state.model.next_event(), marks.clone());
+            }
+            let mut changed = changed_since(next?, &state.model);
+            changed.extend(marks.differing(&Marks::default()));
+            if changed.len() > ROWS_MAX {
+                return None;
+            }
+            let problems = Problems::new(state, &firing, &monitor.orders, now);
+            let list = Some(list(state, &problems, &changed, &marks, now));
+            let locks = lock.map(|name| (name.clone(), of_lock(state, name, monitor, now))).into_iter().collect();
+            // What is told to all from here on may begin earlier, and never later.
+            let position = self.named(told.next);
+            Some(Arc::new(Telling { position, list, locks, head: head(state, now).json() }))
+        });
+        if let Some(lock) = lock {
+            *told.watched.entry(lock.clone()).or_default() += 1;
+        }
+        self.is_watched.notify_one();
+        (telling, receiver)
+    }
+
+    /// Takes back that a page shows a lock.
+    pub(super) fn close(&self, lock: &QueueName) {
+        let mut told = self.told();
+        if let Some(pages) = told.watched.get_mut(lock) {
+            *pages -= 1;
+            if *pages == 0 {
+                told.watched.remove(lock);
+            }
+        }
+    }
+}
+
+fn receiver_is_first(sender: &broadcast::Sender<Arc<Telling>>) -> bool {
+    sender.receiver_count() == 1
+}
+
+impl News {
+    fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|error| unreachable!("texts are JSON: {error}"))
+    }
+}
+
+fn changed_since(next: u64, model: &Model) -> BTreeSet<QueueName> {
+    model.events_from(next).map(|event| event.lock.clone()).collect()
+}
+
+/// What each page shows at its head.
+fn head(state: &State, now: Moment) -> News {
+    News { parts: BTreeMap::from([("live", freshness(state, now))]), ..News::default() }
+}
+
+/// News for the list of all locks.
+fn list(state: &State, problems: &Problems, changed: &BTreeSet<QueueName>, marks: &Marks, now: Moment) -> String {
+    let mut news = head(state, now);
+    news.parts.insert("sum", numbers(state, problems.count(), now));
+    news.parts.insert("problems", problems.section());
+    let rendered =
+        |name: &QueueName| (super::escaped::row_id(name), row(name, state.model.locks().get(name), marks, now));
+    news.rows = changed.iter().map(rendered).collect();
+    news.json()
+}
+
+/// News for the page of a lock.
+fn of_lock(state: &State, name: &QueueName, monitor: &Monitor, now: Moment) -> String {
+    let mut news = head(state, now);
+    news.parts.insert("lock", format!("<div id=\"lock\">{}</div>", changing(state, name, &monitor.orders, now)));
+    news.json()
+}

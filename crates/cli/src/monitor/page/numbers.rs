@@ -1,0 +1,57 @@
+//! The five numbers at the head of the list.
+
+use std::time::Duration;
+
+use lockkeeper::QueueName;
+use lockkeeper_monitor::{EventKind, Moment, State};
+
+use super::escaped::{Escaped, lasting, thousands};
+
+/// Over how long grants are counted.
+const GRANTS_OVER: Duration = Duration::from_secs(10);
+
+/// Returns them; something is wrong in `problems` places.
+pub(super) fn numbers(state: &State, problems: usize, now: Moment) -> String {
+    let (mut waiting, mut longest): (usize, Option<(Duration, &QueueName)>) = (0, None);
+    for (name, lock) in state.model.locks() {
+        for waiter in lock.waiters() {
+            waiting += 1;
+            let age = waiter.age(now);
+            if longest.is_none_or(|(most, _)| age > most) {
+                longest = Some((age, name));
+            }
+        }
+    }
+    let longest = longest.map_or_else(
+        || "–".to_owned(),
+        |(age, name)| {
+            let since = lasting(now.unix.saturating_sub(age), now.unix);
+            format!("{since} <small>{}</small>", Escaped(name.as_str()))
+        },
+    );
+    let held = state.model.locks().len();
+    let mut text = String::from("<dl class=\"sum\" id=\"sum\">");
+    for (what, number) in [
+        ("Problems", thousands(problems)),
+        ("Locks in use", thousands(held)),
+        ("Waiting", thousands(waiting)),
+        ("Longest wait", longest),
+        ("Grants", format!("{} <small>a second</small>", grants_a_second(state, now))),
+    ] {
+        text += &format!("<div><dt>{what}</dt><dd>{number}</dd></div>");
+    }
+    text + "</dl>"
+}
+
+fn grants_a_second(state: &State, now: Moment) -> String {
+    let begin = now.unix.saturating_sub(GRANTS_OVER);
+    let recent = || state.model.events_from(0).rev().take_while(|event| event.at_unix >= begin);
+    let grants = recent().filter(|event| event.kind == EventKind::Granted).count();
+    // Of a service that is full of changes fewer seconds are kept.
+    let over = match recent().last() {
+        Some(oldest) if recent().count() == lockkeeper_monitor::EVENTS_MAX => now.unix.saturating_sub(oldest.at_unix),
+        _ => GRANTS_OVER,
+    };
+    let grants = f64::from(u32::try_from(grants).unwrap_or(u32::MAX)) / over.as_secs_f64().max(0.1);
+    if grants < 10.0 { format!("{grants:.1}") } else { format!("{grants:.0}") }
+}

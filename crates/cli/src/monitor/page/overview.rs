@@ -1,0 +1,29 @@
+//! The list of all locks, with what is wrong at its head.
+
+use lockkeeper_monitor::alerts::Alert;
+use lockkeeper_monitor::{Moment, State};
+
+use super::listing::Listing;
+use super::numbers::numbers;
+use super::problems::Problems;
+use super::row::{Marks, row};
+use crate::output::Orders;
+
+/// Returns the main part of the page.
+pub(super) fn overview(state: &State, firing: &[Alert], orders: &Orders, asked: &Listing, now: Moment) -> String {
+    let marks = Marks::new(state, firing);
+    let problems = Problems::new(state, firing, orders, now);
+    let listed = asked.choose(&state.model, now, |name| marks.has(name));
+    let rows: String = listed.locks.iter().map(|(name, lock)| row(name, Some(lock), &marks, now)).collect();
+    format!(
+        "<h1>Locks</h1>{}{}<section aria-labelledby=\"hl\"><h2 id=\"hl\">All locks</h2>{}\
+         <div class=\"card\"><table><caption class=\"vh\">Locks in use, those with problems first</caption>\
+         <thead><tr>{}</tr></thead><tbody>{rows}</tbody></table></div>\
+         <p class=\"key\" id=\"more\" role=\"status\" hidden></p>{}</section>",
+        numbers(state, problems.count(), now),
+        problems.section(),
+        asked.form(),
+        asked.heads(),
+        asked.foot(&listed),
+    )
+}

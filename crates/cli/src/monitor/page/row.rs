@@ -1,0 +1,147 @@
+//! A lock as a row of the list: rendered once, for pages and for what they are told later.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use lockkeeper::QueueName;
+use lockkeeper_monitor::alerts::{About, Alert};
+use lockkeeper_monitor::{KnownLock, Moment, State, Verdict};
+
+use super::contender::{held, named};
+use super::escaped::{Escaped, QueryValue, lasting, row_id, thousands};
+use crate::output::kind;
+
+/// How many holders a row names.
+const NAMED_MAX: usize = 3;
+
+/// As many waiters have the longest bar; the bar of half as many is four fifths of it.
+const BAR_WAITERS: f64 = 1_000.0;
+
+/// How wide that is.
+const BAR_WIDTH: f64 = 64.0;
+
+/// The locks that something is wrong with.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Marks {
+    deadlocked: BTreeSet<QueueName>,
+    held_long: BTreeSet<QueueName>,
+}
+
+impl Marks {
+    pub(super) fn new(state: &State, firing: &[Alert]) -> Self {
+        let is_sure = |verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_));
+        let sure = state.deadlocks.iter().filter(|judged| is_sure(judged.verdict));
+        let deadlocked = sure.flat_map(|judged| &judged.deadlock.core).map(|(lock, _)| lock.clone()).collect();
+        let held_long = firing.iter().filter_map(|alert| match &alert.about {
+            About::Held(lock, _) => Some(lock.clone()),
+            _ => None,
+        });
+        Self { deadlocked, held_long: held_long.collect() }
+    }
+
+    /// Tells whether something is wrong with a lock.
+    pub(super) fn has(&self, lock: &QueueName) -> bool {
+        self.deadlocked.contains(lock) || self.held_long.contains(lock)
+    }
+
+    /// Returns the locks that are marked in one of these alone, or otherwise.
+    pub(super) fn differing(&self, other: &Self) -> BTreeSet<QueueName> {
+        let deadlocked = self.deadlocked.symmetric_difference(&other.deadlocked);
+        deadlocked.chain(self.held_long.symmetric_difference(&other.held_long)).cloned().collect()
+    }
+}
+
+/// Returns the row of a lock; one without contenders is free.
+pub(super) fn row(name: &QueueName, lock: Option<&KnownLock>, marks: &Marks, now: Moment) -> String {
+    let (id, link, shown) = (row_id(name), QueryValue(name.as_str()), Escaped(name.as_str()));
+    let is_deadlocked = marks.deadlocked.contains(name);
+    let hit = if is_deadlocked { " class=\"hit\"" } else { "" };
+    let mut row = format!("<tr id=\"{id}\"{hit}><td><a class=\"name\" href=\"lock?name={link}\">{shown}</a>");
+    let Some(lock) = lock else {
+        row += "</td><td class=\"kind\"></td><td class=\"wide\"><span class=\"sub\">free</span></td>\
+                <td class=\"num\" data-l=\"held\">–</td><td class=\"num\" data-l=\"waiting\">0</td>\
+                <td class=\"num\" data-l=\"oldest wait\">–</td></tr>";
+        return row;
+    };
+    row += tags(is_deadlocked, marks.held_long.contains(name), is_frozen(lock));
+    let kind = shown_kind(lock);
+    let (held, waiters) = (holding(lock, now), lock.waiters().count());
+    let oldest = lock.waiters().map(|waiter| waiter.age(now)).max();
+    let oldest = oldest.map_or_else(|| "–".to_owned(), |age| lasting(now.unix.saturating_sub(age), now.unix));
+    let _ = write!(
+        row,
+        "</td><td class=\"kind\"><span class=\"tag n\">{kind}</span></td><td class=\"wide\">{}</td>\
+         <td class=\"num\" data-l=\"held\">{held}</td><td class=\"num\" data-l=\"waiting\">{}</td>\
+         <td class=\"num\" data-l=\"oldest wait\">{oldest}</td></tr>",
+        holders(lock),
+        bar(waiters),
+    );
+    row
+}
+
+/// The kind of a lock, and how many permits it has, if that is known.
+pub(super) fn shown_kind(lock: &KnownLock) -> String {
+    let shown = match kind(lock.contenders.iter().map(|one| &one.info)) {
+        Some("rwlock") => "read/write",
+        Some(kind) => kind,
+        None => "mutex",
+    };
+    lock.permits.map_or_else(|| shown.to_owned(), |permits| format!("{shown} {permits}"))
+}
+
+/// Tells whether no waiter is granted it until it is thawed.
+fn is_frozen(lock: &KnownLock) -> bool {
+    lock.contenders.iter().any(|one| one.info.frozen.is_some())
+}
+
+const fn tags(is_deadlocked: bool, is_long: bool, is_frozen: bool) -> &'static str {
+    match (is_deadlocked, is_frozen, is_long) {
+        (true, ..) => " <span class=\"tag b\">deadlock</span>",
+        (_, true, _) => " <span class=\"tag i\">frozen</span>",
+        (.., true) => " <span class=\"tag w\">held long</span>",
+        _ => "",
+    }
+}
+
+/// For how long it is held by the one that holds it longest.
+pub(super) fn holding(lock: &KnownLock, now: Moment) -> String {
+    let longest = lock.holders().max_by_key(|holder| holder.held_at_least(now));
+    longest.and_then(|holder| held(holder, now)).unwrap_or_else(|| "–".to_owned())
+}
+
+fn holders(lock: &KnownLock) -> String {
+    if let Some(frozen) = lock.contenders.iter().find(|one| one.info.frozen.is_some()) {
+        let (by, _) = named(&frozen.info);
+        let why = frozen.info.frozen.as_deref().unwrap_or_default();
+        let (by, why) = (Escaped(&by), Escaped(why));
+        return format!("<span class=\"who\">frozen by {by}</span> <span class=\"sub\">{why}</span>");
+    }
+    let holders: Vec<_> = lock.holders().take(NAMED_MAX).map(|holder| named(&holder.info)).collect();
+    let more = lock.holders().count().saturating_sub(NAMED_MAX);
+    match holders.as_slice() {
+        [] => String::new(),
+        [(who, rest)] => {
+            format!("<span class=\"who\">{}</span> <span class=\"sub\">{}</span>", Escaped(who), Escaped(rest))
+        }
+        several => {
+            let names: Vec<_> = several.iter().map(|(who, _)| who.as_str()).collect();
+            let more = if more > 0 { format!(" and {} more", thousands(more)) } else { String::new() };
+            format!("<span class=\"who\">{}</span><span class=\"sub\">{more}</span>", Escaped(&names.join(", ")))
+        }
+    }
+}
+
+/// How many wait, as a number and as a bar: long queues are told apart too, so its length is a logarithm.
+fn bar(waiters: usize) -> String {
+    let shown = thousands(waiters);
+    if waiters == 0 {
+        return shown;
+    }
+    let count = f64::from(u32::try_from(waiters).unwrap_or(u32::MAX));
+    let width = (BAR_WIDTH * (1.0 + count).ln() / (1.0 + BAR_WAITERS).ln()).clamp(3.0, BAR_WIDTH);
+    format!(
+        "<span class=\"q\"><svg aria-hidden=\"true\" viewBox=\"0 0 64 9\"><rect x=\"{:.0}\" width=\"{width:.0}\" \
+         height=\"9\" rx=\"2\"/></svg>{shown}</span>",
+        BAR_WIDTH - width
+    )
+}
