@@ -32,6 +32,8 @@ pub struct Link {
     pub lock: QueueName,
     /// Who waits.
     pub waiter: ContenderInfo,
+    /// How many others that block each other too stand between it and the one ahead, and are in no link.
+    pub between: usize,
     /// What the one ahead does there.
     pub state: Ahead,
     /// Who is ahead of the waiter.

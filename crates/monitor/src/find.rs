@@ -80,7 +80,31 @@ fn chain(world: &World<'_>, flows: &Flows, circle: &[Node]) -> Vec<Link> {
         let Some(Node::Grant(next)) = circle.get(to).copied().or(first) else { return None };
         Some(link(world, flows, waiter, &circle[from + 1..to], next))
     };
-    waits.iter().zip(ends).filter_map(link).collect()
+    shortened(waits.iter().zip(ends).filter_map(link).collect())
+}
+
+/// Leaves out those of a chain that wait where the one before them does, for the same one: it is enough to say how many
+/// they are.
+fn shortened(mut links: Vec<Link>) -> Vec<Link> {
+    let count = links.len();
+    let leads_on = |link: &Link, next: &Link| {
+        let is_between = link.state == Ahead::Waits && link.joined == Joined::Itself && link.lock == next.lock;
+        // Readers wait for the writer between them, and not for each other.
+        is_between && !(link.waiter.mode == Mode::Read && next.ahead.mode == Mode::Read)
+    };
+    let first = (0..count).find(|&at| !leads_on(&links[(at + count - 1) % count], &links[at]));
+    links.rotate_left(first.unwrap_or(0));
+    let mut short: Vec<Link> = Vec::new();
+    for link in links {
+        match short.last_mut() {
+            Some(last) if leads_on(last, &link) => {
+                let Link { state, ahead, joined, .. } = link;
+                *last = Link { between: last.between + 1, state, ahead, joined, ..last.clone() };
+            }
+            _ => short.push(link),
+        }
+    }
+    short
 }
 
 /// Describes a wait by what lies between it and the next one.
@@ -99,6 +123,7 @@ fn link(world: &World<'_>, flows: &Flows, waiter: usize, between: &[Node], next:
     Link {
         lock: world.lock(waiter).name.clone(),
         waiter: world.contenders[waiter].info.clone(),
+        between: 0,
         state,
         ahead: world.contenders[ahead].info.clone(),
         joined: joined(world, flows, ahead, between, next),

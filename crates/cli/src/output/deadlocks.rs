@@ -41,6 +41,8 @@ pub(crate) struct Deadlock {
 struct Link {
     lock: String,
     waiter: Who,
+    /// How many others stand between it and the one ahead.
+    between: usize,
     state: State,
     /// Of a semaphore, how many permits are held, each of which would do.
     permits: Option<usize>,
@@ -165,6 +167,7 @@ impl Link {
         Self {
             lock: link.lock.as_str().to_owned(),
             waiter: Who::new(&link.waiter, now_unix),
+            between: link.between,
             state,
             permits,
             ahead: if state == State::Waits { ahead } else { ahead.granted() },
@@ -178,6 +181,11 @@ impl Link {
         let next = (at + 1) % links + 1;
         let Self { lock, waiter, ahead, .. } = self;
         let since = waiter.since().map(|since| format!(" for {since}")).unwrap_or_default();
+        let behind = match self.between {
+            0 => String::new(),
+            1 => " behind 1 other".to_owned(),
+            others => format!(" behind {others} others"),
+        };
         let who = ahead.at_length();
         let ahead = match (self.state, self.permits) {
             (State::Waits, _) => format!("{who} is ahead of it"),
@@ -194,7 +202,7 @@ impl Link {
             Joined::Run => format!("and runs under the same lock as {next}."),
             _ => format!("and is of one {} with {next}.", self.joined),
         };
-        one_line(&format!("{} waits for {lock}{since}; {ahead}, {joined}", waiter.at_length()))
+        one_line(&format!("{} waits for {lock}{since}{behind}; {ahead}, {joined}", waiter.at_length()))
     }
 }
 

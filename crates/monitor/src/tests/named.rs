@@ -37,7 +37,7 @@ fn the_only_of(mut found: Vec<Deadlock>) -> Deadlock {
 fn chain(deadlock: &Deadlock) -> Vec<(&str, &str, &str, Ahead, Joined)> {
     let links = deadlock.chain.iter();
     links
-        .map(|Link { lock, waiter, ahead, state, joined }| {
+        .map(|Link { lock, waiter, ahead, state, joined, .. }| {
             (lock.as_str(), waiter.id.as_str(), ahead.id.as_str(), *state, *joined)
         })
         .collect()
@@ -64,6 +64,19 @@ fn two_commands_that_run_under_each_others_lock() {
     assert_eq!(chain(&deadlock), expected);
     assert_eq!((deadlock.core.len(), deadlock.behind), (4, 1));
     assert_eq!(revokes(&deadlock), ("B", "2"), "it came last");
+}
+
+#[test]
+fn those_who_came_between_are_counted_and_not_told_one_by_one() {
+    let run = |number, process| of(contender(number, Mode::Mutex), process, "h1");
+    let deadlock = the_one(vec![
+        lock("A", vec![run(1, 1), run(3, 3), run(4, 4), within(run(8, 8), 2)]),
+        lock("B", vec![run(2, 2), run(5, 5), within(run(7, 7), 1)]),
+    ]);
+    let expected = [("B", "7", "2", HOLDS, Joined::Within), ("A", "8", "1", HOLDS, Joined::Within)];
+    assert_eq!(chain(&deadlock), expected);
+    let between: Vec<_> = deadlock.chain.iter().map(|link| link.between).collect();
+    assert_eq!((between, deadlock.core.len()), (vec![1, 2], 7), "they block each other too");
 }
 
 #[test]
@@ -156,8 +169,8 @@ fn any_of_the_permits_would_do() {
             .chain([owner(10, Mode::Mutex, "k8")])
             .collect(),
     ));
-    assert_eq!(chain(&deadlock).len(), 2, "{deadlock:#?}");
-    assert_eq!(deadlock.chain[0].lock.as_str(), "hall");
+    assert_eq!(chain(&deadlock), [("hall", "10", "7", HOLDS, Joined::OwnerKey)]);
+    assert_eq!(deadlock.chain[0].between, 1, "{deadlock:#?}");
     assert!(deadlock.behind >= 2, "{deadlock:#?}");
 }
 

@@ -82,8 +82,12 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
         Verdict::EndsSoon(left) => (" mild", 'w', format!("deadlock, ends in {}", brief(left))),
         _ => (" mild", 'w', "possible deadlock".to_owned()),
     };
-    let mut names: Vec<&str> = judged.deadlock.chain.iter().map(|link| link.lock.as_str()).collect();
-    names.dedup();
+    let mut names: Vec<&str> = Vec::new();
+    for link in &judged.deadlock.chain {
+        if !names.contains(&link.lock.as_str()) {
+            names.push(link.lock.as_str());
+        }
+    }
     let since = lasting(now.unix.saturating_sub(judged.stands), now.unix);
     let title = Escaped(&names.join(", ")).to_string();
     let mut card = format!(
@@ -115,6 +119,10 @@ fn capital(sentence: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
+fn waiting(count: usize) -> String {
+    format!("{} {}", thousands(count), if count == 1 { "waits" } else { "wait" })
+}
+
 fn of_service(alert: &Alert, now: Moment) -> Option<String> {
     let Finding::Unreachable(trouble) = &alert.finding else { return None };
     let since = lasting(alert.began_unix, now.unix);
@@ -131,9 +139,9 @@ fn of_lock(alert: &Alert, now: Moment) -> Option<String> {
             let (who, rest) = named(holder);
             let since = lasting(now.unix.saturating_sub(*at_least), now.unix);
             let held = format!("held by {} for {since} or longer", Escaped(&format!("{who} {rest}")));
-            ("held long", format!("{held}; {} wait", thousands(*waiters)))
+            ("held long", format!("{held}; {}", waiting(*waiters)))
         }
-        (Finding::Waiters { waiters, .. }, _) => ("long queue", format!("{} wait for it", thousands(*waiters))),
+        (Finding::Waiters { waiters, .. }, _) => ("long queue", format!("{} for it", waiting(*waiters))),
         _ => return None,
     };
     let lock = alert.about.lock()?.as_str();
@@ -156,10 +164,10 @@ fn frozen(name: &QueueName, lock: &KnownLock, now: Moment) -> Option<String> {
     let since = lasting(now.unix.saturating_sub(freezing.age(now)), now.unix);
     Some(format!(
         "<article class=\"card problem mild\"><h3><span class=\"tag i\">frozen</span> \
-         <a class=\"name\" href=\"lock?name={}\">{}</a>, for {since}</h3><p>{} wait until it is thawed: {}</p></article>",
+         <a class=\"name\" href=\"lock?name={}\">{}</a>, for {since}</h3><p>{} until it is thawed: {}</p></article>",
         QueryValue(name),
         Escaped(name),
-        thousands(waiters),
+        waiting(waiters),
         Escaped(reason),
     ))
 }
