@@ -44,8 +44,8 @@ pub struct Judged {
     pub deadlock: Deadlock,
     /// What may be said of it.
     pub verdict: Verdict,
-    /// How long it has been seen.
-    pub stands: Duration,
+    /// Since when it has been seen: when the first look that has seen it ended.
+    pub since: BootInstant,
 }
 
 /// What may be said of a deadlock.
@@ -90,7 +90,7 @@ impl Confirmation {
         };
         (
             Stood { core: deadlock.core.clone(), certainty: deadlock.certainty, since },
-            Judged { deadlock, verdict, stands },
+            Judged { deadlock, verdict, since },
         )
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockkeeper::ContenderInfo;
+use lockkeeper::clock::BootInstant;
 use lockkeeper_monitor::{self as monitor, Ahead, Certainty, Joined, Judged, Snapshot, Verdict};
 use serde::Serialize;
 
@@ -88,7 +89,7 @@ impl Deadlocks {
         };
         Self {
             service,
-            deadlocks: judged.iter().map(|judged| Deadlock::new(judged, orders, now_unix)).collect(),
+            deadlocks: judged.iter().map(|judged| Deadlock::new(judged, orders, snapshot.ended, now_unix)).collect(),
             frozen: snapshot.frozen().into_iter().map(frozen).collect(),
         }
     }
@@ -115,8 +116,8 @@ impl Deadlocks {
 }
 
 impl Deadlock {
-    pub(crate) fn new(judged: &Judged, orders: &Orders, now_unix: Duration) -> Self {
-        let Judged { deadlock, verdict, stands, .. } = judged;
+    pub(crate) fn new(judged: &Judged, orders: &Orders, now: BootInstant, now_unix: Duration) -> Self {
+        let Judged { deadlock, verdict, since, .. } = judged;
         let (word, ends) = match verdict {
             Verdict::Known => ("known", None),
             Verdict::EndsSoon(left) => ("ends-soon", Some(*left)),
@@ -130,7 +131,7 @@ impl Deadlock {
         Self {
             verdict: word,
             certainty: deadlock.certainty.to_string(),
-            stands_ms: millis(*stands),
+            stands_ms: millis(now.saturating_duration_since(*since)),
             ends_ms: ends.map(millis),
             chain: deadlock.chain.iter().map(|link| Link::new(link, now_unix)).collect(),
             core: deadlock.core.iter().map(member).collect(),
@@ -274,7 +275,6 @@ fn waiting(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use lockkeeper::backend::{Flow, ProcessId, Ticket};
-    use lockkeeper::clock::BootInstant;
     use lockkeeper::{Answers, ContenderId, FencingToken, Mode, Owner, QueueName};
     use lockkeeper_monitor::{CONFIRM_AFTER, Confirmation, SeenLock, find};
 

@@ -76,7 +76,7 @@ pub(super) fn of_one(state: &State, lock: &QueueName, orders: &Orders, now: Mome
 
 /// A deadlock: its picture, its chain in words, how sure it is, and the way out.
 fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now: Moment) -> String {
-    let told = Deadlock::new(judged, orders, now.unix);
+    let told = Deadlock::new(judged, orders, now.boot, now.unix);
     let (mild, tag, word) = match judged.verdict {
         Verdict::Known => ("", 'b', "deadlock".to_owned()),
         Verdict::EndsSoon(left) => (" mild", 'w', format!("deadlock, ends in {}", brief(left))),
@@ -88,7 +88,7 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
             names.push(link.lock.as_str());
         }
     }
-    let since = lasting(now.unix.saturating_sub(judged.stands), now.unix);
+    let since = lasting(now.unix.saturating_sub(now.boot.saturating_duration_since(judged.since)), now.unix);
     let title = Escaped(&names.join(", ")).to_string();
     let mut card = format!(
         "<article class=\"card problem{mild}\"><h3><span class=\"tag {tag}\">{word}</span> {title}, for {since}</h3>"
