@@ -66,6 +66,8 @@ const NEEDS: &[Need] = &[
     Need { package: "fish", why: "fish, to complete the names of locks in", signs: &["fish"] },
     Need { package: "systemd", why: "systemd-analyze, to check the server's unit", signs: &["systemd-analyze"] },
     Need { package: "prometheus", why: "promtool, to check metrics and rules", signs: &["promtool"] },
+    Need { package: "chromium", why: "a browser, to look at the monitor's page", signs: &["chromium"] },
+    Need { package: "chromium-driver", why: "chromedriver, to drive it", signs: &["chromedriver"] },
     Need { package: "iproute2", why: "ip, to make network namespaces", signs: &["ip"] },
     Need {
         package: "default-jdk-headless",

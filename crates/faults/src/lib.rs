@@ -8,6 +8,7 @@
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
 //! - [`peers`] drives Curator and kazoo as child processes, and [`python`] finds what comes from PyPI.
+//! - [`browser`] is a real browser, to look at pages.
 //! - [`process`] runs children that cannot outlive the test, however it ends.
 //! - [`long`] says how many rounds a test plays, and [`figures`] reports what they showed.
 //! - [`skip`] skips a test by name if it lacks something; [`wait`] waits for an event.
@@ -29,6 +30,7 @@ mod target;
 mod template;
 
 pub mod authority;
+pub mod browser;
 pub mod etcd;
 pub mod figures;
 pub mod long;
