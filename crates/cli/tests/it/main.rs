@@ -16,6 +16,7 @@
 //! | `looking` | looking as a user who may only read, and from a shell's prompt |
 //! | `main_job` | one at a time and in their order |
 //! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
+//! | `page` | the monitor's page, in a real browser |
 //! | `run_command`, `run_terminal` | the command of a `run` is its caller's in all but its end |
 //! | `run_killed`, `run_namespace` | a `run` whose processes are struck |
 //! | `server` | a server, its locks and its end |
@@ -49,6 +50,8 @@ mod monitor;
 #[cfg(feature = "monitor")]
 mod monitor_alerts;
 mod orders;
+#[cfg(feature = "monitor")]
+mod page;
 mod permanent;
 mod replaced_directory;
 mod run_command;

@@ -24,7 +24,11 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     pub(crate) fn start(place: &Place, options: &[&str]) -> Self {
-        let mut command = place.command(&[&["monitor", "--listen", "127.0.0.1:0"], options].concat());
+        Self::start_at(place, "127.0.0.1:0", options)
+    }
+
+    pub(crate) fn start_at(place: &Place, address: &str, options: &[&str]) -> Self {
+        let mut command = place.command(&[&["monitor", "--listen", address], options].concat());
         let mut process: Child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(process.stderr.take().unwrap());
         let mut line = String::new();
@@ -34,18 +38,28 @@ impl Monitor {
         Self { process: TestChild(process), said, address }
     }
 
-    /// Sends a head and returns the status and the body of the answer.
-    fn send(&self, head: &str) -> (u16, String) {
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Sends a head and returns the head of the answer and its body.
+    pub(crate) fn exchange(&self, head: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        (head.to_owned(), body.to_owned())
     }
 
-    fn get(&self, path: &str) -> (u16, String) {
+    /// Sends a head and returns the status and the body of the answer.
+    fn send(&self, head: &str) -> (u16, String) {
+        let (head, body) = self.exchange(head);
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}", self.address))
     }
 

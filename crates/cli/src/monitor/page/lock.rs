@@ -33,7 +33,7 @@ pub(super) fn changing(state: &State, name: &QueueName, orders: &Orders, now: Mo
         return text + &history(state, name);
     };
     text += &numbers(lock, now);
-    let _ = write!(text, "<section><h2>Queue</h2>{}</section>", queue(state, name, lock, now));
+    let _ = write!(text, "<section id=\"queue\"><h2>Queue</h2>{}</section>", queue(state, name, lock, now));
     let deadlocks = of_one(state, name, orders, now);
     let drawing = if deadlocks.is_empty() {
         let kind_of = |_: &QueueName| shown_kind(lock);
@@ -135,7 +135,7 @@ fn history(state: &State, name: &QueueName) -> String {
         return String::new();
     }
     format!(
-        "<section><h2>What happened</h2><div class=\"card\"><table><caption class=\"vh\">The last events, the newest \
+        "<section id=\"history\"><h2>What happened</h2><div class=\"card\"><table><caption class=\"vh\">The last events, the newest \
          first</caption><thead><tr><th scope=\"col\">Time (UTC)</th><th scope=\"col\">Event</th></tr></thead>\
          <tbody>{rows}</tbody></table></div></section>"
     )

@@ -1,0 +1,266 @@
+//! The monitor's page, in a real browser and without one.
+
+use std::time::Duration;
+
+use lockkeeper_faults::browser::{self, Browser};
+use lockkeeper_faults::figures;
+use serde_json::{Value, json};
+
+use crate::crossing::{Claim, Crossing};
+use crate::monitor::Monitor;
+use crate::support::{Place, TestChild, eventually, now};
+
+/// How long a change may take until it is on the page, at the median: a machine with other work to do can be late.
+const SHOWN_WITHIN: Duration = Duration::from_secs(1);
+
+/// The states and processes of a queue as a lock's page shows them, in order.
+const QUEUE: &str = "return [...document.querySelectorAll('#queue tbody tr')].map((row) =>
+    [row.querySelector('.tag').textContent, Number(/pid (\\d+)/.exec(row.textContent)[1])])";
+
+/// Pairs of labels in the picture that is shown of which one lies upon the other, and labels that leave their box.
+const LABELS: &str = "
+    const boxes = [...document.querySelectorAll('svg.pic')].filter((pic) => pic.getBoundingClientRect().width > 0)
+        .flatMap((pic) => [...pic.querySelectorAll('g')]).map((group) => ({
+            text: [...group.querySelectorAll('text')].map((text) => text.getBoundingClientRect()),
+            rect: group.querySelector('rect').getBoundingClientRect() }));
+    const bad = [];
+    boxes.forEach(({ text, rect }, at) => {
+        for (const one of text)
+            if (one.left < rect.left || one.right > rect.right || one.top < rect.top || one.bottom > rect.bottom)
+                bad.push(['leaves its box', at]);
+        boxes.slice(at + 1).forEach(({ rect: other }, behind) => {
+            if (rect.left < other.right && other.left < rect.right && rect.top < other.bottom && other.top < rect.bottom)
+                bad.push(['upon', at, at + 1 + behind]);
+        });
+    });
+    return [boxes.length, bad]";
+
+/// The least contrast of a text with what is behind it, by WCAG's formula, and where.
+const CONTRAST: &str = "
+    const color = (text) => text.match(/[\\d.]+/g).map(Number);
+    const part = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    const light = ([red, green, blue]) => 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
+    const ground = (element) => {
+        for (; element; element = element.parentElement) {
+            const found = color(getComputedStyle(element).backgroundColor);
+            if (found.length === 3 || found[3] > 0) return found;
+        }
+        return [255, 255, 255];
+    };
+    let least = [99, ''];
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+        const element = walk.currentNode.parentElement;
+        if (!walk.currentNode.data.trim() || !element.getClientRects().length || element.closest('.vh, .skip')) continue;
+        const style = getComputedStyle(element);
+        const box = element.closest('g')?.querySelector('rect');
+        const behind = light(box ? color(getComputedStyle(box).fill) : ground(element));
+        const shown = light(color(box ? style.fill : style.color));
+        const contrast = (Math.max(behind, shown) + 0.05) / (Math.min(behind, shown) + 0.05);
+        if (contrast < least[0]) least = [contrast, element.outerHTML.slice(0, 200)];
+    }
+    return least";
+
+fn has_browser(test: &str) -> bool {
+    browser::availability().or_skip(&format!("page::{test}"))
+}
+
+fn url(monitor: &Monitor, path: &str) -> String {
+    format!("http://{}/{path}", monitor.address())
+}
+
+fn ask(browser: &Browser, script: &str) -> Value {
+    browser.run(script).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A command that waits for a lock and then holds it until it is told to end.
+fn contend(place: &Place, lock: &str) -> TestChild {
+    let mut command = place.command(&["run", "-q", lock, "--", "sh", "-c", "read line"]);
+    TestChild(command.stdin(std::process::Stdio::piped()).spawn().unwrap())
+}
+
+#[test]
+fn holder_and_waiters_are_on_the_page_in_order_soon_after_each_change() {
+    if !has_browser("holder_and_waiters_are_on_the_page_in_order_soon_after_each_change") {
+        return;
+    }
+    let place = Place::new();
+    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    browser.open(&url(&monitor, "lock?name=reports%2Fnightly")).unwrap();
+    let mut contenders: Vec<TestChild> = Vec::new();
+    let mut took = Vec::new();
+    let mut expect = |contenders: &[TestChild]| {
+        let state = |at| if at == 0 { "holds" } else { "waits" };
+        let expected: Vec<_> = contenders.iter().enumerate().map(|(at, one)| json!([state(at), one.0.id()])).collect();
+        let since = now();
+        eventually("the page shows them", || (ask(&browser, QUEUE) == json!(expected)).then_some(()));
+        took.push(now() - since);
+    };
+    for _ in 0..3 {
+        contenders.push(contend(&place, "reports/nightly"));
+        // From here on it is a matter of the page.
+        eventually("it has joined", || (place.contenders("reports/nightly") == contenders.len()).then_some(()));
+        expect(&contenders);
+    }
+    while !contenders.is_empty() {
+        drop(contenders.remove(0));
+        eventually("it has left", || (place.contenders("reports/nightly") == contenders.len()).then_some(()));
+        expect(&contenders);
+    }
+    took.sort();
+    figures::tell(&format!("page: changes of a queue shown after {:?} at the median", took[took.len() / 2]));
+    assert!(took[took.len() / 2] <= SHOWN_WITHIN, "{took:?}");
+    let events = ask(&browser, "return document.querySelector('#history').textContent");
+    assert!(events.as_str().unwrap().contains("granted"), "{events}");
+}
+
+#[test]
+fn rows_of_the_list_change_in_their_places_and_a_new_lock_is_only_told_of() {
+    if !has_browser("rows_of_the_list_change_in_their_places_and_a_new_lock_is_only_told_of") {
+        return;
+    }
+    let place = Place::new();
+    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let _holders = [place.hold("a"), place.hold("b")];
+    eventually("both are known", || monitor.get("/api/locks").1.contains("\"total\":2").then_some(()));
+    browser.open(&url(&monitor, "?sort=waiting")).unwrap();
+    ask(&browser, "document.querySelector('tbody tr:last-child a').focus(); window.stays = true");
+    let _waiting = contend(&place, "b");
+    let _new = place.hold("c");
+    let shown =
+        "return [[...document.querySelectorAll('tbody tr')].map((row) => row.querySelector('.name').textContent),
+        document.querySelector('tbody tr:last-child [data-l=waiting]').textContent, document.activeElement.textContent,
+        window.stays, !document.getElementById('more').hidden, document.getElementById('live').textContent]";
+    let expected = json!([["a", "b"], "1", "b", true, true, "live"]);
+    eventually("the change is shown", || (ask(&browser, shown) == expected).then_some(()));
+}
+
+#[test]
+fn a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen() {
+    let test = "a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen";
+    if !has_browser(test) || !browser::axe_availability().or_skip(&format!("page::{test}")) {
+        return;
+    }
+    let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["a/very/long/name/of/a/gate/WWWWWWWW/鍵鍵鍵鍵鍵鍵"]);
+    let place = Place::new();
+    assert_eq!(place.run(&["freeze", "cellar", "--reason", "being painted"]).code, Some(0));
+    let _waits = contend(&place, "cellar");
+    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    browser.open(&url(&monitor, "")).unwrap();
+    let _crossing = Crossing::new(place, [[door, gate], [gate, door]]);
+    let since = now();
+    let card = "return document.querySelector('.problem:not(.mild) svg.pic.w') !== null
+        && document.querySelectorAll('.problem:not(.mild) ol li').length";
+    eventually("the deadlock", || (ask(&browser, card) == json!(2)).then_some(()));
+    figures::tell(&format!("page: a deadlock shown after {:?}", now() - since));
+    for (width, height) in [(1_280, 900), (390, 844)] {
+        browser.resize(width, height).unwrap();
+        let labels = ask(&browser, LABELS);
+        assert_eq!(labels[1], json!([]), "{width}: {labels}");
+        assert!(labels[0].as_u64() >= Some(4), "{labels}");
+        let is_wider = ask(&browser, "return document.documentElement.scrollWidth > innerWidth");
+        assert_eq!(is_wider, json!(false), "{width}");
+        for scheme in ["light", "dark"] {
+            browser.prefer(scheme).unwrap();
+            let contrast = ask(&browser, CONTRAST);
+            assert!(contrast[0].as_f64() >= Some(4.5), "{width} {scheme}: {contrast}");
+        }
+    }
+    for page in ["", "lock?name=door", "lock?name=cellar"] {
+        browser.open(&url(&monitor, page)).unwrap();
+        let obstacles = browser.obstacles().unwrap();
+        assert_eq!(obstacles, [], "{page}");
+    }
+}
+
+#[test]
+fn hostile_names_run_nothing_and_a_script_that_is_put_into_the_page_is_refused() {
+    if !has_browser("hostile_names_run_nothing_and_a_script_that_is_put_into_the_page_is_refused") {
+        return;
+    }
+    let place = Place::new();
+    let names = ["<img src=x onerror=window.ran=1>", "\"><script>window.ran=1</script>", "'-window.ran++-'\u{202e}gnp"];
+    let _holders = names.map(|name| place.hold(name));
+    let _waiting = contend(&place, names[0]);
+    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    eventually("all are known", || monitor.get("/api/locks").1.contains("\"total\":3").then_some(()));
+    let seen = "return [window.ran === undefined, document.scripts.length, document.images.length,
+        document.body.textContent.includes('onerror=window.ran=1'), /[\\u202a-\\u202e]/.test(document.body.innerHTML)]";
+    for page in ["", "?q=%3Cimg%20src", "lock?name=%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E"] {
+        browser.open(&url(&monitor, page)).unwrap();
+        assert_eq!(ask(&browser, seen), json!([true, 1, 0, true, false]), "{page}");
+    }
+    ask(&browser, "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=window.ran=1>')");
+    ask(
+        &browser,
+        "const script = document.createElement('script'); script.textContent = 'window.ran = 1';
+        document.body.append(script)",
+    );
+    assert_eq!(ask(&browser, "return window.ran === undefined"), json!(true), "the page's rules forbid it");
+    for path in ["/", "/lock?name=a", "/page.css", "/page.js"] {
+        let (head, _) = monitor.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {}", monitor.address()));
+        for header in [
+            "content-security-policy: default-src 'none'; script-src 'self'",
+            "frame-ancestors 'none'",
+            "referrer-policy: no-referrer",
+            "x-content-type-options: nosniff",
+            "cache-control: no-store",
+        ] {
+            assert!(head.starts_with("HTTP/1.1 200") && head.contains(header), "{path}: {header} in {head}");
+        }
+    }
+}
+
+#[test]
+fn a_page_says_that_its_monitor_is_gone_and_loads_anew_when_there_is_another_one() {
+    if !has_browser("a_page_says_that_its_monitor_is_gone_and_loads_anew_when_there_is_another_one") {
+        return;
+    }
+    let place = Place::new();
+    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let address = monitor.address().to_owned();
+    browser.open(&url(&monitor, "")).unwrap();
+    ask(&browser, "window.stays = true");
+    monitor.stop();
+    let says = "return document.getElementById('live').textContent";
+    eventually("it says so", || (ask(&browser, says) == "the monitor does not answer").then_some(()));
+    let _holder = place.hold("new");
+    let _monitor = Monitor::start_at(&place, &address, &[]);
+    let is_anew = "return window.stays === undefined && document.body.textContent.includes('new')";
+    eventually("it is loaded anew", || (ask(&browser, is_anew) == json!(true)).then_some(()));
+}
+
+#[test]
+fn without_a_script_the_list_is_filtered_sorted_and_leads_to_each_lock() {
+    let place = Place::new();
+    let monitor = Monitor::start(&place, &[]);
+    let _holders = [place.hold("alpha"), place.hold("beta")];
+    let _waiting = contend(&place, "beta");
+    let is_known = || monitor.get("/api/locks").1.contains("\"waiters\":1").then_some(());
+    eventually("all are known", is_known);
+    let names = |query: &str| -> Vec<String> {
+        let (status, page) = monitor.get(&format!("/{query}"));
+        assert_eq!(status, 200, "{page}");
+        let links = page.split("<a class=\"name\" href=\"lock?name=").skip(1);
+        links.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+    };
+    for (query, expected) in [
+        ("", &["beta", "alpha"][..]),
+        ("?sort=name", &["alpha", "beta"]),
+        ("?q=LPH", &["alpha"]),
+        ("?q=pid", &["beta", "alpha"]),
+        ("?waited=1", &["beta"]),
+        ("?kind=mutex&sort=name", &["alpha", "beta"]),
+        ("?kind=semaphore", &[]),
+        ("?page=7", &["beta", "alpha"]),
+    ] {
+        assert_eq!(names(query), expected, "{query}");
+    }
+    assert_eq!(monitor.get("/?sort=colour").0, 400);
+    let (status, page) = monitor.get("/lock?name=beta");
+    assert!(status == 200 && page.contains(">holds<") && page.contains(">waits<"), "{page}");
+    assert_eq!((monitor.get("/lock?name=a%0Ab").0, monitor.get("/lock").0), (400, 400));
+    assert!(monitor.get("/lock?name=free").1.contains("Nothing holds it"));
+    let foreign = "GET / HTTP/1.1\r\nHost: evil.example";
+    assert!(monitor.exchange(foreign).0.starts_with("HTTP/1.1 421"));
+}
