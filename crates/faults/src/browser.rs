@@ -116,7 +116,8 @@ impl Browser {
         self.run(&axe)?;
         let ask = "const done = arguments[0];
             axe.run().then((found) => done(found.violations.flatMap(({ id, impact, nodes }) =>
-                nodes.map((node) => [id, impact, node.html]))), (error) => done([['axe', 'critical', String(error)]]));";
+                nodes.map((node) => [id, impact, node.html]))),
+                (error) => done([['axe', 'critical', String(error)]]));";
         let found = self.post("/execute/async", &json!({ "script": ask, "args": [] }))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let found = found.as_array().into_iter().flatten();

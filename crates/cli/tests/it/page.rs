@@ -29,7 +29,8 @@ const LABELS: &str = "
             if (one.left < rect.left || one.right > rect.right || one.top < rect.top || one.bottom > rect.bottom)
                 bad.push(['leaves its box', at]);
         boxes.slice(at + 1).forEach(({ rect: other }, behind) => {
-            if (rect.left < other.right && other.left < rect.right && rect.top < other.bottom && other.top < rect.bottom)
+            if (rect.left < other.right && other.left < rect.right
+                && rect.top < other.bottom && other.top < rect.bottom)
                 bad.push(['upon', at, at + 1 + behind]);
         });
     });
@@ -51,7 +52,8 @@ const CONTRAST: &str = "
     const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walk.nextNode()) {
         const element = walk.currentNode.parentElement;
-        if (!walk.currentNode.data.trim() || !element.getClientRects().length || element.closest('.vh, .skip')) continue;
+        const isShown = element.getClientRects().length && !element.closest('.vh, .skip');
+        if (!isShown || !walk.currentNode.data.trim()) continue;
         const style = getComputedStyle(element);
         const box = element.closest('g')?.querySelector('rect');
         const behind = light(box ? color(getComputedStyle(box).fill) : ground(element));

@@ -117,8 +117,9 @@ impl Listing {
         format!(
             "<form class=\"find\" method=\"get\" action=\"./\" role=\"search\">\
              <label class=\"vh\" for=\"q\">Name, host or program</label>\
-             <input id=\"q\" type=\"search\" name=\"q\" maxlength=\"{SOUGHT_MAX}\" placeholder=\"Name, host or program\" \
-             value=\"{}\"><label class=\"vh\" for=\"k\">Kind</label><select id=\"k\" name=\"kind\">{options}</select>\
+             <input id=\"q\" type=\"search\" name=\"q\" maxlength=\"{SOUGHT_MAX}\" \
+             placeholder=\"Name, host or program\" value=\"{}\"><label class=\"vh\" for=\"k\">Kind</label>\
+             <select id=\"k\" name=\"kind\">{options}</select>\
              <label class=\"check\"><input type=\"checkbox\" name=\"waited\" value=\"1\"{}> Only with waiters</label>\
              {sort}<button>Filter</button></form>",
             Escaped(&self.q),

@@ -135,8 +135,9 @@ fn history(state: &State, name: &QueueName) -> String {
         return String::new();
     }
     format!(
-        "<section id=\"history\"><h2>What happened</h2><div class=\"card\"><table><caption class=\"vh\">The last events, the newest \
-         first</caption><thead><tr><th scope=\"col\">Time (UTC)</th><th scope=\"col\">Event</th></tr></thead>\
+        "<section id=\"history\"><h2>What happened</h2><div class=\"card\"><table>\
+         <caption class=\"vh\">The last events, the newest first</caption><thead><tr>\
+         <th scope=\"col\">Time (UTC)</th><th scope=\"col\">Event</th></tr></thead>\
          <tbody>{rows}</tbody></table></div></section>"
     )
 }

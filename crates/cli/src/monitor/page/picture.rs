@@ -54,7 +54,8 @@ fn draw(
         let (class_in, marker) = if *is_core { (" in", 'r') } else { ("", 'a') };
         let _ = write!(
             svg,
-            "<path class=\"{class}{class_in}\" marker-end=\"url(#{marker}{id})\" d=\"M{begin}C{first} {second} {end}\"/>"
+            "<path class=\"{class}{class_in}\" marker-end=\"url(#{marker}{id})\" \
+             d=\"M{begin}C{first} {second} {end}\"/>"
         );
     }
     for (at, (depicted, place)) in picture.boxes.iter().zip(&layout.boxes).enumerate() {
@@ -89,8 +90,8 @@ fn draw_box(depicted: &Depicted, place: &Rectangle, is_core: bool, kind_of: &dyn
     let whole = format!("{first} {second}");
     let (first, second) = (shortened(&first, room), shortened(&second, room / SECOND));
     format!(
-        "<g><title>{}</title><rect class=\"{class}{class_in}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" \
-         rx=\"{round}\"/><text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
+        "<g><title>{}</title><rect class=\"{class}{class_in}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" \
+         height=\"{height}\" rx=\"{round}\"/><text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
          <text class=\"s\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text></g>",
         Escaped(&whole),
         y + 20,
