@@ -127,7 +127,7 @@ pub(super) fn describe(contender: &Contender, data: &[u8], stat: &Stat) -> Conte
     info.label = if ours.is_none() { owner::label(data) } else { None };
     info.since_unix = ours.as_ref().map(ContenderData::since_unix).or(made_at);
     info.answers = match &ours {
-        Some(_) => Answers::Yes,
+        Some(data) => data.answers(),
         None if is_curators(contender.id.as_str()) => Answers::Unknown,
         None => Answers::No,
     };
