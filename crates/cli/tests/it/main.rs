@@ -3,6 +3,7 @@
 //! | file | what is claimed there |
 //! | --- | --- |
 //! | `bad_input` | what cannot be done is refused in one line |
+//! | `capabilities` | what services promise |
 //! | `commands` | the commands, with real holders and waiters |
 //! | `deadlocks`, `deadlocks_curator`, `crossing` | commands that wait for each other |
 //! | `monitor`, `monitor_alerts` | what a monitor serves by HTTP; who is told of its alerts |
@@ -29,6 +30,7 @@
 //! | `watch` | `show --watch` |
 
 mod bad_input;
+mod capabilities;
 mod commands;
 #[cfg(feature = "monitor")]
 mod crossing;
