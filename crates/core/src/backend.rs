@@ -90,7 +90,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Lists what its users have left that the service does not remove by itself, or not yet: what belongs to nobody
+    /// Lists what its users have left that the service does not remove by itself, or not yet: what belongs to no client
     /// for certain, and what blocks others without a sign of its owner. An empty queue counts once it has been unused
     /// for this long. A contender that lives is never among them; nor is a frozen lock, or a queue that has a value.
     ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::name::QueueName;
 
-/// How long a queue must have been empty to count as one that nobody uses: no client takes as long to enter a queue
+/// How long a queue must have been empty to count as one that no client uses: no client takes as long to enter a queue
 /// that it has made.
 pub const UNUSED_FOR: Duration = Duration::from_secs(10 * 60);
 
@@ -17,7 +17,7 @@ pub const UNUSED_FOR: Duration = Duration::from_secs(10 * 60);
 pub enum RemnantKind {
     /// A contender whose process or session has ended for certain. The service would remove it some time.
     Dead,
-    /// A queue without contenders and without a value, which nobody has used for a while.
+    /// A queue without contenders and without a value, which no client has used for a while.
     Empty,
     /// A contender that depends on no session and says no reason why it stands, as frozen locks do: it blocks until
     /// it is removed, and nothing tells whether its owner is still there.
@@ -41,7 +41,7 @@ impl fmt::Display for RemnantKind {
     }
 }
 
-/// Something at a service that nobody seems to use any more, in the state in which it was seen.
+/// Something at a service that no client seems to use any more, in the state in which it was seen.
 ///
 /// ```
 /// use lockkeeper::{Remnant, RemnantKind};

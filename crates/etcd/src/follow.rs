@@ -45,7 +45,7 @@ impl Following {
     async fn run(self, telling: Telling) {
         let mut server = std::process::id() as usize;
         let mut pause = PAUSE_MIN;
-        // It ends well when nobody reads any more.
+        // It ends well when no caller reads any more.
         while let Err(failure) = self.until_lost(server, &telling, &mut pause).await {
             server = server.wrapping_add(1);
             let failure = failure.for_lack_of(&self.config.layout().rights());

@@ -161,7 +161,7 @@ impl FileBackend {
         Ok(false)
     }
 
-    /// Lists the dead contenders, and the directories of locks that nobody uses.
+    /// Lists the dead contenders, and the directories of locks that no client uses.
     fn left(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
         let now_unix = self.base.clock().unix_time();
         let mut left = Vec::new();

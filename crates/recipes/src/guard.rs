@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::Hold;
 use crate::contend::{Granted, lost_error};
+use crate::deadlock::{Asking, KeyHold};
 use crate::event::Event;
 use crate::hold::Grant;
 use crate::holds::OnList;
@@ -35,6 +36,8 @@ pub struct Guard<Kind> {
     term: Term,
     /// After `place`, so that the lock is given back before it leaves the list.
     _listed: OnList,
+    /// Has the owner key that it was granted to known as its holder.
+    _key_hold: Option<KeyHold>,
     kind: PhantomData<fn() -> Kind>,
 }
 
@@ -104,7 +107,17 @@ impl<Kind> Guard<Kind> {
         }
         listed.note_hold(hold.clone());
         let shared = shared.clone();
-        Self { place: Some(place), hold, shared, granted_at, limits, term, _listed: listed, kind: PhantomData }
+        Self {
+            place: Some(place),
+            hold,
+            shared,
+            granted_at,
+            limits,
+            term,
+            _listed: listed,
+            _key_hold: None,
+            kind: PhantomData,
+        }
     }
 
     /// Returns the [`Hold`] of this guard. Its clones are cheap, may go anywhere and never release.
@@ -112,6 +125,14 @@ impl<Kind> Guard<Kind> {
         &self.hold
     }
 
+    /// Has the owner key of this call known as the holder.
+    pub(crate) fn of_key(mut self, asking: &Asking) -> Self {
+        let hold = self.hold.clone();
+        self._key_hold = Some(asking.holds(Box::new(move || hold.seems_held())));
+        self
+    }
+
+    /// Returns when it was granted.
     pub(crate) const fn granted_at(&self) -> BootInstant {
         self.granted_at
     }

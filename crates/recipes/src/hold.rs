@@ -149,6 +149,11 @@ impl Hold {
         }
     }
 
+    /// Tells whether it seems to be held, and tells no observer of what it finds.
+    pub(crate) fn seems_held(&self) -> bool {
+        self.look().is_held()
+    }
+
     /// Looks what may be believed now, and tells no observer of what it finds.
     fn look(&self) -> Liveness {
         // In this order, since to the standing our own release looks like a removal.

@@ -60,7 +60,7 @@ async fn left(backend: &dyn Backend) -> Result<Vec<Finding>> {
             "a contender depends on no session and says no reason, so it blocks its lock for ever: {}",
             as_of(first, count)
         );
-        let cure = "if it is nobody's, remove it with `lockkeeper gc --yes --force`";
+        let cure = "if it is no client's, remove it with `lockkeeper gc --yes --force`";
         Finding::new(Severity::Error, what, cure)
     });
     let note = |kind, what: &str| {
@@ -70,7 +70,7 @@ async fn left(backend: &dyn Backend) -> Result<Vec<Finding>> {
         })
     };
     let dead = note(RemnantKind::Dead, "a dead contender was left");
-    let empty = note(RemnantKind::Empty, "a queue is empty, and nobody has used it for ten minutes");
+    let empty = note(RemnantKind::Empty, "a queue is empty, and no client has used it for ten minutes");
     Ok(unbound.into_iter().chain(dead).chain(empty).collect())
 }
 

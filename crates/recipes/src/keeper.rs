@@ -184,7 +184,7 @@ impl Keeper {
     }
 
     /// Lists what users of the service have left that it does not remove by itself, or not yet. An empty queue counts
-    /// once nobody has used it for this long. It changes nothing, and no contender that lives is among them.
+    /// once no client has used it for this long. It changes nothing, and no contender that lives is among them.
     ///
     /// # Errors
     ///
@@ -430,6 +430,7 @@ impl KeeperBuilder {
             is_examined: AtomicBool::new(false),
             holds: Arc::default(),
             fronts: Fronts::default(),
+            keys: Arc::default(),
             handoff,
             attendant,
             testing,

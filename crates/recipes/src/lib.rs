@@ -10,6 +10,7 @@
 //! | `lock`, `guard`, `hold`, `limits` | what every lock is made of; proof of holding it |
 //! | `contend`, `beside`, [`decide`] | the way to a grant, and the pure decision on it |
 //! | [`Handoff`], `seat`, `possession`, `sticky` | one contender for all tasks of a process, the turns that they take, and where idle places live |
+//! | `deadlock` | owner keys that would wait for each other |
 //! | `keeper`, `shared`, `holds`, `front`, `session_events` | the open way to a service |
 //! | [`retry`], `event` | when to try again; what observers are told |
 //! | [`memory`] | keepers of the memory service |
@@ -21,6 +22,7 @@ mod beside;
 mod calling;
 mod contend;
 mod counter;
+mod deadlock;
 pub mod decide;
 mod double_barrier;
 mod election;

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::calling;
 use crate::contend::{Attempt, Granted, OnePlace, grant_since, not_carried};
+use crate::deadlock::Asking;
 use crate::event::Event;
 use crate::guard::Guard;
 use crate::handoff::Handoff;
@@ -50,18 +51,32 @@ impl Lock {
         mode: Mode,
         wait: Wait,
     ) -> impl Future<Output = Result<Option<Guard<Kind>>>> + Send {
-        self.grant_to(calling::caller(&self.shared, wait), mode, wait)
+        self.grant_to(calling::caller(&self.shared, wait), mode, wait, None)
     }
 
-    /// Waits for the grant of one place of this mode to this caller, or for a turn of one.
-    pub(crate) async fn grant_to<Kind>(&self, caller: Caller, mode: Mode, wait: Wait) -> Result<Option<Guard<Kind>>> {
+    /// Waits for the grant of one place of this mode to this caller, or for a turn of one; an owner key is refused if
+    /// its wait closes a circle.
+    pub(crate) async fn grant_to<Kind>(
+        &self,
+        caller: Caller,
+        mode: Mode,
+        wait: Wait,
+        asking: Option<&Asking>,
+    ) -> Result<Option<Guard<Kind>>> {
         match self.seat(mode) {
             Some(seat) => {
                 let call = Call::begin(self, mode);
-                let turn = seat.acquire(&self.shared, caller, wait, call.begun_at).await?;
+                let taking = seat.acquire(&self.shared, caller, wait, call.begun_at);
+                let turn = match asking.filter(|_| !wait.is_none()) {
+                    Some(asking) => Box::pin(asking.during(taking)).await?,
+                    None => taking.await?,
+                };
                 Ok(call.end(turn))
             }
-            None => self.grant_one(&OnePlace::new(&self.queue, mode, caller), mode, wait).await,
+            None => {
+                let place = OnePlace { asking, ..OnePlace::new(&self.queue, mode, caller) };
+                self.grant_one(&place, mode, wait).await
+            }
         }
     }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 use crate::Permit;
 use crate::calling;
 use crate::contend::{Bound, SomePermits, agreed, refused};
+use crate::deadlock::{Asking, Want};
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{ENTRIES_MAX, Mode, Modes, Part, QueueName, Result, Wait};
+use lockkeeper_core::{Caller, ENTRIES_MAX, Mode, Modes, Part, QueueName, Result, Wait};
 
 /// How many permits a semaphore has.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -187,10 +188,35 @@ impl Semaphore {
     /// Waits for the given number of permits, for as long as `wait` says; `None` if the time was up first, and then
     /// none is held.
     pub async fn acquire_many_within(&self, wanted: u32, wait: Wait) -> Result<Option<Vec<Permit>>> {
-        self.check(wanted)?;
         let caller = calling::caller(&self.lock.shared, wait);
-        let attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound, caller };
+        self.acquire_as(caller, None, wanted, wait).await
+    }
+
+    /// Waits for permits as this caller, which may be an owner key.
+    pub(crate) async fn acquire_as(
+        &self,
+        caller: Caller,
+        asking: Option<&Asking>,
+        wanted: u32,
+        wait: Wait,
+    ) -> Result<Option<Vec<Permit>>> {
+        self.check(wanted)?;
+        let attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound, caller, asking };
         self.lock.grant_all(&attempt, Mode::Permit, wait, |granted| granted).await
+    }
+
+    /// Returns what every kind of lock is made of.
+    pub(crate) const fn lock_itself(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// Says what a call for so many permits wants.
+    pub(crate) const fn want(&self, wanted: u32) -> Want {
+        let of = match self.bound {
+            Bound::Agreed(of) => Some(of),
+            Bound::Counted(_) => None,
+        };
+        Want::Permits { wanted, of }
     }
 
     /// Refuses at once a request that could never be granted.

@@ -4,8 +4,8 @@
 mod tests;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::memory::Testing;
@@ -16,6 +16,7 @@ use lockkeeper_core::{
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::deadlock::Table;
 use crate::event::Observers;
 use crate::front::Fronts;
 use crate::handoff::Handoff;
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) is_examined: AtomicBool,
     pub(crate) holds: Arc<Holds>,
     pub(crate) fronts: Fronts,
+    /// What its owner keys hold and wait for.
+    pub(crate) keys: Arc<Mutex<Table>>,
     /// How locks go from task to task, unless they are told otherwise.
     pub(crate) handoff: Handoff,
     /// What runs the watches of seats, in place of the runtime of the caller.

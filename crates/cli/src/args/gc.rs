@@ -10,7 +10,7 @@ Examples:
   lockkeeper gc --yes           remove it
   lockkeeper gc --yes --force   remove contenders too that depend on no session and say no reason
 
-It removes the contenders of dead processes and queues that nobody has used for ten minutes, where the service does \
+It removes the contenders of dead processes and queues that no client has used for ten minutes, where the service does \
 not do so by itself. Each is looked at again: what is in use by then stays. A lock that lives or is frozen, and a \
 queue that has a value, is never removed.
 

@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use crate::support::{Ended, Place, TestChild, ended, eventually, finish, now};
 
 /// How long a deadlock may stand until it is known to an operator who asks.
-const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 
 /// How often it is asked for, since a machine with other work to do can be late.
-const TRIES_MAX: usize = 3;
+pub(crate) const TRIES_MAX: usize = 3;
 
 /// Notes that it runs, waits until all do, and runs a command under another lock.
 pub(crate) const NOTE_AND_NEST: &str = r#"

@@ -4,15 +4,14 @@ use std::io::{BufRead, BufReader, Read as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
-use std::time::Duration;
 
-use lockkeeper_faults::{figures, peers, zookeeper};
+use lockkeeper_faults::zookeeper;
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::crossing::{Claim, Crossing, NOTE_AND_NEST, lock_of, parsed, place_of, shell, the_one};
 use crate::server::Server;
-use crate::support::{Place, TestChild, copy_program, ended, eventually, finish, in_time, now};
+use crate::support::{Place, TestChild, copy_program, ended, eventually, finish, in_time};
 
 /// Two commands that run under each other's lock are known, and what is printed ends it.
 fn nested_runs_are_known(place: Place, who: &str) {
@@ -228,49 +227,6 @@ fn hostile_names_are_shown_as_escapes_and_the_way_out_still_works() {
     assert_eq!(locks, [markup, &marks]);
     crossing.take_way_out(&text);
     crossing.assert_over();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deadlock_with_curator_is_listed_as_possible() {
-    let name = "deadlocks::a_deadlock_with_curator_is_listed_as_possible";
-    if !zookeeper::availability().or_skip(name) || !peers::curator::availability().or_skip(name) {
-        return;
-    }
-    let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
-    let address = server.address().to_string();
-    let place = place_of(&format!("zk://{address}"));
-    let mut curator = peers::curator::start(&address, Duration::from_secs(10)).await.unwrap();
-    let path = |lock: &str| format!("/lockkeeper/{lock}");
-    let mutex = peers::Kind::Mutex;
-    assert_eq!(curator.try_lock(mutex, &path("door")).await, Ok(true));
-    let mut ours = place.command(&["run", "-q", "gate", "--", "sh", "-c", r#""$LOCKKEEPER" run -q door -- true"#]);
-    let mut ours = TestChild(ours.stdin(Stdio::null()).spawn().unwrap());
-    eventually("ours waits", || (place.contenders("door") == 2).then_some(()));
-    let waiting = tokio::spawn(async move {
-        let is_granted = curator.lock(mutex, &path("gate"), Duration::from_secs(60)).await;
-        (curator, is_granted)
-    });
-    eventually("Curator waits", || (place.contenders("gate") == 2).then_some(()));
-    let begun = now();
-    let looked = place.run(&["deadlocks", "--json"]);
-    let took = now() - begun;
-    assert_eq!((looked.code, &*looked.stderr), (Some(0), ""), "{looked:?}");
-    let found = parsed(&looked);
-    let deadlock = the_one(&found);
-    let said = (&deadlock["verdict"], &deadlock["certainty"]);
-    assert_eq!(said, (&json!("possible"), &json!("same-session")), "{found}");
-    let chain = deadlock["chain"].as_array().unwrap();
-    let at_door = chain.iter().find(|link| link["lock"] == "door").unwrap();
-    assert_eq!((&at_door["joined"], &at_door["ahead"]["answers"]), (&json!("session"), &json!("unknown")), "{found}");
-    // Ours receives requests.
-    assert_eq!((&deadlock["way_out"]["action"], &deadlock["way_out"]["lock"]), (&json!("revoke"), &json!("gate")));
-    figures::tell(&format!("deadlocks, with Curator: listed after {:.2} s", took.as_secs_f64()));
-    let text = place.run(&["deadlocks"]).stdout;
-    assert!(text.contains("\npossible deadlock: no more is known than the same session\n"), "{text}");
-    assert_eq!(place.run(&["revoke", "gate", "-w", "20s"]).code, Some(0));
-    assert_eq!(ended(&mut ours.0).code(), Some(143));
-    let (_curator, is_granted) = waiting.await.unwrap();
-    assert_eq!(is_granted, Ok(true));
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //! | file | what is claimed there |
 //! | --- | --- |
 //! | `bad_input` | what cannot be done is refused in one line |
+//! | `capabilities` | what services promise |
 //! | `commands` | the commands, with real holders and waiters |
-//! | `deadlocks`, `crossing` | commands that wait for each other |
+//! | `deadlocks`, `deadlocks_curator`, `crossing` | commands that wait for each other |
 //! | `monitor`, `monitor_alerts` | what a monitor serves by HTTP; who is told of its alerts |
 //! | `default_directory` | where the locks lie when no service is named |
 //! | `doctor` | what is found of a service, and how that ends |
@@ -30,11 +31,14 @@
 //! | `watch` | `show --watch` |
 
 mod bad_input;
+mod capabilities;
 mod commands;
 #[cfg(feature = "monitor")]
 mod crossing;
 #[cfg(feature = "monitor")]
 mod deadlocks;
+#[cfg(feature = "monitor")]
+mod deadlocks_curator;
 mod default_directory;
 mod doctor;
 mod fence;

@@ -53,7 +53,7 @@ fn unbound(layout: &Layout, kv: &KeyValue) -> Option<Remnant> {
     }
     let lock = layout.lock_of(kv)?;
     let name = layout.lock_name(lock).or_else(|| record?.lock_name());
-    // A key that names no contender blocks nobody.
+    // A key that names no contender blocks no contender.
     layout.read(name.as_ref()?, kv)?;
     let seen = Seen { key: kv.key.clone(), mod_revision: kv.mod_revision };
     let place = String::from_utf8_lossy(&kv.key);

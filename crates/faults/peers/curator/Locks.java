@@ -55,6 +55,8 @@ final class Locks {
         switch (kind) {
             case "mutex":
                 return MutexLock.asItComes(client, path);
+            case "owned-mutex":
+                return MutexLock.withOwner(client, path);
             case "mixed-mutex":
                 return MutexLock.besideKazoo(client, path);
             case "read":

@@ -1,15 +1,27 @@
 import java.util.Collection;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.StandardLockInternalsDriver;
 
-/** {@code InterProcessMutex}, as it comes or with a driver that knows kazoo's names. */
+/** {@code InterProcessMutex}, as it comes, with its owner, or with a driver that knows kazoo's names. */
 final class MutexLock implements PeerLock {
     /** Curator lets a subclass see the node that the thread holds. */
     private static final class Visible extends InterProcessMutex {
         Visible(CuratorFramework client, String path, StandardLockInternalsDriver driver) {
             super(client, path, driver);
+        }
+
+        String held() {
+            return getLockPath();
+        }
+    }
+
+    /** The same, of the one that says its owner. */
+    private static final class VisibleOwned extends OwnedMutex {
+        VisibleOwned(CuratorFramework client, String path) {
+            super(client, path, "java-host", "billing");
         }
 
         String held() {
@@ -28,10 +40,21 @@ final class MutexLock implements PeerLock {
         }
     }
 
-    private final Visible mutex;
+    private final InterProcessMutex mutex;
+    private final Supplier<String> held;
+
+    private MutexLock(InterProcessMutex mutex, Supplier<String> held) {
+        this.mutex = mutex;
+        this.held = held;
+    }
 
     private MutexLock(Visible mutex) {
-        this.mutex = mutex;
+        this(mutex, mutex::held);
+    }
+
+    static MutexLock withOwner(CuratorFramework client, String path) {
+        VisibleOwned mutex = new VisibleOwned(client, path);
+        return new MutexLock(mutex, mutex::held);
     }
 
     static MutexLock asItComes(CuratorFramework client, String path) {
@@ -68,7 +91,7 @@ final class MutexLock implements PeerLock {
 
     @Override
     public String node() {
-        return mutex.held();
+        return held.get();
     }
 
     @Override

@@ -19,6 +19,7 @@ const SOURCES: Files = &[
     ("Locks.java", include_str!("../../peers/curator/Locks.java")),
     ("MutexLock.java", include_str!("../../peers/curator/MutexLock.java")),
     ("Nodes.java", include_str!("../../peers/curator/Nodes.java")),
+    ("OwnedMutex.java", OWNED_MUTEX),
     ("PeerLock.java", include_str!("../../peers/curator/PeerLock.java")),
     ("ReadWriteLocks.java", include_str!("../../peers/curator/ReadWriteLocks.java")),
     ("SelectorLock.java", include_str!("../../peers/curator/SelectorLock.java")),
@@ -28,6 +29,9 @@ const SOURCES: Files = &[
     ("Timed.java", include_str!("../../peers/curator/Timed.java")),
     ("Turns.java", include_str!("../../peers/curator/Turns.java")),
 ];
+
+/// The example of a mutex that says its owner, as the documentation shows it.
+pub const OWNED_MUTEX: &str = include_str!("../../peers/curator/OwnedMutex.java");
 
 /// The archives on the class path; their manifests name the rest.
 const JARS: &[&str] = &[

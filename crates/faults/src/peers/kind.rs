@@ -13,6 +13,8 @@ pub enum Kind {
     /// The first two, told of each other's names: Curator by its own lock driver that compares what follows kazoo's
     /// marker too, kazoo by `extra_lock_patterns=["-lock-"]`. These two exclude each other.
     MixedMutex,
+    /// Curator's `InterProcessMutex` by a subclass that stores its owner, as ours do.
+    OwnedMutex,
     /// kazoo's `Lock` made to name its nodes as Curator does, by a subclass of two lines: it shares a queue with
     /// Curator and go-zookeeper as they come.
     CuratorNamedMutex,
@@ -52,6 +54,7 @@ impl Kind {
         Cow::Borrowed(match self {
             Self::Mutex => "mutex",
             Self::MixedMutex => "mixed-mutex",
+            Self::OwnedMutex => "owned-mutex",
             Self::CuratorNamedMutex => "curator-named-mutex",
             Self::Read => "read",
             Self::Write => "write",

@@ -46,6 +46,33 @@ fn wait_for_contenders(keeper: &Keeper, name: &str, count: usize) {
 }
 
 #[test]
+fn of_two_threads_that_lock_in_opposite_orders_the_last_is_refused_with_the_chain() {
+    let keeper = keeper();
+    let (door, gate) = (keeper.mutex("door").unwrap(), keeper.mutex("gate").unwrap());
+    let of_gate = gate.lock().unwrap();
+    let (holds, told) = channel();
+    let other = elsewhere({
+        let (door, gate) = (door.clone(), gate.clone());
+        move || {
+            let of_door = door.lock().unwrap();
+            holds.send(()).unwrap();
+            drop(gate.lock().unwrap());
+            drop(of_door);
+        }
+    });
+    told.recv_timeout(SOON).unwrap();
+    wait_for_contenders(&keeper, "gate", 2);
+    let error = door.lock().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldDeadlock, "{error}");
+    let text = error.to_string();
+    assert!(text.starts_with("door: join: it would wait for itself: thread h"), "{text}");
+    assert!(text.contains(" waits for gate, which thread h"), "{text}");
+    assert_eq!(keeper.contenders("door").unwrap().len(), 1);
+    drop(of_gate);
+    other.recv_timeout(SOON).unwrap();
+}
+
+#[test]
 fn a_thread_may_lock_what_it_has_and_others_may_not() {
     let (keeper, clone) = {
         let keeper = keeper();

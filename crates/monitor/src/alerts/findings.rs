@@ -121,7 +121,7 @@ pub(super) fn of_locks(
     found
 }
 
-/// Finds the holders that hold for longer than this. With nobody behind them an alert does not begin, and goes on.
+/// Finds the holders that hold for longer than this. With no waiter behind them an alert does not begin, and goes on.
 fn long_holds<'a>(
     name: &'a QueueName,
     lock: &'a KnownLock,

@@ -6,6 +6,7 @@ use super::knock::knock;
 use super::persist::{Attempt, Progress, until_answered};
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
+use crate::deadlock::Asking;
 use crate::decide::{self, Decision};
 use crate::event::Event;
 use crate::front::Front;
@@ -23,6 +24,8 @@ pub(crate) struct OnePlace<'a> {
     pub(crate) caller: Caller,
     /// Whether it may be kept while no task holds the lock.
     pub(crate) is_kept: bool,
+    /// The call of an owner key that is refused if its wait closes a circle.
+    pub(crate) asking: Option<&'a Asking>,
 }
 
 impl Attempt for OnePlace<'_> {
@@ -38,6 +41,9 @@ impl Attempt for OnePlace<'_> {
         let (place, answer) = self.send(shared, session)?;
         let joined = self.answered(shared, place, answer.await)?;
         *progress = Progress::Placed;
+        if let Some(asking) = self.asking {
+            joined.ask(asking)?;
+        }
         joined.wait(shared).await
     }
 
@@ -53,7 +59,7 @@ impl Attempt for OnePlace<'_> {
 impl<'a> OnePlace<'a> {
     /// A place that is left when its caller's hold ends.
     pub(crate) const fn new(queue: &'a QueueName, mode: Mode, caller: Caller) -> Self {
-        Self { queue, mode, caller, is_kept: false }
+        Self { queue, mode, caller, is_kept: false, asking: None }
     }
 }
 
@@ -179,6 +185,14 @@ impl Joined {
         match decide::decide(self.mode, &self.joined.id, view) {
             Decision::KindMismatch { found } => Err(kind_mismatch(&self.queue, self.mode, found)),
             decision => Ok(decision),
+        }
+    }
+
+    /// Notes the wait of an owner key, if it has to wait.
+    fn ask(&self, asking: &Asking) -> Result<()> {
+        match self.decide(&self.joined.view)? {
+            Decision::WaitFor { .. } => asking.waits_in(self.joined.token, &self.joined.standing),
+            _ => Ok(()),
         }
     }
 

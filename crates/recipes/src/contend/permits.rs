@@ -16,6 +16,7 @@ use super::persist::{Attempt, Failures, Progress, until_answered};
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, check_with_reason, kind_mismatch};
 use crate::counter::Count;
+use crate::deadlock::Asking;
 use crate::decide::{self, PermitsDecision};
 use crate::shared::Shared;
 use lockkeeper_core::{
@@ -43,6 +44,8 @@ pub(crate) struct SomePermits<'a> {
     pub(crate) wanted: u32,
     pub(crate) bound: &'a Bound,
     pub(crate) caller: Caller,
+    /// The call of an owner key that is refused if its wait closes a circle.
+    pub(crate) asking: Option<&'a Asking>,
 }
 
 impl Attempt for SomePermits<'_> {
@@ -61,8 +64,11 @@ impl Attempt for SomePermits<'_> {
         let joined = waiter.joined(shared, sent).await?;
         *progress = Progress::Placed;
         let hint = if joined.is_first() { self.hint(first_look).await } else { None };
+        if let Some(asking) = self.asking.filter(|_| !joined.is_first()) {
+            asking.waits_in(joined.joined.token, &joined.joined.standing)?;
+        }
         let first = joined.wait(shared).await?;
-        self.wait_as_first(shared, &session, &*first.standing, hint).await
+        self.wait_as_first(shared, &session, &first, hint).await
     }
 
     /// It looks before it joins, so that a semaphore without free permits costs the service no write.
@@ -153,9 +159,10 @@ impl SomePermits<'_> {
         &self,
         shared: &Shared,
         session: &Arc<dyn Session>,
-        place: &dyn Standing,
+        first: &Granted,
         mut hint: Option<Seen>,
     ) -> Result<Vec<Granted>> {
+        let place = &*first.standing;
         let mut failures = Failures::default();
         let mut was_overtaken = false;
         loop {
@@ -177,6 +184,9 @@ impl SomePermits<'_> {
                 }
             } else {
                 was_overtaken = false;
+                if let Some(asking) = self.asking {
+                    asking.waits_in(first.token, &first.standing)?;
+                }
                 let change = self.change(session, place, seen).await;
                 if change.is_ok() {
                     failures = Failures::default();
@@ -333,7 +343,7 @@ mod tests {
     async fn by_a_look_that_was_sent_with_the_join_no_bound_is_noted_and_no_request_is_refused() {
         let lock = QueueName::new("door").unwrap();
         let (bound, counted) = (Bound::Agreed(2), Bound::Counted(QueueName::new("how-many").unwrap()));
-        let permits = SomePermits { lock: &lock, wanted: 1, bound: &bound, caller: Caller::default() };
+        let permits = SomePermits { lock: &lock, wanted: 1, bound: &bound, caller: Caller::default(), asking: None };
         assert!(permits.hint(questions(0, None)).await.is_none(), "nothing is noted");
         assert!(permits.hint(questions(0, Some(""))).await.is_none(), "nothing is noted");
         assert!(permits.hint(questions(0, Some("3"))).await.is_none(), "another one is noted");
@@ -341,7 +351,7 @@ mod tests {
         assert!(permits.hint(questions(1, Some("2"))).await.is_some());
         assert!(permits.hint(questions(2, Some("2"))).await.is_some(), "it is worth waiting for a change");
         assert!(permits.hint(questions(0, Some("10.0.0.1"))).await.is_some(), "it is of another kind, and left alone");
-        let permits = SomePermits { lock: &lock, wanted: 1, bound: &counted, caller: Caller::default() };
+        let permits = SomePermits { lock: &lock, wanted: 1, bound: &counted, caller: Caller::default(), asking: None };
         assert!(permits.hint(questions(0, Some("2"))).await.is_none(), "it is no counter");
         assert!(permits.hint(questions(0, Some("\0\0\0\u{2}"))).await.is_some());
     }

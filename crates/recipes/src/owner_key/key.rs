@@ -6,12 +6,13 @@ use std::sync::Arc;
 use crate::beside::{Beside, lost_outside};
 use crate::calling;
 use crate::contend::{Attempt, Granted, OnePlace, Progress};
+use crate::deadlock::{Asking, Want};
 use crate::event::Event;
 use crate::guard::kind;
 use crate::lock::{Lock, granted};
 use crate::owner_key::places::{Counted, Held, Places};
 use crate::shared::Shared;
-use crate::{Guard, Mutex, MutexGuard, ReadGuard, Reentrant, RwLock, WriteGuard};
+use crate::{Guard, Mutex, MutexGuard, Permit, ReadGuard, Reentrant, RwLock, Semaphore, WriteGuard};
 use lockkeeper_core::{Caller, Error, ErrorKind, Flow, Liveness, Mode, Operation, QueueName, Result, Ticket, Wait};
 
 /// An owner within this process, which may lock again what it has.
@@ -54,13 +55,19 @@ use lockkeeper_core::{Caller, Error, ErrorKind, Flow, Liveness, Mode, Operation,
 ///
 /// # All methods
 ///
-/// Errors, order, timeouts and connection loss are those of [`Mutex`] and [`RwLock`], with these additions. What an
+/// Errors, order, timeouts and connection loss are those of [`Mutex`], [`RwLock`] and [`Semaphore`], with these additions. What an
 /// owner has already in the same mode it gets at once, also while the connection is lost.
 ///
 /// - [`ErrorKind::Lost`], permanent, if this owner has the lock and lost it: a new wait would stand behind its own
 ///   dying contender. Once all guards of the lost hold are gone, it can be locked anew.
 /// - [`ErrorKind::WouldDeadlock`], permanent and at once, if this owner has the lock in a way that keeps out what it
 ///   asks for: as the other kind of lock, or as a reader that asks to write.
+/// - [`ErrorKind::WouldDeadlock`], permanent, if it would have to wait for other owners of the same keeper which wait
+///   for this one, directly or through others: a circle. The last one to wait gets the error, which says the whole
+///   circle, and leaves the queue; the others go on waiting. A wait that would end by its timeout is refused too, and a
+///   timeout of another owner does not count: what is waited for would come after somebody's time was up, if at all.
+///   An owner is taken to give nothing back while it waits. Holders that are no owner keys, and those of other keepers
+///   and processes, are in no circle, and no task that uses no key is ever refused.
 /// - Dropping the future leaves the queue; a task that waits as the same owner then joins at the tail.
 #[derive(Clone)]
 #[doc(alias = "InterProcessMutex")]
@@ -71,22 +78,22 @@ pub struct OwnerKey {
 impl OwnerKey {
     /// Makes an owner that has nothing yet and equals no other.
     pub fn new() -> Self {
-        Self::of(calling::new_owner_key())
+        Self::of_key(calling::new_owner_key())
     }
 
     /// Makes an owner for what the calling thread locks. In the queues it is the same flow of control as the thread
     /// itself.
     pub fn of_this_thread() -> Self {
-        Self::of(calling::this_thread())
+        Self::of_key(calling::this_thread())
     }
 
     /// Makes an owner for one call of the present task or thread.
     pub(crate) fn of_this_flow() -> Self {
-        Self::of(calling::this_flow())
+        Self { places: Arc::new(Places::new(calling::this_flow())) }
     }
 
-    fn of(flow: Option<Flow>) -> Self {
-        Self { places: Arc::new(Places::new(flow)) }
+    fn of_key(flow: Option<Flow>) -> Self {
+        Self { places: Arc::new(Places::of_key(flow)) }
     }
 
     /// Waits for the mutex, however long it takes; at once if this owner has it.
@@ -125,6 +132,37 @@ impl OwnerKey {
         self.have(rw_lock.lock_itself(), wait).await
     }
 
+    /// Waits for one permit, however long it takes. Each one is another, also for an owner that has some.
+    ///
+    /// The owner is known as its holder, wherever the permit goes, until it is given back: so that an owner which waits
+    /// for a permit is refused where none can come.
+    pub async fn acquire(&self, semaphore: &Semaphore) -> Result<Permit> {
+        self.acquire_within(semaphore, Wait::Forever).await.map(granted)
+    }
+
+    /// Waits for one permit as [`OwnerKey::acquire`] does, for as long as `wait` says; `None` if the time was up first.
+    pub async fn acquire_within(&self, semaphore: &Semaphore, wait: Wait) -> Result<Option<Permit>> {
+        self.acquire_many_within(semaphore, 1, wait).await.map(|permits| permits?.pop())
+    }
+
+    /// Waits for the given number of permits, all at once, as [`OwnerKey::acquire`] does for one.
+    pub async fn acquire_many_within(
+        &self,
+        semaphore: &Semaphore,
+        wanted: u32,
+        wait: Wait,
+    ) -> Result<Option<Vec<Permit>>> {
+        let lock = semaphore.lock_itself();
+        let asking = self.asking(lock, semaphore.want(wanted));
+        let caller = self.caller(lock, wait);
+        let permits = semaphore.acquire_as(caller, asking.as_ref(), wanted, wait).await?;
+        let of_key = |permit: Permit| match &asking {
+            Some(asking) => permit.of_key(asking),
+            None => permit,
+        };
+        Ok(permits.map(|permits| permits.into_iter().map(of_key).collect()))
+    }
+
     /// Shares the hold that this owner has, or waits for its grant, one task at a time.
     pub(crate) async fn have<Kind: Counted>(&self, lock: &Lock, wait: Wait) -> Result<Option<Reentrant<Guard<Kind>>>> {
         if let Some(held) = self.again(lock)? {
@@ -144,15 +182,20 @@ impl OwnerKey {
             return Ok(Some(held));
         }
         let has_other_kind = self.other_kind::<Kind>(lock)?;
+        let asking = self.asking(lock, Kind::WANT);
         let guard = match self.writing::<Kind>(lock) {
             Some(write) => {
                 let beside = Beside { write: write.guard(), wanted };
                 lock.grant_one(&beside, Kind::MODE, wait).await?
             }
             None if has_other_kind => lock.grant_one(&AtOnce(wanted), Kind::MODE, wait).await?,
-            None => lock.grant_to(wanted.caller, Kind::MODE, wait).await?,
+            None => lock.grant_to(wanted.caller, Kind::MODE, wait, asking.as_ref()).await?,
         };
-        let held = guard.map(|guard| Reentrant::new(visit.keep(guard)));
+        let of_key = |guard: Guard<Kind>| match &asking {
+            Some(asking) => guard.of_key(asking),
+            None => guard,
+        };
+        let held = guard.map(|guard| Reentrant::new(visit.keep(of_key(guard))));
         drop(turn);
         Ok(held)
     }
@@ -200,10 +243,21 @@ impl OwnerKey {
             || self.places.find::<kind::Write>(lock).is_some()
     }
 
+    /// Returns the flow of control that it is in the queues.
+    pub(crate) fn flow(&self) -> Option<Flow> {
+        self.places.flow()
+    }
+
+    /// Begins a call among the keys that may wait for each other; the owner of a `run` is none of them.
+    fn asking(&self, lock: &Lock, want: Want) -> Option<Asking> {
+        let key = self.places.key()?;
+        Some(Asking::new(lock.shared.keys.clone(), key, lock.queue.clone(), want))
+    }
+
     /// Describes the caller of a call for a lock that this owner does not have.
     fn caller(&self, lock: &Lock, wait: Wait) -> Caller {
         let mut caller = calling::caller(&lock.shared, wait);
-        caller.flow = self.places.flow();
+        caller.flow = self.flow();
         // A `run` around this call is nearer, and what this owner has is of the same flow of control anyway.
         if !calling::is_nested() {
             caller.within = self.places.newest().map(Ticket::head).or(caller.within);

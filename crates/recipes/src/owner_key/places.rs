@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::OwnedMutexGuard;
 
+use crate::deadlock::{KeyId, Want};
 use crate::guard::{Guard, kind};
 use crate::lock::Lock;
 use crate::shared::Shared;
@@ -19,12 +21,16 @@ pub(crate) trait Counted: Sized + 'static {
     /// The mode that is asked of the service.
     const MODE: Mode;
 
+    /// What is asked for, for other keys that want it.
+    const WANT: Want;
+
     /// Returns where an owner keeps it.
     fn slot(place: &OwnPlace) -> &Slot<Self>;
 }
 
 impl Counted for kind::Mutex {
     const MODE: Mode = Mode::Mutex;
+    const WANT: Want = Want::Alone;
 
     fn slot(place: &OwnPlace) -> &Slot<Self> {
         &place.mutex
@@ -33,6 +39,7 @@ impl Counted for kind::Mutex {
 
 impl Counted for kind::Read {
     const MODE: Mode = Mode::Read;
+    const WANT: Want = Want::Share;
 
     fn slot(place: &OwnPlace) -> &Slot<Self> {
         &place.read
@@ -41,6 +48,7 @@ impl Counted for kind::Read {
 
 impl Counted for kind::Write {
     const MODE: Mode = Mode::Write;
+    const WANT: Want = Want::Alone;
 
     fn slot(place: &OwnPlace) -> &Slot<Self> {
         &place.write
@@ -51,6 +59,8 @@ impl Counted for kind::Write {
 pub(super) struct Places {
     /// The owner's flow of control, for those who look at the queues.
     flow: Option<Flow>,
+    /// Under what it is known among the keys that may wait for each other, if it is an explicit one.
+    key: Option<KeyId>,
     locks: Mutex<BTreeMap<LockKey, Entry>>,
     /// The owner of the enclosing `run`, whose holds count too.
     outer: Option<Arc<Self>>,
@@ -86,7 +96,14 @@ pub(crate) type Slot<Kind> = Mutex<Weak<Held<Guard<Kind>>>>;
 impl Places {
     /// Starts the places of an owner that is this flow of control.
     pub(super) const fn new(flow: Option<Flow>) -> Self {
-        Self { flow, locks: Mutex::new(BTreeMap::new()), outer: None }
+        Self { flow, key: None, locks: Mutex::new(BTreeMap::new()), outer: None }
+    }
+
+    /// Starts the places of an owner that the program made, to be refused where it would wait for itself.
+    pub(super) fn of_key(flow: Option<Flow>) -> Self {
+        static KEYS: AtomicU64 = AtomicU64::new(0);
+        let key = flow.map(|flow| KeyId { number: KEYS.fetch_add(1, Ordering::Relaxed), flow });
+        Self { key, ..Self::new(flow) }
     }
 
     /// Starts the places of an owner inside another one.
@@ -97,6 +114,11 @@ impl Places {
     /// Returns the flow of control of this owner.
     pub(super) const fn flow(&self) -> Option<Flow> {
         self.flow
+    }
+
+    /// Returns under what it is known among the keys that may wait for each other.
+    pub(super) const fn key(&self) -> Option<KeyId> {
+        self.key
     }
 
     /// Returns the ticket of the hold that was granted last, if this owner has one.

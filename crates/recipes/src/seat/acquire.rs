@@ -154,7 +154,7 @@ impl Seat {
         call: Call,
     ) -> Result<Option<Granted<Turn>>> {
         let (Call { caller, wait, begun_at }, is_kept) = (call, self.is_kept);
-        let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept };
+        let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept, asking: None };
         let lead = Lead::new(wanted, key, unled);
         let outcome = {
             let granting = pin!(grant_since(shared, &lead, wait, begun_at));

@@ -94,7 +94,7 @@ impl Seat {
         let shared = self.shared.upgrade()?;
         let runtime = shared.runtime_of(self.is_kept).ok()?;
         let _entered = runtime.as_ref().map(Handle::enter);
-        let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept: self.is_kept };
+        let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept: self.is_kept, asking: None };
         let can_send = runtime.is_some() || shared.is_polled_by_hand();
         can_send.then(|| wanted.send(&shared, session).ok().map(|sent| Box::new(Pending::Sent(sent))))?
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_core::{Caller, Entry, FencingToken, Lifetime, Owner, Revocation};
+use lockkeeper_core::{Answers, Caller, Entry, FencingToken, Lifetime, Owner, Revocation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -105,6 +105,11 @@ impl ContenderData {
 
     pub(super) const fn since_unix(&self) -> Duration {
         Duration::from_millis(self.since)
+    }
+
+    /// Whether its owner receives requests to give up: other programs that write such data may say that they do not.
+    pub(super) fn answers(&self) -> Answers {
+        if self.others.get("answers").is_some_and(|answers| answers == "no") { Answers::No } else { Answers::Yes }
     }
 
     /// Whether it stands in another's place, and has its token.

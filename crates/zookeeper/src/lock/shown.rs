@@ -12,7 +12,7 @@ use crate::lock::owner::{self, ContenderData};
 /// A node that holds contenders of a lock; they are shown in this order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Room {
-    /// The lock's own node. In kazoo's layout permits stand there too.
+    /// The lock's own node. The permits of kazoo's semaphore stand there too.
     Line,
     /// The permits of Curator's semaphore, below it.
     Permits,
@@ -38,7 +38,9 @@ impl Room {
         let reading = read_queue(in_line, Part::Line, layout, ForeignPolicy::Wait);
         let parts =
             reading.parts.into_iter().map(|part| if part == Part::Permits { Self::Permits } else { Self::Waiters });
-        let mut rooms: Vec<_> = parts.chain((layout == Layout::Kazoo).then_some(Self::Beside)).collect();
+        // Of kazoo's semaphore a waiter has to find permits that are taken, so that these tell of it in any layout.
+        let is_kazoos = layout == Layout::Kazoo || !bare_permits(in_line).is_empty();
+        let mut rooms: Vec<_> = parts.chain(is_kazoos.then_some(Self::Beside)).collect();
         rooms.sort_unstable();
         rooms
     }
@@ -48,7 +50,7 @@ impl Room {
     pub(super) fn contenders<Name: AsRef<str>>(self, children: &[Name], layout: Layout) -> Vec<Contender> {
         let (part, its_layout) = self.queue(layout);
         let mut contenders = read_queue(children, part, its_layout, ForeignPolicy::Wait).contenders;
-        if (self, layout) == (Self::Line, Layout::Kazoo) {
+        if self == Self::Line {
             contenders.extend(bare_permits(children));
         }
         contenders
@@ -125,7 +127,7 @@ pub(super) fn describe(contender: &Contender, data: &[u8], stat: &Stat) -> Conte
     info.label = if ours.is_none() { owner::label(data) } else { None };
     info.since_unix = ours.as_ref().map(ContenderData::since_unix).or(made_at);
     info.answers = match &ours {
-        Some(_) => Answers::Yes,
+        Some(data) => data.answers(),
         None if is_curators(contender.id.as_str()) => Answers::Unknown,
         None => Answers::No,
     };

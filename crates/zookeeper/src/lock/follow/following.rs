@@ -40,7 +40,7 @@ pub(in crate::lock) struct Following {
 
 /// Why a session, or a connection, is followed no more.
 enum End {
-    /// Nobody hears what is told.
+    /// No caller hears what is told.
     Unheard,
     /// For this reason.
     Lost(Error),
@@ -58,7 +58,7 @@ impl Following {
         Follower::run(|telling| self.run(scope, Teller { telling, is_lost: false, failures: 0 }))
     }
 
-    /// Opens one session after the other, until nobody hears or the service refuses.
+    /// Opens one session after the other, until no caller hears or the service refuses.
     async fn run(self, scope: Scope, mut teller: Teller) {
         let mut random = Random::new(random());
         loop {

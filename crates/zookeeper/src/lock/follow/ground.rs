@@ -74,8 +74,7 @@ impl Ground {
 
     /// The paths below which all places lie.
     pub(super) fn roots(&self) -> Vec<&str> {
-        let count = if self.layout == Layout::Kazoo { 2 } else { 1 };
-        let also = self.also.iter().flat_map(|(_, nodes)| nodes.iter().take(count).map(String::as_str));
+        let also = self.also.iter().flat_map(|(_, nodes)| nodes.iter().map(String::as_str));
         std::iter::once(self.base()).chain(also).collect()
     }
 
@@ -102,8 +101,8 @@ impl Ground {
     pub(super) fn rooms(&self, site: &Site) -> &'static [Room] {
         match (site, self.layout) {
             (Site::Below(node), _) if self.own_node(node) != node => &[Room::Beside],
-            (Site::Below(_), _) | (Site::At(_), Layout::Curator) => &[Room::Line],
-            (Site::At(_), Layout::Kazoo) => &[Room::Line, Room::Beside],
+            (Site::Below(_), _) => &[Room::Line],
+            (Site::At(_), _) => &[Room::Line, Room::Beside],
         }
     }
 
@@ -141,9 +140,7 @@ impl Ground {
         for (lock, [line_path, beside_path]) in &self.also {
             let site = || Site::At(lock.clone());
             places.extend(below(line_path, path).and_then(|within| line(site, within)));
-            if self.layout == Layout::Kazoo {
-                places.extend(below(beside_path, path).and_then(|within| beside(site, within)));
-            }
+            places.extend(below(beside_path, path).and_then(|within| beside(site, within)));
         }
         places
     }
@@ -231,7 +228,8 @@ mod tests {
     fn a_lock_at_a_path_has_a_root_of_its_own_and_the_base_may_be_the_root() {
         let scope = Scope::below_base("").with(name("/fleet/a")).with(name("b"));
         let curator = ground("zk://h?base=/", &scope);
-        assert_eq!((curator.base(), curator.roots()), ("/", vec!["/", "/fleet/a"]));
+        assert_eq!((curator.base(), curator.roots()), ("/", vec!["/", "/fleet/a", "/fleet/a-__lock__"]));
+        assert_eq!(shown(&curator, "/fleet/a-__lock__/x"), ["at /fleet/a Beside x"]);
         assert_eq!(shown(&curator, "/fleet/a/x"), ["at /fleet/a Line x"]);
         assert_eq!(shown(&curator, "/fleet/a/leases/x"), ["at /fleet/a Permits x"]);
         assert_eq!(shown(&curator, "/fleet/locks/a"), ["fleet Waiters a"]);

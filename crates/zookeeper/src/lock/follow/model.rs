@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockkeeper_core::{Contender, ContenderInfo, LockNow, QueueName};
+use lockkeeper_core::{Contender, ContenderInfo, LockNow, Mode, QueueName};
 
+use crate::layout::{KAZOO_WAITERS, Layout, bare_permits};
 use crate::lock::follow::ground::{Ground, Site, Spot};
 use crate::lock::queue_data::QueueData;
 use crate::lock::shown::{Found, Room, show};
@@ -116,6 +117,7 @@ impl Model {
         if rooms.is_empty() {
             self.locks.remove(lock);
         }
+        self.note_gate(lock);
     }
 
     /// Notes what a contender's node has shown.
@@ -127,6 +129,7 @@ impl Model {
         let room = self.locks.entry(lock.clone()).or_default().entry(spot.room).or_default();
         if room.get(&spot.name) != Some(&found) {
             room.insert(spot.name.clone(), found);
+            self.note_gate(&lock);
             self.changed.insert(lock);
         }
     }
@@ -151,7 +154,23 @@ impl Model {
         if rooms.is_empty() {
             self.locks.remove(&lock);
         }
+        self.note_gate(&lock);
         self.changed.insert(lock);
+    }
+
+    /// Notes that the waiters of kazoo's semaphore have changed, if this lock is the gate of one. Below the base it is a
+    /// lock of its own too where locks are laid out as Curator's.
+    fn note_gate(&mut self, gate: &QueueName) {
+        let semaphore = gate.as_str().strip_suffix(KAZOO_WAITERS).and_then(|name| QueueName::new(name).ok());
+        if let Some(semaphore) = semaphore.filter(|semaphore| self.has_kazoos_permits(semaphore)) {
+            self.changed.insert(semaphore);
+        }
+    }
+
+    /// Tells whether permits of kazoo's semaphore stand in the line of a lock.
+    fn has_kazoos_permits(&self, lock: &QueueName) -> bool {
+        let line = self.locks.get(lock).and_then(|rooms| rooms.get(&Room::Line));
+        line.is_some_and(|line| !bare_permits(&line.keys().collect::<Vec<_>>()).is_empty())
     }
 
     /// Whether this user might not read some node since all was read. Servers do not tell of each of those.
@@ -162,7 +181,7 @@ impl Model {
     /// All locks with contenders.
     pub(super) fn all(&mut self) -> Vec<LockNow> {
         self.changed.clear();
-        self.locks.keys().map(|lock| self.now(lock)).collect()
+        self.locks.keys().map(|lock| self.now(lock)).filter(|now| !now.contenders.is_empty()).collect()
     }
 
     /// The locks that have changed since this was last asked.
@@ -177,11 +196,35 @@ impl Model {
         let mut changed: BTreeSet<_> = names.into_iter().filter(differs).collect();
         changed.append(&mut self.changed);
         *self = Self { changed, ..newer };
+        for lock in self.changed.clone() {
+            self.note_gate(&lock);
+        }
     }
 
     fn now(&self, lock: &QueueName) -> LockNow {
-        let rooms = self.locks.get(lock).into_iter().flatten();
-        LockNow::new(lock.clone(), rooms.flat_map(|(&room, nodes)| self.contenders(room, nodes)).collect())
+        // What stands beside a lock waits for its permits only where there are some, or all locks are kazoo's.
+        let is_kazoos = self.ground.layout() == Layout::Kazoo || self.has_kazoos_permits(lock);
+        let rooms = self.locks.get(lock).into_iter().flatten().filter(|&(&room, _)| room != Room::Beside || is_kazoos);
+        let mut contenders: Vec<_> = rooms.flat_map(|(&room, nodes)| self.contenders(room, nodes)).collect();
+        if is_kazoos && self.ground.layout() == Layout::Curator {
+            contenders.extend(self.at_kazoos_gate(lock));
+        }
+        LockNow::new(lock.clone(), contenders)
+    }
+
+    /// The waiters of kazoo's semaphore below the base, which stand in another lock's line where locks are laid out as
+    /// Curator's.
+    fn at_kazoos_gate(&self, semaphore: &QueueName) -> Vec<ContenderInfo> {
+        let gate = QueueName::new(&format!("{}{KAZOO_WAITERS}", semaphore.as_str()));
+        let rooms = gate.ok().and_then(|gate| self.locks.get(&gate));
+        let mut waiters = rooms.and_then(|rooms| rooms.get(&Room::Line)).map_or_else(Vec::new, |line| {
+            let line = line.iter().filter(|(name, _)| bare_permits(&[name]).is_empty());
+            self.contenders(Room::Beside, &line.map(|(name, found)| (name.clone(), found.clone())).collect())
+        });
+        for waiter in &mut waiters {
+            waiter.mode = Mode::Acquire;
+        }
+        waiters
     }
 
     fn contenders(&self, room: Room, nodes: &BTreeMap<String, Found>) -> Vec<ContenderInfo> {
@@ -268,6 +311,25 @@ mod tests {
         assert_eq!(shown(&model.all()), ["a: lock-0000000001 x__lock__0000000001"], "both nodes are of one lock");
         model.forget(&Site::Below("a-__lock__".to_owned()));
         assert_eq!(shown(&model.take_changed()), ["a: lock-0000000001"]);
+    }
+
+    #[test]
+    fn kazoos_semaphore_is_shown_with_its_waiters_where_locks_are_curators_too() {
+        let mut model = model("zk://h");
+        let permit = "a/0123456789abcdef0123456789abcdef";
+        put(&mut model, "a-__lock__/x__lock__0000000001");
+        assert_eq!(shown(&model.take_changed()), ["a-__lock__: x__lock__0000000001"]);
+        put(&mut model, permit);
+        let now = model.take_changed();
+        assert_eq!(shown(&now), ["a: 0123456789abcdef0123456789abcdef x__lock__0000000001"]);
+        assert_eq!(now[0].contenders.iter().map(|info| info.mode).collect::<Vec<_>>(), [Mode::Permit, Mode::Acquire]);
+        put(&mut model, "a-__lock__/x__lock__0000000002");
+        let now = model.take_changed();
+        assert_eq!((now.len(), now[0].contenders.len()), (2, 3), "both are told: {:?}", shown(&now));
+        model.remove(&spot(&model, "a-__lock__/x__lock__0000000001"));
+        assert_eq!(shown(&model.take_changed())[0], "a: 0123456789abcdef0123456789abcdef x__lock__0000000002");
+        model.remove(&spot(&model, permit));
+        assert_eq!(shown(&model.take_changed()), ["a: "]);
     }
 
     #[test]

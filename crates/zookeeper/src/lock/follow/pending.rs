@@ -23,7 +23,7 @@ pub(super) enum Change {
 /// The nodes that have changed, by their paths as the server knows them.
 pub(super) type Changes = BTreeMap<String, Change>;
 
-/// What watches have told and nobody has taken yet.
+/// What watches have told and was not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     told: Mutex<Told>,

@@ -1,4 +1,4 @@
-//! Judges which nodes nobody uses. Pure.
+//! Judges which nodes no client uses. Pure.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::remove::Seen;
 use crate::lock::owner::ContenderData;
 use crate::lock::queue_data::QueueData;
 
-/// Names what nobody uses. Without the server's time no queue is known to be unused.
+/// Names what no client uses. Without the server's time no queue is known to be unused.
 pub(in crate::lock) fn judge(census: &Census, now: Option<ServerTime>, unused_for: Duration) -> Vec<Remnant> {
     let mut remnants = Vec::new();
     for lock in &census.locks {

@@ -2,7 +2,7 @@
 //!
 //! - `census`: reads all queues and their contenders;
 //! - `age`: for how long a queue has been unused, as far as a server lets it be known;
-//! - `judge`: which of it nobody uses;
+//! - `judge`: which of it no client uses;
 //! - `remove`: removes one, if it is still as it was seen.
 
 mod age;

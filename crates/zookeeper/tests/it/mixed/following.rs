@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_conformance::SOON;
-use lockkeeper_core::{Answers, Mode, Scope};
-use lockkeeper_faults::peers::{Kind, curator, kazoo};
+use lockkeeper_conformance::{SOON, until};
+use lockkeeper_core::{Answers, Backend as _, Mode, QueueName, Scope};
+use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_zookeeper::ZooKeeperBackend;
+use tokio::task::JoinHandle;
 
 use crate::follows::Following;
 use crate::support::server::can_run;
@@ -31,7 +32,9 @@ async fn a_follower_tells_of_curators_and_kazoos_contenders_as_looks_show_them()
     for settings in ["", "?layout=kazoo"] {
         let ann = bench.neighbouring_waist(settings).await;
         let onlooker = Arc::new(ZooKeeperBackend::open(&url(bench.servers(), settings)).unwrap());
-        let mut following = Following::begin(onlooker, Scope::default().with(line("/fleet/read"))).await;
+        let mut following =
+            Following::begin(onlooker.clone(), Scope::default().with(line("/fleet/read")).with(line("/fleet/kazoos")))
+                .await;
         assert!(curator.lock(Kind::Mutex, DOOR, SOON).await.unwrap());
         ann.take(&line("door"), Mode::Mutex).await;
         following.until_equal().await;
@@ -42,12 +45,19 @@ async fn a_follower_tells_of_curators_and_kazoos_contenders_as_looks_show_them()
         assert!(curator.lock(Kind::Read, "/lockkeeper/write", SOON).await.unwrap(), "within its write lock");
         assert!(curator.acquire(POOL, "/lockkeeper/pool", 2, SOON).await.unwrap());
         assert!(!curator.acquire(POOL, "/lockkeeper/pool", 1, Duration::ZERO).await.unwrap());
-        assert!(kazoo.acquire(POOL, "/lockkeeper/kazoos", 1, SOON).await.unwrap());
+        let gates = kazoos_gates(&bench, &mut kazoo).await;
+        for lock in ["kazoos", "/fleet/kazoos"].map(line) {
+            until_kazoos_semaphore_is_shown(&onlooker, &lock).await;
+        }
         assert!(following.until_equal().await >= 7, "{settings}");
         curator.revoke(&node_of_ours(&following)).await.unwrap();
         following.until_equal().await;
         kazoo.release(Kind::Read, "/fleet/read").await.unwrap();
-        kazoo.give_back(POOL, "/lockkeeper/kazoos", 1).await.unwrap();
+        for (path, waiting) in gates {
+            kazoo.give_back(POOL, path, 2).await.unwrap();
+            let mut waiter = waiting.await.unwrap();
+            waiter.give_back(POOL, path, 1).await.unwrap();
+        }
         curator.give_back(POOL, "/lockkeeper/pool", 2).await.unwrap();
         curator.release(Kind::Read, "/lockkeeper/write").await.unwrap();
         curator.release(Kind::Write, "/lockkeeper/write").await.unwrap();
@@ -56,6 +66,31 @@ async fn a_follower_tells_of_curators_and_kazoos_contenders_as_looks_show_them()
         ann.session.close().await.unwrap();
         assert_eq!(following.until_equal().await, 0, "{settings}");
     }
+}
+
+/// Has kazoo hold all permits of a semaphore below the base and of one at a path, and another kazoo wait at each.
+async fn kazoos_gates(bench: &Bench, holder: &mut Peer) -> Vec<(&'static str, JoinHandle<Peer>)> {
+    let mut gates = Vec::new();
+    for path in ["/lockkeeper/kazoos", "/fleet/kazoos"] {
+        assert!(holder.acquire(POOL, path, 2, SOON).await.unwrap());
+        let mut waiter = kazoo::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap();
+        let waiting = async move {
+            assert!(waiter.acquire(POOL, path, 1, 2 * SOON).await.unwrap());
+            waiter
+        };
+        gates.push((path, tokio::spawn(waiting)));
+    }
+    gates
+}
+
+/// Waits until looks show two permits of kazoo's, and one that waits for them.
+async fn until_kazoos_semaphore_is_shown(onlooker: &ZooKeeperBackend, lock: &QueueName) {
+    let is_shown = async || {
+        let shown = onlooker.inspect(lock).await.unwrap();
+        shown.iter().map(|info| info.mode).eq([Mode::Permit, Mode::Permit, Mode::Acquire])
+            && shown.iter().all(|info| info.label.is_some() && info.answers == Answers::No)
+    };
+    until("kazoo's permits and its waiter", is_shown).await;
 }
 
 /// The path of our own contender's node.

@@ -1,0 +1,138 @@
+//! One call of a key for a lock: it notes its wait, asks whether that closes a circle, and forgets it when the call
+//! ends, in any way; and what a key has been granted, until its guard is gone.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use lockkeeper_core::{Error, ErrorKind, FencingToken, Operation, QueueName, Result, Standing};
+
+use super::search::{circle, in_words};
+use super::table::{Entry, KeyId, Place, Proof, Stage, Table, Want};
+
+/// A call of a key for a lock.
+pub(crate) struct Asking {
+    table: Arc<Mutex<Table>>,
+    key: KeyId,
+    lock: QueueName,
+    want: Want,
+    /// The number of its entry, once it waits.
+    entry: Mutex<Option<usize>>,
+}
+
+impl Asking {
+    pub(crate) const fn new(table: Arc<Mutex<Table>>, key: KeyId, lock: QueueName, want: Want) -> Self {
+        Self { table, key, lock, want, entry: Mutex::new(None) }
+    }
+
+    /// Notes that the call waits in the place that it was given.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::WouldDeadlock`] if this closes a circle.
+    pub(crate) fn waits_in(&self, place: FencingToken, standing: &Arc<dyn Standing>) -> Result<()> {
+        let standing = standing.clone();
+        let stands = Box::new(move || standing.liveness().is_held());
+        self.wait(Some(Place { number: place.as_u64(), stands }))
+    }
+
+    /// Waits for a turn that tasks of this process share; as soon as it is not had at once, the wait is noted.
+    ///
+    /// # Errors
+    ///
+    /// Those of the wait, and [`ErrorKind::WouldDeadlock`] if it closes a circle.
+    pub(crate) async fn during<T>(&self, granting: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut granting = pin!(granting);
+        poll_fn(|context| match granting.as_mut().poll(context) {
+            Poll::Ready(granted) => Poll::Ready(granted),
+            Poll::Pending if unpoisoned(&self.entry).is_some() => Poll::Pending,
+            Poll::Pending => match self.wait(None) {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            },
+        })
+        .await
+    }
+
+    fn wait(&self, place: Option<Place>) -> Result<()> {
+        let mut entry = unpoisoned(&self.entry);
+        let mut table = unpoisoned(&self.table);
+        let mut before = None;
+        let number = match (*entry, place) {
+            (Some(number), Some(place)) => {
+                before = Some(table.note(number, place));
+                number
+            }
+            (Some(number), None) => number,
+            (None, place) => table.add(self.entry(Stage::Waits(place))),
+        };
+        *entry = Some(number);
+        let found = circle(&table, number);
+        drop(table);
+        drop(before);
+        match found {
+            None => Ok(()),
+            Some(circle) => {
+                let error = Error::permanent(ErrorKind::WouldDeadlock, Operation::Join, in_words(&circle));
+                Err(error.at(&self.lock))
+            }
+        }
+    }
+
+    /// Notes a hold that the call has led to; it counts for as long as the proof says that it is held.
+    pub(crate) fn holds(&self, is_held: Proof) -> KeyHold {
+        let number = unpoisoned(&self.table).add(self.entry(Stage::Holds(is_held)));
+        KeyHold { table: self.table.clone(), number }
+    }
+
+    fn entry(&self, stage: Stage) -> Entry {
+        let want = match (self.want, &stage) {
+            // Each permit may be given back separately.
+            (Want::Permits { of, .. }, Stage::Holds(_)) => Want::Permits { wanted: 1, of },
+            (want, _) => want,
+        };
+        Entry { key: self.key, lock: self.lock.clone(), want, stage }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let entry = self.entry.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let removed = entry.map(|number| unpoisoned(&self.table).remove(number));
+        // Outside the lock: it may own the last reference to a session.
+        drop(removed);
+    }
+}
+
+/// A hold of a key, which is forgotten when this is dropped.
+pub(crate) struct KeyHold {
+    table: Arc<Mutex<Table>>,
+    number: usize,
+}
+
+impl Drop for KeyHold {
+    fn drop(&mut self) {
+        let removed = unpoisoned(&self.table).remove(self.number);
+        // As above.
+        drop(removed);
+    }
+}
+
+/// Nothing panics while one of these is locked, so a poisoned lock still guards consistent data.
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Asking").field("key", &self.key).field("lock", &self.lock).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for KeyHold {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("KeyHold")
+    }
+}

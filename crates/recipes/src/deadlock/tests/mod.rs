@@ -1,0 +1,6 @@
+//! Circles of keys: in a table alone, and through keepers; both beside a plain simulation.
+
+mod keepers;
+mod plain;
+mod schedules;
+mod tables;
