@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::clock::BootInstant;
 use crate::contender::ContenderInfo;
 use crate::error::Error;
 use crate::name::QueueName;
@@ -49,6 +51,14 @@ pub enum Told {
     All(Vec<LockNow>),
     /// These locks have changed, and are now so.
     Changed(Vec<LockNow>),
+    /// A look at all locks that began at this moment has shown what was told until now; the next one comes after this
+    /// time. Told where the backend [looks](crate::Following::Looks), after each look.
+    Looked {
+        /// When the look began.
+        began: BootInstant,
+        /// How long it is until the next one begins.
+        pause: Duration,
+    },
     /// The service could not be followed any more, for this reason. What was told may be out of date until all locks
     /// are told anew. If the reason is permanent, nothing follows.
     Lost(Error),
@@ -152,6 +162,7 @@ impl Picture {
                 now.into_iter().map(|(lock, contenders)| LockNow::new(lock, contenders)).collect()
             }
             Told::Changed(locks) => locks,
+            Told::Looked { .. } => return Vec::new(),
         };
         locks.into_iter().map(|now| self.set(now)).collect()
     }
