@@ -27,18 +27,28 @@ pub struct Scope {
     pub prefix: String,
     /// Locks beside these, by their names: on ZooKeeper paths that do not lie below the base.
     pub also: Vec<QueueName>,
+    /// The least time from one look to the next where the backend [looks](crate::Following::Looks); a second, if it is
+    /// not told. Looks take a hundredth of the time at most, whatever is told here.
+    pub pause_min: Option<Duration>,
 }
 
 impl Scope {
     /// Names the locks below the base whose names begin with `prefix`.
     pub fn below_base(prefix: impl Into<String>) -> Self {
-        Self { prefix: prefix.into(), also: Vec::new() }
+        Self { prefix: prefix.into(), ..Self::default() }
     }
 
     /// Adds a lock, wherever it lies.
     #[must_use]
     pub fn with(mut self, lock: QueueName) -> Self {
         self.also.push(lock);
+        self
+    }
+
+    /// Has a backend that looks again and again leave at least so much time between two looks.
+    #[must_use]
+    pub const fn looking_each(mut self, pause_min: Duration) -> Self {
+        self.pause_min = Some(pause_min);
         self
     }
 }
