@@ -1,6 +1,7 @@
 //! Following all queues: whatever changes and whatever fails, a follower ends up with what a look shows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_core::{
     Backend, ErrorKind, Extent, Follower, Following, Freshness, LockNow, Mode, Part, Picture, QueueName, Request,
@@ -25,6 +26,9 @@ const CHANGES_AROUND_A_FAILURE: usize = 40;
 /// After how many changes, at most, the follower is compared with a look.
 const CHANGES_BETWEEN_LOOKS: u64 = 60;
 
+/// The same where the follower looks again and again, and pauses a hundred times as long as a look takes.
+const CHANGES_BETWEEN_SLOW_LOOKS: u64 = 240;
+
 /// How many locks there are: few, so that there are queues; more than one, so that locks come and go.
 const LOCKS: u64 = 12;
 
@@ -33,6 +37,9 @@ const PLACES_MAX: usize = 60;
 
 /// What the names of the locks begin with that are followed.
 const FOLLOWED: &str = "followed/";
+
+/// How long a follower that looks again and again pauses at least: not so long that a case waits more than it works.
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
 
 pub(super) fn cases() -> Vec<Case> {
     let cases = vec![
@@ -65,7 +72,8 @@ struct Watch {
 impl Watch {
     /// Follows with the backend of a client that does nothing else.
     async fn begin(onlooker: &Speaker) -> Self {
-        let follower = onlooker.backend.follow(&Scope::below_base(FOLLOWED)).expect("the service can be followed");
+        let scope = Scope::below_base(FOLLOWED).looking_each(LOOK_PAUSE_MIN);
+        let follower = onlooker.backend.follow(&scope).expect("the service can be followed");
         let mut watch = Self { backend: onlooker.backend.clone(), follower, picture: Picture::default() };
         while !watch.picture.is_whole() {
             watch.hear().await;
@@ -207,9 +215,13 @@ async fn equals_a_look(fixture: &dyn Fixture) {
     let onlooker = Speaker::enter(fixture).await;
     let mut crowd = Crowd::enter(fixture, "a follower equals a look after each of many random changes").await;
     let mut watch = Watch::begin(&onlooker).await;
+    let between = match onlooker.backend.capabilities().following {
+        Following::Looks => CHANGES_BETWEEN_SLOW_LOOKS,
+        _ => CHANGES_BETWEEN_LOOKS,
+    };
     let mut made = 0;
     while made < CHANGES {
-        let count = 1 + crowd.random.below(CHANGES_BETWEEN_LOOKS) as usize;
+        let count = 1 + crowd.random.below(between) as usize;
         crowd.changes(count).await;
         watch.until_equal(&crowd.random).await;
         made += count;
