@@ -60,8 +60,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// [`Part::Line`]: crate::Part::Line
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>>;
 
-    /// Tells of the changes of all locks in a scope, from now on; `None` where the service tells an onlooker nothing,
-    /// and a caller must look again and again.
+    /// Tells of the changes of all locks in a scope, from now on; `None` where the service cannot be followed, and a
+    /// caller must look again and again. The capabilities say which ([`Following`](crate::Following)).
     ///
     /// It takes no part in any lock. It first tells of all locks, and does so again after each time in which it may
     /// have missed something, as after a reconnection: what it tells last of a lock is what [`inspect`](Self::inspect)

@@ -90,6 +90,19 @@ impl fmt::Display for Removal {
     }
 }
 
+/// How one who [follows](crate::Backend::follow) all locks learns of their changes.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Following {
+    /// It cannot be followed: whoever wants to know looks again and again.
+    #[default]
+    None,
+    /// The backend looks at all locks again and again, and tells what has changed and how old that is.
+    Looks,
+    /// The service tells of each change.
+    Told,
+}
+
 /// What a service promises.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -104,6 +117,8 @@ pub struct Capabilities {
     pub stopped_holder: StoppedHolder,
     /// How waiters learn that an operator removed a contender.
     pub removal: Removal,
+    /// How one who follows all locks learns of their changes.
+    pub following: Following,
     /// The kinds of lock whose contenders its layout carries, known before the first connection. No contender of
     /// another kind is ever asked for: the recipes refuse the lock when it is made, before anything is sent
     /// ([`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)). Queues that only other kinds have are always empty.
@@ -114,7 +129,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// States the promises of a service that carries every kind of lock.
+    /// States the promises of a service that carries every kind of lock and cannot be followed.
     pub const fn new(
         backend: &'static str,
         exclusion: Exclusion,
@@ -122,7 +137,15 @@ impl Capabilities {
         stopped_holder: StoppedHolder,
         removal: Removal,
     ) -> Self {
-        Self { backend, exclusion, fencing, stopped_holder, removal, modes: Modes::ALL, conditions: &[] }
+        let (following, modes) = (Following::None, Modes::ALL);
+        Self { backend, exclusion, fencing, stopped_holder, removal, following, modes, conditions: &[] }
+    }
+
+    /// States that its locks can be followed, and how.
+    #[must_use]
+    pub const fn followed(mut self, following: Following) -> Self {
+        self.following = following;
+        self
     }
 
     /// Limits the service to these kinds of lock, as where its layout is shared with other clients that have no others.

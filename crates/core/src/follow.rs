@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::clock::BootInstant;
 use crate::contender::ContenderInfo;
 use crate::error::Error;
 use crate::name::QueueName;
@@ -25,18 +27,28 @@ pub struct Scope {
     pub prefix: String,
     /// Locks beside these, by their names: on ZooKeeper paths that do not lie below the base.
     pub also: Vec<QueueName>,
+    /// The least time from one look to the next where the backend [looks](crate::Following::Looks); a second, if it is
+    /// not told. Looks take a hundredth of the time at most, whatever is told here.
+    pub pause_min: Option<Duration>,
 }
 
 impl Scope {
     /// Names the locks below the base whose names begin with `prefix`.
     pub fn below_base(prefix: impl Into<String>) -> Self {
-        Self { prefix: prefix.into(), also: Vec::new() }
+        Self { prefix: prefix.into(), ..Self::default() }
     }
 
     /// Adds a lock, wherever it lies.
     #[must_use]
     pub fn with(mut self, lock: QueueName) -> Self {
         self.also.push(lock);
+        self
+    }
+
+    /// Has a backend that looks again and again leave at least so much time between two looks.
+    #[must_use]
+    pub const fn looking_each(mut self, pause_min: Duration) -> Self {
+        self.pause_min = Some(pause_min);
         self
     }
 }
@@ -49,6 +61,14 @@ pub enum Told {
     All(Vec<LockNow>),
     /// These locks have changed, and are now so.
     Changed(Vec<LockNow>),
+    /// A look at all locks that began at this moment has shown what was told until now; the next one comes after this
+    /// time. Told where the backend [looks](crate::Following::Looks), after each look.
+    Looked {
+        /// When the look began.
+        began: BootInstant,
+        /// How long it is until the next one begins.
+        pause: Duration,
+    },
     /// The service could not be followed any more, for this reason. What was told may be out of date until all locks
     /// are told anew. If the reason is permanent, nothing follows.
     Lost(Error),
@@ -152,6 +172,7 @@ impl Picture {
                 now.into_iter().map(|(lock, contenders)| LockNow::new(lock, contenders)).collect()
             }
             Told::Changed(locks) => locks,
+            Told::Looked { .. } => return Vec::new(),
         };
         locks.into_iter().map(|now| self.set(now)).collect()
     }

@@ -41,7 +41,7 @@ mod wait;
 
 pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
 pub use caller::{Caller, Flow, FlowKind, ProcessId, TicketHead};
-pub use capabilities::{Capabilities, Exclusion, Fencing, Removal, StoppedHolder};
+pub use capabilities::{Capabilities, Exclusion, Fencing, Following, Removal, StoppedHolder};
 pub use contender::{
     Answers, Contender, ContenderId, ContenderInfo, Departure, Entry, Expected, Lifetime, Mode, Owner, Rank, Request,
     Revocation, Ticket, Value, ValueVersion,

@@ -23,12 +23,14 @@ use crate::url::Config;
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("etcd", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
+        .followed(lockkeeper_core::Following::Told)
         .on_condition(CONDITIONS);
 
 /// What is promised of queues that are shared with other clients: they have mutexes and elections alone, and know their
 /// contenders by etcd's revisions, which begin anew in a service that lost its data.
 const SHARED_CAPABILITIES: Capabilities =
     Capabilities::new("etcd", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told)
+        .followed(lockkeeper_core::Following::Told)
         .carrying(Modes::MUTEX.with(Modes::ELECTION))
         .on_condition(CONDITIONS);
 

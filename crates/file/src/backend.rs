@@ -27,12 +27,12 @@ use crate::{remnants, shared_files, tidying};
 
 /// What a directory of this machine promises.
 const CAPABILITIES: Capabilities =
-    Capabilities::new("file", Exclusion::Machine, Fencing::Clock, StoppedHolder::Keeps, Removal::Noticed).on_condition(
-        &[
+    Capabilities::new("file", Exclusion::Machine, Fencing::Clock, StoppedHolder::Keeps, Removal::Noticed)
+        .followed(lockkeeper_core::Following::Told)
+        .on_condition(&[
             "all processes see the directory by one path that is neither renamed nor replaced while locks are held",
             "no operator deletes the pipe of a holder",
-        ],
-    );
+        ]);
 
 /// Locks in a directory of this machine.
 ///

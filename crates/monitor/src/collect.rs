@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock};
-use lockkeeper::follow::{Follower, LockNow, Scope, Told};
+use lockkeeper::follow::{Follower, Following, LockNow, Scope, Told};
 use lockkeeper::{Advice, Error, Keeper, QueueName};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -44,6 +44,8 @@ pub struct State {
     pub deadlocks: Vec<Judged>,
     /// How the service is asked.
     pub way: Way,
+    /// Whether locks are followed, so that the permits of a semaphore are asked for besides.
+    is_followed: bool,
     confirmation: Confirmation,
     /// When the number of a semaphore's permits was asked for last.
     asked: BTreeMap<QueueName, BootInstant>,
@@ -170,7 +172,7 @@ impl Collector {
 
     async fn collect(&self) {
         loop {
-            let follower = self.keeper.follow(&self.scope);
+            let follower = self.keeper.follow(&self.scope.clone().looking_each(self.interval));
             let trouble = match follower {
                 Some(follower) => self.follow(follower).await,
                 None => self.look_again_and_again().await,
@@ -192,16 +194,25 @@ impl Collector {
 
     fn take_in(&self, told: Told) {
         let now = self.now();
+        let is_looked_at = self.keeper.capabilities().following == Following::Looks;
         self.change(|state| match told {
             Told::Lost(error) => state.lose(now.boot, error),
             Told::All(locks) => {
                 state.see_all(locks, now);
-                (state.way, state.freshness) = (Way::Told, Freshness::Fresh(None));
+                state.is_followed = true;
+                // How old it is, a look that was made tells behind it.
+                if !is_looked_at {
+                    (state.way, state.freshness) = (Way::Told, Freshness::Fresh(None));
+                }
             }
             Told::Changed(locks) => {
+                let known = state.freshness.known(now.boot);
                 for LockNow { lock, contenders, .. } in locks {
-                    state.model.see(&lock, contenders, Some(now.boot), now);
+                    state.model.see(&lock, contenders, known, now);
                 }
+            }
+            Told::Looked { began, pause } => {
+                (state.way, state.freshness) = (Way::Looks(pause), Freshness::Fresh(Some(began)));
             }
             // It may be any change.
             _ => {}
@@ -305,7 +316,7 @@ impl Collector {
         let now = self.clock.now();
         let mut state = self.state();
         let state = &mut *state;
-        if state.way != Way::Told {
+        if !state.is_followed {
             return Vec::new();
         }
         let locks = state.model.locks();

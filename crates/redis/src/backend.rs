@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Modes, Operation,
-    QueueName, Removal, Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
+    Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::examine::{Examination, examine_briefly, examine_wholly};
+use crate::follow::Following;
 use crate::layout::Layout;
 use crate::look::Onlooker;
 use crate::queue::{self, Onlooking, RedisSession};
@@ -20,11 +21,13 @@ use crate::url::{Config, Naming};
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("redis", Exclusion::BestEffort, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
+        .followed(lockkeeper_core::Following::Told)
         .on_condition(CONDITIONS);
 
 /// What is promised of locks that are shared with those who take plain locks: they have no other kind.
 const SHARED_CAPABILITIES: Capabilities =
     Capabilities::new("redis", Exclusion::BestEffort, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
+        .followed(lockkeeper_core::Following::Told)
         .carrying(Modes::MUTEX)
         .on_condition(SHARED_CONDITIONS);
 
@@ -173,6 +176,11 @@ impl Backend for RedisBackend {
                 queue::names(&looking, &prefix).await
             })
         }))
+    }
+
+    fn follow(&self, scope: &Scope) -> Option<Follower> {
+        let (config, clock, scope) = (self.config.clone(), self.clock.clone(), scope.clone());
+        Some(Following::new(config, clock, scope).begin())
     }
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {

@@ -62,14 +62,42 @@ impl Layout {
         script.get(self.naming)
     }
 
-    /// All scripts, for a connection that is to know them.
+    /// The scripts that locks need, for a connection that is to know them.
     pub(crate) fn scripts(&self) -> &'static [connection::Script] {
-        Script::all(self.naming)
+        Script::of_locks(self.naming)
+    }
+
+    /// What the keys begin with that change with what is shown of locks: those of queues, and those of records.
+    pub(crate) fn shown_keys(&self) -> [String; 2] {
+        ["q", "c"].map(|kind| format!("{}:{kind}:", self.base))
+    }
+
+    /// Says what a key is that has changed.
+    pub(crate) fn subject<'a>(&self, key: &'a str) -> Subject<'a> {
+        let [queues, records] = self.shown_keys();
+        if let Some(ticket) = key.strip_prefix(&records) {
+            return Ticket::parse(ticket).map_or(Subject::Nothing, Subject::Record);
+        }
+        let Some(rest) = key.strip_prefix(&queues) else {
+            return if self.naming == Naming::Setnx { Subject::Plain(key) } else { Subject::Nothing };
+        };
+        let lock = rest.split_once(':').and_then(|(_, rest)| rest.rsplit_once(':'));
+        lock.map_or(Subject::Nothing, |(lock, _)| Subject::Lock(lock))
+    }
+
+    /// The list of the locks that have contenders.
+    pub(crate) fn names(&self) -> String {
+        format!("{}:n", self.base)
     }
 
     /// The key of the plain lock that the first contender of a queue takes; `None` where there is none.
     pub(crate) fn plain<'a>(&self, queue: &'a QueueName) -> Option<&'a str> {
         (self.naming == Naming::Setnx && queue.part() == Part::Line).then(|| queue.as_str())
+    }
+
+    /// Whether first contenders take plain locks.
+    pub(crate) fn has_plain(&self) -> bool {
+        self.naming == Naming::Setnx
     }
 
     /// Says why a lock cannot have this name.
@@ -104,6 +132,19 @@ impl Layout {
     pub(crate) fn value(&self, queue: &QueueName) -> String {
         format!("{}:v:{}:{}", self.base, part_letter(queue.part()), queue.encoded())
     }
+}
+
+/// What a key is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Subject<'a> {
+    /// A queue of a lock, by the lock's encoded name.
+    Lock(&'a str),
+    /// A contender's record.
+    Record(Ticket),
+    /// A plain lock that has this name.
+    Plain(&'a str),
+    /// Nothing that is shown.
+    Nothing,
 }
 
 /// How the list of locks names one: by its encoded name, followed by the name itself if that cannot be decoded.
@@ -298,6 +339,22 @@ mod tests {
         assert_eq!(layout.queues(&queue)[..2], ["{lockkeeper}:q:l:a%2Fb:m", "{lockkeeper}:q:l:a%2Fb:r"]);
         assert_eq!(layout.queues(&queue).len(), MODES.len());
         assert_eq!(layout.queues(&queue.with_part(Part::Permits)).len(), 6);
+    }
+
+    #[test]
+    fn a_key_says_what_has_changed() {
+        let (layout, shared) = (Layout::new("x", Naming::Ours), Layout::new("x", Naming::Setnx));
+        let queue = QueueName::new("a:b/c").unwrap();
+        for key in layout.queues(&queue) {
+            assert_eq!(layout.subject(&key), Subject::Lock(&queue.encoded()));
+        }
+        let ticket = Ticket::from_bits(7);
+        assert_eq!(layout.subject(&layout.contender(ticket)), Subject::Record(ticket));
+        assert_eq!(shared.subject(&shared.contender(ticket)), Subject::Record(ticket));
+        assert_eq!(shared.subject("door"), Subject::Plain("door"));
+        for key in ["door", "{x}:c:7", "{x}:q:", "{x}:q:l:door", "{x}:ss"] {
+            assert_eq!(layout.subject(key), Subject::Nothing, "{key}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod answers;
 mod backend;
 mod connection;
 mod examine;
+mod follow;
 mod layout;
 mod look;
 mod queue;

@@ -29,10 +29,12 @@ pub(crate) enum Script {
     SetValue,
     Close,
     Names,
+    /// Connections that follow are given it besides.
+    Dead,
 }
 
 /// All of them, in the order of their declaration: their names, and their texts without the common beginning.
-const BODIES: [(&str, &str); 11] = [
+const BODIES: [(&str, &str); 12] = [
     ("open", include_str!("script/open.lua")),
     ("attach", include_str!("script/attach.lua")),
     ("renew", include_str!("script/renew.lua")),
@@ -44,6 +46,7 @@ const BODIES: [(&str, &str); 11] = [
     ("set_value", include_str!("script/set_value.lua")),
     ("close", include_str!("script/close.lua")),
     ("names", include_str!("script/names.lua")),
+    ("dead", include_str!("script/dead.lua")),
 ];
 
 static OURS: LazyLock<Vec<connection::Script>> = LazyLock::new(|| all(Naming::Ours));
@@ -63,7 +66,7 @@ fn text(naming: Naming, body: &str) -> String {
 impl Script {
     /// Returns what is sent of it.
     pub(crate) fn get(self, naming: Naming) -> &'static connection::Script {
-        &Self::all(naming)[self as usize]
+        &every(naming)[self as usize]
     }
 
     /// Returns its whole text.
@@ -72,12 +75,16 @@ impl Script {
         text(Naming::Ours, BODIES[self as usize].1)
     }
 
-    /// Returns all of them, for a connection that is to know them.
-    pub(crate) fn all(naming: Naming) -> &'static [connection::Script] {
-        match naming {
-            Naming::Ours => &OURS,
-            Naming::Setnx => &WITH_SETNX,
-        }
+    /// Returns those that locks need, for a connection that is to know them.
+    pub(crate) fn of_locks(naming: Naming) -> &'static [connection::Script] {
+        &every(naming)[..Self::Dead as usize]
+    }
+}
+
+fn every(naming: Naming) -> &'static [connection::Script] {
+    match naming {
+        Naming::Ours => &OURS,
+        Naming::Setnx => &WITH_SETNX,
     }
 }
 

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Operation, QueueName, Removal,
-    Result, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower, Operation,
+    QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::engine::Engine;
 use crate::engines;
 use crate::examine::{Examination, examine};
+use crate::follow::Following;
 use crate::look::Onlooker;
 use crate::queue::{self, SqlSession};
 use crate::session::{Core, Opening, open};
@@ -21,10 +22,12 @@ use crate::url::{Config, Dialect};
 
 const POSTGRES: Capabilities =
     Capabilities::new("postgres", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Noticed)
+        .followed(lockkeeper_core::Following::Looks)
         .on_condition(POSTGRES_CONDITIONS);
 
 const MYSQL: Capabilities =
     Capabilities::new("mysql", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Noticed)
+        .followed(lockkeeper_core::Following::Looks)
         .on_condition(MYSQL_CONDITIONS);
 
 /// What the exclusion rests on.
@@ -162,6 +165,11 @@ impl Backend for SqlBackend {
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         let (onlooker, prefix) = (self.onlooker.clone(), prefix.to_owned());
         Box::pin(async move { queue::names(&onlooker, &prefix).await })
+    }
+
+    fn follow(&self, scope: &Scope) -> Option<Follower> {
+        let (engine, config, clock) = (self.engine.clone(), self.config.clone(), self.clock.clone());
+        Some(Following { engine, config, clock, scope: scope.clone() }.begin())
     }
 
     /// What makes locks worse than they are promised, a session meets when it connects, and is refused there: a brief

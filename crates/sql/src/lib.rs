@@ -11,6 +11,7 @@ mod engine;
 mod engines;
 mod examine;
 mod failure;
+mod follow;
 mod look;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -88,6 +88,9 @@ pub(crate) enum What {
     Owner = 12,
     /// What is so at the server: `text` (its name), `ask` (its value, if it is known).
     Fact = 13,
+    /// A contender where all queues are shown: as [`Contender`](Self::Contender), with `bytes` (the name of its queue)
+    /// and `epoch` (the queue's part).
+    Placed = 14,
 }
 
 impl What {
@@ -108,6 +111,7 @@ impl What {
             11 => Self::Queue,
             12 => Self::Owner,
             13 => Self::Fact,
+            14 => Self::Placed,
             _ => return None,
         })
     }
@@ -132,6 +136,9 @@ pub(crate) const fn part_number(part: Part) -> i64 {
         Part::Permits => 2,
     }
 }
+
+/// The parts of a lock, as they are shown: of a semaphore the permits come first.
+pub(crate) const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Waiters];
 
 impl Row {
     pub(crate) const fn says(&self, what: What) -> bool {

@@ -1,14 +1,16 @@
 //! A collector over a memory service, which tells an onlooker nothing: it looks again and again.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lockkeeper::backend::{Backend, BoxFuture, Session};
 use lockkeeper::clock::Clock;
-use lockkeeper::follow::Scope;
+use lockkeeper::follow::{Follower, Following, LockNow, Scope, Told};
 use lockkeeper::testing::{MemoryService, TestClock};
-use lockkeeper::{Keeper, QueueName};
+use lockkeeper::{Capabilities, ContenderInfo, Keeper, QueueName, Result};
 use lockkeeper_conformance::until;
 use lockkeeper_monitor::{Collector, Freshness, State, Verdict, Way};
+use tokio::sync::mpsc;
 
 struct Scene {
     service: MemoryService,
@@ -18,9 +20,14 @@ struct Scene {
 impl Scene {
     /// Collects the locks of a service from now on.
     fn begin() -> Self {
+        Self::over(MemoryService::keeper)
+    }
+
+    /// The same over a keeper of it.
+    fn over(keeper: impl FnOnce(&MemoryService) -> Keeper) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(TestClock::new());
         let service = MemoryService::new(Arc::clone(&clock));
-        let collector = Arc::new(Collector::new(service.keeper(), clock, Scope::default()));
+        let collector = Arc::new(Collector::new(keeper(&service), clock, Scope::default()));
         let running = Arc::clone(&collector);
         tokio::spawn(async move { running.run().await });
         Self { service, collector }
@@ -29,6 +36,44 @@ impl Scene {
     #[expect(clippy::future_not_send, reason = "a test waits in its own task")]
     async fn until(&self, what: &str, is_so: impl Fn(&State) -> bool) {
         until(what, async || self.collector.read(&is_so)).await;
+    }
+}
+
+/// A backend which says that it looks, and tells what the test has it tell.
+#[derive(Debug)]
+struct Looking {
+    capabilities: Capabilities,
+    told: Mutex<Option<mpsc::Receiver<Told>>>,
+}
+
+impl Backend for Looking {
+    fn service(&self) -> String {
+        "looking:".to_owned()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn inspect(&self, _queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn queues(&self, _prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn follow(&self, _scope: &Scope) -> Option<Follower> {
+        let mut told = self.told.lock().unwrap().take()?;
+        Some(Follower::run(|telling| async move {
+            while let Some(next) = told.recv().await {
+                telling.tell(next).await;
+            }
+        }))
     }
 }
 
@@ -85,4 +130,34 @@ async fn a_deadlock_of_two_tasks_is_known_after_two_looks_and_goes_when_one_give
     one.abort();
     scene.until("its end", |state| state.deadlocks.is_empty()).await;
     other.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_backend_tells_that_looks_is_as_old_as_its_last_look() {
+    let (tell, told) = mpsc::channel(1);
+    let scene = Scene::over(|service| {
+        let capabilities = service.keeper().capabilities().followed(Following::Looks);
+        Keeper::new(Arc::new(Looking { capabilities, told: Mutex::new(Some(told)) }))
+    });
+    let guard = scene.service.keeper().mutex("door").unwrap().lock().await.unwrap();
+    let door = QueueName::new("door").unwrap();
+    let contenders = scene.service.keeper().contenders("door").await.unwrap();
+    let began = scene.collector.now().boot;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let pause = Duration::from_secs(7);
+    for next in [Told::All(vec![LockNow::new(door.clone(), contenders)]), Told::Looked { began, pause }] {
+        tell.send(next).await.unwrap();
+    }
+    scene.until("the look", |state| state.way == Way::Looks(pause)).await;
+    let age = |state: &State| state.freshness.age(scene.collector.now().boot);
+    assert!(scene.collector.read(age) >= Some(Duration::from_secs(2)));
+    assert!(scene.collector.read(|state| shape(state, "door") == Some((1, 0))));
+    tell.send(Told::Changed(vec![LockNow::new(door, Vec::new())])).await.unwrap();
+    scene.until("the end", |state| shape(state, "door").is_none()).await;
+    assert!(scene.collector.read(age) >= Some(Duration::from_secs(2)), "a change makes nothing else younger");
+    let began = scene.collector.now().boot;
+    tell.send(Told::Looked { began, pause }).await.unwrap();
+    let is_young = |state: &State| matches!(state.freshness, Freshness::Fresh(Some(seen)) if seen == began);
+    scene.until("the next look", is_young).await;
+    guard.release().await.unwrap();
 }

@@ -79,10 +79,15 @@ impl Flight {
     }
 
     /// Reads the key of a wait by a command that takes nothing else, so that the wait is told when that changes.
-    pub(crate) fn tracked_read(mut self, command: &str, told: &Told) -> Self {
+    pub(crate) fn tracked_read(self, command: &str, told: &Told) -> Self {
+        self.tracked(command, told.key())
+    }
+
+    /// Reads a key by a command that takes nothing else, so that the server tells of its next change.
+    pub(crate) fn tracked(mut self, command: &str, key: &[u8]) -> Self {
         let (mut caching, mut read) = (cmd("CLIENT"), cmd(command));
         caching.arg("CACHING").arg("YES");
-        read.arg(told.key());
+        read.arg(key);
         self.push(caching, Part::Preparation);
         self.push(read, Part::Command);
         self

@@ -9,6 +9,7 @@ mod failure;
 mod find;
 mod flight;
 mod greeting;
+mod marks;
 mod open;
 mod tap;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub(crate) use failure::{Effect, Failure, FailureKind};
 pub(crate) use find::{Finder, until_replaced};
 pub(crate) use flight::{Flight, Script};
 pub(crate) use greeting::Version;
+pub(crate) use marks::{Marked, Marks};
 pub(crate) use open::Opened;
 pub(crate) use tracking::{Told, Wake};
 pub(crate) use wire::{Connection, late};

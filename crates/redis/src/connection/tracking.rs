@@ -2,18 +2,19 @@
 //!
 //! A wait is registered before the read is sent: what the server tells may come before the answer to the read. So it
 //! may be told of a change before the read as well, and its owner looks again. The server tells of a key once for each
-//! read; each wait has its own read.
+//! read; each wait has its own read. Besides, all keys that it tells of can be marked for an onlooker.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::oneshot;
 
 use crate::connection::failure::{Effect, Failure, FailureKind};
+use crate::connection::marks::Marks;
 
 /// The most waits of one connection: a hundred times the contenders that one process is tested with.
 const WAITS_MAX: usize = 1 << 20;
@@ -31,6 +32,8 @@ pub(crate) enum Wake {
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     inner: Mutex<Inner>,
+    /// Where all that the server tells of is noted too.
+    marks: OnceLock<Arc<Marks>>,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +66,11 @@ impl Registry {
         Ok(Told { key, number, woken, registry: self.clone() })
     }
 
+    /// Has all that the server tells of noted there; what it was told first stays.
+    pub(super) fn mark(&self, marks: Arc<Marks>) {
+        let _ = self.marks.set(marks);
+    }
+
     /// Takes in what the server told unasked. It is called by the driver, and does not block.
     pub(super) fn take_in(&self, push: PushInfo) {
         if push.kind != PushKind::Invalidate {
@@ -71,7 +79,12 @@ impl Registry {
         match push.data.into_iter().next() {
             Some(Value::Array(keys)) => keys.iter().for_each(|key| self.wake(key)),
             // Everything was deleted, or the server has no room to remember what was read.
-            Some(Value::Nil) => self.wake_all(),
+            Some(Value::Nil) => {
+                self.wake_all();
+                if let Some(marks) = self.marks.get() {
+                    marks.note_all();
+                }
+            }
             _ => {}
         }
     }
@@ -82,6 +95,9 @@ impl Registry {
             Value::SimpleString(key) => key.as_bytes(),
             _ => return,
         };
+        if let Some(marks) = self.marks.get() {
+            marks.note(key);
+        }
         let mut inner = self.lock();
         let woken = inner.waits.remove(key).unwrap_or_default();
         inner.count -= woken.len();

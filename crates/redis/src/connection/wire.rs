@@ -15,10 +15,11 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::connection::answer::{lacks_script, with_command};
+use crate::connection::answer::{HELLO, answer, lacks_script, with_command};
 use crate::connection::failure::{Effect, Failure, FailureKind};
 use crate::connection::flight::{Flight, Part};
 use crate::connection::greeting::Greeting;
+use crate::connection::marks::Marks;
 use crate::connection::tap::Meter;
 use crate::connection::tracking::{Registry, Told};
 use crate::url::Server;
@@ -55,7 +56,7 @@ pub(super) struct Line {
 
 impl Connection {
     /// Queues a flight behind all that were queued before, and returns the answers: one for each command, script and
-    /// tracked read. A refusal stands in its place; [`answer`](super::answer::answer) judges it. Dropping the future
+    /// tracked read. A refusal stands in its place; [`answer`] judges it. Dropping the future
     /// takes nothing back.
     ///
     /// A flight fails as a whole if the connection ends first, or if the server does not have one of its scripts.
@@ -108,6 +109,18 @@ impl Connection {
     /// ([`tracked_get`](Flight::tracked_get)). A change after that read is told; one before it may be told too.
     pub(crate) fn wait_for(&self, key: &[u8]) -> Result<Told, Failure> {
         self.waits.register(key)
+    }
+
+    /// Has all keys noted that the server tells of.
+    pub(crate) fn mark(&self, marks: Arc<Marks>) {
+        self.waits.mark(marks);
+    }
+
+    /// Queues a flight, waits for its answers until the deadline, and fails if the server is no master any more.
+    pub(crate) async fn flight_to_master(&self, flight: Flight, deadline: BootInstant) -> Result<Vec<Value>, Failure> {
+        let mut answers = self.flight_until(flight.command(redis::cmd(HELLO)), deadline).await?;
+        Greeting::of(&answer(answers.pop().ok_or_else(Failure::unexpected)?, HELLO)?)?;
+        Ok(answers)
     }
 
     /// Returns the server.

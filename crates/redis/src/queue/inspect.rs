@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ConnectionNumber, Contender, ContenderInfo, Part, QueueName};
-use redis::{Value, cmd};
+use redis::{Cmd, Value, cmd};
 
 use crate::answers::{only, texts};
 use crate::connection::{Connection, Failure, Flight, answer};
@@ -32,38 +32,80 @@ pub(crate) struct Onlooking<'a> {
 
 /// Shows the contenders in all queues of a lock.
 pub(crate) async fn inspect(looking: &Onlooking<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
+    inspect_each(looking, std::slice::from_ref(lock)).await?.pop().ok_or_else(Failure::unexpected)
+}
+
+/// Shows the contenders of several locks, in few round trips.
+pub(crate) async fn inspect_each(
+    looking: &Onlooking<'_>,
+    locks: &[QueueName],
+) -> Result<Vec<Vec<ContenderInfo>>, Failure> {
     let Onlooking { connection, layout, deadline } = looking;
-    let name = lock.encoded();
-    let flight = PARTS.into_iter().fold(Flight::new(), |flight, part| {
-        flight.script(layout.script(Script::Look), &[layout.base()], &[part_letter(part), &name, "", "whole"][..])
-    });
-    let mut shown = Vec::new();
-    for looked in connection.flight_until(flight, *deadline).await? {
-        let view = view::read(ConnectionNumber(0), answer(looked, "look")?)?;
-        shown.extend(view.contenders.iter().cloned());
-    }
-    let mut infos = Vec::with_capacity(shown.len());
-    if let Some(plain) = layout.plain(lock)
-        && let Some(foreign) = shown.first().filter(|first| is_foreign(&first.id)).cloned()
-    {
-        shown.remove(0);
-        let mut get = cmd("GET");
-        get.arg(plain);
-        let value = connection.flight_until(Flight::new().command(get), *deadline).await?;
-        infos.push(describe(&foreign, only(value)?));
-    }
+    let mut shown = shown(looking, locks).await?;
+    let mut infos = foreigners(looking, locks, &mut shown).await?;
+    let shown: Vec<_> =
+        shown.into_iter().enumerate().flat_map(|(at, shown)| shown.into_iter().map(move |one| (at, one))).collect();
     for page in shown.chunks(PAGE) {
-        let flight = page.iter().filter_map(|contender| contender.ticket).fold(Flight::new(), |flight, ticket| {
-            let mut get = cmd("GET");
-            get.arg(layout.contender(ticket));
-            flight.command(get)
-        });
+        let tickets = page.iter().filter_map(|(_, contender)| contender.ticket);
+        let flight = tickets.fold(Flight::new(), |flight, ticket| flight.command(get(&layout.contender(ticket))));
         let records = connection.flight_until(flight, *deadline).await?;
-        for (contender, record) in page.iter().zip(records) {
-            infos.extend(info(contender, answer(record, "GET")?));
+        for ((at, contender), record) in page.iter().zip(records) {
+            infos[*at].extend(info(contender, answer(record, "GET")?));
         }
     }
     Ok(infos)
+}
+
+/// Looks at all queues of each of these locks.
+async fn shown(looking: &Onlooking<'_>, locks: &[QueueName]) -> Result<Vec<Vec<Contender>>, Failure> {
+    let Onlooking { connection, layout, deadline } = looking;
+    let flight = locks.iter().fold(Flight::new(), |flight, lock| {
+        let name = lock.encoded();
+        PARTS.into_iter().fold(flight, |flight, part| {
+            flight.script(layout.script(Script::Look), &[layout.base()], &[part_letter(part), &name, "", "whole"][..])
+        })
+    });
+    let mut shown = Vec::with_capacity(locks.len());
+    for looked in connection.flight_until(flight, *deadline).await?.chunks(PARTS.len()) {
+        let mut contenders = Vec::new();
+        for view in looked {
+            let view = view::read(ConnectionNumber(0), answer(view.clone(), "look")?)?;
+            contenders.extend(view.contenders.iter().cloned());
+        }
+        shown.push(contenders);
+    }
+    Ok(shown)
+}
+
+/// Describes the other clients that have the plain locks of these locks, and takes them out of what is shown of each.
+async fn foreigners(
+    looking: &Onlooking<'_>,
+    locks: &[QueueName],
+    shown: &mut [Vec<Contender>],
+) -> Result<Vec<Vec<ContenderInfo>>, Failure> {
+    let Onlooking { connection, layout, deadline } = looking;
+    let mut found = Vec::new();
+    let mut flight = Flight::new();
+    for (at, (lock, shown)) in locks.iter().zip(shown).enumerate() {
+        if let Some(plain) = layout.plain(lock)
+            && shown.first().is_some_and(|first| is_foreign(&first.id))
+        {
+            found.push((at, shown.remove(0)));
+            flight = flight.command(get(plain));
+        }
+    }
+    let mut infos = vec![Vec::new(); locks.len()];
+    let values = connection.flight_until(flight, *deadline).await?;
+    for ((at, foreign), value) in found.iter().zip(values) {
+        infos[*at].push(describe(foreign, value));
+    }
+    Ok(infos)
+}
+
+fn get(key: &str) -> Cmd {
+    let mut get = cmd("GET");
+    get.arg(key);
+    get
 }
 
 /// Describes a contender; `None` if it has left meanwhile.
@@ -99,4 +141,14 @@ pub(crate) async fn names(looking: &Onlooking<'_>, prefix: &str) -> Result<Vec<Q
         }
     }
     Ok(names.into_iter().collect())
+}
+
+/// Finds the name of a lock in use of which its keys have a digest alone; `None` if it has no contenders any more.
+pub(crate) async fn long_name(looking: &Onlooking<'_>, digest: &str) -> Result<Option<QueueName>, Failure> {
+    let Onlooking { connection, layout, deadline } = looking;
+    let mut range = cmd("ZRANGEBYLEX");
+    range.arg(layout.names()).arg(format!("[{digest} ")).arg(format!("({digest}!"));
+    let answers = connection.flight_until(Flight::new().command(range), *deadline).await?;
+    let listed = texts(answer(only(answers)?, "ZRANGEBYLEX")?)?;
+    Ok(listed.first().and_then(|listed| read_listed(listed)))
 }

@@ -17,5 +17,5 @@ mod value;
 mod view;
 mod withdraw;
 
-pub(crate) use self::inspect::{Onlooking, inspect, names};
+pub(crate) use self::inspect::{Onlooking, inspect, inspect_each, long_name, names};
 pub(crate) use self::session::RedisSession;

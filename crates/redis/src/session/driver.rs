@@ -17,10 +17,10 @@ use crate::session::renewal;
 use crate::session::restore::{restore, taught, teach};
 
 /// The pause after all servers were tried, at first …
-const PAUSE_MIN: Duration = Duration::from_millis(20);
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// … and at most: a server that comes back is found soon.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// How many pieces of a session are ended one after the other: more contenders than one process is tested with.
 const PIECES_MAX: usize = 10_000;

@@ -14,6 +14,7 @@ mod roll;
 
 pub(crate) use self::belief::Timing;
 pub(crate) use self::core::{Core, Ending, session_gone};
+pub(crate) use self::driver::{PAUSE_MAX, PAUSE_MIN};
 pub(crate) use self::link::Link;
 pub(crate) use self::open::{Opening, open};
 pub(crate) use self::replicas::{check as check_copies, copied};

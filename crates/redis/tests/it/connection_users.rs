@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lockkeeper_conformance::{SOON, soon};
-use lockkeeper_core::{Advice, Error, ErrorKind};
+use lockkeeper_core::{Advice, Error, ErrorKind, Scope, Told};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_recipes::Keeper;
 use lockkeeper_redis::RedisBackend;
@@ -69,7 +69,7 @@ async fn refusal(address: SocketAddr, user: &str) -> Option<Error> {
 }
 
 #[tokio::test]
-async fn a_user_of_the_least_rights_locks_waits_and_looks() {
+async fn a_user_of_the_least_rights_locks_waits_looks_and_follows() {
     if !can_run() {
         return;
     }
@@ -82,6 +82,12 @@ async fn a_user_of_the_least_rights_locks_waits_and_looks() {
     let queued = async || (one.contenders("door").await.expect("a look").len() == 2).then_some(());
     lockkeeper_faults::wait::until("the second contender", SOON, queued).await.expect("it waits");
     assert_eq!(soon("the names", one.queues("")).await.expect("a look").len(), 1);
+    let mut follower = one.follow(&Scope::default()).expect("it can be followed");
+    match soon("a telling", follower.next()).await {
+        Some(Told::All(locks)) => assert_eq!(locks.iter().map(|now| now.contenders.len()).sum::<usize>(), 2),
+        other => panic!("{other:?}"),
+    }
+    drop(follower);
     soon("the release", guard.release()).await.expect("it is given back");
     let next = soon("the next grant", waiting).await.expect("a task").expect("the lock is granted");
     soon("the release", next.release()).await.expect("it is given back");

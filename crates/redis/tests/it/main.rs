@@ -1,5 +1,5 @@
 //! What no common suite can know of Redis: users and their rights, databases, services of several servers, servers that
-//! are none, and what an examination finds.
+//! are none, what an examination finds, and what one who follows is told.
 
 #[path = "../support/client.rs"]
 mod client;
@@ -9,6 +9,7 @@ mod connection_users;
 mod copies;
 mod databases;
 mod examining;
+mod following;
 mod mixed_timeouts;
 mod reconnecting;
 mod tracking_table;

@@ -70,7 +70,7 @@ impl Engine for Mysql {
 
     fn set_up_text(&self) -> String {
         let schema = &self.config.schema;
-        let viewer = ["inspect", "queues"]
+        let viewer = ["inspect", "inspect_all", "queues"]
             .map(|procedure| format!("GRANT EXECUTE ON PROCEDURE `{schema}`.`{procedure}_v1` TO 'viewer'@'%';"));
         format!(
             "{}-- The user `app` that locks needs no more than this, and one that only looks the last line alone:\n\

@@ -252,7 +252,8 @@ pub(super) fn incomplete(schema: &str, version: Option<i64>, user: &str) -> Fail
             (format!("of the newer version {version}, and no longer has what"), "use a newer Lockkeeper".to_owned())
         }
         Some(version) if version == VERSION => {
-            ("hides from this user what".to_owned(), format!("an administrator gives it: {}", grants(schema, user)))
+            let cure = format!("an administrator runs `lockkeeper setup`, and gives it: {}", grants(schema, user));
+            ("without, or hides from this user, what".to_owned(), cure)
         }
         Some(version) => {
             (format!("of version {version}, and lacks what"), "`lockkeeper setup` brings it up to date".to_owned())

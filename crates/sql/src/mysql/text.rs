@@ -6,7 +6,7 @@ use crate::statement::What;
 pub(crate) const VERSION: i64 = 1;
 
 /// The procedures that a client calls, without their version.
-pub(super) const PROCEDURES: [&str; 20] = [
+pub(super) const PROCEDURES: [&str; 21] = [
     "hello",
     "settle",
     "open",
@@ -25,6 +25,7 @@ pub(super) const PROCEDURES: [&str; 20] = [
     "set_value",
     "request",
     "inspect",
+    "inspect_all",
     "queues",
     "examine",
 ];
@@ -157,6 +158,7 @@ fn constants(schema: &str) -> Vec<(&'static str, String)> {
         ("what_queue", what(What::Queue)),
         ("what_owner", what(What::Owner)),
         ("what_fact", what(What::Fact)),
+        ("what_placed", what(What::Placed)),
         ("nearest", NEAREST.to_string()),
         ("nearest_but_one", (NEAREST - 1).to_string()),
         ("counted", COUNTED_MAX.to_string()),

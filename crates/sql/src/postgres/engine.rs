@@ -77,7 +77,7 @@ impl Engine for Postgres {
              -- The role `app` that locks needs no more than this, and one that only looks the last line alone:\n\
              -- {app}\n\
              -- GRANT USAGE ON SCHEMA {schema} TO \"viewer\"; GRANT EXECUTE ON FUNCTION {schema}.inspect_v1, \
-             {schema}.queues_v1 TO \"viewer\";\n"
+             {schema}.inspect_all_v1, {schema}.queues_v1 TO \"viewer\";\n"
         )
     }
 }

@@ -6,7 +6,7 @@ use crate::statement::What;
 pub(crate) const VERSION: i64 = 1;
 
 /// The functions that a client calls, without their version.
-pub(super) const FUNCTIONS: [&str; 22] = [
+pub(super) const FUNCTIONS: [&str; 23] = [
     "hello",
     "settle",
     "open",
@@ -26,6 +26,7 @@ pub(super) const FUNCTIONS: [&str; 22] = [
     "set_value",
     "request",
     "inspect",
+    "inspect_all",
     "queues",
     "examine",
     "pin",
@@ -99,6 +100,7 @@ fn constants(schema: &str) -> Vec<(&'static str, String)> {
         ("what_queue", what(What::Queue)),
         ("what_owner", what(What::Owner)),
         ("what_fact", what(What::Fact)),
+        ("what_placed", what(What::Placed)),
         // `Mode::Read`.
         ("mode_read", 1.to_string()),
         ("nearest", NEAREST.to_string()),

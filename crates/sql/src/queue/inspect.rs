@@ -1,19 +1,19 @@
 //! Looks at queues without a session: who stands in them, and which locks have contenders.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lockkeeper_core::{ContenderInfo, Operation, Part, QueueName, Result};
+use lockkeeper_core::{ContenderInfo, Operation, QueueName, Result};
 
+use crate::engine::Wire;
 use crate::failure::Failure;
 use crate::look::Onlooker;
 use crate::queue::inner::named;
 use crate::queue::rows::Answer;
-use crate::statement::{Argument, Row, Statement};
+use crate::statement::{Argument, PARTS, Row, Statement};
 
 /// Shows the contenders in all queues of a lock; of a semaphore the permits come first.
 pub(crate) async fn inspect(onlooker: &Onlooker, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
-    let [line, permits, waiters] = [Part::Line, Part::Permits, Part::Waiters]
-        .map(|part| Statement::new("inspect", named(&lock.with_part(part)).into()));
+    let [line, permits, waiters] = statements(lock);
     let ask = |statement| onlooker.ask(statement, Operation::Inspect);
     let (line, permits, waiters) = tokio::try_join!(ask(&line), ask(&permits), ask(&waiters))?;
     let mut infos = Vec::new();
@@ -21,6 +21,33 @@ pub(crate) async fn inspect(onlooker: &Onlooker, lock: &QueueName) -> Result<Vec
         infos.extend(read(rows, Answer::infos)?);
     }
     Ok(infos)
+}
+
+/// Shows all locks with contenders whose names begin with `prefix`, and these ones.
+pub(crate) async fn inspect_all(
+    wire: &dyn Wire,
+    prefix: &str,
+    also: &[QueueName],
+) -> Result<BTreeMap<QueueName, Vec<ContenderInfo>>, Failure> {
+    let all = Statement::new("inspect_all", vec![Argument::Text(prefix.to_owned())]);
+    let mut locks = Answer::read_ok(wire.ask(all).await?)?.locks()?;
+    // The server may compare what names begin with otherwise than we do.
+    locks.retain(|name, _| name.as_str().starts_with(prefix));
+    for lock in also.iter().filter(|lock| !lock.as_str().starts_with(prefix)) {
+        let mut infos = Vec::new();
+        for statement in statements(lock) {
+            infos.extend(Answer::read_ok(wire.ask(statement).await?)?.infos()?);
+        }
+        if !infos.is_empty() {
+            locks.insert(lock.clone(), infos);
+        }
+    }
+    Ok(locks)
+}
+
+/// What shows each part of a lock.
+fn statements(lock: &QueueName) -> [Statement; PARTS.len()] {
+    PARTS.map(|part| Statement::new("inspect", named(&lock.with_part(part)).into()))
 }
 
 /// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names.

@@ -2,6 +2,7 @@
 //! makes an answer one to another question. Pure.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use lockkeeper_core::{
     ConnectionNumber, Contender, ContenderId, ContenderInfo, FencingToken, Mode, QueueName, QueueView, Ticket, Value,
@@ -10,7 +11,7 @@ use lockkeeper_core::{
 
 use crate::failure::Failure;
 use crate::queue::record;
-use crate::statement::{Row, What, status, word};
+use crate::statement::{PARTS, Row, What, part_number, status, word};
 
 /// All modes, in the order of their numbers.
 const MODES: [Mode; 8] =
@@ -104,9 +105,22 @@ impl Answer {
 
     /// The contenders of a queue, as operators see them.
     pub(super) fn infos(&self) -> Result<Vec<ContenderInfo>, Failure> {
-        let mut seats = self.each(What::Contender).map(Seat::of).collect::<Result<Vec<_>, _>>()?;
-        seats.sort_unstable_by(Seat::order);
-        Ok(seats.iter().map(Seat::info).collect())
+        Ok(infos(self.each(What::Contender).map(Seat::of).collect::<Result<_, _>>()?))
+    }
+
+    /// The contenders of all locks, as operators see them. What stands where no lock can have contenders is passed over.
+    pub(super) fn locks(&self) -> Result<BTreeMap<QueueName, Vec<ContenderInfo>>, Failure> {
+        let mut queues: BTreeMap<_, [Vec<Seat<'_>>; PARTS.len()]> = BTreeMap::new();
+        for row in self.each(What::Placed) {
+            let (name, part) = (row.bytes.as_deref(), row.epoch);
+            let (Some(name), Some(part)) = (name, part) else { return Err(Failure::unexpected()) };
+            let name = str::from_utf8(name).ok().and_then(|name| QueueName::new(name).ok());
+            let part = PARTS.iter().position(|&known| part_number(known) == part);
+            if let (Some(name), Some(part)) = (name, part) {
+                queues.entry(name).or_default()[part].push(Seat::of(row)?);
+            }
+        }
+        Ok(queues.into_iter().map(|(name, parts)| (name, parts.into_iter().flat_map(infos).collect())).collect())
     }
 
     /// The names of locks, in no order, as often as they have queues. A name that no lock can have is passed over.
@@ -115,6 +129,12 @@ impl Answer {
         let texts = texts.collect::<Result<Vec<_>, _>>()?;
         Ok(texts.into_iter().filter_map(|text| QueueName::new(text).ok()).collect())
     }
+}
+
+/// Describes the contenders of one queue, in their order.
+fn infos(mut seats: Vec<Seat<'_>>) -> Vec<ContenderInfo> {
+    seats.sort_unstable_by(Seat::order);
+    seats.iter().map(Seat::info).collect()
 }
 
 /// Reads the version of a value.
@@ -209,6 +229,31 @@ mod tests {
     }
 
     #[test]
+    fn the_contenders_of_all_locks_are_shown_by_lock_and_part_and_those_of_no_lock_are_passed_over() {
+        let placed = |name: &[u8], part: i64, ticket: u128| Row {
+            what: What::Placed as i16,
+            bytes: Some(name.to_vec()),
+            epoch: Some(part),
+            ..contender(ticket, i64::try_from(ticket).unwrap(), 0.0)
+        };
+        let rows = vec![
+            ending("ok"),
+            placed(b"b", 1, 1),
+            placed(b"a", 0, 4),
+            placed(b"b", 2, 3),
+            placed(b"b", 2, 2),
+            placed(b"\xff", 0, 5),
+            placed(b"a", 9, 6),
+        ];
+        let locks = Answer::read(rows).and_then(|answer| answer.locks()).expect("they can be read");
+        let bits = |infos: &Vec<ContenderInfo>| infos.iter().filter_map(|info| info.ticket).map(Ticket::bits).collect();
+        let shown: Vec<(_, Vec<_>)> = locks.iter().map(|(name, infos)| (name.as_str(), bits(infos))).collect();
+        assert_eq!(shown, [("a", vec![4]), ("b", vec![2, 3, 1])]);
+        let nameless = Row { bytes: None, ..placed(b"a", 0, 1) };
+        assert!(Answer::read(vec![ending("ok"), nameless]).and_then(|answer| answer.locks()).is_err());
+    }
+
+    #[test]
     fn what_a_later_version_adds_is_passed_over_and_its_modes_exclude_all() {
         let strange = Row { what: 99, ..Row::default() };
         let later = Row { mode: Some(40), ..contender(1, 1, 0.0) };
@@ -255,7 +300,7 @@ mod tests {
             };
             if let Ok(answer) = Answer::read(kinds.into_iter().map(row).collect()) {
                 let _ = (answer.view(ConnectionNumber(1)), answer.infos(), answer.stored());
-                let _ = (answer.value(), answer.names());
+                let _ = (answer.value(), answer.names(), answer.locks());
             }
         }
     }

@@ -18,6 +18,7 @@ mod waits;
 
 pub(crate) use self::belief::Timing;
 pub(crate) use self::core::{Core, Ending, session_gone};
+pub(crate) use self::driver::{PAUSE_MAX, PAUSE_MIN};
 pub(crate) use self::finder::Finder;
 pub(crate) use self::link::Link;
 pub(crate) use self::open::{Opening, open};

@@ -22,6 +22,7 @@ use crate::lock::session::ZooKeeperSession;
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("zookeeper", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told)
+        .followed(lockkeeper_core::Following::Told)
         .on_condition(&[
             "the servers are one ensemble, and its tick is not greater than the one in the URL or half of the session \
              timeout",

@@ -1,10 +1,11 @@
 //! Following all queues: whatever changes and whatever fails, a follower ends up with what a look shows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, ErrorKind, Extent, Follower, Freshness, LockNow, Mode, Part, Picture, QueueName, Request, Revocation,
-    Scope, Ticket, Told,
+    Backend, ErrorKind, Extent, Follower, Following, Freshness, LockNow, Mode, Part, Picture, QueueName, Request,
+    Revocation, Scope, Ticket, Told,
 };
 
 use crate::case::Case;
@@ -25,6 +26,9 @@ const CHANGES_AROUND_A_FAILURE: usize = 40;
 /// After how many changes, at most, the follower is compared with a look.
 const CHANGES_BETWEEN_LOOKS: u64 = 60;
 
+/// The same where the follower looks again and again, and pauses a hundred times as long as a look takes.
+const CHANGES_BETWEEN_SLOW_LOOKS: u64 = 240;
+
 /// How many locks there are: few, so that there are queues; more than one, so that locks come and go.
 const LOCKS: u64 = 12;
 
@@ -34,15 +38,19 @@ const PLACES_MAX: usize = 60;
 /// What the names of the locks begin with that are followed.
 const FOLLOWED: &str = "followed/";
 
+/// How long a follower that looks again and again pauses at least: not so long that a case waits more than it works.
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
+
 pub(super) fn cases() -> Vec<Case> {
-    vec![
+    let cases = vec![
         Case::new("a follower equals a look after each of many random changes", equals_a_look),
         Case::new("a follower is told of what stood there before, and of its scope alone", tells_its_scope),
         Case::new("a follower that was cut off equals a look", equals_a_look_after_cuts).needs(&[FaultKind::Cut]),
         Case::new("a follower of a service that was started again equals a look", equals_a_look_after_restarts)
             .needs(&[FaultKind::Restart]),
         Case::new("a follower hears of sessions that end", hears_of_sessions).needs(&[FaultKind::ExpireSession]),
-    ]
+    ];
+    cases.into_iter().map(|case| case.promised(|promised| promised.following != Following::None)).collect()
 }
 
 /// The kinds of lock, each with the places of its contenders: no lock is of two kinds.
@@ -62,14 +70,15 @@ struct Watch {
 }
 
 impl Watch {
-    /// Follows with the backend of a client that does nothing else; `None` where the service tells an onlooker nothing.
-    async fn begin(onlooker: &Speaker, scope: &Scope) -> Option<Self> {
-        let follower = onlooker.backend.follow(scope)?;
+    /// Follows with the backend of a client that does nothing else.
+    async fn begin(onlooker: &Speaker) -> Self {
+        let scope = Scope::below_base(FOLLOWED).looking_each(LOOK_PAUSE_MIN);
+        let follower = onlooker.backend.follow(&scope).expect("the service can be followed");
         let mut watch = Self { backend: onlooker.backend.clone(), follower, picture: Picture::default() };
         while !watch.picture.is_whole() {
             watch.hear().await;
         }
-        Some(watch)
+        watch
     }
 
     async fn hear(&mut self) -> Vec<QueueName> {
@@ -205,12 +214,14 @@ impl Crowd {
 async fn equals_a_look(fixture: &dyn Fixture) {
     let onlooker = Speaker::enter(fixture).await;
     let mut crowd = Crowd::enter(fixture, "a follower equals a look after each of many random changes").await;
-    let Some(mut watch) = Watch::begin(&onlooker, &Scope::below_base(FOLLOWED)).await else {
-        return;
+    let mut watch = Watch::begin(&onlooker).await;
+    let between = match onlooker.backend.capabilities().following {
+        Following::Looks => CHANGES_BETWEEN_SLOW_LOOKS,
+        _ => CHANGES_BETWEEN_LOOKS,
     };
     let mut made = 0;
     while made < CHANGES {
-        let count = 1 + crowd.random.below(CHANGES_BETWEEN_LOOKS) as usize;
+        let count = 1 + crowd.random.below(between) as usize;
         crowd.changes(count).await;
         watch.until_equal(&crowd.random).await;
         made += count;
@@ -224,12 +235,7 @@ async fn tells_its_scope(fixture: &dyn Fixture) {
     let queues = ["followed/old", "else/old", "followed/new", "else/new"].map(|name| part_of(name, part));
     let [old, other_old, new, other_new] = &queues;
     let mut places = vec![(old, ann.take(old, mode).await), (other_old, ann.take(other_old, mode).await)];
-    let Some(mut watch) = Watch::begin(&onlooker, &Scope::below_base(FOLLOWED)).await else {
-        for (queue, place) in places {
-            ann.withdraw(queue, place.ticket).await;
-        }
-        return;
-    };
+    let mut watch = Watch::begin(&onlooker).await;
     let names = |watch: &Watch| watch.picture.locks().keys().map(|name| name.as_str().to_owned()).collect::<Vec<_>>();
     assert_eq!(names(&watch), ["followed/old"]);
     for queue in [other_new, new] {
@@ -250,9 +256,7 @@ async fn tells_its_scope(fixture: &dyn Fixture) {
 async fn equals_a_look_after_cuts(fixture: &dyn Fixture) {
     let onlooker = Speaker::enter(fixture).await;
     let mut crowd = Crowd::enter(fixture, "a follower that was cut off equals a look").await;
-    let Some(mut watch) = Watch::begin(&onlooker, &Scope::below_base(FOLLOWED)).await else {
-        return;
-    };
+    let mut watch = Watch::begin(&onlooker).await;
     for _ in 0..FAILURES {
         crowd.changes(CHANGES_AROUND_A_FAILURE).await;
         onlooker.inflict(Fault::Cut).await;
@@ -266,9 +270,7 @@ async fn equals_a_look_after_cuts(fixture: &dyn Fixture) {
 async fn equals_a_look_after_restarts(fixture: &dyn Fixture) {
     let onlooker = Speaker::enter(fixture).await;
     let mut crowd = Crowd::enter(fixture, "a follower of a service that was started again equals a look").await;
-    let Some(mut watch) = Watch::begin(&onlooker, &Scope::below_base(FOLLOWED)).await else {
-        return;
-    };
+    let mut watch = Watch::begin(&onlooker).await;
     for _ in 0..2 {
         crowd.changes(CHANGES_AROUND_A_FAILURE).await;
         onlooker.inflict(Fault::Restart).await;
@@ -282,9 +284,7 @@ async fn equals_a_look_after_restarts(fixture: &dyn Fixture) {
 async fn hears_of_sessions(fixture: &dyn Fixture) {
     let onlooker = Speaker::enter(fixture).await;
     let mut crowd = Crowd::enter(fixture, "a follower hears of sessions that end").await;
-    let Some(mut watch) = Watch::begin(&onlooker, &Scope::below_base(FOLLOWED)).await else {
-        return;
-    };
+    let mut watch = Watch::begin(&onlooker).await;
     for who in 0..crowd.speakers.len() {
         crowd.changes(CHANGES_AROUND_A_FAILURE).await;
         crowd.speakers[who].inflict(Fault::ExpireSession).await;

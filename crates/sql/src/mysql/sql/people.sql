@@ -1,4 +1,4 @@
--- What people ask for: to show all queues, or all of one; and that a contender gives up, or is removed.
+-- What people ask for: the names of all queues, and to show all of them, or all of one; and that a contender gives up, or is removed.
 
 {procedure} {schema}.inspect_v1(p_name varbinary(200), p_part tinyint)
 {settings}
@@ -7,6 +7,18 @@ BEGIN
   {ok}
   SELECT {what_contender} AS what, c.ticket, c.session, c.token AS number, c.place, c.mode, c.record AS text, c.ask
     FROM {schema}.contender c WHERE c.name = p_name AND c.part = p_part ORDER BY c.token, c.place, c.ticket;
+  COMMIT;
+END
+//
+-- Shows all queues whose names begin so, as far as they have contenders: the names and the contenders of one moment.
+{procedure} {schema}.inspect_all_v1(p_prefix varbinary(200))
+{settings}
+BEGIN
+  {begin_look}
+  {ok}
+  SELECT {what_placed} AS what, c.ticket, c.session, c.token AS number, c.place, c.mode, c.part AS epoch,
+    c.record AS text, c.ask, c.name AS bytes
+    FROM {schema}.contender c WHERE c.name >= p_prefix AND c.name < CONCAT(p_prefix, x'ff');
   COMMIT;
 END
 //

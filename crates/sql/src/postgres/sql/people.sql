@@ -1,4 +1,4 @@
--- What people ask for: to show all queues, or all of one; and that a contender gives up, or is removed.
+-- What people ask for: the names of all queues, and to show all of them, or all of one; and that a contender gives up, or is removed.
 
 CREATE OR REPLACE FUNCTION {schema}.inspect_v1(p_name text, p_part bigint) RETURNS {answer} STABLE AS $$
 #variable_conflict use_column
@@ -11,6 +11,19 @@ BEGIN
       NULL::bigint, NULL::bigint, c.record, c.ask, NULL::bytea
     FROM {schema}.contender c WHERE c.name = p_name AND c.part = p_part::smallint
     ORDER BY c.token, c.place, c.ticket;
+END $$;
+
+-- Shows all queues whose names begin so, as far as they have contenders: the names and the contenders of one moment.
+CREATE OR REPLACE FUNCTION {schema}.inspect_all_v1(p_prefix text) RETURNS {answer} STABLE AS $$
+#variable_conflict use_column
+BEGIN
+  what := 0;
+  text := 'ok';
+  RETURN NEXT;
+  RETURN QUERY
+    SELECT {what_placed}::smallint, c.ticket, c.session, c.token, c.place, c.mode,
+      c.part::bigint, NULL::bigint, c.record, c.ask, convert_to(c.name, 'UTF8')
+    FROM {schema}.contender c WHERE c.name >= p_prefix AND c.name < p_prefix || repeat(chr(1114111), 51);
 END $$;
 
 CREATE OR REPLACE FUNCTION {schema}.queues_v1(p_prefix text) RETURNS {answer} STABLE AS $$

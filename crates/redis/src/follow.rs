@@ -1,0 +1,254 @@
+//! Follows all locks of a scope, over its own connection: the server tells of each change of a queue or a record
+//! (`CLIENT TRACKING` with `BCAST`), and the locks that these are of are looked at again, by the code of looks. Whatever
+//! may have gone unheard has all looked at anew: the end of the connection, another master, FLUSHALL, too many changes.
+//!
+//! Plain locks of others lie anywhere. So they are read over a second connection, which is told of these keys alone.
+//! That a session has died changes no key before somebody removes what it has left, so it is asked for.
+//!
+//! `known` knows which locks these are.
+
+mod known;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{Follower, LockNow, Operation, QueueName, Scope, Telling, Told};
+use redis::cmd;
+
+use crate::answers::{list, number, only, texts};
+use crate::connection::{Connection, Effect, Failure, Finder, Flight, Marked, Marks, answer, until_replaced};
+use crate::follow::known::Known;
+use crate::layout::Layout;
+use crate::queue::{self, Onlooking};
+use crate::script::Script;
+use crate::session::{PAUSE_MAX, PAUSE_MIN, Timing, taught, teach};
+use crate::url::{Config, Server};
+
+/// How many locks are looked at in one flight: others wait for the server meanwhile, a millisecond or two.
+const LOOKS_AT_ONCE: usize = 20;
+
+/// The least time from one look to the next, so that a lock which never rests costs a bounded number of looks. What
+/// changes meanwhile is looked at together.
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(5);
+
+/// How often the server is asked who has died, and whether it still is a master.
+const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many dead are named at once. If there are more, all locks are looked at.
+const DEAD_MAX: usize = 1_000;
+
+/// Follows a service.
+pub(crate) struct Following {
+    config: Arc<Config>,
+    clock: Arc<dyn Clock>,
+    scope: Scope,
+    layout: Layout,
+    timing: Timing,
+}
+
+/// What is heard, and over which connections.
+struct Ears {
+    connection: Connection,
+    /// That over which plain locks are read; `None` where there are none.
+    plain: Option<Connection>,
+    marks: Arc<Marks>,
+}
+
+impl Following {
+    pub(crate) fn new(config: Arc<Config>, clock: Arc<dyn Clock>, scope: Scope) -> Self {
+        let timing = Timing { timeout: config.session_timeout() };
+        Self { layout: config.layout(), config, clock, scope, timing }
+    }
+
+    /// Begins, in a task of the runtime that this is called in.
+    pub(crate) fn begin(self) -> Follower {
+        Follower::run(|telling| self.run(telling))
+    }
+
+    async fn run(self, telling: Telling) {
+        let mut finder = Finder::new(self.config.clone(), self.clock.clone());
+        let mut pause = PAUSE_MIN;
+        // It ends well when nobody reads any more.
+        while let Err(failure) = self.until_lost(&mut finder, &telling, &mut pause).await {
+            let is_passing = failure.is_passing();
+            let error = failure.into_core(Operation::Inspect, false);
+            if !telling.tell(Told::Lost(error)).await || !is_passing {
+                return;
+            }
+            self.clock.sleep_until(self.clock.now().saturating_add(pause)).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Follows one server until that is of no use any more, or there is no reader.
+    async fn until_lost(&self, finder: &mut Finder, telling: &Telling, pause: &mut Duration) -> Result<(), Failure> {
+        let ears = self.connect(finder).await?;
+        let mut known = Known::new(self.scope.clone());
+        if !telling.tell(Told::All(self.look_at_all(&ears, &mut known).await?)).await {
+            return Ok(());
+        }
+        *pause = PAUSE_MIN;
+        let mut lost = std::pin::pin!(self.lost(&ears));
+        let (mut look_at, mut ask_at) = (self.clock.now(), self.clock.now());
+        loop {
+            let is_marked = async {
+                ears.marks.until_any().await;
+                self.clock.sleep_until(look_at).await;
+            };
+            let marked = tokio::select! {
+                biased;
+                failure = &mut lost => return Err(failure),
+                () = self.clock.sleep_until(ask_at) => {
+                    ask_at = self.clock.now().saturating_add(QUESTION_INTERVAL);
+                    self.of_the_dead(&ears, &known).await?
+                }
+                () = is_marked => {
+                    // More may be marked meanwhile.
+                    if !telling.until_taken().await {
+                        return Ok(());
+                    }
+                    look_at = self.clock.now().saturating_add(LOOK_INTERVAL_MIN);
+                    self.of_keys(&ears, &known).await?
+                }
+            };
+            let told = match marked {
+                Some(locks) => Told::Changed(self.look_at(&ears, &locks, &mut known).await?),
+                None => Told::All(self.look_at_all(&ears, &mut known).await?),
+            };
+            let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
+            if is_news && !telling.tell(told).await {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tries each server once.
+    async fn connect(&self, finder: &mut Finder) -> Result<Ears, Failure> {
+        finder.begin_round();
+        let deadline = self.clock.now().saturating_add(self.config.connect_timeout);
+        while let Some((server, attempt_ends)) = finder.next(deadline).await {
+            match self.open(&server, attempt_ends).await {
+                Ok(ears) => return Ok(ears),
+                Err(failure) => finder.note(failure),
+            }
+        }
+        Err(finder.trouble())
+    }
+
+    /// Connects to a server, and has it tell of what changes from then on.
+    async fn open(&self, server: &Server, deadline: BootInstant) -> Result<Ears, Failure> {
+        let marks = Arc::<Marks>::default();
+        let connection = Connection::open(server, &self.config.access, &self.clock, deadline).await?;
+        self.config.check(&connection)?;
+        connection.mark(marks.clone());
+        let (mut off, mut on, mut probe) = (cmd("CLIENT"), cmd("CLIENT"), cmd("HGET"));
+        off.arg("TRACKING").arg("OFF");
+        on.arg("TRACKING").arg("ON").arg("BCAST");
+        for prefix in self.layout.shown_keys() {
+            on.arg("PREFIX").arg(prefix);
+        }
+        // A server of a cluster that does not have the keys says so.
+        probe.arg(self.layout.base()).arg("tok");
+        let flight = teach(&self.layout).load(self.layout.script(Script::Dead));
+        let mut answers = connection.flight_until(flight.command(probe).command(off).command(on), deadline).await?;
+        for tracking in answers.split_off(answers.len().saturating_sub(2)) {
+            answer(tracking, "CLIENT TRACKING")?;
+        }
+        taught(answers, "HGET")?;
+        let plain = match self.layout.has_plain() {
+            true => Some(Connection::open(server, &self.config.access, &self.clock, deadline).await?),
+            false => None,
+        };
+        if let Some(plain) = &plain {
+            plain.mark(marks.clone());
+        }
+        Ok(Ears { connection, plain, marks })
+    }
+
+    /// Waits until what is told is of no use any more.
+    async fn lost(&self, ears: &Ears) -> Failure {
+        let of_plain = async {
+            match &ears.plain {
+                Some(plain) => plain.over().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = ears.connection.over() => Failure::broken(Effect::None),
+            () = of_plain => Failure::broken(Effect::None),
+            failure = until_replaced(&self.config, &*self.clock, ears.connection.server(), self.timing.interval()) => {
+                failure
+            }
+        }
+    }
+
+    fn deadline(&self) -> BootInstant {
+        self.clock.now().saturating_add(self.timing.patience())
+    }
+
+    fn looking<'a>(&'a self, ears: &'a Ears) -> Onlooking<'a> {
+        Onlooking { connection: &ears.connection, layout: &self.layout, deadline: self.deadline() }
+    }
+
+    /// Names the locks of which keys have changed; `None` if any may have.
+    async fn of_keys(&self, ears: &Ears, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
+        let Marked::Keys(keys) = ears.marks.take() else {
+            return Ok(None);
+        };
+        let mut locks = BTreeSet::new();
+        for key in keys.iter().filter_map(|key| str::from_utf8(key).ok()) {
+            match known.lock_of(self.layout.subject(key)) {
+                known::Meant::Lock(name) => drop(locks.insert(name)),
+                known::Meant::Digest(digest) => {
+                    let name = queue::long_name(&self.looking(ears), digest).await?;
+                    locks.extend(name.filter(|name| known.is_followed(name)));
+                }
+                known::Meant::None => {}
+            }
+        }
+        Ok(Some(locks.into_iter().collect()))
+    }
+
+    /// Names the locks of which contenders are dead whom nobody has removed yet; `None` if any may be.
+    async fn of_the_dead(&self, ears: &Ears, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
+        let flight =
+            Flight::new().script(self.layout.script(Script::Dead), &[self.layout.base()], DEAD_MAX.to_string());
+        let answers = ears.connection.flight_to_master(flight, self.deadline()).await?;
+        let mut answers = list(answer(only(answers)?, "dead")?)?;
+        let dead: BTreeSet<_> = texts(answers.pop().ok_or_else(Failure::unexpected)?)?.into_iter().collect();
+        if dead.len() >= DEAD_MAX {
+            return Ok(None);
+        }
+        let has_sessions = number(answers.first().ok_or_else(Failure::unexpected)?)? > 0;
+        // Without the list of the living, all are taken for dead.
+        Ok(Some(known.locks_with(|session| !has_sessions || dead.contains(session))))
+    }
+
+    /// Looks at all locks with contenders, and at those that are asked for.
+    async fn look_at_all(&self, ears: &Ears, known: &mut Known) -> Result<Vec<LockNow>, Failure> {
+        // What is told of from now on may be missing in what is seen.
+        drop(ears.marks.take());
+        let mut names: BTreeSet<_> = queue::names(&self.looking(ears), &self.scope.prefix).await?.into_iter().collect();
+        names.extend(self.scope.also.iter().filter(|name| self.layout.refusal(name).is_none()).cloned());
+        *known = Known::new(self.scope.clone());
+        let names: Vec<_> = names.into_iter().collect();
+        self.look_at(ears, &names, known).await
+    }
+
+    /// Looks at locks, and shows those that are not as they were.
+    async fn look_at(&self, ears: &Ears, names: &[QueueName], known: &mut Known) -> Result<Vec<LockNow>, Failure> {
+        let mut changed = Vec::new();
+        for some in names.chunks(LOOKS_AT_ONCE) {
+            if let Some(plain) = &ears.plain {
+                let keys = some.iter().filter_map(|name| self.layout.plain(name));
+                let flight = keys.fold(Flight::new(), |flight, key| flight.tracked("GET", key.as_bytes()));
+                plain.flight_until(flight, self.deadline()).await?;
+            }
+            let seen = queue::inspect_each(&self.looking(ears), some).await?;
+            changed.extend(some.iter().zip(seen).filter_map(|(name, contenders)| known.see(name, contenders)));
+        }
+        Ok(changed)
+    }
+}

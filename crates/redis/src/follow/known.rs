@@ -1,0 +1,159 @@
+//! What is known of the locks that are followed: how they looked last, and which of them a key or a session is of. Pure.
+
+use std::collections::BTreeMap;
+
+use lockkeeper_core::{ContenderInfo, LockNow, QueueName, Scope, Ticket};
+
+use crate::layout::Subject;
+
+/// All locks that are followed, as far as they have contenders.
+#[derive(Debug)]
+pub(super) struct Known {
+    scope: Scope,
+    /// By their encoded names.
+    locks: BTreeMap<String, LockNow>,
+    /// The locks of contenders, by the latters' tickets.
+    tickets: BTreeMap<Ticket, QueueName>,
+}
+
+/// Which lock is meant by a key.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Meant<'a> {
+    Lock(QueueName),
+    /// One that is not known, by what keys have in place of its name.
+    Digest(&'a str),
+    None,
+}
+
+impl Known {
+    /// Begins with nothing.
+    pub(super) const fn new(scope: Scope) -> Self {
+        Self { scope, locks: BTreeMap::new(), tickets: BTreeMap::new() }
+    }
+
+    pub(super) fn is_followed(&self, name: &QueueName) -> bool {
+        name.as_str().starts_with(&self.scope.prefix) || self.scope.also.contains(name)
+    }
+
+    /// Finds the lock that looks otherwise when a key has changed. A record that is not known is that of a contender
+    /// whose queue has changed too.
+    pub(super) fn lock_of<'a>(&self, subject: Subject<'a>) -> Meant<'a> {
+        let name = match subject {
+            Subject::Record(ticket) => self.tickets.get(&ticket).cloned(),
+            Subject::Lock(encoded) => match self.locks.get(encoded) {
+                Some(known) => Some(known.lock.clone()),
+                None if QueueName::is_digest(encoded) => return self.asked_for(encoded),
+                None => QueueName::decode(encoded),
+            },
+            Subject::Plain(name) => QueueName::new(name).ok(),
+            Subject::Nothing => None,
+        };
+        name.filter(|name| self.is_followed(name)).map_or(Meant::None, Meant::Lock)
+    }
+
+    fn asked_for<'a>(&self, digest: &'a str) -> Meant<'a> {
+        let name = self.scope.also.iter().find(|name| name.encoded() == digest);
+        name.map_or(Meant::Digest(digest), |name| Meant::Lock(name.clone()))
+    }
+
+    /// Names the locks with contenders of these sessions.
+    pub(super) fn locks_with(&self, is_meant: impl Fn(&str) -> bool) -> Vec<QueueName> {
+        let is_one = |info: &ContenderInfo| info.session.as_deref().is_some_and(&is_meant);
+        let locks = self.locks.values().filter(|now| now.contenders.iter().any(is_one));
+        locks.map(|now| now.lock.clone()).collect()
+    }
+
+    /// Takes in how a lock looks; returns it if it looked otherwise before.
+    pub(super) fn see(&mut self, name: &QueueName, contenders: Vec<ContenderInfo>) -> Option<LockNow> {
+        // A plain lock of another client is none of ours while nobody of ours wants it.
+        let is_ours = contenders.iter().any(|info| info.ticket.is_some()) || self.scope.also.contains(name);
+        let contenders = if is_ours { contenders } else { Vec::new() };
+        let encoded = name.encoded();
+        let old = self.locks.remove(&encoded).map(|now| now.contenders).unwrap_or_default();
+        for ticket in old.iter().filter_map(|info| info.ticket) {
+            self.tickets.remove(&ticket);
+        }
+        self.tickets.extend(contenders.iter().filter_map(|info| info.ticket).map(|ticket| (ticket, name.clone())));
+        let is_other = old != contenders;
+        let now = LockNow::new(name.clone(), contenders);
+        if !now.contenders.is_empty() {
+            self.locks.insert(encoded, now.clone());
+        }
+        is_other.then_some(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::{ContenderId, Mode};
+
+    use super::*;
+
+    fn name(text: &str) -> QueueName {
+        QueueName::new(text).unwrap()
+    }
+
+    fn contender(bits: u128, session: &str) -> ContenderInfo {
+        let mut info = outliving(bits);
+        info.session = Some(session.to_owned());
+        info
+    }
+
+    fn outliving(bits: u128) -> ContenderInfo {
+        let mut info = ContenderInfo::new(ContenderId::new(bits.to_string()), Mode::Mutex);
+        info.ticket = Some(Ticket::from_bits(bits));
+        info
+    }
+
+    #[test]
+    fn a_lock_is_told_when_it_looks_otherwise_and_once_when_it_is_empty() {
+        let mut known = Known::new(Scope::below_base("a"));
+        let counts = |now: Option<LockNow>| now.map(|now| now.contenders.len());
+        let contenders = vec![contender(1, "s"), contender(2, "t")];
+        assert_eq!(counts(known.see(&name("a"), contenders.clone())), Some(2));
+        assert_eq!(counts(known.see(&name("a"), contenders)), None);
+        assert_eq!(counts(known.see(&name("a"), vec![contender(2, "t")])), Some(1));
+        assert_eq!(counts(known.see(&name("a"), Vec::new())), Some(0));
+        assert_eq!(counts(known.see(&name("a"), Vec::new())), None);
+        assert!(known.locks.is_empty() && known.tickets.is_empty());
+    }
+
+    #[test]
+    fn a_key_is_of_a_lock_that_is_followed_and_a_record_of_the_lock_of_its_contender() {
+        let long = name(&format!("a{}", "é".repeat(90)));
+        let mut known = Known::new(Scope::below_base("a").with(name("else")));
+        known.see(&name("a/b"), vec![contender(1, "s"), contender(2, "t")]);
+        let lock = |text: &str| Meant::Lock(name(text));
+        assert_eq!(known.lock_of(Subject::Record(Ticket::from_bits(2))), lock("a/b"));
+        assert_eq!(known.lock_of(Subject::Record(Ticket::from_bits(3))), Meant::None);
+        assert_eq!(known.lock_of(Subject::Lock("a%2Fnew")), lock("a/new"));
+        assert_eq!(known.lock_of(Subject::Plain("else")), lock("else"));
+        for other in [Subject::Lock("b"), Subject::Plain("other"), Subject::Nothing] {
+            assert_eq!(known.lock_of(other), Meant::None, "{other:?}");
+        }
+        let digest = long.encoded();
+        assert_eq!(known.lock_of(Subject::Lock(&digest)), Meant::Digest(&digest));
+        known.see(&long, vec![contender(4, "s")]);
+        assert_eq!(known.lock_of(Subject::Lock(&digest)), Meant::Lock(long));
+    }
+
+    #[test]
+    fn the_locks_of_a_session_are_found_and_those_that_outlive_theirs_are_of_none() {
+        let mut known = Known::new(Scope::default());
+        known.see(&name("a"), vec![contender(1, "s"), contender(2, "t")]);
+        known.see(&name("b"), vec![contender(3, "t")]);
+        known.see(&name("c"), vec![outliving(4)]);
+        assert_eq!(known.locks_with(|session| session == "t"), [name("a"), name("b")]);
+        assert_eq!(known.locks_with(|_| true), [name("a"), name("b")]);
+        assert_eq!(known.locks_with(|session| session == "s"), [name("a")]);
+    }
+
+    #[test]
+    fn a_plain_lock_is_shown_where_a_contender_of_ours_wants_it_or_it_is_asked_for() {
+        let foreign = ContenderInfo::new(ContenderId::new("plain:1"), Mode::Mutex);
+        let mut known = Known::new(Scope::default().with(name("asked")));
+        assert!(known.see(&name("a"), vec![foreign.clone(), contender(1, "s")]).is_some());
+        assert_eq!(known.see(&name("a"), vec![foreign.clone()]).map(|now| now.contenders), Some(Vec::new()));
+        assert_eq!(known.see(&name("asked"), vec![foreign]).map(|now| now.contenders.len()), Some(1));
+    }
+}

@@ -1,0 +1,169 @@
+//! Follows all locks of a scope, over its own connection. No database tells an onlooker of them, so they are looked at
+//! again and again, by one statement for all: the longer that takes, the less often, so that looks cost a hundredth of
+//! the time. What has changed is told, and how old that is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::Clock;
+use lockkeeper_core::{ContenderInfo, Follower, LockNow, Operation, QueueName, Scope, Telling, Told};
+
+use crate::engine::{Engine, Wire};
+use crate::failure::{Effect, Failure};
+use crate::queue;
+use crate::session::{Finder, PAUSE_MAX, PAUSE_MIN};
+use crate::url::Config;
+
+/// How many times longer than a look the pause behind it is.
+const LOOK_SHARE: u32 = 100;
+
+/// The least pause, if the reader has not named one.
+const LOOK_PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// The greatest pause, at which looks may cost more than their share: an operator waits a minute at most.
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// All locks with contenders.
+type Seen = BTreeMap<QueueName, Vec<ContenderInfo>>;
+
+/// Follows a database.
+pub(crate) struct Following {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) scope: Scope,
+}
+
+impl Following {
+    /// Begins, in a task of the runtime that this is called in.
+    pub(crate) fn begin(self) -> Follower {
+        Follower::run(|telling| self.run(telling))
+    }
+
+    async fn run(self, telling: Telling) {
+        let mut pause = PAUSE_MIN;
+        // It ends well when nobody reads any more.
+        while let Err(failure) = self.until_lost(&telling, &mut pause).await {
+            let is_passing = failure.is_passing();
+            let error = failure.into_core(Operation::Inspect, false);
+            if !telling.tell(Told::Lost(error)).await || !is_passing {
+                return;
+            }
+            self.clock.sleep_until(self.clock.now().saturating_add(pause)).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Looks over one connection until that is of no use any more, or there is no reader.
+    async fn until_lost(&self, telling: &Telling, pause: &mut Duration) -> Result<(), Failure> {
+        let wire = self.connect().await?;
+        let mut known: Option<Seen> = None;
+        loop {
+            let began = self.clock.now();
+            let seen = self.look(&*wire).await?;
+            let ended = self.clock.now();
+            let told = match &known {
+                None => Told::All(all(&seen)),
+                Some(known) => Told::Changed(changes(known, &seen)),
+            };
+            known = Some(seen);
+            *pause = PAUSE_MIN;
+            let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
+            let look_pause = pause_after(ended.saturating_duration_since(began), self.scope.pause_min);
+            let looked = Told::Looked { began, pause: look_pause };
+            if is_news && !telling.tell(told).await || !telling.tell(looked).await {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                () = wire.over() => return Err(Failure::broken(Effect::None)),
+                () = self.clock.sleep_until(ended.saturating_add(look_pause)) => {}
+            }
+            // What changes until then is seen by the same look.
+            if !telling.until_taken().await {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tries each server once.
+    async fn connect(&self) -> Result<Arc<dyn Wire>, Failure> {
+        let mut finder = Finder::new(self.engine.clone(), self.config.clone(), self.clock.clone());
+        let deadline = self.clock.now().saturating_add(self.config.connect_timeout);
+        while let Some((server, attempt_ends)) = finder.next(deadline) {
+            match finder.connect(server, attempt_ends).await {
+                Ok(connected) => return Ok(connected.wire),
+                Err(failure) => finder.note(failure),
+            }
+        }
+        Err(finder.trouble())
+    }
+
+    /// Looks at all locks.
+    async fn look(&self, wire: &dyn Wire) -> Result<Seen, Failure> {
+        let deadline = self.clock.now().saturating_add(self.config.operation_timeout);
+        let seen = tokio::select! {
+            biased;
+            seen = queue::inspect_all(wire, &self.scope.prefix, &self.scope.also) => seen,
+            () = self.clock.sleep_until(deadline) => Err(Failure::late(Effect::None)),
+        };
+        seen.inspect_err(|_| wire.shut())
+    }
+}
+
+/// How long it is from the end of a look that took so long to the next one.
+fn pause_after(took: Duration, pause_min: Option<Duration>) -> Duration {
+    took.saturating_mul(LOOK_SHARE).min(LOOK_PAUSE_MAX).max(pause_min.unwrap_or(LOOK_PAUSE_MIN))
+}
+
+fn all(seen: &Seen) -> Vec<LockNow> {
+    seen.iter().map(|(lock, contenders)| LockNow::new(lock.clone(), contenders.clone())).collect()
+}
+
+/// The locks that were not seen so before, and those that have no contenders any more.
+fn changes(known: &Seen, seen: &Seen) -> Vec<LockNow> {
+    let names: BTreeSet<_> = known.keys().chain(seen.keys()).collect();
+    let changed = names.into_iter().filter(|name| known.get(name) != seen.get(name));
+    changed.map(|name| LockNow::new(name.clone(), seen.get(name).cloned().unwrap_or_default())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::{ContenderId, Mode};
+
+    use super::*;
+
+    fn seen(locks: &[(&str, &[&str])]) -> Seen {
+        let contender = |id: &&str| ContenderInfo::new(ContenderId::new(*id), Mode::Mutex);
+        let lock =
+            |&(name, ids): &(&str, &[&str])| (QueueName::new(name).unwrap(), ids.iter().map(contender).collect());
+        locks.iter().map(lock).collect()
+    }
+
+    #[test]
+    fn what_looks_otherwise_than_before_is_told_and_nothing_else() {
+        let before = seen(&[("a", &["1"]), ("b", &["2"]), ("c", &["3", "4"])]);
+        let after = seen(&[("b", &["2"]), ("c", &["4"]), ("d", &["5"])]);
+        let told = changes(&before, &after);
+        let told: Vec<_> = told.iter().map(|now| (now.lock.as_str(), now.contenders.len())).collect();
+        assert_eq!(told, [("a", 0), ("c", 1), ("d", 1)]);
+        assert!(changes(&after, &after).is_empty());
+        assert_eq!(all(&after).len(), 3);
+    }
+
+    #[test]
+    fn looks_take_a_hundredth_of_the_time_and_a_minute_passes_at_most() {
+        let ms = Duration::from_millis;
+        for (took, pause_min, pause) in [
+            (1, None, 1_000),
+            (30, None, 3_000),
+            (10_000, None, 60_000),
+            (1, Some(20), 100),
+            (0, Some(20), 20),
+            (30, Some(90_000), 90_000),
+        ] {
+            assert_eq!(pause_after(ms(took), pause_min.map(ms)), ms(pause), "{took} {pause_min:?}");
+        }
+    }
+}
