@@ -6,7 +6,9 @@
 //! | `answers` | which path is answered with what |
 //! | `metrics` | the metrics, in the text format of Prometheus |
 //! | `alerting` | which alerts there are, and what is said of them on stderr |
-//! | `receiver` | who else is told: a webhook, a command |
+//! | `sender` | which of several monitors sends them |
+//! | `state_file` | what is known of them at the next start |
+//! | `receiver`, `webhook` | who else is told: a webhook, a command |
 //!
 //! What is known is collected in `lockkeeper-monitor`; the shapes of the answers are in `output`.
 
@@ -15,6 +17,9 @@ mod answers;
 mod listener;
 mod metrics;
 mod receiver;
+mod sender;
+mod state_file;
+mod webhook;
 
 pub(crate) use alerting::Alerting;
 pub(crate) use answers::Monitor;

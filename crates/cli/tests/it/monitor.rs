@@ -45,19 +45,26 @@ impl Monitor {
         (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
-    fn get(&self, path: &str) -> (u16, String) {
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}", self.address))
     }
 
-    fn json(&self, path: &str) -> Value {
+    pub(crate) fn json(&self, path: &str) -> Value {
         let (status, body) = self.get(path);
         assert_eq!(status, 200, "{body}");
         serde_json::from_str(&body).unwrap()
     }
 
     /// Asks until an answer is as it must become.
-    fn until(&self, what: &str, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until(&self, what: &str, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         eventually(what, || Some(self.json(path)).filter(&is_so))
+    }
+
+    /// Waits for the next line that it says.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line
     }
 
     /// Asks it to end, and returns how it did and what it said meanwhile.
@@ -270,7 +277,7 @@ fn the_unit_for_systemd_is_sound_and_starts_a_monitor() {
     let unit = include_str!("../../../../contrib/systemd/lockkeeper-monitor.service");
     let test = "monitor::the_unit_for_systemd_is_sound_and_starts_a_monitor";
     if let Some(line) = sound_unit(&place, test, "lockkeeper-monitor.service", unit) {
-        assert_eq!(line, "monitor", "it is what the other tests start");
+        assert_eq!(line, "monitor --state ${STATE_DIRECTORY}/alerts", "it is what other tests start");
     }
 }
 
