@@ -254,6 +254,18 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_anything_is_served() {
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
         assert!(words.iter().all(|word| ended.stderr.contains(word)), "{ended:?}");
     }
+    for (text, words) in [
+        ("[monitor]\nenable = true", "`enable`"),
+        ("[[monitor.locks]]\nnames = ''", "monitor.locks.names: a pattern of names is empty"),
+        ("[monitor]\nwebhook = 'https://h'\nwebhook_ca = '/nowhere/ca.pem'", "/nowhere/ca.pem"),
+    ] {
+        place.file(".config/lockkeeper/config.toml", text);
+        let ended = finish(&mut place.command(&["monitor", "--listen", "127.0.0.1:0"]));
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{ended:?}");
+        // A build without TLS names the feature instead.
+        let is_said = ended.stderr.contains(words) || ended.stderr.contains("built without the feature `tls`");
+        assert!(is_said, "{ended:?}");
+    }
 }
 
 #[test]

@@ -27,15 +27,26 @@ struct Webhook {
 
 impl Webhook {
     fn start(statuses: &'static [u16]) -> Self {
+        Self::over("http://127.0.0.1", statuses, |stream| stream)
+    }
+
+    /// Starts one whose connections become others first.
+    fn over<Stream: Read + Write>(
+        host: &str,
+        statuses: &'static [u16],
+        wrap: impl Fn(TcpStream) -> Stream + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/hook?team=locks", listener.local_addr().unwrap());
+        let url = format!("{host}:{}/hook?team=locks", listener.local_addr().unwrap().port());
         let (sender, posted) = mpsc::channel();
         std::thread::spawn(move || {
             let mut statuses = statuses.iter();
             let mut status = 200;
             for stream in listener.incoming().map_while(Result::ok) {
                 status = statuses.next().copied().unwrap_or(status);
-                if sender.send(answer(stream, status)).is_err() {
+                // Who hangs up has asked nothing.
+                let Some(posted) = answer(wrap(stream), status) else { continue };
+                if sender.send(posted).is_err() {
                     return;
                 }
             }
@@ -48,18 +59,18 @@ impl Webhook {
     }
 }
 
-fn answer(stream: TcpStream, status: u16) -> Posted {
+fn answer(stream: impl Read + Write, status: u16) -> Option<Posted> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
-        assert!(reader.read_line(&mut head).unwrap() > 0, "{head}");
+        reader.read_line(&mut head).ok().filter(|&read| read > 0)?;
     }
     let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
     let mut body = vec![0; length.expect("it has a length")];
     reader.read_exact(&mut body).unwrap();
     let answer = format!("HTTP/1.1 {status} Whatever\r\nContent-Length: 0\r\n\r\n");
     reader.into_inner().write_all(answer.as_bytes()).unwrap();
-    Posted { head, body: serde_json::from_slice(&body).unwrap() }
+    Some(Posted { head, body: serde_json::from_slice(&body).unwrap() })
 }
 
 /// A machine whose monitor takes a hold for long after a moment.
@@ -258,6 +269,41 @@ fn a_state_that_cannot_be_used_is_refused_and_left_as_it_is_and_one_that_cannot_
     let line = monitor.line();
     assert!(line.starts_with("lockkeeper: alert over after "), "{line}");
     assert_eq!(monitor.stop(), (Some(0), "lockkeeper: stopping, by SIGTERM\n".to_owned()));
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn a_webhook_over_tls_is_told_where_its_authority_is_trusted_and_nowhere_else() {
+    use std::sync::Arc;
+
+    use lockkeeper_faults::authority::Authority;
+    use lockkeeper_tls::rustls::crypto::ring;
+    use lockkeeper_tls::rustls::pki_types::pem::PemObject as _;
+    use lockkeeper_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use lockkeeper_tls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+    let [authority, other] = [(); 2].map(|()| Authority::new("localhost").unwrap());
+    let papers = authority.server_papers();
+    let chain = CertificateDer::pem_file_iter(&papers.cert).unwrap().map(Result::unwrap).collect();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = config.with_single_cert(chain, PrivateKeyDer::from_pem_file(&papers.key).unwrap()).unwrap();
+    let config = Arc::new(config);
+    let webhook = Webhook::over("https://localhost", &[200], move |stream| {
+        StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream)
+    });
+    let settings = |ca: &std::path::Path| format!("webhook = '{}'\nwebhook_ca = '{}'", webhook.url, ca.display());
+    let place_of = |authority: &Authority| place(&settings(&authority.server_papers().ca));
+    let stranger = place_of(&other);
+    let mut monitor = Monitor::start(&stranger, &[]);
+    let _contending = contend(&stranger, "nightly");
+    let lines = [monitor.line(), monitor.line()];
+    assert!(lines[1].contains("alerts are not taken by https://localhost:"), "{lines:?}");
+    assert!(lines[1].contains("its certificate is not by an authority that is trusted here"), "{lines:?}");
+    let place = place_of(&authority);
+    let _monitor = Monitor::start(&place, &[]);
+    let _contending = contend(&place, "daily");
+    assert_eq!(webhook.next().body[0]["labels"]["lock"], "daily");
 }
 
 /// A text in a config file.
