@@ -6,6 +6,8 @@ mod config;
 mod exit;
 mod held;
 mod interruption;
+#[cfg(any(feature = "metrics", feature = "monitor"))]
+mod listening;
 mod log;
 #[cfg(feature = "monitor")]
 mod monitor;

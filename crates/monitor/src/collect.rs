@@ -11,6 +11,7 @@ use lockkeeper::{Advice, Error, Keeper, QueueName};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::alerts::SENDERS;
 use crate::confirmation::{Confirmation, Judged, Verdict};
 use crate::find::find;
 use crate::look::{look, permits};
@@ -207,7 +208,7 @@ impl Collector {
             }
             Told::Changed(locks) => {
                 let known = state.freshness.known(now.boot);
-                for LockNow { lock, contenders, .. } in locks {
+                for LockNow { lock, contenders, .. } in locks.into_iter().filter(is_shown) {
                     state.model.see(&lock, contenders, known, now);
                 }
             }
@@ -331,6 +332,11 @@ impl Collector {
     }
 }
 
+/// Tells whether a lock is shown: the monitors' own election is not.
+fn is_shown(now: &LockNow) -> bool {
+    now.lock.as_str() != SENDERS
+}
+
 /// Tells whether more than the time has changed.
 fn is_other((one, other): (&Judged, &Judged)) -> bool {
     std::mem::discriminant(&one.verdict) != std::mem::discriminant(&other.verdict)
@@ -343,7 +349,7 @@ impl State {
     fn see_all(&mut self, locks: Vec<LockNow>, now: Moment) {
         let known = self.freshness.known(now.boot);
         let mut gone: BTreeMap<_, _> = self.model.locks().keys().map(|name| (name.clone(), ())).collect();
-        for LockNow { lock, contenders, .. } in locks {
+        for LockNow { lock, contenders, .. } in locks.into_iter().filter(is_shown) {
             gone.remove(&lock);
             self.model.see(&lock, contenders, known, now);
         }

@@ -25,6 +25,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Trusts the authorities of this file, or the system's, for servers that each have their own name.
+    pub const fn new(ca: Option<PathBuf>) -> Self {
+        Self { ca, identity: None, server_name: None }
+    }
+
     /// Reads the [`KEYS`] of a URL; other keys are left to the caller.
     ///
     /// # Errors
@@ -76,7 +81,7 @@ mod tests {
 
     #[test]
     fn without_settings_the_system_is_trusted_and_each_server_goes_by_its_own_name() {
-        assert_eq!(settings("").unwrap(), Settings { ca: None, identity: None, server_name: None });
+        assert_eq!(settings("").unwrap(), Settings::new(None));
     }
 
     #[test]

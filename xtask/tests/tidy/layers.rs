@@ -75,7 +75,7 @@ const LAYERS: &[Place] = &[
     Place {
         layer: 5,
         package: "lockkeeper-cli",
-        may_import: These(&["lockkeeper", "lockkeeper-monitor", "lockkeeper-zk-server"]),
+        may_import: These(&["lockkeeper", "lockkeeper-monitor", "lockkeeper-tls", "lockkeeper-zk-server"]),
     },
     Place {
         layer: TESTING,

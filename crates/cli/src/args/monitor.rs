@@ -1,5 +1,7 @@
 //! The options of `monitor`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use crate::config::Listen;
@@ -30,4 +32,7 @@ pub(crate) struct MonitorArgs {
     /// Locks whose metrics have their names, as in --lock-metrics 'nightly-*'; may be given several times
     #[arg(long, value_name = "PATTERN")]
     pub(crate) lock_metrics: Vec<String>,
+    /// A file that keeps the alerts over a restart, so that none is told twice; of this monitor alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
 }

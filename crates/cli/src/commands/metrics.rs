@@ -5,8 +5,6 @@
 #[cfg(feature = "metrics")]
 mod served {
     use std::convert::Infallible;
-    use std::net::SocketAddr;
-    use std::sync::Arc;
     use std::time::Duration;
 
     use http_body_util::Full;
@@ -17,21 +15,18 @@ mod served {
     use hyper::{Method, Request, Response, StatusCode};
     use hyper_util::rt::TokioIo;
     use lockkeeper_zk_server::EmbeddedServer;
-    use tokio::net::{TcpListener, TcpStream};
-    use tokio::sync::{Semaphore, mpsc, oneshot};
-    use tokio::time::{sleep, timeout};
+    use tokio::net::TcpStream;
+    use tokio::sync::{mpsc, oneshot};
+    use tokio::time::timeout;
 
     use crate::config::Listen;
     use crate::exit::Failure;
+    use crate::listening::{HEAD_BYTES_MAX, Listening};
 
     /// How many connections are served at a time: some monitors, each with one; more are closed.
     const CONNECTIONS_MAX: usize = 8;
     /// How long a connection may take for its request and its answer; a monitor asks anew each time.
     const CONNECTION_TIME_MAX: Duration = Duration::from_secs(5);
-    /// How long the head of a request may be, in bytes: the least that hyper allows.
-    const HEAD_BYTES_MAX: usize = 8_192;
-    /// How long accepting pauses when the system has no connection to give, as without descriptors.
-    const PAUSE: Duration = Duration::from_millis(50);
     /// The text format of Prometheus.
     const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -39,58 +34,37 @@ mod served {
     type Question = oneshot::Sender<String>;
 
     /// Where metrics are served, if anywhere.
-    pub(crate) struct Metrics(Option<(TcpListener, SocketAddr)>);
+    pub(crate) struct Metrics(Option<Listening>);
 
     impl Metrics {
         /// Listens on the first address that can be had of those that `listen` stands for.
         pub(crate) fn listen(listen: Option<&Listen>) -> Result<Self, Failure> {
-            let Some(listen) = listen else {
-                return Ok(Self(None));
-            };
-            let addresses = listen.addresses()?;
-            let bind = || {
-                let listener = std::net::TcpListener::bind(&addresses[..])?;
-                listener.set_nonblocking(true)?;
-                let address = listener.local_addr()?;
-                Ok((TcpListener::from_std(listener)?, address))
-            };
-            let named: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            let failed = |error: std::io::Error| {
-                Failure::ours(format!("--metrics: cannot listen on {}: {error}", named.join(" or ")))
-            };
-            bind().map(|bound| Self(Some(bound))).map_err(failed)
+            listen.map(|listen| Listening::bind("--metrics", listen)).transpose().map(Self)
         }
 
         /// Where Prometheus finds them.
         pub(crate) fn url(&self) -> Option<String> {
-            self.0.as_ref().map(|(_, address)| format!("http://{address}/metrics"))
+            self.0.as_ref().map(|listening| format!("http://{}/metrics", listening.address()))
         }
 
         /// Serves those of a server.
         pub(crate) async fn serve(&self, server: &EmbeddedServer) -> Infallible {
-            let Some((listener, _)) = &self.0 else {
+            let Some(listening) = &self.0 else {
                 return std::future::pending().await;
             };
-            let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
             let (asking, mut questions) = mpsc::channel::<Question>(CONNECTIONS_MAX);
-            loop {
-                tokio::select! {
-                    Some(question) = questions.recv() => {
-                        // Who asked may be gone.
-                        let _ = question.send(server.metrics().await);
-                    }
-                    accepted = listener.accept() => match (accepted, Arc::clone(&seats).try_acquire_owned()) {
-                        (Ok((stream, _)), Ok(seat)) => {
-                            let asking = asking.clone();
-                            tokio::spawn(async move {
-                                serve_one(stream, asking).await;
-                                drop(seat);
-                            });
-                        }
-                        (Ok(_), Err(_)) => (),
-                        (Err(_), _) => sleep(PAUSE).await,
-                    }
+            let accepting = listening.serve(CONNECTIONS_MAX, |stream| serve_one(stream, asking.clone()));
+            let answering = async {
+                while let Some(question) = questions.recv().await {
+                    // Who asked may be gone.
+                    let _ = question.send(server.metrics().await);
                 }
+                // The one who asks is of this function.
+                std::future::pending().await
+            };
+            tokio::select! {
+                never = accepting => never,
+                never = answering => never,
             }
         }
     }

@@ -24,7 +24,7 @@ mod served {
 
     /// Serves until TERM, INT or HUP. A service that cannot be reached is no failure: it is asked again and again.
     pub(crate) fn monitor(global: &Global, args: MonitorArgs) -> Result<u8, Failure> {
-        let MonitorArgs { listen, also, lock_metrics } = args;
+        let MonitorArgs { listen, also, lock_metrics, state } = args;
         let scope = also.iter().try_fold(Scope::default(), |scope, name| also_in(scope, name))?;
         let pattern =
             |text: &String| Pattern::parse(text).map_err(|what| Failure::ours(format!("--lock-metrics: {what}")));
@@ -40,7 +40,7 @@ mod served {
                 Some(interval) => collector.looking_each(interval),
                 None => collector,
             });
-            let alerting = Arc::new(Alerting::new(Arc::clone(&collector), settings));
+            let alerting = Arc::new(Alerting::new(&keeper, Arc::clone(&collector), settings, state.as_deref())?);
             let orders = Orders::new(global);
             let live = Live::new(epoch()?);
             let (collector, alerting) = (Arc::clone(&collector), Arc::clone(&alerting));
@@ -55,6 +55,7 @@ mod served {
                 cause = interruption.heard() => {
                     say(&format!("stopping, by {}", cause.name));
                     tell_manager(NotifyState::Stopping);
+                    alerting.finish();
                     Ok(0)
                 }
                 never = listener.serve(Arc::clone(&monitor)) => match never {},

@@ -1,6 +1,7 @@
 //! `[monitor]`: the settings of the monitor of the locks, checked with the rest of the file.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -42,6 +43,7 @@ pub(super) struct MonitorTable {
     long_hold_threshold: Option<Span>,
     webhook: Option<String>,
     webhook_format: Option<WebhookFormat>,
+    webhook_ca: Option<PathBuf>,
     command: Option<Vec<String>>,
     #[serde(default)]
     locks: Vec<LocksTable>,
@@ -64,10 +66,11 @@ impl MonitorTable {
             Ok((pattern, LockThresholds { contention: locks.contention_threshold, long_hold }))
         });
         let long_hold = positive("long_hold_threshold", self.long_hold_threshold)?;
-        let webhook = match (self.webhook, self.webhook_format) {
-            (Some(url), format) => Some(Webhook::parse(&url, format.unwrap_or_default())?),
-            (None, Some(_)) => return Err("monitor.webhook_format is of no use without monitor.webhook".to_owned()),
-            (None, None) => None,
+        let webhook = match (self.webhook, self.webhook_format, self.webhook_ca) {
+            (Some(url), format, ca) => Some(Webhook::parse(&url, format.unwrap_or_default(), ca)?),
+            (None, Some(_), _) => return Err("monitor.webhook_format is of no use without monitor.webhook".to_owned()),
+            (None, _, Some(_)) => return Err("monitor.webhook_ca is of no use without monitor.webhook".to_owned()),
+            (None, None, None) => None,
         };
         let command = match self.command {
             Some(words) if words.first().is_none_or(String::is_empty) => {

@@ -1,7 +1,7 @@
-//! Connections of a monitor: their limits, and the requests that are refused.
+//! Connections of a monitor: their time, and the requests that are refused. How they are accepted is `listening`.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +14,12 @@ use axum::response::{IntoResponse as _, Response};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::net::TcpStream;
 
 use super::answers::Monitor;
 use crate::config::Listen;
 use crate::exit::Failure;
+use crate::listening::{HEAD_BYTES_MAX, Listening};
 
 /// How many connections are served at a time: a hundred onlookers, and some scrapers; more are closed.
 const CONNECTIONS_MAX: usize = 256;
@@ -28,49 +27,29 @@ const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take to send the head of a request, and how long a connection may be idle.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How long the head of a request may be, in bytes: a name with all of its bytes percent-encoded fits ten times.
-const HEAD_BYTES_MAX: usize = 8_192;
-
-/// How long accepting pauses when the system has no connection to give, as without descriptors.
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// Where a monitor is served.
 #[derive(Debug)]
-pub(crate) struct Listener {
-    listener: TcpListener,
-    address: SocketAddr,
-}
+pub(crate) struct Listener(Listening);
 
 impl Listener {
     /// Listens on the first address that can be had of those that `listen` stands for.
     pub(crate) fn bind(listen: &Listen) -> Result<Self, Failure> {
-        let addresses = listen.addresses()?;
-        let bind = || {
-            let listener = std::net::TcpListener::bind(&addresses[..])?;
-            listener.set_nonblocking(true)?;
-            let address = listener.local_addr()?;
-            Ok(Self { listener: TcpListener::from_std(listener)?, address })
-        };
-        let named: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        let failed = |error: std::io::Error| {
-            Failure::ours(format!("--listen: cannot listen on {}: {error}", named.join(" or ")))
-        };
-        bind().map_err(failed)
+        Listening::bind("--listen", listen).map(Self)
     }
 
     /// Where it is found.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.0.address())
     }
 
     /// Warns if other machines may reach it.
     pub(crate) fn exposure(&self) -> Option<String> {
-        let is_exposed = !self.address.ip().to_canonical().is_loopback();
+        let is_exposed = !self.0.address().ip().to_canonical().is_loopback();
         is_exposed.then(|| {
             format!(
                 "warning: other machines may reach {}, and each can see the names of all locks and their \
                  owners; listen on 127.0.0.1, or let only hosts that you trust reach the port",
-                self.address
+                self.0.address()
             )
         })
     }
@@ -78,20 +57,7 @@ impl Listener {
     /// Answers requests.
     pub(crate) async fn serve(&self, monitor: Arc<Monitor>) -> Infallible {
         let router = monitor.router().layer(from_fn(known_host));
-        let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        loop {
-            match (self.listener.accept().await, Arc::clone(&seats).try_acquire_owned()) {
-                (Ok((stream, _)), Ok(seat)) => {
-                    let router = router.clone();
-                    tokio::spawn(async move {
-                        serve_one(stream, router).await;
-                        drop(seat);
-                    });
-                }
-                (Ok(_), Err(_)) => {}
-                (Err(_), _) => sleep(PAUSE).await,
-            }
-        }
+        self.0.serve(CONNECTIONS_MAX, |stream| serve_one(stream, router.clone())).await
     }
 }
 

@@ -7,7 +7,9 @@
 //! | `metrics` | the metrics, in the text format of Prometheus |
 //! | `page` | the page for people |
 //! | `alerting` | which alerts there are, and what is said of them on stderr |
-//! | `receiver` | who else is told: a webhook, a command |
+//! | `sender` | which of several monitors sends them |
+//! | `state_file` | what is known of them at the next start |
+//! | `receiver`, `webhook` | who else is told: a webhook, a command |
 //!
 //! What is known is collected in `lockkeeper-monitor`; the shapes of the answers are in `output`.
 
@@ -17,6 +19,9 @@ mod listener;
 mod metrics;
 mod page;
 mod receiver;
+mod sender;
+mod state_file;
+mod webhook;
 
 pub(crate) use alerting::Alerting;
 pub(crate) use answers::Monitor;

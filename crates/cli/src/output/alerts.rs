@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_monitor::alerts::{About, Alert, Finding};
+use lockkeeper_monitor::alerts::{About, Alert, Finding, Outage};
 use lockkeeper_monitor::{Moment, State};
 use serde::Serialize;
 
 use super::monitored::Seen;
 use super::text::{brief, one_line};
 use super::who::{Who, date, millis};
+
+/// How many contenders of a deadlock its key names: no two deadlocks share one, and a header has its limits.
+const KEY_PARTS_MAX: usize = 2;
 
 /// The alerts of a service that are not over, as `/api/alerts` tells them.
 #[derive(Debug, Serialize)]
@@ -75,6 +78,7 @@ pub(crate) fn summary(alert: &Alert, now_unix: Duration) -> String {
             format!("{lock}: {waiters} wait for it; {} holds it", name(holder))
         }
         Finding::Waiters { waiters, holder: None } => format!("{lock}: {waiters} wait for it"),
+        Finding::Said(said) => said.clone(),
         Finding::Unreachable(trouble) => format!("the service cannot be asked: {trouble}"),
         _ => "something is wrong".to_owned(),
     })
@@ -89,7 +93,7 @@ pub(crate) struct ToldAlert {
     #[serde(flatten)]
     alert: FiringAlert,
     #[serde(skip)]
-    began_ms: u64,
+    key: String,
 }
 
 impl ToldAlert {
@@ -99,16 +103,29 @@ impl ToldAlert {
             service: service.to_owned(),
             ended: alert.ended_unix.map(date),
             alert: FiringAlert::new(alert, now_unix),
-            began_ms: millis(alert.began_unix),
+            key: key(service, alert),
         }
     }
 
     /// Tells this one from all others, so that a receiver can tell that it has it already; in visible ASCII.
     pub(crate) fn key(&self) -> String {
-        let FiringAlert { rule, lock, .. } = &self.alert;
-        let lock = lock.as_deref().unwrap_or_default().escape_default().to_string().replace(' ', "\\u{20}");
-        format!("{}-{rule}-{}-{lock}", self.status, self.began_ms)
+        format!("{}-{}", self.status, self.key)
     }
+}
+
+/// Tells an alert from all others, as all monitors of its service that know of each other do.
+fn key(service: &str, alert: &Alert) -> String {
+    let began = match alert.outage {
+        Some(Outage { note, number }) => format!("{note}.{number}"),
+        None => millis(alert.began_unix).to_string(),
+    };
+    let about: Vec<_> = match &alert.about {
+        About::Deadlock(core) => core.iter().map(|(lock, id)| format!("{lock}:{id}")).take(KEY_PARTS_MAX).collect(),
+        About::Held(lock, id) => vec![format!("{lock}:{id}")],
+        about => about.lock().map(ToString::to_string).into_iter().collect(),
+    };
+    let text = format!("{}-{began}-{}-{service}", alert.about.rule(), about.join(","));
+    text.escape_default().to_string().replace(' ', "\\u{20}")
 }
 
 /// An alert in the shape of Alertmanager's `POST /api/v2/alerts`.

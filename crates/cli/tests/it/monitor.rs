@@ -63,15 +63,22 @@ impl Monitor {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}", self.address))
     }
 
-    fn json(&self, path: &str) -> Value {
+    pub(crate) fn json(&self, path: &str) -> Value {
         let (status, body) = self.get(path);
         assert_eq!(status, 200, "{body}");
         serde_json::from_str(&body).unwrap()
     }
 
     /// Asks until an answer is as it must become.
-    fn until(&self, what: &str, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until(&self, what: &str, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         eventually(what, || Some(self.json(path)).filter(&is_so))
+    }
+
+    /// Waits for the next line that it says.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line
     }
 
     /// Asks it to end, and returns how it did and what it said meanwhile.
@@ -261,6 +268,18 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_anything_is_served() {
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
         assert!(words.iter().all(|word| ended.stderr.contains(word)), "{ended:?}");
     }
+    for (text, words) in [
+        ("[monitor]\nenable = true", "`enable`"),
+        ("[[monitor.locks]]\nnames = ''", "monitor.locks.names: a pattern of names is empty"),
+        ("[monitor]\nwebhook = 'https://h'\nwebhook_ca = '/nowhere/ca.pem'", "/nowhere/ca.pem"),
+    ] {
+        place.file(".config/lockkeeper/config.toml", text);
+        let ended = finish(&mut place.command(&["monitor", "--listen", "127.0.0.1:0"]));
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{ended:?}");
+        // A build without TLS names the feature instead.
+        let is_said = ended.stderr.contains(words) || ended.stderr.contains("built without the feature `tls`");
+        assert!(is_said, "{ended:?}");
+    }
 }
 
 #[test]
@@ -284,7 +303,7 @@ fn the_unit_for_systemd_is_sound_and_starts_a_monitor() {
     let unit = include_str!("../../../../contrib/systemd/lockkeeper-monitor.service");
     let test = "monitor::the_unit_for_systemd_is_sound_and_starts_a_monitor";
     if let Some(line) = sound_unit(&place, test, "lockkeeper-monitor.service", unit) {
-        assert_eq!(line, "monitor", "it is what the other tests start");
+        assert_eq!(line, "monitor --state ${STATE_DIRECTORY}/alerts", "it is what other tests start");
     }
 }
 

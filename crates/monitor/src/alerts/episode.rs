@@ -27,6 +27,19 @@ pub struct Alert {
     pub began_unix: Duration,
     /// When it was over, if it is.
     pub ended_unix: Option<Duration>,
+    /// Which outage it is, if it is one: monitors that could not agree on its beginning agree on this.
+    pub outage: Option<Outage>,
+}
+
+/// Which outage of the service: the monitors that send alerts number what they note there, and each counts the outages
+/// that it has seen since the last note.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "it is two numbers")]
+pub struct Outage {
+    /// The number of the note.
+    pub note: u64,
+    /// Which outage since then, from 1.
+    pub number: u64,
 }
 
 /// What is to be told.
@@ -73,7 +86,8 @@ impl Alerts {
         let of_service = of_service(state).map(|symptom| (About::Unreachable, symptom));
         self.go_on(of_service.into_iter().collect(), |about| *about == About::Unreachable, now, &mut news);
         if matches!(state.freshness, Freshness::Fresh(_)) {
-            let found = of_locks(state, now, thresholds);
+            let firing_since = |about: &About| self.firing_since(about);
+            let found = of_locks(state, now, thresholds, firing_since);
             self.go_on(found, |about| *about != About::Unreachable, now, &mut news);
         } else {
             self.hold_on();
@@ -149,10 +163,32 @@ impl Alerts {
         });
     }
 
+    /// Goes on with an alert that was raised before a restart, or by another monitor: it ends as one of its own does.
+    /// One of its own goes on as it is.
+    pub fn adopt(&mut self, alert: Alert) {
+        let Alert { about, finding, began_unix, .. } = alert;
+        let is_firing = self.firing_since(&about).is_some();
+        if !is_firing && (self.episodes.len() < EPISODES_MAX || self.episodes.contains_key(&about)) {
+            self.episodes.insert(about, Episode { phase: Phase::Firing, finding, began_unix });
+        }
+    }
+
+    /// Returns when an alert has begun that was raised and is not over.
+    fn firing_since(&self, about: &About) -> Option<Duration> {
+        let episode = self.episodes.get(about)?;
+        (!matches!(episode.phase, Phase::Pending(_))).then_some(episode.began_unix)
+    }
+
     /// Returns the alerts that were raised and are not over.
     pub fn firing(&self) -> impl Iterator<Item = Alert> {
         let told = self.episodes.iter().filter(|(_, episode)| !matches!(episode.phase, Phase::Pending(_)));
         told.map(|(about, episode)| alert(about, &episode.finding, episode.began_unix, None))
+    }
+
+    /// Names what they are about.
+    pub(super) fn firing_about(&self) -> impl Iterator<Item = &About> {
+        let told = self.episodes.iter().filter(|(_, episode)| !matches!(episode.phase, Phase::Pending(_)));
+        told.map(|(about, _)| about)
     }
 
     /// Returns how many alerts of a rule were raised so far.
@@ -162,5 +198,5 @@ impl Alerts {
 }
 
 fn alert(about: &About, finding: &Finding, began_unix: Duration, ended_unix: Option<Duration>) -> Alert {
-    Alert { about: about.clone(), finding: finding.clone(), began_unix, ended_unix }
+    Alert { about: about.clone(), finding: finding.clone(), began_unix, ended_unix, outage: None }
 }

@@ -48,6 +48,8 @@ pub enum Finding {
     },
     /// The service cannot be asked, for this reason.
     Unreachable(String),
+    /// This was said of it, before a restart or by another monitor, and nothing was found of it since.
+    Said(String),
 }
 
 /// Whether something is wrong, and how the alert of it goes on if it was.
@@ -90,16 +92,24 @@ pub(super) fn of_service(state: &State) -> Option<Symptom> {
     Some(Symptom::Wrong(Finding::Unreachable(trouble)))
 }
 
-/// Finds what is wrong with the locks, while what is known of them is true.
+/// Finds what is wrong with the locks, while what is known of them is true. `firing_since` tells of the alerts that go
+/// on.
 pub(super) fn of_locks(
     state: &State,
     now: Moment,
     thresholds: impl Fn(&QueueName) -> Thresholds,
+    firing_since: impl Fn(&About) -> Option<Duration>,
 ) -> BTreeMap<About, Symptom> {
     let mut found = BTreeMap::new();
-    for judged in state.deadlocks.iter().filter(|judged| judged.verdict == Verdict::Known) {
-        let about = About::Deadlock(judged.deadlock.core.clone());
-        found.insert(about, Symptom::Wrong(Finding::Deadlock(judged.clone())));
+    for judged in &state.deadlocks {
+        let finding = Finding::Deadlock(judged.clone());
+        let symptom = match judged.verdict {
+            Verdict::Known => Symptom::Wrong(finding),
+            // It is none yet, or none that an operator should end; one that was told is not over by that.
+            Verdict::Unconfirmed | Verdict::EndsSoon(_) => Symptom::Middling(finding),
+            Verdict::Possible => continue,
+        };
+        found.insert(About::Deadlock(judged.deadlock.core.clone()), symptom);
     }
     for (name, lock) in state.model.locks() {
         let thresholds = thresholds(name);
@@ -109,7 +119,7 @@ pub(super) fn of_locks(
         if is_election {
             continue;
         }
-        found.extend(long_holds(name, lock, waiters, thresholds.held, now));
+        found.extend(long_holds(name, lock, waiters, thresholds.held, now, &firing_since));
         let holder = lock.holders().next().map(|holder| Box::new(holder.info.clone()));
         let symptom = match u32::try_from(waiters).unwrap_or(u32::MAX) {
             count if count > thresholds.waiters => Symptom::Wrong(Finding::Waiters { waiters, holder }),
@@ -121,18 +131,26 @@ pub(super) fn of_locks(
     found
 }
 
-/// Finds the holders that hold for longer than this. With no waiter behind them an alert does not begin, and goes on.
+/// Finds the holders that hold for longer than this, or did when that was told: what was seen of a hold may be shorter
+/// after a restart. With no waiter behind them an alert does not begin, and goes on.
 fn long_holds<'a>(
     name: &'a QueueName,
     lock: &'a KnownLock,
     waiters: usize,
     most: Duration,
     now: Moment,
+    firing_since: &'a impl Fn(&About) -> Option<Duration>,
 ) -> impl Iterator<Item = (About, Symptom)> + 'a {
     lock.holders().filter_map(move |holder| {
-        let at_least = holder.held_at_least(now).filter(|&held| held > most)?;
+        let about = About::Held(name.clone(), holder.info.id.clone());
+        let seen = holder.held_at_least(now)?;
+        let told = firing_since(&about).map(|since| now.unix.saturating_sub(since));
+        let at_least = seen.max(told.unwrap_or_default());
         let finding = Finding::Held { holder: Box::new(holder.info.clone()), at_least, waiters };
-        let symptom = if waiters > 0 { Symptom::Wrong(finding) } else { Symptom::Middling(finding) };
-        Some((About::Held(name.clone(), holder.info.id.clone()), symptom))
+        match (seen > most && waiters > 0, seen > most || told.is_some()) {
+            (true, _) => Some((about, Symptom::Wrong(finding))),
+            (false, true) => Some((about, Symptom::Middling(finding))),
+            (false, false) => None,
+        }
     })
 }

@@ -3,16 +3,22 @@
 //! - `rule`: what is wrong, and from which thresholds on;
 //! - `findings`: what is wrong now;
 //! - `episode`: from what is wrong now and then to one alert;
-//! - `outbox`: what a receiver is still to be told.
+//! - `outbox`: what a receiver is still to be told;
+//! - `desk`: what one of several monitors tells its receivers;
+//! - `notes`: what outlives it, for itself after a restart and for the next sender.
 //!
 //! Pure: who is told, and how, is the command's matter.
 
+mod desk;
 mod episode;
 mod findings;
+mod notes;
 mod outbox;
 mod rule;
 
-pub use episode::{Alert, Alerts, News};
+pub use desk::{Desk, SENDERS, is_of_service};
+pub use episode::{Alert, Alerts, News, Outage};
 pub use findings::{About, Finding};
+pub use notes::{Noted, Notes, NotesError};
 pub use outbox::{KEPT_FOR, NEWS_MAX, Outbox};
 pub use rule::{Rule, Thresholds};

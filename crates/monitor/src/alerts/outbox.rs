@@ -24,12 +24,22 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// What one receiver is still to be told.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    waiting: VecDeque<(BootInstant, News)>,
+    waiting: VecDeque<Waiting>,
+    /// The number of the next news.
+    next: u64,
     /// How often the first one was tried in vain since the receiver took one last.
     failures: u32,
     /// No earlier than this is tried again.
     not_before: Option<BootInstant>,
     dropped: u64,
+    changes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    number: u64,
+    since: BootInstant,
+    news: News,
 }
 
 impl Outbox {
@@ -39,11 +49,24 @@ impl Outbox {
         if self.waiting.len() >= NEWS_MAX {
             self.make_room();
         }
-        self.waiting.push_back((now, news));
+        self.waiting.push_back(Waiting { number: self.next, since: now, news });
+        self.next += 1;
+        self.changes += 1;
+    }
+
+    /// Returns what is still to be told, the oldest first, each with the moment since which it waits.
+    pub fn untold(&self) -> impl ExactSizeIterator<Item = (BootInstant, &News)> {
+        self.waiting.iter().map(|waiting| (waiting.since, &waiting.news))
+    }
+
+    /// Keeps only such news, and drops none by that: the others are told by somebody else.
+    pub fn retain(&mut self, is_kept: impl Fn(&News) -> bool) {
+        self.waiting.retain(|waiting| is_kept(&waiting.news));
+        self.changes += 1;
     }
 
     fn make_room(&mut self) {
-        let ended = self.waiting.iter().enumerate().find_map(|(at, (_, news))| match news {
+        let ended = self.waiting.iter().enumerate().find_map(|(at, waiting)| match &waiting.news {
             News::Ended(alert) => Some((self.begin_of(alert, at)?, at)),
             News::Raised(_) => None,
         });
@@ -62,32 +85,35 @@ impl Outbox {
 
     /// Finds where an alert that ends at `ended` has begun, if that is untold too.
     fn begin_of(&self, alert: &Alert, ended: usize) -> Option<usize> {
-        self.waiting.iter().take(ended).position(|(_, news)| match news {
+        self.waiting.iter().take(ended).position(|waiting| match &waiting.news {
             News::Raised(begun) => begun.about == alert.about && begun.began_unix == alert.began_unix,
             News::Ended(_) => false,
         })
     }
 
     fn forget_old(&mut self, now: BootInstant) {
-        while let Some((since, _)) = self.waiting.front()
-            && now.saturating_duration_since(*since) > KEPT_FOR
-        {
+        while self.waiting.front().is_some_and(|first| now.saturating_duration_since(first.since) > KEPT_FOR) {
             self.waiting.pop_front();
             self.dropped += 1;
+            self.changes += 1;
         }
     }
 
-    /// Returns what is to be told now, if it is time.
-    pub fn due(&mut self, now: BootInstant) -> Option<&News> {
+    /// Returns what is to be told now, if it is time, and its number.
+    pub fn due(&mut self, now: BootInstant) -> Option<(u64, &News)> {
         self.forget_old(now);
         let is_time = self.not_before.is_none_or(|not_before| now >= not_before);
-        self.waiting.front().filter(|_| is_time).map(|(_, news)| news)
+        self.waiting.front().filter(|_| is_time).map(|first| (first.number, &first.news))
     }
 
-    /// Notes that it was taken, or that the receiver does not want it.
-    pub fn told(&mut self) {
-        self.waiting.pop_front();
+    /// Notes that the news of this number was taken, or that the receiver does not want it. It may have been dropped
+    /// meanwhile.
+    pub fn told(&mut self, number: u64) {
+        if self.waiting.front().is_some_and(|first| first.number == number) {
+            self.waiting.pop_front();
+        }
         (self.failures, self.not_before) = (0, None);
+        self.changes += 1;
     }
 
     /// Notes that it was not taken, so that it is tried again after a pause.
@@ -105,5 +131,10 @@ impl Outbox {
     /// Returns how many were dropped untold.
     pub const fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Counts how often what is still to be told has changed.
+    pub(super) const fn changes(&self) -> u64 {
+        self.changes
     }
 }

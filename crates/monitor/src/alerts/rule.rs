@@ -76,10 +76,12 @@ impl Rule {
         }
     }
 
-    /// Returns how long it is not wrong any more before that is told.
+    /// Returns how long it is not wrong any more before that is told. A deadlock is searched for some time after all
+    /// locks were seen anew.
     pub(super) const fn ended_after(self) -> Duration {
         match self {
-            Self::Deadlock | Self::Held => Duration::ZERO,
+            Self::Held => Duration::ZERO,
+            Self::Deadlock => Duration::from_secs(2),
             Self::Waiters => Duration::from_secs(30),
             Self::Unreachable => Duration::from_secs(10),
         }

@@ -18,6 +18,7 @@ fn alert(lock: &str, ended: Option<u64>) -> Alert {
         finding,
         began_unix: Duration::from_secs(1),
         ended_unix: ended.map(Duration::from_secs),
+        outage: None,
     }
 }
 
@@ -37,12 +38,16 @@ fn name(news: &News) -> String {
     format!("{word} {}", alert.about.lock().unwrap().as_str())
 }
 
+fn due(outbox: &mut Outbox, second: u64) -> Option<String> {
+    outbox.due(at(second)).map(|(_, news)| name(news))
+}
+
 /// Tells all that is due, as a receiver that is up.
 fn tell_all(outbox: &mut Outbox, now: BootInstant) -> Vec<String> {
     let mut told = Vec::new();
-    while let Some(news) = outbox.due(now) {
+    while let Some((number, news)) = outbox.due(now) {
         told.push(name(news));
-        outbox.told();
+        outbox.told(number);
     }
     told
 }
@@ -79,13 +84,13 @@ fn a_receiver_that_takes_one_is_told_the_next_at_once_and_pressed_anew_only_from
         outbox.put(raised(lock), at(0));
     }
     for second in [0, 1, 3] {
-        assert_eq!(outbox.due(at(second)).map(name), Some("raised a".to_owned()));
+        assert_eq!(due(&mut outbox, second), Some("raised a".to_owned()));
         outbox.failed(at(second));
     }
     assert!(outbox.due(at(6)).is_none());
-    outbox.due(at(7));
-    outbox.told();
-    assert_eq!(outbox.due(at(7)).map(name), Some("raised b".to_owned()));
+    let (number, _) = outbox.due(at(7)).unwrap();
+    outbox.told(number);
+    assert_eq!(due(&mut outbox, 7), Some("raised b".to_owned()));
     outbox.failed(at(7));
     assert_eq!(outbox.next_try(at(7)), Some(at(8)));
 }
@@ -117,4 +122,15 @@ fn what_was_untold_for_a_day_is_not_told_any_more() {
     let later = at(5).saturating_add(KEPT_FOR);
     assert_eq!(tell_all(&mut outbox, later), ["raised b"]);
     assert_eq!(outbox.dropped(), 1);
+}
+
+#[test]
+fn what_was_dropped_while_it_was_told_takes_no_other_with_it() {
+    let mut outbox = Outbox::default();
+    outbox.put(raised("a"), at(0));
+    outbox.put(raised("b"), at(1));
+    let (number, _) = outbox.due(at(1)).unwrap();
+    outbox.retain(|news| name(news) == "raised b");
+    outbox.told(number);
+    assert_eq!(tell_all(&mut outbox, at(1)), ["raised b"]);
 }

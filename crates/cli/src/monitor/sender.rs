@@ -1,0 +1,223 @@
+//! Which of several monitors sends alerts: the leader of an election in the service that they watch. It notes there what
+//! it tells, before it tells it, so that the next one goes on where it has ended.
+//!
+//! What is noted, and what a monitor tells that does not lead, `lockkeeper-monitor` decides.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockkeeper::clock::{Clock as _, SystemClock};
+use lockkeeper::counter::{SharedValue, VALUE_BYTES_MAX, Value, ValueVersion};
+use lockkeeper::election::{Election, Leadership};
+use lockkeeper::{Advice, Error, Hold, Keeper, Result, Wait};
+use lockkeeper_monitor::Moment;
+use lockkeeper_monitor::alerts::{Notes, SENDERS};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::alerting::{SharedDesk, said};
+use crate::voice::say;
+
+/// How long the service is left alone when it does not let us stand for election now.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The same when it refuses us: until an operator has mended that.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long a note may take to be written; after that it is tried again.
+const NOTE_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// A monitor as a candidate, and what it notes while it leads.
+#[derive(Debug)]
+pub(super) struct Sender {
+    election: Election,
+    notes: SharedValue,
+    lead: Mutex<Option<Lead>>,
+    /// Somebody else has noted something while we led.
+    overtaken: Notify,
+}
+
+#[derive(Clone, Debug)]
+struct Lead {
+    hold: Hold,
+    noted: Noted,
+}
+
+/// What stands in the service's notes, as far as we know.
+#[derive(Clone, Debug)]
+enum Noted {
+    /// This.
+    Known(Option<ValueVersion>),
+    /// This was to be replaced by that, and it is not known whether it was.
+    Unsure(Option<ValueVersion>, Vec<u8>),
+    /// The service keeps none for us.
+    Refused,
+}
+
+/// What became of a note.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Outcome {
+    /// It is written; or nobody keeps notes, so that there is nothing to wait for.
+    Written,
+    /// It may be, later.
+    NotNow,
+}
+
+impl Sender {
+    /// Stands for election once it [runs](Self::run).
+    pub(super) fn new(keeper: &Keeper) -> Result<Self> {
+        let (election, notes) = (keeper.election(SENDERS)?, keeper.shared_value(SENDERS)?);
+        Ok(Self { election, notes, lead: Mutex::default(), overtaken: Notify::new() })
+    }
+
+    /// Nothing panics while it is locked but a bug.
+    fn lead(&self) -> MutexGuard<'_, Option<Lead>> {
+        self.lead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether the lead is over by our clock, although we have not given it up yet.
+    pub(super) fn is_over(&self) -> bool {
+        let lead = self.lead().clone();
+        // A loss is told to observers, and no lock may be held meanwhile.
+        lead.is_some_and(|lead| !lead.hold.is_held())
+    }
+
+    /// Stands for election and leads, again and again, until the future is dropped.
+    pub(super) async fn run(&self, desk: &SharedDesk) {
+        tokio::join!(self.campaign(desk), self.hear(desk));
+    }
+
+    async fn campaign(&self, desk: &SharedDesk) {
+        let mut is_refused = false;
+        loop {
+            // Who was refused sends all alerts, until another one is known to.
+            let wait = if is_refused { Wait::No } else { Wait::Forever };
+            let pause = match self.election.campaign_within(wait).await {
+                Ok(Some(lead)) => {
+                    is_refused = false;
+                    self.send(lead, desk).await
+                }
+                Ok(None) => {
+                    is_refused = false;
+                    desk.lock().follow();
+                    continue;
+                }
+                Err(error) if error.advice() == Advice::Permanent => {
+                    if !std::mem::replace(&mut is_refused, true) {
+                        say(&format!(
+                            "warning: this monitor cannot stand for election with others ({error:#}); it sends all \
+                             alerts, and others may send them too"
+                        ));
+                        desk.lock().lead(None, moment());
+                    }
+                    REFUSED_PAUSE
+                }
+                Err(_) => PAUSE,
+            };
+            SystemClock.sleep_until(SystemClock.now().saturating_add(pause)).await;
+        }
+    }
+
+    /// Sends while it leads; returns for how long it should not stand again.
+    async fn send(&self, lead: Leadership, desk: &SharedDesk) -> Duration {
+        let (left, noted) = match self.notes.get().await {
+            Ok(left) => (left.as_ref().and_then(read), Noted::Known(left.map(|left| left.version))),
+            Err(error) if error.advice() == Advice::Permanent => {
+                self.warn(&error);
+                (None, Noted::Refused)
+            }
+            Err(_) => return PAUSE,
+        };
+        let hold = lead.hold().clone();
+        *self.lead() = Some(Lead { hold: hold.clone(), noted });
+        desk.lock().lead(left, moment());
+        tokio::select! {
+            _ = hold.lost() => {}
+            () = self.overtaken.notified() => {}
+        }
+        desk.lock().follow();
+        *self.lead() = None;
+        // A lead that cannot be given up now is given up in the background.
+        let _ = lead.resign().await;
+        PAUSE
+    }
+
+    fn warn(&self, error: &Error) {
+        say(&format!(
+            "warning: it cannot be noted at the service what is told ({error:#}); another monitor may tell it again"
+        ));
+    }
+
+    /// Notes what is to be told, if this monitor leads.
+    pub(super) async fn note(&self, desk: &SharedDesk, now: Moment) -> Outcome {
+        let Some(lead) = self.lead().clone() else { return Outcome::Written };
+        let noted = match lead.noted {
+            Noted::Refused => return Outcome::Written,
+            Noted::Known(version) => Ok(version),
+            Noted::Unsure(version, bytes) => self.settled(version, &bytes).await,
+        };
+        let Ok(version) = noted else { return Outcome::NotNow };
+        let notes = desk.lock().notes_for_others(now);
+        let text = notes.encode(SENDERS, VALUE_BYTES_MAX, |alert| said(alert, now));
+        let (outcome, noted) = match timeout(NOTE_TIME_MAX, self.notes.compare_and_set(version, &text)).await {
+            Ok(Ok(Some(version))) => {
+                desk.lock().hear(notes.note);
+                (Outcome::Written, Noted::Known(Some(version)))
+            }
+            Ok(Ok(None)) => {
+                self.overtaken.notify_one();
+                (Outcome::NotNow, Noted::Known(version))
+            }
+            Ok(Err(error)) if error.advice() == Advice::Permanent => {
+                self.warn(&error);
+                (Outcome::Written, Noted::Refused)
+            }
+            Ok(Err(_)) | Err(_) => (Outcome::NotNow, Noted::Unsure(version, text)),
+        };
+        if let Some(lead) = &mut *self.lead() {
+            lead.noted = noted;
+        }
+        outcome
+    }
+
+    /// Finds out whether a note was written; an error if that is not known, or another one was.
+    async fn settled(
+        &self,
+        before: Option<ValueVersion>,
+        bytes: &[u8],
+    ) -> std::result::Result<Option<ValueVersion>, ()> {
+        let Ok(Ok(found)) = timeout(NOTE_TIME_MAX, self.notes.get()).await else { return Err(()) };
+        let version = found.as_ref().map(|found| found.version);
+        let is_ours = version == before || found.is_some_and(|found| *found.bytes == *bytes);
+        if !is_ours {
+            self.overtaken.notify_one();
+        }
+        is_ours.then_some(version).ok_or(())
+    }
+
+    /// Takes in what others note.
+    async fn hear(&self, desk: &SharedDesk) {
+        let mut seen = None;
+        loop {
+            match self.notes.changed(seen).await {
+                Ok(value) => {
+                    seen = value.as_ref().map(|value| value.version);
+                    let notes = value.as_ref().and_then(read);
+                    if let (Some(notes), None) = (notes, &*self.lead()) {
+                        desk.lock().hear(notes.note);
+                    }
+                }
+                Err(_) => SystemClock.sleep_until(SystemClock.now().saturating_add(REFUSED_PAUSE)).await,
+            }
+        }
+    }
+}
+
+/// Reads a note; one of another version of this program is as good as none.
+fn read(value: &Value) -> Option<Notes> {
+    Notes::decode(&value.bytes, SENDERS).ok()
+}
+
+fn moment() -> Moment {
+    Moment { boot: SystemClock.now(), unix: SystemClock.unix_time() }
+}
