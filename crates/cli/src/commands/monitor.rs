@@ -43,7 +43,6 @@ mod served {
             let alerting = Arc::new(Alerting::new(&keeper, Arc::clone(&collector), settings, state.as_deref())?);
             let orders = Orders::new(global);
             let live = Live::new(epoch()?);
-            let (collector, alerting) = (Arc::clone(&collector), Arc::clone(&alerting));
             let monitor = Arc::new(Monitor { collector, alerting, live, lock_metrics, orders });
             say(&format!("watching {service}, at {}", listener.url()));
             if let Some(warning) = listener.exposure() {
@@ -55,7 +54,7 @@ mod served {
                 cause = interruption.heard() => {
                     say(&format!("stopping, by {}", cause.name));
                     tell_manager(NotifyState::Stopping);
-                    alerting.finish();
+                    monitor.alerting.finish();
                     Ok(0)
                 }
                 never = listener.serve(Arc::clone(&monitor)) => match never {},

@@ -397,7 +397,7 @@ fn what_a_file_says_of_the_monitor_is_kept() {
             (Pattern::parse("nightly-*").unwrap(), thresholds(0, 8.0)),
             (Pattern::parse("*").unwrap(), thresholds(5, 0.0)),
         ],
-        webhook: Webhook::parse("http://h:9093/api/v2/alerts", WebhookFormat::Alertmanager).ok(),
+        webhook: Webhook::parse("http://h:9093/api/v2/alerts", WebhookFormat::Alertmanager, None).ok(),
         command: vec!["tell".to_owned(), "ops".to_owned()],
     };
     assert_eq!((file.locks.is_none(), file.monitor.as_ref()), (true, Some(&expected)));
