@@ -1,6 +1,7 @@
 //! Follows all locks of a scope, over its own connection: the server tells of each change of a queue or a record
-//! (`CLIENT TRACKING` with `BCAST`), and the locks that these are of are looked at again, by the code of looks. Whatever
-//! may have gone unheard has all looked at anew: the end of the connection, another master, FLUSHALL, too many changes.
+//! (`CLIENT TRACKING` with `BCAST`), and the locks that these are of are looked at again, by the code of looks. All is
+//! looked at anew after what may have gone unheard: the end of the connection, another master, FLUSHALL, too many
+//! changes.
 //!
 //! Plain locks of others lie anywhere. So they are read over a second connection, which is told of these keys alone.
 //! That a session has died changes no key before somebody removes what it has left, so it is asked for.
@@ -31,7 +32,13 @@ const LOOKS_AT_ONCE: usize = 20;
 
 /// The least time from one look to the next, so that a lock which never rests costs a bounded number of looks. What
 /// changes meanwhile is looked at together.
-const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(5);
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(5);
+
+/// The greatest, at which looks may cost more than their share.
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How many times longer than a look the pause behind it is: a queue of thousands in which much happens takes long.
+const LOOK_SHARE: u32 = 10;
 
 /// How often the server is asked who has died, and whether it still is a master.
 const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
@@ -109,14 +116,16 @@ impl Following {
                     if !telling.until_taken().await {
                         return Ok(());
                     }
-                    look_at = self.clock.now().saturating_add(LOOK_INTERVAL_MIN);
                     self.of_keys(&ears, &known).await?
                 }
             };
+            let began = self.clock.now();
             let told = match marked {
                 Some(locks) => Told::Changed(self.look_at(&ears, &locks, &mut known).await?),
                 None => Told::All(self.look_at_all(&ears, &mut known).await?),
             };
+            let ended = self.clock.now();
+            look_at = ended.saturating_add(pause_after(ended.saturating_duration_since(began)));
             let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
             if is_news && !telling.tell(told).await {
                 return Ok(());
@@ -250,5 +259,22 @@ impl Following {
             changed.extend(some.iter().zip(seen).filter_map(|(name, contenders)| known.see(name, contenders)));
         }
         Ok(changed)
+    }
+}
+
+/// How long it is from the end of a look that took so long to the next one.
+fn pause_after(took: Duration) -> Duration {
+    took.saturating_mul(LOOK_SHARE).clamp(LOOK_PAUSE_MIN, LOOK_PAUSE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_at_what_never_rests_take_a_tenth_of_the_time() {
+        for (took_ms, pause_ms) in [(0, 5), (2, 20), (70, 700), (5_000, 1_000)] {
+            assert_eq!(pause_after(Duration::from_millis(took_ms)), Duration::from_millis(pause_ms));
+        }
     }
 }

@@ -108,7 +108,7 @@ impl Answer {
         Ok(infos(self.each(What::Contender).map(Seat::of).collect::<Result<_, _>>()?))
     }
 
-    /// The contenders of all locks, as operators see them. What stands where no lock can have contenders is passed over.
+    /// The contenders of all locks, as operators see them. What stands where no lock can have any is passed over.
     pub(super) fn locks(&self) -> Result<BTreeMap<QueueName, Vec<ContenderInfo>>, Failure> {
         let mut queues: BTreeMap<_, [Vec<Seat<'_>>; PARTS.len()]> = BTreeMap::new();
         for row in self.each(What::Placed) {

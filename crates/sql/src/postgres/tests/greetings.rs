@@ -71,6 +71,7 @@ async fn a_readers_role_may_look_and_not_lock() {
     let as_viewer = async |sql: &str| server.ask(&format!("SET ROLE viewer; {sql}")).await;
     as_viewer("SELECT * FROM lockkeeper.inspect_v1('door', 0)").await.expect("it may look");
     as_viewer("SELECT * FROM lockkeeper.queues_v1('')").await.expect("it may look");
+    as_viewer("SELECT * FROM lockkeeper.inspect_all_v1('')").await.expect("it may look");
     let id = "00000000-0000-0000-0000-00000000000a";
     let refused = as_viewer(&format!("SELECT * FROM lockkeeper.leave_v1('{id}', 'door', 0, '{id}')")).await;
     assert!(refused.expect_err("it may not").to_string().contains("42501"));
