@@ -52,7 +52,7 @@ fn of_two_threads_that_lock_in_opposite_orders_the_last_is_refused_with_the_chai
     let of_gate = gate.lock().unwrap();
     let (holds, told) = channel();
     let other = elsewhere({
-        let (door, gate) = (door.clone(), gate.clone());
+        let door = door.clone();
         move || {
             let of_door = door.lock().unwrap();
             holds.send(()).unwrap();

@@ -23,7 +23,7 @@ impl Watch {
         Self { follower, picture: Picture::default() }
     }
 
-    async fn until(&mut self, what: &str, is_so: impl Fn(&Picture) -> bool) {
+    async fn until(&mut self, what: &str, is_so: impl Fn(&Picture) -> bool + Send + Sync) {
         let hearing = async {
             while self.picture.lost().is_some() || !self.picture.is_whole() || !is_so(&self.picture) {
                 self.picture.take(self.follower.next().await.expect("the follower goes on"));
