@@ -60,7 +60,8 @@ impl Webhook {
             (Some(rest), _) => (rest, HTTP_PORT, None),
             (_, Some(_)) if !cfg!(feature = "tls") => {
                 return refuse(
-                    "needs TLS, and this lockkeeper was built without the feature `tls`; build it with `--features tls`",
+                    "needs TLS, and this lockkeeper was built without the feature `tls`; build it with \
+                     `--features tls`",
                 );
             }
             (_, Some(rest)) => (rest, HTTPS_PORT, Some(Security { ca })),

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::receiver::{Receiver, Sink};
-use super::sender::{Outcome, Sender};
+use super::sender::{Outcome, Sender, warn_of_refusal};
 use super::state_file::{STATE_BYTES_MAX, StateFile};
 use crate::config::MonitorSettings;
 use crate::exit::Failure;
@@ -44,6 +44,8 @@ pub(crate) struct Alerting {
     receivers: Vec<Receiver>,
     /// Who sends; `None` where there is nobody to send to.
     sender: Option<Sender>,
+    /// Why it stands for no election, if it has somebody to send to.
+    refusal: Option<lockkeeper::Error>,
     file: Option<StateFile>,
     is_file_failing: AtomicBool,
     /// Something was told, and is to be written down.
@@ -72,13 +74,19 @@ impl Alerting {
             notes.into_iter().for_each(|notes| desk.restore(notes, collector.now()));
             file
         });
-        let sender = if receivers.is_empty() || !settings.is_enabled() { None } else { Some(Sender::new(keeper)?) };
+        let is_sending = settings.is_enabled() && !receivers.is_empty();
+        let (sender, refusal) = match is_sending.then(|| Sender::new(keeper)) {
+            Some(Ok(sender)) => (Some(sender), None),
+            // A layout of other clients may carry no elections.
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
         if sender.is_some() {
             desk.follow();
         }
         let desk = SharedDesk(Mutex::new(desk));
         let (is_file_failing, told) = (AtomicBool::new(false), Notify::new());
-        let alerting = Self { collector, settings, desk, receivers, sender, file, is_file_failing, told };
+        let alerting = Self { collector, settings, desk, receivers, sender, refusal, file, is_file_failing, told };
         // One that cannot be written at all is of no use.
         if let (Some(file), text) = (&alerting.file, alerting.state(alerting.collector.now())) {
             file.save(&text)
@@ -108,6 +116,7 @@ impl Alerting {
         if !self.settings.is_enabled() {
             return std::future::pending().await;
         }
+        self.refusal.iter().for_each(warn_of_refusal);
         let told = async |at: usize| match self.receivers.get(at) {
             Some(receiver) => receiver.run(&self.desk, self.sender.as_ref(), &self.told).await,
             None => std::future::pending().await,

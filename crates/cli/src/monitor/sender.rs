@@ -1,5 +1,5 @@
-//! Which of several monitors sends alerts: the leader of an election in the service that they watch. It notes there what
-//! it tells, before it tells it, so that the next one goes on where it has ended.
+//! Which of several monitors sends alerts: the leader of an election in the service that they watch. It notes there
+//! what it tells, before it tells it, so that the next one goes on where it has ended.
 //!
 //! What is noted, and what a monitor tells that does not lead, `lockkeeper-monitor` decides.
 
@@ -104,10 +104,7 @@ impl Sender {
                 }
                 Err(error) if error.advice() == Advice::Permanent => {
                     if !std::mem::replace(&mut is_refused, true) {
-                        say(&format!(
-                            "warning: this monitor cannot stand for election with others ({error:#}); it sends all \
-                             alerts, and others may send them too"
-                        ));
+                        warn_of_refusal(&error);
                         desk.lock().lead(None, moment());
                     }
                     REFUSED_PAUSE
@@ -211,6 +208,14 @@ impl Sender {
             }
         }
     }
+}
+
+/// Says what follows where a monitor is not let into the election.
+pub(super) fn warn_of_refusal(error: &Error) {
+    say(&format!(
+        "warning: this monitor cannot stand for election with others ({error:#}); it sends all alerts, and others may \
+         send them too"
+    ));
 }
 
 /// Reads a note; one of another version of this program is as good as none.

@@ -45,7 +45,8 @@ impl StateFile {
         };
         let notes = Notes::decode(&bytes, service).map_err(|error| {
             refuse(format!(
-                "it {error}; it is left as it is: name another file, or move it away, and what is wrong now is told again"
+                "it {error}; it is left as it is: name another file, or move it away, and what is wrong now is told \
+                 again"
             ))
         })?;
         Ok((file, Some(notes)))

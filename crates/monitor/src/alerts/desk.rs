@@ -1,5 +1,5 @@
-//! What one monitor tells its receivers: all alerts while it is the one that sends, and else only that it cannot ask the
-//! service, which nobody else can know of it.
+//! What one monitor tells its receivers: all alerts while it is the one that sends, and else only that it cannot ask
+//! the service, which nobody else can know of it.
 //!
 //! News are first written down, and then told: a monitor that goes on after a restart, or in another one's place, knows
 //! from the [notes](Notes) what was told, and tells each alert's beginning and end once. What was under way when the
@@ -183,8 +183,8 @@ impl Desk {
         Notes { note: self.note, outages: self.outages, firing: firing.collect(), untold: untold.collect() }
     }
 
-    /// Returns what is to be written down for the next sender, as a new note, which is [heard](Self::hear) of once it is
-    /// written.
+    /// Returns what is to be written down for the next sender, as a new note, which is [heard](Self::hear) of once it
+    /// is written.
     pub fn notes_for_others(&self, now: Moment) -> Notes {
         let mut notes = self.notes(now);
         (notes.note, notes.outages) = (self.note.wrapping_add(1), 0);

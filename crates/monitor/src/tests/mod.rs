@@ -1,7 +1,8 @@
 //! What is found, and what never is.
 //!
 //! - `scene`: queues for tests;
-//! - `alerts`, `outbox`, `senders`: what is told over virtual time, to a receiver that is down, and by several monitors;
+//! - `alerts`, `outbox`: what is told over virtual time, and to a receiver that is down;
+//! - `senders`: what several monitors tell;
 //! - `model`: what is known of holds, and what has happened;
 //! - `named`: deadlocks as they happen, each with its chain and its way out;
 //! - `plain`, `random_worlds`: a simulation that knows nothing of reductions, and worlds in which both must agree;
