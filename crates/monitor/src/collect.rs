@@ -16,10 +16,14 @@ use crate::confirmation::{Confirmation, Judged, Verdict};
 use crate::find::find;
 use crate::look::{look, permits};
 use crate::model::{Model, Moment};
-use crate::snapshot::PERIOD_MIN;
+use crate::snapshot::{PERIOD_MIN, Snapshot};
 
 /// The least time between two searches for deadlocks, so that a service full of changes costs four a second.
 const SEARCH_PERIOD_MIN: Duration = Duration::from_millis(250);
+
+/// The part of a core that searches may take: one in this number. Ten thousand locks for which processes wait that hold
+/// others take some tens of milliseconds.
+const SEARCH_SHARE: u32 = 4;
 
 /// How long a service that cannot be followed or looked at is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -48,6 +52,8 @@ pub struct State {
     /// Whether locks are followed, so that the permits of a semaphore are asked for besides.
     is_followed: bool,
     confirmation: Confirmation,
+    /// How many changes there were at the last search that may have made a deadlock.
+    searched: Option<u64>,
     /// When the number of a semaphore's permits was asked for last.
     asked: BTreeMap<QueueName, BootInstant>,
 }
@@ -255,9 +261,11 @@ impl Collector {
         let mut changes = self.changes.subscribe();
         loop {
             changes.mark_unchanged();
+            let begun = self.clock.now();
             let is_waited_for = self.search_once();
-            let pause = self.clock.sleep_until(self.clock.now().saturating_add(SEARCH_PERIOD_MIN));
-            pause.await;
+            let ended = self.clock.now();
+            let pause = ended.saturating_duration_since(begun).saturating_mul(SEARCH_SHARE - 1).max(SEARCH_PERIOD_MIN);
+            self.clock.sleep_until(ended.saturating_add(pause)).await;
             if !is_waited_for {
                 // The sender is of this collector.
                 let _ = changes.changed().await;
@@ -265,16 +273,20 @@ impl Collector {
         }
     }
 
-    /// Searches; tells whether something was found that time alone decides on.
+    /// Searches, if something has changed that may make or end a deadlock; tells whether something was found that time
+    /// alone decides on.
     fn search_once(&self) -> bool {
-        let now = self.now();
-        let mut state = self.state();
-        let Freshness::Fresh(seen) = state.freshness else {
+        let Some(mut snapshot) = self.to_be_searched() else {
             return false;
         };
-        let ended = seen.map_or(now, |seen| Moment { boot: seen, ..now });
-        let snapshot = state.model.contended(ended.boot, ended);
-        let found = find(&snapshot);
+        let mut found = find(&snapshot);
+        if !found.is_empty() {
+            let Some(all) = self.copied(&self.state(), Model::contended) else {
+                return false;
+            };
+            (found, snapshot) = (find(&all), all);
+        }
+        let mut state = self.state();
         let judged = state.confirmation.judge(&snapshot, found);
         let is_news = judged.len() != state.deadlocks.len() || judged.iter().zip(&state.deadlocks).any(is_other);
         state.deadlocks = judged;
@@ -285,6 +297,28 @@ impl Collector {
             self.changes.send_modify(|number| *number += 1);
         }
         is_waited_for
+    }
+
+    /// Copies what is to be searched; `None` if there is nothing new, or what is known is not true now.
+    fn to_be_searched(&self) -> Option<Snapshot> {
+        let mut state = self.state();
+        let stirred = state.model.stirred();
+        if state.searched == Some(stirred) && state.deadlocks.is_empty() {
+            return None;
+        }
+        let snapshot = self.copied(&state, Model::entangled)?;
+        state.searched = Some(stirred);
+        Some(snapshot)
+    }
+
+    /// Copies what is known, so that nobody waits for a search in it; `None` if it is not true now.
+    fn copied(&self, state: &State, copy: impl Fn(&Model, BootInstant, Moment) -> Snapshot) -> Option<Snapshot> {
+        let Freshness::Fresh(seen) = state.freshness else {
+            return None;
+        };
+        let now = self.now();
+        let ended = seen.map_or(now, |seen| Moment { boot: seen, ..now });
+        Some(copy(&state.model, ended.boot, ended))
     }
 
     /// Asks how many permits the semaphores have that contenders wait for.

@@ -25,6 +25,7 @@
 //! | `model` | what is known of them: holds, and what has happened |
 //! | `alerts` | what is wrong for long enough to tell an operator |
 //! | `world` | who needs what, as the queues alone say it |
+//! | `ties` | which locks a deadlock may lead over, counted as they change |
 //! | `flows` | which contenders are of one flow of control, and how sure that is |
 //! | `reduction` | who can go on, and who never can |
 //! | `graph`, `cores` | the parts of those that block themselves |
@@ -65,6 +66,7 @@ mod reduction;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod ties;
 mod way_out;
 mod world;
 

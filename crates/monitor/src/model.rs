@@ -11,6 +11,7 @@ use lockkeeper::clock::BootInstant;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
 use crate::snapshot::{SeenLock, Snapshot};
+use crate::ties::Ties;
 
 /// How many events are kept: some minutes of a busy service, and a few megabytes.
 pub const EVENTS_MAX: usize = 10_000;
@@ -32,6 +33,10 @@ pub struct Model {
     events: VecDeque<SeenEvent>,
     /// The number of the next event.
     next: u64,
+    /// What their contenders have in common.
+    ties: Ties,
+    /// How many changes there were that may have made a deadlock.
+    stirred: u64,
 }
 
 /// One lock, as it is known.
@@ -160,6 +165,10 @@ impl KnownLock {
         self.contenders.iter().map(|contender| contender.info.clone()).collect()
     }
 
+    fn is_contended(&self) -> bool {
+        self.contenders.iter().any(|contender| contender.hold.is_none())
+    }
+
     /// Tells whether contenders wait for permits, of which it matters how many there are.
     pub(crate) fn is_gate_awaited(&self) -> bool {
         self.waiters().any(|waiter| waiter.info.mode == Mode::Acquire)
@@ -172,17 +181,26 @@ impl Model {
     /// has happened.
     pub fn see(&mut self, lock: &QueueName, seen: Vec<ContenderInfo>, known: Option<BootInstant>, now: Moment) {
         let old = self.locks.remove(lock);
+        for one in old.iter().flat_map(|old| &old.contenders) {
+            self.ties.remove(&one.info, one.hold.is_some());
+        }
         let permits = old.as_ref().and_then(|old| old.permits);
         let mut gone: BTreeMap<ContenderId, KnownContender> = BTreeMap::new();
         gone.extend(old.into_iter().flat_map(|old| old.contenders).map(|one| (key(&one.info), one)));
         let holds = decide::holders(&seen);
+        seen.iter().zip(&holds).for_each(|(info, &holds)| self.ties.add(info, holds));
         let mut contenders = Vec::with_capacity(seen.len());
         let mut happened = Vec::new();
+        let mut is_stirred = false;
         for (info, holds) in seen.into_iter().zip(holds) {
             let old = gone.remove(&key(&info));
+            let is_new = old.as_ref().is_none_or(|old| old.info != info || old.hold.is_some() != holds);
+            is_stirred |= is_new && self.ties.may_block(&info);
             happened.extend(events(old.as_ref(), &info, holds).map(|kind| (kind, info.clone())));
             contenders.push(self::known(old, info, holds, known, now));
         }
+        is_stirred |= gone.values().any(|one| self.ties.may_block(&one.info));
+        self.stirred += u64::from(is_stirred);
         let left = gone.into_values().map(|one| {
             let kind = if one.info.frozen.is_some() { EventKind::Thawed } else { EventKind::Left };
             (kind, one.info)
@@ -209,6 +227,7 @@ impl Model {
     /// Takes in how many permits a semaphore has.
     pub(crate) fn set_permits(&mut self, lock: &QueueName, permits: Option<u32>) {
         if let Some(known) = self.locks.get_mut(lock) {
+            self.stirred += u64::from(known.permits != permits);
             known.permits = permits;
         }
     }
@@ -233,10 +252,31 @@ impl Model {
     /// Returns the locks that contenders wait for, as if they had been seen from `began` to `ended`: no other lock has
     /// a part in a deadlock.
     pub fn contended(&self, began: BootInstant, ended: Moment) -> Snapshot {
-        let is_contended = |lock: &KnownLock| lock.contenders.iter().any(|contender| contender.hold.is_none());
+        self.seen(began, ended, KnownLock::is_contended)
+    }
+
+    /// Returns those of them over which a circle of waits may lead. In them there is a deadlock if there is one at all;
+    /// others may wait behind it elsewhere.
+    pub(crate) fn entangled(&self, began: BootInstant, ended: Moment) -> Snapshot {
+        let may_block = |one: &KnownContender| self.ties.may_block(&one.info);
+        self.seen(began, ended, |lock| lock.is_contended() && lock.contenders.iter().any(may_block))
+    }
+
+    fn seen(&self, began: BootInstant, ended: Moment, is_chosen: impl Fn(&KnownLock) -> bool) -> Snapshot {
         let seen = |(name, lock): (&QueueName, &KnownLock)| SeenLock::new(name.clone(), lock.infos(), lock.permits);
-        let locks = self.locks.iter().filter(|(_, lock)| is_contended(lock)).map(seen).collect();
+        let locks = self.locks.iter().filter(|(_, lock)| is_chosen(lock)).map(seen).collect();
         Snapshot::new(locks, began, ended.boot, ended.unix)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_untied(&self) -> bool {
+        self.ties.is_empty()
+    }
+
+    /// Counts the changes that may have made a deadlock: of contenders that have something in common with one that
+    /// waits, and of the number of permits.
+    pub(crate) const fn stirred(&self) -> u64 {
+        self.stirred
     }
 }
 

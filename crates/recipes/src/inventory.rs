@@ -1,20 +1,44 @@
-//! What the locks of a service show that its users should know, whichever service it is: what blocks them for long, and
-//! what dead users have left.
+//! What the locks of a service show that its users should know, whichever service it is: what blocks them for long,
+//! whose clock is wrong, and what dead users have left.
 
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, Backend, Finding, Remnant, RemnantKind, Result, Severity, UNUSED_FOR};
+use lockkeeper_core::{
+    Advice, Backend, ContenderInfo, Finding, Mode, QueueName, Remnant, RemnantKind, Result, Severity, UNUSED_FOR,
+};
+use tokio::task::JoinSet;
+
+use crate::decide;
 
 /// How long a lock may be frozen before that is told: the work that it was frozen for is mostly done within a day.
 const FROZEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many frozen locks are named one by one; an operator who has more has forgotten all of them.
+/// How long a lock may be held while others wait, where the service shows the grant: as for an alert of the monitor.
+const HELD_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// How long ago a holder may have joined while others wait, where nothing tells when it was granted the lock: of that
+/// time it may have waited the most.
+const JOINED_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// How far a contender's clock may be ahead of ours before that is told: clocks that are set by one time server differ
+/// by milliseconds.
+const CLOCKS_APART_MAX: Duration = Duration::from_secs(1);
+
+/// How many locks of a kind are named one by one; an operator who has more has forgotten all of them.
 const NAMED_MAX: usize = 20;
 
+/// How many locks are looked at at once: enough that few round trips are waited for, and little work for a service at a
+/// time.
+const LOOKS_AT_ONCE_MAX: usize = 16;
+
 /// Looks at all locks. What this user may not see is not told.
-pub(crate) async fn examine_locks(backend: &dyn Backend, now_unix: Duration) -> Result<Vec<Finding>> {
+pub(crate) async fn examine_locks(backend: &Arc<dyn Backend>, now_unix: Duration) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for outcome in [frozen_for_long(backend, now_unix).await, left(backend).await] {
+    for outcome in [seen(backend, now_unix).await, left(&**backend).await] {
         match outcome {
             Ok(found) => findings.extend(found),
             // Why it is refused, the backend's own examination says.
@@ -25,23 +49,117 @@ pub(crate) async fn examine_locks(backend: &dyn Backend, now_unix: Duration) -> 
     Ok(findings)
 }
 
-async fn frozen_for_long(backend: &dyn Backend, now_unix: Duration) -> Result<Vec<Finding>> {
-    let mut found = Vec::new();
-    for lock in backend.queues("").await? {
-        for contender in backend.inspect(&lock).await? {
-            let stood = contender.since_unix.map(|since| now_unix.saturating_sub(since));
-            if let (Some(reason), Some(stood)) = (contender.frozen, stood.filter(|&stood| stood > FROZEN_MAX)) {
-                let hours = stood.as_secs() / 3_600;
-                let what = format!("{lock} has been frozen for {hours} hours: {reason}");
-                let cure = "if that is over, let contenders in again with `lockkeeper thaw`";
-                found.push(Finding::new(Severity::Warning, what, cure));
-            }
+/// What the contenders of all locks show.
+async fn seen(backend: &Arc<dyn Backend>, now_unix: Duration) -> Result<Vec<Finding>> {
+    let (mut frozen, mut held, mut ahead) = (Vec::new(), Vec::new(), Duration::ZERO);
+    let mut fast = None;
+    let mut locks = backend.queues("").await?.into_iter().enumerate();
+    let mut looks = JoinSet::new();
+    loop {
+        for (number, lock) in locks.by_ref().take(LOOKS_AT_ONCE_MAX.saturating_sub(looks.len())) {
+            let look = backend.inspect(&lock);
+            looks.spawn(async move { look.await.map(|contenders| (number, lock, contenders)) });
         }
-        if found.len() == NAMED_MAX {
-            break;
+        let (number, lock, contenders) = match looks.join_next().await {
+            Some(Ok(looked)) => looked?,
+            Some(Err(ended)) => std::panic::resume_unwind(ended.into_panic()),
+            None => break,
+        };
+        frozen.extend(frozen_for_long(&lock, &contenders, now_unix).map(|finding| (number, finding)));
+        held.extend(held_for_long(&lock, &contenders, now_unix).map(|finding| (number, finding)));
+        if let Some((by, contender)) = fastest(contenders, now_unix).filter(|(by, _)| *by > ahead) {
+            (ahead, fast) = (by, Some((lock, contender)));
         }
     }
-    Ok(found)
+    let told =
+        named(frozen, "locks are frozen for as long").into_iter().chain(named(held, "locks are held for as long"));
+    Ok(told.chain(fast.map(|(lock, contender)| clock_ahead(ahead, &lock, &contender))).collect())
+}
+
+/// The findings by the order of their locks, which were looked at in any order, and how many more there are.
+fn named(mut found: Vec<(usize, Finding)>, what: &str) -> Vec<Finding> {
+    found.sort_by_key(|(number, _)| *number);
+    let more = found.len().saturating_sub(NAMED_MAX);
+    let mut findings: Vec<_> = found.into_iter().take(NAMED_MAX).map(|(_, finding)| finding).collect();
+    if more > 0 {
+        findings.push(Finding::new(Severity::Warning, format!("{more} more {what}"), "see `lockkeeper ls`"));
+    }
+    findings
+}
+
+fn frozen_for_long(lock: &QueueName, contenders: &[ContenderInfo], now_unix: Duration) -> Option<Finding> {
+    contenders.iter().find_map(|contender| {
+        let reason = contender.frozen.as_ref()?;
+        let stood = now_unix.saturating_sub(contender.since_unix?);
+        (stood > FROZEN_MAX).then(|| {
+            let what = format!("{lock} has been frozen for {}: {reason}", span(stood));
+            let cure = "if that is over, let contenders in again with `lockkeeper thaw`";
+            Finding::new(Severity::Warning, what, cure)
+        })
+    })
+}
+
+/// Finds the first holder that keeps others waiting for long. A leader leads for as long as it can, members of a barrier
+/// keep nobody out, and of a frozen lock something else is to be told.
+fn held_for_long(lock: &QueueName, contenders: &[ContenderInfo], now_unix: Duration) -> Option<Finding> {
+    let is_of_no_hold = |it: &ContenderInfo| matches!(it.mode, Mode::Candidate | Mode::Member) || it.frozen.is_some();
+    if contenders.iter().any(is_of_no_hold) {
+        return None;
+    }
+    let holds = decide::holders(contenders);
+    let waiters = holds.iter().filter(|&&holds| !holds).count();
+    if waiters == 0 {
+        return None;
+    }
+    contenders.iter().zip(holds).filter(|&(_, holds)| holds).find_map(|(holder, _)| {
+        let since = |moment: Duration| now_unix.saturating_sub(moment);
+        let told = match (holder.granted_unix.map(since), holder.since_unix.map(since)) {
+            (Some(held), _) => (held > HELD_MAX).then(|| format!("has held {lock} for {}", span(held)))?,
+            (None, joined) => joined
+                .filter(|&joined| joined > JOINED_MAX)
+                .map(|joined| format!("holds {lock}, for which it joined {} ago", span(joined)))?,
+        };
+        let verb = if waiters == 1 { "waits" } else { "wait" };
+        let what = format!("{} {told}, and {waiters} {verb}", who(holder));
+        let cure = "see what it does, or ask it to give up with `lockkeeper revoke`";
+        Some(Finding::new(Severity::Warning, what, cure))
+    })
+}
+
+/// Finds the contender that has joined in our future, the latest of them, and how far ahead that was.
+fn fastest(contenders: Vec<ContenderInfo>, now_unix: Duration) -> Option<(Duration, ContenderInfo)> {
+    let ahead = contenders.into_iter().filter_map(|contender| {
+        let by = contender.since_unix?.checked_sub(now_unix).filter(|&by| by > CLOCKS_APART_MAX)?;
+        Some((by, contender))
+    });
+    ahead.max_by_key(|(by, _)| *by)
+}
+
+fn clock_ahead(by: Duration, lock: &QueueName, contender: &ContenderInfo) -> Finding {
+    let what = format!(
+        "{} joined {lock} by a clock that is {:.1} s ahead of this machine's",
+        who(contender),
+        by.as_secs_f64()
+    );
+    let cure = "set the clocks of all machines by one time server; ages that are shown are wrong by it";
+    Finding::new(Severity::Warning, what, cure)
+}
+
+/// Names a contender by its owner, or by what its client has written or called it.
+fn who(contender: &ContenderInfo) -> String {
+    match (&contender.owner, &contender.label) {
+        (Some(owner), _) => owner.to_string(),
+        (None, Some(label)) if !label.is_empty() => label.clone(),
+        _ => contender.id.to_string(),
+    }
+}
+
+/// `25 hours`, or less than two of them in minutes.
+fn span(span: Duration) -> String {
+    match span.as_secs() / 60 {
+        minutes if minutes < 120 => format!("{minutes} minutes"),
+        minutes => format!("{} hours", minutes / 60),
+    }
 }
 
 async fn left(backend: &dyn Backend) -> Result<Vec<Finding>> {
@@ -72,101 +190,4 @@ async fn left(backend: &dyn Backend) -> Result<Vec<Finding>> {
     let dead = note(RemnantKind::Dead, "a dead contender was left");
     let empty = note(RemnantKind::Empty, "a queue is empty, and no client has used it for ten minutes");
     Ok(unbound.into_iter().chain(dead).chain(empty).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use lockkeeper_core::{
-        BoxFuture, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Mode, Operation,
-        QueueName, Removal, Session, StoppedHolder,
-    };
-
-    use super::*;
-
-    const CAPABILITIES: Capabilities =
-        Capabilities::new("shown", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told);
-    const NOW: Duration = Duration::from_secs(1_000 * 3_600);
-
-    /// A service that shows one lock, and what was left.
-    #[derive(Debug, Default)]
-    struct Shown {
-        contenders: Vec<ContenderInfo>,
-        left: Mutex<Vec<Remnant>>,
-        refuses: Option<fn() -> Error>,
-    }
-
-    impl Backend for Shown {
-        fn service(&self) -> String {
-            "shown:".to_owned()
-        }
-
-        fn capabilities(&self) -> &Capabilities {
-            &CAPABILITIES
-        }
-
-        fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
-            panic!("a look needs none")
-        }
-
-        fn inspect(&self, _queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
-            Box::pin(std::future::ready(Ok(self.contenders.clone())))
-        }
-
-        fn queues(&self, _prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-            let lock = QueueName::new("door").expect("a name");
-            Box::pin(std::future::ready(self.refuses.map_or(Ok(vec![lock]), |refuse| Err(refuse()))))
-        }
-
-        fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
-            assert_eq!(unused_for, UNUSED_FOR);
-            Box::pin(std::future::ready(Ok(self.left.lock().expect("no task panics").clone())))
-        }
-    }
-
-    fn frozen(hours: u64) -> ContenderInfo {
-        let mut info = ContenderInfo::new(ContenderId::new("a"), Mode::Mutex);
-        info.frozen = Some("new disks".to_owned());
-        info.since_unix = NOW.checked_sub(Duration::from_secs(hours * 3_600));
-        info
-    }
-
-    async fn told(shown: Shown) -> Vec<String> {
-        let found = examine_locks(&shown, NOW).await.expect("it can be looked at");
-        found.iter().map(ToString::to_string).collect()
-    }
-
-    #[tokio::test]
-    async fn a_lock_that_is_frozen_for_more_than_a_day_is_told_with_its_reason() {
-        let mut held = frozen(100);
-        held.frozen = None;
-        let told = told(Shown { contenders: vec![frozen(24), frozen(25), held], ..Shown::default() }).await;
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with("warning: door has been frozen for 25 hours: new disks: "), "{told:?}");
-    }
-
-    #[tokio::test]
-    async fn what_was_left_is_told_once_for_each_kind() {
-        let remnants = [RemnantKind::Empty, RemnantKind::Empty, RemnantKind::Dead, RemnantKind::Unbound];
-        let left = remnants.iter().zip(1..).map(|(&kind, at)| Remnant::new(kind, format!("/x/{at}"), ())).collect();
-        let told = told(Shown { left: Mutex::new(left), ..Shown::default() }).await;
-        for (told, words) in told.iter().zip([
-            ["error: ", ": /x/4: ", "gc --yes --force"],
-            ["note: ", ": /x/3: ", "`lockkeeper gc`"],
-            ["note: ", ": /x/1 and 1 more: ", "`lockkeeper gc`"],
-        ]) {
-            assert!(words.iter().all(|word| told.contains(word)), "{told}");
-        }
-        assert_eq!(told.len(), 3, "{told:?}");
-    }
-
-    #[tokio::test]
-    async fn what_this_user_may_not_see_is_not_told_and_what_cannot_be_seen_now_is_an_error() {
-        let refused = || Error::permanent(ErrorKind::Refused, Operation::Inspect, "no");
-        assert_eq!(told(Shown { refuses: Some(refused), ..Shown::default() }).await, [""; 0]);
-        let unreachable = || Error::transient(ErrorKind::Backend, Operation::Inspect, "not now");
-        let shown = Shown { refuses: Some(unreachable), ..Shown::default() };
-        examine_locks(&shown, NOW).await.expect_err("it is not known");
-    }
 }

@@ -126,8 +126,8 @@ impl Keeper {
         self.shared.backend.follow(scope)
     }
 
-    /// Looks for what users of the service should know: settings that make locks worse, locks that are blocked or
-    /// frozen for long, what dead users have left, and what to do about it. Empty if there is nothing. It may take
+    /// Looks for what users of the service should know: settings that make locks worse, locks that are blocked, or
+    /// frozen or held for long, what dead users have left, and what to do about it. Empty if there is nothing. It may take
     /// seconds. What is left of the promises, [`Capabilities::weakened_by`] says.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ impl Keeper {
     /// ```
     pub async fn examine(&self) -> Result<Vec<Finding>> {
         let mut findings = self.shared.backend.examine(Scrutiny::Full).await?;
-        findings.extend(examine_locks(&*self.shared.backend, self.shared.clock.unix_time()).await?);
+        findings.extend(examine_locks(&self.shared.backend, self.shared.clock.unix_time()).await?);
         Ok(findings)
     }
 

@@ -30,7 +30,7 @@ mod found {
     }
 
     /// Looks at the service, and again if there is something to confirm.
-    async fn judged(keeper: &Keeper, settings: &Settings, talk: Talk) -> Result<(Snapshot, Vec<Judged>)> {
+    pub(crate) async fn judged(keeper: &Keeper, settings: &Settings, talk: Talk) -> Result<(Snapshot, Vec<Judged>)> {
         // A policy may try for long, and then that is said.
         let looks = if settings.retry.is_some() { looks(keeper, settings.retry.clone()) } else { tries(None) };
         let (all, mut confirmation) = (Scope::default(), Confirmation::default());
@@ -63,6 +63,6 @@ mod refused {
 }
 
 #[cfg(feature = "monitor")]
-pub(super) use found::deadlocks;
+pub(super) use found::{deadlocks, judged};
 #[cfg(not(feature = "monitor"))]
 pub(super) use refused::deadlocks;

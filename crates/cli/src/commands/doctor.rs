@@ -1,6 +1,7 @@
 //! `doctor`: what users of a service should know of it, and what to do about it.
 //!
-//! What there is to know, the service's backend finds; here it is weighed and printed.
+//! What there is to know, the service's backend finds, and `lockkeeper-monitor` the deadlocks; here it is weighed and
+//! printed.
 
 use std::cmp::Reverse;
 
@@ -15,7 +16,7 @@ use crate::output::Diagnosis;
 /// Examines the service, and ends with what weighs most; counts tokens anew before, if that is asked for.
 pub(super) fn doctor(global: &Global, after_restore: bool) -> Result<u8, Failure> {
     let settings = Settings::load(global)?;
-    let (service, examined) = examined(&settings, after_restore)?;
+    let (service, examined) = examined(global, &settings, after_restore)?;
     let mut findings = examined.unwrap_or_else(|error| vec![unusable(&error)]);
     findings.sort_by_key(|finding| Reverse(finding.severity));
     let diagnosis = Diagnosis::new(service, &findings);
@@ -29,11 +30,19 @@ pub(super) fn doctor(global: &Global, after_restore: bool) -> Result<u8, Failure
 }
 
 /// The service, and what is found of it or why it cannot be examined. What cannot be meant is a failure.
-fn examined(settings: &Settings, after_restore: bool) -> Result<(String, lockkeeper::Result<Vec<Finding>>), Failure> {
+fn examined(
+    global: &Global,
+    settings: &Settings,
+    after_restore: bool,
+) -> Result<(String, lockkeeper::Result<Vec<Finding>>), Failure> {
     match settings.builder() {
         Ok(builder) => {
             let keeper = builder.build();
-            let found = block_on_closing(&keeper, examine(&keeper, after_restore))?;
+            let found = block_on_closing(&keeper, async {
+                let mut findings = examine(&keeper, after_restore).await?;
+                findings.extend(deadlocks(global, settings, &keeper).await?);
+                Ok::<_, Error>(findings)
+            })?;
             match found {
                 Err(error) if after_restore && error.kind() == ErrorKind::Unsupported => {
                     Err(Failure::ours(format!("--after-restore: {error:#}: {}", keeper.service())))
@@ -54,6 +63,29 @@ async fn examine(keeper: &Keeper, after_restore: bool) -> lockkeeper::Result<Vec
     }
     findings.extend(keeper.examine().await?);
     Ok(findings)
+}
+
+/// The deadlocks among those who wait. What this user may not see is not told.
+#[cfg(feature = "monitor")]
+async fn deadlocks(global: &Global, settings: &Settings, keeper: &Keeper) -> lockkeeper::Result<Vec<Finding>> {
+    use super::deadlocks::judged;
+    use super::service::talk;
+    use crate::output::{Deadlocks, Orders};
+
+    match judged(keeper, settings, talk(global)).await {
+        Ok((snapshot, judged)) => {
+            Ok(Deadlocks::new(keeper.service(), &snapshot, &judged, &Orders::new(global)).findings())
+        }
+        Err(error) if error.advice() == Advice::Permanent => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Says what is missing.
+#[cfg(not(feature = "monitor"))]
+async fn deadlocks(_: &Global, _: &Settings, _: &Keeper) -> lockkeeper::Result<Vec<Finding>> {
+    let what = "deadlocks are not looked for: this lockkeeper was built without the feature `monitor`";
+    Ok(vec![Finding::new(Severity::Note, what, "build it with `--features monitor`")])
 }
 
 /// That the service could not be examined at all.

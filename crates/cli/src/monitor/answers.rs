@@ -17,7 +17,7 @@ use super::metrics::{self, AlertCounts};
 use super::page::{self, Live};
 use crate::config::Pattern;
 use crate::output::{
-    Deadlocks, Events, FiringAlerts, MonitoredLocks, MonitoredQueue, Orders, Seen, age_max, json_line,
+    Deadlocks, Events, FiringAlerts, MonitoredLocks, MonitoredQueue, Orders, Seen, age_max, json_line, one_line,
 };
 
 /// How many locks or events one answer has, if its request does not say.
@@ -118,7 +118,7 @@ async fn locks(State(monitor): Shared, asked: Result<Query<Listing>, impl IntoRe
 async fn lock(State(monitor): Shared, Path(name): Path<String>) -> Response {
     let name = match QueueName::new(&name) {
         Ok(name) => name,
-        Err(error) => return plain(StatusCode::BAD_REQUEST, format!("{error}\n")),
+        Err(error) => return plain(StatusCode::BAD_REQUEST, one_line(&error.to_string()) + "\n"),
     };
     let (now, service) = (monitor.collector.now(), monitor.collector.service());
     json(

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Verdict};
 
 use crate::config::Pattern;
+use crate::output::is_harmful;
 
 /// The content type of the text format.
 pub(super) const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -109,14 +110,7 @@ impl Text {
         self.0.push_str(name);
         for (at, (label, text)) in labels.iter().enumerate() {
             let _ = write!(self.0, "{}{label}=\"", if at == 0 { "{" } else { "," });
-            for letter in text.chars() {
-                match letter {
-                    '\\' => self.0.push_str("\\\\"),
-                    '"' => self.0.push_str("\\\""),
-                    '\n' => self.0.push_str("\\n"),
-                    letter => self.0.push(letter),
-                }
-            }
+            escape_label(&mut self.0, text);
             self.0.push('"');
         }
         self.0.push_str(if labels.is_empty() { "" } else { "}" });
@@ -124,6 +118,21 @@ impl Text {
             f64::INFINITY => writeln!(self.0, " +Inf"),
             value => writeln!(self.0, " {value}"),
         };
+    }
+}
+
+/// Writes the value of a label. What a terminal obeys is written as in messages, `\u{202e}`, and a backslash of a name
+/// is doubled, so that no two names have one value. The format has each backslash of a value twice.
+fn escape_label(written: &mut String, text: &str) {
+    for letter in text.chars() {
+        match letter {
+            '"' => written.push_str("\\\""),
+            letter if is_harmful(letter) || letter == '\\' => {
+                let escaped: String = letter.escape_default().collect();
+                written.push_str(&escaped.replace('\\', r"\\"));
+            }
+            letter => written.push(letter),
+        }
     }
 }
 
@@ -179,8 +188,11 @@ mod tests {
 
     #[test]
     fn marks_in_names_are_escaped() {
-        let text = text(&state(&["other \"x\"\\y"]), at(12), &[Pattern::parse("*").unwrap()], &AlertCounts::default());
-        assert!(text.contains("lockkeeper_queue_holders{lock=\"other \\\"x\\\"\\\\y\"} 1\n"), "{text}");
+        let names = ["other \"x\"", "a\u{202e}b", "a\\u{202e}b"];
+        let text = text(&state(&names), at(12), &[Pattern::parse("*").unwrap()], &AlertCounts::default());
+        for label in [r#"other \"x\""#, r"a\\u{202e}b", r"a\\\\u{202e}b"] {
+            assert!(text.contains(&format!("lockkeeper_queue_holders{{lock=\"{label}\"}} 1\n")), "{label}: {text}");
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockkeeper::ContenderInfo;
 use lockkeeper::clock::BootInstant;
+use lockkeeper::{ContenderInfo, Finding, Severity};
 use lockkeeper_monitor::{self as monitor, Ahead, Certainty, Joined, Judged, Snapshot, Verdict};
 use serde::Serialize;
 
@@ -35,6 +35,8 @@ pub(crate) struct Deadlock {
     way_out: WayOut,
     #[serde(skip)]
     headline: String,
+    #[serde(skip)]
+    severity: Severity,
 }
 
 /// A wait, and what joins it with the next one.
@@ -94,6 +96,17 @@ impl Deadlocks {
         }
     }
 
+    /// Returns the deadlocks as what `doctor` finds, each with its way out: one that is known is an error, one that ends by
+    /// itself or was seen once a warning, and one of which too little is known a note.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        let finding = |deadlock: &Deadlock| {
+            let links = (1..).zip(deadlock.chain()).map(|(number, sentence)| format!("{number}. {sentence}"));
+            let what = format!("{}: {}", deadlock.headline, links.collect::<Vec<_>>().join("; "));
+            Finding::new(deadlock.severity, what, deadlock.way_out.lines().join(": "))
+        };
+        self.deadlocks.iter().map(finding).collect()
+    }
+
     /// Returns it as text, behind the service.
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![one_line(&self.service)];
@@ -118,11 +131,11 @@ impl Deadlocks {
 impl Deadlock {
     pub(crate) fn new(judged: &Judged, orders: &Orders, now: BootInstant, now_unix: Duration) -> Self {
         let Judged { deadlock, verdict, since, .. } = judged;
-        let (word, ends) = match verdict {
-            Verdict::Known => ("known", None),
-            Verdict::EndsSoon(left) => ("ends-soon", Some(*left)),
-            Verdict::Unconfirmed => ("unconfirmed", None),
-            _ => ("possible", None),
+        let (word, ends, severity) = match verdict {
+            Verdict::Known => ("known", None, Severity::Error),
+            Verdict::EndsSoon(left) => ("ends-soon", Some(*left), Severity::Warning),
+            Verdict::Unconfirmed => ("unconfirmed", None, Severity::Warning),
+            _ => ("possible", None, Severity::Note),
         };
         let member = |(lock, id): &(lockkeeper::QueueName, lockkeeper::ContenderId)| Member {
             lock: lock.as_str().to_owned(),
@@ -138,6 +151,7 @@ impl Deadlock {
             behind: deadlock.behind,
             way_out: WayOut::new(&deadlock.way_out, orders, now_unix),
             headline: headline(deadlock, *verdict),
+            severity,
         }
     }
 

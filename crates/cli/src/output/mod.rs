@@ -49,6 +49,8 @@ pub(crate) use printing::{json_line, print, print_json, write};
 pub(crate) use promises::{Checked, Promises};
 #[cfg(feature = "monitor")]
 pub(crate) use remnants::{Outcome, Remnants};
+#[cfg(feature = "monitor")]
+pub(crate) use text::is_harmful;
 pub(crate) use text::{brief, one_line};
 #[cfg(feature = "monitor")]
 pub(crate) use way_out::Orders;

@@ -6,6 +6,11 @@ use serde::Serialize;
 use super::text::one_line;
 use super::way_out::{Orders, shell_line};
 
+/// What the removal of an empty queue of ZooKeeper's does to programs with kazoo: a lock object of it makes the queue's
+/// node once in its life.
+const KAZOO_NOTE: &str = "note: a program with kazoo must make its lock objects of these queues anew after the \
+                          removal: each acquire of an old one fails with NoNodeError\n";
+
 /// What was found at a service.
 #[derive(Debug, Serialize)]
 pub(crate) struct Remnants {
@@ -67,10 +72,14 @@ impl Remnants {
         lines.into_iter().map(|line| line + "\n").collect()
     }
 
-    /// Says how what is listed is removed; empty if there is nothing to remove.
+    /// Says how what is listed is removed, and what comes of that; empty if there is nothing to remove.
     pub(crate) fn order(&self, orders: &Orders) -> String {
         let (listed, forced) = (self.count(Outcome::Listed), self.count(Outcome::NeedsForce));
         let mut text = String::new();
+        let is_empty_queue = |left: &Left| left.remnant.kind == RemnantKind::Empty;
+        if self.service.starts_with("zk") && self.remnants.iter().any(is_empty_queue) {
+            text += KAZOO_NOTE;
+        }
         if listed > 0 {
             let order = shell_line(&orders.order_without_lock(&["gc", "--yes"]));
             text += &format!("to remove {listed}:\n    {order}\n");
@@ -153,6 +162,8 @@ mod tests {
              \u{20} a lock of an unknown name: an empty queue, /x/\\u{1b}[2J\\n\\u{202e}\n\
              \u{20} <b>gate</b>\\u{202e}: a contender without a session and without a reason, /x/3 \
              (only with --force)\n\
+             note: a program with kazoo must make its lock objects of these queues anew after the removal: each acquire of \
+             an old one fails with NoNodeError\n\
              to remove 2:\n\
              \u{20}   lockkeeper gc --yes\n\
              to remove 3, also where the owner is not known:\n\

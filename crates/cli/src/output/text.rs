@@ -33,8 +33,9 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// Tells whether a character could move a cursor, change a terminal or turn the reading direction around.
-pub(super) fn is_harmful(letter: char) -> bool {
-    letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+pub(crate) fn is_harmful(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
 }
 
 /// Returns a duration in at most two units, such as `14s`, `2m10s`, `3h07m` or `2d4h`.
@@ -58,7 +59,7 @@ mod tests {
 
     #[test]
     fn one_line_stays_one_line() {
-        assert_eq!(one_line("a\nb\r\u{9b}c\u{202e}d 鍵"), "a\\nb\\r\\u{9b}c\\u{202e}d 鍵");
+        assert_eq!(one_line("a\nb\r\u{9b}c\u{202e}d\u{61c} 鍵"), "a\\nb\\r\\u{9b}c\\u{202e}d\\u{61c} 鍵");
     }
 
     #[test]

@@ -31,6 +31,13 @@ fn nested_runs_are_known(place: Place, who: &str) {
         };
         assert!(crossing.runs.iter().any(holds), "{line}");
     }
+    let examined = crossing.place.run(&["doctor", "--json"]);
+    assert_eq!((examined.code, &*examined.stderr), (Some(2), ""), "{examined:?}");
+    let told = parsed(&examined)["findings"][0].clone();
+    let what = told["what"].as_str().unwrap();
+    assert!(what.starts_with("deadlock, known by the enclosing run: 1. ") && what.contains("; 2. "), "{told}");
+    let cure = told["cure"].as_str().unwrap();
+    assert!(told["severity"] == "error" && cure.contains(": lockkeeper revoke "), "{told}");
     crossing.take_way_out(&text.stdout);
     crossing.assert_over();
 }
@@ -80,6 +87,17 @@ async fn two_nested_runs_are_known_on_postgresql() {
     }
     let server = postgres::Server::standalone().await.unwrap();
     nested_runs_are_known(place_of(&server.url("postgres")), "PostgreSQL");
+}
+
+#[cfg(feature = "mysql")]
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nested_runs_are_known_on_mariadb() {
+    use lockkeeper_faults::mariadb;
+    if !mariadb::availability().or_skip("deadlocks::two_nested_runs_are_known_on_mariadb") {
+        return;
+    }
+    let server = mariadb::Setup::new().start().await.unwrap();
+    nested_runs_are_known(place_of(&server.url("")), "MariaDB");
 }
 
 #[test]

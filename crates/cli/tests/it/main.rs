@@ -9,6 +9,7 @@
 //! | `monitor`, `monitor_alerts` | what a monitor serves by HTTP; who is told of its alerts |
 //! | `default_directory` | where the locks lie when no service is named |
 //! | `doctor` | what is found of a service, and how that ends |
+//! | `escaping` | names, data and nodes that would steer a terminal, printed by every command |
 //! | `fence` | a holder that was overtaken does not run its command |
 //! | `gc` | what is left is printed, and removed if it is still dead |
 //! | `held_up`, `permanent`, `replaced_directory` | how fast a run ends that cannot go on |
@@ -41,6 +42,8 @@ mod deadlocks;
 mod deadlocks_curator;
 mod default_directory;
 mod doctor;
+#[cfg(feature = "monitor")]
+mod escaping;
 mod fence;
 #[cfg(feature = "monitor")]
 mod gc;

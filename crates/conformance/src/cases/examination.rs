@@ -1,7 +1,11 @@
 //! Examinations of a service: they leave nothing, harm no lock, and tell every keeper the same.
 
-use lockkeeper_core::{Backend, Finding, Modes, Scrutiny, Severity};
-use lockkeeper_recipes::Event;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{Backend, BoxFuture, Finding, Modes, Scrutiny, Severity, Wait};
+use lockkeeper_recipes::{Event, Keeper, LockKind};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
@@ -13,6 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an examination of a service in order finds no error and leaves nothing", in_order),
         Case::new("an examination beside a holder and a waiter harms neither", harms_no_lock).uses(Modes::MUTEX),
         Case::new("a keeper is told once what matters most of what an examination finds", told_once).uses(Modes::MUTEX),
+        Case::new("what is frozen or held for long, and a clock that is ahead, are found", long_ago).uses(Modes::MUTEX),
     ]
 }
 
@@ -68,4 +73,58 @@ async fn told_once(fixture: &dyn Fixture) {
             assert!(brief.contains(&finding), "{finding:?} is not of {brief:?}");
         }
     }
+}
+
+/// Another clock whose wall shows another time.
+#[derive(Debug)]
+struct Shifted {
+    clock: Arc<dyn Clock>,
+    ahead: Duration,
+    behind: Duration,
+}
+
+impl Clock for Shifted {
+    fn now(&self) -> BootInstant {
+        self.clock.now()
+    }
+
+    fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
+        self.clock.sleep_until(deadline)
+    }
+
+    fn unix_time(&self) -> Duration {
+        self.clock.unix_time() + self.ahead - self.behind
+    }
+}
+
+/// Examines the service by a wall clock that is shifted; returns the warnings about its locks.
+async fn examined_at(fixture: &dyn Fixture, party: &Party, ahead: Duration, behind: Duration) -> Vec<String> {
+    let clock = Shifted { clock: fixture.clock(), ahead, behind };
+    let keeper = Keeper::builder(Arc::new(party.tap.clone())).clock(Arc::new(clock)).build();
+    let findings = soon("the findings", keeper.examine()).await.expect("the service can be reached");
+    let is_of_a_lock = |finding: &Finding| ["door", "gate"].iter().any(|lock| finding.what.contains(lock));
+    let told = findings.into_iter().filter(is_of_a_lock).inspect(|told| assert_eq!(told.severity, Severity::Warning));
+    told.map(|told| told.what).collect()
+}
+
+async fn long_ago(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let held = ann.lock("door").await;
+    let waiting = bob.queue_up("door").await;
+    let frozen = soon("the freeze", ann.keeper.freeze("gate", LockKind::Mutex, "new locks", Wait::Forever)).await;
+    assert!(frozen.expect("it is frozen").is_some());
+
+    let (none, day) = (Duration::ZERO, Duration::from_secs(25 * 60 * 60));
+    assert_eq!(examined_at(fixture, &bob, none, none).await, [""; 0]);
+    let told = examined_at(fixture, &bob, day, none).await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0], "gate has been frozen for 25 hours: new locks");
+    assert!(told[1].contains("door") && told[1].ends_with("and 1 waits"), "{told:?}");
+    let told = examined_at(fixture, &bob, none, Duration::from_secs(10)).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("by a clock that is ") && told[0].contains("ahead of this machine's"), "{told:?}");
+
+    assert_eq!(soon("the thaw", ann.keeper.thaw("gate")).await.expect("it is thawed").len(), 1);
+    release(held).await;
+    release(granted(waiting).await).await;
 }

@@ -9,7 +9,9 @@ use lockkeeper_faults::figures;
 use super::plain::{Asks, Lock, One, stuck};
 use super::scene::{contender, of, seen, within};
 use crate::cores::cores;
+use crate::find;
 use crate::flows::{Flows, Sureness};
+use crate::model::{Model, Moment};
 use crate::planted::{self, Fault};
 use crate::reduction::reduce;
 use crate::snapshot::{SeenLock, Snapshot};
@@ -56,12 +58,17 @@ fn world(random: &mut Random) -> Vec<Lock> {
     (0..locks).map(|_| lock(random)).collect()
 }
 
-/// What a look sees of it.
+/// What a look sees of it, where all are of one process.
 fn look(locks: &[Lock]) -> Snapshot {
+    look_at(locks, |_| 1)
+}
+
+/// What a look sees of it, where each is of this process.
+fn look_at(locks: &[Lock], process: impl Fn(&One) -> u64) -> Snapshot {
     let info = |one: &One, mode: Mode| -> ContenderInfo {
         // Each of these is enough to know a flow by.
         let flow = format!("{}{}", ["k", "h", "t"][one.flow % 3], one.flow);
-        let info = of(contender(one.number, mode), 1, &flow);
+        let info = of(contender(one.number, mode), process(one), &flow);
         one.within.map_or_else(|| info.clone(), |around| within(info.clone(), around))
     };
     let lock = |(number, lock): (usize, &Lock)| {
@@ -139,6 +146,35 @@ fn the_reduction_and_a_plain_simulation_agree_in_200_000_worlds() {
     }
     assert!(deadlocked > WORLDS / 10 && deadlocked < WORLDS, "worlds of both kinds: {deadlocked}");
     figures::tell(&format!("deadlocks: {WORLDS} worlds, {deadlocked} deadlocked, {parts} parts, no difference"));
+}
+
+#[test]
+fn a_search_of_the_entangled_locks_alone_finds_a_deadlock_where_there_is_one() {
+    let seed = seed();
+    eprintln!("again: LOCKKEEPER_SEED={seed} cargo test -p lockkeeper-monitor entangled");
+    let mut random = Random::new(seed);
+    let (mut left_out, mut deadlocked) = (0, 0);
+    for round in 0..WORLDS_WITH_FAULT {
+        let locks = world(&mut random);
+        let seen = look_at(&locks, |one| one.flow as u64 + 1);
+        let now = Moment { boot: seen.ended, unix: seen.ended_unix };
+        let mut model = Model::default();
+        for lock in &seen.locks {
+            model.see(&lock.name, lock.contenders.clone(), None, now);
+            model.set_permits(&lock.name, lock.permits);
+        }
+        let (all, entangled) = (model.contended(now.boot, now), model.entangled(now.boot, now));
+        left_out += all.locks.len() - entangled.locks.len();
+        let cores = |snapshot| find(snapshot).into_iter().map(|found| found.core).collect::<Vec<_>>();
+        let found = cores(&all);
+        assert_eq!(cores(&entangled), found, "world {round}: {locks:#?}");
+        assert!(found.is_empty() || model.stirred() > 0, "world {round}: {locks:#?}");
+        deadlocked += usize::from(!found.is_empty());
+        // Where all are gone, nothing is in common any more.
+        seen.locks.iter().for_each(|lock| model.see(&lock.name, Vec::new(), None, now));
+        assert!(model.is_untied(), "world {round}: {locks:#?}");
+    }
+    assert!(left_out > 0 && deadlocked > 0 && deadlocked < WORLDS_WITH_FAULT, "{left_out} {deadlocked}");
 }
 
 #[test]
