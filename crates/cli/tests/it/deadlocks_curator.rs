@@ -1,5 +1,5 @@
-//! `deadlocks` of a program with Curator and a command of ours: possible where Curator's contenders say nothing of their
-//! owner, known where they do.
+//! `deadlocks` of a program with Curator and a command of ours: possible where Curator's contenders say nothing of
+//! their owner, known where they do.
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -55,8 +55,8 @@ use lockkeeper_core::{Caller, Error, ErrorKind, Flow, Liveness, Mode, Operation,
 ///
 /// # All methods
 ///
-/// Errors, order, timeouts and connection loss are those of [`Mutex`], [`RwLock`] and [`Semaphore`], with these additions. What an
-/// owner has already in the same mode it gets at once, also while the connection is lost.
+/// Errors, order, timeouts and connection loss are those of [`Mutex`], [`RwLock`] and [`Semaphore`], with these
+/// additions. What an owner has already in the same mode it gets at once, also while the connection is lost.
 ///
 /// - [`ErrorKind::Lost`], permanent, if this owner has the lock and lost it: a new wait would stand behind its own
 ///   dying contender. Once all guards of the lost hold are gone, it can be locked anew.

@@ -158,8 +158,8 @@ impl Model {
         self.changed.insert(lock);
     }
 
-    /// Notes that the waiters of kazoo's semaphore have changed, if this lock is the gate of one. Below the base it is a
-    /// lock of its own too where locks are laid out as Curator's.
+    /// Notes that the waiters of kazoo's semaphore have changed, if this lock is the gate of one. Below the base it is
+    /// a lock of its own too where locks are laid out as Curator's.
     fn note_gate(&mut self, gate: &QueueName) {
         let semaphore = gate.as_str().strip_suffix(KAZOO_WAITERS).and_then(|name| QueueName::new(name).ok());
         if let Some(semaphore) = semaphore.filter(|semaphore| self.has_kazoos_permits(semaphore)) {
