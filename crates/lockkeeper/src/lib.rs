@@ -120,9 +120,9 @@ use lockkeeper_recipes::memory::MemoryService;
 pub use lockkeeper_core::clock;
 pub use lockkeeper_core::{
     Advice, Answers, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken,
-    Finding, Liveness, LossReason, Mode, Modes, NAME_BYTES_MAX, Operation, Owner, ParseTokenError, QueueName, Remnant,
-    RemnantKind, Removal, Result, Revocation, SafeUntil, Scrutiny, ServiceUrl, SessionTimeout, Severity, StoppedHolder,
-    UNUSED_FOR, Wait, parse_duration, parse_duration_with_unit,
+    Finding, Liveness, LossReason, Mode, Modes, NAME_BYTES_MAX, NamePattern, Operation, Owner, ParseTokenError,
+    QueueName, Remnant, RemnantKind, Removal, Result, Revocation, SafeUntil, Scrutiny, ServiceUrl, SessionTimeout,
+    Severity, StoppedHolder, UNUSED_FOR, Wait, parse_duration, parse_duration_with_unit,
 };
 pub use lockkeeper_recipes::retry;
 pub use lockkeeper_recipes::{

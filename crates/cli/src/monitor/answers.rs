@@ -9,13 +9,12 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYP
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use lockkeeper::QueueName;
+use lockkeeper::{NamePattern, QueueName};
 use lockkeeper_monitor::Collector;
 use serde::{Deserialize, Serialize};
 
 use super::alerting::Alerting;
 use super::metrics::{self, AlertCounts};
-use crate::config::Pattern;
 use crate::output::{
     Deadlocks, Events, FiringAlerts, MonitoredLocks, MonitoredQueue, Orders, Seen, age_max, json_line,
 };
@@ -32,7 +31,7 @@ pub(crate) struct Monitor {
     pub(crate) collector: Arc<Collector>,
     pub(crate) alerting: Arc<Alerting>,
     /// The locks that have series with their names.
-    pub(crate) lock_metrics: Vec<Pattern>,
+    pub(crate) lock_metrics: Vec<NamePattern>,
     /// How operators' commands are written.
     pub(crate) orders: Orders,
 }

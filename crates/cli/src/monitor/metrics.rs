@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use lockkeeper::NamePattern;
 use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Verdict};
-
-use crate::config::Pattern;
 
 /// The content type of the text format.
 pub(super) const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -29,7 +28,7 @@ pub(super) struct AlertCounts {
 }
 
 /// Writes the metrics.
-pub(super) fn text(state: &State, now: Moment, named: &[Pattern], alerts: &AlertCounts) -> String {
+pub(super) fn text(state: &State, now: Moment, named: &[NamePattern], alerts: &AlertCounts) -> String {
     let mut text = Text::default();
     let locks = state.model.locks();
     text.family("lockkeeper_queues", "gauge", "Locks that have holders or waiters.");
@@ -78,7 +77,7 @@ const OF_LOCKS: [Metric; 4] = [
     }),
 ];
 
-fn of_locks(text: &mut Text, state: &State, now: Moment, named: &[Pattern]) {
+fn of_locks(text: &mut Text, state: &State, now: Moment, named: &[NamePattern]) {
     let is_named = |name: &str| named.iter().any(|pattern| pattern.matches(name));
     let chosen = || state.model.locks().iter().filter(|(name, _)| is_named(name.as_str()));
     let room = SERIES_MAX / OF_LOCKS.len();
@@ -155,7 +154,7 @@ mod tests {
         let text = text(
             &state,
             at(12),
-            &[Pattern::parse("nightly-*").unwrap()],
+            &[NamePattern::new("nightly-*").unwrap()],
             &AlertCounts { raised: BTreeMap::from([("held", 3)]), dropped: 2 },
         );
         for line in [
@@ -179,7 +178,8 @@ mod tests {
 
     #[test]
     fn marks_in_names_are_escaped() {
-        let text = text(&state(&["other \"x\"\\y"]), at(12), &[Pattern::parse("*").unwrap()], &AlertCounts::default());
+        let text =
+            text(&state(&["other \"x\"\\y"]), at(12), &[NamePattern::new("*").unwrap()], &AlertCounts::default());
         assert!(text.contains("lockkeeper_queue_holders{lock=\"other \\\"x\\\"\\\\y\"} 1\n"), "{text}");
     }
 
@@ -187,7 +187,7 @@ mod tests {
     fn of_ten_thousand_locks_no_more_than_ten_thousand_series_are_written() {
         let names: Vec<String> = (0..10_000).map(|number| format!("lock-{number}")).collect();
         let state = state(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        let text = text(&state, at(12), &[Pattern::parse("*").unwrap()], &AlertCounts::default());
+        let text = text(&state, at(12), &[NamePattern::new("*").unwrap()], &AlertCounts::default());
         let series = text.lines().filter(|line| line.contains("lock=\"")).count();
         assert_eq!(series, SERIES_MAX);
         assert!(text.contains("lockkeeper_monitor_locks_left_out 7500\n"));
