@@ -162,7 +162,7 @@ pub mod backend {
     pub use lockkeeper_core::{
         Backend, BoxFuture, Caller, ConnectionNumber, Contender, Departure, ENTRIES_MAX, Enqueued, Entry, Expected,
         Extent, Flow, FlowKind, Freshness, Lifetime, MutexRole, Openable, Opener, Part, ProcessId, QueueView, Rank,
-        Request, Session, SessionBond, Standing, Ticket, TicketHead, Withdrawal,
+        Request, Session, SessionBond, SessionMeter, Standing, Ticket, TicketHead, Withdrawal,
     };
     pub use lockkeeper_recipes::decide;
 }
