@@ -10,6 +10,7 @@
 //! | `lock`, `guard`, `hold`, `limits` | what every lock is made of; proof of holding it |
 //! | `contend`, `beside`, [`decide`] | the way to a grant, and the pure decision on it |
 //! | [`Handoff`], `seat`, `possession`, `sticky` | one contender for all tasks of a process, the turns that they take, and where idle places live |
+//! | `call`, `calling`, `meter`, `spans` | one call for a lock, whose it is, and what is measured and traced of it |
 //! | `keeper`, `shared`, `holds`, `front`, `session_events` | the open way to a service |
 //! | [`retry`], `event` | when to try again; what observers are told |
 //! | [`memory`] | keepers of the memory service |
@@ -18,6 +19,7 @@
 
 mod barrier;
 mod beside;
+mod call;
 mod calling;
 mod contend;
 mod counter;
@@ -36,6 +38,10 @@ mod keeper;
 mod limits;
 mod lock;
 pub mod memory;
+#[cfg(not(feature = "metrics"))]
+mod meter;
+#[cfg(feature = "metrics")]
+pub mod meter;
 mod multi_lock;
 mod mutex;
 mod operate;
@@ -51,6 +57,7 @@ mod semaphore;
 mod session_events;
 mod shared;
 mod shared_value;
+mod spans;
 mod sticky;
 mod waiting;
 mod watching;
