@@ -111,6 +111,8 @@
 pub mod blocking;
 pub mod fence;
 pub mod guide;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 
 use std::sync::{Arc, LazyLock};
 
