@@ -26,6 +26,9 @@ struct Twice {
 /// Only the tests of the embedded server bring these in, through another ZooKeeper client.
 const BY_ZOOKEEPER_CLIENT: &str = "tests only: zookeeper-client has the older ones";
 
+/// Only tests and examples of metrics bring this in.
+const BY_METRICS_UTIL: &str = "tests only: metrics-util has the older one";
+
 /// The driver of MySQL and MariaDB.
 const BY_MYSQL_ASYNC: &str = "mysql_async has the older one";
 
@@ -42,8 +45,14 @@ const TWICE: &[Twice] = &[
         series: &["0.2", "0.3", "0.4"],
         why: "ring, which rustls uses, has the oldest, mysql_async the next",
     },
-    Twice { name: "hashbrown", series: &["0.12", "0.14", "0.17"], why: BY_ZOOKEEPER_CLIENT },
+    Twice {
+        name: "hashbrown",
+        series: &["0.12", "0.14", "0.16", "0.17"],
+        why: "tests only: zookeeper-client has the older ones, metrics-util the next",
+    },
     Twice { name: "heck", series: &["0.3", "0.5"], why: BY_ZOOKEEPER_CLIENT },
+    Twice { name: "rand", series: &["0.10", "0.9"], why: BY_METRICS_UTIL },
+    Twice { name: "rand_core", series: &["0.10", "0.9"], why: BY_METRICS_UTIL },
     Twice { name: "sha1", series: &["0.10", "0.11"], why: BY_MYSQL_ASYNC },
     Twice { name: "sha2", series: &["0.10", "0.11"], why: BY_MYSQL_ASYNC },
     Twice { name: "syn", series: &["1", "2", "3"], why: BY_ZOOKEEPER_CLIENT },

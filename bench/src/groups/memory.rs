@@ -1,5 +1,6 @@
 //! The recipes alone: what a lock costs where its service costs nothing.
 
+use std::hint::black_box;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -28,6 +29,9 @@ const SIZES: [usize; 5] = [1, 2, 8, 32, 128];
 const WAITERS: usize = 10_000;
 const CANCELLED: usize = 1_000;
 
+/// Locks whose records are made in one round.
+const RECORDED: u32 = 2_000_000;
+
 /// How long a task loops while another client counts its grants.
 const LOOP: Duration = Duration::from_millis(500);
 
@@ -36,6 +40,7 @@ pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
     for _ in 0..effort.rounds() {
         record.now("memory: one task");
         one_thread()?.block_on(alone(effort, &mut turns, record))?;
+        record.shelf(Group::Memory, NO_SERVER).ours("records", records(effort));
         record.now("memory: cancellation");
         one_thread()?.block_on(cancel(record))?;
         record.now("memory: beside a task that loops");
@@ -68,6 +73,25 @@ async fn alone(effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcom
     shelf.ours("sticky", sticky);
     shelf.beside("local-alone", 1.0 / local, 1.0 / strict);
     Ok(())
+}
+
+/// What the metrics of a lock and its release take while no recorder is installed: the records that the library makes
+/// of a call and of its hold, through handles that are kept as it keeps them.
+fn records(effort: Effort) -> f64 {
+    let [acquire, hold] = ["acquire", "hold"].map(|name| metrics::histogram!(name));
+    let [waiters, held] = ["waiters", "held"].map(|name| metrics::gauge!(name));
+    let count = effort.calls(RECORDED);
+    let watch = Stopwatch::start();
+    for number in 0..count {
+        let seconds = black_box(f64::from(number));
+        black_box(&waiters).increment(1.0);
+        black_box(&waiters).decrement(1.0);
+        black_box(&acquire).record(seconds);
+        black_box(&held).increment(1.0);
+        black_box(&held).decrement(1.0);
+        black_box(&hold).record(seconds);
+    }
+    watch.elapsed().as_secs_f64() / f64::from(count)
 }
 
 async fn crowds(effort: Effort, record: &mut Record) -> Outcome<()> {

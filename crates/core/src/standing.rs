@@ -146,6 +146,16 @@ struct BondState {
     /// Wakes waiters for a renewal.
     renewals: Notify,
     lost: OnceLock<LossReason>,
+    meter: OnceLock<Arc<dyn SessionMeter>>,
+}
+
+/// Measures how a session is kept. It is called where that happens, so it must be quick; nothing flows back from it.
+pub trait SessionMeter: Send + Sync {
+    /// The service has proven the session alive, this long after it was asked to.
+    fn proven(&self, took: Duration);
+
+    /// The deadline was moved, when this was left before it.
+    fn renewed(&self, left: Duration);
 }
 
 impl SessionBond {
@@ -161,6 +171,7 @@ impl SessionBond {
             changes: watch::Sender::new(()),
             renewals: Notify::new(),
             lost: OnceLock::new(),
+            meter: OnceLock::new(),
         };
         Self { state: Arc::new(state) }
     }
@@ -184,11 +195,30 @@ impl SessionBond {
         (nanos != Self::NO_NOTICE).then(|| Duration::from_nanos(nanos))
     }
 
+    /// Has this measure the session from now on; the first one stays.
+    pub fn measure(&self, meter: Arc<dyn SessionMeter>) {
+        // A session has one keeper, which says it once.
+        let _ = self.state.meter.set(meter);
+    }
+
+    /// Notes that a request which proves the session alive, and was sent at this moment for that purpose, was answered.
+    pub fn note_proof(&self, sent_at: BootInstant) {
+        if let Some(meter) = self.state.meter.get() {
+            meter.proven(self.state.clock.now().saturating_duration_since(sent_at));
+        }
+    }
+
     /// Moves the deadline, unless it has passed: then the session has lapsed, also if the service still keeps it.
     pub fn renew(&self, safe_until: SafeUntil) {
         if self.liveness().is_held() {
             let nanos = safe_until.to_nanos();
-            let is_sooner = nanos < self.state.safe_until_nanos.swap(nanos, Ordering::AcqRel);
+            let before = self.state.safe_until_nanos.swap(nanos, Ordering::AcqRel);
+            let is_sooner = nanos < before;
+            if let Some(meter) = self.state.meter.get()
+                && let Some(left) = SafeUntil::from_nanos(before).left(self.state.clock.now())
+            {
+                meter.renewed(left);
+            }
             // A later deadline wakes none: those that wait come across it at the earlier one.
             if !self.state.is_connected.swap(true, Ordering::AcqRel) || is_sooner {
                 self.state.changes.send_replace(());
@@ -354,6 +384,36 @@ mod tests {
             }
             waiting.await.unwrap();
         }
+    }
+
+    #[derive(Default)]
+    struct Measured(std::sync::Mutex<Vec<(&'static str, Duration)>>);
+
+    impl SessionMeter for Measured {
+        fn proven(&self, took: Duration) {
+            self.0.lock().unwrap().push(("proven", took));
+        }
+
+        fn renewed(&self, left: Duration) {
+            self.0.lock().unwrap().push(("renewed", left));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_proof_took_and_what_was_left_at_a_renewal_are_measured() {
+        let (clock, bond) = bond(20);
+        let meter = Arc::new(Measured::default());
+        bond.measure(meter.clone());
+        let sent_at = clock.now();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        bond.note_proof(sent_at);
+        bond.renew(SafeUntil::At(sent_at.saturating_add(Duration::from_secs(40))));
+        bond.renew(SafeUntil::ProcessEnd);
+        // What had no deadline has no time left before it.
+        bond.renew(SafeUntil::ProcessEnd);
+        let seconds = [("proven", 3), ("renewed", 17), ("renewed", 37)];
+        let expected = seconds.map(|(what, seconds)| (what, Duration::from_secs(seconds)));
+        assert_eq!(*meter.0.lock().unwrap(), expected);
     }
 
     #[tokio::test(start_paused = true)]

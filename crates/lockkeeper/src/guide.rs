@@ -9,6 +9,7 @@
 //! | [`losing_a_lock`] | what happens to work whose lock is lost, and what fencing tokens are for |
 //! | [`fencing`] | how a resource refuses a holder that was overtaken, with an example for each kind |
 //! | [`operating`] | a monitor, its alerts and metrics, and what to do when something is stuck |
+//! | [`metrics`] | what a program records of its own locks, for Prometheus and OpenTelemetry |
 //! | [`ending`] | SIGTERM, the end of the runtime, `close()` and what cannot be helped |
 //! | [`testing`] | tests without a service, and with an embedded ZooKeeper |
 //! | [`moving`] | from Curator, kazoo or flock |
@@ -39,6 +40,9 @@ pub mod fencing {}
 
 #[doc = include_str!("../guide/operating.md")]
 pub mod operating {}
+
+#[doc = include_str!("../guide/metrics.md")]
+pub mod metrics {}
 
 #[doc = include_str!("../guide/ending.md")]
 pub mod ending {}

@@ -111,6 +111,8 @@
 pub mod blocking;
 pub mod fence;
 pub mod guide;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 
 use std::sync::{Arc, LazyLock};
 
@@ -120,9 +122,9 @@ use lockkeeper_recipes::memory::MemoryService;
 pub use lockkeeper_core::clock;
 pub use lockkeeper_core::{
     Advice, Answers, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken,
-    Finding, Liveness, LossReason, Mode, Modes, NAME_BYTES_MAX, Operation, Owner, ParseTokenError, QueueName, Remnant,
-    RemnantKind, Removal, Result, Revocation, SafeUntil, Scrutiny, ServiceUrl, SessionTimeout, Severity, StoppedHolder,
-    UNUSED_FOR, Wait, parse_duration, parse_duration_with_unit,
+    Finding, Liveness, LossReason, Mode, Modes, NAME_BYTES_MAX, NamePattern, Operation, Owner, ParseTokenError,
+    QueueName, Remnant, RemnantKind, Removal, Result, Revocation, SafeUntil, Scrutiny, ServiceUrl, SessionTimeout,
+    Severity, StoppedHolder, UNUSED_FOR, Wait, parse_duration, parse_duration_with_unit,
 };
 pub use lockkeeper_recipes::retry;
 pub use lockkeeper_recipes::{
@@ -162,7 +164,7 @@ pub mod backend {
     pub use lockkeeper_core::{
         Backend, BoxFuture, Caller, ConnectionNumber, Contender, Departure, ENTRIES_MAX, Enqueued, Entry, Expected,
         Extent, Flow, FlowKind, Freshness, Lifetime, MutexRole, Openable, Opener, Part, ProcessId, QueueView, Rank,
-        Request, Session, SessionBond, Standing, Ticket, TicketHead, Withdrawal,
+        Request, Session, SessionBond, SessionMeter, Standing, Ticket, TicketHead, Withdrawal,
     };
     pub use lockkeeper_recipes::decide;
 }

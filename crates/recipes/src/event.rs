@@ -172,6 +172,12 @@ impl Observers {
         self.0.push(observer);
     }
 
+    #[cfg(feature = "metrics")]
+    pub(crate) fn with(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.push(observer);
+        self
+    }
+
     /// Writes an event as a `tracing` record, and tells every observer of it.
     pub(crate) fn emit(&self, event: &Event) {
         trace(event);

@@ -4,7 +4,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use tracing::Span;
+use tracing::field::display;
+
 use crate::Hold;
+use crate::call::{Answered, Call};
 use crate::contend::{Granted, lost_error};
 use crate::deadlock::{Asking, KeyHold};
 use crate::event::Event;
@@ -13,6 +17,7 @@ use crate::holds::OnList;
 use crate::limits::{Limits, Term, leave_at_end};
 use crate::possession::Possession;
 use crate::shared::Shared;
+use crate::spans;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, QueueName, Result, Withdrawal};
 
@@ -34,6 +39,8 @@ pub struct Guard<Kind> {
     granted_at: BootInstant,
     limits: Limits,
     term: Term,
+    /// The span of the hold.
+    span: Span,
     /// After `place`, so that the lock is given back before it leaves the list.
     _listed: OnList,
     /// Has the owner key that it was granted to known as its holder.
@@ -86,9 +93,8 @@ impl<Kind> Guard<Kind> {
         shared: &Arc<Shared>,
         queue: &QueueName,
         granted: Granted<impl Into<Possession>>,
-        called_at: BootInstant,
         limits: Limits,
-        listed: OnList,
+        call: Call,
     ) -> Self {
         let Granted { place, id, token, standing } = granted;
         let place: Possession = place.into();
@@ -96,12 +102,14 @@ impl<Kind> Guard<Kind> {
         if matches!(place, Possession::Place(_)) {
             standing.granted();
         }
-        let waited = granted_at.saturating_duration_since(called_at);
+        let waited = granted_at.saturating_duration_since(call.begun_at);
         shared.observers.emit(&Event::Granted { lock: queue.clone(), token, waited });
         let term = Term::begin(limits, granted_at);
         let (queue, ticket, end_of_place) = (queue.clone(), place.ticket(), place.end_of_place());
         let grant = Grant { queue, id, ticket, token, standing, end_of_place };
-        let hold = Hold::new(shared.clock.clone(), shared.observers.clone(), grant, term.ends_at);
+        let Answered { listed, holding, span: wait } = call.granted(granted_at);
+        let span = spans::hold(&grant.queue, token, &wait);
+        let hold = Hold::new(shared.clock.clone(), shared.observers.clone(), grant, term.ends_at, holding);
         if term.ends_at.is_some() {
             leave_at_end(&hold, &place);
         }
@@ -114,6 +122,7 @@ impl<Kind> Guard<Kind> {
             granted_at,
             limits,
             term,
+            span,
             _listed: listed,
             _key_hold: None,
             kind: PhantomData,
@@ -215,7 +224,10 @@ impl<Kind> Guard<Kind> {
             Liveness::Lost(reason) => Some(reason),
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
         };
-        self.hold.note_release();
+        self.hold.note_release(now);
+        if let Some(reason) = lost {
+            self.span.record("lost", display(reason));
+        }
         let held = now.saturating_duration_since(self.granted_at);
         let (lock, token) = (self.hold.name().clone(), self.hold.fencing_token());
         self.shared.observers.emit(&Event::Released { lock, token, held, lost });

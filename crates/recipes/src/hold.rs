@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::event::{Event, Observers};
+use crate::meter::Holding;
 use crate::seat::EndOfPlace;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{
@@ -43,6 +44,7 @@ struct HoldState {
     observers: Arc<Observers>,
     /// When it ends by its own limit.
     ends_at: Option<BootInstant>,
+    holding: Holding,
     /// Why it was lost, once that was seen.
     loss: OnceLock<LossReason>,
     /// Set when the guard gave the lock back, and then told to those that wait for the end of the hold.
@@ -59,6 +61,7 @@ impl Hold {
         observers: Arc<Observers>,
         grant: Grant,
         ends_at: Option<BootInstant>,
+        holding: Holding,
     ) -> Self {
         let Grant { queue, id, ticket, token, standing, end_of_place } = grant;
         let (loss, released, ended, heard) = (OnceLock::new(), AtomicBool::new(false), Notify::new(), OnceLock::new());
@@ -72,6 +75,7 @@ impl Hold {
             clock,
             observers,
             ends_at,
+            holding,
             loss,
             released,
             ended,
@@ -82,15 +86,17 @@ impl Hold {
 
     /// Notes why the hold was lost, once it is known; the first reason stays, and observers are told of it.
     pub(crate) fn note_loss(&self, reason: LossReason) -> LossReason {
-        let HoldState { queue, token, observers, loss, .. } = &*self.state;
+        let HoldState { queue, token, observers, loss, clock, holding, .. } = &*self.state;
         if loss.set(reason).is_ok() {
+            holding.end(clock.now());
             observers.emit(&Event::Lost { lock: queue.clone(), token: *token, reason });
         }
         loss.get().copied().unwrap_or(reason)
     }
 
     /// Notes that the guard gives the lock back.
-    pub(crate) fn note_release(&self) {
+    pub(crate) fn note_release(&self, now: BootInstant) {
+        self.state.holding.end(now);
         self.state.released.store(true, Ordering::Release);
         self.state.ended.notify_waiters();
     }

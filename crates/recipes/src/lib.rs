@@ -11,6 +11,7 @@
 //! | `contend`, `beside`, [`decide`] | the way to a grant, and the pure decision on it |
 //! | [`Handoff`], `seat`, `possession`, `sticky` | one contender for all tasks of a process, the turns that they take, and where idle places live |
 //! | `deadlock` | owner keys that would wait for each other |
+//! | `call`, `calling`, `meter`, `spans` | one call for a lock, whose it is, and what is measured and traced of it |
 //! | `keeper`, `shared`, `holds`, `front`, `session_events` | the open way to a service |
 //! | [`retry`], `event` | when to try again; what observers are told |
 //! | [`memory`] | keepers of the memory service |
@@ -19,6 +20,7 @@
 
 mod barrier;
 mod beside;
+mod call;
 mod calling;
 mod contend;
 mod counter;
@@ -38,6 +40,10 @@ mod keeper;
 mod limits;
 mod lock;
 pub mod memory;
+#[cfg(not(feature = "metrics"))]
+mod meter;
+#[cfg(feature = "metrics")]
+pub mod meter;
 mod multi_lock;
 mod mutex;
 mod operate;
@@ -53,6 +59,7 @@ mod semaphore;
 mod session_events;
 mod shared;
 mod shared_value;
+mod spans;
 mod sticky;
 mod waiting;
 mod watching;

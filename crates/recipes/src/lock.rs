@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use crate::call::Call;
 use crate::calling;
 use crate::contend::{Attempt, Granted, OnePlace, grant_since, not_carried};
 use crate::deadlock::Asking;
-use crate::event::Event;
 use crate::guard::Guard;
 use crate::handoff::Handoff;
-use crate::holds::{OnList, Presence};
 use crate::keeper::Keeper;
 use crate::limits::Limits;
+use crate::meter::Meter;
 use crate::possession::Possession;
 use crate::seat::{Bound, Seat, Seats};
 use crate::shared::Shared;
@@ -24,6 +24,7 @@ pub(crate) struct Lock {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queue: QueueName,
     pub(crate) limits: Limits,
+    pub(crate) meter: Meter,
     handoff: Handoff,
     seats: Arc<Seats>,
     /// The seat of this lock, once it was asked for one.
@@ -40,7 +41,8 @@ impl Keeper {
             return Err(not_carried(&self.shared, &queue, modes));
         }
         let (shared, seats, handoff) = (self.shared.clone(), self.seats.clone(), self.shared.handoff);
-        Ok(Lock { shared, queue, limits: Limits::default(), handoff, seats, seat: OnceLock::new() })
+        let (limits, meter) = (Limits::default(), shared.meters.of(&queue));
+        Ok(Lock { shared, queue, limits, meter, handoff, seats, seat: OnceLock::new() })
     }
 }
 
@@ -51,31 +53,32 @@ impl Lock {
         mode: Mode,
         wait: Wait,
     ) -> impl Future<Output = Result<Option<Guard<Kind>>>> + Send {
-        self.grant_to(calling::caller(&self.shared, wait), mode, wait, None)
+        self.grant_to(calling::caller(&self.shared, wait), mode, wait, None, None)
     }
 
     /// Waits for the grant of one place of this mode to this caller, or for a turn of one; an owner key is refused if
-    /// its wait closes a circle.
+    /// its wait closes a circle. A caller that has waited before it asks here says since when.
     pub(crate) async fn grant_to<Kind>(
         &self,
         caller: Caller,
         mode: Mode,
         wait: Wait,
+        since: Option<BootInstant>,
         asking: Option<&Asking>,
     ) -> Result<Option<Guard<Kind>>> {
         match self.seat(mode) {
             Some(seat) => {
-                let call = Call::begin(self, mode);
+                let call = self.call(mode, since);
                 let taking = seat.acquire(&self.shared, caller, wait, call.begun_at);
                 let turn = match asking.filter(|_| !wait.is_none()) {
-                    Some(asking) => Box::pin(asking.during(taking)).await?,
-                    None => taking.await?,
+                    Some(asking) => call.traced(Box::pin(asking.during(taking))).await,
+                    None => call.traced(taking).await,
                 };
-                Ok(call.end(turn))
+                self.answer(call, wait, turn)
             }
             None => {
                 let place = OnePlace { asking, ..OnePlace::new(&self.queue, mode, caller) };
-                self.grant_one(&place, mode, wait).await
+                self.grant_one(&place, mode, wait, since).await
             }
         }
     }
@@ -100,10 +103,11 @@ impl Lock {
         attempt: &impl Attempt<Granted = Granted>,
         mode: Mode,
         wait: Wait,
+        since: Option<BootInstant>,
     ) -> Result<Option<Guard<Kind>>> {
-        let call = Call::begin(self, mode);
-        let granted = grant_since(&self.shared, attempt, wait, call.begun_at).await?;
-        Ok(call.end(granted))
+        let call = self.call(mode, since);
+        let granted = call.traced(grant_since(&self.shared, attempt, wait, call.begun_at)).await;
+        self.answer(call, wait, granted)
     }
 
     /// Waits for a grant, and makes a guard of each of its places.
@@ -114,67 +118,52 @@ impl Lock {
         wait: Wait,
         places: impl FnOnce(A::Granted) -> Vec<Granted>,
     ) -> Result<Option<Vec<Guard<Kind>>>> {
-        let call = Call::begin(self, mode);
-        let granted = grant_since(&self.shared, attempt, wait, call.begun_at).await?;
-        Ok(call.end_with_all(granted.map(places)))
-    }
-}
-
-/// A call that asks for a grant, listed while it goes on.
-struct Call<'a> {
-    lock: &'a Lock,
-    mode: Mode,
-    begun_at: BootInstant,
-    listed: OnList,
-}
-
-impl<'a> Call<'a> {
-    fn begin(lock: &'a Lock, mode: Mode) -> Self {
-        let begun_at = lock.shared.clock.now();
-        let listed = lock.shared.holds.list(&lock.queue, mode, Presence::Active);
-        Self { lock, mode, begun_at, listed }
-    }
-
-    /// Makes the guard of what was granted.
-    fn end<Kind>(self, granted: Option<Granted<impl Into<Possession>>>) -> Option<Guard<Kind>> {
-        let Some(granted) = granted else {
-            self.lock.tell_of_none(self.begun_at);
-            return None;
+        let call = self.call(mode, None);
+        let granted = call.traced(grant_since(&self.shared, attempt, wait, call.begun_at)).await;
+        let Some((call, granted)) = self.granted(call, wait, granted)? else {
+            return Ok(None);
         };
-        Some(self.lock.guard(granted, self.begun_at, self.listed))
+        let granted = places(granted);
+        let others = granted.iter().skip(1).map(|_| call.another(&self.shared, &self.queue, mode));
+        let mut calls = others.collect::<Vec<_>>();
+        // The call itself becomes the first hold.
+        calls.insert(0, call);
+        Ok(Some(calls.into_iter().zip(granted).map(|(call, granted)| self.guard(call, granted)).collect()))
     }
 
-    /// Makes a guard of each place that was granted.
-    fn end_with_all<Kind>(self, granted: Option<Vec<Granted>>) -> Option<Vec<Guard<Kind>>> {
-        let Self { lock, mode, begun_at, listed } = self;
-        let Some(granted) = granted else {
-            lock.tell_of_none(begun_at);
-            return None;
-        };
-        let mut of_call = Some(listed);
-        let guard = |granted| {
-            let listed = of_call.take();
-            let listed = listed.unwrap_or_else(|| lock.shared.holds.list(&lock.queue, mode, Presence::Active));
-            lock.guard(granted, begun_at, listed)
-        };
-        Some(granted.into_iter().map(guard).collect())
+    /// Begins a call for a place of this mode, whose caller may have waited since an earlier moment.
+    pub(crate) fn call(&self, mode: Mode, since: Option<BootInstant>) -> Call {
+        Call::begin(&self.shared, &self.queue, &self.meter, mode, since)
     }
-}
 
-impl Lock {
-    fn guard<Kind>(
+    /// Ends a call by its outcome, and makes the guard of what was granted.
+    pub(crate) fn answer<Kind>(
         &self,
-        granted: Granted<impl Into<Possession>>,
-        called_at: BootInstant,
-        listed: OnList,
-    ) -> Guard<Kind> {
-        Guard::new(&self.shared, &self.queue, granted, called_at, self.limits, listed)
+        call: Call,
+        wait: Wait,
+        outcome: Result<Option<Granted<impl Into<Possession>>>>,
+    ) -> Result<Option<Guard<Kind>>> {
+        let granted = self.granted(call, wait, outcome)?;
+        Ok(granted.map(|(call, granted)| self.guard(call, granted)))
     }
 
-    /// Tells observers of a call that was granted nothing.
-    fn tell_of_none(&self, called_at: BootInstant) {
-        let waited = self.shared.clock.now().saturating_duration_since(called_at);
-        self.shared.observers.emit(&Event::NotAcquired { lock: self.queue.clone(), waited });
+    /// Returns a call with what it was granted; a call that was granted nothing ends here.
+    fn granted<G>(&self, call: Call, wait: Wait, outcome: Result<Option<G>>) -> Result<Option<(Call, G)>> {
+        match outcome {
+            Ok(Some(granted)) => Ok(Some((call, granted))),
+            Ok(None) => {
+                call.none(&self.shared, &self.queue, wait);
+                Ok(None)
+            }
+            Err(error) => {
+                call.failed(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn guard<Kind>(&self, call: Call, granted: Granted<impl Into<Possession>>) -> Guard<Kind> {
+        Guard::new(&self.shared, &self.queue, granted, self.limits, call)
     }
 }
 

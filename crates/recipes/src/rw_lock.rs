@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::call::Call;
 use crate::calling;
 use crate::contend::{OnePlace, join_beside, lost_error};
 use crate::guard::Guard;
 use crate::handoff::Handoff;
-use crate::holds::Presence;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use crate::{ReadGuard, WriteGuard};
@@ -190,18 +190,24 @@ impl WriteGuard {
     /// writer that was already queued could come in between.
     pub async fn downgrade(self) -> Result<ReadGuard> {
         let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
-        let called_at = shared.clock.now();
+        let call = Call::begin(&shared, &queue, &shared.meters.of(&queue), Mode::Read, None);
         let place = self.place().expect("a guard that can be called was not released");
         let wanted = OnePlace::new(&queue, Mode::Read, calling::caller(&shared, Wait::No));
         let granted = join_beside(&shared, &wanted, place.anchor(), self.hold().place()).await;
         let granted = match (granted, self.hold().liveness()) {
-            (Ok(granted), _) => granted,
+            (Ok(granted), _) => Ok(granted),
             // Any other failure has this cause.
-            (Err(_), Liveness::Lost(reason)) => return Err(lost_error(&queue, reason)),
-            (Err(error), _) => return Err(error),
+            (Err(_), Liveness::Lost(reason)) => Err(lost_error(&queue, reason)),
+            (Err(error), _) => Err(error),
         };
-        let listed = shared.holds.list(&queue, Mode::Read, Presence::Active);
-        let read = Guard::new(&shared, &queue, granted, called_at, self.limits(), listed);
+        let granted = match granted {
+            Ok(granted) => granted,
+            Err(error) => {
+                call.failed(&error);
+                return Err(error);
+            }
+        };
+        let read = Guard::new(&shared, &queue, granted, self.limits(), call);
         // The release has started, and no writer can pass our share.
         drop(self.release());
         Ok(read)

@@ -12,6 +12,7 @@ impl Shared {
     /// Reports that a session was opened, and starts a task that reports its later events, and at the first one another
     /// that examines the service; without a runtime, there are no such tasks.
     pub(crate) fn tell_of(self: &Arc<Self>, session: &dyn Session) {
+        self.meters.measure(session.bond());
         self.observers.emit(&Event::SessionOpened { service: self.backend.service(), timeout: session.timeout() });
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(follow(Arc::downgrade(self), session.bond().clone()));

@@ -21,6 +21,7 @@ use crate::event::Observers;
 use crate::front::Fronts;
 use crate::handoff::Handoff;
 use crate::holds::Holds;
+use crate::meter::Meters;
 use crate::retry::RetryPolicy;
 use crate::sticky;
 
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     /// The contender that everything of this keeper is nested in, if its program says so.
     pub(crate) within: Option<TicketHead>,
     pub(crate) observers: Arc<Observers>,
+    pub(crate) meters: Arc<Meters>,
     pub(crate) opener: Opener<Arc<dyn Session>>,
     /// Opens the session of the places that are kept while no task holds their lock.
     pub(crate) kept_opener: Opener<Arc<dyn Session>>,

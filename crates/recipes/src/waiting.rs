@@ -6,13 +6,13 @@ mod tests;
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::call::Call;
 use crate::calling;
 use crate::contend::{InLine, Joined, OnePlace, Resumed, grant_by};
 use crate::guard::{Guard, kind};
-use crate::holds::{OnList, Presence};
+use crate::holds::Presence;
 use crate::lock::{Lock, granted};
 use crate::{Election, Mutex, RwLock, decide};
-use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
     ContenderId, ContenderInfo, Error, ErrorKind, Extent, Freshness, Mode, Operation, QueueName, Result, Wait,
 };
@@ -50,22 +50,27 @@ use lockkeeper_core::{
 pub struct Waiting<Kind> {
     lock: Lock,
     mode: Mode,
-    called_at: BootInstant,
     /// Absent when the place was lost, and after the grant.
     place: Option<Joined>,
-    listed: Option<OnList>,
+    /// From the moment in which it queued up until its grant.
+    call: Option<Call>,
     kind: PhantomData<fn() -> Kind>,
 }
 
 impl<Kind> Waiting<Kind> {
     async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
-        let called_at = lock.shared.clock.now();
-        let listed = lock.shared.holds.list(&lock.queue, mode, Presence::Active);
+        let call = lock.call(mode, None);
         let wanted = InLine(OnePlace::new(&lock.queue, mode, calling::caller(&lock.shared, Wait::Forever)));
-        let place = grant_by(&lock.shared, &wanted, Wait::Forever).await.map(granted)?;
-        listed.note(Presence::Idle);
-        let (place, listed) = (Some(place), Some(listed));
-        Ok(Self { lock: lock.clone(), mode, called_at, place, listed, kind: PhantomData })
+        let place = match call.traced(grant_by(&lock.shared, &wanted, Wait::Forever)).await {
+            Ok(place) => granted(place),
+            Err(error) => {
+                call.failed(&error);
+                return Err(error);
+            }
+        };
+        call.note(Presence::Idle);
+        let (place, call) = (Some(place), Some(call));
+        Ok(Self { lock: lock.clone(), mode, place, call, kind: PhantomData })
     }
 
     /// Returns the lock's name.
@@ -114,26 +119,21 @@ impl<Kind> Waiting<Kind> {
     /// Called again after a grant, or after an error that cost the place, it queues up anew. With [`Wait::No`], which
     /// only looks, it takes the lock if it is free then, and does not queue up.
     pub async fn granted_within(&mut self, wait: Wait) -> Result<Option<Guard<Kind>>> {
-        let Lock { shared, queue, limits, .. } = &self.lock;
+        let Lock { shared, queue, .. } = &self.lock;
         let wanted = OnePlace::new(queue, self.mode, calling::caller(shared, wait));
         // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
-        let listed = self.listed.get_or_insert_with(|| shared.holds.list(queue, self.mode, Presence::Active));
-        let asking = Asking::begin(listed);
-        let granted = grant_by(shared, &Resumed::new(wanted, &mut self.place), wait).await;
+        let call = self.call.get_or_insert_with(|| self.lock.call(self.mode, None));
+        let asking = Asking::begin(call);
+        let granted = call.traced(grant_by(shared, &Resumed::new(wanted, &mut self.place), wait)).await;
         if self.place.is_some() {
             return granted.map(|_| None);
         }
-        let granted = match granted {
-            Ok(Some(granted)) => granted,
-            nothing => {
-                drop(asking);
-                self.listed = None;
-                return nothing.map(|_| None);
-            }
-        };
-        asking.end_with_hold();
-        let listed = self.listed.take().expect("the call was listed");
-        Ok(Some(Guard::new(shared, queue, granted, self.called_at, *limits, listed)))
+        match &granted {
+            Ok(Some(_)) => asking.end_with_hold(),
+            _ => drop(asking),
+        }
+        let call = self.call.take().expect("it was there a moment ago");
+        self.lock.answer(call, wait, granted)
     }
 
     fn gone(&self) -> Error {
@@ -143,12 +143,12 @@ impl<Kind> Waiting<Kind> {
 }
 
 /// A call that waits for the grant of a place; when it ends, the place is listed as one in which no call waits.
-struct Asking<'a>(&'a OnList);
+struct Asking<'a>(&'a Call);
 
 impl<'a> Asking<'a> {
-    fn begin(listed: &'a OnList) -> Self {
-        listed.note(Presence::Active);
-        Self(listed)
+    fn begin(call: &'a Call) -> Self {
+        call.note(Presence::Active);
+        Self(call)
     }
 
     /// Ends the call without a word: what it asked for becomes a hold.

@@ -14,5 +14,6 @@ pub(super) const ROWS: &[Row] = &[
     row(Memory, "fairness", NO_SERVER, "least/most grants of one of 32 tasks, Local", NONE, Share, OursAtLeast(0.5)),
     row(Memory, "local-alone", NO_SERVER, ALONE_LOCAL, STRICT, Seconds, RatioAtMost(1.05)),
     row(Memory, "cancel", NO_SERVER, "cancel one of 10,000 local waiters", NONE, Seconds, OursAtMost(500e-9)),
+    row(Memory, "records", NO_SERVER, "metrics of a lock + release, no recorder", NONE, Seconds, OursAtMost(50e-9)),
     row(Memory, "loop", NO_SERVER, "grants in 0.5 s beside a task that loops", NONE, Count, OursAtLeast(500.0)),
 ];

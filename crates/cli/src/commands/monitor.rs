@@ -6,16 +6,16 @@
 mod served {
     use std::sync::Arc;
 
-    use lockkeeper::QueueName;
     use lockkeeper::clock::SystemClock;
     use lockkeeper::follow::Scope;
+    use lockkeeper::{NamePattern, QueueName};
     use lockkeeper_monitor::Collector;
     use sd_notify::NotifyState;
 
     use crate::args::{Global, MonitorArgs};
     use crate::commands::manager::tell_manager;
     use crate::commands::service::{block_on_closing, open};
-    use crate::config::{MonitorSettings, Pattern};
+    use crate::config::MonitorSettings;
     use crate::exit::Failure;
     use crate::interruption::Interruption;
     use crate::monitor::{Alerting, Listener, Live, Monitor};
@@ -27,7 +27,7 @@ mod served {
         let MonitorArgs { listen, also, lock_metrics, state } = args;
         let scope = also.iter().try_fold(Scope::default(), |scope, name| also_in(scope, name))?;
         let pattern =
-            |text: &String| Pattern::parse(text).map_err(|what| Failure::ours(format!("--lock-metrics: {what}")));
+            |text: &String| NamePattern::new(text).map_err(|what| Failure::ours(format!("--lock-metrics: {what}")));
         let lock_metrics = lock_metrics.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
         let settings = MonitorSettings::load(global)?;
         let keeper = open(global)?;

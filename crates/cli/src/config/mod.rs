@@ -13,13 +13,12 @@
 //! | `credentials` | user and password that are kept apart from the URL |
 //! | `retry`, `server`, `monitor` | its tables |
 //! | `span`, `size`, `listen`, `words` | a duration, a number of bytes, an address to listen on, four-letter words |
-//! | `pattern`, `receiver` | a pattern of lock names; who is told of alerts |
+//! | `receiver` | who is told of alerts |
 
 mod credentials;
 mod file;
 mod listen;
 mod monitor;
-mod pattern;
 mod places;
 mod receiver;
 mod retry;
@@ -35,7 +34,6 @@ pub(crate) use self::listen::Listen;
 #[cfg(feature = "monitor")]
 pub(crate) use self::monitor::MonitorSettings;
 #[cfg(feature = "monitor")]
-pub(crate) use self::pattern::Pattern;
 #[cfg(feature = "monitor")]
 pub(crate) use self::receiver::{Webhook, WebhookFormat};
 pub(crate) use self::server::{ServerSettings, TlsFiles};

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockkeeper::NamePattern;
 use serde::Deserialize;
 
-use super::pattern::Pattern;
 use super::receiver::{Webhook, WebhookFormat};
 use super::span::Span;
 
@@ -18,7 +18,7 @@ pub(crate) struct MonitorSettings {
     pub(super) interval: Option<Duration>,
     pub(super) thresholds: LockThresholds,
     /// The thresholds of the locks of a pattern: the first pattern that a name is of counts.
-    pub(super) of_locks: Vec<(Pattern, LockThresholds)>,
+    pub(super) of_locks: Vec<(NamePattern, LockThresholds)>,
     pub(super) webhook: Option<Webhook>,
     /// The program that is run for each alert, and its arguments.
     pub(super) command: Vec<String>,
@@ -61,7 +61,7 @@ struct LocksTable {
 impl MonitorTable {
     pub(super) fn check(self) -> Result<MonitorSettings, String> {
         let of_locks = self.locks.into_iter().map(|locks| {
-            let pattern = Pattern::parse(&locks.names).map_err(|what| format!("monitor.locks.names: {what}"))?;
+            let pattern = NamePattern::new(&locks.names).map_err(|what| format!("monitor.locks.names: {what}"))?;
             let long_hold = positive("locks.long_hold_threshold", locks.long_hold_threshold)?;
             Ok((pattern, LockThresholds { contention: locks.contention_threshold, long_hold }))
         });

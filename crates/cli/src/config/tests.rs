@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockkeeper::NamePattern;
 use lockkeeper::retry::RetryPolicy;
 
 use super::file::ConfigFile;
 use super::monitor::{LockThresholds, MonitorSettings};
-use super::pattern::Pattern;
 use super::places::Places;
 use super::receiver::{Webhook, WebhookFormat};
 use super::{Listen, ServerSettings, Settings};
@@ -394,8 +394,8 @@ fn what_a_file_says_of_the_monitor_is_kept() {
         interval: Some(Duration::from_secs(30)),
         thresholds: thresholds(20, 1.5),
         of_locks: vec![
-            (Pattern::parse("nightly-*").unwrap(), thresholds(0, 8.0)),
-            (Pattern::parse("*").unwrap(), thresholds(5, 0.0)),
+            (NamePattern::new("nightly-*").unwrap(), thresholds(0, 8.0)),
+            (NamePattern::new("*").unwrap(), thresholds(5, 0.0)),
         ],
         webhook: Webhook::parse("http://h:9093/api/v2/alerts", WebhookFormat::Alertmanager, None).ok(),
         command: vec!["tell".to_owned(), "ops".to_owned()],

@@ -8,14 +8,13 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYP
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use lockkeeper::QueueName;
+use lockkeeper::{NamePattern, QueueName};
 use lockkeeper_monitor::Collector;
 use serde::{Deserialize, Serialize};
 
 use super::alerting::Alerting;
 use super::metrics::{self, AlertCounts};
 use super::page::{self, Live};
-use crate::config::Pattern;
 use crate::output::{
     Deadlocks, Events, FiringAlerts, MonitoredLocks, MonitoredQueue, Orders, Seen, age_max, json_line, one_line,
 };
@@ -34,7 +33,7 @@ pub(crate) struct Monitor {
     /// What open pages are told.
     pub(crate) live: Live,
     /// The locks that have series with their names.
-    pub(crate) lock_metrics: Vec<Pattern>,
+    pub(crate) lock_metrics: Vec<NamePattern>,
     /// How operators' commands are written.
     pub(crate) orders: Orders,
 }

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use lockkeeper::NamePattern;
 use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Verdict};
 
-use crate::config::Pattern;
 use crate::output::is_harmful;
 
 /// The content type of the text format.
@@ -30,7 +30,7 @@ pub(super) struct AlertCounts {
 }
 
 /// Writes the metrics.
-pub(super) fn text(state: &State, now: Moment, named: &[Pattern], alerts: &AlertCounts) -> String {
+pub(super) fn text(state: &State, now: Moment, named: &[NamePattern], alerts: &AlertCounts) -> String {
     let mut text = Text::default();
     let locks = state.model.locks();
     text.family("lockkeeper_queues", "gauge", "Locks that have holders or waiters.");
@@ -79,7 +79,7 @@ const OF_LOCKS: [Metric; 4] = [
     }),
 ];
 
-fn of_locks(text: &mut Text, state: &State, now: Moment, named: &[Pattern]) {
+fn of_locks(text: &mut Text, state: &State, now: Moment, named: &[NamePattern]) {
     let is_named = |name: &str| named.iter().any(|pattern| pattern.matches(name));
     let chosen = || state.model.locks().iter().filter(|(name, _)| is_named(name.as_str()));
     let room = SERIES_MAX / OF_LOCKS.len();
@@ -164,7 +164,7 @@ mod tests {
         let text = text(
             &state,
             at(12),
-            &[Pattern::parse("nightly-*").unwrap()],
+            &[NamePattern::new("nightly-*").unwrap()],
             &AlertCounts { raised: BTreeMap::from([("held", 3)]), dropped: 2 },
         );
         for line in [
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn marks_in_names_are_escaped() {
         let names = ["other \"x\"", "a\u{202e}b", "a\\u{202e}b"];
-        let text = text(&state(&names), at(12), &[Pattern::parse("*").unwrap()], &AlertCounts::default());
+        let text = text(&state(&names), at(12), &[NamePattern::new("*").unwrap()], &AlertCounts::default());
         for label in [r#"other \"x\""#, r"a\\u{202e}b", r"a\\\\u{202e}b"] {
             assert!(text.contains(&format!("lockkeeper_queue_holders{{lock=\"{label}\"}} 1\n")), "{label}: {text}");
         }
@@ -199,7 +199,7 @@ mod tests {
     fn of_ten_thousand_locks_no_more_than_ten_thousand_series_are_written() {
         let names: Vec<String> = (0..10_000).map(|number| format!("lock-{number}")).collect();
         let state = state(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        let text = text(&state, at(12), &[Pattern::parse("*").unwrap()], &AlertCounts::default());
+        let text = text(&state, at(12), &[NamePattern::new("*").unwrap()], &AlertCounts::default());
         let series = text.lines().filter(|line| line.contains("lock=\"")).count();
         assert_eq!(series, SERIES_MAX);
         assert!(text.contains("lockkeeper_monitor_locks_left_out 7500\n"));

@@ -53,6 +53,7 @@ async fn renew_over(core: &Core, server: &Server, deadline: BootInstant) -> Resu
     if finds_session(&answer)
         && let Some(safe_until) = core.belief().prove(witness, term)
     {
+        core.bond().note_proof(sent_at);
         core.bond().renew(SafeUntil::At(safe_until));
     }
     Ok(())

@@ -90,7 +90,11 @@ async fn renew_over(
     core.belief().renewed(renewal, Duration::from_secs(seconds));
     let answer = core.ask(link, proof(core), Operation::Connect, deadline).await?;
     header(&answer)?;
-    if finds_session(&answer) { Ok(()) } else { Err(ended()) }
+    if !finds_session(&answer) {
+        return Err(ended());
+    }
+    core.bond().note_proof(sent_at);
+    Ok(())
 }
 
 /// A request that goes through the quorum, and shows whether the session is there.

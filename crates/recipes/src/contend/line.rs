@@ -11,6 +11,7 @@ use crate::decide::{self, Decision};
 use crate::event::Event;
 use crate::front::Front;
 use crate::shared::Shared;
+use crate::spans;
 use lockkeeper_core::{
     BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, FencingToken, Freshness, Mode, Part, QueueName,
     QueueView, Rank, Result, Session, Ticket,
@@ -116,6 +117,7 @@ impl OnePlace<'_> {
     pub(crate) fn answered(&self, shared: &Shared, place: Place, answer: Result<Enqueued>) -> Result<Joined> {
         let joined = answer.map_err(|error| error.at(self.queue))?;
         let ahead = joined.view.ahead_of(&joined.id).unwrap_or(0);
+        spans::note_place(&joined.id, ahead);
         let lock = self.queue.with_part(Part::Line);
         shared.observers.emit(&Event::Joined { lock, contender: joined.id.clone(), ahead });
         Ok(Joined { queue: self.queue.clone(), mode: self.mode, place, joined })
@@ -286,14 +288,15 @@ impl Joined {
                 }
             };
             let would_grant = departure_grants || decide::departure_of_first_grants(self.mode, &ahead, &view);
-            let seen = view.connection;
+            let (seen, before) = (view.connection, view.ahead_of(&self.joined.id).unwrap_or(0));
             let front = known.get_or_insert_with(|| {
                 let front = shared.fronts.of(&self.queue, &session);
                 front.note_view(&view);
                 front
             });
             drop(view);
-            let departure = session.departure(&self.queue, Some(&self.joined.id), &ahead, seen).await;
+            let departure = session.departure(&self.queue, Some(&self.joined.id), &ahead, seen);
+            let departure = spans::while_waiting_for(shared, &self.queue, &ahead, before, departure).await;
             check_with_reason(&self.queue, &*standing).await?;
             let is_proved = departure_grants || would_grant && front.is_first(seen, &ahead);
             if matches!(departure, Ok(Departure::Gone)) && is_proved {

@@ -172,11 +172,14 @@ impl OwnerKey {
         let wait = wait.starting(called_at);
         let wanted = OnePlace::new(&lock.queue, Kind::MODE, self.caller(lock, wait));
         let visit = self.places.visit(lock);
+        let asked = lock.meter.ask(Kind::MODE, called_at);
         let Some(turn) = visit.turn(&lock.shared, wait).await else {
+            asked.none(wait);
             let waited = lock.shared.clock.now().saturating_duration_since(called_at);
             lock.shared.observers.emit(&Event::NotAcquired { lock: lock.queue.clone(), waited });
             return Ok(None);
         };
+        asked.goes_on();
         // Another task of this owner may have been granted it meanwhile.
         if let Some(held) = self.again(lock)? {
             return Ok(Some(held));
@@ -186,10 +189,10 @@ impl OwnerKey {
         let guard = match self.writing::<Kind>(lock) {
             Some(write) => {
                 let beside = Beside { write: write.guard(), wanted };
-                lock.grant_one(&beside, Kind::MODE, wait).await?
+                lock.grant_one(&beside, Kind::MODE, wait, Some(called_at)).await?
             }
-            None if has_other_kind => lock.grant_one(&AtOnce(wanted), Kind::MODE, wait).await?,
-            None => lock.grant_to(wanted.caller, Kind::MODE, wait, asking.as_ref()).await?,
+            None if has_other_kind => lock.grant_one(&AtOnce(wanted), Kind::MODE, wait, Some(called_at)).await?,
+            None => lock.grant_to(wanted.caller, Kind::MODE, wait, Some(called_at), asking.as_ref()).await?,
         };
         let of_key = |guard: Guard<Kind>| match &asking {
             Some(asking) => guard.of_key(asking),

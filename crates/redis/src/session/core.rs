@@ -116,6 +116,7 @@ impl Core {
             belief.renewed(sent_at);
             belief.safe_until()
         };
+        self.bond.note_proof(sent_at);
         self.bond.renew(SafeUntil::At(safe_until));
         self.renewals.send_modify(|count| *count += 1);
     }

@@ -125,6 +125,7 @@ impl Core {
             belief.proven(sent_at);
             belief.safe_until()
         };
+        self.bond.note_proof(sent_at);
         self.bond.renew(SafeUntil::At(safe_until));
         self.beats.send_modify(|count| *count += 1);
     }

@@ -52,7 +52,11 @@ pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operatio
 /// Sends a write that goes through the quorum and changes nothing, and waits for its answer; returns the connection on
 /// which the answer came.
 async fn prove(inner: &Inner, place: &Arc<Place>) -> (u64, Result<(), ClientError>) {
+    let sent_at = inner.link.clock().now();
     let answer = inner.link.call_ahead(&proof_request(place), place.path.shown()).await;
+    if answer.result.is_ok() {
+        inner.link.bond().note_proof(sent_at);
+    }
     if finds_node_gone(&answer.result) {
         inner.found_gone(place);
     }

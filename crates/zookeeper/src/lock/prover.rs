@@ -115,7 +115,7 @@ impl Prover {
         let place = self.inner.places().any(self.turn)?;
         self.turn = self.turn.wrapping_add(1);
         self.sent_at = Some(now);
-        self.send(&place);
+        self.send(&place, now);
         None
     }
 
@@ -137,7 +137,7 @@ impl Prover {
         last.saturating_add(interval).min(needed.max(last.saturating_add(timeout / REST_DIVISOR)))
     }
 
-    fn send(&self, place: &Arc<Place>) {
+    fn send(&self, place: &Arc<Place>, now: BootInstant) {
         self.is_outstanding.store(true, Ordering::Release);
         let (outstanding, after) = (self.is_outstanding.clone(), Aftercare::of(&self.inner));
         let (place, path) = (place.clone(), place.path.shown().to_owned());
@@ -147,6 +147,9 @@ impl Prover {
             Box::new(move |outcome: Outcome| {
                 outstanding.store(false, Ordering::Release);
                 let result = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Multi, &path));
+                if result.is_ok() {
+                    place.bond.session().note_proof(now);
+                }
                 if finds_node_gone(&result) {
                     after.found_gone(&place);
                 }

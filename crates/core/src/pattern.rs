@@ -1,29 +1,42 @@
 //! Patterns of lock names: `*` stands for any number of characters, and every other one for itself.
 
-use lockkeeper::NAME_BYTES_MAX;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::name::NAME_BYTES_MAX;
 
-/// A pattern of lock names.
+/// A pattern of lock names: `*` stands for any number of characters, also none, and every other character for itself.
+///
+/// ```
+/// use lockkeeper::NamePattern;
+///
+/// let nightly = NamePattern::new("nightly-*")?;
+/// assert!(nightly.matches("nightly-backup") && !nightly.matches("weekly-backup"));
+/// # Ok::<(), lockkeeper::Error>(())
+/// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Pattern(String);
+pub struct NamePattern(String);
 
-impl Pattern {
-    /// Reads a pattern, such as `nightly-*`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+impl NamePattern {
+    /// Checks a pattern, such as `nightly-*`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`] if it is empty, longer than [`NAME_BYTES_MAX`] or has a control character.
+    pub fn new(text: &str) -> Result<Self, Error> {
+        let refuse = |why: String| Err(Error::permanent(ErrorKind::InvalidName, Operation::Configure, why));
         if text.is_empty() {
-            return Err("a pattern of names is empty; `*` stands for all names".to_owned());
+            return refuse("a pattern of names is empty; `*` stands for all names".to_owned());
         }
         if text.len() > NAME_BYTES_MAX {
-            return Err(format!("a pattern of names has {} bytes; names have {NAME_BYTES_MAX} at most", text.len()));
+            return refuse(format!("a pattern of names has {} bytes; names have {NAME_BYTES_MAX} at most", text.len()));
         }
         if text.contains(char::is_control) {
-            return Err(format!("the pattern {text:?} has a control character, and no name has one"));
+            return refuse(format!("the pattern {text:?} has a control character, and no name has one"));
         }
         Ok(Self(text.to_owned()))
     }
 
     /// Tells whether a name is of this pattern.
-    #[cfg(any(test, feature = "monitor"))]
-    pub(crate) fn matches(&self, name: &str) -> bool {
+    pub fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
             return false;
@@ -66,14 +79,14 @@ mod tests {
             ("?.[a]", "?.[a]", true),
             ("ä*", "äö", true),
         ] {
-            assert_eq!(Pattern::parse(pattern).unwrap().matches(name), is_so, "{pattern} {name}");
+            assert_eq!(NamePattern::new(pattern).unwrap().matches(name), is_so, "{pattern} {name}");
         }
     }
 
     #[test]
     fn what_no_name_can_be_of_is_refused_with_what_is_wrong() {
         for (pattern, what) in [("", "is empty"), ("a\nb", "control character"), (&"x".repeat(201), "201 bytes")] {
-            assert!(Pattern::parse(pattern).unwrap_err().contains(what), "{pattern}");
+            assert!(NamePattern::new(pattern).unwrap_err().to_string().contains(what), "{pattern}");
         }
     }
 }

@@ -1,0 +1,29 @@
+//! What a keeper measures of its locks and sessions, for the recorder of the program; nothing flows back.
+//!
+//! Handles are kept: for a lock and its kind they are asked of the recorder once, and a record costs what the recorder
+//! makes of it. Without the feature `metrics` the same types are empty.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `names` | names, texts and buckets |
+//! | `kept` | the handles of a keeper, of a lock's label and of a kind of lock |
+//! | `asked` | one call, and one hold |
+//! | `off` | the same without the feature |
+
+#[cfg(feature = "metrics")]
+mod asked;
+#[cfg(feature = "metrics")]
+mod kept;
+#[cfg(feature = "metrics")]
+pub mod names;
+#[cfg(not(feature = "metrics"))]
+mod off;
+#[cfg(all(test, feature = "metrics"))]
+mod tests;
+
+#[cfg(feature = "metrics")]
+pub(crate) use self::asked::{Asked, Holding};
+#[cfg(feature = "metrics")]
+pub(crate) use self::kept::{Meter, Meters};
+#[cfg(not(feature = "metrics"))]
+pub(crate) use self::off::{Asked, Holding, Meter, Meters};
