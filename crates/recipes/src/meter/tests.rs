@@ -226,6 +226,7 @@ async fn an_owner_that_locks_again_asks_for_nothing_and_one_that_waits_for_itsel
 }
 
 /// Loses a hold in some way, and returns the counted reason.
+#[expect(clippy::future_not_send, reason = "the recorder is of one thread")]
 async fn reason(recorded: &mut Recorded, lose: impl AsyncFnOnce(&Keeper)) -> String {
     let before = recorded.values();
     let keeper = service().keeper();
