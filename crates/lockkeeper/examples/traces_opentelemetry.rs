@@ -26,7 +26,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let guard = backup.lock().await?;
         guard.release().await
     };
-    let (done, released) = tokio::join!(job.instrument(info_span!("job")), other.release());
+    // The job waits by then.
+    let release = async {
+        tokio::task::yield_now().await;
+        other.release().await
+    };
+    let (done, released) = tokio::join!(job.instrument(info_span!("job")), release);
     done.and(released)?;
     keeper.close().await?;
     Ok(provider.shutdown()?)
