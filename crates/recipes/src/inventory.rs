@@ -99,8 +99,8 @@ fn frozen_for_long(lock: &QueueName, contenders: &[ContenderInfo], now_unix: Dur
     })
 }
 
-/// Finds the first holder that keeps others waiting for long. A leader leads for as long as it can, members of a barrier
-/// keep nobody out, and of a frozen lock something else is to be told.
+/// Finds the first holder that keeps others waiting for long. A leader leads for as long as it can, members of a
+/// barrier exclude no client, and of a frozen lock something else is to be told.
 fn held_for_long(lock: &QueueName, contenders: &[ContenderInfo], now_unix: Duration) -> Option<Finding> {
     let is_of_no_hold = |it: &ContenderInfo| matches!(it.mode, Mode::Candidate | Mode::Member) || it.frozen.is_some();
     if contenders.iter().any(is_of_no_hold) {

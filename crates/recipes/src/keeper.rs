@@ -129,8 +129,8 @@ impl Keeper {
     }
 
     /// Looks for what users of the service should know: settings that make locks worse, locks that are blocked, or
-    /// frozen or held for long, what dead users have left, and what to do about it. Empty if there is nothing. It may take
-    /// seconds. What is left of the promises, [`Capabilities::weakened_by`] says.
+    /// frozen or held for long, what dead users have left, and what to do about it. Empty if there is nothing. It may
+    /// take seconds. What is left of the promises, [`Capabilities::weakened_by`] says.
     ///
     /// # Errors
     ///

@@ -162,8 +162,8 @@ mod tests {
              \u{20} a lock of an unknown name: an empty queue, /x/\\u{1b}[2J\\n\\u{202e}\n\
              \u{20} <b>gate</b>\\u{202e}: a contender without a session and without a reason, /x/3 \
              (only with --force)\n\
-             note: a program with kazoo must make its lock objects of these queues anew after the removal: each acquire of \
-             an old one fails with NoNodeError\n\
+             note: a program with kazoo must make its lock objects of these queues anew after the removal: each \
+             acquire of an old one fails with NoNodeError\n\
              to remove 2:\n\
              \u{20}   lockkeeper gc --yes\n\
              to remove 3, also where the owner is not known:\n\

@@ -1,5 +1,5 @@
-//! Names, data and nodes of any client, with what a terminal obeys or a reader is deceived by: every command prints them
-//! escaped, and JSON says the same.
+//! Names, data and nodes of any client, with what a terminal obeys or a reader is deceived by: every command prints
+//! them escaped, and JSON says the same.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -171,8 +171,8 @@ fn what_a_search_of_ten_thousand_contended_locks_takes() {
         let ended = SystemClock.now();
         let ms = |from: BootInstant, to: BootInstant| to.saturating_duration_since(from).as_secs_f64() * 1e3;
         println!(
-            "{what}: all: copied in {:.1} ms, {found} found in {:.1} ms; entangled: {} locks, {found_entangled} found in \
-             {:.1} ms; {} changes stirred",
+            "{what}: all: copied in {:.1} ms, {found} found in {:.1} ms; entangled: {} locks, {found_entangled} found \
+             in {:.1} ms; {} changes stirred",
             ms(begun, copied),
             ms(copied, searched),
             entangled.locks.len(),

@@ -3,39 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::kept::OfKind;
+use super::kind::{OfKind, Outcome};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Error, ErrorKind, Wait};
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome {
-    Granted,
-    /// The lock was not free, and the call was not to wait.
-    Busy,
-    Timeout,
-    /// Its future was dropped, or its task panicked.
-    Cancelled,
-    /// Its place in line was lost for good.
-    Lost,
-    Error,
-}
-
-impl Outcome {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Granted, Self::Busy, Self::Timeout, Self::Cancelled, Self::Lost, Self::Error];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Granted => "granted",
-            Self::Busy => "busy",
-            Self::Timeout => "timeout",
-            Self::Cancelled => "cancelled",
-            Self::Lost => "lost",
-            Self::Error => "error",
-        }
-    }
-}
 
 /// A call that waits; dropping it says that it was cancelled.
 pub(crate) struct Asked {

@@ -1,4 +1,4 @@
-//! The handles that are kept: of a keeper, of the locks that share a label, and of each kind of lock among these.
+//! The handles that are kept: of a keeper, and of the locks that share a label.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ::metrics::{Counter, Gauge, Histogram, Label, counter, gauge, histogram};
+use ::metrics::{Counter, Histogram, Label, counter, histogram};
 
-use super::asked::{Asked, Outcome};
+use super::asked::Asked;
+use super::kind::OfKind;
 use super::names;
 use crate::event::{Event, Observer};
 use lockkeeper_core::clock::{BootInstant, Clock};
@@ -59,18 +60,6 @@ struct OfLabel {
     timeouts: Counter,
     retries: Counter,
     lost: [Counter; REASONS.len()],
-}
-
-/// The handles of one kind of lock.
-pub(super) struct OfKind {
-    pub(super) clock: Arc<dyn Clock>,
-    labels: Vec<Label>,
-    /// Each is asked for when there is something to record, since most outcomes are rare.
-    acquire: [OnceLock<Histogram>; Outcome::ALL.len()],
-    pub(super) timeouts: Counter,
-    pub(super) hold: Histogram,
-    pub(super) waiters: Gauge,
-    pub(super) held: Gauge,
 }
 
 struct OfSessions {
@@ -178,7 +167,7 @@ impl Meter {
             Mode::Candidate => 3,
             Mode::Member => 4,
         };
-        self.0.kinds[kind].get_or_init(|| Arc::new(OfKind::new(&self.0, KINDS[kind])))
+        self.0.kinds[kind].get_or_init(|| Arc::new(self.0.handles(KINDS[kind])))
     }
 
     fn note_loss(&self, reason: LossReason) {
@@ -188,21 +177,11 @@ impl Meter {
     }
 }
 
-impl OfKind {
-    fn new(of_label: &OfLabel, kind: &'static str) -> Self {
-        let mut labels = vec![Label::new("backend", of_label.backend), Label::new("kind", kind)];
-        labels.extend(of_label.lock.iter().map(|lock| Label::new("lock", lock.clone())));
-        let hold = histogram!(names::HOLD_SECONDS, labels.clone());
-        let (waiters, held) = (gauge!(names::WAITERS, labels.clone()), gauge!(names::HELD, labels.clone()));
-        let (clock, timeouts) = (of_label.clock.clone(), of_label.timeouts.clone());
-        Self { clock, labels, acquire: Default::default(), timeouts, hold, waiters, held }
-    }
-
-    pub(super) fn acquire(&self, outcome: Outcome) -> &Histogram {
-        self.acquire[outcome as usize].get_or_init(|| {
-            let outcome = Label::new("outcome", outcome.name());
-            histogram!(names::ACQUIRE_SECONDS, [self.labels.clone(), vec![outcome]].concat())
-        })
+impl OfLabel {
+    fn handles(&self, kind: &'static str) -> OfKind {
+        let mut labels = vec![Label::new("backend", self.backend), Label::new("kind", kind)];
+        labels.extend(self.lock.iter().map(|lock| Label::new("lock", lock.clone())));
+        OfKind::new(self.clock.clone(), labels, self.timeouts.clone())
     }
 }
 

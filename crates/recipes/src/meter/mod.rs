@@ -6,7 +6,7 @@
 //! | file | what lives there |
 //! | --- | --- |
 //! | `names` | names, texts and buckets |
-//! | `kept` | the handles of a keeper, of a lock's label and of a kind of lock |
+//! | `kept`, `kind` | the handles of a keeper and of a lock's label; those of a kind of lock |
 //! | `asked` | one call, and one hold |
 //! | `off` | the same without the feature |
 
@@ -14,6 +14,8 @@
 mod asked;
 #[cfg(feature = "metrics")]
 mod kept;
+#[cfg(feature = "metrics")]
+mod kind;
 #[cfg(feature = "metrics")]
 pub mod names;
 #[cfg(not(feature = "metrics"))]
