@@ -96,8 +96,8 @@ impl Deadlocks {
         }
     }
 
-    /// Returns the deadlocks as what `doctor` finds, each with its way out. One that is known is an error, one that ends by
-    /// itself or was seen once a warning, and one of which too little is known a note.
+    /// Returns the deadlocks as what `doctor` finds, each with its way out. One that is known is an error, one that
+    /// ends by itself or was seen once a warning, and one of which too little is known a note.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let finding = |deadlock: &Deadlock| {
             let links = (1..).zip(deadlock.chain()).map(|(number, sentence)| format!("{number}. {sentence}"));
