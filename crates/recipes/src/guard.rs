@@ -134,8 +134,12 @@ impl<Kind> Guard<Kind> {
         &self.hold
     }
 
-    /// Has the owner key of this call known as the holder.
+    /// Has the owner key of this call known as the holder. One whose time ends by itself keeps no other key waiting for
+    /// ever.
     pub(crate) fn of_key(mut self, asking: &Asking) -> Self {
+        if self.term.ends_at.is_some() {
+            return self;
+        }
         let hold = self.hold.clone();
         self._key_hold = Some(asking.holds(Box::new(move || hold.seems_held())));
         self

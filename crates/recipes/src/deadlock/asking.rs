@@ -70,8 +70,10 @@ impl Asking {
         };
         *entry = Some(number);
         let found = circle(&table, number);
+        // One that is refused waits no longer: it must close no circle for another key.
+        let gone = found.as_ref().and_then(|_| entry.take()).map(|number| table.remove(number));
         drop(table);
-        drop(before);
+        drop((before, gone));
         match found {
             None => Ok(()),
             Some(circle) => {
@@ -81,9 +83,15 @@ impl Asking {
         }
     }
 
-    /// Notes a hold that the call has led to; it counts for as long as the proof says that it is held.
+    /// Notes a hold that the call has led to; it counts for as long as the proof says that it is held. The call waits no
+    /// longer, from the same moment on.
     pub(crate) fn holds(&self, is_held: Proof) -> KeyHold {
-        let number = unpoisoned(&self.table).add(self.entry(Stage::Holds(is_held)));
+        let mut entry = unpoisoned(&self.entry);
+        let mut table = unpoisoned(&self.table);
+        let waited = entry.take().map(|number| table.remove(number));
+        let number = table.add(self.entry(Stage::Holds(is_held)));
+        drop(table);
+        drop(waited);
         KeyHold { table: self.table.clone(), number }
     }
 

@@ -11,8 +11,8 @@ use lockkeeper_core::QueueName;
 
 use super::table::{Entry, KeyId, Stage, Table, Want};
 
-/// How many holds and places a search looks at, so that a wait costs some milliseconds at most. Beyond them it finds no
-/// circle.
+/// How many holds and places a search looks at, each as often as a wait needs it, so that a wait costs some milliseconds
+/// at most. Beyond them it finds no circle.
 const STEPS_MAX: usize = 10_000;
 
 /// How many waits of a circle are said, so that a line can be read.
@@ -75,8 +75,7 @@ fn collect(table: &Table, from: KeyId) -> Option<Vec<Waiting>> {
     let mut steps = 0;
     while let Some(key) = next.pop() {
         for (number, entry) in table.of_key(key).filter(|(_, entry)| entry.waits()) {
-            let wait = waiting(table, number, entry);
-            steps += 1 + wait.ahead.len();
+            let wait = waiting(table, number, entry, &mut steps);
             if steps > STEPS_MAX {
                 return None;
             }
@@ -87,8 +86,8 @@ fn collect(table: &Table, from: KeyId) -> Option<Vec<Waiting>> {
     Some(waits)
 }
 
-/// Looks what one wait needs.
-fn waiting(table: &Table, number: usize, entry: &Entry) -> Waiting {
+/// Looks what one wait needs, and counts what it looks at.
+fn waiting(table: &Table, number: usize, entry: &Entry, steps: &mut usize) -> Waiting {
     let Entry { key, lock, want, stage } = entry;
     let spare = match *want {
         Want::Share | Want::Alone => 0,
@@ -111,9 +110,12 @@ fn waiting(table: &Table, number: usize, entry: &Entry) -> Waiting {
             matches!((*want, ahead.want), (Want::Share, Want::Alone) | (Want::Permits { .. }, Want::Permits { .. }));
         keeps_out && matches!(&ahead.stage, Stage::Waits(Some(place)) if (place.stands)())
     };
-    let mut ahead: Vec<_> = table.holds(lock).take(STEPS_MAX).filter_map(hold).collect();
+    *steps += 1;
+    let most = STEPS_MAX.saturating_sub(*steps) + 1;
+    let mut ahead: Vec<_> = table.holds(lock).take(most).inspect(|_| *steps += 1).filter_map(hold).collect();
+    let most = STEPS_MAX.saturating_sub(*steps) + 1;
     if let Stage::Waits(Some(place)) = stage
-        && let Some(nearest) = table.ahead(lock, place.number).take(STEPS_MAX).find(is_in_the_way)
+        && let Some(nearest) = table.ahead(lock, place.number).take(most).inspect(|_| *steps += 1).find(is_in_the_way)
     {
         ahead.push((nearest.key, spare.saturating_add(1), By::Place));
     }

@@ -63,9 +63,9 @@ use lockkeeper_core::{Caller, Error, ErrorKind, Flow, Liveness, Mode, Operation,
 /// - [`ErrorKind::WouldDeadlock`], permanent and at once, if this owner has the lock in a way that keeps out what it
 ///   asks for: as the other kind of lock, or as a reader that asks to write.
 /// - [`ErrorKind::WouldDeadlock`], permanent, if it would have to wait for other owners of the same keeper which wait
-///   for this one, directly or through others: a circle. The last one to wait gets the error, which says the whole
+///   for this one, directly or through others: a circle. The last one to wait gets the error, which says the
 ///   circle, and leaves the queue; the others go on waiting. A wait that would end by its timeout is refused too, and a
-///   timeout of another owner does not count: what is waited for would come after somebody's time was up, if at all.
+///   timeout of another owner does not count: what is waited for would come after a caller's time was up, if at all.
 ///   An owner is taken to give nothing back while it waits. Holders that are no owner keys, and those of other keepers
 ///   and processes, are in no circle, and no task that uses no key is ever refused.
 /// - Dropping the future leaves the queue; a task that waits as the same owner then joins at the tail.
