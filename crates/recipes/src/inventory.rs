@@ -58,12 +58,16 @@ async fn seen(backend: &Arc<dyn Backend>, now_unix: Duration) -> Result<Vec<Find
     loop {
         for (number, lock) in locks.by_ref().take(LOOKS_AT_ONCE_MAX.saturating_sub(looks.len())) {
             let look = backend.inspect(&lock);
-            looks.spawn(async move { look.await.map(|contenders| (number, lock, contenders)) });
+            looks.spawn(async move { (number, lock, look.await) });
         }
         let (number, lock, contenders) = match looks.join_next().await {
-            Some(Ok(looked)) => looked?,
-            Some(Err(ended)) => std::panic::resume_unwind(ended.into_panic()),
-            None => break,
+            Some(Ok((number, lock, Ok(contenders)))) => (number, lock, contenders),
+            // One lock that this user may not see hides no other.
+            Some(Ok((_, _, Err(error)))) if error.advice() == Advice::Permanent => continue,
+            Some(Ok((_, lock, Err(error)))) => return Err(error.at(&lock)),
+            Some(Err(ended)) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+            // The runtime ends.
+            Some(Err(_)) | None => break,
         };
         frozen.extend(frozen_for_long(&lock, &contenders, now_unix).map(|finding| (number, finding)));
         held.extend(held_for_long(&lock, &contenders, now_unix).map(|finding| (number, finding)));

@@ -40,7 +40,12 @@ fn examined(
             let keeper = builder.build();
             let found = block_on_closing(&keeper, async {
                 let mut findings = examine(&keeper, after_restore).await?;
-                findings.extend(deadlocks(global, settings, &keeper).await?);
+                // What was found stands, whatever becomes of the search.
+                let searched = deadlocks(global, settings, &keeper).await.unwrap_or_else(|error| {
+                    let what = format!("it could not be searched for deadlocks: {error:#}");
+                    vec![Finding::new(Severity::Warning, what, "ask again")]
+                });
+                findings.extend(searched);
                 Ok::<_, Error>(findings)
             })?;
             match found {
