@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock as _, SystemClock};
-use lockkeeper_monitor::alerts::{Alert, News};
+use lockkeeper_monitor::alerts::{Alert, Desk, News, is_of_service};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::sync::Notify;
@@ -85,10 +85,7 @@ impl Receiver {
                 desk.lock().follow();
             }
             let now = SystemClock.now();
-            let (due, next) = desk.lock().outbox(self.key()).map_or((None, None), |outbox| {
-                let due = outbox.due(now).map(|(number, news)| (number, news.clone()));
-                (due, outbox.next_try(now))
-            });
+            let (due, next) = self.due(&mut desk.lock(), now);
             let Some((number, news)) = due else {
                 if self.until_due(next, repeat).await {
                     repeat = SystemClock.now().saturating_add(REPEAT_PERIOD);
@@ -110,7 +107,7 @@ impl Receiver {
                 }
                 Err(Untaken::Refused(what)) => {
                     say(&format!("warning: {} refuses an alert: {what}", self.name()));
-                    outbox.told(number);
+                    outbox.refused(number);
                 }
                 Err(Untaken::Down(what)) => {
                     if !std::mem::replace(&mut is_down, true) {
@@ -122,6 +119,16 @@ impl Receiver {
             }
             told.notify_one();
         }
+    }
+
+    /// Returns what is to be told now with its number, and when something is to be told next.
+    fn due(&self, desk: &mut Desk, now: BootInstant) -> (Option<(u64, News)>, Option<BootInstant>) {
+        let sends = desk.sends();
+        let is_ours = |news: &News| sends || is_of_service(news);
+        desk.outbox(self.key()).map_or((None, None), |outbox| {
+            let due = outbox.due(now, is_ours).map(|(number, news)| (number, news.clone()));
+            (due, outbox.next_try(now, is_ours))
+        })
     }
 
     /// Waits until something is to be told; tells whether it is time to repeat instead.

@@ -6,7 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockkeeper::clock::{Clock as _, SystemClock};
+use lockkeeper::clock::{BootInstant, Clock as _, SystemClock};
 use lockkeeper::counter::{SharedValue, VALUE_BYTES_MAX, Value, ValueVersion};
 use lockkeeper::election::{Election, Leadership};
 use lockkeeper::{Advice, Error, Hold, Keeper, Result, Wait};
@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::alerting::{SharedDesk, said};
+use crate::output::brief;
 use crate::voice::say;
 
 /// How long the service is left alone when it does not let us stand for election now.
@@ -27,13 +28,17 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 /// How long a note may take to be written; after that it is tried again.
 const NOTE_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// How long notes, or the election, may fail for now before alerts are sent without: a service that is full lets sessions
+/// live and refuses what they write, for hours.
+const FAILING_MAX: Duration = Duration::from_secs(30);
+
 /// A monitor as a candidate, and what it notes while it leads.
 #[derive(Debug)]
 pub(super) struct Sender {
     election: Election,
     notes: SharedValue,
     lead: Mutex<Option<Lead>>,
-    /// Somebody else has noted something while we led.
+    /// Another monitor has noted something while we led.
     overtaken: Notify,
 }
 
@@ -41,6 +46,10 @@ pub(super) struct Sender {
 struct Lead {
     hold: Hold,
     noted: Noted,
+    /// Since when notes fail.
+    failing_since: Option<BootInstant>,
+    /// Whether that was said.
+    is_warned: bool,
 }
 
 /// What stands in the service's notes, as far as we know.
@@ -57,7 +66,7 @@ enum Noted {
 /// What became of a note.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Outcome {
-    /// It is written; or nobody keeps notes, so that there is nothing to wait for.
+    /// It is written; or no notes are kept, so that there is nothing to wait for.
     Written,
     /// It may be, later.
     NotNow,
@@ -88,28 +97,34 @@ impl Sender {
     }
 
     async fn campaign(&self, desk: &SharedDesk) {
-        let mut is_refused = false;
+        let (mut is_refused, mut failing_since) = (false, None);
         loop {
             // Who was refused sends all alerts, until another one is known to.
             let wait = if is_refused { Wait::No } else { Wait::Forever };
             let pause = match self.election.campaign_within(wait).await {
                 Ok(Some(lead)) => {
-                    is_refused = false;
+                    (is_refused, failing_since) = (false, None);
                     self.send(lead, desk).await
                 }
                 Ok(None) => {
-                    is_refused = false;
+                    (is_refused, failing_since) = (false, None);
                     desk.lock().follow();
                     continue;
                 }
-                Err(error) if error.advice() == Advice::Permanent => {
-                    if !std::mem::replace(&mut is_refused, true) {
-                        warn_of_refusal(&error);
-                        desk.lock().lead(None, moment());
+                Err(error) => {
+                    let now = SystemClock.now();
+                    let since = *failing_since.get_or_insert(now);
+                    let is_late = now.saturating_duration_since(since) >= FAILING_MAX;
+                    if error.advice() != Advice::Permanent && !is_late {
+                        PAUSE
+                    } else {
+                        if !std::mem::replace(&mut is_refused, true) {
+                            warn_of_refusal(&error);
+                            desk.lock().lead(None, moment());
+                        }
+                        REFUSED_PAUSE
                     }
-                    REFUSED_PAUSE
                 }
-                Err(_) => PAUSE,
             };
             SystemClock.sleep_until(SystemClock.now().saturating_add(pause)).await;
         }
@@ -126,7 +141,7 @@ impl Sender {
             Err(_) => return PAUSE,
         };
         let hold = lead.hold().clone();
-        *self.lead() = Some(Lead { hold: hold.clone(), noted });
+        *self.lead() = Some(Lead { hold: hold.clone(), noted, failing_since: None, is_warned: false });
         desk.lock().lead(left, moment());
         tokio::select! {
             _ = hold.lost() => {}
@@ -148,15 +163,47 @@ impl Sender {
     /// Notes what is to be told, if this monitor leads.
     pub(super) async fn note(&self, desk: &SharedDesk, now: Moment) -> Outcome {
         let Some(lead) = self.lead().clone() else { return Outcome::Written };
-        let noted = match lead.noted {
-            Noted::Refused => return Outcome::Written,
-            Noted::Known(version) => Ok(version),
-            Noted::Unsure(version, bytes) => self.settled(version, &bytes).await,
+        let (outcome, noted) = self.noted(desk, lead.noted.clone(), now).await;
+        let mut present = self.lead();
+        // It may have been lost meanwhile, and won again.
+        let Some(present) =
+            present.as_mut().filter(|present| present.hold.fencing_token() == lead.hold.fencing_token())
+        else {
+            return outcome;
         };
-        let Ok(version) = noted else { return Outcome::NotNow };
+        present.noted = noted;
+        if outcome == Outcome::Written {
+            (present.failing_since, present.is_warned) = (None, false);
+            return outcome;
+        }
+        let since = *present.failing_since.get_or_insert(now.boot);
+        if now.boot.saturating_duration_since(since) < FAILING_MAX {
+            return outcome;
+        }
+        // Better told twice than never.
+        if !std::mem::replace(&mut present.is_warned, true) {
+            say(&format!(
+                "warning: for {} it could not be noted at the service what is told; alerts are sent without, and \
+                 another monitor may tell them again",
+                brief(FAILING_MAX)
+            ));
+        }
+        Outcome::Written
+    }
+
+    /// Writes a note behind this one; returns what became of it, and what stands there then.
+    async fn noted(&self, desk: &SharedDesk, noted: Noted, now: Moment) -> (Outcome, Noted) {
+        let version = match &noted {
+            Noted::Refused => return (Outcome::Written, noted),
+            Noted::Known(version) => *version,
+            Noted::Unsure(version, bytes) => match self.settled(*version, bytes).await {
+                Ok(version) => version,
+                Err(()) => return (Outcome::NotNow, noted),
+            },
+        };
         let notes = desk.lock().notes_for_others(now);
         let text = notes.encode(SENDERS, VALUE_BYTES_MAX, |alert| said(alert, now));
-        let (outcome, noted) = match timeout(NOTE_TIME_MAX, self.notes.compare_and_set(version, &text)).await {
+        match timeout(NOTE_TIME_MAX, self.notes.compare_and_set(version, &text)).await {
             Ok(Ok(Some(version))) => {
                 desk.lock().hear(notes.note);
                 (Outcome::Written, Noted::Known(Some(version)))
@@ -170,11 +217,7 @@ impl Sender {
                 (Outcome::Written, Noted::Refused)
             }
             Ok(Err(_)) | Err(_) => (Outcome::NotNow, Noted::Unsure(version, text)),
-        };
-        if let Some(lead) = &mut *self.lead() {
-            lead.noted = noted;
         }
-        outcome
     }
 
     /// Finds out whether a note was written; an error if that is not known, or another one was.

@@ -57,9 +57,9 @@ impl Poster {
             Err(_) => Err(Untaken::Down(format!("it did not answer within {WEBHOOK_TIME_MAX:?}"))),
             Ok(Err(what)) => Err(Untaken::Down(what)),
             Ok(Ok(200..=299)) => Ok(()),
-            // Too much at a time, or too slow: not the alert's fault.
-            Ok(Ok(status @ (408 | 429 | 500..))) => Err(Untaken::Down(format!("it answers {status}"))),
-            Ok(Ok(status)) => Err(Untaken::Refused(format!("it answers {status}"))),
+            // It is this alert that is not wanted; anything else may be mended.
+            Ok(Ok(status @ (400 | 413 | 422))) => Err(Untaken::Refused(format!("it answers {status}"))),
+            Ok(Ok(status)) => Err(Untaken::Down(format!("it answers {status}"))),
         }
     }
 

@@ -202,7 +202,12 @@ fn of_two_monitors_one_sends_and_the_other_goes_on_in_its_place_and_none_shows_t
     }
     assert!(second.get("/metrics").1.contains("lockkeeper_queues 1\n"));
     drop(holder);
-    let over = webhook.next();
+    let mut over = webhook.next();
+    if over.body["status"] == "firing" {
+        // The first was stopped before it had noted that this was taken.
+        assert_eq!(key(&over), key(&raised));
+        over = webhook.next();
+    }
     assert_eq!((&over.body["status"], &over.body["began"]), (&json!("resolved"), &raised.body["began"]));
     let of = |posted: &Posted| key(posted).split_once('-').unwrap().1.split_once('-').unwrap().1.to_owned();
     assert_eq!(of(&raised), of(&over), "it is the end of the same alert");

@@ -126,11 +126,11 @@ impl Desk {
         self.take_in(left, now);
     }
 
-    /// Leaves all alerts of locks to another monitor, with those that are still to be told: it knows of them.
+    /// Leaves all alerts of locks to another monitor. Those that are still to be told wait, until [a note](Self::hear)
+    /// of that monitor is heard of, or this one sends again without any.
     pub fn follow(&mut self) {
         self.role = Role::Candidate;
         self.changes += 1;
-        self.forget_locks();
     }
 
     fn forget_locks(&mut self) {
@@ -138,11 +138,15 @@ impl Desk {
         self.outboxes.values_mut().for_each(|outbox| outbox.retain(is_of_service));
     }
 
-    /// Takes in that all monitors may know of a note.
+    /// Takes in that all monitors may know of a note. One that another monitor has written has what is to be told of
+    /// locks.
     pub fn hear(&mut self, note: u64) {
         if self.note != note {
             (self.note, self.outages) = (note, 0);
             self.changes += 1;
+            if self.role == Role::Candidate {
+                self.forget_locks();
+            }
         }
     }
 

@@ -99,21 +99,25 @@ impl Outbox {
         }
     }
 
-    /// Returns what is to be told now, if it is time, and its number.
-    pub fn due(&mut self, now: BootInstant) -> Option<(u64, &News)> {
+    /// Returns what is to be told now of the news that are this monitor's to tell, if it is time, and its number.
+    pub fn due(&mut self, now: BootInstant, is_ours: impl Fn(&News) -> bool) -> Option<(u64, &News)> {
         self.forget_old(now);
         let is_time = self.not_before.is_none_or(|not_before| now >= not_before);
-        self.waiting.front().filter(|_| is_time).map(|first| (first.number, &first.news))
+        let first = self.waiting.iter().find(|waiting| is_ours(&waiting.news));
+        first.filter(|_| is_time).map(|first| (first.number, &first.news))
     }
 
-    /// Notes that the news of this number was taken, or that the receiver does not want it. It may have been dropped
-    /// meanwhile.
+    /// Notes that the news of this number was taken. It may have been dropped meanwhile.
     pub fn told(&mut self, number: u64) {
-        if self.waiting.front().is_some_and(|first| first.number == number) {
-            self.waiting.pop_front();
-        }
+        self.waiting.retain(|waiting| waiting.number != number);
         (self.failures, self.not_before) = (0, None);
         self.changes += 1;
+    }
+
+    /// Notes that the receiver will never take the news of this number.
+    pub fn refused(&mut self, number: u64) {
+        self.told(number);
+        self.dropped += 1;
     }
 
     /// Notes that it was not taken, so that it is tried again after a pause.
@@ -123,9 +127,9 @@ impl Outbox {
         self.not_before = Some(now.saturating_add(pause));
     }
 
-    /// Returns when the next one is to be tried; `None` if there is none.
-    pub fn next_try(&self, now: BootInstant) -> Option<BootInstant> {
-        self.waiting.front().map(|_| self.not_before.unwrap_or(now))
+    /// Returns when the next one that is this monitor's to tell is to be tried; `None` if there is none.
+    pub fn next_try(&self, now: BootInstant, is_ours: impl Fn(&News) -> bool) -> Option<BootInstant> {
+        self.waiting.iter().any(|waiting| is_ours(&waiting.news)).then(|| self.not_before.unwrap_or(now))
     }
 
     /// Returns how many were dropped untold.

@@ -39,13 +39,13 @@ fn name(news: &News) -> String {
 }
 
 fn due(outbox: &mut Outbox, second: u64) -> Option<String> {
-    outbox.due(at(second)).map(|(_, news)| name(news))
+    outbox.due(at(second), |_| true).map(|(_, news)| name(news))
 }
 
 /// Tells all that is due, as a receiver that is up.
 fn tell_all(outbox: &mut Outbox, now: BootInstant) -> Vec<String> {
     let mut told = Vec::new();
-    while let Some((number, news)) = outbox.due(now) {
+    while let Some((number, news)) = outbox.due(now, |_| true) {
         told.push(name(news));
         outbox.told(number);
     }
@@ -64,17 +64,17 @@ fn a_receiver_that_is_down_for_half_an_hour_is_told_everything_in_order_and_is_n
                 outbox.put(news, at(second));
             }
         }
-        if outbox.due(at(second)).is_some() {
+        if outbox.due(at(second), |_| true).is_some() {
             tries.push(second);
             outbox.failed(at(second));
         }
     }
     assert_eq!(&tries[..8], [0, 1, 3, 7, 15, 31, 63, 123]);
     assert!(tries.windows(2).skip(7).all(|pair| pair[1] - pair[0] == 60), "{tries:?}");
-    let next = outbox.next_try(at(1_800)).unwrap();
-    assert!(outbox.due(at(1_800)).is_none() && next > at(1_800));
+    let next = outbox.next_try(at(1_800), |_| true).unwrap();
+    assert!(outbox.due(at(1_800), |_| true).is_none() && next > at(1_800));
     assert_eq!(tell_all(&mut outbox, next), put);
-    assert_eq!((outbox.dropped(), outbox.next_try(next)), (0, None));
+    assert_eq!((outbox.dropped(), outbox.next_try(next, |_| true)), (0, None));
 }
 
 #[test]
@@ -87,12 +87,12 @@ fn a_receiver_that_takes_one_is_told_the_next_at_once_and_pressed_anew_only_from
         assert_eq!(due(&mut outbox, second), Some("raised a".to_owned()));
         outbox.failed(at(second));
     }
-    assert!(outbox.due(at(6)).is_none());
-    let (number, _) = outbox.due(at(7)).unwrap();
+    assert!(outbox.due(at(6), |_| true).is_none());
+    let (number, _) = outbox.due(at(7), |_| true).unwrap();
     outbox.told(number);
     assert_eq!(due(&mut outbox, 7), Some("raised b".to_owned()));
     outbox.failed(at(7));
-    assert_eq!(outbox.next_try(at(7)), Some(at(8)));
+    assert_eq!(outbox.next_try(at(7), |_| true), Some(at(8)));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_was_dropped_while_it_was_told_takes_no_other_with_it() {
     let mut outbox = Outbox::default();
     outbox.put(raised("a"), at(0));
     outbox.put(raised("b"), at(1));
-    let (number, _) = outbox.due(at(1)).unwrap();
+    let (number, _) = outbox.due(at(1), |_| true).unwrap();
     outbox.retain(|news| name(news) == "raised b");
     outbox.told(number);
     assert_eq!(tell_all(&mut outbox, at(1)), ["raised b"]);

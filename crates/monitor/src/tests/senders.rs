@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper::clock::BootInstant;
 use lockkeeper::{ContenderId, ContenderInfo, Error, ErrorKind, Mode, Operation, QueueName};
 
-use crate::alerts::{Alert, Desk, News, Notes, NotesError, Thresholds};
+use crate::alerts::{Alert, Desk, News, Notes, NotesError, Thresholds, is_of_service};
 use crate::collect::{Freshness, State};
 use crate::model::Moment;
 
@@ -135,8 +135,10 @@ impl Scene {
 
     fn tell(&mut self, number: usize) {
         let now = at(self.second);
-        let outbox = self.monitors[number].as_mut().unwrap().desk.outbox(RECEIVER).unwrap();
-        while let Some((number, news)) = outbox.due(now.boot) {
+        let desk = &mut self.monitors[number].as_mut().unwrap().desk;
+        let sends = desk.sends();
+        let outbox = desk.outbox(RECEIVER).unwrap();
+        while let Some((number, news)) = outbox.due(now.boot, |news| sends || is_of_service(news)) {
             if !self.is_receiver_up {
                 outbox.failed(now.boot);
                 return;
@@ -159,6 +161,24 @@ impl Scene {
 /// Counts each line once that was told; a receiver knows by its key what it was told of already.
 fn once(told: &[String]) -> BTreeSet<&str> {
     told.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn what_was_left_to_be_told_at_a_restart_is_told_though_the_service_has_lost_the_notes() {
+    let mut scene = Scene::new();
+    scene.start(0, None);
+    scene.lead(0);
+    scene.is_receiver_up = false;
+    scene.queue("held", "h", 1);
+    scene.pass(305);
+    let file = scene.kill(0);
+    (scene.notes, scene.is_receiver_up) = (None, true);
+    scene.start(0, Some(&file));
+    scene.pass(3);
+    assert!(scene.told.is_empty(), "another monitor may tell it");
+    scene.lead(0);
+    scene.pass(70);
+    assert_eq!(scene.told, ["held held of 302 raised"]);
 }
 
 #[test]
