@@ -191,39 +191,26 @@ impl Collector {
 
     /// Takes in what a follower tells until it ends; tells whether the service refuses us.
     async fn follow(&self, mut follower: Follower) -> bool {
+        let is_looked_at = self.keeper.capabilities().following == Following::Looks;
         let mut is_refused = false;
+        // What a look has seen, and when it was made, become known at the same moment: what was seen by one look must
+        // not be taken for what the one before has seen too.
+        let mut seen = Vec::new();
         while let Some(told) = follower.next().await {
             is_refused = matches!(&told, Told::Lost(error) if error.advice() == Advice::Permanent);
-            self.take_in(told);
+            if is_looked_at && matches!(told, Told::All(_) | Told::Changed(_)) {
+                seen.push(told);
+                continue;
+            }
+            seen.push(told);
+            self.take_in(std::mem::take(&mut seen), is_looked_at);
         }
         is_refused
     }
 
-    fn take_in(&self, told: Told) {
+    fn take_in(&self, told: Vec<Told>, is_looked_at: bool) {
         let now = self.now();
-        let is_looked_at = self.keeper.capabilities().following == Following::Looks;
-        self.change(|state| match told {
-            Told::Lost(error) => state.lose(now.boot, error),
-            Told::All(locks) => {
-                state.see_all(locks, now);
-                state.is_followed = true;
-                // How old it is, a look that was made tells behind it.
-                if !is_looked_at {
-                    (state.way, state.freshness) = (Way::Told, Freshness::Fresh(None));
-                }
-            }
-            Told::Changed(locks) => {
-                let known = state.freshness.known(now.boot);
-                for LockNow { lock, contenders, .. } in locks.into_iter().filter(is_shown) {
-                    state.model.see(&lock, contenders, known, now);
-                }
-            }
-            Told::Looked { began, pause } => {
-                (state.way, state.freshness) = (Way::Looks(pause), Freshness::Fresh(Some(began)));
-            }
-            // It may be any change.
-            _ => {}
-        });
+        self.change(|state| told.into_iter().for_each(|told| state.take_in(told, now, is_looked_at)));
     }
 
     /// Looks until the service refuses us.
@@ -379,6 +366,37 @@ fn is_other((one, other): (&Judged, &Judged)) -> bool {
 }
 
 impl State {
+    /// Tells whether all locks were seen once: what was there then has joined without an event.
+    pub const fn has_seen(&self) -> bool {
+        !matches!(self.freshness, Freshness::Nothing | Freshness::Unreached(_))
+    }
+
+    /// Takes in what a follower tells.
+    fn take_in(&mut self, told: Told, now: Moment, is_looked_at: bool) {
+        match told {
+            Told::Lost(error) => self.lose(now.boot, error),
+            Told::All(locks) => {
+                self.see_all(locks, now);
+                self.is_followed = true;
+                // How old it is, a look that was made tells behind it.
+                if !is_looked_at {
+                    (self.way, self.freshness) = (Way::Told, Freshness::Fresh(None));
+                }
+            }
+            Told::Changed(locks) => {
+                let known = self.freshness.known(now.boot);
+                for LockNow { lock, contenders, .. } in locks.into_iter().filter(is_shown) {
+                    self.model.see(&lock, contenders, known, now);
+                }
+            }
+            Told::Looked { began, pause } => {
+                (self.way, self.freshness) = (Way::Looks(pause), Freshness::Fresh(Some(began)));
+            }
+            // It may be any change.
+            _ => {}
+        }
+    }
+
     /// Takes in all locks with contenders.
     fn see_all(&mut self, locks: Vec<LockNow>, now: Moment) {
         let known = self.freshness.known(now.boot);
