@@ -126,6 +126,8 @@ impl Following {
             };
             let ended = self.clock.now();
             look_at = ended.saturating_add(pause_after(ended.saturating_duration_since(began)));
+            // The question may have all looked at.
+            ask_at = ask_at.max(look_at);
             let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
             if is_news && !telling.tell(told).await {
                 return Ok(());
@@ -225,6 +227,10 @@ impl Following {
         let flight =
             Flight::new().script(self.layout.script(Script::Dead), &[self.layout.base()], DEAD_MAX.to_string());
         let answers = ears.connection.flight_to_master(flight, self.deadline()).await?;
+        if let Some(plain) = &ears.plain {
+            // A connection that was cut off without a word tells of nothing.
+            plain.flight_until(Flight::new().command(cmd("PING")), self.deadline()).await?;
+        }
         let mut answers = list(answer(only(answers)?, "dead")?)?;
         let dead: BTreeSet<_> = texts(answers.pop().ok_or_else(Failure::unexpected)?)?.into_iter().collect();
         if dead.len() >= DEAD_MAX {
