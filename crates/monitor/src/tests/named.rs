@@ -203,6 +203,21 @@ fn of_one_process_or_session_it_is_possible_if_the_wait_is_later_and_for_another
 }
 
 #[test]
+fn a_task_that_waits_keeps_what_it_holds_though_another_wait_of_its_process_is_over() {
+    let task = |number, process, task| of(contender(number, Mode::Mutex), process, task);
+    let program = |number| foreign(contender(number, Mode::Mutex), "s1");
+    // The task has waited for B already when it got A; another one waits for C, which comes back.
+    let deadlock = the_only(vec![
+        lock("A", vec![task(3, 1, "t1"), program(5)]),
+        lock("B", vec![program(1), task(2, 1, "t1")]),
+        lock("C", vec![task(4, 2, "t9"), task(6, 1, "t2")]),
+    ]);
+    assert_eq!(deadlock.certainty, Certainty::SameSession);
+    let expected = [("A", "5", "3", HOLDS, Joined::Task), ("B", "2", "1", HOLDS, Joined::Session)];
+    assert_eq!(chain(&deadlock), expected);
+}
+
+#[test]
 fn a_frozen_lock_is_no_deadlock() {
     let task = |number, task| of(contender(number, Mode::Mutex), 1, task);
     let mut freezing = task(1, "t1");
