@@ -77,5 +77,5 @@ pub use find::find;
 pub use layout::{Layout, Reading, Rectangle};
 pub use look::look;
 pub use model::{EVENTS_MAX, EventKind, KnownContender, KnownHold, KnownLock, Model, Moment, SeenEvent};
-pub use picture::{Arrow, BOXES_MAX, Depicted, Part, Picture, Says};
+pub use picture::{Arrow, BOXES_MAX, Depicted, Picture, Says, Side};
 pub use snapshot::{Frozen, PERIOD_MAX, PERIOD_MIN, SeenLock, Snapshot};

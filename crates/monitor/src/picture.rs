@@ -32,13 +32,13 @@ pub enum Depicted {
     /// A lock.
     Lock(QueueName),
     /// This many more of those who wait for a lock, or hold it.
-    More(usize, Part),
+    More(usize, Side),
 }
 
-/// The part that contenders have in a lock.
+/// On which side of a lock contenders are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Part {
+pub enum Side {
     /// They hold it.
     Holders,
     /// They wait for it.
@@ -90,7 +90,7 @@ impl Picture {
             picture.join(lock, flows[(at + 1) % flows.len()], says, true);
         }
         for (name, lock, depicted) in locks {
-            picture.add_more(lock, waiters(name).saturating_sub(depicted), Part::Waiters);
+            picture.add_more(lock, waiters(name).saturating_sub(depicted), Side::Waiters);
         }
         (picture.boxes.len() <= BOXES_MAX).then_some(picture)
     }
@@ -104,12 +104,12 @@ impl Picture {
             let holder = picture.add(known_flow(holder));
             picture.join(middle, holder, Says::HeldBy, false);
         }
-        picture.add_more(middle, holders.len().saturating_sub(NAMED_MAX), Part::Holders);
+        picture.add_more(middle, holders.len().saturating_sub(NAMED_MAX), Side::Holders);
         for waiter in waiters.iter().take(NAMED_MAX) {
             let waiter = picture.add(known_flow(waiter));
             picture.join(waiter, middle, Says::WaitsFor, false);
         }
-        picture.add_more(middle, waiters.len().saturating_sub(NAMED_MAX), Part::Waiters);
+        picture.add_more(middle, waiters.len().saturating_sub(NAMED_MAX), Side::Waiters);
         picture
     }
 
@@ -118,12 +118,12 @@ impl Picture {
         self.boxes.len() - 1
     }
 
-    fn add_more(&mut self, lock: usize, count: usize, part: Part) {
+    fn add_more(&mut self, lock: usize, count: usize, side: Side) {
         if count > 0 {
-            let more = self.add(Depicted::More(count, part));
-            match part {
-                Part::Holders => self.join(lock, more, Says::HeldBy, false),
-                Part::Waiters => self.join(more, lock, Says::WaitsFor, false),
+            let more = self.add(Depicted::More(count, side));
+            match side {
+                Side::Holders => self.join(lock, more, Says::HeldBy, false),
+                Side::Waiters => self.join(more, lock, Says::WaitsFor, false),
             }
         }
     }

@@ -18,7 +18,7 @@ mod served {
     use crate::config::MonitorSettings;
     use crate::exit::Failure;
     use crate::interruption::Interruption;
-    use crate::monitor::{Alerting, Listener, Live, Monitor};
+    use crate::monitor::{Alerting, Listener, Pages, View, router, routes};
     use crate::output::Orders;
     use crate::voice::say;
 
@@ -42,8 +42,9 @@ mod served {
             });
             let alerting = Arc::new(Alerting::new(&keeper, Arc::clone(&collector), settings, state.as_deref())?);
             let orders = Orders::new(global);
-            let live = Live::new(epoch()?);
-            let monitor = Arc::new(Monitor { collector, alerting, live, lock_metrics, orders });
+            let view = Arc::new(View { collector, alerting, lock_metrics, orders });
+            let pages = Arc::new(Pages::new(Arc::clone(&view), epoch()?));
+            let router = router(Arc::clone(&view), routes(Arc::clone(&pages)));
             say(&format!("watching {service}, at {}", listener.url()));
             if let Some(warning) = listener.exposure() {
                 say(&warning);
@@ -54,13 +55,13 @@ mod served {
                 cause = interruption.heard() => {
                     say(&format!("stopping, by {}", cause.name));
                     tell_manager(NotifyState::Stopping);
-                    monitor.alerting.finish();
+                    view.alerting.finish();
                     Ok(0)
                 }
-                never = listener.serve(Arc::clone(&monitor)) => match never {},
-                () = monitor.collector.run() => Ok(0),
-                () = monitor.alerting.run() => Ok(0),
-                () = monitor.live.run(&monitor) => Ok(0),
+                never = listener.serve(router) => match never {},
+                () = view.collector.run() => Ok(0),
+                () = view.alerting.run() => Ok(0),
+                () = pages.run() => Ok(0),
             }
         })?
     }

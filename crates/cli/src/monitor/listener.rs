@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -16,7 +15,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 
-use super::answers::Monitor;
 use crate::config::Listen;
 use crate::exit::Failure;
 use crate::listening::{HEAD_BYTES_MAX, Listening};
@@ -55,8 +53,8 @@ impl Listener {
     }
 
     /// Answers requests.
-    pub(crate) async fn serve(&self, monitor: Arc<Monitor>) -> Infallible {
-        let router = monitor.router().layer(from_fn(known_host));
+    pub(crate) async fn serve(&self, router: Router) -> Infallible {
+        let router = router.layer(from_fn(known_host));
         self.0.serve(CONNECTIONS_MAX, |stream| serve_one(stream, router.clone())).await
     }
 }

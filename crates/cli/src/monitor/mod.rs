@@ -3,7 +3,8 @@
 //! | file | what lives there |
 //! | --- | --- |
 //! | `listener` | connections, their limits, and the requests that are refused |
-//! | `answers` | which path is answered with what |
+//! | `answers`, `plain` | which path for programs is answered with what, and in which form |
+//! | `view` | what all answers are made from |
 //! | `metrics` | the metrics, in the text format of Prometheus |
 //! | `page` | the page for people |
 //! | `alerting` | which alerts there are, and what is said of them on stderr |
@@ -18,12 +19,15 @@ mod answers;
 mod listener;
 mod metrics;
 mod page;
+mod plain;
 mod receiver;
 mod sender;
 mod state_file;
+mod view;
 mod webhook;
 
 pub(crate) use alerting::Alerting;
-pub(crate) use answers::Monitor;
+pub(crate) use answers::router;
 pub(crate) use listener::Listener;
-pub(crate) use page::Live;
+pub(crate) use page::{Pages, routes};
+pub(crate) use view::View;

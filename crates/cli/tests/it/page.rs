@@ -258,7 +258,8 @@ fn without_a_script_the_list_is_filtered_sorted_and_leads_to_each_lock() {
     ] {
         assert_eq!(names(query), expected, "{query}");
     }
-    assert_eq!(monitor.get("/?sort=colour").0, 400);
+    let (status, refusal) = monitor.get("/?sort=%1B%E2%80%AEcolour");
+    assert!(status == 400 && refusal.contains("\\u{1b}\\u{202e}colour"), "{refusal:?}");
     let (status, page) = monitor.get("/lock?name=beta");
     assert!(status == 200 && page.contains(">holds<") && page.contains(">waits<"), "{page}");
     assert_eq!((monitor.get("/lock?name=a%0Ab").0, monitor.get("/lock").0), (400, 400));

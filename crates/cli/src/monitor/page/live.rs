@@ -4,21 +4,23 @@
 //! pages are told. A page of another monitor, or one that is further behind than events are kept, is told to load anew.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper::QueueName;
+use lockkeeper_monitor::alerts::Alert;
 use lockkeeper_monitor::{Model, Moment, State};
 use serde::Serialize;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{sleep, timeout};
 
-use super::super::answers::Monitor;
 use super::frame::freshness;
 use super::lock::changing;
 use super::numbers::numbers;
 use super::problems::Problems;
 use super::row::{Marks, row};
+use crate::monitor::view::View;
 
 /// How often pages are told at most: four times a second look like at once.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -34,7 +36,7 @@ const ROWS_MAX: usize = 5_000;
 
 /// Tells pages what has changed.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(super) struct Live {
     /// Another one for each monitor, since each counts events from 0.
     epoch: u64,
     sender: broadcast::Sender<Arc<Telling>>,
@@ -47,9 +49,17 @@ pub(crate) struct Live {
 struct Told {
     /// The event from which on they are not told yet.
     next: u64,
-    marks: Marks,
+    sight: Sight,
     /// How many pages show each of these locks.
     watched: BTreeMap<QueueName, usize>,
+}
+
+/// What no event tells of.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+struct Sight {
+    /// Whether anything was seen yet: what is there at the first look has joined without an event.
+    has_seen: bool,
+    marks: Marks,
 }
 
 /// What all pages are told at a time, as their news in JSON.
@@ -59,10 +69,12 @@ pub(super) struct Telling {
     pub(super) position: String,
     /// For the list of all locks; `None` if too much has changed to tell it.
     pub(super) list: Option<String>,
-    /// For the pages of the locks that have changed.
+    /// For the pages of locks, if anything has changed: what is said of a lock may come from others.
     pub(super) locks: BTreeMap<QueueName, String>,
-    /// For the pages of all others.
+    /// For the pages of locks if nothing has.
     pub(super) head: String,
+    /// All pages have to load anew.
+    pub(super) is_anew: bool,
 }
 
 /// What a page replaces, by the identities of its elements.
@@ -76,7 +88,7 @@ struct News {
 
 impl Live {
     /// Names its tellings by this number, which no other monitor at this place may have.
-    pub(crate) fn new(epoch: u64) -> Self {
+    pub(super) fn new(epoch: u64) -> Self {
         Self { epoch, sender: broadcast::Sender::new(BEHIND_MAX), is_watched: Notify::new(), told: Mutex::default() }
     }
 
@@ -86,56 +98,60 @@ impl Live {
     }
 
     /// Names how far a page knows everything that is rendered now.
-    pub(super) fn position(&self, model: &Model) -> String {
-        self.named(model.next_event())
+    pub(super) fn position(&self, state: &State, firing: &[Alert]) -> String {
+        self.named(state.model.next_event(), &Sight::new(state, firing))
     }
 
-    fn named(&self, next: u64) -> String {
-        format!("{:016x}-{next}", self.epoch)
+    fn named(&self, next: u64, sight: &Sight) -> String {
+        format!("{:016x}-{next}-{:016x}", self.epoch, sight.digest())
     }
 
-    /// Returns the event from which on a page is to be told, unless that is not known any more.
-    fn next_of(&self, position: &str, model: &Model) -> Option<u64> {
-        let (epoch, next) = position.split_once('-')?;
-        let next: u64 = next.parse().ok()?;
-        let is_ours = u64::from_str_radix(epoch, 16) == Ok(self.epoch) && next <= model.next_event();
+    /// Returns the event from which on a page is to be told, unless that is not known any more, or there is more to tell
+    /// than events.
+    fn next_of(&self, position: &str, model: &Model, sight: &Sight) -> Option<u64> {
+        let mut parts = position.split('-');
+        let (epoch, next, digest) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
+        let is = |text: &str, number: u64| u64::from_str_radix(text, 16) == Ok(number);
         let is_kept =
             || next == model.next_event() || model.events_from(next).next().is_some_and(|event| event.number == next);
-        (is_ours && is_kept()).then_some(next)
+        let is_known = is(epoch, self.epoch) && is(digest, sight.digest()) && next <= model.next_event();
+        (is_known && is_kept()).then_some(next)
     }
 
     /// Tells until the future is dropped. Nothing is rendered while no page is open.
-    pub(crate) async fn run(&self, monitor: &Monitor) {
-        let mut changes = monitor.collector.changes();
+    pub(super) async fn run(&self, view: &View) {
+        let mut changes = view.collector.changes();
         loop {
             while self.sender.receiver_count() == 0 {
                 self.is_watched.notified().await;
             }
             changes.mark_unchanged();
             // The last page may be gone meanwhile.
-            let _ = self.sender.send(Arc::new(self.telling(monitor)));
+            let _ = self.sender.send(Arc::new(self.telling(view)));
             sleep(PERIOD).await;
-            // The collector lives as long as the monitor.
+            // The collector lives as long as the view.
             let _ = timeout(CALM_PERIOD.saturating_sub(PERIOD), changes.changed()).await;
         }
     }
 
     /// Renders what has changed since the last time.
-    fn telling(&self, monitor: &Monitor) -> Telling {
-        let (now, firing) = (monitor.collector.now(), monitor.alerting.firing());
+    fn telling(&self, view: &View) -> Telling {
+        let (now, firing) = (view.collector.now(), view.alerting.firing());
         let mut told = self.told();
-        monitor.collector.read(|state| {
-            let marks = Marks::new(state, &firing);
+        view.collector.read(|state| {
+            let sight = Sight::new(state, &firing);
             let mut changed = changed_since(told.next, &state.model);
-            changed.extend(marks.differing(&told.marks));
+            changed.extend(sight.marks.differing(&told.sight.marks));
             let list = (changed.len() <= ROWS_MAX).then(|| {
-                let problems = Problems::new(state, &firing, &monitor.orders, now);
-                list(state, &problems, &changed, &marks, now)
+                let problems = Problems::new(state, &firing, &view.orders, now);
+                list(state, &problems, &changed, &sight.marks, now)
             });
-            let watched = told.watched.keys().filter(|name| changed.contains(*name));
-            let locks = watched.map(|name| (name.clone(), of_lock(state, name, monitor, now))).collect();
-            (told.next, told.marks) = (state.model.next_event(), marks);
-            Telling { position: self.named(told.next), list, locks, head: head(state, now).json() }
+            let watched = told.watched.keys().filter(|_| !changed.is_empty());
+            let locks = watched.map(|name| (name.clone(), of_lock(state, name, view, now))).collect();
+            let is_anew = sight.has_seen != told.sight.has_seen;
+            (told.next, told.sight) = (state.model.next_event(), sight);
+            let position = self.named(told.next, &told.sight);
+            Telling { position, list, locks, head: head(state, now).json(), is_anew }
         })
     }
 
@@ -143,30 +159,29 @@ impl Live {
     /// `None` instead of the news if it has to load anew.
     pub(super) fn open(
         &self,
-        monitor: &Monitor,
+        view: &View,
         position: &str,
         lock: Option<&QueueName>,
     ) -> (Option<Arc<Telling>>, broadcast::Receiver<Arc<Telling>>) {
-        let (now, firing) = (monitor.collector.now(), monitor.alerting.firing());
+        let (now, firing) = (view.collector.now(), view.alerting.firing());
         let mut told = self.told();
         let receiver = self.sender.subscribe();
-        let telling = monitor.collector.read(|state| {
-            let marks = Marks::new(state, &firing);
-            let next = self.next_of(position, &state.model);
+        let telling = view.collector.read(|state| {
+            let sight = Sight::new(state, &firing);
+            let next = self.next_of(position, &state.model, &sight);
             if receiver_is_first(&self.sender) {
-                (told.next, told.marks) = (state.model.next_event(), marks.clone());
+                (told.next, told.sight) = (state.model.next_event(), sight.clone());
             }
-            let mut changed = changed_since(next?, &state.model);
-            changed.extend(marks.differing(&Marks::default()));
+            let changed = changed_since(next?, &state.model);
             if changed.len() > ROWS_MAX {
                 return None;
             }
-            let problems = Problems::new(state, &firing, &monitor.orders, now);
-            let list = Some(list(state, &problems, &changed, &marks, now));
-            let locks = lock.map(|name| (name.clone(), of_lock(state, name, monitor, now))).into_iter().collect();
+            let problems = Problems::new(state, &firing, &view.orders, now);
+            let list = Some(list(state, &problems, &changed, &sight.marks, now));
+            let locks = lock.map(|name| (name.clone(), of_lock(state, name, view, now))).into_iter().collect();
             // What is told to all from here on may begin earlier, and never later.
-            let position = self.named(told.next);
-            Some(Arc::new(Telling { position, list, locks, head: head(state, now).json() }))
+            let position = self.named(told.next, &told.sight);
+            Some(Arc::new(Telling { position, list, locks, head: head(state, now).json(), is_anew: false }))
         });
         if let Some(lock) = lock {
             *told.watched.entry(lock.clone()).or_default() += 1;
@@ -184,6 +199,19 @@ impl Live {
                 told.watched.remove(lock);
             }
         }
+    }
+}
+
+impl Sight {
+    fn new(state: &State, firing: &[Alert]) -> Self {
+        Self { has_seen: state.has_seen(), marks: Marks::new(state, firing) }
+    }
+
+    /// Another one for each, by all odds, within this process.
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 }
 
@@ -218,8 +246,8 @@ fn list(state: &State, problems: &Problems, changed: &BTreeSet<QueueName>, marks
 }
 
 /// News for the page of a lock.
-fn of_lock(state: &State, name: &QueueName, monitor: &Monitor, now: Moment) -> String {
+fn of_lock(state: &State, name: &QueueName, view: &View, now: Moment) -> String {
     let mut news = head(state, now);
-    news.parts.insert("lock", format!("<div id=\"lock\">{}</div>", changing(state, name, &monitor.orders, now)));
+    news.parts.insert("lock", format!("<div id=\"lock\">{}</div>", changing(state, name, &view.orders, now)));
     news.json()
 }

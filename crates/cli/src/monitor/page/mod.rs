@@ -2,7 +2,7 @@
 //!
 //! | file | what lives there |
 //! | --- | --- |
-//! | `routes` | which path is answered with what |
+//! | `routes`, `pages` | which path is answered with what; what all pages share |
 //! | `frame` | what all pages have around them, and the rules that a browser is told |
 //! | `overview`, `lock` | the list of all locks; one lock |
 //! | `numbers`, `problems`, `listing`, `row` | the parts of the list |
@@ -21,11 +21,12 @@ mod live;
 mod lock;
 mod numbers;
 mod overview;
+mod pages;
 mod picture;
 mod problems;
 mod routes;
 mod row;
 mod stream;
 
-pub(crate) use live::Live;
-pub(super) use routes::routes;
+pub(crate) use pages::Pages;
+pub(crate) use routes::routes;

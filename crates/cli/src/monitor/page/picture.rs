@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use lockkeeper::QueueName;
-use lockkeeper_monitor::{Arrow, Depicted, Layout, Part, Picture, Reading, Rectangle, Says};
+use lockkeeper_monitor::{Arrow, Depicted, Layout, Picture, Reading, Rectangle, Says, Side};
 
 use super::contender::named;
 use super::escaped::Escaped;
@@ -78,8 +78,8 @@ fn draw_box(depicted: &Depicted, place: &Rectangle, is_core: bool, kind_of: &dyn
             ("o", first, second)
         }
         Depicted::Lock(name) => ("l", name.as_str().to_owned(), kind_of(name)),
-        Depicted::More(count, part) => {
-            let what = if *part == Part::Holders { "hold it too" } else { "wait for it too" };
+        Depicted::More(count, side) => {
+            let what = if *side == Side::Holders { "hold it too" } else { "wait for it too" };
             ("o", format!("{count} more"), what.to_owned())
         }
         _ => ("o", String::new(), String::new()),

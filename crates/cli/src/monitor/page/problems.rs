@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use lockkeeper::QueueName;
+use lockkeeper::backend::Part;
 use lockkeeper_monitor::alerts::{About, Alert, Finding};
 use lockkeeper_monitor::{Judged, KnownLock, Moment, Picture, State, Verdict};
 
@@ -68,7 +69,8 @@ fn is_sure(judged: &Judged) -> bool {
 /// Returns the deadlocks that a lock is part of, as cards.
 pub(super) fn of_one(state: &State, lock: &QueueName, orders: &Orders, now: Moment) -> String {
     let has_part = |judged: &&Judged| {
-        judged.verdict != Verdict::Unconfirmed && judged.deadlock.core.iter().any(|(one, _)| one == lock)
+        judged.verdict != Verdict::Unconfirmed
+            && judged.deadlock.core.iter().any(|(queue, _)| queue.with_part(Part::Line) == *lock)
     };
     let found = state.deadlocks.iter().filter(has_part).take(SHOWN_MAX).enumerate();
     found.map(|(number, judged)| deadlock(state, judged, orders, number, now)).collect()

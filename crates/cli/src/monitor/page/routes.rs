@@ -3,30 +3,33 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use lockkeeper::QueueName;
 use serde::Deserialize;
 
-use super::super::answers::Monitor;
 use super::escaped::{Escaped, QueryValue};
 use super::frame::{Frame, answer, file, freshness};
 use super::listing::Listing;
+use super::pages::Pages;
 use super::stream::stream;
 use super::{lock, overview};
+use crate::monitor::plain::refused;
 
-type Shared = State<Arc<Monitor>>;
+type Shared = State<Arc<Pages>>;
 
 /// The paths of the page, all of one depth: its links are relative, so that it works behind any prefix of a proxy.
-pub(in crate::monitor) fn routes() -> Router<Arc<Monitor>> {
+pub(crate) fn routes(pages: Arc<Pages>) -> Router {
     Router::new()
         .route("/", get(list))
         .route("/lock", get(one))
         .route("/live", get(live))
         .route("/page.css", get(|| async { file("text/css; charset=utf-8", include_str!("page.css")) }))
         .route("/page.js", get(|| async { file("text/javascript; charset=utf-8", include_str!("page.js")) }))
+        .with_state(pages)
 }
 
 /// Which lock is asked for.
@@ -42,36 +45,36 @@ struct Watching {
     name: Option<String>,
 }
 
-async fn list(State(monitor): Shared, asked: Result<Query<Listing>, impl IntoResponse>) -> Response {
+async fn list(State(pages): Shared, asked: Result<Query<Listing>, QueryRejection>) -> Response {
     let Query(asked) = match asked {
         Ok(asked) => asked,
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => return refused(&refusal),
     };
-    let (now, service) = (monitor.collector.now(), monitor.collector.service());
-    let firing = monitor.alerting.firing();
-    let page = monitor.collector.read(|state| {
-        let main = overview::overview(state, &firing, &monitor.orders, &asked, now);
-        let live = Some(format!("live?from={}", monitor.live.position(&state.model)));
+    let (now, service) = (pages.view.collector.now(), pages.view.collector.service());
+    let firing = pages.view.alerting.firing();
+    let page = pages.view.collector.read(|state| {
+        let main = overview::overview(state, &firing, &pages.view.orders, &asked, now);
+        let live = Some(format!("live?from={}", pages.live.position(state, &firing)));
         Frame { title: "Locks", service: &service, freshness: freshness(state, now), live, now }.around(&main)
     });
     answer(StatusCode::OK, page)
 }
 
-async fn one(State(monitor): Shared, asked: Result<Query<Named>, impl IntoResponse>) -> Response {
+async fn one(State(pages): Shared, asked: Result<Query<Named>, QueryRejection>) -> Response {
     let name = match asked {
         Ok(Query(Named { name })) => name,
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => return refused(&refusal),
     };
-    let (now, service) = (monitor.collector.now(), monitor.collector.service());
-    let lock = QueueName::new(&name);
-    let (status, page) = monitor.collector.read(|state| {
+    let (now, service) = (pages.view.collector.now(), pages.view.collector.service());
+    let (lock, firing) = (QueueName::new(&name), pages.view.alerting.firing());
+    let (status, page) = pages.view.collector.read(|state| {
         let freshness = freshness(state, now);
         let frame = |live| Frame { title: &name, service: &service, freshness, live, now };
         match &lock {
             Ok(lock) => {
-                let position = monitor.live.position(&state.model);
+                let position = pages.live.position(state, &firing);
                 let live = Some(format!("live?from={position}&name={}", QueryValue(&name)));
-                (StatusCode::OK, frame(live).around(&lock::lock(state, lock, &monitor.orders, now)))
+                (StatusCode::OK, frame(live).around(&lock::lock(state, lock, &pages.view.orders, now)))
             }
             Err(error) => {
                 let main = format!("<h1>No lock has this name</h1><p>{}</p>", Escaped(&error.to_string()));
@@ -82,14 +85,10 @@ async fn one(State(monitor): Shared, asked: Result<Query<Named>, impl IntoRespon
     answer(status, page)
 }
 
-async fn live(
-    State(monitor): Shared,
-    headers: HeaderMap,
-    asked: Result<Query<Watching>, impl IntoResponse>,
-) -> Response {
+async fn live(State(pages): Shared, headers: HeaderMap, asked: Result<Query<Watching>, QueryRejection>) -> Response {
     let Watching { from, name } = match asked {
         Ok(Query(watching)) => watching,
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => return refused(&refusal),
     };
     let lock = match name.map(|name| QueueName::new(&name)).transpose() {
         Ok(lock) => lock,
@@ -97,5 +96,5 @@ async fn live(
     };
     // A browser that connects again says what it was told last.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map_or(from, str::to_owned);
-    stream(monitor, &last, lock)
+    stream(pages, &last, lock)
 }

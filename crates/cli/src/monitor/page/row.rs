@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use lockkeeper::QueueName;
+use lockkeeper::backend::Part;
 use lockkeeper_monitor::alerts::{About, Alert};
 use lockkeeper_monitor::{KnownLock, Moment, State, Verdict};
 
@@ -21,22 +22,27 @@ const BAR_WAITERS: f64 = 1_000.0;
 const BAR_WIDTH: f64 = 64.0;
 
 /// The locks that something is wrong with.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Marks {
     deadlocked: BTreeSet<QueueName>,
+    /// Of deadlocks that may be none.
+    doubtful: BTreeSet<QueueName>,
     held_long: BTreeSet<QueueName>,
 }
 
 impl Marks {
     pub(super) fn new(state: &State, firing: &[Alert]) -> Self {
-        let is_sure = |verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_));
-        let sure = state.deadlocks.iter().filter(|judged| is_sure(judged.verdict));
-        let deadlocked = sure.flat_map(|judged| &judged.deadlock.core).map(|(lock, _)| lock.clone()).collect();
+        let locks_of = |is_so: fn(Verdict) -> bool| {
+            let judged = state.deadlocks.iter().filter(move |judged| is_so(judged.verdict));
+            judged.flat_map(|judged| &judged.deadlock.core).map(|(queue, _)| queue.with_part(Part::Line)).collect()
+        };
+        let deadlocked = locks_of(|verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_)));
+        let doubtful = locks_of(|verdict| verdict == Verdict::Possible);
         let held_long = firing.iter().filter_map(|alert| match &alert.about {
             About::Held(lock, _) => Some(lock.clone()),
             _ => None,
         });
-        Self { deadlocked, held_long: held_long.collect() }
+        Self { deadlocked, doubtful, held_long: held_long.collect() }
     }
 
     /// Tells whether something is wrong with a lock.
@@ -47,7 +53,8 @@ impl Marks {
     /// Returns the locks that are marked in one of these alone, or otherwise.
     pub(super) fn differing(&self, other: &Self) -> BTreeSet<QueueName> {
         let deadlocked = self.deadlocked.symmetric_difference(&other.deadlocked);
-        deadlocked.chain(self.held_long.symmetric_difference(&other.held_long)).cloned().collect()
+        let doubtful = self.doubtful.symmetric_difference(&other.doubtful);
+        deadlocked.chain(doubtful).chain(self.held_long.symmetric_difference(&other.held_long)).cloned().collect()
     }
 }
 

@@ -12,8 +12,8 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
-use super::super::answers::Monitor;
 use super::live::Telling;
+use super::pages::Pages;
 
 /// After which time without news a comment is sent, so that proxies keep the connection, and a page that is gone is
 /// noticed.
@@ -21,7 +21,7 @@ const COMMENT_AFTER: Duration = Duration::from_secs(15);
 
 /// A page that is open somewhere.
 struct Page {
-    monitor: Arc<Monitor>,
+    pages: Arc<Pages>,
     /// The lock that it shows; the list of all if it is none.
     lock: Option<QueueName>,
     /// What it is told first; within, `None` if it has to load anew.
@@ -32,15 +32,15 @@ struct Page {
 impl Drop for Page {
     fn drop(&mut self) {
         if let Some(lock) = &self.lock {
-            self.monitor.live.close(lock);
+            self.pages.live.close(lock);
         }
     }
 }
 
 /// Answers with what a page is to know that knows everything up to a position.
-pub(super) fn stream(monitor: Arc<Monitor>, position: &str, lock: Option<QueueName>) -> Response {
-    let (first, receiver) = monitor.live.open(&monitor, position, lock.as_ref());
-    let page = Page { monitor, lock, first: Some(first), receiver };
+pub(super) fn stream(pages: Arc<Pages>, position: &str, lock: Option<QueueName>) -> Response {
+    let (first, receiver) = pages.live.open(&pages.view, position, lock.as_ref());
+    let page = Page { pages, lock, first: Some(first), receiver };
     let events = unfold(page, async |mut page| {
         let event = page.next().await?;
         Some((Ok::<_, Infallible>(event), page))
@@ -65,6 +65,7 @@ impl Page {
 
     fn event(&self, telling: &Telling) -> Event {
         let news = match &self.lock {
+            _ if telling.is_anew => None,
             None => telling.list.as_ref(),
             Some(lock) => Some(telling.locks.get(lock).unwrap_or(&telling.head)),
         };
