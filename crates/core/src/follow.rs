@@ -28,8 +28,8 @@ pub struct Scope {
     /// Locks beside these, by their names: on ZooKeeper paths that do not lie below the base.
     pub also: Vec<QueueName>,
     /// The least time from one look to the next where the backend [looks](crate::Following::Looks); a second, if it is
-    /// not told. Looks take a hundredth of the time at most, whatever is told here, unless that were a pause of more than
-    /// a minute.
+    /// not told. Looks take a hundredth of the time at most, whatever is told here, unless that were a pause of more
+    /// than a minute.
     pub pause_min: Option<Duration>,
 }
 

@@ -28,8 +28,8 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 /// How long a note may take to be written; after that it is tried again.
 const NOTE_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How long notes, or the election, may fail for now before alerts are sent without: a service that is full lets sessions
-/// live and refuses what they write, for hours.
+/// How long notes, or the election, may fail for now before alerts are sent without: a service that is full lets
+/// sessions live and refuses what they write, for hours.
 const FAILING_MAX: Duration = Duration::from_secs(30);
 
 /// A monitor as a candidate, and what it notes while it leads.

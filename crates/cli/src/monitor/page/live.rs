@@ -106,8 +106,8 @@ impl Live {
         format!("{:016x}-{next}-{:016x}", self.epoch, sight.digest())
     }
 
-    /// Returns the event from which on a page is to be told, unless that is not known any more, or there is more to tell
-    /// than events.
+    /// Returns the event from which on a page is to be told, unless that is not known any more, or there is more to
+    /// tell than events.
     fn next_of(&self, position: &str, model: &Model, sight: &Sight) -> Option<u64> {
         let mut parts = position.split('-');
         let (epoch, next, digest) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
