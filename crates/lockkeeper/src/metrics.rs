@@ -21,8 +21,8 @@
 //! - `lock`, on all that concern one lock, for the names that
 //!   [`KeeperBuilder::label_locks`](crate::KeeperBuilder::label_locks) allows.
 //!
-//! Each call is one sample, also a call for several permits; a call of an owner key that comes to share a hold of another
-//! task of that key is none. A place that [`Mutex::queue_up`](crate::Mutex::queue_up)
+//! Each call is one sample, also a call for several permits; a call of an owner key that comes to share a hold of
+//! another task of that key is none. A place that [`Mutex::queue_up`](crate::Mutex::queue_up)
 //! takes is one from there to its grant or its drop. A hold ends when it is given back or its loss is known, whichever
 //! comes first, so [`HELD`] counts no lost hold whose guard still exists. Tasks that wait for a lock which their
 //! process [hands off](crate::Handoff) are counted in [`WAITERS`], though they stand in no queue of the service.

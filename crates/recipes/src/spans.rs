@@ -18,8 +18,8 @@ const WAIT: &str = "lockkeeper.wait";
 /// How long a contender is waited for before its owner is asked of the service: most waits are over sooner.
 const OWNER_AFTER: Duration = Duration::from_secs(1);
 
-/// How many contenders may stand ahead of a waiter that asks for an owner: the answer shows the whole queue, so that one
-/// asks at a time.
+/// How many contenders may stand ahead of a waiter that asks for an owner: the answer shows the whole queue, so that
+/// one asks at a time.
 const AHEAD_MAX: usize = 1;
 
 /// Makes the span of a call that waits for the lock.

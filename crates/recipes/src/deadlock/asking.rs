@@ -83,8 +83,8 @@ impl Asking {
         }
     }
 
-    /// Notes a hold that the call has led to; it counts for as long as the proof says that it is held. The call waits no
-    /// longer, from the same moment on.
+    /// Notes a hold that the call has led to; it counts for as long as the proof says that it is held. The call waits
+    /// no longer, from the same moment on.
     pub(crate) fn holds(&self, is_held: Proof) -> KeyHold {
         let mut entry = unpoisoned(&self.entry);
         let mut table = unpoisoned(&self.table);

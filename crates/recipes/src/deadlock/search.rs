@@ -11,8 +11,8 @@ use lockkeeper_core::QueueName;
 
 use super::table::{Entry, KeyId, Stage, Table, Want};
 
-/// How many holds and places a search looks at, each as often as a wait needs it, so that a wait costs some milliseconds
-/// at most. Beyond them it finds no circle.
+/// How many holds and places a search looks at, each as often as a wait needs it, so that a wait costs some
+/// milliseconds at most. Beyond them it finds no circle.
 const STEPS_MAX: usize = 10_000;
 
 /// How many waits of a circle are said, so that a line can be read.
