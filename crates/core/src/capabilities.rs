@@ -94,7 +94,7 @@ impl fmt::Display for Removal {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Following {
-    /// It cannot be followed: whoever wants to know looks again and again.
+    /// It cannot be followed: an onlooker looks again and again.
     #[default]
     None,
     /// The backend looks at all locks again and again, and tells what has changed and how old that is.

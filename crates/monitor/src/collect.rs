@@ -298,7 +298,7 @@ impl Collector {
         Some(snapshot)
     }
 
-    /// Copies what is known, so that nobody waits for a search in it; `None` if it is not true now.
+    /// Copies what is known, so that no reader waits for a search in it; `None` if it is not true now.
     fn copied(&self, state: &State, copy: impl Fn(&Model, BootInstant, Moment) -> Snapshot) -> Option<Snapshot> {
         let Freshness::Fresh(seen) = state.freshness else {
             return None;

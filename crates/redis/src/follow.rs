@@ -4,7 +4,7 @@
 //! changes.
 //!
 //! Plain locks of others lie anywhere. So they are read over a second connection, which is told of these keys alone.
-//! That a session has died changes no key before somebody removes what it has left, so it is asked for.
+//! That a session has died changes no key before another session removes what it has left, so it is asked for.
 //!
 //! `known` knows which locks these are.
 
@@ -77,7 +77,7 @@ impl Following {
     async fn run(self, telling: Telling) {
         let mut finder = Finder::new(self.config.clone(), self.clock.clone());
         let mut pause = PAUSE_MIN;
-        // It ends well when nobody reads any more.
+        // It ends well when there is no reader any more.
         while let Err(failure) = self.until_lost(&mut finder, &telling, &mut pause).await {
             let is_passing = failure.is_passing();
             let error = failure.into_core(Operation::Inspect, false);
@@ -222,7 +222,7 @@ impl Following {
         Ok(Some(locks.into_iter().collect()))
     }
 
-    /// Names the locks of which contenders are dead whom nobody has removed yet; `None` if any may be.
+    /// Names the locks with dead contenders that no session has removed yet; `None` if any may be.
     async fn of_the_dead(&self, ears: &Ears, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
         let flight =
             Flight::new().script(self.layout.script(Script::Dead), &[self.layout.base()], DEAD_MAX.to_string());

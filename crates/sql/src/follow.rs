@@ -43,7 +43,7 @@ impl Following {
 
     async fn run(self, telling: Telling) {
         let mut pause = PAUSE_MIN;
-        // It ends well when nobody reads any more.
+        // It ends well when there is no reader any more.
         while let Err(failure) = self.until_lost(&telling, &mut pause).await {
             let is_passing = failure.is_passing();
             let error = failure.into_core(Operation::Inspect, false);

@@ -42,9 +42,9 @@ pub(crate) struct Alerting {
     settings: MonitorSettings,
     desk: SharedDesk,
     receivers: Vec<Receiver>,
-    /// Who sends; `None` where there is nobody to send to.
+    /// Who sends; `None` without a receiver.
     sender: Option<Sender>,
-    /// Why it stands for no election, if it has somebody to send to.
+    /// Why it stands for no election, if it has a receiver.
     refusal: Option<lockkeeper::Error>,
     file: Option<StateFile>,
     is_file_failing: AtomicBool,

@@ -59,7 +59,7 @@ impl Outbox {
         self.waiting.iter().map(|waiting| (waiting.since, &waiting.news))
     }
 
-    /// Keeps only such news, and drops none by that: the others are told by somebody else.
+    /// Keeps only such news, and drops none by that: another monitor tells the others.
     pub fn retain(&mut self, is_kept: impl Fn(&News) -> bool) {
         self.waiting.retain(|waiting| is_kept(&waiting.news));
         self.changes += 1;

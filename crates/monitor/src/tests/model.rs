@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper::clock::BootInstant;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName, Revocation};
 
 use super::scene;
@@ -145,39 +145,23 @@ fn the_oldest_events_are_dropped_and_the_others_keep_their_numbers() {
     assert_eq!(model.events_from(next + 7).count(), 0);
 }
 
-/// What a search copies and searches costs, for who changes it.
 #[test]
-#[ignore = "it measures"]
-fn what_a_search_of_ten_thousand_contended_locks_takes() {
-    let scenes = [("a process a contender", 20_000), ("2,000 processes", 2_000), ("20 processes", 20)];
-    for (what, processes) in scenes {
-        let mut model = Model::default();
-        for number in 0..10_000_u64 {
-            let infos = [2 * number, 2 * number + 1].map(|one| {
-                let mut info = scene::contender(one, Mode::Mutex);
-                info.owner = Some(lockkeeper::Owner::new("web-3.example.org", 4_121, "backup.sh"));
-                info.session = Some(format!("0x{:016x}", one * 7 % processes));
-                scene::of(info, one * 7 % processes, &format!("t{one}"))
-            });
-            model.see(&lock(&format!("lock-{number:05}")), infos.into(), None, at(1));
-        }
-        let begun = SystemClock.now();
-        let all = model.contended(at(1).boot, at(1));
-        let copied = SystemClock.now();
-        let found = crate::find(&all).len();
-        let searched = SystemClock.now();
-        let entangled = model.entangled(at(1).boot, at(1));
-        let found_entangled = crate::find(&entangled).len();
-        let ended = SystemClock.now();
-        let ms = |from: BootInstant, to: BootInstant| to.saturating_duration_since(from).as_secs_f64() * 1e3;
-        println!(
-            "{what}: all: copied in {:.1} ms, {found} found in {:.1} ms; entangled: {} locks, {found_entangled} found \
-             in {:.1} ms; {} changes stirred",
-            ms(begun, copied),
-            ms(copied, searched),
-            entangled.locks.len(),
-            ms(searched, ended),
-            model.stirred()
-        );
+fn contenders_that_share_no_process_and_no_session_are_never_searched() {
+    let mut model = Model::default();
+    for number in 0..1_000_u64 {
+        let infos = [2 * number, 2 * number + 1].map(|one| {
+            let mut info = scene::contender(one, Mode::Mutex);
+            info.session = Some(format!("0x{one:016x}"));
+            scene::of(info, one, &format!("t{one}"))
+        });
+        model.see(&lock(&format!("lock-{number:04}")), infos.into(), None, at(1));
     }
+    assert_eq!(model.contended(at(1).boot, at(1)).locks.len(), 1_000);
+    assert_eq!((model.entangled(at(1).boot, at(1)).locks.len(), model.stirred()), (0, 0));
+    // One more of a process that waits is enough.
+    let other = scene::of(scene::contender(5_000, Mode::Mutex), 1, "t5000");
+    model.see(&lock("other"), vec![other], None, at(2));
+    assert!(model.stirred() > 0);
+    let searched = model.entangled(at(2).boot, at(2));
+    assert!(searched.locks.iter().any(|seen| seen.name.as_str() == "lock-0000"), "{searched:?}");
 }

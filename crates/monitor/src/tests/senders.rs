@@ -1,5 +1,5 @@
 //! Several monitors of one service over virtual time: each alert is told once when it begins and once when it ends,
-//! whoever sends.
+//! whichever monitor sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

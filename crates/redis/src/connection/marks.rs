@@ -1,4 +1,4 @@
-//! The keys that a server has told of since somebody looked last.
+//! The keys that a server has told of since the last look.
 
 use std::collections::BTreeSet;
 use std::mem;

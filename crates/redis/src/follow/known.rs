@@ -66,7 +66,7 @@ impl Known {
 
     /// Takes in how a lock looks; returns it if it looked otherwise before.
     pub(super) fn see(&mut self, name: &QueueName, contenders: Vec<ContenderInfo>) -> Option<LockNow> {
-        // A plain lock of another client is none of ours while nobody of ours wants it.
+        // A plain lock of another client is none of ours while no contender of ours wants it.
         let is_ours = contenders.iter().any(|info| info.ticket.is_some()) || self.scope.also.contains(name);
         let contenders = if is_ours { contenders } else { Vec::new() };
         let encoded = name.encoded();

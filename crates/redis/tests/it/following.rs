@@ -86,13 +86,17 @@ async fn contenders_of_sessions_that_die_while_no_other_lives_vanish() {
     watch.until_counts(&[("a", 1), ("b", 1)]).await;
     proxy.blackhole();
     let of_a = watch.picture.locks().values().next().and_then(|contenders| contenders[0].session.clone());
-    // What dies here, nobody removes.
+    // What dies here, no session removes.
     let ended = server.ask::<u64>(&["ZADD", "{lockkeeper}:ss", "XX", "CH", "0", &of_a.expect("a session")]).await;
     assert_eq!(ended.expect("an answer"), 1);
     watch.until_counts(&[("b", 1)]).await;
     server.ask::<u64>(&["DEL", "{lockkeeper}:ss"]).await.expect("an answer");
     watch.until_counts(&[]).await;
-    assert_eq!(server.ask::<u64>(&["ZCARD", "{lockkeeper}:n"]).await.expect("a count"), 2, "nobody has removed them");
+    assert_eq!(
+        server.ask::<u64>(&["ZCARD", "{lockkeeper}:n"]).await.expect("a count"),
+        2,
+        "no session has removed them"
+    );
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ impl Plain {
         self.locks[lock].serve();
     }
 
-    /// Tells whether this key waits for ever, if whoever does not wait, and whoever is no key, finishes.
+    /// Tells whether this key waits for ever, if all finish that do not wait or are no key.
     pub(super) fn is_stuck(&self, flow: usize) -> bool {
         let mut rest = self.clone();
         loop {

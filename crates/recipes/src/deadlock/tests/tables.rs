@@ -65,7 +65,7 @@ fn who_only_stands_behind_a_circle_is_not_refused() {
     for of in 1..=3 {
         holds(&mut table, of, &format!("lock-{of}"), Want::Alone);
     }
-    // Two tasks of one key each: nobody was asked when the holds came.
+    // Two tasks of one key each: no call was judged when the holds came.
     waits(&mut table, 1, "lock-2", Want::Alone, 10);
     waits(&mut table, 2, "lock-1", Want::Alone, 11);
     let behind = waits(&mut table, 3, "lock-1", Want::Alone, 12);
