@@ -249,17 +249,22 @@ impl Model {
         self.next
     }
 
-    /// Returns the locks that contenders wait for, as if they had been seen from `began` to `ended`: no other lock has
-    /// a part in a deadlock.
+    /// Returns the locks that contenders wait for, and those whose holders are nested or have others nested in them, as
+    /// if they had been seen from `began` to `ended`: no other lock has a part in a deadlock.
     pub fn contended(&self, began: BootInstant, ended: Moment) -> Snapshot {
-        self.seen(began, ended, KnownLock::is_contended)
+        self.seen(began, ended, |lock| lock.is_contended() || self.has_nested(lock))
+    }
+
+    fn has_nested(&self, lock: &KnownLock) -> bool {
+        lock.contenders.iter().any(|one| self.ties.is_nested(&one.info))
     }
 
     /// Returns those of them over which a circle of waits may lead. In them there is a deadlock if there is one at all;
     /// others may wait behind it elsewhere.
     pub(crate) fn entangled(&self, began: BootInstant, ended: Moment) -> Snapshot {
         let may_block = |one: &KnownContender| self.ties.may_block(&one.info);
-        self.seen(began, ended, |lock| lock.is_contended() && lock.contenders.iter().any(may_block))
+        let is_entangled = |lock: &KnownLock| lock.is_contended() && lock.contenders.iter().any(may_block);
+        self.seen(began, ended, |lock| is_entangled(lock) || self.has_nested(lock))
     }
 
     fn seen(&self, began: BootInstant, ended: Moment, is_chosen: impl Fn(&KnownLock) -> bool) -> Snapshot {

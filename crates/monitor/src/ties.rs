@@ -53,10 +53,18 @@ impl Ties {
         self.0.is_empty()
     }
 
-    /// Tells whether a contender has something in common with another one, and one of those who have it waits: no
-    /// circle of waits leads over a contender from one lock to another without that.
+    /// Tells whether a circle of waits may lead over a contender from one lock to another: it has something in common
+    /// with another one, and one of those who have it waits, or it [is nested](Self::is_nested).
     pub(crate) fn may_block(&self, info: &ContenderInfo) -> bool {
-        ties_of(info).any(|tie| self.0.get(&tie).is_some_and(|count| count.all > 1 && count.waiting > 0))
+        let is_waiting = |tie: &Tie| self.0.get(tie).is_some_and(|count| count.all > 1 && count.waiting > 0);
+        ties_of(info).any(|tie| is_waiting(&tie)) || self.is_nested(info)
+    }
+
+    /// Tells whether a contender is nested in another one, or another one in it. Such a one may join a hold with a wait
+    /// though nothing waits for it: what is nested in it waits.
+    pub(crate) fn is_nested(&self, info: &ContenderInfo) -> bool {
+        let is_run = |tie: &Tie| matches!(tie, Tie::Run(_));
+        ties_of(info).filter(is_run).any(|tie| self.0.get(&tie).is_some_and(|count| count.all > 1))
     }
 }
 
