@@ -152,12 +152,18 @@ async fn what_a_backend_tells_that_looks_is_as_old_as_its_last_look() {
     let age = |state: &State| state.freshness.age(scene.collector.now().boot);
     assert!(scene.collector.read(age) >= Some(Duration::from_secs(2)));
     assert!(scene.collector.read(|state| shape(state, "door") == Some((1, 0))));
-    tell.send(Told::Changed(vec![LockNow::new(door, Vec::new())])).await.unwrap();
-    scene.until("the end", |state| shape(state, "door").is_none()).await;
-    assert!(scene.collector.read(age) >= Some(Duration::from_secs(2)), "a change makes nothing else younger");
     let began = scene.collector.now().boot;
+    tell.send(Told::Changed(vec![LockNow::new(door, Vec::new())])).await.unwrap();
     tell.send(Told::Looked { began, pause }).await.unwrap();
-    let is_young = |state: &State| matches!(state.freshness, Freshness::Fresh(Some(seen)) if seen == began);
+    let is_young = |state: &State| {
+        let is_young = matches!(state.freshness, Freshness::Fresh(Some(seen)) if seen == began);
+        assert_eq!(
+            shape(state, "door").is_none(),
+            is_young,
+            "what a look has seen is as old as that look, at any moment"
+        );
+        is_young
+    };
     scene.until("the next look", is_young).await;
     guard.release().await.unwrap();
 }
