@@ -84,6 +84,15 @@ fn a_quick_run_of_the_server_has_figures_in_every_row() {
 }
 
 #[test]
+fn a_quick_run_of_followers_has_figures_in_every_row() {
+    let servers = zookeeper::availability().and(etcd::availability).and(redis::availability);
+    let all = servers.and(postgres::availability).and(mariadb::availability);
+    if all.or_skip("a_quick_run_of_followers_has_figures_in_every_row") {
+        assert_all_have_figures(&quick_rows(&["following"], &[]), 12);
+    }
+}
+
+#[test]
 fn rows_of_a_server_that_is_not_installed_say_so_and_are_not_met() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let json = folder.path().join("rows.json");

@@ -3,6 +3,7 @@
 
 mod etcd;
 mod file;
+mod following;
 mod memory;
 mod needs;
 mod ours;
@@ -30,5 +31,6 @@ pub(crate) fn measure(group: Group, effort: Effort, record: &mut Record) -> Outc
         Group::Redis => redis::measure(effort, record),
         Group::Sql => sql::measure(effort, record),
         Group::Server => server::measure(effort, record),
+        Group::Following => following::measure(effort, record),
     }
 }

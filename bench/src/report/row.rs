@@ -26,6 +26,8 @@ pub(crate) enum Group {
     Sql,
     /// The embedded server beside Apache ZooKeeper standalone.
     Server,
+    /// How soon a change of one of 10,000 locks is told, on each service.
+    Following,
 }
 
 /// In what a row's figures are.

@@ -3,6 +3,7 @@
 
 mod etcd;
 mod file;
+mod following;
 mod memory;
 mod redis;
 mod run;
