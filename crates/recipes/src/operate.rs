@@ -1,5 +1,7 @@
-//! What an operator does to a lock: revoke it, break it, freeze it, thaw it.
+//! What an operator does to a lock: revoke it, break it, freeze it, thaw it. Orders that meet one contender, which was
+//! seen before, are in `seen`.
 
+mod seen;
 #[cfg(test)]
 mod tests;
 
@@ -234,10 +236,7 @@ impl Keeper {
         let lock = QueueName::new(name)?;
         let mut thawed = Vec::new();
         for frozen in self.contenders(name).await?.into_iter().filter(|info| info.frozen.is_some()) {
-            let Some(token) = frozen.token else {
-                let message = format!("the service does not show the token of {}", frozen.id);
-                return Err(Error::permanent(ErrorKind::Unsupported, Operation::Request, message).at(&lock));
-            };
+            let Some(token) = frozen.token else { return Err(seen::without_token(&lock, &frozen)) };
             if self.remove(&lock, &frozen, token).await? {
                 thawed.push(frozen);
             }

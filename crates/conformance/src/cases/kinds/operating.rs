@@ -26,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
             .given_back()
             .uses(Modes::MUTEX),
         Case::new("one permit of many is broken by its token", break_permit).uses(Modes::SEMAPHORE),
+        Case::new("an order to one holder that was seen meets no other", as_seen).given_back().uses(Modes::READ_WRITE),
         Case::new("a frozen lock of any kind keeps all clients out until any client thaws it", freeze),
         Case::new("a freeze waits its turn, and leaves the queue when its time is up", freeze_waits).uses(Modes::MUTEX),
         Case::new("a frozen lock stays frozen when the session that froze it ends", outlives_its_session)
@@ -104,6 +105,44 @@ async fn break_permit(fixture: &dyn Fixture) {
     let freed = soon("the answer", eve.semaphore("pool", 3).try_acquire()).await.expect("it does not fail");
     release(freed.expect("one is free")).await;
     release_all(permits).await;
+}
+
+async fn as_seen(fixture: &dyn Fixture) {
+    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let [first, second] = [ann.read("book").await, bob.read("book").await];
+    let (gone, token) = (first.hold().contender().clone(), first.fencing_token());
+    let asked = soon("the answer", eve.keeper.revoke_holder("book", &gone, please())).await.expect("no error");
+    assert_eq!(asked.map(|asked| asked.id), Some(gone.clone()));
+    assert_eq!(soon("the request", first.hold().revoked()).await, please());
+    release(first).await;
+    let asked = soon("the answer", eve.keeper.revoke_holder("book", &gone, please())).await;
+    assert!(asked.expect("no error").is_none());
+    let shown = eve.keeper.contenders("book").await.expect("the queue can be looked at");
+    assert!(shown.iter().all(|one| one.revocation.is_none()), "the other was not asked: {shown:?}");
+    let (held, present) = (second.hold().contender().clone(), second.fencing_token());
+    for (holder, token) in [(&gone, present), (&gone, token), (&held, token)] {
+        let refused = soon("the refusal", eve.keeper.break_holder("book", holder, token)).await;
+        assert_eq!(refused.expect_err("it is another one").kind(), ErrorKind::TokenMismatch);
+    }
+    assert!(second.hold().is_held());
+    let broken = soon("the answer", eve.keeper.break_holder("book", &held, present)).await.expect("it is broken");
+    assert_eq!((broken.id, soon("the loss", second.hold().lost()).await), (held, LossReason::Broken));
+    drop(second);
+    let mut frozen = Vec::new();
+    for _ in 0..2 {
+        bob.until_contenders("book", 0).await;
+        let kept = ann.keeper.freeze("book", LockKind::ReadWrite, REASON, Wait::Forever);
+        frozen.push(soon("the freeze", kept).await.expect("it is frozen").expect("no contender is in the way").id);
+        if frozen.len() == 1 {
+            let thawed = soon("the thaw", eve.keeper.thaw_frozen("book", &frozen[0])).await.expect("no error");
+            assert_eq!(thawed.map(|thawed| thawed.id), Some(frozen[0].clone()));
+        }
+    }
+    assert!(soon("the thaw", eve.keeper.thaw_frozen("book", &frozen[0])).await.expect("no error").is_none());
+    let shown = eve.keeper.contenders("book").await.expect("the queue can be looked at");
+    assert_eq!(shown.iter().map(|one| one.frozen.as_deref()).collect::<Vec<_>>(), [Some(REASON)]);
+    let thawed = soon("the thaw", eve.keeper.thaw_frozen("book", &frozen[1])).await.expect("no error");
+    assert!(thawed.is_some());
 }
 
 /// Tells whether a caller gets in.
