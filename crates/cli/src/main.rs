@@ -11,6 +11,7 @@ mod listening;
 mod log;
 #[cfg(feature = "monitor")]
 mod monitor;
+mod ordering;
 mod output;
 mod run;
 mod stdin_end;

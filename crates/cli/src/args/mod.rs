@@ -29,6 +29,8 @@ pub(crate) use fence::FenceArgs;
 pub(crate) use gc::GcArgs;
 pub(crate) use hold::HoldArgs;
 pub(crate) use monitor::MonitorArgs;
+#[cfg(feature = "monitor")]
+pub(crate) use orders::reason;
 pub(crate) use orders::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs};
 pub(crate) use parsing::{Request, parse};
 pub(crate) use run::{OnLoss, OnRevoke, RunArgs};

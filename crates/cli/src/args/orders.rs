@@ -93,7 +93,8 @@ pub(crate) enum Kind {
     Election,
 }
 
-fn reason(text: &str) -> Result<String, String> {
+/// Reads a reason.
+pub(crate) fn reason(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() {
         return Err("it is empty".to_owned());

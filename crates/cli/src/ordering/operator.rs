@@ -1,0 +1,84 @@
+//! What every order needs: who holds the lock, as what it is used, and how it is said that nothing was done.
+
+use std::time::Duration;
+
+use lockkeeper::backend::decide;
+use lockkeeper::clock::{Clock, SystemClock};
+use lockkeeper::{ContenderInfo, FencingToken, Keeper, LockKind, QueueName};
+
+use crate::output::{self, Deed, Done, Who};
+
+/// A lock, and the service that is given orders to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operator<'a> {
+    keeper: &'a Keeper,
+    lock: &'a QueueName,
+}
+
+impl<'a> Operator<'a> {
+    pub(crate) const fn new(keeper: &'a Keeper, lock: &'a QueueName) -> Self {
+        Self { keeper, lock }
+    }
+
+    /// Returns who holds the lock now.
+    pub(crate) async fn holders(&self) -> lockkeeper::Result<Vec<ContenderInfo>> {
+        let queue = self.keeper.contenders(self.lock.as_str()).await?;
+        let holds = decide::holders(&queue);
+        Ok(queue.into_iter().zip(holds).filter(|&(_, holds)| holds).map(|(holder, _)| holder).collect())
+    }
+
+    /// Chooses the kind of lock to freeze: the one that is named, else the one that it is used as.
+    ///
+    /// # Errors
+    ///
+    /// It says why the lock cannot be frozen: it is frozen already, or a barrier.
+    pub(crate) fn kind(&self, named: Option<LockKind>, queue: &[ContenderInfo]) -> Result<LockKind, String> {
+        if let Some(frozen) = queue.iter().find(|contender| contender.frozen.is_some()) {
+            let who = self.who(frozen);
+            let reason = who.frozen().unwrap_or_default();
+            return Err(self.says(&format!("is frozen already, by {}: {reason}", who.name())));
+        }
+        Ok(match (named, output::kind(queue)) {
+            (Some(named), _) => named,
+            (None, Some("rwlock")) => LockKind::ReadWrite,
+            (None, Some("semaphore")) => LockKind::Semaphore,
+            (None, Some("election")) => LockKind::Election,
+            (None, Some("barrier")) => return Err(self.says("is a barrier, which cannot be frozen")),
+            (None, _) => LockKind::Mutex,
+        })
+    }
+
+    /// Says that no holder has the given token, and who the present holders are.
+    pub(crate) fn stale(&self, token: FencingToken, holders: &[ContenderInfo]) -> String {
+        let present = self.present(holders);
+        self.says(&format!("nothing was changed: no holder has token {token}; {present}"))
+    }
+
+    /// Says who holds the lock.
+    pub(crate) fn present(&self, holders: &[ContenderInfo]) -> String {
+        let present: Vec<_> = holders.iter().map(|holder| self.who(holder).in_full()).collect();
+        match present.as_slice() {
+            [] => "it has no holder".to_owned(),
+            present => format!("it is held by {}", present.join(", ")),
+        }
+    }
+
+    /// Says that something has not come to pass in time.
+    pub(crate) fn not_in_time(&self, what: &str, wait: Duration) -> String {
+        self.says(&format!("{what} within {wait:?}"))
+    }
+
+    /// Says something of the lock.
+    pub(crate) fn says(&self, what: &str) -> String {
+        format!("{} ({}) {what}", self.lock, self.keeper.service())
+    }
+
+    pub(crate) fn who(&self, info: &ContenderInfo) -> Who {
+        Who::new(info, SystemClock.unix_time())
+    }
+
+    /// Describes what was done.
+    pub(crate) fn done(&self, deed: Deed) -> Done {
+        Done::new(self.lock.as_str(), self.keeper.service(), deed)
+    }
+}

@@ -1,0 +1,164 @@
+//! Orders that meet the contender that was seen, and no other: a page or a screen may be old by the time it is obeyed.
+
+use std::time::Duration;
+
+use lockkeeper::{ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Keeper, QueueName, Revocation, Wait};
+
+use super::Operator;
+use crate::output::{Deed, Done};
+
+/// A contender as the giver of an order saw it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) id: ContenderId,
+    /// Its token, if the service shows it.
+    pub(crate) token: Option<FencingToken>,
+}
+
+/// What is to be done to a lock.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Order {
+    /// To ask one holder to give it up.
+    Revoke { holder: Seen, reason: Option<String> },
+    /// To take it away from one holder, whose token must have been seen.
+    Break { holder: Seen },
+    /// To keep all contenders out, if none does yet. It meets no contender: it waits its turn for so long at most.
+    Freeze { reason: String, wait: Duration },
+    /// To remove one contender that freezes it, or waits to.
+    Thaw { freezer: Seen },
+}
+
+/// Why nothing was done, in one sentence that names the lock and the service.
+#[derive(Debug)]
+pub(crate) enum Undone {
+    /// The lock is not as it was seen any more.
+    Stale(String),
+    /// What was waited for did not come in time.
+    NotInTime(String),
+    /// The service refuses it, cannot do it, or cannot be reached; only here something may have been done, and then the
+    /// error's advice says so.
+    Failed(Error),
+}
+
+impl Order {
+    /// Returns its word, as the command for it is called.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            Self::Revoke { .. } => "revoke",
+            Self::Break { .. } => "break",
+            Self::Freeze { .. } => "freeze",
+            Self::Thaw { .. } => "thaw",
+        }
+    }
+
+    /// Returns the contender that it is meant for; a freeze is meant for none.
+    pub(crate) const fn seen(&self) -> Option<&Seen> {
+        match self {
+            Self::Revoke { holder: seen, .. } | Self::Break { holder: seen } | Self::Thaw { freezer: seen } => {
+                Some(seen)
+            }
+            Self::Freeze { .. } => None,
+        }
+    }
+
+    /// Does it. Dropping the future of a freeze that waits leaves the queue; another order may take effect all the same.
+    ///
+    /// # Errors
+    ///
+    /// It was not done, and why.
+    pub(crate) async fn carry_out(&self, keeper: &Keeper, lock: &QueueName) -> Result<Done, Undone> {
+        let operator = Operator::new(keeper, lock);
+        let deed = match self {
+            Self::Revoke { holder, reason } => revoke(keeper, lock, holder, reason.clone()).await,
+            Self::Break { holder } => break_lock(keeper, lock, holder).await,
+            Self::Freeze { reason, wait } => freeze(keeper, lock, reason, *wait).await,
+            Self::Thaw { freezer } => thaw(keeper, lock, freezer).await,
+        };
+        deed.map(|deed| operator.done(deed))
+    }
+}
+
+impl From<Error> for Undone {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Undone {
+    /// Says it in one sentence.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Stale(text) | Self::NotInTime(text) => text.clone(),
+            Self::Failed(error) => format!("{error:#}"),
+        }
+    }
+}
+
+impl Seen {
+    /// Tells whether a contender is the one that was seen.
+    fn is(&self, info: &ContenderInfo) -> bool {
+        info.id == self.id && info.token == self.token
+    }
+}
+
+async fn revoke(keeper: &Keeper, lock: &QueueName, seen: &Seen, reason: Option<String>) -> Result<Deed, Undone> {
+    let operator = Operator::new(keeper, lock);
+    let holders = operator.holders().await?;
+    if !holders.iter().any(|one| seen.is(one)) {
+        return Err(gone(&operator, seen, &holders));
+    }
+    match keeper.revoke_holder(lock.as_str(), &seen.id, Revocation::new(reason, None)).await? {
+        Some(asked) => Ok(Deed::Revoked { asked: vec![operator.who(&asked)], given_up: false }),
+        None => Err(gone(&operator, seen, &operator.holders().await?)),
+    }
+}
+
+async fn break_lock(keeper: &Keeper, lock: &QueueName, seen: &Seen) -> Result<Deed, Undone> {
+    let operator = Operator::new(keeper, lock);
+    let Some(token) = seen.token else {
+        let message = "the service shows no token of this holder, and only one with a token can be removed";
+        return Err(Undone::Stale(operator.says(message)));
+    };
+    match keeper.break_holder(lock.as_str(), &seen.id, token).await {
+        Err(error) if error.kind() == ErrorKind::TokenMismatch => {
+            Err(gone(&operator, seen, &operator.holders().await?))
+        }
+        broken => Ok(Deed::Broken { broken: operator.who(&broken?) }),
+    }
+}
+
+async fn freeze(keeper: &Keeper, lock: &QueueName, reason: &str, wait: Duration) -> Result<Deed, Undone> {
+    let operator = Operator::new(keeper, lock);
+    let queue = keeper.contenders(lock.as_str()).await?;
+    let kind = operator.kind(None, &queue).map_err(Undone::Stale)?;
+    let bounded = if wait.is_zero() { Wait::No } else { Wait::AtMost(wait) };
+    match keeper.freeze(lock.as_str(), kind, reason, bounded).await? {
+        Some(frozen) => Ok(Deed::Frozen { frozen: operator.who(&frozen) }),
+        None => Err(Undone::NotInTime(operator.not_in_time("was not given back, and is not frozen,", wait))),
+    }
+}
+
+async fn thaw(keeper: &Keeper, lock: &QueueName, seen: &Seen) -> Result<Deed, Undone> {
+    let operator = Operator::new(keeper, lock);
+    let queue = keeper.contenders(lock.as_str()).await?;
+    let is_there = queue.iter().any(|one| one.frozen.is_some() && seen.is(one));
+    let thawed = if is_there { keeper.thaw_frozen(lock.as_str(), &seen.id).await? } else { None };
+    match thawed {
+        Some(thawed) => Ok(Deed::Thawed { thawed: vec![operator.who(&thawed)] }),
+        None => {
+            Err(Undone::Stale(operator.says(&format!("nothing was changed: {} does not freeze it any more", seen.id))))
+        }
+    }
+}
+
+/// Says that the holder that was seen is gone, and who holds the lock now.
+fn gone(operator: &Operator<'_>, seen: &Seen, holders: &[ContenderInfo]) -> Undone {
+    let token = seen.token.map(|token| format!(" with token {token}")).unwrap_or_default();
+    let present = operator.present(holders);
+    Undone::Stale(
+        operator.says(&format!("nothing was changed: {}{token} does not hold it any more; {present}", seen.id)),
+    )
+}
+
+#[cfg(test)]
+mod tests;
