@@ -21,7 +21,10 @@ Examples:
   curl http://127.0.0.1:9142/metrics              for Prometheus
   curl http://127.0.0.1:9142/healthz              503 while the service cannot be asked
 
-It takes part in no lock. TERM stops it.")]
+  lockkeeper monitor --operate --operate-token-file /etc/lockkeeper/operate-token
+
+It takes part in no lock. It changes nothing, unless it is started with --operate: then those who have the token may \
+revoke, break, freeze and thaw locks, on the page and by programs. TERM stops it.")]
 pub(crate) struct MonitorArgs {
     /// Where to listen, as in 127.0.0.1:9142, which is the default, localhost:9142 or 9142; port 0 is any free one
     #[arg(long, value_name = "ADDR", value_parser = Listen::parse, default_value = "127.0.0.1:9142")]
@@ -35,4 +38,13 @@ pub(crate) struct MonitorArgs {
     /// A file that keeps the alerts over a restart, so that none is told twice; of this monitor alone
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// Carry out orders of those who have the token: revoke, break, freeze, thaw; beyond loopback only with TLS
+    #[arg(long)]
+    pub(crate) operate: bool,
+    /// A file with the token, which its owner alone can read; without it, LOCKKEEPER_OPERATE_TOKEN has the token
+    #[arg(long, value_name = "FILE", requires = "operate")]
+    pub(crate) operate_token_file: Option<PathBuf>,
+    /// Where a proxy has the page, as in https://locks.example.org/monitor
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
 }

@@ -18,33 +18,50 @@ mod served {
     use crate::config::MonitorSettings;
     use crate::exit::Failure;
     use crate::interruption::Interruption;
-    use crate::monitor::{Alerting, Listener, Pages, View, router, routes};
+    use crate::monitor::{
+        Alerting, Listener, Operating, Pages, PublicUrl, Token, View, operating_routes, router, routes,
+    };
     use crate::output::Orders;
     use crate::voice::say;
 
     /// Serves until TERM, INT or HUP. A service that cannot be reached is no failure: it is asked again and again.
     pub(crate) fn monitor(global: &Global, args: MonitorArgs) -> Result<u8, Failure> {
-        let MonitorArgs { listen, also, lock_metrics, state } = args;
+        let MonitorArgs { listen, also, lock_metrics, state, operate, operate_token_file, public_url } = args;
         let scope = also.iter().try_fold(Scope::default(), |scope, name| also_in(scope, name))?;
         let pattern =
             |text: &String| NamePattern::new(text).map_err(|what| Failure::ours(format!("--lock-metrics: {what}")));
         let lock_metrics = lock_metrics.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
+        let public = public_url.as_deref().map(PublicUrl::parse).transpose();
+        let public = public.map_err(|what| Failure::ours(format!("--public-url: {what}")))?;
+        let token = operate.then(|| Token::load(operate_token_file.as_deref(), |name| std::env::var_os(name)));
+        let token = token.transpose()?;
         let settings = MonitorSettings::load(global)?;
         let keeper = open(global)?;
         let service = keeper.service();
         block_on_closing(&keeper, async {
             let mut interruption = Interruption::listen()?;
-            let listener = Listener::bind(&listen)?;
+            let listener = Listener::bind(&listen, public.clone())?;
+            if token.is_some() {
+                listener.require_secrecy()?;
+            }
             let collector = Collector::new(keeper.clone(), Arc::new(SystemClock), scope);
             let collector = Arc::new(match settings.interval() {
                 Some(interval) => collector.looking_each(interval),
                 None => collector,
             });
             let alerting = Arc::new(Alerting::new(&keeper, Arc::clone(&collector), settings, state.as_deref())?);
-            let orders = Orders::new(global);
+            let operating = token.map(|token| {
+                let (keeper, collector) = (keeper.clone(), Arc::clone(&collector));
+                Arc::new(Operating::new(keeper, collector, token, public, listener.port()))
+            });
+            let orders = Orders::new(global).on_page(operating.is_some());
             let view = Arc::new(View { collector, alerting, lock_metrics, orders });
-            let pages = Arc::new(Pages::new(Arc::clone(&view), epoch()?));
-            let router = router(Arc::clone(&view), routes(Arc::clone(&pages)));
+            let pages = Arc::new(Pages::new(Arc::clone(&view), epoch()?, operating.clone()));
+            let mut paths = routes(Arc::clone(&pages));
+            if let Some(operating) = operating {
+                paths = paths.merge(operating_routes(Arc::clone(&view), operating));
+            }
+            let router = router(Arc::clone(&view), paths);
             say(&format!("watching {service}, at {}", listener.url()));
             if let Some(warning) = listener.exposure() {
                 say(&warning);

@@ -2,19 +2,21 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::HOST;
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 
+use super::operate::{Peer, PublicUrl, host_name};
 use crate::config::Listen;
 use crate::exit::Failure;
 use crate::listening::{HEAD_BYTES_MAX, Listening};
@@ -27,39 +29,71 @@ const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Where a monitor is served.
 #[derive(Debug)]
-pub(crate) struct Listener(Listening);
+pub(crate) struct Listener {
+    listening: Listening,
+    /// Where a proxy has it.
+    public: Option<PublicUrl>,
+}
 
 impl Listener {
     /// Listens on the first address that can be had of those that `listen` stands for.
-    pub(crate) fn bind(listen: &Listen) -> Result<Self, Failure> {
-        Listening::bind("--listen", listen).map(Self)
+    pub(crate) fn bind(listen: &Listen, public: Option<PublicUrl>) -> Result<Self, Failure> {
+        Listening::bind("--listen", listen).map(|listening| Self { listening, public })
+    }
+
+    /// The port at which it is found.
+    pub(crate) const fn port(&self) -> u16 {
+        self.listening.address().port()
     }
 
     /// Where it is found.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.0.address())
+        format!("http://{}", self.listening.address())
     }
 
     /// Warns if other machines may reach it.
     pub(crate) fn exposure(&self) -> Option<String> {
-        let is_exposed = !self.0.address().ip().to_canonical().is_loopback();
-        is_exposed.then(|| {
+        (!self.is_near()).then(|| {
             format!(
                 "warning: other machines may reach {}, and each can see the names of all locks and their \
                  owners; listen on 127.0.0.1, or let only hosts that you trust reach the port",
-                self.0.address()
+                self.listening.address()
             )
         })
     }
 
+    fn is_near(&self) -> bool {
+        self.listening.address().ip().to_canonical().is_loopback()
+    }
+
+    /// Refuses to carry a token and a session's cookie where others can read them: only a proxy with TLS may be reached
+    /// from other machines.
+    pub(crate) fn require_secrecy(&self) -> Result<(), Failure> {
+        let address = self.listening.address();
+        match &self.public {
+            Some(public) if !public.is_tls() => Err(Failure::ours(
+                "--operate: --public-url is no https: URL, and over plain HTTP others can read the token",
+            )),
+            None if !self.is_near() => Err(Failure::ours(format!(
+                "--operate: {address} can be reached from other machines, and over plain HTTP others can read the \
+                 token; listen on 127.0.0.1, or name the https: URL of a proxy by --public-url"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Answers requests.
     pub(crate) async fn serve(&self, router: Router) -> Infallible {
-        let router = router.layer(from_fn(known_host));
-        self.0.serve(CONNECTIONS_MAX, |stream| serve_one(stream, router.clone())).await
+        let public = Arc::new(self.public.clone());
+        let router = router.layer(from_fn_with_state(public, known_host));
+        self.listening.serve(CONNECTIONS_MAX, |stream| serve_one(stream, router.clone())).await
     }
 }
 
 async fn serve_one(stream: TcpStream, router: Router) {
+    // It is gone already.
+    let Ok(peer) = stream.peer_addr() else { return };
+    let router = router.layer(Extension(Peer(peer.ip())));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME_MAX)
@@ -70,11 +104,12 @@ async fn serve_one(stream: TcpStream, router: Router) {
 }
 
 /// Refuses requests for other hosts' names: a page of such a host, whose name leads here, must not read the answers.
-async fn known_host(request: Request, next: Next) -> Response {
+async fn known_host(State(public): State<Arc<Option<PublicUrl>>>, request: Request, next: Next) -> Response {
     let host = request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default().to_owned());
     match host {
-        Some(host) if !is_known(&host) => {
-            let refusal = "ask for the monitor by its address or as localhost: other names may be of other pages\n";
+        Some(host) if !is_known(&host) && !(*public).as_ref().is_some_and(|public| public.is_host(&host)) => {
+            let refusal = "ask for the monitor by its address, as localhost, or by the host of its --public-url: other \
+                           names may be of other pages\n";
             (StatusCode::MISDIRECTED_REQUEST, refusal).into_response()
         }
         _ => next.run(request).await,
@@ -83,12 +118,8 @@ async fn known_host(request: Request, next: Next) -> Response {
 
 /// An address cannot be another host's name.
 fn is_known(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+    let name = host_name(host);
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 #[cfg(test)]

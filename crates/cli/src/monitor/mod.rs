@@ -7,6 +7,7 @@
 //! | `view` | what all answers are made from |
 //! | `metrics` | the metrics, in the text format of Prometheus |
 //! | `page` | the page for people |
+//! | `operate` | orders from the page and from programs, if it was started for that |
 //! | `alerting` | which alerts there are, and what is said of them on stderr |
 //! | `sender` | which of several monitors sends them |
 //! | `state_file` | what is known of them at the next start |
@@ -18,6 +19,7 @@ mod alerting;
 mod answers;
 mod listener;
 mod metrics;
+mod operate;
 mod page;
 mod plain;
 mod receiver;
@@ -29,5 +31,6 @@ mod webhook;
 pub(crate) use alerting::Alerting;
 pub(crate) use answers::router;
 pub(crate) use listener::Listener;
+pub(crate) use operate::{Operating, PublicUrl, Token, routes as operating_routes};
 pub(crate) use page::{Pages, routes};
 pub(crate) use view::View;

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::alerting::SharedDesk;
+use super::operate::TOKEN_VARIABLE;
 use super::sender::Sender;
 use super::webhook::Poster;
 use crate::config::{Webhook, WebhookFormat};
@@ -179,6 +180,8 @@ fn json(value: &impl serde::Serialize) -> Result<String, Untaken> {
 async fn run(words: &[String], alert: &str) -> Result<(), Untaken> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let mut command = Command::new(program);
+    // It has no orders to give.
+    command.env_remove(TOKEN_VARIABLE);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| Untaken::Down(error.to_string()))?;
     let ended = async {

@@ -15,6 +15,7 @@ use crate::args::Global;
 pub(crate) struct Orders {
     /// The command, with the options that choose the service.
     command: Vec<String>,
+    are_on_page: bool,
 }
 
 /// The way out of one deadlock; in JSON, with the order as its words.
@@ -51,7 +52,18 @@ impl Orders {
         if let Some(file) = &global.config {
             command.extend(["--config".to_owned(), file.to_string_lossy().into_owned()]);
         }
-        Self { command }
+        Self { command, are_on_page: false }
+    }
+
+    /// Orders that the page of a monitor carries out too.
+    #[must_use]
+    pub(crate) fn on_page(self, are_on_page: bool) -> Self {
+        Self { are_on_page, ..self }
+    }
+
+    /// Tells whether the page carries them out too.
+    pub(crate) const fn are_on_page(&self) -> bool {
+        self.are_on_page
     }
 
     /// Returns the words of an order that names no lock.

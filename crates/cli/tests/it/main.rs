@@ -7,6 +7,7 @@
 //! | `commands` | the commands, with real holders and waiters |
 //! | `deadlocks`, `deadlocks_curator`, `crossing` | commands that wait for each other |
 //! | `monitor`, `monitor_alerts` | what a monitor serves by HTTP; who is told of its alerts |
+//! | `monitor_operate`, `page_operate` | its orders, of programs and on its page, and who may not give any |
 //! | `default_directory` | where the locks lie when no service is named |
 //! | `doctor` | what is found of a service, and how that ends |
 //! | `escaping` | names, data and nodes that would steer a terminal, printed by every command |
@@ -56,9 +57,13 @@ mod main_job;
 mod monitor;
 #[cfg(feature = "monitor")]
 mod monitor_alerts;
+#[cfg(feature = "monitor")]
+mod monitor_operate;
 mod orders;
 #[cfg(feature = "monitor")]
 mod page;
+#[cfg(feature = "monitor")]
+mod page_operate;
 mod permanent;
 mod replaced_directory;
 mod run_command;

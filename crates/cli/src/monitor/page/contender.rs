@@ -12,7 +12,7 @@ use super::escaped::lasting;
 const OTHERS_MAX: usize = 3;
 
 /// What names a contender: its host, or what its client wrote, and the rest that is known of it.
-pub(super) fn named(info: &ContenderInfo) -> (String, String) {
+pub(in crate::monitor) fn named(info: &ContenderInfo) -> (String, String) {
     let session = info.session.as_ref().map(|session| format!("session {session}"));
     match (&info.owner, &info.label) {
         (Some(owner), _) => (owner.host.clone(), format!("pid {} {}", owner.pid, owner.command)),

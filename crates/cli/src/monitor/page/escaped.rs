@@ -9,7 +9,7 @@ use crate::output::{brief, millis, one_line};
 
 /// A text, as HTML shows it: in elements and in quoted attributes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Escaped<'a>(pub(super) &'a str);
+pub(in crate::monitor) struct Escaped<'a>(pub(in crate::monitor) &'a str);
 
 impl Display for Escaped<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,7 +29,7 @@ impl Display for Escaped<'_> {
 
 /// A text as the value of a query.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct QueryValue<'a>(pub(super) &'a str);
+pub(in crate::monitor) struct QueryValue<'a>(pub(in crate::monitor) &'a str);
 
 impl Display for QueryValue<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,30 +18,34 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 
 /// A page to be.
 #[derive(Debug)]
-pub(super) struct Frame<'a> {
-    pub(super) title: &'a str,
-    pub(super) service: &'a str,
+pub(in crate::monitor) struct Frame<'a> {
+    pub(in crate::monitor) title: &'a str,
+    pub(in crate::monitor) service: &'a str,
     /// What says how fresh it is, by [`freshness`].
-    pub(super) freshness: String,
+    pub(in crate::monitor) freshness: String,
     /// Where its changes are told from; none for a page that does not change.
-    pub(super) live: Option<String>,
-    pub(super) now: Moment,
+    pub(in crate::monitor) live: Option<String>,
+    pub(in crate::monitor) now: Moment,
+    /// The way to log in or out, as HTML; empty where there are no orders.
+    pub(in crate::monitor) door: String,
 }
 
 impl Frame<'_> {
     /// Returns the page around its main part.
-    pub(super) fn around(self, main: &str) -> String {
-        let Self { title, service, freshness, live, now } = self;
+    pub(in crate::monitor) fn around(self, main: &str) -> String {
+        let Self { title, service, freshness, live, now, door } = self;
         let mut page = String::with_capacity(main.len() + 2_048);
+        // A browser names no origin in the forms of a page that names no referrer; others are still told nothing.
+        let referrer = if door.is_empty() { "" } else { "<meta name=\"referrer\" content=\"same-origin\">" };
         let live = live.map(|from| format!(" data-live=\"{}\"", Escaped(&from))).unwrap_or_default();
         let _ = write!(
             page,
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">{referrer}\
              <title>{} - Lockkeeper</title><link rel=\"stylesheet\" href=\"page.css\">\
              <script src=\"page.js\" defer></script></head>\n<body data-now=\"{}\"{live}>\
              <a class=\"skip\" href=\"#main\">Skip to the content</a>\n\
-             <header><a class=\"mark\" href=\"./\">Lockkeeper</a><code>{}</code>{freshness}</header>\n\
+             <header><a class=\"mark\" href=\"./\">Lockkeeper</a><code>{}</code>{freshness}{door}</header>\n\
              <main id=\"main\">{main}</main>\n\
              <footer><p>Ages are by the clock of this monitor; “≥” counts from when it saw the hold first.</p>\
              <nav aria-label=\"For programs\"><a href=\"api/locks\">JSON</a> · <a href=\"metrics\">Metrics</a> · \
@@ -56,7 +60,7 @@ impl Frame<'_> {
 }
 
 /// Says how fresh what is shown is.
-pub(super) fn freshness(state: &State, now: Moment) -> String {
+pub(in crate::monitor) fn freshness(state: &State, now: Moment) -> String {
     let age = state.freshness.age(now.boot);
     let (class, words) = match (&state.freshness, age) {
         (Freshness::Fresh(_), Some(age)) if age <= age_max(state.way) => match state.way {
@@ -80,7 +84,7 @@ fn since(age: std::time::Duration, now: Moment) -> String {
 }
 
 /// Answers with a page.
-pub(super) fn answer(status: StatusCode, page: String) -> Response {
+pub(in crate::monitor) fn answer(status: StatusCode, page: String) -> Response {
     with_rules(status, "text/html; charset=utf-8", page)
 }
 

@@ -10,7 +10,8 @@ use super::escaped::{Escaped, QueryValue, lasting, thousands};
 use super::picture::drawn;
 use super::problems::of_one;
 use super::row::{holding, shown_kind};
-use crate::output::{Orders, brief, date};
+use crate::monitor::operate::{freezing, of_contender};
+use crate::output::{Orders, brief, date, kind};
 
 /// How many contenders are shown; the paths for programs have all.
 const SHOWN_MAX: usize = 200;
@@ -30,10 +31,18 @@ pub(super) fn changing(state: &State, name: &QueueName, orders: &Orders, now: Mo
     let mut text = String::new();
     let Some(lock) = state.model.locks().get(name) else {
         text += "<p>Nothing holds it, and nothing waits for it.</p>";
+        if orders.are_on_page() {
+            text += &freezing(name);
+        }
         return text + &history(state, name);
     };
     text += &numbers(lock, now);
-    let _ = write!(text, "<section id=\"queue\"><h2>Queue</h2>{}</section>", queue(state, name, lock, now));
+    let _ = write!(
+        text,
+        "<section id=\"queue\"><h2>Queue</h2>{}{}</section>",
+        queue(state, name, lock, orders, now),
+        freezable(name, lock, orders)
+    );
     let deadlocks = of_one(state, name, orders, now);
     let drawing = if deadlocks.is_empty() {
         let kind_of = |_: &QueueName| shown_kind(lock);
@@ -61,7 +70,7 @@ fn numbers(lock: &KnownLock, now: Moment) -> String {
     text + "</dl>"
 }
 
-fn queue(state: &State, name: &QueueName, lock: &KnownLock, now: Moment) -> String {
+fn queue(state: &State, name: &QueueName, lock: &KnownLock, orders: &Orders, now: Moment) -> String {
     let shown = &lock.contenders[..lock.contenders.len().min(SHOWN_MAX)];
     let others = others(&state.model, name, shown);
     let mut text = format!(
@@ -72,7 +81,11 @@ fn queue(state: &State, name: &QueueName, lock: &KnownLock, now: Moment) -> Stri
         Escaped(name.as_str())
     );
     for ((position, one), others) in (1..).zip(shown).zip(others) {
-        text += &contender(position, one, &others, now);
+        let orders = match orders.are_on_page() {
+            true => of_contender(name, &one.info, one.hold.is_some()),
+            false => String::new(),
+        };
+        text += &contender(position, one, &others, &orders, now);
     }
     text += "</tbody></table></div>";
     let more = lock.contenders.len() - shown.len();
@@ -83,7 +96,14 @@ fn queue(state: &State, name: &QueueName, lock: &KnownLock, now: Moment) -> Stri
     text
 }
 
-fn contender(position: usize, one: &KnownContender, others: &[Other], now: Moment) -> String {
+/// The order that keeps all out, of a lock that is not frozen and can be.
+fn freezable(name: &QueueName, lock: &KnownLock, orders: &Orders) -> String {
+    let is_frozen = lock.contenders.iter().any(|one| one.info.frozen.is_some());
+    let is_barrier = kind(lock.contenders.iter().map(|one| &one.info)) == Some("barrier");
+    if orders.are_on_page() && !is_frozen && !is_barrier { freezing(name) } else { String::new() }
+}
+
+fn contender(position: usize, one: &KnownContender, others: &[Other], orders: &str, now: Moment) -> String {
     let info = &one.info;
     let (tag, state) = match (one.hold.is_some(), &info.frozen) {
         (_, Some(_)) => ('i', "freezes"),
@@ -99,7 +119,7 @@ fn contender(position: usize, one: &KnownContender, others: &[Other], now: Momen
         "<tr><td data-l=\"#\">{position}</td><td><span class=\"tag {tag}\">{state}</span></td>\
          <td data-l=\"mode\">{}</td><td class=\"wide\"><span class=\"who\">{}</span> <span class=\"sub\">{}</span></td>\
          <td class=\"num\" data-l=\"since\">{since}</td><td class=\"num\" data-l=\"token\">{}</td>\
-         <td class=\"wide\">{}</td></tr>",
+         <td class=\"wide\">{}{orders}</td></tr>",
         info.mode.as_str(),
         Escaped(&who),
         Escaped(&[Some(rest), left(one, now)].into_iter().flatten().collect::<Vec<_>>().join(", ")),

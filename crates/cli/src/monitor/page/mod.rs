@@ -28,5 +28,8 @@ mod routes;
 mod row;
 mod stream;
 
+pub(super) use contender::named;
+pub(super) use escaped::{Escaped, QueryValue};
+pub(super) use frame::{Frame, answer, freshness};
 pub(crate) use pages::Pages;
 pub(crate) use routes::routes;

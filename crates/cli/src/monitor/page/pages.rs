@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
+
 use super::live::Live;
+use crate::monitor::operate::{Operating, Peer, door, told_of};
 use crate::monitor::view::View;
 
 /// What pages are made from.
@@ -10,13 +13,26 @@ use crate::monitor::view::View;
 pub(crate) struct Pages {
     pub(super) view: Arc<View>,
     pub(super) live: Live,
+    /// What carries out orders, if it was started to.
+    operating: Option<Arc<Operating>>,
 }
 
 impl Pages {
     /// Shows what is known of a service. What pages are told is named by this number, which no other monitor at this
     /// place may have.
-    pub(crate) fn new(view: Arc<View>, epoch: u64) -> Self {
-        Self { view, live: Live::new(epoch) }
+    pub(crate) fn new(view: Arc<View>, epoch: u64, operating: Option<Arc<Operating>>) -> Self {
+        Self { view, live: Live::new(epoch), operating }
+    }
+
+    /// The way to log in or out; nothing where no orders are carried out.
+    pub(super) fn door(&self, peer: Peer, headers: &HeaderMap) -> String {
+        self.operating.as_ref().map(|operating| door(operating, peer, headers)).unwrap_or_default()
+    }
+
+    /// What came of an order of the session that asks; nothing if it has none of this number.
+    pub(super) fn told(&self, peer: Peer, headers: &HeaderMap, number: Option<u64>) -> String {
+        let told = self.operating.as_ref().zip(number);
+        told.and_then(|(operating, number)| told_of(operating, peer, headers, number)).unwrap_or_default()
     }
 
     /// Tells open pages what changes, until the future is dropped.

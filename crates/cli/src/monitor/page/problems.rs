@@ -11,6 +11,7 @@ use super::contender::named;
 use super::escaped::{Escaped, QueryValue, lasting, thousands};
 use super::picture::drawn;
 use super::row::shown_kind;
+use crate::monitor::operate::of_way_out;
 use crate::output::{Deadlock, Orders, brief};
 
 /// How many are shown; the paths for programs have all.
@@ -113,6 +114,9 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
         let _ = write!(card, "<p><b>Way out.</b> {}.</p>", Escaped(&capital(&what)));
     }
     way_out.for_each(|order| _ = write!(card, "<p><code>{}</code></p>", Escaped(&order)));
+    if orders.are_on_page() {
+        card += &of_way_out(&judged.deadlock.way_out);
+    }
     card + "</div></div></article>"
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use lockkeeper::QueueName;
 use serde::Deserialize;
 
@@ -17,6 +17,7 @@ use super::listing::Listing;
 use super::pages::Pages;
 use super::stream::stream;
 use super::{lock, overview};
+use crate::monitor::operate::Peer;
 use crate::monitor::plain::refused;
 
 type Shared = State<Arc<Pages>>;
@@ -36,6 +37,8 @@ pub(crate) fn routes(pages: Arc<Pages>) -> Router {
 #[derive(Debug, Deserialize)]
 struct Named {
     name: String,
+    /// Which outcome of an order is to be told with it.
+    told: Option<u64>,
 }
 
 /// From where on a page is told, and of which lock.
@@ -45,36 +48,47 @@ struct Watching {
     name: Option<String>,
 }
 
-async fn list(State(pages): Shared, asked: Result<Query<Listing>, QueryRejection>) -> Response {
+async fn list(
+    State(pages): Shared,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    asked: Result<Query<Listing>, QueryRejection>,
+) -> Response {
     let Query(asked) = match asked {
         Ok(asked) => asked,
         Err(refusal) => return refused(&refusal),
     };
     let (now, service) = (pages.view.collector.now(), pages.view.collector.service());
-    let firing = pages.view.alerting.firing();
+    let (firing, door) = (pages.view.alerting.firing(), pages.door(peer, &headers));
     let page = pages.view.collector.read(|state| {
         let main = overview::overview(state, &firing, &pages.view.orders, &asked, now);
         let live = Some(format!("live?from={}", pages.live.position(state, &firing)));
-        Frame { title: "Locks", service: &service, freshness: freshness(state, now), live, now }.around(&main)
+        Frame { title: "Locks", service: &service, freshness: freshness(state, now), live, now, door }.around(&main)
     });
     answer(StatusCode::OK, page)
 }
 
-async fn one(State(pages): Shared, asked: Result<Query<Named>, QueryRejection>) -> Response {
-    let name = match asked {
-        Ok(Query(Named { name })) => name,
+async fn one(
+    State(pages): Shared,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    asked: Result<Query<Named>, QueryRejection>,
+) -> Response {
+    let Named { name, told } = match asked {
+        Ok(Query(named)) => named,
         Err(refusal) => return refused(&refusal),
     };
     let (now, service) = (pages.view.collector.now(), pages.view.collector.service());
     let (lock, firing) = (QueueName::new(&name), pages.view.alerting.firing());
+    let (door, told) = (pages.door(peer, &headers), pages.told(peer, &headers, told));
     let (status, page) = pages.view.collector.read(|state| {
         let freshness = freshness(state, now);
-        let frame = |live| Frame { title: &name, service: &service, freshness, live, now };
+        let frame = |live| Frame { title: &name, service: &service, freshness, live, now, door };
         match &lock {
             Ok(lock) => {
                 let position = pages.live.position(state, &firing);
                 let live = Some(format!("live?from={position}&name={}", QueryValue(&name)));
-                (StatusCode::OK, frame(live).around(&lock::lock(state, lock, &pages.view.orders, now)))
+                (StatusCode::OK, frame(live).around(&(told + &lock::lock(state, lock, &pages.view.orders, now))))
             }
             Err(error) => {
                 let main = format!("<h1>No lock has this name</h1><p>{}</p>", Escaped(&error.to_string()));

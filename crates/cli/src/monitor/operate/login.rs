@@ -1,0 +1,118 @@
+//! The page that asks for the token, logging in by it, and logging out.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
+use axum::http::header::{LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+
+use super::body::form;
+use super::confirm::Target;
+use super::desk::Desk;
+use super::origin::{Caller, Peer};
+use super::refused::Refused;
+use crate::monitor::page::Escaped;
+
+type Shared = State<Arc<Desk>>;
+
+/// What its form sends.
+#[derive(Deserialize)]
+struct Given {
+    token: String,
+}
+
+/// What a form of a session sends.
+#[derive(Deserialize)]
+struct OfSession {
+    secret: String,
+}
+
+/// Shows the form, unless the token would be sent where others can read it.
+pub(super) async fn page(
+    State(desk): Shared,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    target: Result<Query<Target>, QueryRejection>,
+) -> Response {
+    let caller = Caller::new(peer, &headers);
+    let target = match target {
+        Ok(Query(target)) => target,
+        Err(refusal) => return desk.refuse(&caller, "a login", &Refused::bad(refusal.body_text()), None),
+    };
+    match desk.operating.require_way(&caller) {
+        Ok(()) => desk.page(StatusCode::OK, "Log in", &caller, &asking(&target, None)),
+        Err(refused) => desk.refuse(&caller, "a login", &refused, None),
+    }
+}
+
+/// Takes the token, and leads back to where it was asked for.
+pub(super) async fn log_in(
+    State(desk): Shared,
+    Extension(peer): Extension<Peer>,
+    target: Result<Query<Target>, QueryRejection>,
+    request: Request,
+) -> Response {
+    let caller = Caller::new(peer, request.headers());
+    let what = "a login";
+    let target = match target {
+        Ok(Query(target)) => target,
+        Err(refusal) => return desk.refuse(&caller, what, &Refused::bad(refusal.body_text()), None),
+    };
+    if let Err(refused) = desk.operating.require(&caller, true) {
+        return desk.refuse(&caller, what, &refused, None);
+    }
+    let given: Given = match form(request).await {
+        Ok(given) => given,
+        Err(refused) => return desk.refuse(&caller, what, &refused, None),
+    };
+    if let Err(refused) = desk.operating.check_token(given.token.trim(), StatusCode::FORBIDDEN) {
+        return desk.refuse(&caller, what, &refused, Some(&asking(&target, Some(&refused))));
+    }
+    match desk.operating.log_in(&caller) {
+        Ok(cookie) => {
+            let headers = [(LOCATION, target.place()), (SET_COOKIE, cookie)];
+            (StatusCode::SEE_OTHER, headers).into_response()
+        }
+        Err(failure) => {
+            let refused = Refused::new(StatusCode::INTERNAL_SERVER_ERROR, failure.message);
+            desk.refuse(&caller, what, &refused, None)
+        }
+    }
+}
+
+/// Ends the session of a form.
+pub(super) async fn log_out(State(desk): Shared, Extension(peer): Extension<Peer>, request: Request) -> Response {
+    let caller = Caller::new(peer, request.headers());
+    let what = "a logout";
+    if let Err(refused) = desk.operating.require(&caller, true) {
+        return desk.refuse(&caller, what, &refused, None);
+    }
+    let session = match form::<OfSession>(request).await {
+        Ok(form) => desk.operating.require_form(&caller, &form.secret),
+        Err(refused) => Err(refused),
+    };
+    match session {
+        Ok(session) => {
+            let headers = [(LOCATION, "./".to_owned()), (SET_COOKIE, desk.operating.log_out(&caller, &session))];
+            (StatusCode::SEE_OTHER, headers).into_response()
+        }
+        Err(refused) => desk.refuse(&caller, what, &refused, None),
+    }
+}
+
+fn asking(target: &Target, refused: Option<&Refused>) -> String {
+    let why = refused.map(|refused| format!("<p class=\"told bad\" role=\"alert\">{}</p>", Escaped(&refused.text)));
+    format!(
+        "<h1>Log in to operate</h1>{}<form class=\"card order\" method=\"post\" action=\"login{}\">\
+         <p><label for=\"token\">The token that the monitor was started with</label>\
+         <input id=\"token\" name=\"token\" type=\"password\" autocomplete=\"current-password\" required></p>\
+         <p><button>Log in</button></p></form>\
+         <p class=\"key\">A login lasts eight hours, and ends with the monitor.</p>",
+        why.unwrap_or_default(),
+        Escaped(&target.query())
+    )
+}

@@ -1,0 +1,82 @@
+//! Orders of programs: JSON with the token as a bearer, answered with JSON, as the commands print it.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Path, Request, State};
+use axum::http::header::{AUTHORIZATION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+
+use super::asked::{Asked, lock};
+use super::body::whole;
+use super::desk::Desk;
+use super::operating::said;
+use super::origin::{Caller, Peer};
+use super::refused::Refused;
+use crate::monitor::plain::{plain, with_type};
+use crate::output::{Done, json_line, one_line};
+
+/// Carries an order out, and answers with what came of it.
+pub(super) async fn order(
+    State(desk): State<Arc<Desk>>,
+    Extension(peer): Extension<Peer>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Response {
+    let caller = Caller::new(peer, request.headers());
+    match ordered(&desk, &caller, &name, request).await {
+        Ok(done) => match json_line(&done) {
+            Ok(text) => with_type(StatusCode::OK, "application/json", text),
+            Err(failure) => plain(StatusCode::INTERNAL_SERVER_ERROR, failure.message + "\n"),
+        },
+        Err(refused) => {
+            let mut answer = plain(refused.status, one_line(&refused.text) + "\n");
+            if refused.status == StatusCode::UNAUTHORIZED {
+                answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            if let Some(after) = refused.after {
+                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
+            }
+            answer
+        }
+    }
+}
+
+async fn ordered(desk: &Desk, caller: &Caller, name: &str, request: Request) -> Result<Done, Refused> {
+    let (operating, what) = (&desk.operating, format!("an order to {name}, by {} with a token", caller.name()));
+    let refuse = |refused: Refused| {
+        operating.log_refusal(&what, &refused);
+        refused
+    };
+    operating.require(caller, false).map_err(refuse)?;
+    let token = bearer(request.headers()).ok_or_else(|| {
+        let text = "An order needs the token that the monitor was started with: Authorization: Bearer TOKEN";
+        refuse(Refused::new(StatusCode::UNAUTHORIZED, text))
+    })?;
+    operating.check_token(&token, StatusCode::UNAUTHORIZED).map_err(refuse)?;
+    let lock = lock(name).map_err(|why| refuse(Refused::bad(why)))?;
+    let body = whole(request.into_body()).await.map_err(refuse)?;
+    let asked: Asked = serde_json::from_slice(&body)
+        .map_err(|error| refuse(Refused::bad(format!("the body is no order in JSON: {error}"))))?;
+    let order = asked.order().map_err(|why| {
+        let what = format!("{} {lock}, ordered by {} with a token", asked.order.as_str(), caller.name());
+        let refused = Refused::bad(why);
+        operating.log_refusal(&what, &refused);
+        refused
+    })?;
+    let what = said(&lock, &order, &caller.name(), "with a token");
+    let ended = operating.begin(caller, "with a token", lock, order).await;
+    ended.unwrap_or_else(|error| {
+        let refused = Refused::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the order has broken off: {error}"));
+        operating.log_refusal(&what, &refused);
+        Err(refused)
+    })
+}
+
+/// Returns the token of a bearer.
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let given = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = given.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+}
