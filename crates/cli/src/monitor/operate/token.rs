@@ -199,7 +199,7 @@ mod tests {
             let mut options = std::fs::OpenOptions::new();
             let file = options.write(true).create(true).truncate(true).mode(mode).open(&path).unwrap();
             // Not masked.
-            file.set_permissions(PermissionsExt::from_mode(mode)).unwrap();
+            file.set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
             io::Write::write_all(&mut &file, text.as_bytes()).unwrap();
             path
         };
