@@ -200,14 +200,13 @@ fn beyond_loopback_orders_come_to_the_public_host_and_its_session_is_for_tls_alo
         socket.connect("192.0.2.1:9")?;
         socket.local_addr()
     });
-    if let Ok(far) = far.map(|far| far.ip())
-        && !far.is_loopback()
-        && !far.is_unspecified()
-    {
-        let far = format!("{far}:{port}");
-        assert_eq!(ask_at(&far, "GET /api/locks", &[format!("Host: {far}")], "").status, 200);
-        for host in [&*far, &near, "localhost"] {
-            assert_eq!(order(&far, host, TOKEN, "door", &freeze).status, 403, "{host}");
-        }
+    let Some(far) = far.ok().map(|far| far.ip()).filter(|far| !far.is_loopback() && !far.is_unspecified()) else {
+        let test = "monitor_operate::beyond_loopback_orders_come_to_the_public_host_and_its_session_is_for_tls_alone";
+        return lockkeeper_faults::skip::skip(test, "this machine has no address beside its loopback");
+    };
+    let far = format!("{far}:{port}");
+    assert_eq!(ask_at(&far, "GET /api/locks", &[format!("Host: {far}")], "").status, 200);
+    for host in [&*far, &near, "localhost"] {
+        assert_eq!(order(&far, host, TOKEN, "door", &freeze).status, 403, "{host}");
     }
 }

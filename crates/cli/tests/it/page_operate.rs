@@ -288,7 +288,7 @@ fn nothing_is_ordered_without_a_session_its_form_and_a_page_of_ours() {
         assert_eq!(answer.status, status, "{why}: {answer:?}");
     }
     // A cookie is no token of a program.
-    let lines = [host.clone(), origin.clone(), cookie.to_owned()];
+    let lines = [host, origin, cookie.to_owned()];
     assert_eq!(ask_at(&address, "POST /api/locks/door", &lines, "{}").status, 401);
     // Who is logged out, or of a monitor that was restarted, is not logged in.
     let out = other.post("/logout", &of_other);
