@@ -61,7 +61,8 @@ impl Order {
         }
     }
 
-    /// Does it. Dropping the future of a freeze that waits leaves the queue; another order may take effect all the same.
+    /// Does it. Dropping the future of a freeze that waits leaves the queue; another order may take effect all the
+    /// same.
     ///
     /// # Errors
     ///

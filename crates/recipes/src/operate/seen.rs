@@ -1,5 +1,5 @@
-//! Orders that meet one contender, as an operator has seen it on a page or a list that may be old by now: what stands in
-//! its place meanwhile is left alone.
+//! Orders that meet one contender, as an operator has seen it on a page or a list that may be old by now: what stands
+//! in its place meanwhile is left alone.
 
 use super::{queue_of, token_mismatch};
 use crate::Keeper;
