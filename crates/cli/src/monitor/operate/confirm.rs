@@ -238,8 +238,8 @@ const fn effect(word: Word) -> &'static str {
         }
         Word::Freeze => {
             "All contenders are kept out until the lock is thawed, also after the monitor has ended. It queues like \
-             any other contender, so those who hold the lock keep it until they give it back; those who come later wait, \
-             and are shown the reason."
+             any other contender, so those who hold the lock keep it until they give it back; those who come later \
+             wait, and are shown the reason."
         }
         Word::Thaw => "What freezes the lock is removed, and contenders are granted it again.",
     }
