@@ -68,6 +68,7 @@ const NEEDS: &[Need] = &[
     Need { package: "prometheus", why: "promtool, to check metrics and rules", signs: &["promtool"] },
     Need { package: "chromium", why: "a browser, to look at the monitor's page", signs: &["chromium"] },
     Need { package: "chromium-driver", why: "chromedriver, to drive it", signs: &["chromedriver"] },
+    Need { package: "tmux", why: "a terminal, to look at `lockkeeper top`", signs: &["tmux"] },
     Need { package: "iproute2", why: "ip, to make network namespaces", signs: &["ip"] },
     Need {
         package: "default-jdk-headless",

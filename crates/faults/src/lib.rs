@@ -8,7 +8,7 @@
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
 //! - [`peers`] drives Curator and kazoo as child processes, and [`python`] finds what comes from PyPI.
-//! - [`browser`] is a real browser, to look at pages.
+//! - [`browser`] is a real browser, to look at pages; [`tmux`] is a terminal, to look at what fills a screen.
 //! - [`process`] runs children that cannot outlive the test, however it ends.
 //! - [`long`] says how many rounds a test plays, and [`figures`] reports what they showed.
 //! - [`skip`] skips a test by name if it lacks something; [`wait`] waits for an event.
@@ -46,6 +46,7 @@ pub mod python;
 pub mod redis;
 pub mod skip;
 pub mod sqlite;
+pub mod tmux;
 pub mod wait;
 pub mod zookeeper;
 
