@@ -39,7 +39,7 @@ pub(crate) fn cargo_output(arguments: &str) -> Result<String, String> {
 
 /// The workspace's packages and all that they depend on where Lockkeeper runs.
 pub(crate) fn metadata() -> Result<Metadata, String> {
-    let printed = cargo_output(&format!("metadata --format-version 1 --filter-platform {PLATFORM}"))?;
+    let printed = cargo_output(&format!("metadata --format-version 1 --all-features --filter-platform {PLATFORM}"))?;
     MetadataCommand::parse(printed).map_err(|error| format!("cargo metadata: {error}"))
 }
 

@@ -15,6 +15,8 @@ mod ordering;
 mod output;
 mod run;
 mod stdin_end;
+#[cfg(feature = "top")]
+mod top;
 mod voice;
 mod wait_line;
 mod witness;

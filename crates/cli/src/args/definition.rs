@@ -119,6 +119,20 @@ Exit codes: 0 none is known, 1 one is, 125 lockkeeper failed, or was built witho
     Deadlocks,
     /// Serve what is known of all locks, by HTTP
     Monitor(Box<MonitorArgs>),
+    /// Watch the busiest locks on a terminal, and revoke, break, freeze and thaw them
+    #[command(after_help = "\
+Examples:
+  lockkeeper top
+  lockkeeper top --connect zk://zk1:2181
+
+What is wrong comes first: deadlocks with their way out, locks held for long, a service that cannot be asked. Enter \
+shows a queue, / filters, s sorts, ? shows all keys, q quits. The keys r, f, t and b revoke, freeze, thaw and break; \
+each asks first, and meets the contender that was seen or none.
+
+It takes no part, and needs a terminal of 40 x 10 at least. TERM stops it.
+
+Exit codes: 0 q was pressed, 125 lockkeeper failed, has no terminal, or was built without the feature `top`.")]
+    Top,
     /// Print what dead users have left at the service, and remove it with --yes
     Gc(GcArgs),
     /// Tell, inside of `run`, whether the lock is still held

@@ -29,7 +29,7 @@ pub(crate) use fence::FenceArgs;
 pub(crate) use gc::GcArgs;
 pub(crate) use hold::HoldArgs;
 pub(crate) use monitor::MonitorArgs;
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use orders::reason;
 pub(crate) use orders::{BreakArgs, FreezeArgs, Kind, RevokeArgs, ThawArgs};
 pub(crate) use parsing::{Request, parse};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::claim::at_most;
 use super::{
     capabilities, check, completions, deadlocks, doctor, fence, gc, hold, look, manual, monitor, orders, run, server,
-    setup, wait, watch,
+    setup, top, wait, watch,
 };
 use crate::args::{self, Cli, Command, Request};
 use crate::exit::Failure;
@@ -41,6 +41,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Wait { name, wait } => wait::wait(&global, &name, at_most(wait)),
         Command::Deadlocks => deadlocks::deadlocks(&global),
         Command::Monitor(args) => monitor::monitor(&global, *args),
+        Command::Top => top::top(&global),
         Command::Gc(args) => gc::gc(&global, &args),
         Command::Check => check::check(&global),
         Command::Revoke(args) => orders::revoke(&global, args),
@@ -66,6 +67,7 @@ fn refuse_json(command: &Command) -> Result<(), Failure> {
         Command::Setup { .. } => "setup",
         Command::Server(_) => "server",
         Command::Monitor(_) => "monitor",
+        Command::Top => "top",
         Command::Completions { .. } => "completions",
         Command::Man => "man",
         _ => return Ok(()),

@@ -14,6 +14,7 @@
 //! | `capabilities` | `capabilities`: what services promise |
 //! | `deadlocks` | `deadlocks`: contenders that wait for each other |
 //! | `monitor` | `monitor`: what is known of all locks, by HTTP |
+//! | `top` | `top`: the busiest locks on a terminal |
 //! | `gc` | `gc`: removing what users have left |
 //! | `doctor` | `doctor`: examining the service |
 //! | `setup` | `setup`: what a service needs before the first lock |
@@ -47,6 +48,7 @@ mod run;
 mod server;
 mod service;
 mod setup;
+mod top;
 mod wait;
 mod watch;
 

@@ -20,7 +20,7 @@ pub(super) struct ConfigFile {
     pub(super) locks: Option<LockSettings>,
     pub(super) server: Option<ServerSettings>,
     #[cfg_attr(
-        not(any(test, feature = "monitor")),
+        not(any(test, feature = "monitor", feature = "top")),
         expect(dead_code, reason = "checked with the rest of the file in every build")
     )]
     pub(super) monitor: Option<MonitorSettings>,

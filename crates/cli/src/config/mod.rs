@@ -31,7 +31,7 @@ mod tests;
 mod words;
 
 pub(crate) use self::listen::Listen;
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use self::monitor::MonitorSettings;
 #[cfg(feature = "monitor")]
 #[cfg(feature = "monitor")]

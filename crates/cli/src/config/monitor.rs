@@ -98,7 +98,7 @@ fn positive(key: &str, span: Option<Span>) -> Result<Option<Duration>, String> {
     }
 }
 
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", feature = "top"))]
 impl MonitorSettings {
     /// Reads what the config files say of the monitor; nothing if none of them does.
     pub(crate) fn load(global: &crate::args::Global) -> Result<Self, crate::exit::Failure> {
@@ -107,6 +107,7 @@ impl MonitorSettings {
     }
 
     /// Tells whether alerts are wanted.
+    #[cfg(feature = "monitor")]
     pub(crate) fn is_enabled(&self) -> bool {
         self.is_enabled != Some(false)
     }
@@ -117,11 +118,13 @@ impl MonitorSettings {
     }
 
     /// Returns where alerts are posted to.
+    #[cfg(feature = "monitor")]
     pub(crate) fn webhook(&self) -> Option<Webhook> {
         self.webhook.clone()
     }
 
     /// Returns the program that is run for each alert, and its arguments; empty if there is none.
+    #[cfg(feature = "monitor")]
     pub(crate) fn command(&self) -> &[String] {
         &self.command
     }

@@ -6,9 +6,9 @@
 //! | `seen` | orders that meet the contender that was seen, and no other |
 
 mod operator;
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", feature = "top"))]
 mod seen;
 
 pub(crate) use operator::Operator;
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use seen::{Order, Seen, Undone};

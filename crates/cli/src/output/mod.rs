@@ -9,6 +9,7 @@
 //! | `who` | one contender of it |
 //! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
 //! | `monitored`, `alerts` | locks as a monitor knows them, and what is wrong with them |
+//! | `freshness` | from when on what a monitor knows is too old |
 //! | `orders` | what an operator did to a lock |
 //! | `remnants` | what users have left, for `gc` |
 //! | `diagnosis` | what was found of a service, for `doctor` |
@@ -18,9 +19,11 @@
 
 #[cfg(feature = "monitor")]
 mod alerts;
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", feature = "top"))]
 mod deadlocks;
 mod diagnosis;
+#[cfg(any(feature = "monitor", feature = "top"))]
+mod freshness;
 mod locks;
 mod matrix;
 #[cfg(feature = "monitor")]
@@ -31,29 +34,35 @@ mod promises;
 #[cfg(feature = "monitor")]
 mod remnants;
 mod text;
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", feature = "top"))]
 mod way_out;
 mod who;
 
 #[cfg(feature = "monitor")]
 pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary};
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) use deadlocks::Deadlock;
 #[cfg(feature = "monitor")]
-pub(crate) use deadlocks::{Deadlock, Deadlocks};
+pub(crate) use deadlocks::Deadlocks;
 pub(crate) use diagnosis::Diagnosis;
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) use freshness::age_max;
 pub(crate) use locks::{ListedLock, ShownLock, kind, list};
 pub(crate) use matrix::Matrix;
 #[cfg(feature = "monitor")]
-pub(crate) use monitored::{Events, MonitoredLocks, MonitoredQueue, Seen, age_max};
+pub(crate) use monitored::{Events, MonitoredLocks, MonitoredQueue, Seen};
 pub(crate) use orders::{Deed, Done};
 pub(crate) use printing::{json_line, print, print_json, write};
 pub(crate) use promises::{Checked, Promises};
 #[cfg(feature = "monitor")]
 pub(crate) use remnants::{Outcome, Remnants};
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", all(test, feature = "top")))]
 pub(crate) use text::is_harmful;
 pub(crate) use text::{brief, one_line};
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use way_out::Orders;
-pub(crate) use who::{Who, span};
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) use who::date;
 #[cfg(feature = "monitor")]
-pub(crate) use who::{date, millis};
+pub(crate) use who::millis;
+pub(crate) use who::{Who, span};

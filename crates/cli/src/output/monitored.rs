@@ -1,8 +1,6 @@
 //! Locks as a monitor knows them, in the shapes of its HTTP answers. A contender has the fields of `show --json`, and
 //! since when it holds as far as that was seen.
 
-use std::time::Duration;
-
 use lockkeeper_monitor::{Freshness, KnownContender, KnownLock, Moment, SeenEvent, State as Known, Way};
 use serde::Serialize;
 
@@ -197,13 +195,4 @@ fn contenders(lock: &KnownLock, now: Moment) -> Vec<MonitoredContender> {
         }
     };
     lock.contenders.iter().enumerate().map(contender).collect()
-}
-
-/// Tells after which age what is known is too old to be relied on: a few looks, or a few seconds.
-pub(crate) fn age_max(way: Way) -> Duration {
-    const AGE_MAX: Duration = Duration::from_secs(5);
-    match way {
-        Way::Looks(period) => AGE_MAX.max(period * 3),
-        _ => AGE_MAX,
-    }
 }

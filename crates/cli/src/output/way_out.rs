@@ -82,6 +82,12 @@ impl Orders {
         order.push(lock.to_owned());
         order
     }
+
+    /// Returns an order as a line for a shell.
+    #[cfg(feature = "top")]
+    pub(crate) fn shell_line(&self, words: &[&str], lock: &str) -> String {
+        shell_line(&self.order(words, lock))
+    }
 }
 
 impl WayOut {

@@ -117,7 +117,7 @@ impl Who {
     }
 
     /// Names it, and one without an owner by its session and what it says of itself too.
-    #[cfg(feature = "monitor")]
+    #[cfg(any(feature = "monitor", feature = "top"))]
     pub(super) fn at_length(&self) -> String {
         let Self { id, owner: None, session, label, .. } = self else { return self.name() };
         let session = session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default();
@@ -126,7 +126,7 @@ impl Who {
     }
 
     /// Returns for how long it has been in the queue, if that is known.
-    #[cfg(feature = "monitor")]
+    #[cfg(any(feature = "monitor", feature = "top"))]
     pub(super) fn since(&self) -> Option<String> {
         self.age_ms.map(|age_ms| brief(Duration::from_millis(age_ms)))
     }

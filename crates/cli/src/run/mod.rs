@@ -48,6 +48,8 @@ pub(crate) use signals::ignored;
 pub(crate) use stand_by::StandBy;
 pub(crate) use supervision::{OnLoss, Outcome, Stop, Supervision};
 pub(crate) use terminal::in_foreground;
+#[cfg(feature = "top")]
+pub(crate) use terminal::{JobControl, stop_job};
 pub(crate) use watchdog_end::Leaving;
 
 /// Runs this process as the watchdog if its first argument says so.

@@ -100,7 +100,7 @@ fn our_group() -> Option<Pid> {
 
 /// Whether a process is there to continue us once we are stopped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum JobControl {
+pub(crate) enum JobControl {
     /// A shell that gets its prompt back and can continue us.
     Shell,
     /// No process: the kernel would not stop such a group either.
@@ -112,7 +112,7 @@ pub(super) enum JobControl {
 /// Without a process table of our namespace a shell cannot be seen, and counts as absent.
 ///
 /// This process cannot cause an error here.
-pub(super) fn stop_job() -> io::Result<JobControl> {
+pub(crate) fn stop_job() -> io::Result<JobControl> {
     let (Ok(table), Some(ours)) = (processes::all(), our_group()) else { return Ok(JobControl::NoProcess) };
     if job_control(&table, ours) == JobControl::NoProcess {
         return Ok(JobControl::NoProcess);

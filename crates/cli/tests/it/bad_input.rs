@@ -288,3 +288,14 @@ fn gc_in_a_build_without_the_monitor_names_its_feature() {
     refuses(&["gc"], &["gc", "feature `monitor`"]);
     refuses(&["gc", "--yes", "--json"], &["gc", "feature `monitor`"]);
 }
+
+#[cfg(not(feature = "top"))]
+#[test]
+fn top_in_a_build_without_it_names_its_feature() {
+    refuses(&["top"], &["top", "feature `top`"]);
+}
+
+#[test]
+fn top_prints_no_json() {
+    refuses(&["top", "--json"], &["`top` prints no JSON"]);
+}

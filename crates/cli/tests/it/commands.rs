@@ -272,6 +272,7 @@ fn completions_and_manual_know_every_command() {
         "wait",
         "deadlocks",
         "monitor",
+        "top",
         "gc",
         "check",
         "revoke",

@@ -29,6 +29,7 @@
 //! | `server_operation` | what its operator is told, and how it is watched |
 //! | `server_settings` | its settings, as clients meet them |
 //! | `server_tls` | TLS of a server |
+//! | `top` | the busiest locks on a real terminal |
 //! | `service`, `unreachable` | `run --restart`; servers that all refuse |
 //! | `watch` | `show --watch` |
 
@@ -82,5 +83,7 @@ mod server_trouble;
 mod service;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(all(feature = "monitor", feature = "top"))]
+mod top;
 mod unreachable;
 mod watch;

@@ -1,0 +1,224 @@
+//! Where things stand on the screen, and the lines at its head and at its foot.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+
+use super::pen::{BAD, BOLD, Cell, DIM, GOOD, MILD, PLAIN, Pen, Side, columns, written_columns};
+use super::{list, question, queue, texts};
+use crate::output::brief;
+use crate::top::app::{App, Mode};
+use crate::top::problems::{Problem, Weight};
+
+/// What is drawn at least: less has no room for a lock and an order.
+const COLUMNS_MIN: u16 = 40;
+const LINES_MIN: u16 = 10;
+
+/// How many lines say what else is known of the chosen contender.
+const DETAIL_LINES: u16 = 6;
+
+/// The keys, where all have room, and the most wanted ones.
+const LIST_KEYS: [&str; 2] = [
+    "enter queue  / filter  s sort  p problems  r f t b orders  ? help  q quit",
+    "enter queue  / filter  ? help  q quit",
+];
+const QUEUE_KEYS: [&str; 2] =
+    ["esc back  p problems  r revoke  f freeze  t thaw  b break  ? help  q quit", "esc back  ? help  q quit"];
+
+/// The parts of the screen.
+struct Parts {
+    head: Rect,
+    sum: Rect,
+    problems: Rect,
+    body: Rect,
+    details: Rect,
+    status: Rect,
+    keys: Rect,
+}
+
+impl Parts {
+    fn new(app: &App, area: Rect) -> Self {
+        let mut top = area.y;
+        let mut take = |lines: u16| {
+            let part = Rect { y: top, height: lines, ..area };
+            top += lines;
+            part
+        };
+        let wanted = shown_problems(app).map(|problem| 1 + u16::from(problem.cure.is_some())).sum::<u16>();
+        let problems = wanted.min(area.height / 3);
+        let details = match app.lock {
+            Some(_) if area.height >= LINES_MIN + DETAIL_LINES => DETAIL_LINES,
+            _ => 0,
+        };
+        let (head, sum, problems_at) = (take(1), take(1), take(problems));
+        let body = area.height.saturating_sub(2 + problems + details + 2);
+        Self {
+            head,
+            sum,
+            problems: problems_at,
+            body: take(body),
+            details: take(details),
+            status: take(1),
+            keys: take(1),
+        }
+    }
+}
+
+fn is_too_small(area: Rect) -> bool {
+    area.width < COLUMNS_MIN || area.height < LINES_MIN
+}
+
+/// Notes how many rows have room in a window of this size, and brings the chosen row into it.
+pub(in crate::top) fn fit(app: &mut App, area: Rect) {
+    if is_too_small(area) {
+        return;
+    }
+    // A line has the names of the columns.
+    app.lines = usize::from(Parts::new(app, area).body.height.saturating_sub(1));
+    app.list.scroll(app.sight.rows.len(), app.lines);
+    app.queue.scroll(app.sight.queue.len(), app.lines);
+    if let Mode::Problems(from) = &mut app.mode {
+        *from = (*from).min(texts::problem_lines(&app.sight.problems, area.width).len().saturating_sub(1));
+    }
+}
+
+/// Draws the screen.
+pub(in crate::top) fn draw(frame: &mut Frame<'_>, app: &App) {
+    let area = frame.area();
+    let mut pen = Pen::new(frame.buffer_mut());
+    if is_too_small(area) {
+        pen.line(area, 0, &format!("{COLUMNS_MIN} x {LINES_MIN} at least"), PLAIN);
+        return;
+    }
+    let parts = Parts::new(app, area);
+    head(&mut pen, parts.head, app);
+    match app.mode {
+        Mode::Help => texts::help(&mut pen, below(area, parts.head)),
+        Mode::Problems(from) => texts::problems(&mut pen, below(area, parts.head), &app.sight.problems, from),
+        _ => {
+            sum(&mut pen, parts.sum, app);
+            problems(&mut pen, parts.problems, app);
+            match &app.lock {
+                Some(_) => queue::queue(&mut pen, parts.body, parts.details, app),
+                None => list::list(&mut pen, parts.body, app),
+            }
+            status(&mut pen, parts.status, app);
+            keys(&mut pen, parts.keys, app);
+        }
+    }
+    if let Mode::Ask(asked) = &app.mode {
+        let at = question::question(&mut pen, below(area, parts.head), asked);
+        frame.set_cursor_position(at);
+    }
+}
+
+fn below(area: Rect, head: Rect) -> Rect {
+    Rect { y: head.bottom(), height: area.bottom().saturating_sub(head.bottom()), ..area }
+}
+
+/// The name of the service, and how old all of it is.
+fn head(pen: &mut Pen<'_>, area: Rect, app: &App) {
+    let badge = &app.sight.freshness;
+    let style = if badge.is_fresh { GOOD } else { BAD };
+    let badge_width = columns(&badge.text).min(area.width / 2);
+    let service_width = area.width.saturating_sub(11 + 1 + badge_width + 1);
+    let cells = [
+        Cell { text: "Lockkeeper", width: 11, side: Side::Left, style: BOLD },
+        Cell { text: &app.service, width: service_width, side: Side::Left, style: PLAIN },
+        Cell { text: &badge.text, width: badge_width, side: Side::Right, style },
+    ];
+    pen.cells(area, 0, PLAIN, &cells);
+}
+
+/// All locks in a few numbers, or the lock whose queue is shown.
+fn sum(pen: &mut Pen<'_>, area: Rect, app: &App) {
+    let Some(lock) = &app.lock else {
+        let sum = &app.sight.sum;
+        let longest = sum.longest.as_ref().map(|(age, lock)| format!(", longest for {}: {lock}", brief(*age)));
+        let text = format!("{} in use, {} waiting{}", locks(sum.locks), sum.waiting, longest.unwrap_or_default());
+        pen.line(area, 0, &text, PLAIN);
+        return;
+    };
+    let rest = app.sight.lock.as_ref().map_or_else(
+        || "free".to_owned(),
+        |row| {
+            let oldest = row.oldest.map(|oldest| format!(", oldest wait {}", brief(oldest))).unwrap_or_default();
+            let held = row.held.as_ref().map(|held| format!(", held for {held}")).unwrap_or_default();
+            format!("{}{held}, {} waiting{oldest}", row.kind, row.waiters)
+        },
+    );
+    let rest_width = columns(&rest).min(area.width / 2);
+    let name_width = written_columns(lock.as_str()).min(area.width.saturating_sub(rest_width + 1)).max(8);
+    let cells = [
+        Cell { text: lock.as_str(), width: name_width, side: Side::Left, style: BOLD },
+        Cell { text: &rest, width: area.width, side: Side::Left, style: PLAIN },
+    ];
+    pen.cells(area, 0, PLAIN, &cells);
+}
+
+fn locks(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "lock" } else { "locks" })
+}
+
+/// What is wrong with the locks that are shown; with no service it is wrong with all.
+fn shown_problems(app: &App) -> impl Iterator<Item = &Problem> {
+    let is_shown = |problem: &&Problem| match &app.lock {
+        Some(lock) => problem.locks.is_empty() || problem.locks.contains(lock),
+        None => true,
+    };
+    app.sight.problems.iter().filter(is_shown)
+}
+
+/// What is wrong, each with what an operator does about it, as far as there is room.
+fn problems(pen: &mut Pen<'_>, area: Rect, app: &App) {
+    let mut row = 0;
+    let mut left = shown_problems(app).count();
+    for problem in shown_problems(app) {
+        let lines = 1 + u16::from(problem.cure.is_some());
+        // The last line is for what has no room.
+        let room = area.height.saturating_sub(row + u16::from(left > 1));
+        if lines > room && (row > 0 || room == 0) {
+            break;
+        }
+        pen.line(area, row, &format!("! {}", problem.what), style(problem.weight));
+        if let Some(cure) = problem.cure.as_ref().filter(|_| lines <= room) {
+            pen.line(area, row + 1, &format!("  {cure}"), PLAIN);
+        }
+        row += lines.min(room);
+        left -= 1;
+    }
+    if left > 0 {
+        pen.line(area, row, &format!("! {left} more: p"), MILD);
+    }
+}
+
+pub(super) const fn style(weight: Weight) -> ratatui::style::Style {
+    match weight {
+        Weight::Bad => BAD,
+        Weight::Mild => MILD,
+    }
+}
+
+/// What came of the last order or key, what is under way, or else how the list was chosen.
+fn status(pen: &mut Pen<'_>, area: Rect, app: &App) {
+    if matches!(app.mode, Mode::Filter) {
+        pen.line(area, 0, &format!("filter: {}_", app.query.filter), BOLD);
+    } else if let Some(notice) = &app.notice {
+        pen.line(area, 0, &notice.text, if notice.is_failure { BAD } else { BOLD });
+    } else if let Some(under_way) = &app.under_way {
+        pen.line(area, 0, under_way, BOLD);
+    } else if app.lock.is_none() {
+        let filter = match app.query.filter.as_str() {
+            "" => String::new(),
+            filter => format!(", filter: {filter}"),
+        };
+        let shown = app.sight.rows.len();
+        let cut = if app.sight.total > shown { format!(", {shown} of {}", app.sight.total) } else { String::new() };
+        pen.line(area, 0, &format!("sorted by {}{cut}{filter}", app.query.sort.as_str()), DIM);
+    }
+}
+
+fn keys(pen: &mut Pen<'_>, area: Rect, app: &App) {
+    let choice = if app.lock.is_some() { QUEUE_KEYS } else { LIST_KEYS };
+    let [all, some] = choice;
+    pen.line(area, 0, if columns(all) <= area.width { all } else { some }, DIM);
+}

@@ -1,0 +1,124 @@
+//! What is wrong, the worst first: a service that cannot be asked, deadlocks with their way out, locks that are held
+//! for long or that many wait for, frozen locks.
+
+use lockkeeper::QueueName;
+use lockkeeper::backend::Part;
+use lockkeeper_monitor::alerts::{About, Alert, Finding};
+use lockkeeper_monitor::{Freshness, Judged, KnownLock, Moment, State, Verdict};
+
+use super::contender::name;
+use crate::output::{Deadlock, Orders, brief, date};
+
+/// How many are told, the worst ones; `lockkeeper deadlocks` prints all deadlocks.
+const PROBLEMS_MAX: usize = 50;
+
+/// Something that is wrong.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) weight: Weight,
+    /// What is wrong, in one line.
+    pub(super) what: String,
+    /// What an operator does about it, if that is known.
+    pub(super) cure: Option<String>,
+    /// More of it, as lines.
+    pub(super) more: Vec<String>,
+    /// The locks that it is about.
+    pub(super) locks: Vec<QueueName>,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Weight {
+    Bad,
+    Mild,
+}
+
+/// Collects what is wrong.
+pub(super) fn problems(state: &State, firing: &[Alert], orders: &Orders, now: Moment) -> Vec<Problem> {
+    let told = state.deadlocks.iter().filter(|judged| judged.verdict != Verdict::Unconfirmed);
+    let (sure, unsure): (Vec<_>, Vec<_>) = told.partition(|judged| judged.verdict != Verdict::Possible);
+    let deadlock = |judged: &Judged| deadlock(judged, orders, now);
+    let mut found: Vec<Problem> = stale(state, now).into_iter().collect();
+    found.extend(sure.into_iter().map(deadlock));
+    found.extend(firing.iter().filter_map(|alert| of_lock(alert, orders)));
+    found.extend(state.model.locks().iter().filter_map(|(name, lock)| frozen(name, lock, orders, now)));
+    found.extend(unsure.into_iter().map(deadlock));
+    found.truncate(PROBLEMS_MAX);
+    found
+}
+
+/// A service that cannot be asked: what is shown was true last at a moment in the past.
+fn stale(state: &State, now: Moment) -> Option<Problem> {
+    let trouble = state.freshness.trouble()?;
+    let what = match (&state.freshness, state.freshness.age(now.boot)) {
+        (Freshness::Stale(..), Some(age)) => {
+            // The hour, minute and second of a date of RFC 3339.
+            let since = date(now.unix.saturating_sub(age));
+            let since = since.get(11..19).unwrap_or(&since).to_owned();
+            format!("stale since {since} UTC, for {}: {trouble:#}", brief(age))
+        }
+        _ => format!("nothing seen yet: {trouble:#}"),
+    };
+    Some(Problem { weight: Weight::Bad, what, cure: None, more: Vec::new(), locks: Vec::new() })
+}
+
+fn deadlock(judged: &Judged, orders: &Orders, now: Moment) -> Problem {
+    let told = Deadlock::new(judged, orders, now.boot, now.unix);
+    let mut names: Vec<&str> = Vec::new();
+    for link in &judged.deadlock.chain {
+        if !names.contains(&link.lock.as_str()) {
+            names.push(link.lock.as_str());
+        }
+    }
+    let since = brief(now.boot.saturating_duration_since(judged.since));
+    let mut way_out = told.way_out().into_iter();
+    let what = way_out.next().map(|what| format!("way out: {what}"));
+    let order = way_out.next();
+    let mut more: Vec<String> = (1..).zip(told.chain()).map(|(number, line)| format!("{number}. {line}")).collect();
+    more.extend(what.clone());
+    let mut locks: Vec<_> = judged.deadlock.core.iter().map(|(queue, _)| queue.with_part(Part::Line)).collect();
+    locks.dedup();
+    Problem {
+        weight: if judged.verdict == Verdict::Possible { Weight::Mild } else { Weight::Bad },
+        what: format!("{}, for {since}: {}", told.headline(), names.join(", ")),
+        cure: order.or(what),
+        more,
+        locks,
+    }
+}
+
+fn of_lock(alert: &Alert, orders: &Orders) -> Option<Problem> {
+    let lock = alert.about.lock()?;
+    let (what, cure) = match (&alert.finding, &alert.about) {
+        (Finding::Held { holder, at_least, waiters }, About::Held(..)) => {
+            let (who, held) = (name(holder), brief(*at_least));
+            let what = format!("held long: {lock}, by {who} for {held} or longer; {}", waiting(*waiters));
+            (what, Some(orders.shell_line(&["revoke"], lock.as_str())))
+        }
+        (Finding::Waiters { waiters, .. }, _) => (format!("long queue: {lock}; {}", waiting(*waiters)), None),
+        _ => return None,
+    };
+    Some(Problem { weight: Weight::Mild, what, cure, more: Vec::new(), locks: vec![lock.clone()] })
+}
+
+/// A lock that is frozen while contenders wait for it.
+fn frozen(lock: &QueueName, known: &KnownLock, orders: &Orders, now: Moment) -> Option<Problem> {
+    let freezing = known.contenders.iter().find(|one| one.info.frozen.is_some())?;
+    let waiters = known.waiters().count();
+    let reason = freezing.info.frozen.as_deref()?;
+    (waiters > 0).then(|| Problem {
+        weight: Weight::Mild,
+        what: format!(
+            "frozen: {lock}, for {}; {} until it is thawed: {reason}",
+            brief(freezing.age(now)),
+            waiting(waiters)
+        ),
+        cure: Some(orders.shell_line(&["thaw"], lock.as_str())),
+        more: Vec::new(),
+        locks: vec![lock.clone()],
+    })
+}
+
+fn waiting(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "waits" } else { "wait" })
+}

@@ -1,0 +1,196 @@
+//! What is asked before an order: what it does, to whom, and what has to be typed for it.
+
+use std::time::Duration;
+
+use lockkeeper::{FencingToken, QueueName};
+
+use super::contender::{Contender, State};
+use super::input::Key;
+use super::sight::Row;
+use crate::args::reason;
+use crate::ordering::Order;
+
+/// How long a freeze waits until those who hold the lock have given it back, unless it is given up before: as long as
+/// an operator may look at the screen for it.
+const FREEZE_WAIT_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// How many characters are typed at most: no reason is longer.
+pub(super) const TYPED_MAX: usize = 500;
+
+/// A question that waits for its answer. It keeps what was seen when it was asked: the order meets that and nothing
+/// else.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) lock: QueueName,
+    ask: Ask,
+    pub(super) typed: String,
+    /// What was wrong with the last answer.
+    pub(super) refusal: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Ask {
+    Revoke(Contender),
+    Break(Contender, FencingToken),
+    /// With those who hold it.
+    Freeze(String),
+    Thaw(Contender),
+}
+
+/// What an answer leads to.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Answer {
+    /// It goes on being asked.
+    Stay,
+    /// Nothing is done.
+    Drop,
+    Do(Order),
+}
+
+impl Question {
+    /// Asks for an order by its key; of a lock's contenders it is for the one that is chosen, or for the only one that
+    /// it can be for. Says why there is nothing to ask.
+    pub(super) fn new(letter: char, row: &Row, chosen: Option<&Contender>) -> Result<Self, String> {
+        let ask = match letter {
+            'r' => Ask::Revoke(holder(row, chosen)?),
+            'b' => {
+                let holder = holder(row, chosen)?;
+                let token = holder.token.ok_or_else(|| {
+                    format!(
+                        "the service shows no token of {}, and only a holder with a token can be broken",
+                        holder.who
+                    )
+                })?;
+                Ask::Break(holder, token)
+            }
+            'f' => match &row.freezer {
+                Some(_) => return Err(format!("{} is frozen already", row.lock)),
+                None => Ask::Freeze(row.holders.clone()),
+            },
+            _ => {
+                let freezes = chosen.filter(|chosen| chosen.state == State::Freezes);
+                let freezer = freezes.or(row.freezer.as_ref()).cloned();
+                Ask::Thaw(freezer.ok_or_else(|| format!("{} is not frozen", row.lock))?)
+            }
+        };
+        Ok(Self { lock: row.lock.clone(), ask, typed: String::new(), refusal: None })
+    }
+
+    /// Names the order.
+    pub(super) const fn title(&self) -> &'static str {
+        match self.ask {
+            Ask::Revoke(_) => "Revoke",
+            Ask::Break(..) => "Break",
+            Ask::Freeze(_) => "Freeze",
+            Ask::Thaw(_) => "Thaw",
+        }
+    }
+
+    /// Says to whom it is done, as names and values.
+    pub(super) fn seen(&self) -> Vec<(&'static str, String)> {
+        let mut seen = vec![("lock", self.lock.as_str().to_owned())];
+        let contender = match &self.ask {
+            Ask::Revoke(one) | Ask::Break(one, _) | Ask::Thaw(one) => one,
+            Ask::Freeze(holders) => {
+                let holders = if holders.is_empty() { "nothing".to_owned() } else { holders.clone() };
+                seen.push(("held by", holders));
+                return seen;
+            }
+        };
+        seen.push((contender.state.as_str(), contender.who.clone()));
+        seen.extend(contender.details.first().map(|id| ("", id.clone())));
+        let token = contender.token.map_or_else(|| "not shown".to_owned(), |token| token.to_string());
+        seen.push(("token", token));
+        seen
+    }
+
+    /// Says what it does.
+    pub(super) const fn warning(&self) -> &'static str {
+        match self.ask {
+            Ask::Revoke(_) => "Asks this holder to give the lock up. A `lockkeeper run` ends its command for it.",
+            Ask::Break(..) => {
+                "Takes the lock away. The next in line has it at once, while what this holder runs may go on for a \
+                 moment. Better ask first: r."
+            }
+            Ask::Freeze(_) => {
+                "Keeps all contenders out until it is thawed, also after this program has ended. It waits until those \
+                 who hold the lock have given it back."
+            }
+            Ask::Thaw(_) => "Lets contenders take the lock again.",
+        }
+    }
+
+    /// Says what has to be typed, if it is more than a key.
+    pub(super) const fn wants(&self) -> Option<&'static str> {
+        match self.ask {
+            Ask::Revoke(_) | Ask::Thaw(_) => None,
+            Ask::Break(..) => Some("type the token"),
+            Ask::Freeze(_) => Some("why"),
+        }
+    }
+
+    /// Takes a key.
+    pub(super) fn answer(&mut self, key: Key) -> Answer {
+        if key == Key::Escape {
+            return Answer::Drop;
+        }
+        if self.wants().is_none() {
+            return match key {
+                Key::Letter('y' | 'Y') => self.give(),
+                // A key that was meant for the list does nothing by itself.
+                Key::Letter('n' | 'N' | 'q') => Answer::Drop,
+                _ => Answer::Stay,
+            };
+        }
+        self.refusal = None;
+        match key {
+            Key::Enter => return self.give(),
+            Key::Letter(letter) => self.append(&letter.to_string()),
+            Key::Backspace => _ = self.typed.pop(),
+            Key::Clear => self.typed.clear(),
+            _ => {}
+        }
+        Answer::Stay
+    }
+
+    /// Appends what was typed or pasted, as far as there is room.
+    pub(super) fn append(&mut self, text: &str) {
+        if self.wants().is_some() {
+            let room = TYPED_MAX.saturating_sub(self.typed.chars().count());
+            self.typed.extend(text.chars().take(room));
+        }
+    }
+
+    fn give(&mut self) -> Answer {
+        let order = match &self.ask {
+            Ask::Revoke(holder) => Order::Revoke { holder: holder.seen(), reason: None },
+            Ask::Thaw(freezer) => Order::Thaw { freezer: freezer.seen() },
+            Ask::Break(holder, token) if self.typed.trim() == token.to_string() => {
+                Order::Break { holder: holder.seen() }
+            }
+            Ask::Break(..) => {
+                self.refusal = Some("that is not its token; nothing was done".to_owned());
+                return Answer::Stay;
+            }
+            Ask::Freeze(_) => match reason(&self.typed) {
+                Ok(reason) => Order::Freeze { reason, wait: FREEZE_WAIT_MAX },
+                Err(what) => {
+                    self.refusal = Some(format!("a reason is needed, for those who wait: {what}"));
+                    return Answer::Stay;
+                }
+            },
+        };
+        Answer::Do(order)
+    }
+}
+
+/// The holder that an order is for.
+fn holder(row: &Row, chosen: Option<&Contender>) -> Result<Contender, String> {
+    match (chosen, row.holding.as_slice()) {
+        (Some(chosen), _) if chosen.state == State::Holds => Ok(chosen.clone()),
+        (Some(chosen), _) => Err(format!("{} does not hold {}: choose a holder", chosen.who, row.lock)),
+        (None, [holder]) => Ok(holder.clone()),
+        (None, []) => Err(format!("{} has no holder", row.lock)),
+        (None, _) => Err(format!("{} has several holders: enter, and choose one", row.lock)),
+    }
+}

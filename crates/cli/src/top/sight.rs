@@ -1,0 +1,225 @@
+//! What is known of the locks, as what is to be shown: texts as their clients wrote them, which only `draw` escapes.
+
+use std::time::Duration;
+
+use lockkeeper::QueueName;
+use lockkeeper::backend::Part;
+use lockkeeper_monitor::alerts::{About, Alert};
+use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Verdict, Way};
+
+use super::contender::{self, Contender, held};
+use super::problems::{Problem, problems};
+use super::query::{Found, Query};
+use crate::output::{Orders, age_max, brief, kind};
+
+/// How many holders a line of the list names; the rest is counted.
+const NAMED_MAX: usize = 3;
+
+/// How many contenders of a queue are shown, from its head; `show` prints all.
+const CONTENDERS_MAX: usize = 1_000;
+
+/// All that can be on the screen.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sight {
+    pub(super) freshness: Badge,
+    pub(super) problems: Vec<Problem>,
+    pub(super) sum: Sum,
+    pub(super) rows: Vec<Row>,
+    /// How many locks the filter asks for, also beyond the rows.
+    pub(super) total: usize,
+    /// The queue that is looked into.
+    pub(super) queue: Vec<Contender>,
+    /// How many contenders it has beyond these.
+    pub(super) queue_more: usize,
+    /// The line of its lock.
+    pub(super) lock: Option<Row>,
+}
+
+/// How old it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Badge {
+    pub(super) text: String,
+    pub(super) is_fresh: bool,
+}
+
+/// All locks in a few numbers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sum {
+    pub(super) locks: usize,
+    pub(super) waiting: usize,
+    pub(super) longest: Option<(Duration, QueueName)>,
+}
+
+/// A lock in the list.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) lock: QueueName,
+    pub(super) kind: String,
+    pub(super) waiters: usize,
+    pub(super) oldest: Option<Duration>,
+    pub(super) held: Option<String>,
+    pub(super) holders: String,
+    pub(super) mark: Mark,
+    /// Those that hold, as far as they are named.
+    pub(super) holding: Vec<Contender>,
+    /// What freezes it, or waits to.
+    pub(super) freezer: Option<Contender>,
+}
+
+/// What is wrong with a lock.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Mark {
+    #[default]
+    None,
+    Frozen,
+    HeldLong,
+    Deadlock,
+}
+
+impl Sight {
+    /// Collects what is to be shown: the locks that `query` asks for, and the queue of `lock`.
+    pub(super) fn new(
+        state: &State,
+        firing: &[Alert],
+        orders: &Orders,
+        query: &Query,
+        lock: Option<&QueueName>,
+        now: Moment,
+    ) -> Self {
+        let marked = Marks::new(state, firing);
+        let Found { locks, total } = query.choose(&state.model, now);
+        let row = |name: &QueueName, lock: &KnownLock| Row::new(name, lock, marked.of(name, lock), now);
+        let known = lock.and_then(|name| state.model.locks().get_key_value(name));
+        let contenders = known.map(|(_, lock)| lock.contenders.as_slice()).unwrap_or_default();
+        let shown = (1..).zip(contenders).take(CONTENDERS_MAX);
+        Self {
+            freshness: Badge::new(state, now),
+            problems: problems(state, firing, orders, now),
+            sum: Sum::new(state, now),
+            rows: locks.into_iter().map(|(name, lock)| row(name, lock)).collect(),
+            total,
+            queue: shown.map(|(position, one)| Contender::new(position, one, now)).collect(),
+            queue_more: contenders.len().saturating_sub(CONTENDERS_MAX),
+            lock: known.map(|(name, lock)| row(name, lock)),
+        }
+    }
+}
+
+impl Badge {
+    fn new(state: &State, now: Moment) -> Self {
+        let age = state.freshness.age(now.boot);
+        let text = match (&state.freshness, age) {
+            (Freshness::Fresh(_), Some(age)) if age <= age_max(state.way) => {
+                let text = match state.way {
+                    Way::Looks(period) => format!("seen {} ago, looked at each {}", brief(age), brief(period)),
+                    _ => "live".to_owned(),
+                };
+                return Self { text, is_fresh: true };
+            }
+            (_, Some(age)) => format!("stale for {}", brief(age)),
+            (_, None) => "nothing seen yet".to_owned(),
+        };
+        Self { text, is_fresh: false }
+    }
+}
+
+impl Sum {
+    fn new(state: &State, now: Moment) -> Self {
+        let mut sum = Self { locks: state.model.locks().len(), ..Self::default() };
+        for (name, lock) in state.model.locks() {
+            for waiter in lock.waiters() {
+                sum.waiting += 1;
+                let age = waiter.age(now);
+                if sum.longest.as_ref().is_none_or(|(most, _)| age > *most) {
+                    sum.longest = Some((age, name.clone()));
+                }
+            }
+        }
+        sum
+    }
+}
+
+impl Row {
+    fn new(name: &QueueName, lock: &KnownLock, mark: Mark, now: Moment) -> Self {
+        let longest = lock.holders().max_by_key(|holder| holder.held_at_least(now));
+        let numbered = || (1..).zip(&lock.contenders);
+        let holding = numbered().filter(|(_, one)| one.hold.is_some() && one.info.frozen.is_none());
+        let freezer = numbered().find(|(_, one)| one.info.frozen.is_some());
+        Self {
+            lock: name.clone(),
+            kind: shown_kind(lock),
+            waiters: lock.waiters().count(),
+            oldest: lock.waiters().map(|waiter| waiter.age(now)).max(),
+            held: longest.and_then(|holder| held(holder, now)),
+            holders: holders(lock),
+            mark,
+            holding: holding.take(NAMED_MAX).map(|(position, one)| Contender::new(position, one, now)).collect(),
+            freezer: freezer.map(|(position, one)| Contender::new(position, one, now)),
+        }
+    }
+
+    /// A lock that nothing is known of: it has no contenders.
+    pub(super) fn free(lock: &QueueName) -> Self {
+        Self {
+            lock: lock.clone(),
+            kind: String::new(),
+            waiters: 0,
+            oldest: None,
+            held: None,
+            holders: "free".to_owned(),
+            mark: Mark::None,
+            holding: Vec::new(),
+            freezer: None,
+        }
+    }
+}
+
+fn shown_kind(lock: &KnownLock) -> String {
+    let kind = kind(lock.contenders.iter().map(|one| &one.info)).unwrap_or("mutex");
+    lock.permits.map_or_else(|| kind.to_owned(), |permits| format!("{kind} {permits}"))
+}
+
+fn holders(lock: &KnownLock) -> String {
+    if let Some(reason) = lock.contenders.iter().find_map(|one| one.info.frozen.as_deref()) {
+        return format!("frozen: {reason}");
+    }
+    let names: Vec<_> = lock.holders().take(NAMED_MAX).map(|holder| contender::name(&holder.info)).collect();
+    let more = lock.holders().count().saturating_sub(NAMED_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    names.join(", ") + &more
+}
+
+/// The locks that something is wrong with.
+struct Marks {
+    deadlocked: Vec<QueueName>,
+    held_long: Vec<QueueName>,
+}
+
+impl Marks {
+    fn new(state: &State, firing: &[Alert]) -> Self {
+        let is_sure = |verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_));
+        let sure = state.deadlocks.iter().filter(|judged| is_sure(judged.verdict));
+        let deadlocked = sure.flat_map(|judged| &judged.deadlock.core).map(|(queue, _)| queue.with_part(Part::Line));
+        let held_long = firing.iter().filter_map(|alert| match &alert.about {
+            About::Held(lock, _) => Some(lock.clone()),
+            _ => None,
+        });
+        let mut marks = Self { deadlocked: deadlocked.collect(), held_long: held_long.collect() };
+        marks.deadlocked.sort();
+        marks.deadlocked.dedup();
+        marks.held_long.sort();
+        marks
+    }
+
+    fn of(&self, name: &QueueName, lock: &KnownLock) -> Mark {
+        if self.deadlocked.binary_search(name).is_ok() {
+            Mark::Deadlock
+        } else if lock.contenders.iter().any(|one| one.info.frozen.is_some()) {
+            Mark::Frozen
+        } else if self.held_long.binary_search(name).is_ok() {
+            Mark::HeldLong
+        } else {
+            Mark::None
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What is asked before an order, what it meets, and what is said of it.
+
+use std::time::Duration;
+
+use lockkeeper::{ContenderId, FencingToken, Mode};
+
+use super::scene::{Scene, contender, granted, mutex, name};
+use crate::ordering::{Order, Seen};
+use crate::top::app::Effect;
+use crate::top::input::{Input, Key};
+
+/// A held lock with a waiter, chosen.
+fn scene() -> Scene {
+    let mut scene = Scene::new();
+    scene.queue("nightly", &[granted(1, 42), mutex(2)]);
+    scene.screen();
+    scene.keys("j");
+    scene
+}
+
+fn seen(id: &str, token: Option<u64>) -> Seen {
+    Seen { id: ContenderId::new(id), token: token.and_then(|token| FencingToken::new(token, 0)) }
+}
+
+fn does(order: Order) -> Option<Effect> {
+    Some(Effect::Do(name("nightly"), order))
+}
+
+/// What is in the frame of the question.
+fn asked(scene: &mut Scene) -> Vec<String> {
+    let screen = scene.screen();
+    let inside = screen.iter().filter_map(|line| line.trim().strip_prefix('│')?.strip_suffix('│'));
+    inside.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn r_asks_for_the_holder_that_is_seen_and_only_y_does_it() {
+    let mut scene = scene();
+    assert_eq!(scene.keys("r"), None);
+    assert_eq!(
+        asked(&mut scene),
+        [
+            "lock     nightly",
+            "holds    web-1 pid 4001 backup.sh",
+            "id c1",
+            "token    42",
+            "Asks this holder to give the lock up. A `lockkeeper run` ends its",
+            "command for it.",
+            "y does it; n or Esc does nothing",
+        ]
+    );
+    assert_eq!(scene.keys("rx\nb"), None, "other keys do nothing");
+    // Another one holds it by now, and the question stays what it was.
+    scene.queue("nightly", &[granted(2, 43)]);
+    assert_eq!(asked(&mut scene)[1], "holds    web-1 pid 4001 backup.sh");
+    let revoke = Order::Revoke { holder: seen("c1", Some(42)), reason: None };
+    assert_eq!(scene.keys("y"), does(revoke));
+    assert_eq!(scene.status(), "revoke nightly, token 42: under way; Esc gives it up");
+    scene.keys("r");
+    assert_eq!(scene.status(), "an order is under way: one at a time");
+    scene.app.done(Err("nightly (zk://zk1:2181) nothing was changed".to_owned()));
+    assert_eq!(scene.status(), "nightly (zk://zk1:2181) nothing was changed");
+    for key in ["n", "q"] {
+        scene.keys("r");
+        assert_eq!((scene.keys(key), scene.status().as_str()), (None, "nothing was done"));
+    }
+    scene.keys("r");
+    assert_eq!((scene.key(Key::Escape), scene.status().as_str()), (None, "nothing was done"));
+}
+
+#[test]
+fn b_wants_the_token_that_is_seen_to_be_typed() {
+    let mut scene = scene();
+    scene.keys("b");
+    let lines = asked(&mut scene);
+    assert_eq!(lines[lines.len() - 2..], ["type the token:", "Enter does it; Esc does nothing"]);
+    for wrong in ["\n", "41\n", "y\n"] {
+        assert_eq!(scene.keys(wrong), None);
+        assert!(asked(&mut scene).contains(&"that is not its token; nothing was done".to_owned()));
+        scene.key(Key::Clear);
+    }
+    assert_eq!(scene.keys("421"), None);
+    scene.key(Key::Backspace);
+    assert_eq!(scene.keys("\n"), does(Order::Break { holder: seen("c1", Some(42)) }));
+    scene.app.done(Ok("nightly (zk://zk1:2181) is broken\n".to_owned()));
+    assert_eq!(scene.status(), "nightly (zk://zk1:2181) is broken");
+}
+
+#[test]
+fn f_wants_a_reason_and_t_thaws_what_freezes_it() {
+    let mut scene = scene();
+    scene.keys("t");
+    assert_eq!(scene.status(), "nightly is not frozen");
+    scene.keys("f");
+    assert_eq!(asked(&mut scene)[..2], ["lock     nightly", "held by  web-1 pid 4001 backup.sh"]);
+    assert_eq!(scene.keys("  \n"), None);
+    assert!(asked(&mut scene).iter().any(|line| line.starts_with("a reason is needed")));
+    scene.key(Key::Clear);
+    scene.keys("new ");
+    scene.app.handle(Input::Pasted("disks\nq".to_owned()));
+    let freeze = Order::Freeze { reason: "new disks".to_owned(), wait: Duration::from_secs(600) };
+    assert_eq!(scene.keys("\n"), does(freeze));
+    assert_eq!(scene.key(Key::Escape), Some(Effect::GiveUp));
+    scene.app.done(Ok("nightly is frozen".to_owned()));
+
+    let mut frozen = granted(9, 50);
+    frozen.frozen = Some("new disks".to_owned());
+    scene.queue("nightly", &[frozen, mutex(2)]);
+    assert!(scene.rows()[0].ends_with("frozen: new disks"));
+    scene.keys("f");
+    assert_eq!(scene.status(), "nightly is frozen already");
+    scene.keys("r");
+    assert_eq!(scene.status(), "nightly has no holder");
+    scene.keys("t");
+    assert_eq!(asked(&mut scene)[1..4], ["freezes  web-9 pid 4009 backup.sh", "id c9", "token    50"]);
+    assert_eq!(scene.keys("y"), does(Order::Thaw { freezer: seen("c9", Some(50)) }));
+}
+
+#[test]
+fn of_several_holders_one_has_to_be_chosen_and_a_waiter_holds_nothing() {
+    let mut scene = Scene::new();
+    scene.queue("nightly", &[contender(1, Mode::Read), contender(2, Mode::Read), contender(3, Mode::Write)]);
+    scene.keys("r");
+    assert_eq!(scene.status(), "choose a lock first, by the arrow keys");
+    scene.keys("jr");
+    assert_eq!(scene.status(), "nightly has several holders: enter, and choose one");
+    scene.keys("\nj");
+    scene.keys("jr");
+    assert_eq!(asked(&mut scene)[1..3], ["holds    web-2 pid 4002 backup.sh", "id c2"]);
+    scene.keys("n");
+    scene.keys("b");
+    let no_token = "the service shows no token of web-2 pid 4002 backup.sh, and only a holder";
+    assert!(scene.status().starts_with(no_token), "{}", scene.status());
+    scene.keys("jr");
+    assert_eq!(scene.status(), "web-3 pid 4003 backup.sh does not hold nightly: choose a holder");
+}
+
+#[test]
+fn a_low_window_still_shows_what_is_asked_and_what_is_typed() {
+    let mut scene = scene();
+    scene.size = (40, 10);
+    scene.keys("b41\n");
+    let asked = asked(&mut scene);
+    assert!(asked.iter().any(|line| line.contains("nightly")), "{asked:?}");
+    assert!(asked.iter().any(|line| line.starts_with("that is not its token")), "{asked:?}");
+    assert!(asked.contains(&"type the token: 41".to_owned()), "{asked:?}");
+}

@@ -1,0 +1,418 @@
+//! `top` on a real terminal of 80 x 24: what a person sees, what keys do to real locks, and the terminal that is left.
+
+use std::process::Command;
+use std::time::Duration;
+
+use lockkeeper_faults::tmux::{self, Pane};
+use lockkeeper_zookeeper::{Client, Config, NewNode};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::crossing::{Claim, Crossing, place_of};
+use crate::server::Server;
+use crate::support::{Ended, PATIENCE, Place, TestChild, ended, eventually, finish, now, number_in, send};
+
+/// Runs `top`, and then says how it ended and in which modes it has left the terminal.
+const SCRIPT: &str =
+    r#"sh -c 'echo $$ > "$NOTES/pid"; exec "$LOCKKEEPER" top'; echo "code=$?"; stty -a; exec sleep 600"#;
+
+/// `top` on a terminal.
+struct Top {
+    pane: Pane,
+    notes: TempDir,
+}
+
+impl Top {
+    fn start(place: &Place) -> Self {
+        Self::start_by(place, Command::new("sh").args(["-c", SCRIPT]))
+    }
+
+    /// Starts what has `top` run.
+    fn start_by(place: &Place, command: &mut Command) -> Self {
+        let notes = TempDir::new().unwrap();
+        let machine = place.command::<&str>(&[]);
+        command.envs(machine.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("NOTES", notes.path());
+        Self { pane: Pane::start(80, 24, command).unwrap(), notes }
+    }
+
+    /// Waits until the screen is so, and returns it.
+    #[track_caller]
+    #[expect(clippy::disallowed_methods, reason = "pauses between looks, up to a deadline")]
+    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let deadline = now() + PATIENCE;
+        loop {
+            let screen = self.pane.screen().unwrap();
+            if is_so(&screen) {
+                return screen;
+            }
+            assert!(now() < deadline, "waited in vain until {what}:\n{screen}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[track_caller]
+    fn shows(&self, text: &str) -> String {
+        self.until(&format!("it shows {text:?}"), |screen| screen.contains(text))
+    }
+
+    fn press(&self, key: &str) {
+        self.pane.press(key).unwrap();
+    }
+
+    fn type_text(&self, text: &str) {
+        self.pane.type_text(text).unwrap();
+    }
+
+    fn pid(&self) -> i32 {
+        number_in(&self.notes.path().join("pid"))
+    }
+
+    /// Asserts that it has ended with this code, and that lines can be typed and seen as before.
+    #[track_caller]
+    fn assert_left_usable(&self, code: i32) {
+        let screen = self.until("it has ended", |screen| screen.contains(" iexten") || screen.contains("-iexten"));
+        assert!(screen.contains(&format!("code={code}\n")), "{screen}");
+        let modes: Vec<&str> = screen.split([' ', '\n', ';']).collect();
+        for mode in ["icanon", "echo", "isig", "opost", "icrnl"] {
+            assert!(modes.contains(&mode), "{mode}: {screen}");
+        }
+        assert!(!self.pane.has_alternate_screen().unwrap() && self.pane.shows_cursor().unwrap(), "{screen}");
+    }
+}
+
+/// Tells whether there is a terminal to look at.
+fn is_possible(test: &str) -> bool {
+    tmux::availability().or_skip(&format!("top::{test}"))
+}
+
+/// Waits in a queue behind all others.
+fn waiter(place: &Place, name: &str) -> TestChild {
+    let before = place.contenders(name);
+    let waiter = place.command(&["run", "-q", name, "--", "true"]).spawn().unwrap();
+    eventually("it waits", || (place.contenders(name) > before).then_some(()));
+    TestChild(waiter)
+}
+
+/// The number behind the name of a lock in its row.
+fn row_of<'a>(screen: &'a str, lock: &str) -> Option<Vec<&'a str>> {
+    screen.lines().map(|line| line.split_whitespace().collect()).find(|words: &Vec<_>| words.first() == Some(&lock))
+}
+
+#[test]
+fn the_busiest_lock_is_first_and_enter_shows_its_queue_in_order_and_follows_it() {
+    if !is_possible("the_busiest_lock_is_first_and_enter_shows_its_queue_in_order_and_follows_it") {
+        return;
+    }
+    let place = Place::new();
+    let (calm, busy) = (place.hold("calm"), place.hold("nightly"));
+    let waiters = [waiter(&place, "nightly"), waiter(&place, "nightly")];
+    let top = Top::start(&place);
+    let screen = top.until("both locks are listed", |screen| {
+        row_of(screen, "nightly").is_some_and(|row| row[..3] == ["nightly", "mutex", "2"]) && screen.contains("calm")
+    });
+    assert!(screen.find("nightly").unwrap() < screen.find("calm").unwrap(), "{screen}");
+    assert!(screen.lines().next().unwrap().ends_with(" live"), "{screen}");
+    assert!(screen.contains("2 locks in use, 2 waiting"), "{screen}");
+    top.press("Down");
+    top.press("Enter");
+    let screen = top.shows("esc back");
+    let lines: Vec<_> = screen.lines().collect();
+    let head = lines.iter().position(|line| line.contains("STATE")).unwrap();
+    let processes = [busy.process.id(), waiters[0].0.id(), waiters[1].0.id()];
+    for ((position, state), process) in [("1", "holds"), ("2", "waits"), ("3", "waits")].into_iter().zip(processes) {
+        let line = lines[head + position.parse::<usize>().unwrap()];
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert_eq!(words[..3], [position, state, "mutex"], "{screen}");
+        assert!(line.contains(&format!(" pid {process} ")), "{screen}");
+    }
+    let token = place.show("nightly")["contenders"][0]["token"].as_str().unwrap().to_owned();
+    assert!(lines[head + 1].contains(&token), "{screen}");
+    top.press("Down");
+    top.shows("its client receives requests to give up");
+    busy.end();
+    drop(waiters);
+    top.shows("nothing holds it, and nothing waits for it");
+    top.press("Escape");
+    top.until("the list is back", |screen| row_of(screen, "calm").is_some());
+    top.type_text("q");
+    top.assert_left_usable(0);
+    assert_eq!(place.contenders("calm"), 1, "it takes no part");
+    calm.end();
+}
+
+#[test]
+fn r_ends_a_run_and_the_status_line_says_so() {
+    if !is_possible("r_ends_a_run_and_the_status_line_says_so") {
+        return;
+    }
+    let place = Place::new();
+    let mut holder = place.hold("nightly");
+    let top = Top::start(&place);
+    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
+    top.type_text("r");
+    top.shows("choose a lock first");
+    top.press("Down");
+    top.type_text("r");
+    let screen = top.shows("y does it");
+    let token = place.show("nightly")["contenders"][0]["token"].as_str().unwrap().to_owned();
+    for seen in ["nightly", &format!(" pid {} sh", holder.process.id()), &token] {
+        assert!(screen.contains(seen), "{seen}: {screen}");
+    }
+    assert!(holder.process.try_wait().unwrap().is_none());
+    top.type_text("y");
+    assert_eq!(ended(&mut holder.process).code(), Some(143), "as by `lockkeeper revoke`");
+    top.shows("to give it up");
+    // Its line stays while it is chosen.
+    top.until("it is free", |screen| row_of(screen, "nightly").is_some_and(|row| row.last() == Some(&"free")));
+}
+
+#[test]
+fn b_does_nothing_for_another_token_and_breaks_for_the_one_that_was_seen() {
+    if !is_possible("b_does_nothing_for_another_token_and_breaks_for_the_one_that_was_seen") {
+        return;
+    }
+    let place = Place::new();
+    let mut holder = place.hold("nightly");
+    let token = place.show("nightly")["contenders"][0]["token"].as_str().unwrap().to_owned();
+    let top = Top::start(&place);
+    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
+    top.press("Down");
+    top.press("Enter");
+    top.shows("esc back");
+    top.press("Down");
+    top.type_text("b");
+    top.shows("type the token");
+    top.press("Enter");
+    top.shows("that is not its token; nothing was done");
+    top.type_text("1");
+    top.press("Enter");
+    top.shows("that is not its token; nothing was done");
+    assert_eq!(place.show("nightly")["contenders"][0]["token"], *token);
+    assert!(holder.process.try_wait().unwrap().is_none());
+    top.press("BSpace");
+    top.type_text(&token);
+    top.press("Enter");
+    assert_eq!(ended(&mut holder.process).code(), Some(123), "the lock was lost");
+    top.shows("is broken; it was held by");
+}
+
+#[test]
+fn a_question_that_is_old_by_now_meets_no_other_holder() {
+    if !is_possible("a_question_that_is_old_by_now_meets_no_other_holder") {
+        return;
+    }
+    let place = Place::new();
+    let first = place.hold("nightly");
+    let top = Top::start(&place);
+    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
+    top.press("Down");
+    top.type_text("r");
+    top.shows("y does it");
+    first.end();
+    let second = place.hold("nightly");
+    top.type_text("y");
+    top.shows("nothing was changed");
+    assert!(place.show("nightly")["contenders"][0]["revocation"].is_null());
+    second.end();
+}
+
+#[test]
+fn f_asks_why_and_freezes_and_t_thaws_and_a_freeze_that_waits_can_be_given_up() {
+    if !is_possible("f_asks_why_and_freezes_and_t_thaws_and_a_freeze_that_waits_can_be_given_up") {
+        return;
+    }
+    let place = Place::new();
+    let holder = place.hold("nightly");
+    let top = Top::start(&place);
+    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
+    top.press("Down");
+    top.type_text("f");
+    top.shows("why: ");
+    top.press("Enter");
+    top.shows("a reason is needed");
+    top.type_text("new disks");
+    top.press("Enter");
+    eventually("it waits behind the holder", || (place.contenders("nightly") == 2).then_some(()));
+    top.shows("freeze nightly: under way");
+    top.press("Escape");
+    top.shows("given up");
+    eventually("it has left", || (place.contenders("nightly") == 1).then_some(()));
+    holder.end();
+    top.shows("free");
+    top.type_text("f");
+    top.shows("why: ");
+    top.type_text("new disks");
+    top.press("Enter");
+    top.shows("frozen: new disks");
+    assert_eq!(place.show("nightly")["contenders"][0]["frozen"], "new disks");
+    top.type_text("t");
+    top.shows("Lets contenders take the lock again");
+    top.type_text("y");
+    top.shows("is thawed");
+    assert_eq!(place.contenders("nightly"), 0);
+}
+
+#[test]
+fn a_pasted_text_is_no_row_of_keys() {
+    if !is_possible("a_pasted_text_is_no_row_of_keys") {
+        return;
+    }
+    let place = Place::new();
+    let mut holder = place.hold("nightly");
+    let top = Top::start(&place);
+    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
+    top.press("Down");
+    top.pane.paste("ry\nq").unwrap();
+    top.type_text("/");
+    top.shows("filter: _");
+    top.pane.paste("night\nq").unwrap();
+    top.shows("filter: night_");
+    assert!(holder.process.try_wait().unwrap().is_none());
+    assert!(place.show("nightly")["contenders"][0]["revocation"].is_null());
+    holder.end();
+}
+
+#[test]
+fn signals_and_keys_that_end_it_leave_the_terminal_as_it_was() {
+    if !is_possible("signals_and_keys_that_end_it_leave_the_terminal_as_it_was") {
+        return;
+    }
+    let place = Place::new();
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let top = Top::start(&place);
+        top.shows("no lock is in use");
+        assert!(top.pane.has_alternate_screen().unwrap());
+        send(top.pid(), signal);
+        top.assert_left_usable(code);
+    }
+    let top = Top::start(&place);
+    top.shows("no lock is in use");
+    top.press("C-c");
+    top.assert_left_usable(130);
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_again() {
+    if !is_possible("ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_again") {
+        return;
+    }
+    let place = Place::new();
+    let mut shell = Command::new("bash");
+    shell.args(["--norc", "--noprofile", "-i"]).env("PS1", "outer> ");
+    let top = Top::start_by(&place, &mut shell);
+    top.shows("outer>");
+    top.type_text("$LOCKKEEPER top\n");
+    top.shows("no lock is in use");
+    top.press("C-z");
+    top.shows("Stopped");
+    assert!(!top.pane.has_alternate_screen().unwrap());
+    top.type_text("echo typed\n");
+    top.shows("\ntyped\n");
+    top.type_text("fg\n");
+    top.shows("no lock is in use");
+    assert!(top.pane.has_alternate_screen().unwrap());
+    let holder = place.hold("nightly");
+    top.until("it goes on", |screen| row_of(screen, "nightly").is_some());
+    top.type_text("q");
+    top.type_text("echo code=$?; stty -a\n");
+    top.assert_left_usable(0);
+    holder.end();
+}
+
+#[test]
+fn a_lost_service_is_shown_with_the_time_and_the_reason_until_it_is_back() {
+    if !is_possible("a_lost_service_is_shown_with_the_time_and_the_reason_until_it_is_back") {
+        return;
+    }
+    let (host, data) = (Place::new(), TempDir::new().unwrap());
+    let data = data.path().to_str().unwrap();
+    let server = Server::start(&host, &["--data-dir", data]);
+    let address = server.address().to_owned();
+    let place = place_of(server.url());
+    let holder = place.hold("nightly");
+    let top = Top::start(&place);
+    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
+    server.kill();
+    let screen = top.shows("! stale since ");
+    assert!(row_of(&screen, "nightly").is_some(), "what was known stays: {screen}");
+    assert!(screen.lines().next().unwrap().contains("stale for "), "{screen}");
+    let server = Server::start_as_told(&host, &["--listen", &address, "--data-dir", data]);
+    top.until("it is back", |screen| screen.lines().next().is_some_and(|line| line.ends_with(" live")));
+    server.kill();
+    top.shows("! stale since ");
+    top.type_text("q");
+    top.assert_left_usable(0);
+    drop(TestChild(holder.process));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_and_data_that_would_steer_a_terminal_are_escaped() {
+    if !is_possible("names_and_data_that_would_steer_a_terminal_are_escaped") {
+        return;
+    }
+    let server = Server::start(&Place::new(), &[]);
+    let place = place_of(server.url());
+    let client = Client::connect(&Config::from_url(&server.url().parse().unwrap()).unwrap()).await.unwrap();
+    let owner = r#"{"host":"\u001b[2J\u202e","pid":7,"command":"\r\n\u061c","since":0}"#;
+    let uuid = "01234567-89ab-cdef-0123-456789abcdef";
+    for (path, data) in [
+        ("/lockkeeper", ""),
+        ("/lockkeeper/door", ""),
+        (&*format!("/lockkeeper/door/_c_{uuid}-lock-0000000001"), "\u{1b}]0;x\u{7}\u{9b}2J"),
+        (&*format!("/lockkeeper/door/_c_{uuid}-lock-0000000002"), owner),
+    ] {
+        client.create(NewNode::persistent(path).with_data(data.as_bytes().to_vec())).await.unwrap();
+    }
+    let holder = place.hold("\u{202e}gate\u{2066}");
+    let top = Top::start(&place);
+    let screen = top.shows("\\u{202e}gate\\u{2066}");
+    assert!(screen.starts_with("Lockkeeper"), "nothing was erased: {screen}");
+    top.until("both are listed", |screen| row_of(screen, "door").is_some());
+    top.press("Down");
+    top.press("Enter");
+    let screen = top.shows("\\u{1b}[2J\\u{202e} pid 7 \\r\\n");
+    assert!(screen.contains("\\u{1b}]0;x\\u{7}\\u{9b}2J"), "{screen}");
+    let harm = |letter: char| letter != '\n' && letter.is_control() || ('\u{202a}'..='\u{202e}').contains(&letter);
+    assert!(!screen.contains(harm), "{screen:?}");
+    assert!(screen.starts_with("Lockkeeper") && screen.contains("esc back"), "{screen}");
+    holder.end();
+}
+
+#[test]
+fn a_deadlock_is_on_top_with_its_way_out() {
+    if !is_possible("a_deadlock_is_on_top_with_its_way_out") {
+        return;
+    }
+    let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
+    let crossing = Crossing::new(Place::new(), [[door, gate], [gate, door]]);
+    let top = Top::start(&crossing.place);
+    let screen = top.shows("deadlock, known by the enclosing run");
+    let at = screen.lines().position(|line| line.starts_with("! deadlock")).unwrap();
+    assert!(at == 2 && screen.lines().nth(3).unwrap().starts_with("  lockkeeper revoke "), "{screen}");
+    top.type_text("p");
+    let screen = top.shows("way out: ask ");
+    assert!(screen.contains("    1. ") && screen.contains("    2. "), "{screen}");
+}
+
+#[test]
+fn a_window_may_become_too_small_and_large_again() {
+    if !is_possible("a_window_may_become_too_small_and_large_again") {
+        return;
+    }
+    let place = Place::new();
+    let holder = place.hold("nightly");
+    let top = Top::start(&place);
+    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
+    top.pane.resize(30, 8).unwrap();
+    top.shows("40 x 10 at least");
+    top.pane.resize(50, 12).unwrap();
+    top.until("it is listed again", |screen| row_of(screen, "nightly").is_some());
+    holder.end();
+}
+
+#[test]
+fn without_a_terminal_it_is_refused_in_one_line() {
+    let Ended { code, stdout, stderr } = finish(&mut Place::new().command(&["top"]));
+    assert_eq!((code, &*stdout), (Some(125), ""));
+    assert!(stderr.starts_with("lockkeeper: top: stdin and stdout are no terminal") && stderr.lines().count() == 1);
+}
