@@ -131,7 +131,8 @@ each asks first, and meets the contender that was seen or none.
 
 It takes no part, and needs a terminal of 40 x 10 at least. TERM stops it.
 
-Exit codes: 0 q was pressed, 125 lockkeeper failed, has no terminal, or was built without the feature `top`.")]
+Exit codes: 0 q was pressed, 130 Ctrl-C was, 125 lockkeeper failed, has no terminal, or was built without the \
+feature `top`.")]
     Top,
     /// Print what dead users have left at the service, and remove it with --yes
     Gc(GcArgs),

@@ -74,6 +74,7 @@ impl<Key: Clone + PartialEq> Cursor<Key> {
 
     /// Brings the chosen line onto a screen of so many lines.
     pub(super) fn scroll(&mut self, rows: usize, lines: usize) {
+        let lines = lines.max(1);
         if let Some((_, at)) = self.chosen {
             self.offset = self.offset.clamp((at + 1).saturating_sub(lines), at);
         }
@@ -131,5 +132,8 @@ mod tests {
         assert_eq!((cursor.chosen(), cursor.offset()), (Some(&99), 40), "it stays on its line of the screen");
         cursor.scroll(3, 10);
         assert_eq!(cursor.offset(), 0);
+        cursor.choose(&keys, 9);
+        cursor.scroll(100, 0);
+        assert_eq!(cursor.offset(), 9, "a screen without room for a line");
     }
 }

@@ -2,8 +2,9 @@
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
-use super::pen::{BAD, BOLD, Cell, DIM, GOOD, MILD, PLAIN, Pen, Side, columns, written_columns};
+use super::pen::{BAD, BOLD, Cell, DIM, GOOD, MILD, PLAIN, Pen, Side, columns, cut, wrapped, written_columns};
 use super::{list, question, queue, texts};
 use crate::output::brief;
 use crate::top::app::{App, Mode};
@@ -15,6 +16,9 @@ const LINES_MIN: u16 = 10;
 
 /// How many lines say what else is known of the chosen contender.
 const DETAIL_LINES: u16 = 6;
+
+/// How many lines what came of an order has at most.
+const STATUS_LINES_MAX: usize = 3;
 
 /// The keys, where all have room, and the most wanted ones.
 const LIST_KEYS: [&str; 2] = [
@@ -49,15 +53,17 @@ impl Parts {
             Some(_) if area.height >= LINES_MIN + DETAIL_LINES => DETAIL_LINES,
             _ => 0,
         };
+        let status_lines = status_lines(&status(app).0, area.width).len();
+        let status = u16::try_from(status_lines).unwrap_or(1);
         let (head, sum, problems_at) = (take(1), take(1), take(problems));
-        let body = area.height.saturating_sub(2 + problems + details + 2);
+        let body = area.height.saturating_sub(2 + problems + details + status + 1);
         Self {
             head,
             sum,
             problems: problems_at,
             body: take(body),
             details: take(details),
-            status: take(1),
+            status: take(status),
             keys: take(1),
         }
     }
@@ -101,7 +107,7 @@ pub(in crate::top) fn draw(frame: &mut Frame<'_>, app: &App) {
                 Some(_) => queue::queue(&mut pen, parts.body, parts.details, app),
                 None => list::list(&mut pen, parts.body, app),
             }
-            status(&mut pen, parts.status, app);
+            draw_status(&mut pen, parts.status, app);
             keys(&mut pen, parts.keys, app);
         }
     }
@@ -191,7 +197,7 @@ fn problems(pen: &mut Pen<'_>, area: Rect, app: &App) {
     }
 }
 
-pub(super) const fn style(weight: Weight) -> ratatui::style::Style {
+pub(super) const fn style(weight: Weight) -> Style {
     match weight {
         Weight::Bad => BAD,
         Weight::Mild => MILD,
@@ -199,21 +205,42 @@ pub(super) const fn style(weight: Weight) -> ratatui::style::Style {
 }
 
 /// What came of the last order or key, what is under way, or else how the list was chosen.
-fn status(pen: &mut Pen<'_>, area: Rect, app: &App) {
+fn status(app: &App) -> (String, Style) {
     if matches!(app.mode, Mode::Filter) {
-        pen.line(area, 0, &format!("filter: {}_", app.query.filter), BOLD);
-    } else if let Some(notice) = &app.notice {
-        pen.line(area, 0, &notice.text, if notice.is_failure { BAD } else { BOLD });
-    } else if let Some(under_way) = &app.under_way {
-        pen.line(area, 0, under_way, BOLD);
-    } else if app.lock.is_none() {
-        let filter = match app.query.filter.as_str() {
-            "" => String::new(),
-            filter => format!(", filter: {filter}"),
-        };
-        let shown = app.sight.rows.len();
-        let cut = if app.sight.total > shown { format!(", {shown} of {}", app.sight.total) } else { String::new() };
-        pen.line(area, 0, &format!("sorted by {}{cut}{filter}", app.query.sort.as_str()), DIM);
+        return (format!("filter: {}_", app.query.filter), BOLD);
+    }
+    if let Some(notice) = &app.notice {
+        return (notice.text.clone(), if notice.is_failure { BAD } else { BOLD });
+    }
+    if let Some(under_way) = &app.under_way {
+        return (under_way.clone(), BOLD);
+    }
+    if app.lock.is_some() {
+        return (String::new(), PLAIN);
+    }
+    let filter = match app.query.filter.as_str() {
+        "" => String::new(),
+        filter => format!(", filter: {filter}"),
+    };
+    let shown = app.sight.rows.len();
+    let cut = if app.sight.total > shown { format!(", {shown} of {}", app.sight.total) } else { String::new() };
+    (format!("sorted by {}{cut}{filter}", app.query.sort.as_str()), DIM)
+}
+
+/// Breaks it into lines; the last one that has room is cut.
+fn status_lines(text: &str, width: u16) -> Vec<String> {
+    let mut lines = wrapped(text, width);
+    if lines.len() > STATUS_LINES_MAX {
+        let rest = lines.split_off(STATUS_LINES_MAX - 1).join(" ");
+        lines.push(cut(&rest, width));
+    }
+    lines
+}
+
+fn draw_status(pen: &mut Pen<'_>, area: Rect, app: &App) {
+    let (text, style) = status(app);
+    for (row, line) in (0..).zip(status_lines(&text, area.width)) {
+        pen.line(area, row, &line, style);
     }
 }
 

@@ -240,6 +240,8 @@ fn a_narrow_window_leaves_columns_out_and_a_tiny_one_says_what_it_needs() {
             scene.size = size;
             scene.keys(keys);
             scene.screen();
+            scene.app.done(Err("long ".repeat(200)));
+            scene.screen();
         }
     }
 }

@@ -129,8 +129,14 @@ fn of_several_holders_one_has_to_be_chosen_and_a_waiter_holds_nothing() {
     assert_eq!(asked(&mut scene)[1..3], ["holds    web-2 pid 4002 backup.sh", "id c2"]);
     scene.keys("n");
     scene.keys("b");
-    let no_token = "the service shows no token of web-2 pid 4002 backup.sh, and only a holder";
-    assert!(scene.status().starts_with(no_token), "{}", scene.status());
+    let screen = scene.screen();
+    assert_eq!(
+        screen[21..23],
+        ["the service shows no token of web-2 pid 4002 backup.sh, and only a holder with a", "token can be broken"]
+    );
+    scene.app.done(Err("x".repeat(79) + &" long".repeat(60)));
+    let screen = scene.screen();
+    assert!(screen[20].starts_with("xxx") && screen[22].ends_with('…'), "{screen:#?}");
     scene.keys("jr");
     assert_eq!(scene.status(), "web-3 pid 4003 backup.sh does not hold nightly: choose a holder");
 }
