@@ -1,26 +1,26 @@
 //! Contenders that wait for each other, as `deadlocks` prints them: how sure it is, who waits for whom, the way out.
+//! `found` is all of them, in one service.
+
+#[cfg(feature = "monitor")]
+mod found;
+#[cfg(all(test, feature = "monitor"))]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use lockkeeper::ContenderInfo;
 use lockkeeper::clock::BootInstant;
-use lockkeeper::{ContenderInfo, Finding, Severity};
-use lockkeeper_monitor::{self as monitor, Ahead, Certainty, Joined, Judged, Snapshot, Verdict};
+use lockkeeper_monitor::{self as monitor, Ahead, Certainty, Joined, Judged, Verdict};
 use serde::Serialize;
 
 use super::text::{brief, one_line};
-use super::way_out::{Orders, WayOut, shell_line};
+use super::way_out::{Orders, WayOut};
 use super::who::{Who, millis};
+#[cfg(feature = "monitor")]
+pub(crate) use found::Deadlocks;
 
-/// What was found of a service.
-#[derive(Debug, Serialize)]
-pub(crate) struct Deadlocks {
-    service: String,
-    deadlocks: Vec<Deadlock>,
-    frozen: Vec<Frozen>,
-}
-
-/// One of them.
+/// One deadlock.
 #[derive(Debug, Serialize)]
 pub(crate) struct Deadlock {
     verdict: &'static str,
@@ -35,8 +35,6 @@ pub(crate) struct Deadlock {
     way_out: WayOut,
     #[serde(skip)]
     headline: String,
-    #[serde(skip)]
-    severity: Severity,
 }
 
 /// A wait, and what joins it with the next one.
@@ -71,71 +69,14 @@ struct Member {
     id: String,
 }
 
-/// A lock that no waiter is granted until it is thawed.
-#[derive(Debug, Serialize)]
-struct Frozen {
-    lock: String,
-    reason: String,
-    waiters: usize,
-    command: Vec<String>,
-}
-
-impl Deadlocks {
-    /// Describes what was found in this look.
-    pub(crate) fn new(service: String, snapshot: &Snapshot, judged: &[Judged], orders: &Orders) -> Self {
-        let now_unix = snapshot.ended_unix;
-        let frozen = |frozen: monitor::Frozen| {
-            let lock = frozen.lock.as_str().to_owned();
-            let command = orders.order(&["thaw"], &lock);
-            Frozen { lock, reason: frozen.reason, waiters: frozen.waiters, command }
-        };
-        Self {
-            service,
-            deadlocks: judged.iter().map(|judged| Deadlock::new(judged, orders, snapshot.ended, now_unix)).collect(),
-            frozen: snapshot.frozen().into_iter().map(frozen).collect(),
-        }
-    }
-
-    /// Returns the deadlocks as what `doctor` finds, each with its way out. One that is known is an error, one that
-    /// ends by itself or was seen once a warning, and one of which too little is known a note.
-    pub(crate) fn findings(&self) -> Vec<Finding> {
-        let finding = |deadlock: &Deadlock| {
-            let links = (1..).zip(deadlock.chain()).map(|(number, sentence)| format!("{number}. {sentence}"));
-            let what = format!("{}: {}", deadlock.headline, links.collect::<Vec<_>>().join("; "));
-            Finding::new(deadlock.severity, what, deadlock.way_out.lines().join(": "))
-        };
-        self.deadlocks.iter().map(finding).collect()
-    }
-
-    /// Returns it as text, behind the service.
-    pub(crate) fn text(&self) -> String {
-        let mut lines = vec![one_line(&self.service)];
-        for deadlock in &self.deadlocks {
-            lines.push(deadlock.headline.clone());
-            lines.extend((1..).zip(deadlock.chain()).map(|(number, sentence)| format!("  {number}. {sentence}")));
-            let mut way_out = deadlock.way_out.lines().into_iter();
-            lines.extend(way_out.next().map(|what| format!("  way out: {what}")));
-            lines.extend(way_out.map(|order| format!("    {order}")));
-        }
-        if self.deadlocks.is_empty() {
-            lines.push("no deadlock".to_owned());
-        }
-        for Frozen { lock, reason, waiters, command } in &self.frozen {
-            lines.push(one_line(&format!("{lock} is frozen, and {} behind it: {reason}", waiting(*waiters))));
-            lines.push(format!("    {}", shell_line(command)));
-        }
-        lines.into_iter().map(|line| line + "\n").collect()
-    }
-}
-
 impl Deadlock {
     pub(crate) fn new(judged: &Judged, orders: &Orders, now: BootInstant, now_unix: Duration) -> Self {
         let Judged { deadlock, verdict, since, .. } = judged;
-        let (word, ends, severity) = match verdict {
-            Verdict::Known => ("known", None, Severity::Error),
-            Verdict::EndsSoon(left) => ("ends-soon", Some(*left), Severity::Warning),
-            Verdict::Unconfirmed => ("unconfirmed", None, Severity::Warning),
-            _ => ("possible", None, Severity::Note),
+        let (word, ends) = match verdict {
+            Verdict::Known => ("known", None),
+            Verdict::EndsSoon(left) => ("ends-soon", Some(*left)),
+            Verdict::Unconfirmed => ("unconfirmed", None),
+            _ => ("possible", None),
         };
         let member = |(lock, id): &(lockkeeper::QueueName, lockkeeper::ContenderId)| Member {
             lock: lock.as_str().to_owned(),
@@ -151,7 +92,6 @@ impl Deadlock {
             behind: deadlock.behind,
             way_out: WayOut::new(&deadlock.way_out, orders, now_unix),
             headline: headline(deadlock, *verdict),
-            severity,
         }
     }
 
@@ -285,6 +225,3 @@ const fn word(joined: Joined) -> &'static str {
 fn waiting(count: usize) -> String {
     if count == 1 { "1 waits".to_owned() } else { format!("{count} wait") }
 }
-
-#[cfg(test)]
-mod tests;
