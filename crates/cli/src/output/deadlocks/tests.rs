@@ -2,7 +2,7 @@
 
 use lockkeeper::backend::{Flow, ProcessId, Ticket};
 use lockkeeper::{Answers, ContenderId, FencingToken, Mode, Owner, QueueName};
-use lockkeeper_monitor::{CONFIRM_AFTER, Confirmation, SeenLock, find};
+use lockkeeper_monitor::{CONFIRM_AFTER, Confirmation, SeenLock, Snapshot, find};
 
 use super::*;
 use crate::args::Global;
