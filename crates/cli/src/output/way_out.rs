@@ -15,6 +15,7 @@ use crate::args::Global;
 pub(crate) struct Orders {
     /// The command, with the options that choose the service.
     command: Vec<String>,
+    #[cfg(feature = "monitor")]
     are_on_page: bool,
 }
 
@@ -52,16 +53,22 @@ impl Orders {
         if let Some(file) = &global.config {
             command.extend(["--config".to_owned(), file.to_string_lossy().into_owned()]);
         }
-        Self { command, are_on_page: false }
+        Self {
+            command,
+            #[cfg(feature = "monitor")]
+            are_on_page: false,
+        }
     }
 
     /// Orders that the page of a monitor carries out too.
+    #[cfg(feature = "monitor")]
     #[must_use]
     pub(crate) fn on_page(self, are_on_page: bool) -> Self {
         Self { are_on_page, ..self }
     }
 
     /// Tells whether the page carries them out too.
+    #[cfg(feature = "monitor")]
     pub(crate) const fn are_on_page(&self) -> bool {
         self.are_on_page
     }
