@@ -314,6 +314,8 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_again() {
     let holder = place.hold("nightly");
     top.until("it goes on", |screen| row_of(screen, "nightly").is_some());
     top.type_text("q");
+    // What is typed before its end is its own.
+    top.until("the shell asks for the next line", |screen| screen.trim_end().ends_with("\nouter>"));
     top.type_text("echo code=$?; stty -a\n");
     top.assert_left_usable(0);
     holder.end();
