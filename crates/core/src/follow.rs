@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::clock::BootInstant;
-use crate::contender::ContenderInfo;
+use crate::contender::{ContenderId, ContenderInfo};
 use crate::error::Error;
 use crate::name::QueueName;
 
@@ -69,6 +69,8 @@ pub enum Told {
         began: BootInstant,
         /// How long it is until the next one begins.
         pause: Duration,
+        /// The sessions of contenders that have been silent for long, where sessions show that they live.
+        silent: Vec<Silence>,
     },
     /// The service could not be followed any more, for this reason. What was told may be out of date until all locks
     /// are told anew. If the reason is permanent, nothing follows.
@@ -83,12 +85,40 @@ pub struct LockNow {
     pub lock: QueueName,
     /// Its contenders, as [`Backend::inspect`](crate::Backend::inspect) shows them; empty if it has none any more.
     pub contenders: Vec<ContenderInfo>,
+    /// Those that were there when it was told of last and did not leave by themselves: their process has died, or their
+    /// session was ended. Empty where the service does not show why a contender has gone, and where its end was not seen.
+    pub lost: Vec<ContenderId>,
 }
 
 impl LockNow {
-    /// Describes a lock.
+    /// Describes a lock that no contender was seen to lose.
     pub fn new(lock: QueueName, contenders: Vec<ContenderInfo>) -> Self {
-        Self { lock, contenders }
+        Self { lock, contenders, lost: Vec::new() }
+    }
+
+    /// Names the contenders that have gone without leaving.
+    #[must_use]
+    pub fn losing(self, lost: Vec<ContenderId>) -> Self {
+        Self { lost, ..self }
+    }
+}
+
+/// A session that has given no sign of life for half its timeout or longer, so that its holds are in jeopardy.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Silence {
+    /// The session, as [`ContenderInfo::session`] names it.
+    pub session: String,
+    /// When its last sign of life was seen; it may have been given earlier, up to the pause between two looks.
+    pub since: BootInstant,
+    /// After how long a silence it is ended.
+    pub timeout: Duration,
+}
+
+impl Silence {
+    /// Describes a silent session.
+    pub fn new(session: impl Into<String>, since: BootInstant, timeout: Duration) -> Self {
+        Self { session: session.into(), since, timeout }
     }
 }
 

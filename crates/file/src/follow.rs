@@ -3,10 +3,11 @@
 //! A lock's directory without a watch, since the kernel gives no more of them, is looked at from time to time: the
 //! longer all such looks take, the less often, so that they cost a hundredth of the time.
 //!
-//! `attention` knows what a report means, `eyes` hears it, `known` looks.
+//! `attention` knows what a report means, `eyes` hears it, `known` looks, `held` sees how holders end.
 
 mod attention;
 mod eyes;
+mod held;
 mod known;
 
 use std::collections::{BTreeMap, BTreeSet};

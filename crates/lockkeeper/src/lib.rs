@@ -135,7 +135,7 @@ pub use lockkeeper_recipes::{
 
 /// Following all locks of a service.
 pub mod follow {
-    pub use lockkeeper_core::{Follower, Following, LockNow, Picture, Scope, Told};
+    pub use lockkeeper_core::{Follower, Following, LockNow, Picture, Scope, Silence, Told};
 }
 
 /// One leader at a time.

@@ -1,6 +1,10 @@
 //! Follows all locks of a scope, over its own connection. No database tells an onlooker of them, so they are looked at
 //! again and again, by one statement for all: the longer that takes, the less often, so that looks cost a hundredth of
 //! the time. What has changed is told, and how old that is.
+//!
+//! `signs` knows which sessions are silent, and which were ended for that.
+
+mod signs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +15,9 @@ use lockkeeper_core::{ContenderInfo, Follower, LockNow, Operation, QueueName, Sc
 
 use crate::engine::{Engine, Wire};
 use crate::failure::{Effect, Failure};
+use crate::follow::signs::{Looked, Signs};
 use crate::queue;
+use crate::queue::All;
 use crate::session::{Finder, PAUSE_MAX, PAUSE_MIN};
 use crate::url::Config;
 
@@ -59,19 +65,21 @@ impl Following {
     async fn until_lost(&self, telling: &Telling, pause: &mut Duration) -> Result<(), Failure> {
         let wire = self.connect().await?;
         let mut known: Option<Seen> = None;
+        let mut signs = Signs::default();
         loop {
             let began = self.clock.now();
-            let seen = self.look(&*wire).await?;
+            let All { locks: seen, beats } = self.look(&*wire).await?;
             let ended = self.clock.now();
+            signs.take(beats, Looked { began, ended });
             let told = match &known {
                 None => Told::All(all(&seen)),
-                Some(known) => Told::Changed(changes(known, &seen)),
+                Some(known) => Told::Changed(changes(known, &seen, &signs)),
             };
             known = Some(seen);
             *pause = PAUSE_MIN;
             let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
             let look_pause = pause_after(ended.saturating_duration_since(began), self.scope.pause_min);
-            let looked = Told::Looked { began, pause: look_pause };
+            let looked = Told::Looked { began, pause: look_pause, silent: signs.silent() };
             if is_news && !telling.tell(told).await || !telling.tell(looked).await {
                 return Ok(());
             }
@@ -101,7 +109,7 @@ impl Following {
     }
 
     /// Looks at all locks.
-    async fn look(&self, wire: &dyn Wire) -> Result<Seen, Failure> {
+    async fn look(&self, wire: &dyn Wire) -> Result<All, Failure> {
         let deadline = self.clock.now().saturating_add(self.config.operation_timeout);
         let seen = tokio::select! {
             biased;
@@ -122,10 +130,14 @@ fn all(seen: &Seen) -> Vec<LockNow> {
 }
 
 /// The locks that were not seen so before, and those that have no contenders any more.
-fn changes(known: &Seen, seen: &Seen) -> Vec<LockNow> {
+fn changes(known: &Seen, seen: &Seen, signs: &Signs) -> Vec<LockNow> {
     let names: BTreeSet<_> = known.keys().chain(seen.keys()).collect();
     let changed = names.into_iter().filter(|name| known.get(name) != seen.get(name));
-    changed.map(|name| LockNow::new(name.clone(), seen.get(name).cloned().unwrap_or_default())).collect()
+    let now = |name: &QueueName| {
+        let lost = known.get(name).map(|before| signs.lost(before)).unwrap_or_default();
+        LockNow::new(name.clone(), seen.get(name).cloned().unwrap_or_default()).losing(lost)
+    };
+    changed.map(now).collect()
 }
 
 #[cfg(test)]
@@ -145,10 +157,10 @@ mod tests {
     fn what_looks_otherwise_than_before_is_told_and_nothing_else() {
         let before = seen(&[("a", &["1"]), ("b", &["2"]), ("c", &["3", "4"])]);
         let after = seen(&[("b", &["2"]), ("c", &["4"]), ("d", &["5"])]);
-        let told = changes(&before, &after);
+        let told = changes(&before, &after, &Signs::default());
         let told: Vec<_> = told.iter().map(|now| (now.lock.as_str(), now.contenders.len())).collect();
         assert_eq!(told, [("a", 0), ("c", 1), ("d", 1)]);
-        assert!(changes(&after, &after).is_empty());
+        assert!(changes(&after, &after, &Signs::default()).is_empty());
         assert_eq!(all(&after).len(), 3);
     }
 

@@ -1,4 +1,4 @@
-//! The locks that are followed, as they were seen last, and looks at them.
+//! The locks that are followed, as they were seen last, and looks at them. How holders end, `held` knows.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -16,6 +16,7 @@ use crate::ending::Ending;
 use crate::entry_name::EntryName;
 use crate::errors::errno_of;
 use crate::follow::attention::Due;
+use crate::follow::held::Held;
 use crate::pipe::Looker;
 use crate::showing::{info, listed};
 use crate::vitality::Vitality;
@@ -33,6 +34,7 @@ pub(super) struct Known {
     locks: BTreeMap<String, Lock>,
     /// Contenders that may be about to end, each with its lock.
     endings: Vec<(String, Ending)>,
+    held: Held,
 }
 
 #[derive(Debug)]
@@ -61,7 +63,7 @@ pub(super) struct Looked {
 
 impl Known {
     pub(super) fn new(base: Arc<Base>, looker: Arc<Looker>, scope: Scope) -> Self {
-        Self { base, looker, scope, locks: BTreeMap::new(), endings: Vec::new() }
+        Self { base, looker, scope, locks: BTreeMap::new(), endings: Vec::new(), held: Held::default() }
     }
 
     /// Returns where the directory of a lock lies.
@@ -124,7 +126,9 @@ impl Known {
         let is_short = suspects.into_iter().filter(|suspect| !self.suspect(lock, &opened, suspect)).count() > 0;
         self.endings.retain(|(of, ending)| of != lock || listing.contenders.contains(&ending.name));
         let is_inhabited = !seen.is_empty();
-        let now = (is_stale && (is_inhabited || was_inhabited)).then(|| LockNow::new(name.clone(), seen.clone()));
+        let lost = self.held.take(lock, &opened, &seen, &self.looker);
+        let now = (is_stale && (is_inhabited || was_inhabited))
+            .then(|| LockNow::new(name.clone(), seen.clone()).losing(lost));
         self.locks.insert(lock.to_owned(), Lock { name, seen, modified });
         Ok(Looked { now, is_gone: false, is_inhabited, is_short })
     }
@@ -149,8 +153,10 @@ impl Known {
     /// Forgets a lock that has no directory.
     fn lose(&mut self, lock: &str) -> Looked {
         self.endings.retain(|(of, _)| of != lock);
+        let lost = self.held.lose(lock, &self.looker);
         let known = self.locks.remove(lock).filter(|known| !known.seen.is_empty());
-        Looked { now: known.map(|known| LockNow::new(known.name, Vec::new())), is_gone: true, ..Looked::default() }
+        let now = known.map(|known| LockNow::new(known.name, Vec::new()).losing(lost));
+        Looked { now, is_gone: true, ..Looked::default() }
     }
 
     /// Shows all locks with contenders.

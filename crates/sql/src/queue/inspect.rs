@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::look::Onlooker;
 use crate::queue::inner::named;
 use crate::queue::rows::Answer;
+use crate::session::Shown;
 use crate::statement::{Argument, PARTS, Row, Statement};
 
 /// Shows the contenders in all queues of a lock; of a semaphore the permits come first.
@@ -23,14 +24,20 @@ pub(crate) async fn inspect(onlooker: &Onlooker, lock: &QueueName) -> Result<Vec
     Ok(infos)
 }
 
-/// Shows all locks with contenders whose names begin with `prefix`, and these ones.
-pub(crate) async fn inspect_all(
-    wire: &dyn Wire,
-    prefix: &str,
-    also: &[QueueName],
-) -> Result<BTreeMap<QueueName, Vec<ContenderInfo>>, Failure> {
+/// What one look at all locks shows.
+#[derive(Debug, Default)]
+pub(crate) struct All {
+    /// The locks with contenders.
+    pub(crate) locks: BTreeMap<QueueName, Vec<ContenderInfo>>,
+    /// The sessions of these contenders, each with its last beat.
+    pub(crate) beats: Vec<Shown>,
+}
+
+/// Shows all locks with contenders whose names begin with `prefix`, and these ones; of these, no beats are shown.
+pub(crate) async fn inspect_all(wire: &dyn Wire, prefix: &str, also: &[QueueName]) -> Result<All, Failure> {
     let all = Statement::new("inspect_all", vec![Argument::Text(prefix.to_owned())]);
-    let mut locks = Answer::read_ok(wire.ask(all).await?)?.locks()?;
+    let answer = Answer::read_ok(wire.ask(all).await?)?;
+    let mut locks = answer.locks()?;
     // The server may compare what names begin with otherwise than we do.
     locks.retain(|name, _| name.as_str().starts_with(prefix));
     for lock in also.iter().filter(|lock| !lock.as_str().starts_with(prefix)) {
@@ -42,7 +49,7 @@ pub(crate) async fn inspect_all(
             locks.insert(lock.clone(), infos);
         }
     }
-    Ok(locks)
+    Ok(All { locks, beats: answer.beats() })
 }
 
 /// What shows each part of a lock.

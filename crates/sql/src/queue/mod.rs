@@ -17,5 +17,5 @@ mod session;
 mod value;
 mod view;
 
-pub(crate) use self::inspect::{inspect, inspect_all, names};
+pub(crate) use self::inspect::{All, inspect, inspect_all, names};
 pub(crate) use self::session::SqlSession;

@@ -11,6 +11,7 @@ use lockkeeper_core::{
 
 use crate::failure::Failure;
 use crate::queue::record;
+use crate::session::Shown;
 use crate::statement::{PARTS, Row, What, part_number, status, word};
 
 /// All modes, in the order of their numbers.
@@ -121,6 +122,11 @@ impl Answer {
             }
         }
         Ok(queues.into_iter().map(|(name, parts)| (name, parts.into_iter().flat_map(infos).collect())).collect())
+    }
+
+    /// The sessions that an answer shows, each with its last beat; none of a server whose functions are older.
+    pub(super) fn beats(&self) -> Vec<Shown> {
+        self.each(What::Beat).filter_map(Shown::read).collect()
     }
 
     /// The names of locks, in no order, as often as they have queues. A name that no lock can have is passed over.

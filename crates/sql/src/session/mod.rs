@@ -21,6 +21,7 @@ pub(crate) use self::core::{Core, Ending, session_gone};
 pub(crate) use self::driver::{PAUSE_MAX, PAUSE_MIN};
 pub(crate) use self::finder::Finder;
 pub(crate) use self::link::Link;
+pub(crate) use self::observation::Shown;
 pub(crate) use self::open::{Opening, open};
 pub(crate) use self::roll::News;
 pub(crate) use self::waits::{Told, Wake};

@@ -32,11 +32,11 @@ const SEEN_MAX: usize = 4 * RING_WIDE;
 
 /// A session as an answer shows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Shown {
-    pub(super) session: SessionId,
-    pub(super) epoch: i64,
-    pub(super) beat: i64,
-    pub(super) timing: Timing,
+pub(crate) struct Shown {
+    pub(crate) session: SessionId,
+    pub(crate) epoch: i64,
+    pub(crate) beat: i64,
+    pub(crate) timing: Timing,
 }
 
 /// One session, as it was seen last.
@@ -62,7 +62,7 @@ pub(super) struct Observation {
 
 impl Shown {
     /// Reads a row; `None` if it shows no session, or none that makes sense.
-    pub(super) fn read(row: &Row) -> Option<Self> {
+    pub(crate) fn read(row: &Row) -> Option<Self> {
         let timeout_ms = u64::try_from(row.timeout_ms?).ok().filter(|_| row.says(What::Beat))?;
         let timing = Timing { timeout: Duration::from_millis(timeout_ms) };
         Some(Self { session: SessionId(row.session?), epoch: row.epoch?, beat: row.number?, timing })

@@ -10,7 +10,8 @@ BEGIN
   COMMIT;
 END
 //
--- Shows all queues whose names begin so, as far as they have contenders: the names and the contenders of one moment.
+-- Shows all queues whose names begin so, as far as they have contenders: the names and the contenders of one moment, and
+-- the sessions of these.
 {procedure} {schema}.inspect_all_v1(p_prefix varbinary(200))
 {settings}
 BEGIN
@@ -19,6 +20,9 @@ BEGIN
   SELECT {what_placed} AS what, c.ticket, c.session, c.token AS number, c.place, c.mode, c.part AS epoch,
     c.record AS text, c.ask, c.name AS bytes
     FROM {schema}.contender c WHERE c.name >= p_prefix AND c.name < CONCAT(p_prefix, x'ff');
+  SELECT {what_beat} AS what, s.id AS session, s.beat AS number, s.epoch, s.timeout_ms
+    FROM {schema}.session s WHERE s.id IN (
+      SELECT c.session FROM {schema}.contender c WHERE c.name >= p_prefix AND c.name < CONCAT(p_prefix, x'ff'));
   COMMIT;
 END
 //

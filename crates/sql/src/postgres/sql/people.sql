@@ -13,7 +13,8 @@ BEGIN
     ORDER BY c.token, c.place, c.ticket;
 END $$;
 
--- Shows all queues whose names begin so, as far as they have contenders: the names and the contenders of one moment.
+-- Shows all queues whose names begin so, as far as they have contenders: the names and the contenders of one moment, and
+-- the sessions of these.
 CREATE OR REPLACE FUNCTION {schema}.inspect_all_v1(p_prefix text) RETURNS {answer} STABLE AS $$
 #variable_conflict use_column
 BEGIN
@@ -24,6 +25,12 @@ BEGIN
     SELECT {what_placed}::smallint, c.ticket, c.session, c.token, c.place, c.mode,
       c.part::bigint, NULL::bigint, c.record, c.ask, convert_to(c.name, 'UTF8')
     FROM {schema}.contender c WHERE c.name >= p_prefix AND c.name < p_prefix || repeat(chr(1114111), 51);
+  RETURN QUERY
+    SELECT {what_beat}::smallint, NULL::uuid, s.id, s.beat, NULL::double precision, NULL::smallint,
+      s.epoch, s.timeout_ms, NULL::text, NULL::text, NULL::bytea
+    FROM {schema}.session s WHERE s.id IN (
+      SELECT c.session FROM {schema}.contender c
+      WHERE c.name >= p_prefix AND c.name < p_prefix || repeat(chr(1114111), 51));
 END $$;
 
 CREATE OR REPLACE FUNCTION {schema}.queues_v1(p_prefix text) RETURNS {answer} STABLE AS $$

@@ -1,0 +1,180 @@
+//! Which sessions an onlooker has seen no sign of life of, and which contenders went with such a session: a rule of
+//! events and times, without a clock or a connection.
+//!
+//! The time counts on the onlooker's own clock, from the moment when it received the first answer that showed a beat,
+//! as it does for the sessions that [observe](crate::session) each other. Over a new connection all is seen anew.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{ContenderId, ContenderInfo, Silence};
+
+use crate::session::Shown;
+
+/// A session is silent when its beat has stood still for this part of its timeout: it beats several times in that.
+const SILENT_DIVISOR: u32 = 2;
+
+/// When a look was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looked {
+    /// Before it was asked for.
+    pub(super) began: BootInstant,
+    /// When its answer was received.
+    pub(super) ended: BootInstant,
+}
+
+/// The sessions of all contenders, as one look after the other has shown them.
+#[derive(Debug, Default)]
+pub(super) struct Signs {
+    /// By the name that contenders have their session by.
+    sessions: BTreeMap<String, Seen>,
+    /// Those that are gone since the look before, and were silent for their whole timeout until then at the most.
+    ended: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    shown: Shown,
+    /// When the first answer was received that showed this beat.
+    since: BootInstant,
+    /// When the last look began that has shown it.
+    last: BootInstant,
+}
+
+impl Seen {
+    fn is_silent(&self) -> bool {
+        self.last.saturating_duration_since(self.since) >= self.timeout() / SILENT_DIVISOR
+    }
+
+    const fn timeout(&self) -> Duration {
+        self.shown.timing.timeout
+    }
+}
+
+impl Signs {
+    /// Takes in what a look has shown.
+    pub(super) fn take(&mut self, beats: Vec<Shown>, looked: Looked) {
+        let mut before = std::mem::take(&mut self.sessions);
+        for shown in beats {
+            let name = shown.session.to_string();
+            let since = match before.remove(&name) {
+                Some(seen) if seen.shown == shown => seen.since,
+                _ => looked.ended,
+            };
+            self.sessions.insert(name, Seen { shown, since, last: looked.began });
+        }
+        // One that is removed was silent for its whole timeout, and one that has closed has shown that it lives.
+        let has_ended =
+            |seen: &Seen| seen.is_silent() && looked.ended.saturating_duration_since(seen.since) >= seen.timeout();
+        self.ended = before.into_iter().filter(|(_, seen)| has_ended(seen)).map(|(name, _)| name).collect();
+    }
+
+    /// Returns the sessions that were silent at the last look.
+    pub(super) fn silent(&self) -> Vec<Silence> {
+        let silent = self.sessions.iter().filter(|(_, seen)| seen.is_silent());
+        silent.map(|(name, seen)| Silence::new(name.as_str(), seen.since, seen.timeout())).collect()
+    }
+
+    /// Names those of a lock's contenders at the look before that went with their session.
+    pub(super) fn lost(&self, before: &[ContenderInfo]) -> Vec<ContenderId> {
+        let has_ended = |session: &String| self.ended.contains(session);
+        let lost = before.iter().filter(|info| info.session.as_ref().is_some_and(has_ended));
+        lost.map(|info| info.id.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::Mode;
+
+    use super::*;
+    use crate::session::Timing;
+    use crate::statement::SessionId;
+
+    fn at(seconds: u64) -> BootInstant {
+        BootInstant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    /// A session of ten seconds.
+    fn shown(session: u128, beat: i64) -> Shown {
+        let timing = Timing { timeout: Duration::from_secs(10) };
+        Shown { session: SessionId(session), epoch: 1, beat, timing }
+    }
+
+    /// A look that has taken no time.
+    fn look(signs: &mut Signs, beats: &[(u128, i64)], second: u64) {
+        let beats = beats.iter().map(|&(session, beat)| shown(session, beat)).collect();
+        signs.take(beats, Looked { began: at(second), ended: at(second) });
+    }
+
+    fn silent(signs: &Signs) -> Vec<(String, BootInstant)> {
+        let number = |name: &str| name.trim_start_matches('0').to_owned();
+        signs.silent().iter().map(|silence| (number(&silence.session), silence.since)).collect()
+    }
+
+    fn contender(session: u128) -> ContenderInfo {
+        let mut info = ContenderInfo::new(ContenderId::new(format!("of {session}")), Mode::Mutex);
+        info.session = Some(SessionId(session).to_string());
+        info
+    }
+
+    fn lost(signs: &Signs) -> Vec<String> {
+        signs.lost(&[contender(1), contender(2)]).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_session_is_silent_from_half_its_timeout_on_until_its_next_beat() {
+        let mut signs = Signs::default();
+        for (second, beat, expected) in [
+            (0, 1, None),
+            (4, 1, None),
+            (5, 1, Some(0)),
+            (9, 1, Some(0)),
+            (10, 2, None),
+            (14, 2, None),
+            (16, 2, Some(10)),
+        ] {
+            look(&mut signs, &[(1, beat), (2, i64::try_from(second).unwrap())], second);
+            let expected: Vec<_> = expected.map(|since| ("1".to_owned(), at(since))).into_iter().collect();
+            assert_eq!(silent(&signs), expected, "{second}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_has_gone_after_its_whole_timeout_in_silence_has_lost_what_it_held() {
+        let mut signs = Signs::default();
+        for second in [0, 4, 8] {
+            look(&mut signs, &[(1, 1), (2, 1)], second);
+            assert!(lost(&signs).is_empty());
+        }
+        look(&mut signs, &[(2, 1)], 11);
+        assert_eq!(lost(&signs), ["of 1"]);
+        look(&mut signs, &[(2, 2)], 12);
+        assert!(lost(&signs).is_empty(), "it is told once");
+    }
+
+    #[test]
+    fn a_session_that_closes_is_no_loss_however_long_it_was_not_looked_at() {
+        let mut signs = Signs::default();
+        look(&mut signs, &[(1, 1)], 0);
+        // It was silent for less than its timeout, or was not seen to be silent at all.
+        look(&mut signs, &[(1, 1)], 6);
+        look(&mut signs, &[], 8);
+        assert!(lost(&signs).is_empty());
+        look(&mut signs, &[(1, 9)], 10);
+        look(&mut signs, &[], 40);
+        assert!(lost(&signs).is_empty());
+    }
+
+    #[test]
+    fn a_silence_counts_from_the_end_of_one_look_to_the_beginning_of_another() {
+        let mut signs = Signs::default();
+        for began in [0, 6] {
+            signs.take(vec![shown(1, 1)], Looked { began: at(began), ended: at(began + 3) });
+        }
+        assert!(silent(&signs).is_empty(), "it may have been shown late at first");
+        signs.take(vec![shown(1, 1)], Looked { began: at(8), ended: at(30) });
+        assert_eq!(silent(&signs), [("1".to_owned(), at(3))]);
+    }
+}
