@@ -22,6 +22,25 @@ pub enum LossReason {
     Removed,
 }
 
+impl LossReason {
+    /// All of them, in the order of their names.
+    pub const ALL: [Self; 7] =
+        [Self::Broken, Self::Closed, Self::Expired, Self::Lapsed, Self::MaxHold, Self::Released, Self::Removed];
+
+    /// Returns its name, as metrics have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::Closed => "closed",
+            Self::Expired => "expired",
+            Self::Lapsed => "lapsed",
+            Self::MaxHold => "max_hold",
+            Self::Released => "released",
+            Self::Removed => "removed",
+        }
+    }
+}
+
 impl fmt::Display for LossReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -33,5 +52,27 @@ impl fmt::Display for LossReason {
             Self::Released => "its guard gave it back",
             Self::Removed => "its contender was removed from the queue",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_reasons_are_listed() {
+        // A new reason does not compile here, and its place is another one than its number until it is listed.
+        let place = |reason: LossReason| match reason {
+            LossReason::Broken => 0,
+            LossReason::Closed => 1,
+            LossReason::Expired => 2,
+            LossReason::Lapsed => 3,
+            LossReason::MaxHold => 4,
+            LossReason::Released => 5,
+            LossReason::Removed => 6,
+        };
+        let listed = LossReason::ALL.map(place);
+        assert!(listed.into_iter().eq(0..LossReason::ALL.len()), "{listed:?}");
+        assert!(LossReason::ALL.iter().all(|&reason| reason as usize == place(reason)));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use ::metrics::{Counter, Histogram, Label, counter, histogram};
 use super::asked::Asked;
 use super::kind::OfKind;
 use super::names;
+use super::sessions::{Happened, Sessions};
 use crate::event::{Event, Observer};
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{LossReason, Mode, NamePattern, QueueName, SessionBond, SessionMeter};
@@ -21,16 +21,6 @@ const LOCK_LABELS_MAX: usize = 1_000;
 
 /// The label of the locks that are over that limit or of no pattern.
 const OTHER: &str = "other";
-
-/// Why holds are lost, with the label's value. A hold that was given back is not lost.
-const REASONS: [(LossReason, &str); 6] = [
-    (LossReason::Broken, "broken"),
-    (LossReason::Closed, "closed"),
-    (LossReason::Expired, "expired"),
-    (LossReason::Lapsed, "lapsed"),
-    (LossReason::MaxHold, "max_hold"),
-    (LossReason::Removed, "removed"),
-];
 
 /// The kinds of lock, as `lockkeeper ls` names them.
 const KINDS: [&str; 5] = ["mutex", "rwlock", "semaphore", "election", "barrier"];
@@ -44,8 +34,7 @@ pub(crate) struct Meters {
     by_label: Mutex<BTreeMap<Option<Arc<str>>, Meter>>,
     of_sessions: Arc<OfSessions>,
     reconnections: Counter,
-    /// How many sessions were lost and are not followed by another one yet.
-    sessions_owed: AtomicU32,
+    sessions: Mutex<Sessions>,
 }
 
 /// The handles of the locks that share a label.
@@ -59,7 +48,8 @@ struct OfLabel {
     kinds: [OnceLock<Arc<OfKind>>; KINDS.len()],
     timeouts: Counter,
     retries: Counter,
-    lost: [Counter; REASONS.len()],
+    /// By reason. A hold that was given back is not lost.
+    lost: Vec<(LossReason, Counter)>,
 }
 
 struct OfSessions {
@@ -76,9 +66,9 @@ impl Meters {
             proof: histogram!(names::PROOF_SECONDS, labels()),
             margin: histogram!(names::MARGIN_SECONDS, labels()),
         });
-        let (by_label, sessions_owed) = (Mutex::default(), AtomicU32::new(0));
+        let (by_label, sessions) = (Mutex::default(), Mutex::default());
         let reconnections = counter!(names::RECONNECTIONS_TOTAL);
-        Self { backend, clock, labelled, by_label, of_sessions, reconnections, sessions_owed }
+        Self { backend, clock, labelled, by_label, of_sessions, reconnections, sessions }
     }
 
     /// Returns the handles of this lock.
@@ -91,6 +81,11 @@ impl Meters {
     /// Has this session measured.
     pub(crate) fn measure(&self, session: &SessionBond) {
         session.measure(self.of_sessions.clone());
+    }
+
+    fn note_session(&self, happened: Happened) {
+        let more = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).take(happened);
+        self.reconnections.increment(more);
     }
 
     fn label(&self, lock: &QueueName, known: &BTreeMap<Option<Arc<str>>, Meter>) -> Option<Arc<str>> {
@@ -117,15 +112,9 @@ impl Observer for Meters {
             Event::Lost { lock, reason, .. } => self.of(lock).note_loss(*reason),
             Event::Retrying { lock, .. } => self.of(lock).0.retries.increment(1),
             Event::JeopardyOver { .. } => self.reconnections.increment(1),
-            Event::SessionLost { reason, .. } if *reason != LossReason::Closed => {
-                self.sessions_owed.fetch_add(1, Ordering::Relaxed);
-            }
-            Event::SessionOpened { .. } => {
-                let paid = |owed: u32| owed.checked_sub(1);
-                if self.sessions_owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, paid).is_ok() {
-                    self.reconnections.increment(1);
-                }
-            }
+            Event::SessionLost { reason: LossReason::Closed, .. } => self.note_session(Happened::Closed),
+            Event::SessionLost { .. } => self.note_session(Happened::Lost),
+            Event::SessionOpened { .. } => self.note_session(Happened::Opened),
             _ => {}
         }
     }
@@ -144,10 +133,11 @@ impl SessionMeter for OfSessions {
 impl Meter {
     fn new(meters: &Meters, lock: Option<Arc<str>>) -> Self {
         let labels: Vec<Label> = lock.iter().map(|lock| Label::new("lock", lock.clone())).collect();
-        let lost = REASONS.map(|(_, reason)| {
-            let reason = Label::new("reason", reason);
-            counter!(names::LOST_TOTAL, [vec![reason], labels.clone()].concat())
+        let lost = LossReason::ALL.into_iter().filter(|&reason| reason != LossReason::Released).map(|reason| {
+            let label = Label::new("reason", reason.as_str());
+            (reason, counter!(names::LOST_TOTAL, [vec![label], labels.clone()].concat()))
         });
+        let lost = lost.collect();
         let (timeouts, retries) = (counter!(names::TIMEOUTS_TOTAL, labels.clone()), names::RETRIES_TOTAL);
         let retries = counter!(retries, labels);
         let (backend, clock, kinds) = (meters.backend, meters.clock.clone(), <[OnceLock<_>; KINDS.len()]>::default());
@@ -171,9 +161,7 @@ impl Meter {
     }
 
     fn note_loss(&self, reason: LossReason) {
-        if let Some(at) = REASONS.iter().position(|&(known, _)| known == reason) {
-            self.0.lost[at].increment(1);
-        }
+        self.0.lost.iter().filter(|(known, _)| *known == reason).for_each(|(_, counter)| counter.increment(1));
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `names` | names, texts and buckets |
 //! | `kept`, `kind` | the handles of a keeper and of a lock's label; those of a kind of lock |
 //! | `asked` | one call, and one hold |
+//! | `sessions` | which sessions are reconnections |
 //! | `off` | the same without the feature |
 
 #[cfg(feature = "metrics")]
@@ -20,6 +21,8 @@ mod kind;
 pub mod names;
 #[cfg(not(feature = "metrics"))]
 mod off;
+#[cfg(feature = "metrics")]
+mod sessions;
 #[cfg(all(test, feature = "metrics"))]
 mod tests;
 
