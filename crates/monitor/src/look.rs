@@ -2,8 +2,8 @@
 
 use lockkeeper::clock::Clock;
 use lockkeeper::follow::Scope;
-use lockkeeper::{Advice, Error, Keeper, Mode, QueueName, Result};
-use tokio::task::JoinSet;
+use lockkeeper::{Advice, Error, ErrorKind, Keeper, Mode, Operation, QueueName, Result};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::snapshot::{SeenLock, Snapshot};
 
@@ -37,7 +37,7 @@ pub async fn look(keeper: &Keeper, clock: &dyn Clock, scope: &Scope) -> Result<S
         }
         match looks.join_next().await {
             Some(Ok(looked)) => seen.push(looked?),
-            Some(Err(ended)) => std::panic::resume_unwind(ended.into_panic()),
+            Some(Err(ended)) => return Err(unless_panicked(ended)),
             None => break,
         }
     }
@@ -55,10 +55,38 @@ async fn look_at(keeper: &Keeper, name: QueueName) -> Result<SeenLock> {
     Ok(SeenLock::new(name, contenders, permits))
 }
 
+/// Goes on with the panic of a task, if it has ended by one: else the runtime is ending, and runs no task any more.
+fn unless_panicked(ended: JoinError) -> Error {
+    match ended.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => {
+            Error::transient(ErrorKind::Closed, Operation::Inspect, "the runtime that looks at the locks is ending")
+        }
+    }
+}
+
 /// Asks how many permits a semaphore has; none is known where this user is refused.
 pub(crate) async fn permits(keeper: &Keeper, name: &QueueName) -> Result<Option<u32>> {
     match keeper.agreed_permits(name.as_str()).await {
         Err(error) if error.advice() == Advice::Permanent => Ok(None),
         asked => asked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_whose_tasks_were_cancelled_fails_and_one_that_panicked_goes_on_with_the_panic() {
+        let cancelled = tokio::spawn(std::future::pending::<()>());
+        cancelled.abort();
+        let error = unless_panicked(cancelled.await.unwrap_err());
+        assert!(error.is_transient() && error.to_string().contains("the runtime"), "{error}");
+        let panicked = tokio::spawn(async { panic!("a bug") }).await.unwrap_err();
+        let panic = catch_unwind(AssertUnwindSafe(|| unless_panicked(panicked))).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"a bug"));
     }
 }
