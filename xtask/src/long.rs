@@ -52,6 +52,7 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "elections", krate: "zookeeper" },
     LongTest { name: "cut_off", krate: "zookeeper" },
     LongTest { name: "faults", krate: "etcd" },
+    LongTest { name: "remnants", krate: "etcd" },
     LongTest { name: "faults", krate: "redis" },
     LongTest { name: "faults", krate: "sql" },
     LongTest { name: "kill_stress", krate: "cli" },

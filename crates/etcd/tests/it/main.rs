@@ -7,6 +7,8 @@ mod access;
 mod client;
 mod examination;
 mod following;
+#[path = "../support/keys.rs"]
+mod keys;
 mod losses;
 mod names;
 #[path = "../support/onlooker.rs"]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time;
 
-use super::setup::{ALONE, Place, Setup};
+use super::setup::{ALONE, Pace, Place, SLOW, Setup};
 use super::{Release, asking};
 use crate::authority::Papers;
 use crate::process::Process;
@@ -75,10 +75,23 @@ impl Server {
         Self::alone(Release::Debian, Some(papers), Scratch::in_memory()?).await
     }
 
+    /// Starts such a server that grants no lease of less than eight seconds.
+    ///
+    /// # Errors
+    ///
+    /// As [`standalone`](Self::standalone).
+    pub async fn standalone_of_long_leases() -> Result<Self> {
+        Self::paced(Release::Debian, None, Scratch::in_memory()?, SLOW).await
+    }
+
     async fn alone(release: Release, papers: Option<Papers>, folder: Scratch) -> Result<Self> {
+        Self::paced(release, papers, folder, ALONE).await
+    }
+
+    async fn paced(release: Release, papers: Option<Papers>, folder: Scratch, pace: Pace) -> Result<Self> {
         let place = Place::on_loopback("alone".to_owned())?;
         let members = place.as_member();
-        let setup = Setup { release, place, members, pace: ALONE, papers };
+        let setup = Setup { release, place, members, pace, papers };
         let mut server = Self { folder, setup, process: None };
         server.start()?;
         server.serving().await?;

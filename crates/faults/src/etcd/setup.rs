@@ -20,6 +20,9 @@ pub(super) struct Pace {
 /// One that stands alone elects itself soon.
 pub(super) const ALONE: Pace = Pace { heartbeat: 20, election: 200 };
 
+/// No lease is shorter than one and a half times the time in which a member waits for its leader.
+pub(super) const SLOW: Pace = Pace { heartbeat: 500, election: 5_000 };
+
 /// etcd's own.
 pub(super) const USUAL: Pace = Pace { heartbeat: 100, election: 1_000 };
 

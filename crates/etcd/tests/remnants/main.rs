@@ -1,0 +1,125 @@
+//! What is left is removed again and again on a real server while clients come and go. No contender that lives is ever
+//! removed, and what was listed and dead is gone in the end, unless it was written since.
+//!
+//! A thousand rounds in `cargo xtask test --long`, a tenth otherwise. The file is alone, since it plays long rounds.
+
+#[path = "../support/client.rs"]
+mod client;
+#[path = "../support/keys.rs"]
+mod keys;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lockkeeper_conformance::soon;
+use lockkeeper_core::{Remnant, RemnantKind, Wait};
+use lockkeeper_faults::etcd::Server;
+use lockkeeper_faults::{figures, long};
+use lockkeeper_recipes::{Keeper, LockKind};
+
+use crate::client::{backend, can_run};
+use crate::keys::{contenders, put};
+
+/// How often all that is left is removed in the long run.
+const ROUNDS: u32 = 1_000;
+
+/// How many clients come and go.
+const CLIENTS: usize = 4;
+
+/// How many locks they use, so that each is empty now and then.
+const LOCKS: usize = 5;
+
+/// In one round of this number what is dead is written after it was listed.
+const WRITTEN_EACH: u32 = 3;
+
+fn keeper(address: SocketAddr) -> Keeper {
+    Keeper::new(Arc::new(backend(address, "")))
+}
+
+/// Takes and leaves locks until it is told to stop, and fails if a lock is lost meanwhile. After each few locks another
+/// client goes on in its place.
+async fn come_and_go(address: SocketAddr, number: usize, stop: Arc<AtomicBool>) -> u64 {
+    let mut keeper = keeper(address);
+    let mut holds = 0;
+    while !stop.load(Ordering::SeqCst) {
+        let name = format!("busy-{}", (number + usize::try_from(holds).expect("few")) % LOCKS);
+        if holds % 7 == 6 {
+            let semaphore = keeper.semaphore(&format!("{name}-permits"), 2).expect("a name");
+            let permit = soon("a permit", semaphore.acquire()).await.expect("it is granted");
+            assert!(permit.hold().is_held(), "{:?}", permit.hold());
+            permit.release().await.expect("it was held all the time");
+            let next = self::keeper(address);
+            std::mem::replace(&mut keeper, next).close().await.expect("it closes");
+        } else {
+            let guard = soon("a lock", keeper.mutex(&name).expect("a name").lock()).await.expect("it is granted");
+            assert!(guard.hold().is_held(), "{:?}", guard.hold());
+            guard.release().await.expect("it was held all the time");
+        }
+        holds += 1;
+    }
+    holds
+}
+
+async fn remnants(keeper: &Keeper) -> Vec<Remnant> {
+    soon("the remnants", keeper.remnants(Duration::ZERO)).await.expect("they are listed")
+}
+
+async fn remove(keeper: &Keeper, remnant: &Remnant) -> bool {
+    soon("a removal", keeper.remove_remnant(remnant)).await.expect("it is removed or left")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_contender_that_lives_is_removed_while_clients_come_and_go() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let address = server.address();
+    let standing = keeper(address);
+    let held = standing.mutex("held").unwrap().lock().await.unwrap();
+    assert!(standing.freeze("frozen", LockKind::Mutex, "disks", Wait::Forever).await.unwrap().is_some());
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut clients = Vec::new();
+    for number in 0..CLIENTS {
+        clients.push(tokio::spawn(come_and_go(address, number, stop.clone())));
+    }
+    let eve = keeper(address);
+    let (mut removed, mut left) = (0, 0);
+    let rounds = long::rounds(ROUNDS);
+    for round in 0..rounds {
+        // A contender as one stood there, without its lease.
+        let lock = format!("dead-{round}");
+        let guard = standing.mutex(&lock).unwrap().lock().await.unwrap();
+        let [dead] = contenders(address, &lock).await.try_into().expect("one stands there");
+        guard.release().await.unwrap();
+        put(address, &dead).await;
+        let mut found = remnants(&eve).await;
+        if round % WRITTEN_EACH == 0 {
+            put(address, &dead).await;
+            assert!(!remove(&eve, &found[0]).await, "it was written since");
+            left += 1;
+            found = remnants(&eve).await;
+        }
+        let [found] = found.try_into().expect("nothing but what is dead");
+        let name = found.lock.as_ref().map(|lock| lock.as_str());
+        assert_eq!((found.kind, name), (RemnantKind::Unbound, Some(lock.as_str())));
+        assert!(remove(&eve, &found).await);
+        assert!(contenders(address, &lock).await.is_empty(), "it is removed");
+        removed += 1;
+        assert!(clients.iter().all(|client| !client.is_finished()), "one has failed");
+    }
+    stop.store(true, Ordering::SeqCst);
+    let mut holds = 0;
+    for client in clients {
+        holds += client.await.expect("no lock was lost");
+    }
+    assert!(held.hold().is_held());
+    assert_eq!(standing.contenders("frozen").await.unwrap().len(), 1);
+    assert!(remnants(&eve).await.is_empty());
+    figures::tell(&format!(
+        "gc on etcd: {rounds} rounds, {holds} holds meanwhile and none lost, {removed} removed, {left} left since they \
+         were written"
+    ));
+}
