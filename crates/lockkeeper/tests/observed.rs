@@ -104,4 +104,9 @@ fn every_metric_of_the_library_is_in_the_guide_and_no_other_is_named_for_operato
     assert_eq!(named_in("docs/guide/metrics.md"), all);
     let in_rules = named_in("contrib/prometheus/lockkeeper-programs.rules.yml");
     assert!(!in_rules.is_empty() && in_rules.is_subset(&all), "{in_rules:?}");
+    let dashboard = "contrib/grafana/lockkeeper-programs.json";
+    assert_eq!(named_in(dashboard), all, "each one is on the dashboard");
+    let text = std::fs::read_to_string(in_the_repository(dashboard)).unwrap();
+    let parsed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(parsed["panels"].as_array().is_some_and(|panels| panels.len() >= all.len()), "{parsed}");
 }
