@@ -323,7 +323,10 @@ impl Collector {
                     Ok((Ok(permits), lock)) => self.change(|state| state.model.set_permits(&lock, permits)),
                     // It is asked again.
                     Ok((Err(_), _)) => {}
-                    Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+                    // One that was cancelled is asked again, too.
+                    Err(ended) => if let Ok(panic) = ended.try_into_panic() {
+                        std::panic::resume_unwind(panic);
+                    },
                 },
                 // The sender is of this collector.
                 _ = changes.changed() => {}
@@ -385,11 +388,13 @@ impl State {
             }
             Told::Changed(locks) => {
                 let known = self.freshness.known(now.boot);
-                for LockNow { lock, contenders, .. } in locks.into_iter().filter(is_shown) {
+                for LockNow { lock, contenders, lost, .. } in locks.into_iter().filter(is_shown) {
+                    self.model.lose(&lock, &lost);
                     self.model.see(&lock, contenders, known, now);
                 }
             }
-            Told::Looked { began, pause } => {
+            Told::Looked { began, pause, silent } => {
+                self.model.set_silent(silent);
                 (self.way, self.freshness) = (Way::Looks(pause), Freshness::Fresh(Some(began)));
             }
             // It may be any change.

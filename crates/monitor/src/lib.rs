@@ -58,6 +58,7 @@ mod flows;
 mod graph;
 mod layout;
 mod look;
+mod losses;
 mod model;
 mod picture;
 #[cfg(test)]

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use lockkeeper::backend::decide;
 use lockkeeper::clock::BootInstant;
+use lockkeeper::follow::Silence;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
+use crate::losses::Losses;
 use crate::snapshot::{SeenLock, Snapshot};
 use crate::ties::Ties;
 
@@ -37,6 +39,11 @@ pub struct Model {
     ties: Ties,
     /// How many changes there were that may have made a deadlock.
     stirred: u64,
+    /// How many changes there were that no event tells of.
+    quiet: u64,
+    losses: Losses,
+    /// The sessions that give no sign of life, by their names.
+    silent: BTreeMap<String, Silence>,
 }
 
 /// One lock, as it is known.
@@ -47,6 +54,8 @@ pub struct KnownLock {
     pub contenders: Vec<KnownContender>,
     /// How many permits it has if it is a semaphore whose users have agreed on a number; `None` if that is not known.
     pub permits: Option<u32>,
+    /// The number of its last change that no event tells of; 0 if there was none.
+    quiet: u64,
 }
 
 /// One contender, as it is known.
@@ -59,6 +68,8 @@ pub struct KnownContender {
     pub seen: Moment,
     /// What is known of its hold; `None` while it waits.
     pub hold: Option<KnownHold>,
+    /// Whether it is about to be gone without having left.
+    is_lost: bool,
 }
 
 /// Since when a contender holds: no service says so, unless it is a service that notes the grant.
@@ -97,8 +108,10 @@ pub enum EventKind {
     Granted,
     /// It was asked to give up.
     Asked,
-    /// It has left; why, no service says.
+    /// It has left. Most services do not say why, so that it may have been lost or removed.
     Left,
+    /// It has not left by itself: its process has died, or its session was ended.
+    Lost,
     /// It freezes the lock.
     Frozen,
     /// It freezes the lock no longer.
@@ -113,6 +126,7 @@ impl EventKind {
             Self::Granted => "granted",
             Self::Asked => "asked",
             Self::Left => "left",
+            Self::Lost => "lost",
             Self::Frozen => "frozen",
             Self::Thawed => "thawed",
         }
@@ -176,6 +190,29 @@ impl KnownLock {
 }
 
 impl Model {
+    /// Takes in that these contenders of a lock have not left by themselves: the next state of the lock is without them.
+    pub fn lose(&mut self, lock: &QueueName, lost: &[ContenderId]) {
+        let known = self.locks.get_mut(lock).filter(|_| !lost.is_empty());
+        for one in known.into_iter().flat_map(|known| &mut known.contenders) {
+            one.is_lost = lost.contains(&one.info.id);
+        }
+    }
+
+    /// Takes in which sessions give no sign of life now.
+    pub fn set_silent(&mut self, silent: Vec<Silence>) {
+        self.silent = silent.into_iter().map(|silence| (silence.session.clone(), silence)).collect();
+    }
+
+    /// Returns for how long a contender's session is silent, if it is.
+    pub(crate) fn silence(&self, info: &ContenderInfo) -> Option<&Silence> {
+        self.silent.get(info.session.as_ref()?)
+    }
+
+    /// Returns the locks that holders have lost in the last ten minutes, each with the number of these losses.
+    pub fn lost_lately(&self, now: BootInstant) -> impl Iterator<Item = (&QueueName, usize)> {
+        self.losses.recent(now)
+    }
+
     /// Takes in how a lock is `now`; without contenders it is forgotten. What is new has happened after `known`, the
     /// moment at which the last state was the true one; `None` if nothing was known of any lock yet, and then nothing
     /// has happened.
@@ -184,34 +221,38 @@ impl Model {
         for one in old.iter().flat_map(|old| &old.contenders) {
             self.ties.remove(&one.info, one.hold.is_some());
         }
-        let permits = old.as_ref().and_then(|old| old.permits);
+        let (permits, mut quiet) = old.as_ref().map_or((None, 0), |old| (old.permits, old.quiet));
         let mut gone: BTreeMap<ContenderId, KnownContender> = BTreeMap::new();
         gone.extend(old.into_iter().flat_map(|old| old.contenders).map(|one| (key(&one.info), one)));
         let holds = decide::holders(&seen);
         seen.iter().zip(&holds).for_each(|(info, &holds)| self.ties.add(info, holds));
         let mut contenders = Vec::with_capacity(seen.len());
         let mut happened = Vec::new();
-        let mut is_stirred = false;
+        let (mut is_stirred, mut is_changed) = (false, false);
         for (info, holds) in seen.into_iter().zip(holds) {
             let old = gone.remove(&key(&info));
             let is_new = old.as_ref().is_none_or(|old| old.info != info || old.hold.is_some() != holds);
             is_stirred |= is_new && self.ties.may_block(&info);
+            is_changed |= is_new;
             happened.extend(events(old.as_ref(), &info, holds).map(|kind| (kind, info.clone())));
             contenders.push(self::known(old, info, holds, known, now));
         }
         is_stirred |= gone.values().any(|one| self.ties.may_block(&one.info));
         self.stirred += u64::from(is_stirred);
-        let left = gone.into_values().map(|one| {
-            let kind = if one.info.frozen.is_some() { EventKind::Thawed } else { EventKind::Left };
-            (kind, one.info)
-        });
+        let losses = gone.values().filter(|one| one.is_lost && one.hold.is_some()).count();
+        (0..losses).for_each(|_| self.losses.note(lock, now.boot));
+        let left = gone.into_values().map(|one| (ending(&one), one.info));
         // Who leaves makes room for who is granted.
         let happened: Vec<_> = left.chain(happened).collect();
+        if is_changed && happened.is_empty() {
+            self.quiet += 1;
+            quiet = self.quiet;
+        }
         if known.is_some() {
             happened.into_iter().for_each(|(kind, contender)| self.note(lock, kind, contender, now));
         }
         if !contenders.is_empty() {
-            self.locks.insert(lock.clone(), KnownLock { contenders, permits });
+            self.locks.insert(lock.clone(), KnownLock { contenders, permits, quiet });
         }
     }
 
@@ -226,10 +267,25 @@ impl Model {
 
     /// Takes in how many permits a semaphore has.
     pub(crate) fn set_permits(&mut self, lock: &QueueName, permits: Option<u32>) {
-        if let Some(known) = self.locks.get_mut(lock) {
-            self.stirred += u64::from(known.permits != permits);
+        if let Some(known) = self.locks.get_mut(lock).filter(|known| known.permits != permits) {
             known.permits = permits;
+            self.stirred += 1;
+            self.quiet += 1;
+            known.quiet = self.quiet;
         }
+    }
+
+    /// Counts the changes that no event tells of: of what is said of a contender, such as its label, and of the number
+    /// of permits.
+    pub const fn quiet_changes(&self) -> u64 {
+        self.quiet
+    }
+
+    /// Returns the locks with contenders that have changed without an event since there were so many such changes.
+    pub fn changed_quietly_since(&self, count: u64) -> impl Iterator<Item = &QueueName> {
+        // Most often there are none.
+        let locks = (self.quiet > count).then_some(&self.locks);
+        locks.into_iter().flatten().filter(move |(_, lock)| lock.quiet > count).map(|(name, _)| name)
     }
 
     /// Returns the locks with contenders, by name.
@@ -303,7 +359,16 @@ fn known(
     let seen = old.as_ref().map_or(now, |old| old.seen);
     let granted = KnownHold { seen: now.boot, not_before };
     let hold = holds.then(|| old.and_then(|old| old.hold).unwrap_or(granted));
-    KnownContender { info, seen, hold }
+    KnownContender { info, seen, hold, is_lost: false }
+}
+
+/// What has happened to a contender that is gone.
+const fn ending(one: &KnownContender) -> EventKind {
+    match (&one.info.frozen, one.is_lost) {
+        (Some(_), _) => EventKind::Thawed,
+        (None, true) => EventKind::Lost,
+        (None, false) => EventKind::Left,
+    }
 }
 
 /// What has happened to a contender between two states of it.

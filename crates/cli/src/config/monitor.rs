@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lockkeeper::NamePattern;
+#[cfg(feature = "monitor")]
+use lockkeeper_monitor::alerts::Thresholds;
 use serde::Deserialize;
 
 use super::receiver::{Webhook, WebhookFormat};
@@ -31,6 +33,8 @@ pub(super) struct LockThresholds {
     pub(super) contention: Option<NonZeroU32>,
     /// The duration of a hold that is no reason for one yet.
     pub(super) long_hold: Option<Duration>,
+    /// The number of losses within ten minutes that is no reason for one yet.
+    pub(super) losses: Option<u32>,
 }
 
 /// The table as it is written.
@@ -41,6 +45,7 @@ pub(super) struct MonitorTable {
     interval: Option<Span>,
     contention_threshold: Option<NonZeroU32>,
     long_hold_threshold: Option<Span>,
+    loss_threshold: Option<u32>,
     webhook: Option<String>,
     webhook_format: Option<WebhookFormat>,
     webhook_ca: Option<PathBuf>,
@@ -56,6 +61,7 @@ struct LocksTable {
     names: String,
     contention_threshold: Option<NonZeroU32>,
     long_hold_threshold: Option<Span>,
+    loss_threshold: Option<u32>,
 }
 
 impl MonitorTable {
@@ -63,7 +69,8 @@ impl MonitorTable {
         let of_locks = self.locks.into_iter().map(|locks| {
             let pattern = NamePattern::new(&locks.names).map_err(|what| format!("monitor.locks.names: {what}"))?;
             let long_hold = positive("locks.long_hold_threshold", locks.long_hold_threshold)?;
-            Ok((pattern, LockThresholds { contention: locks.contention_threshold, long_hold }))
+            let (contention, losses) = (locks.contention_threshold, locks.loss_threshold);
+            Ok((pattern, LockThresholds { contention, long_hold, losses }))
         });
         let long_hold = positive("long_hold_threshold", self.long_hold_threshold)?;
         let webhook = match (self.webhook, self.webhook_format, self.webhook_ca) {
@@ -83,7 +90,11 @@ impl MonitorTable {
         Ok(MonitorSettings {
             is_enabled: self.enabled,
             interval: positive("interval", self.interval)?,
-            thresholds: LockThresholds { contention: self.contention_threshold, long_hold },
+            thresholds: LockThresholds {
+                contention: self.contention_threshold,
+                long_hold,
+                losses: self.loss_threshold,
+            },
             of_locks: of_locks.collect::<Result<_, String>>()?,
             webhook,
             command,
@@ -129,11 +140,13 @@ impl MonitorSettings {
         &self.command
     }
 
-    /// Returns how many waiters a lock may have and how long it may be held, as far as that is given.
-    pub(crate) fn thresholds(&self, lock: &str) -> (Option<u32>, Option<Duration>) {
+    /// Returns from when on a lock is worth an alert.
+    pub(crate) fn thresholds(&self, lock: &str) -> Thresholds {
         let of_lock = self.of_locks.iter().find(|(pattern, _)| pattern.matches(lock));
         let of_lock = of_lock.map(|(_, thresholds)| *thresholds).unwrap_or_default();
-        let contention = of_lock.contention.or(self.thresholds.contention).map(NonZeroU32::get);
-        (contention, of_lock.long_hold.or(self.thresholds.long_hold))
+        let (of_all, default) = (self.thresholds, Thresholds::default());
+        let contention = of_lock.contention.or(of_all.contention).map_or(default.waiters, NonZeroU32::get);
+        let long_hold = of_lock.long_hold.or(of_all.long_hold).unwrap_or(default.held);
+        Thresholds::new(contention, long_hold, of_lock.losses.or(of_all.losses).unwrap_or(default.losses))
     }
 }

@@ -383,19 +383,20 @@ fn what_a_file_says_of_the_monitor_is_kept() {
     let text = "[monitor]\nenabled = true\ninterval = '30s'\ncontention_threshold = 20\nlong_hold_threshold = '1h30m'\n\
                 webhook = 'http://h:9093/api/v2/alerts'\ncommand = ['tell', 'ops']\n\
                 [[monitor.locks]]\nnames = 'nightly-*'\nlong_hold_threshold = '8h'\n\
-                [[monitor.locks]]\nnames = '*'\ncontention_threshold = 5";
+                [[monitor.locks]]\nnames = '*'\ncontention_threshold = 5\nloss_threshold = 0";
     let file = ConfigFile::parse(text, "x.toml".as_ref()).unwrap();
-    let thresholds = |contention, hours| LockThresholds {
+    let thresholds = |contention, hours, losses| LockThresholds {
         contention: std::num::NonZeroU32::new(contention),
         long_hold: (hours > 0.0).then(|| Duration::from_secs_f64(hours * 3_600.0)),
+        losses,
     };
     let expected = MonitorSettings {
         is_enabled: Some(true),
         interval: Some(Duration::from_secs(30)),
-        thresholds: thresholds(20, 1.5),
+        thresholds: thresholds(20, 1.5, None),
         of_locks: vec![
-            (NamePattern::new("nightly-*").unwrap(), thresholds(0, 8.0)),
-            (NamePattern::new("*").unwrap(), thresholds(5, 0.0)),
+            (NamePattern::new("nightly-*").unwrap(), thresholds(0, 8.0, None)),
+            (NamePattern::new("*").unwrap(), thresholds(5, 0.0, Some(0))),
         ],
         webhook: Webhook::parse("http://h:9093/api/v2/alerts", WebhookFormat::Alertmanager, None).ok(),
         command: vec!["tell".to_owned(), "ops".to_owned()],
@@ -403,10 +404,11 @@ fn what_a_file_says_of_the_monitor_is_kept() {
     assert_eq!((file.locks.is_none(), file.monitor.as_ref()), (true, Some(&expected)));
     #[cfg(feature = "monitor")]
     {
-        let hours = |hours| Some(Duration::from_secs_f64(hours * 3_600.0));
-        // What the first pattern does not say is said for all.
-        assert_eq!(expected.thresholds("nightly-backup"), (Some(20), hours(8.0)));
-        assert_eq!(expected.thresholds("hourly"), (Some(5), hours(1.5)));
-        assert_eq!(MonitorSettings::default().thresholds("hourly"), (None, None));
+        use lockkeeper_monitor::alerts::Thresholds;
+        let hours = |hours| Duration::from_secs_f64(hours * 3_600.0);
+        // What the first pattern does not say is said for all, or is as it is without a file.
+        assert_eq!(expected.thresholds("nightly-backup"), Thresholds::new(20, hours(8.0), 2));
+        assert_eq!(expected.thresholds("hourly"), Thresholds::new(5, hours(1.5), 0));
+        assert_eq!(MonitorSettings::default().thresholds("hourly"), Thresholds::default());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper::{Keeper, QueueName};
-use lockkeeper_monitor::alerts::{Alert, Desk, News, Rule, Thresholds};
+use lockkeeper_monitor::alerts::{Alert, Desk, News, Rule};
 use lockkeeper_monitor::{Collector, Moment};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
@@ -151,11 +151,7 @@ impl Alerting {
 
     fn judge_once(&self) {
         let now = self.collector.now();
-        let thresholds = |lock: &QueueName| {
-            let default = Thresholds::default();
-            let (waiters, held) = self.settings.thresholds(lock.as_str());
-            Thresholds::new(waiters.unwrap_or(default.waiters), held.unwrap_or(default.held))
-        };
+        let thresholds = |lock: &QueueName| self.settings.thresholds(lock.as_str());
         let news = self.collector.read(|state| self.desk.lock().judge(state, now, thresholds));
         for news in news {
             match news {
@@ -181,7 +177,12 @@ impl Alerting {
         if let Some(file) = &self.file {
             let (file, text) = (file.clone(), self.state(now));
             let saving = tokio::task::spawn_blocking(move || file.save(&text).map_err(|error| (file, error)));
-            self.note_saved(saving.await.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic())));
+            match saving.await.map_err(tokio::task::JoinError::try_into_panic) {
+                Ok(saved) => self.note_saved(saved),
+                Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                // The runtime is ending, and the file is written a last time.
+                Err(Err(_)) => {}
+            }
         }
         let changes = {
             let mut desk = self.desk.lock();

@@ -205,7 +205,7 @@ impl Sender {
         let text = notes.encode(SENDERS, VALUE_BYTES_MAX, |alert| said(alert, now));
         match timeout(NOTE_TIME_MAX, self.notes.compare_and_set(version, &text)).await {
             Ok(Ok(Some(version))) => {
-                desk.lock().hear(notes.note);
+                notes.note.into_iter().for_each(|note| desk.lock().hear(note));
                 (Outcome::Written, Noted::Known(Some(version)))
             }
             Ok(Ok(None)) => {
@@ -244,7 +244,7 @@ impl Sender {
                     seen = value.as_ref().map(|value| value.version);
                     let notes = value.as_ref().and_then(read);
                     if let (Some(notes), None) = (notes, &*self.lead()) {
-                        desk.lock().hear(notes.note);
+                        notes.note.into_iter().for_each(|note| desk.lock().hear(note));
                     }
                 }
                 Err(_) => SystemClock.sleep_until(SystemClock.now().saturating_add(REFUSED_PAUSE)).await,

@@ -47,6 +47,7 @@ impl FiringAlert {
         let (holder, waiters, held_at_least_ms) = match &alert.finding {
             Finding::Held { holder, at_least, waiters } => (Some(who(holder)), Some(*waiters), Some(millis(*at_least))),
             Finding::Waiters { waiters, holder } => (holder.as_deref().map(who), Some(*waiters), None),
+            Finding::Jeopardy { holder, .. } => (Some(who(holder)), None, None),
             _ => (None, None, None),
         };
         Self {
@@ -78,6 +79,15 @@ pub(crate) fn summary(alert: &Alert, now_unix: Duration) -> String {
             format!("{lock}: {waiters} wait for it; {} holds it", name(holder))
         }
         Finding::Waiters { waiters, holder: None } => format!("{lock}: {waiters} wait for it"),
+        Finding::Lost { losses } => {
+            format!("{lock}: {losses} holders have lost it in the last ten minutes: they died, or were cut off")
+        }
+        Finding::Jeopardy { holder, silent, timeout } => format!(
+            "{lock}: {} holds it and has given no sign of life for {}; after {} it loses the lock",
+            name(holder),
+            brief(*silent),
+            brief(*timeout)
+        ),
         Finding::Said(said) => said.clone(),
         Finding::Unreachable(trouble) => format!("the service cannot be asked: {trouble}"),
         _ => "something is wrong".to_owned(),
@@ -121,7 +131,7 @@ fn key(service: &str, alert: &Alert) -> String {
     };
     let about: Vec<_> = match &alert.about {
         About::Deadlock(core) => core.iter().map(|(lock, id)| format!("{lock}:{id}")).take(KEY_PARTS_MAX).collect(),
-        About::Held(lock, id) => vec![format!("{lock}:{id}")],
+        About::Held(lock, id) | About::Jeopardy(lock, id) => vec![format!("{lock}:{id}")],
         about => about.lock().map(ToString::to_string).into_iter().collect(),
     };
     let text = format!("{}-{began}-{}-{service}", alert.about.rule(), about.join(","));
@@ -148,7 +158,7 @@ pub(crate) fn posted(service: &str, alerts: &[Alert], now_unix: Duration) -> Vec
         name[10..11].make_ascii_uppercase();
         labels.insert("alertname", name);
         labels.extend(alert.about.lock().map(|lock| ("lock", lock.as_str().to_owned())));
-        if let About::Held(_, contender) = &alert.about {
+        if let About::Held(_, contender) | About::Jeopardy(_, contender) = &alert.about {
             labels.insert("contender", contender.to_string());
         }
         PostedAlert {

@@ -6,10 +6,12 @@
 //! | `capabilities` | what services promise |
 //! | `commands` | the commands, with real holders and waiters |
 //! | `deadlocks`, `deadlocks_curator`, `crossing` | commands that wait for each other |
+//! | `deadlocks_owners` | programs that do, by owner keys |
 //! | `monitor`, `monitor_alerts` | what a monitor serves by HTTP; who is told of its alerts |
 //! | `monitor_operate`, `page_operate` | its orders, of programs and on its page, and who may not give any |
+//! | `monitor_losses` | what it tells of holders that died or give no sign of life |
 //! | `default_directory` | where the locks lie when no service is named |
-//! | `doctor` | what is found of a service, and how that ends |
+//! | `doctor`, `doctor_timing` | what is found of a service, and how that ends; what is found of its times |
 //! | `escaping` | names, data and nodes that would steer a terminal, printed by every command |
 //! | `fence` | a holder that was overtaken does not run its command |
 //! | `gc` | what is left is printed, and removed if it is still dead |
@@ -42,8 +44,11 @@ mod crossing;
 mod deadlocks;
 #[cfg(feature = "monitor")]
 mod deadlocks_curator;
+#[cfg(feature = "monitor")]
+mod deadlocks_owners;
 mod default_directory;
 mod doctor;
+mod doctor_timing;
 #[cfg(feature = "monitor")]
 mod escaping;
 mod fence;
@@ -60,6 +65,7 @@ mod monitor;
 mod monitor_alerts;
 #[cfg(feature = "monitor")]
 mod monitor_operate;
+mod monitor_losses;
 mod orders;
 #[cfg(feature = "monitor")]
 mod page;

@@ -43,9 +43,12 @@ pub struct Desk {
     /// What is to be told once it was written down.
     unnoted: Vec<News>,
     outboxes: BTreeMap<String, Outbox>,
-    /// The number of the last note that all monitors may know, and how many outages were seen since.
-    note: u64,
+    /// The number of the last note that all monitors may know, if one was heard of, and how many outages were seen since.
+    note: Option<u64>,
     outages: u64,
+    /// Whether those are all since that note. A note that was there before this monitor is one whose outages it has not
+    /// counted: it may have told of some of them before a restart.
+    is_counted: bool,
     changes: u64,
 }
 
@@ -72,8 +75,9 @@ impl Desk {
             told: BTreeMap::new(),
             unnoted: Vec::new(),
             outboxes: receivers.into_iter().map(|receiver| (receiver, Outbox::default())).collect(),
-            note: 0,
+            note: None,
             outages: 0,
+            is_counted: false,
             changes: 0,
         }
     }
@@ -99,9 +103,10 @@ impl Desk {
     }
 
     fn begin(&mut self, alert: Alert) {
-        let outage = (alert.about == About::Unreachable).then(|| {
+        let note = self.note.filter(|_| alert.about == About::Unreachable && self.is_counted);
+        let outage = note.map(|note| {
             self.outages += 1;
-            Outage { note: self.note, number: self.outages }
+            Outage { note, number: self.outages }
         });
         let told = Told { began_unix: alert.began_unix, outage };
         self.told.insert(alert.about.clone(), told);
@@ -119,8 +124,12 @@ impl Desk {
     pub fn lead(&mut self, left: Option<Notes>, now: Moment) {
         self.role = Role::Sender;
         self.changes += 1;
-        let Some(left) = left else { return };
-        self.hear(left.note);
+        let Some(left) = left else {
+            // Its own note will be the first.
+            self.note.get_or_insert(0);
+            return;
+        };
+        left.note.into_iter().for_each(|note| self.hear(note));
         self.told.retain(|about, _| *about == About::Unreachable);
         self.forget_locks();
         self.take_in(left, now);
@@ -141,8 +150,9 @@ impl Desk {
     /// Takes in that all monitors may know of a note. One that another monitor has written has what is to be told of
     /// locks.
     pub fn hear(&mut self, note: u64) {
-        if self.note != note {
-            (self.note, self.outages) = (note, 0);
+        if self.note != Some(note) {
+            self.is_counted = self.note.is_some();
+            (self.note, self.outages) = (Some(note), 0);
             self.changes += 1;
             if self.role == Role::Candidate {
                 self.forget_locks();
@@ -152,7 +162,7 @@ impl Desk {
 
     /// Goes on after a restart.
     pub fn restore(&mut self, notes: Notes, now: Moment) {
-        (self.note, self.outages) = (notes.note, notes.outages);
+        (self.note, self.outages, self.is_counted) = (notes.note, notes.outages, notes.is_counted);
         self.take_in(notes, now);
     }
 
@@ -184,14 +194,20 @@ impl Desk {
             let all = waiting.chain(self.unnoted.iter().map(|news| (now.unix, news)));
             (receiver.clone(), all.map(|(since, news)| (since, news.clone())).collect())
         });
-        Notes { note: self.note, outages: self.outages, firing: firing.collect(), untold: untold.collect() }
+        Notes {
+            note: self.note,
+            outages: self.outages,
+            is_counted: self.is_counted,
+            firing: firing.collect(),
+            untold: untold.collect(),
+        }
     }
 
     /// Returns what is to be written down for the next sender, as a new note, which is [heard](Self::hear) of once it
     /// is written.
     pub fn notes_for_others(&self, now: Moment) -> Notes {
         let mut notes = self.notes(now);
-        (notes.note, notes.outages) = (self.note.wrapping_add(1), 0);
+        (notes.note, notes.outages) = (Some(self.note.unwrap_or_default().wrapping_add(1)), 0);
         notes.firing.retain(|noted| noted.is_told && noted.alert.about != About::Unreachable);
         notes.untold.values_mut().for_each(|untold| untold.retain(|(_, news)| !is_of_service(news)));
         notes

@@ -27,7 +27,7 @@ pub struct Alert {
     pub began_unix: Duration,
     /// When it was over, if it is.
     pub ended_unix: Option<Duration>,
-    /// Which outage it is, if it is one: monitors that could not agree on its beginning agree on this.
+    /// Which outage it is, if it is one that was counted: monitors that could not agree on its beginning agree on this.
     pub outage: Option<Outage>,
 }
 
@@ -144,7 +144,7 @@ impl Alerts {
             (clearing @ Phase::Clearing(..), Some(false)) => clearing,
         };
         if let Phase::Clearing(since, since_unix) = phase
-            && lasted(since) >= rule.ended_after()
+            && lasted(since) >= rule.ended_after(&finding)
         {
             news.push(News::Ended(alert(&about, &finding, began_unix, Some(since_unix))));
             return;

@@ -20,6 +20,10 @@ pub enum About {
     Held(QueueName, ContenderId),
     /// This lock has many waiters.
     Waiters(QueueName),
+    /// This lock is lost again and again.
+    Lost(QueueName),
+    /// This contender holds this lock, and gives no sign of life.
+    Jeopardy(QueueName, ContenderId),
     /// The service.
     Unreachable,
 }
@@ -46,6 +50,20 @@ pub enum Finding {
         /// The contender that holds, if one does; of several the first.
         holder: Option<Box<ContenderInfo>>,
     },
+    /// Too many losses.
+    Lost {
+        /// How many there were in the last ten minutes.
+        losses: usize,
+    },
+    /// A holder that gives no sign of life.
+    Jeopardy {
+        /// The holder.
+        holder: Box<ContenderInfo>,
+        /// For how long its session is silent at least.
+        silent: Duration,
+        /// After how long a silence its session is ended.
+        timeout: Duration,
+    },
     /// The service cannot be asked, for this reason.
     Unreachable(String),
     /// This was said of it, before a restart or by another monitor, and nothing was found of it since.
@@ -68,6 +86,8 @@ impl About {
             Self::Deadlock(_) => Rule::Deadlock,
             Self::Held(..) => Rule::Held,
             Self::Waiters(_) => Rule::Waiters,
+            Self::Lost(_) => Rule::Lost,
+            Self::Jeopardy(..) => Rule::Jeopardy,
             Self::Unreachable => Rule::Unreachable,
         }
     }
@@ -76,7 +96,7 @@ impl About {
     pub fn lock(&self) -> Option<&QueueName> {
         match self {
             Self::Deadlock(core) => core.first().map(|(lock, _)| lock),
-            Self::Held(lock, _) | Self::Waiters(lock) => Some(lock),
+            Self::Held(lock, _) | Self::Waiters(lock) | Self::Lost(lock) | Self::Jeopardy(lock, _) => Some(lock),
             Self::Unreachable => None,
         }
     }
@@ -111,7 +131,9 @@ pub(super) fn of_locks(
         };
         found.insert(About::Deadlock(judged.deadlock.core.clone()), symptom);
     }
+    found.extend(frequent_losses(state, now, &thresholds));
     for (name, lock) in state.model.locks() {
+        found.extend(silent_holders(state, name, lock, now));
         let thresholds = thresholds(name);
         let waiters = lock.waiters().count();
         // A leader leads for as long as it can.
@@ -129,6 +151,35 @@ pub(super) fn of_locks(
         found.insert(About::Waiters(name.clone()), symptom);
     }
     found
+}
+
+/// Finds the locks that are lost more often than they may be. One that was is well when it was not for ten minutes.
+fn frequent_losses<'a>(
+    state: &'a State,
+    now: Moment,
+    thresholds: &'a impl Fn(&QueueName) -> Thresholds,
+) -> impl Iterator<Item = (About, Symptom)> + 'a {
+    state.model.lost_lately(now.boot).map(|(name, losses)| {
+        let finding = Finding::Lost { losses };
+        let is_often = u32::try_from(losses).unwrap_or(u32::MAX) > thresholds(name).losses;
+        (About::Lost(name.clone()), if is_often { Symptom::Wrong(finding) } else { Symptom::Middling(finding) })
+    })
+}
+
+/// Finds the holders whose sessions give no sign of life: the leader of an election too, for its followers wait to be
+/// told.
+fn silent_holders<'a>(
+    state: &'a State,
+    name: &'a QueueName,
+    lock: &'a KnownLock,
+    now: Moment,
+) -> impl Iterator<Item = (About, Symptom)> + 'a {
+    lock.holders().filter_map(move |holder| {
+        let silence = state.model.silence(&holder.info)?;
+        let (silent, timeout) = (now.boot.saturating_duration_since(silence.since), silence.timeout);
+        let finding = Finding::Jeopardy { holder: Box::new(holder.info.clone()), silent, timeout };
+        Some((About::Jeopardy(name.clone(), holder.info.id.clone()), Symptom::Wrong(finding)))
+    })
 }
 
 /// Finds the holders that hold for longer than this, or did when that was told: what was seen of a hold may be shorter

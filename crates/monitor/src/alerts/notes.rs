@@ -23,10 +23,12 @@ const SAID_MAX: usize = 500;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Notes {
-    /// The number of the note for all monitors.
-    pub note: u64,
+    /// The number of the last note for all monitors, if one was heard of.
+    pub note: Option<u64>,
     /// How many outages were seen since that note.
     pub outages: u64,
+    /// Whether those are all since that note.
+    pub is_counted: bool,
     /// The alerts that are not over.
     pub firing: Vec<Noted>,
     /// What each receiver is still to be told, and since when, in time since 1970-01-01 UTC.
@@ -77,8 +79,10 @@ struct Head {
 struct Text {
     version: u64,
     service: String,
-    note: u64,
+    note: Option<u64>,
     outages: u64,
+    #[serde(default)]
+    is_counted: bool,
     firing: Vec<AlertText>,
     untold: BTreeMap<String, Vec<NewsText>>,
 }
@@ -122,6 +126,7 @@ impl Notes {
             service: service.to_owned(),
             note: self.note,
             outages: self.outages,
+            is_counted: self.is_counted,
             firing: self.firing.iter().map(|noted| text_of(&noted.alert, noted.is_told)).collect(),
             untold: untold.collect(),
         };
@@ -163,6 +168,7 @@ impl Notes {
         Ok(Self {
             note: text.note,
             outages: text.outages,
+            is_counted: text.is_counted,
             firing: text.firing.into_iter().map(noted).collect::<Result<_, _>>()?,
             untold: untold.collect::<Result<_, _>>()?,
         })
@@ -192,8 +198,8 @@ impl AlertText {
     fn new(alert: &Alert, said: &str, is_told: bool) -> Self {
         let about = match &alert.about {
             About::Deadlock(core) => core.iter().map(|(lock, id)| (lock.as_str().to_owned(), id.to_string())).collect(),
-            About::Held(lock, id) => vec![(lock.as_str().to_owned(), id.to_string())],
-            About::Waiters(lock) => vec![(lock.as_str().to_owned(), String::new())],
+            About::Held(lock, id) | About::Jeopardy(lock, id) => vec![(lock.as_str().to_owned(), id.to_string())],
+            About::Waiters(lock) | About::Lost(lock) => vec![(lock.as_str().to_owned(), String::new())],
             About::Unreachable => Vec::new(),
         };
         Self {
@@ -228,6 +234,8 @@ fn about(rule: &str, about: Vec<(String, String)>) -> Result<About, NotesError> 
         (Rule::Deadlock, Some(_)) => Ok(About::Deadlock(named)),
         (Rule::Held, Some((lock, id))) => Ok(About::Held(lock, id)),
         (Rule::Waiters, Some((lock, _))) => Ok(About::Waiters(lock)),
+        (Rule::Lost, Some((lock, _))) => Ok(About::Lost(lock)),
+        (Rule::Jeopardy, Some((lock, id))) => Ok(About::Jeopardy(lock, id)),
         (Rule::Unreachable, _) => Ok(About::Unreachable),
         (_, None) => Err(damaged(format!("an alert of the rule {rule} is about no lock"))),
     }

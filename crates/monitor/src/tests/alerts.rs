@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use lockkeeper::clock::BootInstant;
+use lockkeeper::follow::Silence;
 use lockkeeper::{ContenderId, ContenderInfo, Error, ErrorKind, Mode, Operation, QueueName};
 
-use crate::alerts::{Alerts, News, Rule, Thresholds};
+use crate::alerts::{About, Alert, Alerts, Finding, News, Rule, Thresholds};
 use crate::collect::{Freshness, State};
 use crate::model::Moment;
 
@@ -50,6 +51,29 @@ impl Scene {
                 self.told.push(format!("{} {word} {}{lock}", self.second, alert.about.rule()));
             }
         }
+    }
+
+    /// The holder of a lock has gone without having left.
+    fn lost(&mut self, lock: &str, holder: &str) {
+        self.queue(lock, holder, Mode::Mutex, 0);
+        let (name, now) = (QueueName::new(lock).unwrap(), at(self.second));
+        self.state.model.lose(&name, &[ContenderId::new(holder)]);
+        self.state.model.see(&name, Vec::new(), Some(now.boot), now);
+    }
+
+    /// A lock has a holder of this session from now on.
+    fn held_by(&mut self, lock: &str, holder: &str, session: &str) {
+        let mut info = ContenderInfo::new(ContenderId::new(holder), Mode::Mutex);
+        info.session = Some(session.to_owned());
+        let now = at(self.second);
+        self.state.model.see(&QueueName::new(lock).unwrap(), vec![info], Some(now.boot), now);
+    }
+
+    /// These sessions are silent, for ten seconds by now.
+    fn silent(&mut self, sessions: &[&str]) {
+        let since = at(self.second.saturating_sub(10)).boot;
+        let silence = |session: &&str| Silence::new(*session, since, Duration::from_secs(20));
+        self.state.model.set_silent(sessions.iter().map(silence).collect());
     }
 
     fn lose(&mut self) {
@@ -127,6 +151,87 @@ fn a_leader_may_lead_for_as_long_as_it_can() {
     scene.queue("a", "leader", Mode::Candidate, 50);
     scene.pass(3_600);
     assert!(scene.told().is_empty());
+}
+
+#[test]
+fn a_third_loss_within_ten_minutes_is_told_and_ten_minutes_without_one_end_it() {
+    let mut scene = Scene::new();
+    for number in 0..4 {
+        scene.lost("rare", &format!("h{number}"));
+        scene.pass(301);
+    }
+    assert!(scene.told().is_empty(), "never three in ten minutes");
+    let begun = scene.second;
+    for number in 0..3 {
+        scene.lost("often", &format!("h{number}"));
+        scene.pass(100);
+    }
+    assert_eq!(scene.told(), [format!("{} raised lost often", begun + 201)]);
+    // One loss now and then keeps it, however long ago the others were.
+    for number in 3..10 {
+        scene.pass(400);
+        scene.lost("often", &format!("h{number}"));
+    }
+    assert!(scene.told().is_empty());
+    let last = scene.second;
+    scene.pass(700);
+    assert_eq!(scene.told(), [format!("{} ended lost often", last + 600)]);
+}
+
+#[test]
+fn what_was_told_of_losses_before_a_restart_is_over_when_none_was_seen_for_ten_minutes() {
+    let mut scene = Scene::new();
+    let about = About::Lost(QueueName::new("often").unwrap());
+    let finding = Finding::Said("often: 3 holders have lost it".to_owned());
+    let (began_unix, ended_unix, outage) = (at(0).unix, None, None);
+    scene.alerts.adopt(Alert { about, finding, began_unix, ended_unix, outage });
+    scene.pass(600);
+    assert!(scene.told().is_empty());
+    scene.pass(10);
+    assert_eq!(scene.told(), ["601 ended lost often"]);
+}
+
+#[test]
+fn who_gives_back_or_only_waits_has_lost_nothing() {
+    let mut scene = Scene::new();
+    for number in 0..10 {
+        let name = QueueName::new("a").unwrap();
+        scene.queue("a", "h", Mode::Mutex, 1);
+        scene.state.model.lose(&name, &[ContenderId::new("w0")]);
+        scene.queue("a", &format!("h{number}"), Mode::Mutex, 0);
+        scene.pass(1);
+    }
+    assert!(scene.told().is_empty());
+}
+
+#[test]
+fn a_holder_without_a_sign_of_life_is_in_jeopardy_until_its_next_ones_or_its_end() {
+    let mut scene = Scene::new();
+    scene.held_by("a", "h", "s1");
+    scene.held_by("b", "h", "s2");
+    scene.silent(&[]);
+    scene.pass(100);
+    scene.silent(&["s1", "s9"]);
+    scene.pass(1);
+    assert_eq!(scene.told(), ["101 raised jeopardy a"]);
+    // It is heard of for a moment, again and again.
+    for _ in 0..20 {
+        scene.silent(&[]);
+        scene.pass(9);
+        scene.silent(&["s1"]);
+        scene.pass(9);
+    }
+    assert!(scene.told().is_empty());
+    let heard = scene.second;
+    scene.silent(&[]);
+    scene.pass(30);
+    assert_eq!(scene.told(), [format!("{} ended jeopardy a", heard + 11)]);
+    scene.silent(&["s2"]);
+    scene.pass(1);
+    scene.queue("b", "other", Mode::Mutex, 0);
+    scene.pass(30);
+    let told = scene.told();
+    assert!(told.len() == 2 && told[1].ends_with("ended jeopardy b"), "{told:?}");
 }
 
 #[test]

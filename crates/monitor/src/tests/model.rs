@@ -114,6 +114,34 @@ fn requests_and_freezes_are_events_once_each() {
 }
 
 #[test]
+fn what_changes_without_an_event_is_known_by_its_lock_and_counted() {
+    let mut model = Model::default();
+    let quiet = |model: &Model, count| {
+        model.changed_quietly_since(count).map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    for name in ["a", "b", "c"] {
+        model.see(&lock(name), mutexes(&[("x", 10)]), Some(at(99).boot), at(100));
+    }
+    assert_eq!((model.quiet_changes(), model.next_event()), (0, 3), "each grant is an event");
+    let mut labelled = mutexes(&[("x", 10)]);
+    labelled[0].label = Some("job-7@web-4".to_owned());
+    for second in [101, 102] {
+        model.see(&lock("a"), labelled.clone(), Some(at(second).boot), at(second));
+        model.see(&lock("c"), mutexes(&[("x", 10)]), Some(at(second).boot), at(second));
+        model.set_permits(&lock("b"), Some(3));
+    }
+    assert_eq!((model.quiet_changes(), model.next_event()), (2, 3));
+    assert_eq!(
+        (quiet(&model, 0), quiet(&model, 1), quiet(&model, 2)),
+        (vec!["a".into(), "b".into()], vec!["b".into()], vec![])
+    );
+    // What an event tells of is not counted, and what was counted stays so.
+    model.see(&lock("a"), Vec::new(), Some(at(103).boot), at(103));
+    model.see(&lock("b"), mutexes(&[("y", 20)]), Some(at(103).boot), at(103));
+    assert_eq!((model.quiet_changes(), quiet(&model, 0)), (2, vec!["b".to_owned()]));
+}
+
+#[test]
 fn a_permit_and_a_waiter_of_one_identity_are_two_contenders() {
     let mut model = Model::default();
     let both = vec![contender("0", Mode::Permit, 1), contender("0", Mode::Acquire, 2)];

@@ -43,6 +43,8 @@ struct Scene {
     /// What the sender has noted at the service.
     notes: Option<Vec<u8>>,
     is_reachable: bool,
+    /// A monitor that alone cannot reach it.
+    cut_off: Option<usize>,
     is_receiver_up: bool,
     told: Vec<String>,
 }
@@ -50,7 +52,8 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let (queues, monitors) = (BTreeMap::new(), vec![None, None]);
-        Self { second: 0, queues, monitors, notes: None, is_reachable: true, is_receiver_up: true, told: Vec::new() }
+        let (notes, cut_off, told) = (None, None, Vec::new());
+        Self { second: 0, queues, monitors, notes, is_reachable: true, cut_off, is_receiver_up: true, told }
     }
 
     /// Starts a monitor, with what its state file has.
@@ -101,9 +104,10 @@ impl Scene {
     /// A second of a monitor: it sees, judges, notes, and tells.
     fn tick(&mut self, number: usize) {
         let now = at(self.second);
+        let is_reachable = self.is_reachable && self.cut_off != Some(number);
         let Some(monitor) = &mut self.monitors[number] else { return };
         let is_fresh = matches!(monitor.state.freshness, Freshness::Fresh(_));
-        if self.is_reachable {
+        if is_reachable {
             monitor.state.freshness = Freshness::Fresh(None);
             for (lock, (holder, waiters)) in &self.queues {
                 let ids = std::iter::once(holder.clone()).chain((0..*waiters).map(|number| format!("w{number}")));
@@ -116,9 +120,9 @@ impl Scene {
         }
         monitor.desk.judge(&monitor.state, now, |_| Thresholds::default());
         if monitor.desk.changes() != monitor.file.0 {
-            if monitor.leads && self.is_reachable {
+            if monitor.leads && is_reachable {
                 let notes = monitor.desk.notes_for_others(now);
-                monitor.desk.hear(notes.note);
+                monitor.desk.hear(notes.note.unwrap());
                 self.notes = Some(notes.encode(SERVICE, ROOM, said));
             }
             let text = monitor.desk.notes(now).encode(SERVICE, ROOM, said);
@@ -127,9 +131,10 @@ impl Scene {
         }
         self.tell(number);
         // The others hear of the note.
-        let note = self.notes.as_ref().map(|notes| Notes::decode(notes, SERVICE).unwrap().note);
+        let note = self.notes.as_ref().and_then(|notes| Notes::decode(notes, SERVICE).unwrap().note);
         if let (Some(note), true) = (note, self.is_reachable) {
-            self.monitors.iter_mut().flatten().for_each(|monitor| monitor.desk.hear(note));
+            let reached = self.monitors.iter_mut().enumerate().filter(|(number, _)| self.cut_off != Some(*number));
+            reached.filter_map(|(_, monitor)| monitor.as_mut()).for_each(|monitor| monitor.desk.hear(note));
         }
     }
 
@@ -245,6 +250,60 @@ fn in_an_hour_with_flapping_outages_restarts_and_other_senders_each_alert_is_rai
     assert_eq!(about, over, "each one that began has ended");
     let rules: Vec<_> = about.iter().map(|line| line.split_once(" of ").unwrap().0).collect();
     assert_eq!(rules, ["held flaps", "held held", "unreachable ", "waiters flaps", "waiters many", "waiters more"]);
+}
+
+#[test]
+fn two_outages_are_never_one_though_a_monitor_that_was_cut_off_alone_was_restarted_between_them() {
+    let mut scene = Scene::new();
+    scene.start(0, None);
+    scene.start(1, None);
+    scene.lead(0);
+    scene.pass(2);
+    scene.queue("a", "h", 20);
+    scene.pass(20);
+    scene.told.clear();
+    let outage = |scene: &mut Scene| {
+        scene.cut_off = Some(1);
+        scene.pass(40);
+        scene.cut_off = None;
+        scene.pass(20);
+        let mut told = std::mem::take(&mut scene.told);
+        told.retain(|line| line.starts_with("unreachable"));
+        let raised = told[0].strip_suffix(" raised").expect("it begins").to_owned();
+        assert_eq!(told, [format!("{raised} raised"), format!("{raised} ended")]);
+        raised
+    };
+    // It has heard of a note that was written while it ran, and counts the outages since.
+    let mut outages = BTreeSet::from([outage(&mut scene), outage(&mut scene)]);
+    assert!(outages.iter().all(|outage| outage.contains('.')), "{outages:?}");
+    // The note is the same afterwards, and how many were told of since is not known without a file.
+    scene.kill(1);
+    scene.start(1, None);
+    scene.pass(2);
+    outages.extend([outage(&mut scene), outage(&mut scene)]);
+    assert_eq!(outages.len(), 4, "{outages:?}");
+    let file = scene.kill(1);
+    scene.start(1, Some(&file));
+    scene.pass(2);
+    outages.insert(outage(&mut scene));
+    assert_eq!(outages.len(), 5, "{outages:?}");
+}
+
+#[test]
+fn an_outage_that_goes_on_over_a_restart_with_a_file_is_the_same() {
+    let mut scene = Scene::new();
+    scene.start(0, None);
+    scene.lead(0);
+    scene.pass(2);
+    scene.is_reachable = false;
+    scene.pass(40);
+    let file = scene.kill(0);
+    scene.start(0, Some(&file));
+    scene.monitors[0].as_mut().unwrap().state.freshness = Freshness::Nothing;
+    scene.pass(5);
+    scene.is_reachable = true;
+    scene.pass(20);
+    assert_eq!(scene.told, ["unreachable  of 1.1 raised", "unreachable  of 1.1 ended"]);
 }
 
 #[test]

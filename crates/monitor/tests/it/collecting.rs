@@ -145,7 +145,9 @@ async fn what_a_backend_tells_that_looks_is_as_old_as_its_last_look() {
     let began = scene.collector.now().boot;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let pause = Duration::from_secs(7);
-    for next in [Told::All(vec![LockNow::new(door.clone(), contenders)]), Told::Looked { began, pause }] {
+    for next in
+        [Told::All(vec![LockNow::new(door.clone(), contenders)]), Told::Looked { began, pause, silent: Vec::new() }]
+    {
         tell.send(next).await.unwrap();
     }
     scene.until("the look", |state| state.way == Way::Looks(pause)).await;
@@ -154,7 +156,7 @@ async fn what_a_backend_tells_that_looks_is_as_old_as_its_last_look() {
     assert!(scene.collector.read(|state| shape(state, "door") == Some((1, 0))));
     let began = scene.collector.now().boot;
     tell.send(Told::Changed(vec![LockNow::new(door, Vec::new())])).await.unwrap();
-    tell.send(Told::Looked { began, pause }).await.unwrap();
+    tell.send(Told::Looked { began, pause, silent: Vec::new() }).await.unwrap();
     let is_young = |state: &State| {
         let is_young = matches!(state.freshness, Freshness::Fresh(Some(seen)) if seen == began);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! What open pages are told: the rows and parts that have changed, rendered once for all of them.
 //!
-//! A page names the event up to which it was rendered. What has changed since is told to it first, and then what all
+//! A page names the change up to which it was rendered. What has changed since is told to it first, and then what all
 //! pages are told. A page of another monitor, or one that is further behind than events are kept, is told to load anew.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,14 +47,23 @@ pub(super) struct Live {
 /// What pages have been told so far.
 #[derive(Debug, Default)]
 struct Told {
-    /// The event from which on they are not told yet.
-    next: u64,
+    /// The changes from which on they are not told yet.
+    next: Next,
     sight: Sight,
     /// How many pages show each of these locks.
     watched: BTreeMap<QueueName, usize>,
 }
 
-/// What no event tells of.
+/// Up to which change something is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Next {
+    /// The number of the next event.
+    event: u64,
+    /// How many changes there were that no event tells of.
+    quiet: u64,
+}
+
+/// What no change of a lock tells of.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 struct Sight {
     /// Whether anything was seen yet: what is there at the first look has joined without an event.
@@ -99,23 +108,24 @@ impl Live {
 
     /// Names how far a page knows everything that is rendered now.
     pub(super) fn position(&self, state: &State, firing: &[Alert]) -> String {
-        self.named(state.model.next_event(), &Sight::new(state, firing))
+        self.named(Next::of(&state.model), &Sight::new(state, firing))
     }
 
-    fn named(&self, next: u64, sight: &Sight) -> String {
-        format!("{:016x}-{next}-{:016x}", self.epoch, sight.digest())
+    fn named(&self, Next { event, quiet }: Next, sight: &Sight) -> String {
+        format!("{:016x}-{event}-{quiet}-{:016x}", self.epoch, sight.digest())
     }
 
-    /// Returns the event from which on a page is to be told, unless that is not known any more, or there is more to
-    /// tell than events.
-    fn next_of(&self, position: &str, model: &Model, sight: &Sight) -> Option<u64> {
+    /// Returns the changes from which on a page is to be told, unless these are not known any more, or there is more to
+    /// tell than changes of locks.
+    fn next_of(&self, position: &str, model: &Model, sight: &Sight) -> Option<Next> {
         let mut parts = position.split('-');
-        let (epoch, next, digest) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
+        let (epoch, event, quiet) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let digest = parts.next()?;
         let is = |text: &str, number: u64| u64::from_str_radix(text, 16) == Ok(number);
-        let is_kept =
-            || next == model.next_event() || model.events_from(next).next().is_some_and(|event| event.number == next);
-        let is_known = is(epoch, self.epoch) && is(digest, sight.digest()) && next <= model.next_event();
-        (is_known && is_kept()).then_some(next)
+        let now = Next::of(model);
+        let is_kept = || event == now.event || model.events_from(event).next().is_some_and(|kept| kept.number == event);
+        let is_known = is(epoch, self.epoch) && is(digest, sight.digest()) && event <= now.event && quiet <= now.quiet;
+        (is_known && is_kept()).then_some(Next { event, quiet })
     }
 
     /// Tells until the future is dropped. Nothing is rendered while no page is open.
@@ -149,7 +159,7 @@ impl Live {
             let watched = told.watched.keys().filter(|_| !changed.is_empty());
             let locks = watched.map(|name| (name.clone(), of_lock(state, name, view, now))).collect();
             let is_anew = sight.has_seen != told.sight.has_seen;
-            (told.next, told.sight) = (state.model.next_event(), sight);
+            (told.next, told.sight) = (Next::of(&state.model), sight);
             let position = self.named(told.next, &told.sight);
             Telling { position, list, locks, head: head(state, now).json(), is_anew }
         })
@@ -170,7 +180,7 @@ impl Live {
             let sight = Sight::new(state, &firing);
             let next = self.next_of(position, &state.model, &sight);
             if receiver_is_first(&self.sender) {
-                (told.next, told.sight) = (state.model.next_event(), sight.clone());
+                (told.next, told.sight) = (Next::of(&state.model), sight.clone());
             }
             let changed = changed_since(next?, &state.model);
             if changed.len() > ROWS_MAX {
@@ -202,6 +212,12 @@ impl Live {
     }
 }
 
+impl Next {
+    const fn of(model: &Model) -> Self {
+        Self { event: model.next_event(), quiet: model.quiet_changes() }
+    }
+}
+
 impl Sight {
     fn new(state: &State, firing: &[Alert]) -> Self {
         Self { has_seen: state.has_seen(), marks: Marks::new(state, firing) }
@@ -225,8 +241,9 @@ impl News {
     }
 }
 
-fn changed_since(next: u64, model: &Model) -> BTreeSet<QueueName> {
-    model.events_from(next).map(|event| event.lock.clone()).collect()
+fn changed_since(next: Next, model: &Model) -> BTreeSet<QueueName> {
+    let told_of = model.events_from(next.event).map(|event| &event.lock);
+    told_of.chain(model.changed_quietly_since(next.quiet)).cloned().collect()
 }
 
 /// What each page shows at its head.

@@ -1,0 +1,178 @@
+//! `doctor`: what it finds of times on real servers. A session timeout that is too short for the way to the service, or
+//! for the service's own pace; and a server that is too old to tell of all locks.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use lockkeeper_faults::proxy::Proxy;
+use lockkeeper_faults::zookeeper::{Server, Setup};
+use serde_json::Value;
+
+use crate::support::Place;
+
+/// What `doctor` finds that has these words: its severity and what it says.
+fn found(url: &str, words: &str) -> (String, String) {
+    let ended = Place::new().run(&["doctor", "--json", "--connect", url]);
+    assert_eq!(&*ended.stderr, "", "{ended:?}");
+    let diagnosis: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
+    let findings = diagnosis["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| text(finding, "what").contains(words));
+    let found = found.unwrap_or_else(|| panic!("nothing says {words:?}: {diagnosis}"));
+    assert!(!text(found, "cure").is_empty(), "{found}");
+    (text(found, "severity"), text(found, "what"))
+}
+
+/// A session timeout of six seconds is too short where a round trip takes 400 ms. The service is named by its URL
+/// without the proxy.
+#[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "redis"))]
+fn half_take_longer(url: &str, server: SocketAddr, proxy: &Proxy) {
+    proxy.set_delay(Duration::from_millis(200));
+    let timeouts = "session_timeout=6s&connect_timeout=15s&operation_timeout=15s";
+    let url = url.replace(&server.to_string(), &proxy.address().to_string());
+    let (severity, what) = found(&format!("{url}?{timeouts}"), "half of the requests take longer than 4");
+    assert!(severity == "warning" && what.contains("every "), "{what}");
+}
+
+async fn zookeeper(setup: Setup) -> Server {
+    Server::standalone(setup).await.unwrap()
+}
+
+fn can_run(name: &str) -> bool {
+    lockkeeper_faults::zookeeper::availability().or_skip(name)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_zookeeper_a_timeout_that_few_round_trips_fit_into_is_found() {
+    if !can_run("doctor_timing::on_zookeeper_a_timeout_that_few_round_trips_fit_into_is_found") {
+        return;
+    }
+    let server = zookeeper(Setup::new().tick(Duration::from_millis(500))).await;
+    let proxy = Proxy::start(server.address()).await.unwrap();
+    proxy.set_delay(Duration::from_millis(300));
+    let url = format!("zk://{}?session_timeout=2s", proxy.address());
+    let (severity, what) = found(&url, "a round trip took ");
+    assert!(severity == "warning" && what.ends_with("and the session timeout is 2s"), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_zookeeper_a_timeout_of_less_than_two_ticks_is_found() {
+    if !can_run("doctor_timing::on_zookeeper_a_timeout_of_less_than_two_ticks_is_found") {
+        return;
+    }
+    let server = zookeeper(Setup::new().entry("minSessionTimeout", "1000")).await;
+    let (severity, what) = found(&format!("zk://{}?session_timeout=3s", server.address()), "less than two ticks of ");
+    assert!(severity == "warning" && what.starts_with("the session timeout is 3s"), "{what}");
+    assert!(what.ends_with("(2s each)"), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_zookeeper_a_timeout_that_is_not_granted_is_found() {
+    if !can_run("doctor_timing::on_zookeeper_a_timeout_that_is_not_granted_is_found") {
+        return;
+    }
+    let server = zookeeper(Setup::new()).await;
+    let url = format!("zk://{}?session_timeout=90s", server.address());
+    let (severity, what) = found(&url, "grants a session timeout of 40s instead of 90s");
+    assert_eq!(severity, "warning", "{what}");
+}
+
+/// Passes a server's words on as an older release would say them.
+fn as_an_older_release(server: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let pass_on = |mut from: TcpStream, mut to: TcpStream, is_answer: bool| {
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 64 * 1024];
+            while let Ok(length @ 1..) = from.read(&mut buffer) {
+                let passed = &mut buffer[..length];
+                let version = b"Zookeeper version: 3.";
+                let told = passed.windows(version.len()).position(|words| words == version);
+                if let (Some(at), true) = (told, is_answer) {
+                    passed[at + version.len()] = b'5';
+                }
+                if to.write_all(passed).is_err() {
+                    break;
+                }
+            }
+            // The other side may have gone first.
+            let _ = to.shutdown(Shutdown::Write);
+        });
+    };
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let Ok(server) = TcpStream::connect(server) else { return };
+            pass_on(client.try_clone().unwrap(), server.try_clone().unwrap(), false);
+            pass_on(server, client, true);
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_zookeeper_a_release_without_recursive_watches_is_found() {
+    if !can_run("doctor_timing::on_zookeeper_a_release_without_recursive_watches_is_found") {
+        return;
+    }
+    let server = zookeeper(Setup::new()).await;
+    let url = format!("zk://{}", as_an_older_release(server.address()));
+    let (severity, what) = found(&url, " which has no recursive watches: ");
+    assert!(severity == "note" && what.contains(" runs 3.5."), "{what}");
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread")]
+async fn on_etcd_a_slow_way_and_a_timeout_that_is_not_granted_are_found() {
+    use lockkeeper_faults::etcd;
+    if !etcd::availability().or_skip("doctor_timing::on_etcd") {
+        return;
+    }
+    let server = etcd::Server::standalone_of_long_leases().await.unwrap();
+    let granted = "grants a session timeout of 8s instead of 5s";
+    let (severity, what) = found(&format!("etcd://{}?session_timeout=5s", server.address()), granted);
+    assert_eq!(severity, "warning", "{what}");
+    let proxy = Proxy::of_bytes(server.address()).await.unwrap();
+    half_take_longer(&format!("etcd://{}", server.address()), server.address(), &proxy);
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_a_slow_way_is_found() {
+    use lockkeeper_faults::redis;
+    if !redis::availability().or_skip("doctor_timing::on_redis_a_slow_way_is_found") {
+        return;
+    }
+    let server = redis::Server::standalone().await.unwrap();
+    let proxy = Proxy::of_bytes(server.address()).await.unwrap();
+    half_take_longer(&format!("redis://{}", server.address()), server.address(), &proxy);
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgresql_a_slow_way_is_found() {
+    use lockkeeper_faults::postgres;
+    if !postgres::availability().or_skip("doctor_timing::on_postgresql_a_slow_way_is_found") {
+        return;
+    }
+    let server = postgres::Server::standalone().await.unwrap();
+    let proxy = Proxy::of_postgres(server.address()).await.unwrap();
+    let url = server.url("postgres");
+    // The tables are made while the way is short.
+    assert_eq!(Place::new().run(&["setup", "--connect", &url]).code, Some(0));
+    half_take_longer(&url, server.address(), &proxy);
+}
+
+#[cfg(feature = "mysql")]
+#[tokio::test(flavor = "multi_thread")]
+async fn on_mariadb_a_slow_way_is_found() {
+    use lockkeeper_faults::mariadb;
+    if !mariadb::availability().or_skip("doctor_timing::on_mariadb_a_slow_way_is_found") {
+        return;
+    }
+    let server = mariadb::Server::standalone().await.unwrap();
+    let proxy = Proxy::of_mysql(server.address()).await.unwrap();
+    let url = server.url("");
+    assert_eq!(Place::new().run(&["setup", "--connect", &url]).code, Some(0));
+    half_take_longer(&url, server.address(), &proxy);
+}

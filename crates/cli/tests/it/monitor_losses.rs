@@ -1,0 +1,107 @@
+//! What a monitor tells of holders that did not give their lock back: those that died, and those that give no sign of
+//! life.
+
+use std::process::Child;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::monitor::Monitor;
+use crate::support::{Holder, Place, TestChild, ended, eventually, send};
+
+/// Lets a holder die, with its command.
+fn kill(mut holder: Holder) {
+    holder.process.kill().unwrap();
+    holder.process.wait().unwrap();
+}
+
+fn pid(process: &Child) -> i32 {
+    process.id().cast_signed()
+}
+
+/// Waits until the monitor knows so many holders of a lock.
+fn knows_holders(monitor: &Monitor, lock: &str, count: usize) {
+    monitor.until("the holders are known", &format!("/api/locks/{lock}"), |queue| {
+        let contenders = queue["contenders"].as_array().unwrap();
+        contenders.iter().filter(|contender| contender["state"] == "holder").count() == count
+    });
+}
+
+fn alert<'a>(alerts: &'a Value, rule: &str) -> Option<&'a Value> {
+    alerts["alerts"].as_array().unwrap().iter().find(|alert| alert["rule"] == rule)
+}
+
+/// Waits until an alert of a rule is raised; returns what it says.
+fn summary(monitor: &Monitor, rule: &str) -> String {
+    let alerts = monitor.until(rule, "/api/alerts", |alerts| alert(alerts, rule).is_some());
+    alert(&alerts, rule).unwrap()["summary"].as_str().unwrap().to_owned()
+}
+
+/// How often something has happened so far.
+fn events(monitor: &Monitor, kind: &str) -> usize {
+    let events = monitor.json("/api/events");
+    events["events"].as_array().unwrap().iter().filter(|event| event["event"] == kind).count()
+}
+
+#[test]
+fn on_files_a_lock_whose_holders_are_killed_three_times_is_lost_often_and_one_that_is_given_back_is_not() {
+    let place = Place::new();
+    let monitor = Monitor::start(&place, &[]);
+    let mut waiting = Vec::new();
+    for round in 1..=3 {
+        // One that gives back, one that is broken, and one that is killed while another waits.
+        let holder = place.hold("nightly");
+        knows_holders(&monitor, "nightly", 1);
+        holder.end();
+        let mut broken = place.hold("nightly");
+        knows_holders(&monitor, "nightly", 1);
+        let token = place.show("nightly")["contenders"][0]["token"].as_str().unwrap().to_owned();
+        assert_eq!(place.run(&["break", "nightly", "--token", &token]).code, Some(0));
+        assert_eq!(ended(&mut broken.process).code(), Some(123));
+        assert_eq!(alert(&monitor.json("/api/alerts"), "lost").map(Value::to_string), None, "{round}");
+        let killed = place.hold("nightly");
+        waiting.push(TestChild(place.command(&["run", "nightly", "--", "true"]).spawn().unwrap()));
+        knows_holders(&monitor, "nightly", 1);
+        kill(killed);
+        eventually("its loss is told", || (events(&monitor, "lost") == round).then_some(()));
+        eventually("the next one is done", || (place.contenders("nightly") == 0).then_some(()));
+    }
+    let said = summary(&monitor, "lost");
+    assert_eq!(said, "nightly: 3 holders have lost it in the last ten minutes: they died, or were cut off");
+    assert!(monitor.get("/metrics").1.contains("lockkeeper_monitor_alerts_total{rule=\"lost\"} 1\n"));
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgresql_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holders_have_lost_the_lock() {
+    use lockkeeper_faults::postgres;
+
+    if !postgres::availability().or_skip("monitor_losses::on_postgresql") {
+        return;
+    }
+    let server = postgres::Server::standalone().await.unwrap();
+    let place = crate::crossing::place_of(&format!("{}?session_timeout=6s", server.url("postgres")));
+    let monitor = Monitor::start(&place, &[]);
+    let hold = |lock: &str, options: &[&str]| {
+        let arguments = [&["run"], options, &[lock, "--", "sh", "-c", "echo held; read line"]].concat();
+        Holder::start(&mut place.command(&arguments))
+    };
+    let stopped = hold("daily", &[]);
+    let holders = [(); 3].map(|()| hold("nightly", &["-s"]));
+    knows_holders(&monitor, "daily", 1);
+    knows_holders(&monitor, "nightly", 3);
+    let _waiting = TestChild(place.command(&["run", "nightly", "--", "sleep", "60"]).spawn().unwrap());
+    send(pid(&stopped.process), Signal::STOP);
+    let said = summary(&monitor, "jeopardy");
+    assert!(said.starts_with("daily: ") && said.contains(" holds it and has given no sign of life for "), "{said}");
+    assert!(said.ends_with("; after 6s it loses the lock"), "{said}");
+    let alerts = monitor.json("/api/alerts");
+    assert!(alert(&alerts, "jeopardy").is_none_or(|alert| alert["holder"]["owner"]["pid"].is_u64()), "{alerts}");
+    send(pid(&stopped.process), Signal::CONT);
+    monitor.until("the alert is over", "/api/alerts", |alerts| alert(alerts, "jeopardy").is_none());
+    assert_eq!(events(&monitor, "lost"), 0, "nothing has removed it");
+    holders.into_iter().for_each(kill);
+    let said = summary(&monitor, "lost");
+    assert!(said.starts_with("nightly: 3 holders have lost it "), "{said}");
+    assert_eq!(events(&monitor, "lost"), 3);
+}

@@ -1,0 +1,92 @@
+//! How often each lock was lost lately: by holders whose process died or whose session was ended. Pure.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use lockkeeper::QueueName;
+use lockkeeper::clock::BootInstant;
+
+/// For how long a loss counts.
+pub(crate) const LOSS_COUNTS_FOR: Duration = Duration::from_secs(10 * 60);
+
+/// How many losses of one lock are counted: more are as bad.
+const LOSSES_MAX: usize = 1_000;
+
+/// How many locks they are counted of; of those beyond it the losses are events alone.
+const LOCKS_MAX: usize = 10_000;
+
+/// The losses of all locks, the oldest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Losses(BTreeMap<QueueName, VecDeque<BootInstant>>);
+
+impl Losses {
+    /// Notes a loss.
+    pub(crate) fn note(&mut self, lock: &QueueName, now: BootInstant) {
+        self.forget_old(now);
+        if self.0.len() >= LOCKS_MAX && !self.0.contains_key(lock) {
+            return;
+        }
+        let losses = self.0.entry(lock.clone()).or_default();
+        if losses.len() >= LOSSES_MAX {
+            losses.pop_front();
+        }
+        losses.push_back(now);
+    }
+
+    fn forget_old(&mut self, now: BootInstant) {
+        self.0.retain(|_, losses| {
+            while losses.front().is_some_and(|&then| !counts(then, now)) {
+                losses.pop_front();
+            }
+            !losses.is_empty()
+        });
+    }
+
+    /// Returns the locks that were lost lately, each with the number of its losses.
+    pub(crate) fn recent(&self, now: BootInstant) -> impl Iterator<Item = (&QueueName, usize)> {
+        let counted =
+            self.0.iter().map(move |(lock, losses)| (lock, losses.iter().filter(|&&then| counts(then, now)).count()));
+        counted.filter(|&(_, count)| count > 0)
+    }
+}
+
+fn counts(then: BootInstant, now: BootInstant) -> bool {
+    now.saturating_duration_since(then) < LOSS_COUNTS_FOR
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> BootInstant {
+        BootInstant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn recent(losses: &Losses, second: u64) -> Vec<(String, usize)> {
+        losses.recent(at(second)).map(|(lock, count)| (lock.to_string(), count)).collect()
+    }
+
+    #[test]
+    fn a_loss_counts_for_ten_minutes_and_takes_no_room_longer() {
+        let mut losses = Losses::default();
+        let lock = |name: &str| QueueName::new(name).unwrap();
+        for second in [0, 100, 599] {
+            losses.note(&lock("a"), at(second));
+        }
+        assert_eq!(recent(&losses, 599), [("a".to_owned(), 3)]);
+        assert_eq!(recent(&losses, 600), [("a".to_owned(), 2)]);
+        assert_eq!(recent(&losses, 1_199), []);
+        losses.note(&lock("b"), at(1_199));
+        assert_eq!(losses.0.len(), 1);
+    }
+
+    #[test]
+    fn the_losses_and_the_locks_that_are_kept_are_bounded() {
+        let mut losses = Losses::default();
+        let lock = |number: usize| QueueName::new(&format!("l{number}")).unwrap();
+        (0..LOSSES_MAX + 5).for_each(|_| losses.note(&lock(0), at(1)));
+        (1..LOCKS_MAX + 5).for_each(|number| losses.note(&lock(number), at(1)));
+        let counts: Vec<_> = recent(&losses, 1).into_iter().map(|(_, count)| count).collect();
+        assert_eq!((counts.len(), counts.iter().max()), (LOCKS_MAX, Some(&LOSSES_MAX)));
+    }
+}
