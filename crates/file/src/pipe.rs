@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::{Lifetime, LossReason};
-use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
@@ -51,6 +51,8 @@ pub(crate) struct Pipe {
     writer: Mutex<Option<OwnedFd>>,
     /// What the write end is: no other file is the same while it is open.
     identity: Identity,
+    /// When it was made, as the file system has it.
+    made_at: Timespec,
 }
 
 impl Pipe {
@@ -64,8 +66,11 @@ impl Pipe {
         };
         let (file, site) = (file?, within.site().clone());
         let path = site.path().join(name.as_str());
-        let identity = Identity::of(&rustix::fs::fstat(&file)?);
-        Ok(Self { site, name, path, writer: Mutex::new(Some(file)), identity })
+        let stat = rustix::fs::fstat(&file)?;
+        let made_at =
+            Timespec { tv_sec: stat.st_mtime, tv_nsec: i64::try_from(stat.st_mtime_nsec).unwrap_or_default() };
+        let identity = Identity::of(&stat);
+        Ok(Self { site, name, path, writer: Mutex::new(Some(file)), identity, made_at })
     }
 
     /// Returns its name.
@@ -102,10 +107,12 @@ impl Pipe {
             tv_sec: i64::try_from(granted_unix.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: granted_unix.subsec_nanos().into(),
         };
-        let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         if let Some(writer) = locked(&self.writer).as_ref().filter(|_| !self.name.is_frozen) {
             // It is for observers; without it they see how long it has been here.
-            let _ = rustix::fs::futimens(writer, &Timestamps { last_access: granted_at, last_modification: unchanged });
+            // Where both times are set, if only to what they are, the kernel reports a change of the pipe's attributes,
+            // and followers look; where the time of access alone is, it reports an access, as it does of each reader.
+            let times = Timestamps { last_access: granted_at, last_modification: self.made_at };
+            let _ = rustix::fs::futimens(writer, &times);
         }
     }
 
