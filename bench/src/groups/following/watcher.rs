@@ -95,7 +95,7 @@ impl Watching {
                 let changed = locks.iter().filter_map(|now| self.untold.take(now.lock.as_str()));
                 changed.for_each(|delay| delays.note(delay));
             }
-            Told::Looked { began, pause } => {
+            Told::Looked { began, pause, .. } => {
                 let look = SystemClock.now().saturating_duration_since(began);
                 // Those of whom nothing is asked are not noted.
                 let _ = self.looks.try_send(look.div_duration_f64(look + pause));
