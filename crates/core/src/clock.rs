@@ -122,9 +122,9 @@ impl RuntimeClock {
     /// Returns the time that is as far before or after the origin as the present moment of the runtime is.
     fn shifted<T>(&self, before: impl FnOnce(Duration) -> T, after: impl FnOnce(Duration) -> T) -> T {
         let now = tokio::time::Instant::now();
-        match self.origin.checked_duration_since(now) {
-            Some(early) => before(early),
-            None => after(now - self.origin),
+        match now.checked_duration_since(self.origin) {
+            Some(late) => after(late),
+            None => before(self.origin - now),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! A call that asks for a lock: on the list of the keeper's contenders, measured and traced, from its beginning until
 //! it has a guard or ends without one.
 
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use crate::event::Event;
 use crate::holds::{OnList, Presence};
 use crate::meter::{Asked, Holding, Meter};
 use crate::shared::Shared;
-use crate::spans;
+use crate::spans::{self, Collected};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Error, Mode, QueueName, Wait};
 
@@ -16,7 +16,7 @@ pub(crate) struct Call {
     pub(crate) begun_at: BootInstant,
     listed: OnList,
     asked: Asked,
-    span: Span,
+    span: Collected,
 }
 
 /// What is left of a call when it was granted the lock.
@@ -24,7 +24,7 @@ pub(crate) struct Answered {
     pub(crate) listed: OnList,
     pub(crate) holding: Holding,
     /// The span of the wait, which the one of the hold follows from.
-    pub(crate) span: Span,
+    pub(crate) span: Collected,
 }
 
 impl Call {
@@ -47,9 +47,12 @@ impl Call {
         Self { begun_at: self.begun_at, listed, asked: self.asked.another(), span: self.span.clone() }
     }
 
-    /// Does its work within its span.
-    pub(crate) fn traced<Work: Future>(&self, work: Work) -> impl Future<Output = Work::Output> + use<Work> {
-        work.instrument(self.span.clone())
+    /// Does its work within its span. The work is made here, so that its future is moved no more.
+    pub(crate) async fn traced<Work: Future>(&self, begin: impl FnOnce() -> Work) -> Work::Output {
+        match &self.span {
+            None => begin().await,
+            Some(span) => Box::pin(begin()).instrument((**span).clone()).await,
+        }
     }
 
     /// Notes whether it may still come to hold something without another call.

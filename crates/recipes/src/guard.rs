@@ -4,7 +4,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use tracing::Span;
 use tracing::field::display;
 
 use crate::Hold;
@@ -17,7 +16,7 @@ use crate::holds::OnList;
 use crate::limits::{Limits, Term, leave_at_end};
 use crate::possession::Possession;
 use crate::shared::Shared;
-use crate::spans;
+use crate::spans::{self, Collected};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, QueueName, Result, Withdrawal};
 
@@ -37,10 +36,10 @@ pub struct Guard<Kind> {
     hold: Hold,
     shared: Arc<Shared>,
     granted_at: BootInstant,
-    limits: Limits,
-    term: Term,
+    /// In a box, since most locks have no limits and guards are moved.
+    term: Option<Box<Term>>,
     /// The span of the hold.
-    span: Span,
+    span: Collected,
     /// After `place`, so that the lock is given back before it leaves the list.
     _listed: OnList,
     /// Has the owner key that it was granted to known as its holder.
@@ -104,13 +103,14 @@ impl<Kind> Guard<Kind> {
         }
         let waited = granted_at.saturating_duration_since(call.begun_at);
         shared.observers.emit(&Event::Granted { lock: queue.clone(), token, waited });
-        let term = Term::begin(limits, granted_at);
+        let term = Term::begin(limits, granted_at).map(Box::new);
+        let ends_at = term.as_ref().and_then(|term| term.ends_at);
         let (queue, ticket, end_of_place) = (queue.clone(), place.ticket(), place.end_of_place());
         let grant = Grant { queue, id, ticket, token, standing, end_of_place };
         let Answered { listed, holding, span: wait } = call.granted(granted_at);
-        let span = spans::hold(&grant.queue, token, &wait);
-        let hold = Hold::new(shared.clock.clone(), shared.observers.clone(), grant, term.ends_at, holding);
-        if term.ends_at.is_some() {
+        let span = spans::hold(&grant.queue, token, wait.as_deref());
+        let hold = Hold::new(shared.clock.clone(), shared.observers.clone(), grant, ends_at, holding);
+        if ends_at.is_some() {
             leave_at_end(&hold, &place);
         }
         listed.note_hold(hold.clone());
@@ -120,7 +120,6 @@ impl<Kind> Guard<Kind> {
             hold,
             shared,
             granted_at,
-            limits,
             term,
             span,
             _listed: listed,
@@ -137,7 +136,7 @@ impl<Kind> Guard<Kind> {
     /// Has the owner key of this call known as the holder. One whose time ends by itself keeps no other key waiting for
     /// ever.
     pub(crate) fn of_key(mut self, asking: &Asking) -> Self {
-        if self.term.ends_at.is_some() {
+        if self.term.as_ref().is_some_and(|term| term.ends_at.is_some()) {
             return self;
         }
         let hold = self.hold.clone();
@@ -197,15 +196,15 @@ impl<Kind> Guard<Kind> {
 
     /// Leaves the place of a hold that is over.
     fn leave(&self, place: Possession, lost: Option<LossReason>, now: BootInstant) -> Withdrawal {
-        match lost {
-            None => self.term.leave(&self.shared.clock, place, now),
+        match (&self.term, lost) {
+            (Some(term), None) => term.leave(&self.shared.clock, place, now),
             // A lost place cannot be kept for its least time.
-            Some(_) => place.leave(true, now),
+            (_, lost) => place.leave(lost.is_some(), now),
         }
     }
 
-    pub(crate) const fn limits(&self) -> Limits {
-        self.limits
+    pub(crate) fn limits(&self) -> Limits {
+        self.term.as_ref().map(|term| term.limits).unwrap_or_default()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -229,8 +228,8 @@ impl<Kind> Guard<Kind> {
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
         };
         self.hold.note_release(now);
-        if let Some(reason) = lost {
-            self.span.record("lost", display(reason));
+        if let (Some(reason), Some(span)) = (lost, &self.span) {
+            span.record("lost", display(reason));
         }
         let held = now.saturating_duration_since(self.granted_at);
         let (lock, token) = (self.hold.name().clone(), self.hold.fencing_token());

@@ -23,6 +23,7 @@ pub(crate) struct Limits {
 /// The limits of one hold, counted from its grant.
 #[derive(Clone, Debug)]
 pub(crate) struct Term {
+    pub(crate) limits: Limits,
     /// When the hold ends without a release.
     pub(crate) ends_at: Option<BootInstant>,
     /// Until when its place is kept after the release, and the runtime that keeps it.
@@ -30,8 +31,11 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    /// Counts from the grant. Without a runtime no task can keep a released place.
-    pub(crate) fn begin(limits: Limits, granted_at: BootInstant) -> Self {
+    /// Counts from the grant, if there are limits. Without a runtime no task can keep a released place.
+    pub(crate) fn begin(limits: Limits, granted_at: BootInstant) -> Option<Self> {
+        if limits == Limits::default() {
+            return None;
+        }
         let ends_at = limits.max_hold.map(|limit| granted_at.saturating_add(limit));
         let kept_until = limits.min_hold.and_then(|limit| {
             let until = granted_at.saturating_add(limit);
@@ -39,7 +43,7 @@ impl Term {
             let until = ends_at.map_or(until, |end| until.min(end));
             Some((until, Handle::try_current().ok()?))
         });
-        Self { ends_at, kept_until }
+        Some(Self { limits, ends_at, kept_until })
     }
 
     /// Leaves a released place: now, or when it has been kept for long enough.

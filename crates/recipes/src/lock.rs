@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use tokio::task::coop;
+
 use crate::call::Call;
 use crate::calling;
 use crate::contend::{Attempt, Granted, OnePlace, grant_since, not_carried};
@@ -68,10 +70,12 @@ impl Lock {
     ) -> Result<Option<Guard<Kind>>> {
         match self.seat(mode) {
             Some(seat) => {
+                // A task that takes turn after turn gives other tasks of its thread theirs.
+                coop::consume_budget().await;
                 let call = self.call(mode, since);
-                let taking = seat.acquire(&self.shared, caller, wait, call.begun_at);
+                let taking = || seat.acquire(&self.shared, caller, wait, call.begun_at);
                 let turn = match asking.filter(|_| !wait.is_none()) {
-                    Some(asking) => call.traced(Box::pin(asking.during(taking))).await,
+                    Some(asking) => call.traced(|| Box::pin(asking.during(taking()))).await,
                     None => call.traced(taking).await,
                 };
                 self.answer(call, wait, turn)
@@ -106,7 +110,7 @@ impl Lock {
         since: Option<BootInstant>,
     ) -> Result<Option<Guard<Kind>>> {
         let call = self.call(mode, since);
-        let granted = call.traced(grant_since(&self.shared, attempt, wait, call.begun_at)).await;
+        let granted = call.traced(|| grant_since(&self.shared, attempt, wait, call.begun_at)).await;
         self.answer(call, wait, granted)
     }
 
@@ -119,7 +123,7 @@ impl Lock {
         places: impl FnOnce(A::Granted) -> Vec<Granted>,
     ) -> Result<Option<Vec<Guard<Kind>>>> {
         let call = self.call(mode, None);
-        let granted = call.traced(grant_since(&self.shared, attempt, wait, call.begun_at)).await;
+        let granted = call.traced(|| grant_since(&self.shared, attempt, wait, call.begun_at)).await;
         let Some((call, granted)) = self.granted(call, wait, granted)? else {
             return Ok(None);
         };

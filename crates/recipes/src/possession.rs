@@ -47,7 +47,7 @@ impl Possession {
     pub(crate) fn granted_at(&self) -> Option<BootInstant> {
         match self {
             Self::Place(_) => None,
-            Self::Turn(turn) => turn.granted_at(),
+            Self::Turn(turn) => Some(turn.granted_at()),
         }
     }
 

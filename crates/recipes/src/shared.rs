@@ -92,6 +92,11 @@ impl Shared {
         self.opener.get(|| self.backend.session()).await
     }
 
+    /// Returns the present session if it is open.
+    pub(crate) fn open_session(&self) -> Option<Arc<dyn Session>> {
+        self.opener.present().filter(|session| session.bond().liveness().is_held())
+    }
+
     /// Returns the present session of kept places, or waits for the next one, as [`Shared::session`] does. It is to be
     /// polled in the runtime of kept places.
     pub(crate) async fn kept_session(&self) -> Result<Arc<dyn Session>> {

@@ -22,9 +22,12 @@ const OWNER_AFTER: Duration = Duration::from_secs(1);
 /// one asks at a time.
 const AHEAD_MAX: usize = 1;
 
+/// A span, if it is collected. In a box, since calls and guards are moved, and mostly none is.
+pub(crate) type Collected = Option<Box<Span>>;
+
 /// Makes the span of a call that waits for the lock.
-pub(crate) fn wait(lock: &QueueName, mode: Mode) -> Span {
-    debug_span!(
+pub(crate) fn wait(lock: &QueueName, mode: Mode) -> Collected {
+    let span = debug_span!(
         target: "lockkeeper",
         "lockkeeper.wait",
         %lock,
@@ -33,14 +36,21 @@ pub(crate) fn wait(lock: &QueueName, mode: Mode) -> Span {
         ahead = Empty,
         waited_for = Empty,
         owner = Empty,
-    )
+    );
+    collected(span)
 }
 
 /// Makes the span of a hold, which follows from the wait for it.
-pub(crate) fn hold(lock: &QueueName, token: FencingToken, wait: &Span) -> Span {
-    let span = debug_span!(target: "lockkeeper", "lockkeeper.hold", %lock, %token, lost = Empty);
-    span.follows_from(wait);
-    span
+pub(crate) fn hold(lock: &QueueName, token: FencingToken, wait: Option<&Span>) -> Collected {
+    let span = collected(debug_span!(target: "lockkeeper", "lockkeeper.hold", %lock, %token, lost = Empty))?;
+    if let Some(wait) = wait {
+        span.follows_from(wait);
+    }
+    Some(span)
+}
+
+fn collected(span: Span) -> Collected {
+    (!span.is_disabled()).then(|| Box::new(span))
 }
 
 /// Returns the span of the wait that goes on here, if it is collected.

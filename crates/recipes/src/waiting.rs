@@ -61,7 +61,7 @@ impl<Kind> Waiting<Kind> {
     async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
         let call = lock.call(mode, None);
         let wanted = InLine(OnePlace::new(&lock.queue, mode, calling::caller(&lock.shared, Wait::Forever)));
-        let place = match call.traced(grant_by(&lock.shared, &wanted, Wait::Forever)).await {
+        let place = match call.traced(|| grant_by(&lock.shared, &wanted, Wait::Forever)).await {
             Ok(place) => granted(place),
             Err(error) => {
                 call.failed(&error);
@@ -124,7 +124,9 @@ impl<Kind> Waiting<Kind> {
         // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
         let call = self.call.get_or_insert_with(|| self.lock.call(self.mode, None));
         let asking = Asking::begin(call);
-        let granted = call.traced(grant_by(shared, &Resumed::new(wanted, &mut self.place), wait)).await;
+        let resumed = Resumed::new(wanted, &mut self.place);
+        let granted = call.traced(|| grant_by(shared, &resumed, wait)).await;
+        drop(resumed);
         if self.place.is_some() {
             return granted.map(|_| None);
         }

@@ -1,6 +1,9 @@
 //! One attempt in the one queue of a lock, or among the waiters of a semaphore.
 
+use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use super::knock::knock;
 use super::persist::{Attempt, Progress, until_answered};
@@ -36,11 +39,37 @@ impl Attempt for OnePlace<'_> {
         self.queue
     }
 
+    /// Joins the queue if a session is open; a service in this process answers at once.
+    fn at_once(&self, shared: &Shared, progress: &mut Progress, context: &mut Context<'_>) -> Poll<Result<Granted>> {
+        // An owner key notes its wait between the join and the grant.
+        let session = if self.asking.is_none() { self.open_session(shared) } else { None };
+        let Some(session) = session else { return Poll::Pending };
+        let (place, mut answer) = self.send(shared, session)?;
+        let under_way = match answer.as_mut().poll(context) {
+            Poll::Pending => UnderWay::Sent((place, asked(answer))),
+            Poll::Ready(answer) => {
+                let joined = self.answered(shared, place, answer)?;
+                *progress = Progress::Placed;
+                if joined.is_granted_by_join()? {
+                    return Poll::Ready(joined.grant());
+                }
+                UnderWay::Joined(joined)
+            }
+        };
+        *progress = Progress::Begun(Box::new(under_way));
+        Poll::Pending
+    }
+
     /// Joins the queue under the present session and waits there until the place is granted or lost.
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Granted> {
-        let session = self.session(shared).await?;
-        let (place, answer) = self.send(shared, session)?;
-        let joined = self.answered(shared, place, answer.await)?;
+        let joined = match progress.take_begun() {
+            Some(UnderWay::Joined(joined)) => joined,
+            Some(UnderWay::Sent(sent)) => self.joined(shared, sent).await?,
+            None => {
+                let session = self.session(shared).await?;
+                self.join(shared, session).await?
+            }
+        };
         *progress = Progress::Placed;
         if let Some(asking) = self.asking {
             joined.ask(asking)?;
@@ -65,6 +94,11 @@ impl<'a> OnePlace<'a> {
 }
 
 impl OnePlace<'_> {
+    /// Returns the session under which it is taken, if that is open and needs no other runtime than the caller's.
+    pub(crate) fn open_session(&self, shared: &Shared) -> Option<Arc<dyn Session>> {
+        if self.is_kept { None } else { shared.open_session() }
+    }
+
     /// Returns the session under which it is taken.
     pub(crate) async fn session(&self, shared: &Shared) -> Result<Arc<dyn Session>> {
         let session = if self.is_kept { shared.kept_session().await } else { shared.session().await };
@@ -142,6 +176,33 @@ pub(crate) async fn join_beside(
     Ok(Granted { place, id, token, standing })
 }
 
+/// Wraps an answer that was asked for in this poll of the task: it is not asked a second time before it wakes the task.
+pub(crate) fn asked(mut answer: BoxFuture<Result<Enqueued>>) -> BoxFuture<Result<Enqueued>> {
+    let mut is_asked = true;
+    Box::pin(poll_fn(move |context| match std::mem::take(&mut is_asked) {
+        true => Poll::Pending,
+        false => answer.as_mut().poll(context),
+    }))
+}
+
+/// A join that goes on while its caller does something else.
+#[expect(clippy::large_enum_variant, reason = "it lies in a box")]
+pub(crate) enum UnderWay {
+    /// It is not answered yet.
+    Sent(Sent),
+    /// It has a place in the queue.
+    Joined(Joined),
+}
+
+impl fmt::Debug for UnderWay {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Sent(_) => "Sent",
+            Self::Joined(_) => "Joined",
+        })
+    }
+}
+
 /// An armed place, and the answer to its entry under way.
 pub(crate) type Sent = (Place, BoxFuture<Result<Enqueued>>);
 
@@ -203,11 +264,20 @@ impl Joined {
         self.joined.view.contenders.first().is_some_and(|first| first.id == self.joined.id)
     }
 
+    /// Tells whether it is granted, as the queue stood at the join.
+    pub(crate) fn is_granted_by_join(&self) -> Result<bool> {
+        Ok(self.decide(&self.joined.view)? == Decision::Granted)
+    }
+
     /// Returns the queue as it stood at the join, if no other contender was in it.
     pub(crate) fn view_alone(&self) -> Option<QueueView> {
+        self.is_alone().then(|| self.joined.view.clone())
+    }
+
+    /// Tells whether no other contender was in the queue at the join.
+    pub(crate) fn is_alone(&self) -> bool {
         let view = &self.joined.view;
-        let is_alone = view.contenders.len() == 1 && view.omitted == 0 && view.elsewhere.is_none();
-        (is_alone && self.is_first()).then(|| view.clone())
+        view.contenders.len() == 1 && view.omitted == 0 && view.elsewhere.is_none() && self.is_first()
     }
 
     /// Takes the grant if no wait is needed; otherwise leaves the queue.
@@ -315,8 +385,13 @@ impl Joined {
     }
 
     pub(crate) fn grant(self) -> Result<Granted> {
-        let Enqueued { id, token, standing, .. } = self.joined;
+        self.grant_with_view().map(|(granted, _)| granted)
+    }
+
+    /// Takes the grant, and the queue as it stood at the join.
+    pub(crate) fn grant_with_view(self) -> Result<(Granted, QueueView)> {
+        let Enqueued { id, token, standing, view } = self.joined;
         check_standing(&self.queue, &*standing)?;
-        Ok(Granted { place: self.place, id, token, standing })
+        Ok((Granted { place: self.place, id, token, standing }, view))
     }
 }

@@ -1,8 +1,11 @@
 //! Attempts until one succeeds, fails permanently, or the time is up.
 
+use std::future::poll_fn;
 use std::pin::pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::line::UnderWay;
 use super::refusal::{check_with_reason, unanswered};
 use crate::event::Event;
 use crate::shared::{Shared, Stage};
@@ -20,6 +23,17 @@ pub(crate) trait Attempt: Sync {
 
     /// Returns the queue, for errors and events.
     fn queue(&self) -> &QueueName;
+
+    /// Takes what is granted without a wait, in the caller's own future; otherwise [`Attempt::wait`] goes on with what
+    /// is under way. An attempt that is seldom granted at once leaves all to that.
+    fn at_once(
+        &self,
+        _shared: &Shared,
+        _progress: &mut Progress,
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<Self::Granted>> {
+        Poll::Pending
+    }
 
     /// Takes a place under the present session and waits there until it is granted or lost.
     fn wait(&self, shared: &Shared, progress: &mut Progress) -> impl Future<Output = Result<Self::Granted>> + Send;
@@ -39,8 +53,23 @@ pub(crate) trait Attempt: Sync {
 pub(crate) enum Progress {
     /// There is no place in the queue; with the last failure.
     NoPlace(Option<Error>),
+    /// A join is under way, for the wait to go on with.
+    Begun(Box<UnderWay>),
     /// There is a place, or there was one a moment ago.
     Placed,
+}
+
+impl Progress {
+    /// Takes the join that is under way.
+    pub(super) fn take_begun(&mut self) -> Option<UnderWay> {
+        match std::mem::replace(self, Self::NoPlace(None)) {
+            Self::Begun(under_way) => Some(*under_way),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
 }
 
 /// How often a call that does not wait checks whether another process holds it up: a process that is just entering the
@@ -60,8 +89,8 @@ pub(crate) async fn grant_by<A: Attempt>(shared: &Shared, attempt: &A, wait: Wai
 
 /// Waits for a grant as [`grant_by`] does, for a call that began at this moment.
 ///
-/// A grant that comes at once is the common case. What only other cases need lies in boxes, so that the future of a
-/// call is small: it is moved when it is made, and ten thousand of them wait at a time.
+/// A grant that comes at once is the common case, and needs no other future. What waits lies in a box, so that the
+/// future of a call is small: it is moved when it is made, and ten thousand of them wait at a time.
 pub(crate) async fn grant_since<A: Attempt>(
     shared: &Shared,
     attempt: &A,
@@ -74,20 +103,39 @@ pub(crate) async fn grant_since<A: Attempt>(
     }
     refuse(shared, attempt)?;
     let mut progress = Progress::NoPlace(None);
+    let first = poll_fn(|context| Poll::Ready(attempt.at_once(shared, &mut progress, context))).await;
+    let failure = match first {
+        Poll::Ready(Ok(granted)) => {
+            // What was granted at the moment in which the keeper was drained is given back.
+            return refuse(shared, attempt).map(|()| Some(granted));
+        }
+        Poll::Ready(Err(error)) => Some(error),
+        Poll::Pending => None,
+    };
+    Box::pin(grant_later(shared, attempt, wait, called_at, (progress, failure))).await
+}
+
+/// Waits for a grant as [`grant_since`] does, after what needs no wait: the attempt goes on, or has failed once.
+pub(crate) async fn grant_later<A: Attempt>(
+    shared: &Shared,
+    attempt: &A,
+    wait: Wait,
+    called_at: BootInstant,
+    (mut progress, failure): (Progress, Option<Error>),
+) -> Result<Option<A::Granted>> {
     let granted = {
-        let persisting = pin!(persist(shared, attempt, called_at, &mut progress));
+        let persisting = pin!(persist(shared, attempt, called_at, &mut progress, failure));
         tokio::select! {
             biased;
             granted = shared.by(wait, persisting) => granted.transpose()?,
             closed = shared.until(attempt.refused_from()) => return Err(closed.at(attempt.queue())),
         }
     };
-    // What was granted at the moment in which the keeper was drained is given back.
     refuse(shared, attempt)?;
     match (granted, progress) {
-        (None, Progress::NoPlace(_)) if shared.is_held_up(attempt.queue()) => Ok(None),
+        (None, Progress::NoPlace(_) | Progress::Begun(_)) if shared.is_held_up(attempt.queue()) => Ok(None),
         (None, Progress::NoPlace(Some(error))) => Err(error),
-        (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(attempt.queue())),
+        (None, Progress::NoPlace(None) | Progress::Begun(_)) => Err(unanswered(shared).at(attempt.queue())),
         (granted, _) => Ok(granted),
     }
 }
@@ -119,17 +167,22 @@ async fn try_unless_held_up<A: Attempt>(shared: &Shared, attempt: &A) -> Result<
     }
 }
 
-/// Tries until it is granted.
+/// Tries until it is granted, after the first attempt has failed if there is a failure.
 async fn persist<A: Attempt>(
     shared: &Shared,
     attempt: &A,
     called_at: BootInstant,
     progress: &mut Progress,
+    failure: Option<Error>,
 ) -> Result<A::Granted> {
-    match attempt.wait(shared, progress).await {
-        Ok(granted) => Ok(granted),
-        Err(error) => Box::pin(persist_after(shared, attempt, called_at, progress, error)).await,
-    }
+    let error = match failure {
+        Some(error) => error,
+        None => match attempt.wait(shared, progress).await {
+            Ok(granted) => return Ok(granted),
+            Err(error) => error,
+        },
+    };
+    Box::pin(persist_after(shared, attempt, called_at, progress, error)).await
 }
 
 /// Tries again after the first attempt, which began at `started`, has failed in this way.

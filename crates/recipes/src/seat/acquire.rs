@@ -1,20 +1,20 @@
 //! The way of a call to its turn: the key at once or through the line, then a turn of the place that is there, or a new
 //! place.
 
-use std::pin::pin;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Caller, ErrorKind, Liveness, Result, Wait};
-use tokio::task::coop;
+use lockkeeper_core::{Caller, Error, ErrorKind, Liveness, Result, Wait};
 use tokio_util::context::TokioContext;
 
 use super::key::{InLine, Key};
-use super::lead::Lead;
+use super::lead::{Lead, Led, lead_at_once};
 use super::line::SlotNumber;
 use super::state::{Grant, Start, Unled};
 use super::turn::{Seat, Turn};
-use crate::contend::{Granted, OnePlace, grant_since, unanswered};
+use crate::contend::{Granted, OnePlace, Progress, grant_later, grant_since, unanswered};
 use crate::shared::{Shared, Stage};
 
 /// What a call finds that asks for the key.
@@ -46,8 +46,7 @@ impl Seat {
         wait: Wait,
         called_at: BootInstant,
     ) -> Result<Option<Granted<Turn>>> {
-        // A task that takes turn after turn gives other tasks of its thread theirs.
-        coop::consume_budget().await;
+        // The moment of the call is the present one until something is waited for.
         let mut call = Call { caller, wait: wait.starting(called_at), begun_at: called_at };
         let asked = match call.wait {
             Wait::No => self.ask_at_once(),
@@ -70,7 +69,28 @@ impl Seat {
                 (key, start)
             }
         };
-        self.turn(shared, key, start, call).await
+        let mut unled = match start {
+            Start::Turn(grant) => match self.take_if_whole(key, grant, call.begun_at) {
+                Ok(granted) => return self.refuse(shared).map(|()| Some(granted)),
+                // What seldom happens lies in a box, so that the future of a call is small: it is moved when it is made,
+                // and ten thousand of them wait at a time.
+                Err(key) => return Box::pin(self.turn(shared, key, call)).await,
+            },
+            Start::Lead(unled) => unled,
+        };
+        let mut begun = (Progress::NoPlace(None), None);
+        if call.wait != Wait::No && self.refuse(shared).is_ok() {
+            let (wanted, progress) = (self.wanted(call.caller), &mut begun.0);
+            let lead = |context: &mut Context<'_>| {
+                Poll::Ready(lead_at_once(&wanted, shared, &mut unled.pending, progress, context))
+            };
+            match poll_fn(lead).await {
+                Ok(Some(led)) => return self.led(shared, key, led).map(Some),
+                Ok(None) => {}
+                Err(error) => begun.1 = Some(error),
+            }
+        }
+        Box::pin(self.lead(shared, key, unled, call, begun)).await
     }
 
     fn ask(self: &Arc<Self>, caller: Caller) -> Asked {
@@ -100,72 +120,105 @@ impl Seat {
         Err(unanswered(shared).at(&self.queue))
     }
 
-    /// Takes a turn with the key.
+    /// Takes a turn with the key, of a grant that may be doubtful.
     async fn turn(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         mut key: Key,
-        mut start: Start,
         mut call: Call,
     ) -> Result<Option<Granted<Turn>>> {
         loop {
+            let start = self.state().start();
             let grant = match start {
                 Start::Turn(grant) => grant,
-                Start::Lead(unled) => return self.lead(shared, key, unled, call).await,
+                Start::Lead(unled) => {
+                    return self.lead(shared, key, unled, call, (Progress::NoPlace(None), None)).await;
+                }
             };
-            match worth(&grant, shared) {
-                Worth::Whole => match self.take(key, grant) {
+            call.begun_at = shared.clock.now();
+            match worth(&grant, call.begun_at) {
+                Worth::Whole => match self.take(key, grant, call.begun_at) {
                     Ok(granted) => return self.refuse(shared).map(|()| Some(granted)),
                     Err(kept) => key = kept,
                 },
                 Worth::Doubtful(seen) => {
-                    let renewed = Box::pin(grant.standing.bond().renewed(seen));
-                    let is_over = tokio::select! {
-                        biased;
-                        had = shared.by(call.wait, renewed) => had.is_none(),
-                        closed = shared.until(Stage::Drained) => return Err(closed.at(&self.queue)),
-                    };
-                    if is_over {
+                    if self.renewed(shared, &grant, seen, call.wait).await?.is_none() {
                         return Ok(None);
                     }
-                    call.begun_at = shared.clock.now();
                 }
                 Worth::Nothing => self.change(|state| state.drop_lost(key.serial(), grant.number)),
             }
-            start = self.state().start();
+        }
+    }
+
+    /// Waits until something else may be believed of this grant's session than was seen; `None` if the time was up first.
+    async fn renewed(&self, shared: &Shared, grant: &Grant, seen: Liveness, wait: Wait) -> Result<Option<()>> {
+        tokio::select! {
+            biased;
+            had = shared.by(wait, grant.standing.bond().renewed(seen)) => Ok(had),
+            closed = shared.until(Stage::Drained) => Err(closed.at(&self.queue)),
+        }
+    }
+
+    /// Takes a turn of a grant that is worth as much now as one made anew; else the key is returned.
+    fn take_if_whole(
+        self: &Arc<Self>,
+        key: Key,
+        grant: Arc<Grant>,
+        now: BootInstant,
+    ) -> std::result::Result<Granted<Turn>, Key> {
+        match worth(&grant, now) {
+            Worth::Whole => self.take(key, grant, now),
+            Worth::Doubtful(_) | Worth::Nothing => Err(key),
         }
     }
 
     /// Takes a turn of this grant; the key is returned if the grant is over.
-    fn take(self: &Arc<Self>, key: Key, grant: Arc<Grant>) -> std::result::Result<Granted<Turn>, Key> {
+    fn take(
+        self: &Arc<Self>,
+        key: Key,
+        grant: Arc<Grant>,
+        now: BootInstant,
+    ) -> std::result::Result<Granted<Turn>, Key> {
         let turn = self.state().take(key.serial(), grant.number);
         match turn {
-            Some(turn) => Ok(Turn::granted(key.used(), grant, turn)),
+            Some(turn) => Ok(Turn::granted(key.used(), grant, turn, now)),
             None => Err(key),
         }
     }
 
-    /// Waits for a place in the service's queue, for all tasks of the line.
+    fn wanted(&self, caller: Caller) -> OnePlace<'_> {
+        OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept: self.is_kept, asking: None }
+    }
+
+    /// Waits for a place in the service's queue, for all tasks of the line: goes on with what was begun without a wait,
+    /// or after its failure.
     async fn lead(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         key: Key,
         unled: Unled,
         call: Call,
+        (progress, failure): (Progress, Option<Error>),
     ) -> Result<Option<Granted<Turn>>> {
-        let (Call { caller, wait, begun_at }, is_kept) = (call, self.is_kept);
-        let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept, asking: None };
-        let lead = Lead::new(wanted, key, unled);
+        let Call { caller, wait, begun_at } = call;
+        let lead = Lead::new(self.wanted(caller), key, unled, u32::from(failure.is_some()));
+        let begun = (progress, failure.or_else(|| self.refuse(shared).err()));
         let outcome = {
-            let granting = pin!(grant_since(shared, &lead, wait, begun_at));
-            match is_kept {
+            let granting = async {
+                match wait {
+                    Wait::No => grant_since(shared, &lead, wait, begun_at).await,
+                    _ => grant_later(shared, &lead, wait, begun_at, begun).await,
+                }
+            };
+            match self.is_kept {
                 false => granting.await,
                 true => self.in_kept_runtime(shared, granting).await,
             }
         };
-        let led = match outcome {
-            Ok(Some(led)) => led,
-            Ok(None) => return Ok(None),
+        match outcome {
+            Ok(Some(led)) => self.led(shared, lead.into_key(), led).map(Some),
+            Ok(None) => Ok(None),
             Err(error) => {
                 let now = shared.clock.now();
                 let is_own = wait == Wait::No || wait.deadline(now).is_some_and(|deadline| deadline <= now);
@@ -173,10 +226,15 @@ impl Seat {
                     // Else each of them would fail after a whole retry policy, one after the other.
                     self.change(|state| state.fail_before(lead.shared_before(), &error));
                 }
-                return Err(error);
+                Err(error)
             }
-        };
-        let key = lead.into_key();
+        }
+    }
+
+    /// Takes the first turn of a place that was granted.
+    fn led(self: &Arc<Self>, shared: &Arc<Shared>, key: Key, led: Led) -> Result<Granted<Turn>> {
+        // What was granted at the moment in which the keeper was drained is given back.
+        self.refuse(shared)?;
         let (grant, turn, watched) = {
             let mut state = self.state();
             let (place, grant) = led.into_grant(state.next_grant(), shared);
@@ -186,11 +244,12 @@ impl Seat {
             let turn = state.take(key.serial(), grant.number).expect("the key was ours, and the grant is new");
             (grant, turn, state.watch())
         };
-        let granted = Turn::granted(key.used(), grant, turn);
+        let granted_at = grant.granted_at;
+        let granted = Turn::granted(key.used(), grant, turn, granted_at);
         if let Some(watched) = watched {
             self.watch(shared, watched);
         }
-        Ok(Some(granted))
+        Ok(granted)
     }
 
     /// Waits for a place that is kept, in the runtime of such places.
@@ -212,8 +271,7 @@ struct Call {
 }
 
 /// Looks what may be believed of a place at the moment of a grant.
-fn worth(grant: &Grant, shared: &Shared) -> Worth {
-    let now = shared.clock.now();
+fn worth(grant: &Grant, now: BootInstant) -> Worth {
     let liveness = grant.standing.liveness_at_turn(now);
     match liveness {
         Liveness::Lost(_) => Worth::Nothing,

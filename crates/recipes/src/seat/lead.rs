@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
 
-use super::end_of_place::EndOfPlace;
 use super::key::Key;
 use super::pending::{Pending, Placed};
 use super::state::{Grant, Unled};
-use crate::contend::{Attempt, Granted, OnePlace, Place, Progress};
+use crate::contend::{Attempt, Granted, OnePlace, Place, Progress, asked};
 use crate::shared::Shared;
 use lockkeeper_core::{QueueName, QueueView, Result};
 
@@ -24,8 +24,8 @@ impl Led {
         let Self { granted: Granted { place, id, token, standing }, alone } = self;
         standing.granted();
         let (ticket, session, granted_at) = (place.ticket(), place.session().clone(), shared.clock.now());
-        let (token, end_of_place) = (token.as_u64(), EndOfPlace::default());
-        let grant = Grant { number, id, ticket, session, token, standing, granted_at, alone, end_of_place };
+        let (token, ends_place) = (token.as_u64(), AtomicBool::new(false));
+        let grant = Grant { number, id, ticket, session, token, standing, granted_at, alone, ends_place };
         (place, grant)
     }
 }
@@ -44,11 +44,12 @@ pub(super) struct Lead<'a> {
 }
 
 impl<'a> Lead<'a> {
-    pub(super) fn new(wanted: OnePlace<'a>, key: Key, unled: Unled) -> Self {
+    /// Goes on with what was begun; `attempts` of it have failed.
+    pub(super) fn new(wanted: OnePlace<'a>, key: Key, unled: Unled, attempts: u32) -> Self {
         let Unled { pending, is_placed, arrivals } = unled;
         let (pending, is_placed) = (Mutex::new(pending), AtomicBool::new(is_placed));
         let arrivals = AtomicU64::new(arrivals);
-        Self { wanted, key: Some(key), pending, is_placed, attempts: AtomicU32::new(0), arrivals }
+        Self { wanted, key: Some(key), pending, is_placed, attempts: AtomicU32::new(attempts), arrivals }
     }
 
     /// Tells before which arrival a failure of this counts for a task of the line too: it was there for all attempts
@@ -97,6 +98,36 @@ impl<'a> Lead<'a> {
             _ => unreachable!("it was answered"),
         }
     }
+}
+
+/// Joins the queue if a session is open, and takes what is granted at once; a service in this process answers at once.
+/// A join that needs a wait is left pending.
+pub(super) fn lead_at_once(
+    wanted: &OnePlace<'_>,
+    shared: &Shared,
+    pending: &mut Option<Box<Pending>>,
+    progress: &mut Progress,
+    context: &mut Context<'_>,
+) -> Result<Option<Led>> {
+    let session = if pending.is_none() { wanted.open_session(shared) } else { None };
+    let Some(session) = session else { return Ok(None) };
+    let (place, mut answer) = wanted.send(shared, session)?;
+    let under_way = match answer.as_mut().poll(context) {
+        Poll::Pending => Pending::Sent((place, asked(answer))),
+        Poll::Ready(answer) => {
+            let joined = wanted.answered(shared, place, answer)?;
+            *progress = Progress::Placed;
+            if joined.is_first() && joined.is_granted_by_join()? {
+                let is_alone = joined.is_alone();
+                let (granted, view) = joined.grant_with_view()?;
+                return Ok(Some(Led { granted, alone: is_alone.then_some(view) }));
+            }
+            let alone = joined.view_alone();
+            Pending::Joined(Placed { joined, alone })
+        }
+    };
+    *pending = Some(Box::new(under_way));
+    Ok(None)
 }
 
 /// The join that is under way, while a wait has it: it stays with the attempt when the wait is dropped.

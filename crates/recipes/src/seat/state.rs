@@ -3,13 +3,13 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, ContenderId, Error, FencingToken, QueueView, Session, Standing, Ticket};
 
-use super::end_of_place::EndOfPlace;
 use super::line::Line;
 use super::pending::Pending;
 use crate::contend::Place;
@@ -59,7 +59,7 @@ pub(super) struct Grant {
     /// The queue at the join, if no other contender was in it.
     pub(super) alone: Option<QueueView>,
     /// Noted when the place is to be left at the end of the present turn.
-    pub(super) end_of_place: EndOfPlace,
+    pub(super) ends_place: AtomicBool,
 }
 
 /// What a task with the key begins with.
@@ -251,7 +251,7 @@ impl State {
         let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(grant.granted_at) >= time_max;
         if self.must_go {
             Some(LeftBecause::Asked)
-        } else if grant.end_of_place.is_noted() {
+        } else if grant.ends_place.load(Ordering::Acquire) {
             Some(LeftBecause::EndsPlace)
         } else if self.turns == u32::MAX || self.others && is_over() {
             Some(LeftBecause::Bound)

@@ -112,23 +112,27 @@ pub(crate) struct Turn {
     seat: Arc<Seat>,
     grant: Arc<Grant>,
     serial: u64,
-    /// Whether it was granted with the place.
-    is_first: bool,
+    granted_at: BootInstant,
     is_over: bool,
 }
 
 impl Turn {
     /// Makes what the caller is granted by the turn of this number, with the serial of its key.
-    pub(super) fn granted((seat, serial): (Arc<Seat>, u64), grant: Arc<Grant>, number: u32) -> Granted<Self> {
+    pub(super) fn granted(
+        (seat, serial): (Arc<Seat>, u64),
+        grant: Arc<Grant>,
+        number: u32,
+        granted_at: BootInstant,
+    ) -> Granted<Self> {
         let token = FencingToken::new(grant.token, number).expect("the service gave out this number");
         let (id, standing) = (grant.id.clone(), grant.standing.clone());
-        let place = Self { seat, grant, serial, is_first: number == 0, is_over: false };
+        let place = Self { seat, grant, serial, granted_at, is_over: false };
         Granted { place, id, token, standing }
     }
 
-    /// Returns when it was granted, if that was with the place.
-    pub(crate) fn granted_at(&self) -> Option<BootInstant> {
-        self.is_first.then_some(self.grant.granted_at)
+    /// Returns when it was granted.
+    pub(crate) const fn granted_at(&self) -> BootInstant {
+        self.granted_at
     }
 
     /// Returns the ticket of the place.
@@ -155,12 +159,12 @@ impl Turn {
 
     /// Has the place left at the end of this turn, since something else depends on it.
     pub(crate) fn end_place(&self) {
-        self.grant.end_of_place.note();
+        self.end_of_place().note();
     }
 
     /// Returns what leaves the place at the end of this turn, when something else depends on it.
     pub(crate) fn end_of_place(&self) -> EndOfPlace {
-        self.grant.end_of_place.clone()
+        EndOfPlace::new(&self.grant)
     }
 }
 
