@@ -98,23 +98,24 @@ impl Line {
         })
     }
 
-    /// Gives the first task the key of this serial; false if none waits. Its waker is to be woken outside.
-    pub(super) fn give_key(&mut self, serial: u64, wakers: &mut Vec<Waker>) -> bool {
-        let Some(first) = self.first else { return false };
-        self.tell(first, Told::Key(serial), wakers);
-        true
+    /// Gives the first task the key of this serial; `None` if none waits. Its waker, if it has one yet, is to be woken
+    /// outside.
+    pub(super) fn give_key(&mut self, serial: u64) -> Option<Option<Waker>> {
+        let first = self.first?;
+        Some(self.tell(first, Told::Key(serial)))
     }
 
     /// Fails all tasks that came before this arrival.
     pub(super) fn fail_before(&mut self, arrival: u64, error: &Error, wakers: &mut Vec<Waker>) {
         while let Some(first) = self.first.filter(|first| self.waiting(*first).arrival < arrival) {
-            self.tell(first, Told::Failed(error.clone()), wakers);
+            wakers.extend(self.tell(first, Told::Failed(error.clone())));
         }
     }
 
-    fn tell(&mut self, number: SlotNumber, told: Told, wakers: &mut Vec<Waker>) {
-        wakers.extend(self.unlink(number));
+    fn tell(&mut self, number: SlotNumber, told: Told) -> Option<Waker> {
+        let waker = self.unlink(number);
         self.slots[number] = Slot::Told(told);
+        waker
     }
 
     /// Returns what a task was told, and gives up its slot; if nothing, this waker will be woken.

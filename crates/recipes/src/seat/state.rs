@@ -116,6 +116,9 @@ pub(super) struct Outside {
     /// Places that are left, or were lost, by being dropped.
     pub(super) left: Option<Place>,
     pub(super) withdrawn: Option<Box<Pending>>,
+    /// Wakes the task that was given the key.
+    pub(super) next: Option<Waker>,
+    /// Wakes those that have failed.
     pub(super) woken: Vec<Waker>,
     /// A grant that is to be watched from now on.
     pub(super) watched: Option<Arc<Grant>>,
@@ -263,8 +266,9 @@ impl State {
     /// Gives the key to the first task in line, if any.
     fn pass_key(&mut self, outside: &mut Outside) {
         let serial = self.new_key();
-        if !self.line.give_key(serial, &mut outside.woken) {
-            self.key = None;
+        match self.line.give_key(serial) {
+            Some(waker) => outside.next = waker,
+            None => self.key = None,
         }
     }
 

@@ -47,9 +47,12 @@ impl Seat {
 
     /// Leaves what is left, wakes what is to be woken, and tells observers.
     fn perform(self: &Arc<Self>, outside: Outside) {
-        let Outside { left, withdrawn, woken, watched, told } = outside;
+        let Outside { left, withdrawn, next, woken, watched, told } = outside;
         drop(left);
         drop(withdrawn);
+        if let Some(next) = next {
+            next.wake();
+        }
         woken.into_iter().for_each(Waker::wake);
         if watched.is_none() && told.is_none() {
             return;
