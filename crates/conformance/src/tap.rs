@@ -210,6 +210,11 @@ impl Session for TapSession {
         self.tap.paced(self.inner.enqueue_one(queue, entry))
     }
 
+    /// At a slower pace no answer comes at once, and the caller is polled before and after.
+    fn answers_at_once(&self) -> bool {
+        self.tap.pace == Pace::Prompt && self.inner.answers_at_once()
+    }
+
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
         let (answer, counts) = (self.inner.changed(queue, seen), self.tap.counts.clone());
         self.tap.paced(Box::pin(async move {

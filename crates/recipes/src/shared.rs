@@ -92,9 +92,10 @@ impl Shared {
         self.opener.get(|| self.backend.session()).await
     }
 
-    /// Returns the present session if it is open.
-    pub(crate) fn open_session(&self) -> Option<Arc<dyn Session>> {
-        self.opener.present().filter(|session| session.bond().liveness().is_held())
+    /// Returns the present session if it is open and answers at once.
+    pub(crate) fn session_at_once(&self) -> Option<Arc<dyn Session>> {
+        let answers = |session: &Arc<dyn Session>| session.answers_at_once() && session.bond().liveness().is_held();
+        self.opener.present().filter(answers)
     }
 
     /// Returns the present session of kept places, or waits for the next one, as [`Shared::session`] does. It is to be

@@ -126,7 +126,6 @@ impl<Kind> Waiting<Kind> {
         let asking = Asking::begin(call);
         let resumed = Resumed::new(wanted, &mut self.place);
         let granted = call.traced(|| grant_by(shared, &resumed, wait)).await;
-        drop(resumed);
         if self.place.is_some() {
             return granted.map(|_| None);
         }

@@ -147,6 +147,10 @@ impl Session for MemorySession {
         })
     }
 
+    fn answers_at_once(&self) -> bool {
+        true
+    }
+
     fn departure(
         &self,
         queue: &QueueName,

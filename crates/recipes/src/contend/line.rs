@@ -1,7 +1,6 @@
 //! One attempt in the one queue of a lock, or among the waiters of a semaphore.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -39,14 +38,14 @@ impl Attempt for OnePlace<'_> {
         self.queue
     }
 
-    /// Joins the queue if a session is open; a service in this process answers at once.
+    /// Joins the queue, if the service answers at once.
     fn at_once(&self, shared: &Shared, progress: &mut Progress, context: &mut Context<'_>) -> Poll<Result<Granted>> {
         // An owner key notes its wait between the join and the grant.
-        let session = if self.asking.is_none() { self.open_session(shared) } else { None };
+        let session = if self.asking.is_none() { self.session_at_once(shared) } else { None };
         let Some(session) = session else { return Poll::Pending };
         let (place, mut answer) = self.send(shared, session)?;
         let under_way = match answer.as_mut().poll(context) {
-            Poll::Pending => UnderWay::Sent((place, asked(answer))),
+            Poll::Pending => UnderWay::Sent((place, answer)),
             Poll::Ready(answer) => {
                 let joined = self.answered(shared, place, answer)?;
                 *progress = Progress::Placed;
@@ -94,9 +93,9 @@ impl<'a> OnePlace<'a> {
 }
 
 impl OnePlace<'_> {
-    /// Returns the session under which it is taken, if that is open and needs no other runtime than the caller's.
-    pub(crate) fn open_session(&self, shared: &Shared) -> Option<Arc<dyn Session>> {
-        if self.is_kept { None } else { shared.open_session() }
+    /// Returns the session under which it is taken, if that answers at once, and in the caller's runtime.
+    pub(crate) fn session_at_once(&self, shared: &Shared) -> Option<Arc<dyn Session>> {
+        if self.is_kept { None } else { shared.session_at_once() }
     }
 
     /// Returns the session under which it is taken.
@@ -176,17 +175,7 @@ pub(crate) async fn join_beside(
     Ok(Granted { place, id, token, standing })
 }
 
-/// Wraps an answer that was asked for in this poll of the task: it is not asked a second time before it wakes the task.
-pub(crate) fn asked(mut answer: BoxFuture<Result<Enqueued>>) -> BoxFuture<Result<Enqueued>> {
-    let mut is_asked = true;
-    Box::pin(poll_fn(move |context| match std::mem::take(&mut is_asked) {
-        true => Poll::Pending,
-        false => answer.as_mut().poll(context),
-    }))
-}
-
 /// A join that goes on while its caller does something else.
-#[expect(clippy::large_enum_variant, reason = "it lies in a box")]
 pub(crate) enum UnderWay {
     /// It is not answered yet.
     Sent(Sent),

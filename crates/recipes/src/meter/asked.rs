@@ -7,6 +7,9 @@ use super::kind::{OfKind, Outcome};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Error, ErrorKind, Wait};
 
+/// The nanoseconds of a second.
+const NANOS_PER_SECOND: f64 = 1e9;
+
 /// A call that waits; dropping it says that it was cancelled.
 pub(crate) struct Asked {
     /// Absent once it has ended.
@@ -63,7 +66,7 @@ impl Asked {
         if let Some(begun_at) = self.begun_at {
             of.waiters.decrement(1.0);
             let ended_at = at.unwrap_or_else(|| of.clock.now());
-            of.acquire(outcome).record(ended_at.saturating_duration_since(begun_at).as_secs_f64());
+            of.acquire(outcome).record(seconds_between(begun_at, ended_at));
         }
         Some(of)
     }
@@ -87,7 +90,12 @@ impl Holding {
     pub(crate) fn end(&self, now: BootInstant) {
         if !self.is_over.swap(true, Ordering::Relaxed) {
             self.of.held.decrement(1.0);
-            self.of.hold.record(now.saturating_duration_since(self.granted_at).as_secs_f64());
+            self.of.hold.record(seconds_between(self.granted_at, now));
         }
     }
+}
+
+/// Computes what is recorded, by as little as can be: mostly no recorder is there to take it.
+fn seconds_between(earlier: BootInstant, later: BootInstant) -> f64 {
+    later.as_nanos().saturating_sub(earlier.as_nanos()) as f64 / NANOS_PER_SECOND
 }

@@ -9,10 +9,11 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, Error, ErrorKind, Liveness, Result, Wait};
 use tokio_util::context::TokioContext;
 
+use super::grant::Grant;
 use super::key::{InLine, Key};
 use super::lead::{Lead, Led, lead_at_once};
 use super::line::SlotNumber;
-use super::state::{Grant, Start, Unled};
+use super::state::{Start, Unled};
 use super::turn::{Seat, Turn};
 use crate::contend::{Granted, OnePlace, Progress, grant_later, grant_since, unanswered};
 use crate::shared::{Shared, Stage};
@@ -70,7 +71,7 @@ impl Seat {
             }
         };
         let mut unled = match start {
-            Start::Turn(grant) => match self.take_if_whole(key, grant, call.begun_at) {
+            Start::Turn(grant) => match self.take_if_whole(key, &grant, call.begun_at) {
                 Ok(granted) => return self.refuse(shared).map(|()| Some(granted)),
                 // What seldom happens lies in a box, so that the future of a call is small: it is moved when it is made,
                 // and ten thousand of them wait at a time.
@@ -137,7 +138,7 @@ impl Seat {
             };
             call.begun_at = shared.clock.now();
             match worth(&grant, call.begun_at) {
-                Worth::Whole => match self.take(key, grant, call.begun_at) {
+                Worth::Whole => match self.take(key, &grant, call.begun_at) {
                     Ok(granted) => return self.refuse(shared).map(|()| Some(granted)),
                     Err(kept) => key = kept,
                 },
@@ -164,25 +165,20 @@ impl Seat {
     fn take_if_whole(
         self: &Arc<Self>,
         key: Key,
-        grant: Arc<Grant>,
+        grant: &Grant,
         now: BootInstant,
     ) -> std::result::Result<Granted<Turn>, Key> {
-        match worth(&grant, now) {
+        match worth(grant, now) {
             Worth::Whole => self.take(key, grant, now),
             Worth::Doubtful(_) | Worth::Nothing => Err(key),
         }
     }
 
     /// Takes a turn of this grant; the key is returned if the grant is over.
-    fn take(
-        self: &Arc<Self>,
-        key: Key,
-        grant: Arc<Grant>,
-        now: BootInstant,
-    ) -> std::result::Result<Granted<Turn>, Key> {
+    fn take(self: &Arc<Self>, key: Key, grant: &Grant, now: BootInstant) -> std::result::Result<Granted<Turn>, Key> {
         let turn = self.state().take(key.serial(), grant.number);
         match turn {
-            Some(turn) => Ok(Turn::granted(key.used(), grant, turn, now)),
+            Some(turn) => Ok(Turn::later(key.used(), grant, turn, now)),
             None => Err(key),
         }
     }
@@ -235,17 +231,19 @@ impl Seat {
     fn led(self: &Arc<Self>, shared: &Arc<Shared>, key: Key, led: Led) -> Result<Granted<Turn>> {
         // What was granted at the moment in which the keeper was drained is given back.
         self.refuse(shared)?;
-        let (grant, turn, watched) = {
+        led.granted.standing.granted();
+        let granted_at = shared.clock.now();
+        let (granted, watched) = {
             let mut state = self.state();
-            let (place, grant) = led.into_grant(state.next_grant(), shared);
-            let grant = Arc::new(grant);
-            state.granted(place, grant.clone());
+            let number = state.next_grant();
+            let serial = key.serial();
+            let turn = Turn::first(key.used(), &led.granted, (number, granted_at));
+            let (place, grant) = led.into_grant(number, granted_at);
+            state.granted(place, grant);
             // In the same step: a watch that a new waiter starts may end this grant if it is lost already.
-            let turn = state.take(key.serial(), grant.number).expect("the key was ours, and the grant is new");
-            (grant, turn, state.watch())
+            let _ = state.take(serial, number).expect("the key was ours, and the grant is new");
+            (turn, state.watch())
         };
-        let granted_at = grant.granted_at;
-        let granted = Turn::granted(key.used(), grant, turn, granted_at);
         if let Some(watched) = watched {
             self.watch(shared, watched);
         }

@@ -1,26 +1,22 @@
 //! A mark that the place of a turn is left when the turn ends.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
-use super::state::Grant;
+use super::turn::Seat;
 
 /// Has the place of a turn left when the turn ends, since something else depends on it: no later turn is to be had of
-/// it. All turns of one grant share it, and after the turn that notes it there is none.
+/// it. All turns of one grant have the same, and after the turn that notes it there is none.
 #[derive(Clone, Debug)]
 pub(crate) struct EndOfPlace {
-    /// Weak, since holds may be kept for longer than their session.
-    of: Weak<Grant>,
+    /// Weak, since holds may be kept for longer than their keeper.
+    pub(super) seat: Weak<Seat>,
+    pub(super) grant: u64,
 }
 
 impl EndOfPlace {
-    pub(super) fn new(of: &Arc<Grant>) -> Self {
-        Self { of: Arc::downgrade(of) }
-    }
-
     pub(crate) fn note(&self) {
-        if let Some(grant) = self.of.upgrade() {
-            grant.ends_place.store(true, Ordering::Release);
+        if let Some(seat) = self.seat.upgrade() {
+            seat.state().end_place(self.grant);
         }
     }
 }

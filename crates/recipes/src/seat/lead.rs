@@ -5,28 +5,26 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use super::grant::NewGrant;
 use super::key::Key;
 use super::pending::{Pending, Placed};
-use super::state::{Grant, Unled};
-use crate::contend::{Attempt, Granted, OnePlace, Place, Progress, asked};
+use super::state::Unled;
+use crate::contend::{Attempt, Granted, OnePlace, Place, Progress};
 use crate::shared::Shared;
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{QueueName, QueueView, Result};
 
 /// What an attempt has led to.
 pub(super) struct Led {
-    granted: Granted,
+    pub(super) granted: Granted,
     alone: Option<QueueView>,
 }
 
 impl Led {
     /// Makes the grant of it that turns are taken from.
-    pub(super) fn into_grant(self, number: u64, shared: &Shared) -> (Place, Grant) {
+    pub(super) fn into_grant(self, number: u64, granted_at: BootInstant) -> (Place, NewGrant) {
         let Self { granted: Granted { place, id, token, standing }, alone } = self;
-        standing.granted();
-        let (ticket, session, granted_at) = (place.ticket(), place.session().clone(), shared.clock.now());
-        let (token, ends_place) = (token.as_u64(), AtomicBool::new(false));
-        let grant = Grant { number, id, ticket, session, token, standing, granted_at, alone, ends_place };
-        (place, grant)
+        (place, NewGrant { number, id, token: token.as_u64(), standing, granted_at, alone })
     }
 }
 
@@ -100,8 +98,8 @@ impl<'a> Lead<'a> {
     }
 }
 
-/// Joins the queue if a session is open, and takes what is granted at once; a service in this process answers at once.
-/// A join that needs a wait is left pending.
+/// Joins the queue, if the service answers at once, and takes what is granted then. A join that needs a wait is left
+/// pending.
 pub(super) fn lead_at_once(
     wanted: &OnePlace<'_>,
     shared: &Shared,
@@ -109,11 +107,11 @@ pub(super) fn lead_at_once(
     progress: &mut Progress,
     context: &mut Context<'_>,
 ) -> Result<Option<Led>> {
-    let session = if pending.is_none() { wanted.open_session(shared) } else { None };
+    let session = if pending.is_none() { wanted.session_at_once(shared) } else { None };
     let Some(session) = session else { return Ok(None) };
     let (place, mut answer) = wanted.send(shared, session)?;
     let under_way = match answer.as_mut().poll(context) {
-        Poll::Pending => Pending::Sent((place, asked(answer))),
+        Poll::Pending => Pending::Sent((place, answer)),
         Poll::Ready(answer) => {
             let joined = wanted.answered(shared, place, answer)?;
             *progress = Progress::Placed;

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `line` | the tasks that wait, first come, first served |
 //! | `state` | which task has the key, and what follows when a turn ends: rules, without I/O |
+//! | `grant` | a place that was granted, and what turns have of the grant |
 //! | `key` | the right to take a turn, which goes on to the next task when it is dropped |
 //! | `acquire` | the way of a call to its turn |
 //! | `lead` | one attempt at a place in the service's queue, for all |
@@ -18,6 +19,7 @@
 
 mod acquire;
 mod end_of_place;
+mod grant;
 mod key;
 mod lead;
 mod line;

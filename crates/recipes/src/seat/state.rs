@@ -3,13 +3,13 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Caller, ContenderId, Error, FencingToken, QueueView, Session, Standing, Ticket};
+use lockkeeper_core::{Caller, Error, FencingToken};
 
+use super::grant::{Grant, HeldPlace, NewGrant};
 use super::line::Line;
 use super::pending::Pending;
 use crate::contend::Place;
@@ -44,24 +44,6 @@ impl Bound {
     }
 }
 
-/// A grant of the service, which all of its turns share.
-#[derive(Debug)]
-pub(super) struct Grant {
-    /// Among all grants of the seat.
-    pub(super) number: u64,
-    pub(super) id: ContenderId,
-    pub(super) ticket: Ticket,
-    pub(super) session: Arc<dyn Session>,
-    /// The service's number in the tokens.
-    pub(super) token: u64,
-    pub(super) standing: Arc<dyn Standing>,
-    pub(super) granted_at: BootInstant,
-    /// The queue at the join, if no other contender was in it.
-    pub(super) alone: Option<QueueView>,
-    /// Noted when the place is to be left at the end of the present turn.
-    pub(super) ends_place: AtomicBool,
-}
-
 /// What a task with the key begins with.
 #[derive(Debug)]
 pub(super) enum Start {
@@ -93,7 +75,7 @@ pub(super) struct State {
     last_serial: u64,
     pub(super) line: Line,
     /// The place that was granted.
-    standing: Option<(Place, Arc<Grant>)>,
+    standing: Option<HeldPlace>,
     /// A join without a task that waits for it.
     pending: Option<Box<Pending>>,
     /// Whether the leader has a place in the service's queue.
@@ -105,6 +87,8 @@ pub(super) struct State {
     others: bool,
     /// Whether it was asked to give the lock up.
     must_go: bool,
+    /// Whether something else depends on the place, so that it is left at the end of the present turn.
+    ends_place: bool,
     is_watched: bool,
     /// Since when no task has used the place; of use while none has the key.
     idle_since: BootInstant,
@@ -114,7 +98,7 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 pub(super) struct Outside {
     /// Places that are left, or were lost, by being dropped.
-    pub(super) left: Option<Place>,
+    pub(super) left: Option<HeldPlace>,
     pub(super) withdrawn: Option<Box<Pending>>,
     /// Wakes the task that was given the key.
     pub(super) next: Option<Waker>,
@@ -126,17 +110,17 @@ pub(super) struct Outside {
     pub(super) told: Option<(FencingToken, LeftBecause)>,
 }
 
-/// What follows from the end of a turn.
+/// What follows from the end of a turn, beside what is done outside.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// Nothing: it was over before.
     Before,
     /// The next task has the key, or the place is kept for one.
-    Kept(Outside),
+    Kept,
     /// The place is left.
-    Left(Place, Outside),
+    Left,
     /// The place is left and another one taken at once, for the first task in line; the key is kept for it.
-    Rejoins(Place, u64, Caller, Outside),
+    Rejoins(u64, Caller),
 }
 
 impl State {
@@ -154,6 +138,7 @@ impl State {
             turns: 0,
             others: false,
             must_go: false,
+            ends_place: false,
             is_watched: false,
             idle_since: now,
         }
@@ -180,8 +165,8 @@ impl State {
 
     /// Returns what the task with the key begins with.
     pub(super) fn start(&mut self) -> Start {
-        match &self.standing {
-            Some((_, grant)) => Start::Turn(grant.clone()),
+        match self.shared_grant() {
+            Some(grant) => Start::Turn(grant),
             None => {
                 let (is_placed, arrivals) = (self.is_placed, self.line.arrivals());
                 Start::Lead(Unled { pending: self.pending.take(), is_placed, arrivals })
@@ -191,8 +176,7 @@ impl State {
 
     /// Takes a turn of this grant; returns its number, or `None` if the grant is over.
     pub(super) fn take(&mut self, serial: u64, grant: u64) -> Option<u32> {
-        let is_present = self.standing.as_ref().is_some_and(|(_, present)| present.number == grant);
-        if !is_present || !self.has_key(serial) {
+        if !self.is_of(grant) || !self.has_key(serial) {
             return None;
         }
         let turn = self.turns;
@@ -208,53 +192,61 @@ impl State {
     }
 
     /// Notes the grant that the task with the key has led to; another place is there no more.
-    pub(super) fn granted(&mut self, place: Place, grant: Arc<Grant>) {
+    pub(super) fn granted(&mut self, place: Place, grant: NewGrant) {
         self.others = grant.alone.is_none();
-        (self.turns, self.must_go, self.is_watched) = (0, false, false);
+        (self.turns, self.must_go, self.ends_place, self.is_watched) = (0, false, false, false);
         self.is_placed = false;
-        self.standing = Some((place, grant));
+        self.standing = Some(HeldPlace::new(place, grant));
     }
 
-    /// Ends a turn.
-    pub(super) fn end(&mut self, serial: u64, is_lost: bool, now: BootInstant) -> Ended {
+    /// Returns the grant for another use than its first turn.
+    fn shared_grant(&mut self) -> Option<Arc<Grant>> {
+        if let Some(shared) = self.standing.as_ref()?.shared() {
+            return Some(shared.clone());
+        }
+        let (standing, grant) = self.standing.take()?.into_shared();
+        self.standing = Some(standing);
+        Some(grant)
+    }
+
+    /// Ends a turn. What is to be done outside is written where it is done: it is too large to be moved for each turn.
+    pub(super) fn end(&mut self, serial: u64, is_lost: bool, now: BootInstant, outside: &mut Outside) -> Ended {
         if !self.has_key(serial) || !self.is_held {
             return Ended::Before;
         }
-        let mut outside = Outside::default();
         let why = self.goes(now);
         let next = self.line.first_caller();
         let stays = why.is_none() && (next.is_some() || self.bound.is_kept());
         if self.standing.is_none() || stays && !is_lost {
-            self.give_on(now, &mut outside);
-            return Ended::Kept(outside);
+            self.give_on(now, outside);
+            return Ended::Kept;
         }
         if !is_lost {
             outside.told = self.last_token().zip(why.or(Some(LeftBecause::Idle)));
         }
-        let Some((place, _)) = self.standing.take() else { unreachable!("there was a place a moment ago") };
+        outside.left = self.standing.take();
         match next.filter(|_| !is_lost) {
-            Some(caller) => Ended::Rejoins(place, self.new_key(), caller, outside),
+            Some(caller) => Ended::Rejoins(self.new_key(), caller),
             None => {
-                self.pass_key(&mut outside);
-                Ended::Left(place, outside)
+                self.pass_key(outside);
+                Ended::Left
             }
         }
     }
 
     /// Returns the token of the last turn.
     fn last_token(&self) -> Option<FencingToken> {
-        let (_, grant) = self.standing.as_ref()?;
-        FencingToken::new(grant.token, self.turns.checked_sub(1)?)
+        FencingToken::new(self.standing.as_ref()?.token(), self.turns.checked_sub(1)?)
     }
 
     /// Tells why no other turn is taken of this grant, if so.
     fn goes(&self, now: BootInstant) -> Option<LeftBecause> {
-        let (_, grant) = self.standing.as_ref()?;
+        let granted_at = self.standing.as_ref()?.granted_at();
         let Bound { turns_max, time_max, .. } = self.bound;
-        let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(grant.granted_at) >= time_max;
+        let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(granted_at) >= time_max;
         if self.must_go {
             Some(LeftBecause::Asked)
-        } else if grant.ends_place.load(Ordering::Acquire) {
+        } else if self.ends_place {
             Some(LeftBecause::EndsPlace)
         } else if self.turns == u32::MAX || self.others && is_over() {
             Some(LeftBecause::Bound)
@@ -291,7 +283,7 @@ impl State {
 
     fn leave(&mut self, why: LeftBecause, outside: &mut Outside) {
         outside.told = self.last_token().map(|token| (token, why));
-        outside.left = self.standing.take().map(|(place, _)| place);
+        outside.left = self.standing.take();
     }
 
     /// Gives up the key of a task that goes away before its turn, with the join that it waited for.
@@ -315,8 +307,8 @@ impl State {
         outside
     }
 
-    fn take_place(&mut self, grant: u64) -> Option<Place> {
-        self.standing.take_if(|(_, present)| present.number == grant).map(|(place, _)| place)
+    fn take_place(&mut self, grant: u64) -> Option<HeldPlace> {
+        self.standing.take_if(|present| present.number() == grant)
     }
 
     /// Notes that the place of a grant is lost. A task that holds has lost its turn, and the first in line leads; one
@@ -339,6 +331,11 @@ impl State {
     pub(super) fn asked(&mut self, grant: u64) -> Outside {
         self.must_go |= self.is_of(grant);
         self.leave_if_idle(grant, LeftBecause::Asked)
+    }
+
+    /// Notes that something else depends on the place of a grant.
+    pub(super) fn end_place(&mut self, grant: u64) {
+        self.ends_place |= self.is_of(grant);
     }
 
     fn leave_if_idle(&mut self, grant: u64, why: LeftBecause) -> Outside {
@@ -364,19 +361,19 @@ impl State {
     }
 
     fn is_of(&self, grant: u64) -> bool {
-        self.standing.as_ref().is_some_and(|(_, present)| present.number == grant)
+        self.standing.as_ref().is_some_and(|present| present.number() == grant)
     }
 
     /// Returns the grant that is to be watched from now on: it has outlived a turn, or a task waits behind one that
     /// holds.
     pub(super) fn watch(&mut self) -> Option<Arc<Grant>> {
-        let (_, grant) = self.standing.as_ref()?;
         let is_idle = self.key.is_none();
         if self.is_watched || self.line.is_empty() && !is_idle {
             return None;
         }
+        let grant = self.shared_grant()?;
         self.is_watched = true;
-        Some(grant.clone())
+        Some(grant)
     }
 
     /// Fails the tasks that came before this arrival.

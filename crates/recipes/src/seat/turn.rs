@@ -9,8 +9,9 @@ use lockkeeper_core::{Caller, FencingToken, Mode, QueueName, Session, Ticket, Wi
 use tokio::runtime::Handle;
 
 use super::end_of_place::EndOfPlace;
+use super::grant::Grant;
 use super::pending::Pending;
-use super::state::{Bound, Ended, Grant, Outside, State};
+use super::state::{Bound, Ended, Outside, State};
 use crate::contend::{Granted, OnePlace};
 use crate::event::Event;
 use crate::shared::Shared;
@@ -68,28 +69,27 @@ impl Seat {
 
     /// Ends a turn: passes the lock on, or leaves the place.
     fn end(self: &Arc<Self>, serial: u64, is_lost: bool, now: BootInstant) -> Withdrawal {
-        let ended = self.state().end(serial, is_lost, now);
-        match ended {
-            Ended::Before => Withdrawal::done(Ok(())),
-            Ended::Kept(outside) => {
+        let mut outside = Outside::default();
+        let ended = self.state().end(serial, is_lost, now, &mut outside);
+        let rejoins = match ended {
+            Ended::Before => return Withdrawal::done(Ok(())),
+            Ended::Kept => {
                 self.perform(outside);
-                Withdrawal::done(Ok(()))
+                return Withdrawal::done(Ok(()));
             }
-            Ended::Left(place, outside) => {
-                let withdrawal = place.leave();
-                self.perform(outside);
-                withdrawal
-            }
-            Ended::Rejoins(place, next, caller, outside) => {
-                let session = place.session().clone();
-                // Left first: the view of the join does not show it, and the next process is served a request earlier.
-                let withdrawal = place.leave();
-                self.perform(outside);
-                let pending = self.send(session, caller);
-                self.change(|state| state.give_up(next, pending, now));
-                withdrawal
-            }
+            Ended::Left => None,
+            Ended::Rejoins(next, caller) => Some((next, caller)),
+        };
+        let place = outside.left.take().expect("a place that is left is handed out").place;
+        let rejoins = rejoins.map(|(next, caller)| (next, caller, place.session().clone()));
+        // Left first: the view of a join does not show it, and the next process is served a request earlier.
+        let withdrawal = place.leave();
+        self.perform(outside);
+        if let Some((next, caller, session)) = rejoins {
+            let pending = self.send(session, caller);
+            self.change(|state| state.give_up(next, pending, now));
         }
+        withdrawal
     }
 
     /// Sends a join for the first of the line, who sends it again if that fails, or if there is no runtime here.
@@ -113,24 +113,39 @@ impl fmt::Debug for Seat {
 #[derive(Debug)]
 pub(crate) struct Turn {
     seat: Arc<Seat>,
-    grant: Arc<Grant>,
     serial: u64,
+    /// The number of its grant.
+    grant: u64,
+    ticket: Ticket,
+    session: Arc<dyn Session>,
     granted_at: BootInstant,
     is_over: bool,
 }
 
 impl Turn {
-    /// Makes what the caller is granted by the turn of this number, with the serial of its key.
-    pub(super) fn granted(
+    /// Makes what the caller is granted by the first turn of a grant, with the serial of its key.
+    pub(super) fn first(
         (seat, serial): (Arc<Seat>, u64),
-        grant: Arc<Grant>,
+        of: &Granted,
+        (grant, at): (u64, BootInstant),
+    ) -> Granted<Self> {
+        let Granted { place, id, token, standing } = of;
+        let (ticket, session, granted_at) = (place.ticket(), place.session().clone(), at);
+        let turn = Self { seat, serial, grant, ticket, session, granted_at, is_over: false };
+        Granted { place: turn, id: id.clone(), token: *token, standing: standing.clone() }
+    }
+
+    /// Makes what the caller is granted by a later turn, of this number.
+    pub(super) fn later(
+        (seat, serial): (Arc<Seat>, u64),
+        of: &Grant,
         number: u32,
         granted_at: BootInstant,
     ) -> Granted<Self> {
-        let token = FencingToken::new(grant.token, number).expect("the service gave out this number");
-        let (id, standing) = (grant.id.clone(), grant.standing.clone());
-        let place = Self { seat, grant, serial, granted_at, is_over: false };
-        Granted { place, id, token, standing }
+        let token = FencingToken::new(of.token, number).expect("the service gave out this number");
+        let (ticket, session, grant) = (of.ticket, of.session.clone(), of.number);
+        let turn = Self { seat, serial, grant, ticket, session, granted_at, is_over: false };
+        Granted { place: turn, id: of.id.clone(), token, standing: of.standing.clone() }
     }
 
     /// Returns when it was granted.
@@ -139,13 +154,13 @@ impl Turn {
     }
 
     /// Returns the ticket of the place.
-    pub(crate) fn ticket(&self) -> Ticket {
-        self.grant.ticket
+    pub(crate) const fn ticket(&self) -> Ticket {
+        self.ticket
     }
 
     /// Returns the session under which the place was taken.
     pub(crate) fn session(&self) -> &Arc<dyn Session> {
-        &self.grant.session
+        &self.session
     }
 
     /// Ends it, and returns the future that is ready when that is certain.
@@ -162,12 +177,12 @@ impl Turn {
 
     /// Has the place left at the end of this turn, since something else depends on it.
     pub(crate) fn end_place(&self) {
-        self.end_of_place().note();
+        self.seat.state().end_place(self.grant);
     }
 
     /// Returns what leaves the place at the end of this turn, when something else depends on it.
     pub(crate) fn end_of_place(&self) -> EndOfPlace {
-        EndOfPlace::new(&self.grant)
+        EndOfPlace { seat: Arc::downgrade(&self.seat), grant: self.grant }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, QueueView, Result};
 
-use super::state::Grant;
+use super::grant::Grant;
 use super::turn::Seat;
 use crate::shared::Shared;
 
