@@ -67,7 +67,6 @@ pub(crate) enum Action {
     Ask(usize),
 }
 
-#[expect(clippy::large_enum_variant, reason = "a world has a few of them, and most hold something")]
 pub(crate) enum Task {
     Idle,
     Asking { ask: Ask, future: Asking, woken: Arc<Flag> },

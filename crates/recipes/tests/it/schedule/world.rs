@@ -81,7 +81,6 @@ pub(crate) enum Action {
     Remove(Part, usize),
 }
 
-#[expect(clippy::large_enum_variant, reason = "a world has a few of them, and most hold something")]
 pub(crate) enum Contender {
     Idle,
     Asking {
