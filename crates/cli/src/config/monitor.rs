@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lockkeeper::NamePattern;
-#[cfg(feature = "monitor")]
+#[cfg(any(feature = "monitor", feature = "top"))]
 use lockkeeper_monitor::alerts::Thresholds;
 use serde::Deserialize;
 

@@ -402,7 +402,7 @@ fn what_a_file_says_of_the_monitor_is_kept() {
         command: vec!["tell".to_owned(), "ops".to_owned()],
     };
     assert_eq!((file.locks.is_none(), file.monitor.as_ref()), (true, Some(&expected)));
-    #[cfg(feature = "monitor")]
+    #[cfg(any(feature = "monitor", feature = "top"))]
     {
         use lockkeeper_monitor::alerts::Thresholds;
         let hours = |hours| Duration::from_secs_f64(hours * 3_600.0);

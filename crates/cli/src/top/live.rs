@@ -9,7 +9,7 @@ use crossterm::event::EventStream;
 use futures_util::StreamExt as _;
 use lockkeeper::{Keeper, QueueName};
 use lockkeeper_monitor::Collector;
-use lockkeeper_monitor::alerts::{Alerts, Thresholds};
+use lockkeeper_monitor::alerts::Alerts;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
@@ -118,11 +118,7 @@ impl Live<'_> {
     /// Takes in what is known now.
     fn look(&mut self) {
         let now = self.collector.now();
-        let thresholds = |lock: &QueueName| {
-            let default = Thresholds::default();
-            let (waiters, held) = self.settings.thresholds(lock.as_str());
-            Thresholds::new(waiters.unwrap_or(default.waiters), held.unwrap_or(default.held))
-        };
+        let thresholds = |lock: &QueueName| self.settings.thresholds(lock.as_str());
         let sight = self.collector.read(|state| {
             self.alerts.judge(state, now, thresholds);
             let firing: Vec<_> = self.alerts.firing().collect();

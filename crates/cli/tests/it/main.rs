@@ -64,8 +64,9 @@ mod monitor;
 #[cfg(feature = "monitor")]
 mod monitor_alerts;
 #[cfg(feature = "monitor")]
-mod monitor_operate;
 mod monitor_losses;
+#[cfg(feature = "monitor")]
+mod monitor_operate;
 mod orders;
 #[cfg(feature = "monitor")]
 mod page;
