@@ -24,6 +24,12 @@ pub const IN_FLIGHT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How many requests may wait ahead of all others: each proof of a session waits for the one before.
 pub const QUEUED_AHEAD_MAX: usize = 8;
 
+/// How many deletions leave as one transaction at most: a failed one makes all others go out again, each alone.
+pub const DELETIONS_MAX: usize = 64;
+
+/// How many bytes of paths they have at most: a small part of what a server takes in one request by default (1 MiB).
+pub const DELETIONS_BYTES_MAX: usize = 32 * 1024;
+
 /// How many credentials a session may carry; each is sent anew on each connection.
 pub const AUTHS_MAX: usize = 16;
 

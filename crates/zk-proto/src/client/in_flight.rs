@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::client::config::{IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX};
+use crate::client::deletions::Deletion;
 use crate::client::event::{ProtocolError, RequestId};
 use crate::client::outbox::Aside;
 use crate::message::{OpCode, XID_AUTH, XID_PING};
@@ -48,6 +49,8 @@ pub(super) struct InFlight {
     /// How many bytes the line counts for.
     bytes: usize,
     open: BTreeMap<RequestId, Open>,
+    /// The deletions that were sent together, by the xid of their transaction.
+    deletions: BTreeMap<i32, Vec<Deletion>>,
     pings: VecDeque<Timestamp>,
     auths: VecDeque<SentAuth>,
 }
@@ -59,6 +62,17 @@ impl InFlight {
         if let (Some(id), Some(open)) = (sent.id, open) {
             self.open.insert(id, open);
         }
+    }
+
+    /// Notes deletions that are sent together.
+    pub(super) fn push_deletions(&mut self, sent: Sent, deletions: Vec<Deletion>) {
+        self.push(sent, None);
+        self.deletions.insert(sent.xid, deletions);
+    }
+
+    /// Takes the deletions that were sent together under an xid, if there were any.
+    pub(super) fn pop_deletions(&mut self, xid: i32) -> Option<Vec<Deletion>> {
+        self.deletions.remove(&xid)
     }
 
     pub(super) fn push_ping(&mut self, sent_at: Timestamp) {
@@ -118,6 +132,9 @@ impl InFlight {
         self.bytes = 0;
         self.pings.clear();
         self.auths.clear();
-        std::mem::take(&mut self.open).into_iter().collect()
+        let together = std::mem::take(&mut self.deletions).into_values().flatten();
+        let mut all: BTreeMap<_, _> = together.map(|deletion| (deletion.id, deletion.open)).collect();
+        all.append(&mut self.open);
+        all.into_iter().collect()
     }
 }

@@ -2,6 +2,7 @@
 
 mod anchor;
 mod config;
+mod deletions;
 mod event;
 mod in_flight;
 mod lengths;
@@ -15,8 +16,9 @@ mod transmit;
 
 pub use anchor::{Anchor, AnchorConfig, Exchange, MARGIN_MIN, PING_LATENESS_MIN, Proof};
 pub use config::{
-    AUTHS_MAX, Engagement, FRAME_BYTES_MIN, IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX, PINGS_PER_TIMEOUT_DEFAULT,
-    QUEUED_AHEAD_MAX, QUEUED_BYTES_MAX, QUEUED_REQUESTS_MAX, SessionConfig, TRANSMIT_BYTES_MAX,
+    AUTHS_MAX, DELETIONS_BYTES_MAX, DELETIONS_MAX, Engagement, FRAME_BYTES_MIN, IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX,
+    PINGS_PER_TIMEOUT_DEFAULT, QUEUED_AHEAD_MAX, QUEUED_BYTES_MAX, QUEUED_REQUESTS_MAX, SessionConfig,
+    TRANSMIT_BYTES_MAX,
 };
 pub use event::{
     DisconnectReason, Epoch, Event, LossReason, Origin, ProtocolError, Reply, RequestError, RequestId, Stage,

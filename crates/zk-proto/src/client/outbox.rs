@@ -19,6 +19,8 @@ pub(super) struct Unsent {
     pub(super) aside: Aside,
     /// The node whose children it lists, if it does: that answer may be long.
     pub(super) lists: Option<Box<str>>,
+    /// The node that it deletes, if it may do so together with other deletions.
+    pub(super) deletes: Option<Box<str>>,
 }
 
 /// What a request means to the machine itself.
@@ -60,7 +62,7 @@ pub(super) struct Outbox {
     last_number: u64,
 }
 
-/// Where a request stands: those ahead before the others, and each in the order in which they came.
+/// Where a request stands: those of each rank before those of the next, and each in the order in which they came.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Turn {
     rank: Rank,
@@ -72,6 +74,8 @@ struct Turn {
 pub(super) enum Rank {
     /// Before all that are in their turn.
     Ahead,
+    /// Before all that are in their turn, but not before a proof.
+    Deletion,
     /// Behind all that came before it.
     InTurn,
 }
@@ -81,7 +85,7 @@ impl Outbox {
     pub(super) fn is_full_for(&self, bytes: usize, rank: Rank) -> bool {
         match rank {
             Rank::Ahead => self.ahead >= QUEUED_AHEAD_MAX,
-            Rank::InTurn => {
+            Rank::Deletion | Rank::InTurn => {
                 self.requests.len() - self.ahead >= QUEUED_REQUESTS_MAX
                     || self.bytes.saturating_add(bytes) > QUEUED_BYTES_MAX
             }
@@ -124,6 +128,18 @@ impl Outbox {
     /// The next request.
     pub(super) fn next(&self) -> Option<(Rank, &Unsent)> {
         self.requests.first_key_value().map(|(turn, (_, unsent))| (turn.rank, unsent))
+    }
+
+    /// The nodes that the next requests delete, as far as these may go together: so many at most, and so many bytes of
+    /// paths.
+    pub(super) fn deletions(&self, count_max: usize, bytes_max: usize) -> Vec<&str> {
+        let mut bytes = 0;
+        let next = self.requests.iter().map_while(|(turn, (_, unsent))| {
+            bytes += unsent.frame.len();
+            let path = unsent.deletes.as_deref().filter(|_| turn.rank == Rank::Deletion);
+            path.filter(|_| bytes <= bytes_max)
+        });
+        next.take(count_max).collect()
     }
 
     pub(super) fn len(&self) -> usize {

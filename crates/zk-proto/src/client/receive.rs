@@ -71,6 +71,10 @@ impl ClientSession {
                 self.note_exchange(now, sent.sent_at, sent.opcode, header.error);
                 // Not from pings and events, as in Apache's client: what was missed is counted from replies.
                 self.last_zxid = self.last_zxid.max(header.zxid);
+                if let Some(deletions) = self.in_flight.pop_deletions(xid) {
+                    self.handle_deletions(header, deletions, &mut reader)?;
+                    return self.handle_verdict(header.error);
+                }
                 match open {
                     Some(open) => self.handle_reply(header, sent, open, &mut reader),
                     None if sent.id.is_none() => self.handle_restored(header),

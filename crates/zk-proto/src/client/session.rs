@@ -336,7 +336,14 @@ impl ClientSession {
         let frame = encode_request(0, &Request::CloseSession, self.config.frame_bytes_max);
         let frame = frame.expect("a bare header fits into any frame");
         let id = self.mint_id();
-        let unsent = Unsent { frame, opcode: OpCode::CloseSession, deadline: None, aside: Aside::Close, lists: None };
+        let unsent = Unsent {
+            frame,
+            opcode: OpCode::CloseSession,
+            deadline: None,
+            aside: Aside::Close,
+            lists: None,
+            deletes: None,
+        };
         self.outbox.push(id, unsent, Rank::InTurn);
     }
 
@@ -354,7 +361,7 @@ impl ClientSession {
         };
         let id = self.mint_id();
         let aside = Aside::Removal { path, kind, audience: Audience::NoCaller };
-        let unsent = Unsent { frame, opcode: OpCode::RemoveWatches, deadline: None, aside, lists: None };
+        let unsent = Unsent { frame, opcode: OpCode::RemoveWatches, deadline: None, aside, lists: None, deletes: None };
         self.outbox.push(id, unsent, Rank::InTurn);
     }
 }

@@ -35,6 +35,17 @@ impl ClientSession {
         self.enter(request, deadline, Rank::Ahead)
     }
 
+    /// Submits a deletion of a node in any version, which goes out before all requests that were submitted and not
+    /// sent, but for those of [`submit_ahead`](Self::submit_ahead). Deletions that wait together leave as one
+    /// transaction, up to [`DELETIONS_MAX`](super::DELETIONS_MAX) of them, and each is answered as if it had been alone.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit`](Self::submit).
+    pub fn submit_deletion(&mut self, path: &str) -> Result<RequestId, SubmitError> {
+        self.enter(&Request::Delete { path: path.to_owned(), version: -1 }, None, Rank::Deletion)
+    }
+
     fn enter(&mut self, request: &Request, deadline: Option<Timestamp>, rank: Rank) -> Result<RequestId, SubmitError> {
         self.check_open()?;
         let opcode = request.opcode();
@@ -67,7 +78,11 @@ impl ClientSession {
             Request::GetChildren { path, .. } | Request::GetChildren2 { path, .. } => Some(path.as_str().into()),
             _ => None,
         };
-        self.outbox.push(id, Unsent { frame, opcode, deadline, aside, lists }, rank);
+        let deletes = match request {
+            Request::Delete { path, .. } if rank == Rank::Deletion => Some(path.as_str().into()),
+            _ => None,
+        };
+        self.outbox.push(id, Unsent { frame, opcode, deadline, aside, lists, deletes }, rank);
         Ok(id)
     }
 

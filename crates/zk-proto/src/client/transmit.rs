@@ -95,11 +95,16 @@ impl ClientSession {
                 if !may_go || next.frame.len() > room {
                     return None;
                 }
+                if rank == Rank::Deletion
+                    && let Some(frame) = self.next_deletions(now, room)
+                {
+                    return Some(frame);
+                }
                 let (id, mut unsent) = self.outbox.pop()?;
                 let xid = self.mint_xid();
                 unsent.frame[XID_OFFSET..XID_OFFSET + size_of::<i32>()].copy_from_slice(&xid.to_be_bytes());
                 let sent = Sent { xid, sent_at: now, opcode: unsent.opcode, id: Some(id), bytes };
-                let Unsent { frame, opcode, deadline, aside, lists } = unsent;
+                let Unsent { frame, opcode, deadline, aside, lists, .. } = unsent;
                 let open = Open { opcode, deadline, aside, lists };
                 self.in_flight.push(sent, Some(open));
                 Some(frame)

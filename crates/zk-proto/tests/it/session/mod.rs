@@ -2,6 +2,7 @@
 
 mod closing;
 mod connecting;
+mod deletions;
 mod pair;
 mod random;
 mod requests;
