@@ -250,6 +250,14 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>>;
 
+    /// Tells whether this session hears of a contender's departure without asking the service: it has made that
+    /// contender itself. Then [`Session::departure`] of it costs no request.
+    ///
+    /// A backend that does not know answers that it does not.
+    fn hears_of(&self, _contender: &ContenderId) -> bool {
+        false
+    }
+
     /// Waits until a queue looks otherwise than `seen`, and shows it; both views are whole. The contenders,
     /// [`elsewhere`](QueueView::elsewhere) and the connection count; what was asked of a contender does not.
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>>;

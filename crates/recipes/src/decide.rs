@@ -1,6 +1,6 @@
 //! Which contenders may go: pure decisions over one view of a queue.
 
-use lockkeeper_core::{ContenderId, ContenderInfo, Mode, MutexRole, QueueView, Ticket};
+use lockkeeper_core::{Contender, ContenderId, ContenderInfo, Mode, MutexRole, QueueView, Ticket};
 
 /// What a contender does next, given its queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -59,6 +59,20 @@ pub fn decide(asked: Mode, me: &ContenderId, view: &QueueView) -> Decision {
     let is_only_one = !before[..nearest].iter().any(|other| excludes(asked, other.mode));
     let departure_grants = is_only_one && !may_leave_an_excluding_one(asked, before[nearest].mode);
     Decision::WaitFor { ahead: before[nearest].id.clone(), departure_grants }
+}
+
+/// Returns the contenders ahead of a waiter for `asked`, the first one first, if it is granted the lock once all of
+/// these have left, without another look: at most `count_max` readers, beside which no contender can join.
+pub fn readers_ahead<'view>(
+    asked: Mode,
+    me: &ContenderId,
+    view: &'view QueueView,
+    count_max: usize,
+) -> Option<&'view [Contender]> {
+    let before = &view.contenders[..view.position(me)?];
+    let is_whole = view.omitted == 0 && view.elsewhere.is_none();
+    let are_readers = before.iter().all(|other| other.mode == Mode::Read);
+    (is_alone(asked) && is_whole && are_readers && before.len() <= count_max).then_some(before)
 }
 
 /// Returns the only contender in the queue, if its process may keep its place while no task holds the lock.

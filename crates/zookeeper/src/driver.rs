@@ -22,6 +22,9 @@ use crate::lookup::{Lookup, Lookups, within};
 /// How many bytes one read takes at most: some hundred replies.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
+/// How often the driver lets other tasks go first before it writes what is there: each turn takes some microseconds.
+const GATHER_TURNS_MAX: u32 = 16;
+
 /// Moves the bytes of one session while it lives.
 pub(crate) struct Driver {
     link: Arc<Link>,
@@ -195,6 +198,7 @@ impl Driver {
                 self.hosts.arrived(way);
             }
             if is_flushed {
+                gather(&self.link).await;
                 connection.output = self.link.poll_transmit();
                 is_flushed = connection.output.is_empty();
             }
@@ -235,6 +239,22 @@ impl Driver {
             self.chores.spawn(chore);
         }
         while self.chores.try_join_next().is_some() {}
+    }
+}
+
+/// Lets the callers that were just told ask for what they want next while more of them still do, so that it leaves in
+/// one write: deletions as one transaction, and joins with one list.
+async fn gather(link: &Link) {
+    let mut queued = link.queued();
+    for _ in 0..GATHER_TURNS_MAX {
+        if queued == 0 || !link.is_crowded() {
+            return;
+        }
+        tokio::task::yield_now().await;
+        let before = std::mem::replace(&mut queued, link.queued());
+        if queued == before {
+            return;
+        }
     }
 }
 

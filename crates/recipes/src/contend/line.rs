@@ -31,6 +31,10 @@ pub(crate) struct OnePlace<'a> {
     pub(crate) asking: Option<&'a Asking>,
 }
 
+/// How many readers of its own process a writer remembers while it waits for them: more than most processes have
+/// reading at a time, and no more than some kilobytes. Behind more of them it looks at the queue again.
+const READERS_KEPT_MAX: usize = 256;
+
 impl Attempt for OnePlace<'_> {
     type Granted = Granted;
 
@@ -353,11 +357,17 @@ impl Joined {
                 front.note_view(&view);
                 front
             });
+            let others = self.others_heard_of(&view);
             drop(view);
             let departure = session.departure(&self.queue, Some(&self.joined.id), &ahead, seen);
-            let departure = spans::while_waiting_for(shared, &self.queue, &ahead, before, departure).await;
+            let mut departure = spans::while_waiting_for(shared, &self.queue, &ahead, before, departure).await;
+            for other in others.iter().flatten() {
+                if matches!(departure, Ok(Departure::Gone)) {
+                    departure = session.departure(&self.queue, Some(&self.joined.id), other, seen).await;
+                }
+            }
             check_with_reason(&self.queue, &*standing).await?;
-            let is_proved = departure_grants || would_grant && front.is_first(seen, &ahead);
+            let is_proved = departure_grants || others.is_some() || would_grant && front.is_first(seen, &ahead);
             if matches!(departure, Ok(Departure::Gone)) && is_proved {
                 if decide::is_alone(self.mode) {
                     // Noted before the lock is held, and so before any waiter can see it given back.
@@ -371,6 +381,15 @@ impl Joined {
             view = until_answered(shared, &self.queue, &*standing, departure.err(), look).await?;
         }
         Ok(())
+    }
+
+    /// Returns the readers ahead but for the nearest, which comes first, if the departures of all prove our turn, and
+    /// are heard of without a request.
+    fn others_heard_of(&self, view: &QueueView) -> Option<Vec<ContenderId>> {
+        let readers = decide::readers_ahead(self.mode, &self.joined.id, view, READERS_KEPT_MAX)?;
+        let (_, others) = readers.split_last()?;
+        let are_heard_of = readers.iter().all(|reader| self.place.session.hears_of(&reader.id));
+        are_heard_of.then(|| others.iter().rev().map(|reader| reader.id.clone()).collect())
     }
 
     pub(crate) fn grant(self) -> Result<Granted> {

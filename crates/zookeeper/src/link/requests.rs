@@ -145,6 +145,18 @@ impl Link {
         self.enter(request, path, deadline, on_reply, on_fire.map(Watcher::Once), ClientSession::submit)
     }
 
+    /// Sends a deletion of a node in any version, which is never given up while the session lives, and goes before all
+    /// other requests that are not written yet, together with other deletions. Its answer is handled as those of
+    /// [`submit`](Self::submit) are.
+    pub(crate) fn submit_deletion(&self, node: &str, path: &str, on_reply: OnReply) -> Result<RequestId, ClientError> {
+        let request = Request::Delete { path: node.to_owned(), version: -1 };
+        let submit: Submit = |machine, request, _| match request {
+            Request::Delete { path, .. } => machine.submit_deletion(path),
+            other => machine.submit(other, None),
+        };
+        self.enter(&request, path, None, on_reply, None, submit)
+    }
+
     fn enter(
         &self,
         request: &Request,

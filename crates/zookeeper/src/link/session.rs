@@ -22,6 +22,10 @@ use crate::dial::Failure;
 use crate::link::length::ANSWER_BYTES_MAX;
 use crate::link::state::State;
 
+/// How many answers and events a single contender waits for at most: those of its join, or of the watches on its own
+/// node and on the one ahead.
+const EXPECTED_OF_ONE_MAX: usize = 2;
+
 /// How a session stands with the service; callers wait for a change of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Phase {
@@ -251,9 +255,20 @@ impl Link {
         self.with(|state| state.machine.handle_disconnected(now));
     }
 
+    /// Takes bytes that were read.
     pub(crate) fn handle_bytes(&self, bytes: &[u8]) {
         let now = self.now();
         self.with(|state| state.machine.handle_bytes(now, bytes));
+    }
+
+    /// How many requests wait to be written.
+    pub(crate) fn queued(&self) -> usize {
+        self.state().machine.queued()
+    }
+
+    /// Whether so many calls are under way, or contenders of ours wait, that an answer may set several of them going.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.state().expected() > EXPECTED_OF_ONE_MAX
     }
 
     pub(crate) fn handle_timeout(&self) {

@@ -133,6 +133,11 @@ impl State {
         self.pending.insert(id.number(), Pending { on_reply, watcher, submitted_at, is_write });
     }
 
+    /// How many answers and events are waited for.
+    pub(super) fn expected(&self) -> usize {
+        self.pending.len() + self.watchers.len()
+    }
+
     /// Takes all callers that wait for an answer or an event.
     pub(super) fn take_waiters(&mut self) -> Waiters {
         (std::mem::take(&mut self.pending), std::mem::take(&mut self.watchers))

@@ -1,6 +1,10 @@
 //! Waits for the contender ahead: a watch on it and one on our own node, set together.
+//!
+//! A contender of this session needs no watch: its owner deletes its node over the same connection, and is answered
+//! there.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use lockkeeper_core::{ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result, Ticket};
 use lockkeeper_zk_proto::message::{ErrorCode, EventKind, Request};
@@ -10,7 +14,7 @@ use crate::link::{Call, Fired, Happening};
 use crate::lock::belief::until_believable;
 use crate::lock::inner::Inner;
 use crate::lock::paths::QueuePath;
-use crate::lock::place::Place;
+use crate::lock::place::{End, Place};
 use crate::lock::prover;
 
 /// A wait under way.
@@ -21,6 +25,14 @@ pub(super) struct Wait {
     ahead: ContenderId,
     mine: Option<Mine>,
     seen: u64,
+}
+
+/// How the end of the contender ahead is heard of.
+pub(super) enum Ahead {
+    /// It is one of this session's.
+    Ours(Arc<Place>),
+    /// By a watch on its node.
+    Watched(Call, Fired),
 }
 
 /// Our own place in the queue; it counts as waiting while this value lives.
@@ -46,22 +58,31 @@ impl Wait {
         mine: Option<&ContenderId>,
         ahead: &ContenderId,
         seen: ConnectionNumber,
-    ) -> Result<(Self, (Call, Fired))> {
+    ) -> Result<(Self, Ahead)> {
         let path = inner.path_of(queue)?;
         let mine = mine.and_then(|mine| inner.place_of(mine)).map(|(ticket, place)| {
             inner.places().wait_begins(ticket);
             Mine { inner: inner.clone(), ticket, place }
         });
+        let ours = inner.own_place(ahead);
         if let Some(Mine { place, .. }) = &mine {
             prover::watch_own(&inner, place);
         }
-        let request = Request::GetData { path: path.child_on_server(ahead.as_str()), watch: true };
-        let watch = inner.link.call_watching(&request, path.shown());
-        Ok((Self { inner, queue: queue.clone(), path, ahead: ahead.clone(), mine, seen: seen.0 }, watch))
+        // A session that takes no more requests sets no watch on our own node.
+        let is_guarded = |mine: &Mine| mine.place.is_watched.load(Ordering::Acquire);
+        let contender = match ours.filter(|_| mine.as_ref().is_none_or(is_guarded)) {
+            Some(place) => Ahead::Ours(place),
+            None => {
+                let request = Request::GetData { path: path.child_on_server(ahead.as_str()), watch: true };
+                let (call, fired) = inner.link.call_watching(&request, path.shown());
+                Ahead::Watched(call, fired)
+            }
+        };
+        Ok((Self { inner, queue: queue.clone(), path, ahead: ahead.clone(), mine, seen: seen.0 }, contender))
     }
 
     /// Waits until the contender ahead is gone, or a new look is needed.
-    pub(super) async fn finish(self, watch: (Call, Fired)) -> Result<Departure> {
+    pub(super) async fn finish(self, ahead: Ahead) -> Result<Departure> {
         let removal = async {
             match &self.mine {
                 Some(mine) => mine.place.bond.removed().await,
@@ -76,7 +97,7 @@ impl Wait {
                 }
                 Departure::Recheck
             }
-            departure = self.departed(watch) => departure?,
+            departure = self.departed(ahead) => departure?,
         };
         if let (Departure::Gone, Some(mine)) = (departure, &self.mine) {
             until_believable(&self.inner, &mine.place, Operation::Wait).await?;
@@ -85,10 +106,42 @@ impl Wait {
     }
 
     /// Waits for the contender ahead alone.
+    async fn departed(&self, ahead: Ahead) -> Result<Departure> {
+        match ahead {
+            Ahead::Ours(place) => self.ended(&place).await,
+            Ahead::Watched(call, fired) => self.watched(call, fired).await,
+        }
+    }
+
+    /// Waits until a contender of this session has left. That counts only if our own node was not removed before.
+    async fn ended(&self, ahead: &Place) -> Result<Departure> {
+        let end = async {
+            match (ahead.ended().await, &self.mine) {
+                (End::Deleted { epoch }, _) if epoch != self.seen => Departure::Recheck,
+                (End::Deleted { .. }, Some(mine)) => {
+                    // As with a watch on the other: a removal of our own that came before has been told by now.
+                    mine.place.is_guarded.wait().await;
+                    Departure::Gone
+                }
+                (End::Deleted { .. }, None) => Departure::Gone,
+                (End::Unknown, _) => Departure::Recheck,
+            }
+        };
+        tokio::select! {
+            biased;
+            end = end => Ok(end),
+            // An answer on the next connection proves nothing.
+            _ = self.inner.link.until(|status| status.epoch != self.seen || !status.phase.is_online()) => {
+                self.reconnected().await
+            }
+        }
+    }
+
+    /// Waits for the event of a watch.
     ///
-    /// It counts as gone only if that was seen on the connection that the view was seen on: after a reconnection,
-    /// events come in the order of the client's own list.
-    async fn departed(&self, (call, fired): (Call, Fired)) -> Result<Departure> {
+    /// The contender counts as gone only if that was seen on the connection that the view was seen on: after a
+    /// reconnection, events come in the order of the client's own list.
+    async fn watched(&self, call: Call, fired: Fired) -> Result<Departure> {
         let answer = call.await;
         if answer.result.as_ref().is_err_and(|error| error.is(ErrorCode::NoAuth)) && self.mine.is_none() {
             return self.unread().await;

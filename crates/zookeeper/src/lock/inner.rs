@@ -20,7 +20,7 @@ use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::{ForeignPolicy, Naming};
 use crate::link::{Link, Phase};
 use crate::lock::paths::QueuePath;
-use crate::lock::place::{Place, Places};
+use crate::lock::place::{End, Place, Places};
 use crate::lock::shared_list::SharedLists;
 
 /// How often a look is tried again after a lost connection; each attempt waits for the next connection.
@@ -201,6 +201,7 @@ impl Inner {
     /// Notes that the node of a place is gone.
     pub(super) fn found_gone(&self, place: &Arc<Place>) {
         if place.bond.remove() {
+            place.ends(End::Unknown);
             self.look_after(place.clone());
         }
     }
@@ -244,6 +245,12 @@ impl Inner {
         let ticket = crate::layout::ticket_of(id.as_str())?;
         let place = self.places().find(ticket).filter(|place| place.id == *id).cloned()?;
         Some((ticket, place))
+    }
+
+    /// Finds the place of a contender of ours whose end this session will hear of: it stands, or is being left.
+    pub(super) fn own_place(&self, id: &ContenderId) -> Option<Arc<Place>> {
+        let ticket = crate::layout::ticket_of(id.as_str())?;
+        self.places().find_or_leaving(ticket).filter(|place| place.id == *id).cloned()
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Contender, ContenderId, FencingToken, Part, PlaceBond, QueueName, Ticket};
+use tokio::sync::SetOnce;
 
 use crate::lock::paths::QueuePath;
 
@@ -24,9 +25,32 @@ pub(super) struct Place {
     pub(super) bond: PlaceBond,
     /// Whether the watch on our own node is set, or being set.
     pub(super) is_watched: AtomicBool,
+    /// Filled once that watch was answered: a removal of the node after that is told before anything later is.
+    pub(super) is_guarded: SetOnce<()>,
+    /// How the place ended, for other waiters of this session, who need no watch on it.
+    pub(super) end: SetOnce<End>,
+}
+
+/// How a place of ours ended, as other waiters of the session may take it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum End {
+    /// The service has deleted its node for us, and said so on this connection.
+    Deleted { epoch: u64 },
+    /// It is not known, or not from here: look again.
+    Unknown,
 }
 
 impl Place {
+    /// Tells the waiters of this session how the place ended; what is told first stays.
+    pub(super) fn ends(&self, end: End) {
+        let _ = self.end.set(end);
+    }
+
+    /// Waits until it is told how the place ended.
+    pub(super) async fn ended(&self) -> End {
+        *self.end.wait().await
+    }
+
     /// The node's path as the server knows it.
     pub(super) fn on_server(&self) -> String {
         self.path.child_on_server(self.id.as_str())
@@ -64,6 +88,8 @@ pub(super) struct Places {
     entries: BTreeMap<Ticket, Entry>,
     /// Those whose own node is to be watched, in the order of their making; the first is looked at first.
     pub(super) unwatched: VecDeque<Arc<Place>>,
+    /// Those whose deletion is under way.
+    leaving: BTreeMap<Ticket, Arc<Place>>,
     placed: usize,
     waiting: usize,
 }
@@ -126,8 +152,33 @@ impl Places {
 
     /// Forgets a place of this queue that outlives the session and stays; returns whether its standing was handed out.
     pub(super) fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> bool {
-        let outlives_session = self.find(ticket).is_some_and(|place| place.outlives_session);
-        outlives_session && matches!(self.take_from(queue, ticket), Some(Entry::Placed { is_standing: true, .. }))
+        if !self.find(ticket).is_some_and(|place| place.outlives_session) {
+            return false;
+        }
+        match self.take_from(queue, ticket) {
+            Some(Entry::Placed { place, is_standing, .. }) => {
+                place.ends(End::Unknown);
+                is_standing
+            }
+            _ => false,
+        }
+    }
+
+    /// Notes that the deletion of a place begins.
+    pub(super) fn leave(&mut self, ticket: Ticket, place: Arc<Place>) {
+        self.leaving.insert(ticket, place);
+    }
+
+    /// Notes how the first attempt at a deletion ended.
+    pub(super) fn left(&mut self, ticket: Ticket, end: End) {
+        if let Some(place) = self.leaving.remove(&ticket) {
+            place.ends(end);
+        }
+    }
+
+    /// Finds a place whose node this session has made and not left for certain.
+    pub(super) fn find_or_leaving(&self, ticket: Ticket) -> Option<&Arc<Place>> {
+        self.find(ticket).or_else(|| self.leaving.get(&ticket))
     }
 
     pub(super) fn find(&self, ticket: Ticket) -> Option<&Arc<Place>> {

@@ -175,6 +175,10 @@ pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
     let after = Aftercare::of(inner);
     let after_event = after.clone();
     let on_reply = Box::new(move |outcome: Outcome| {
+        if matches!(outcome.result, Ok(_) | Err(RequestError::Refused(_))) {
+            // An earlier watch may have been answered too.
+            let _ = replied.is_guarded.set(());
+        }
         match outcome.result {
             Ok(Response::GetData { data, .. }) => note_revocation(&replied, data.as_deref()),
             Err(RequestError::Refused(ErrorCode::NoNode)) => after.found_gone(&replied),

@@ -93,6 +93,10 @@ impl Session for ZooKeeperSession {
         }
     }
 
+    fn hears_of(&self, contender: &ContenderId) -> bool {
+        self.inner.own_place(contender).is_some()
+    }
+
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
         match change::QueueWait::begin(self.inner.clone(), queue, seen) {
             Ok((wait, sent)) => Box::pin(wait.finish(sent)),

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use lockkeeper_core::{ContenderId, Enqueued, Error, ErrorKind, FencingToken, Operation, PlaceBond, Result};
 use lockkeeper_zk_proto::message::OpCode;
+use tokio::sync::SetOnce;
 
 use crate::error::ClientError;
 use crate::layout::Named;
@@ -29,7 +30,7 @@ impl Join {
         for (wanted, node) in self.wanted.iter().zip(&nodes) {
             let place = Arc::new(self.place(wanted, node)?);
             if !self.inner.places().place(wanted.ticket, place.clone()) {
-                withdraw::delete(&self.inner, &place);
+                withdraw::delete(&self.inner, wanted.ticket, &place);
                 is_withdrawn = true;
             }
             places.push(place);
@@ -88,6 +89,8 @@ impl Join {
             outlives_session: wanted.outlives_session(),
             bond: PlaceBond::new(self.inner.link.bond().clone()),
             is_watched: AtomicBool::new(false),
+            is_guarded: SetOnce::new(),
+            end: SetOnce::new(),
         })
     }
 

@@ -17,7 +17,7 @@ use crate::link::{Call, Outcome, Then};
 use crate::lock::inner::Inner;
 use crate::lock::listing::Freshness;
 use crate::lock::paths::QueuePath;
-use crate::lock::place::{Entry, Place};
+use crate::lock::place::{End, Entry, Place};
 use crate::lock::queue_data::QueueData;
 use crate::lock::removal;
 use crate::lock::shared_list::ListShare;
@@ -52,7 +52,7 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
             if is_standing {
                 inner.link.depend_no_more();
             }
-            let report = delete(inner, &place);
+            let report = delete(inner, ticket, &place);
             let ends_with_session = !place.outlives_session;
             Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone(), ends_with_session)))
         }
@@ -67,26 +67,37 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
     }
 }
 
-/// Starts to delete the node of a place that is being left.
-pub(super) fn delete(inner: &Arc<Inner>, place: &Arc<Place>) -> oneshot::Receiver<Result<Ending, ClientError>> {
-    let request = Request::Delete { path: place.on_server(), version: -1 };
+/// Starts to delete the node of a place that is being left. The first answer tells the waiters of this session how it
+/// ended.
+pub(super) fn delete(
+    inner: &Arc<Inner>,
+    ticket: Ticket,
+    place: &Arc<Place>,
+) -> oneshot::Receiver<Result<Ending, ClientError>> {
+    inner.places().leave(ticket, place.clone());
     let (report, reported) = oneshot::channel();
     let (later, left) = (Arc::downgrade(inner), place.clone());
     // Nearly always this is all: the answer goes straight to the caller that waits for it.
     let on_reply = Box::new(move |outcome: Outcome| {
         let mut report = Report { sender: Some(report), outlives_session: left.outlives_session };
+        let inner = later.upgrade();
+        if let Some(inner) = &inner {
+            let end = if outcome.result.is_ok() { End::Deleted { epoch: outcome.epoch } } else { End::Unknown };
+            inner.places().left(ticket, end);
+        }
         if outcome.result.is_ok() && left.sequence < SEQUENCE_RENEWED {
             report.tell(Ok(Ending::Left));
             return Then::Done;
         }
-        let Some(inner) = later.upgrade() else {
+        let Some(inner) = inner else {
             // No caller waits any more, and the session is about to end.
             return Then::Done;
         };
         let first = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Delete, left.path.shown()));
         Then::Chore(Box::pin(leave(inner, left, report, first)))
     });
-    if let Err(error) = inner.link.submit(&request, place.path.shown(), None, on_reply, None) {
+    if let Err(error) = inner.link.submit_deletion(&place.on_server(), place.path.shown(), on_reply) {
+        inner.places().left(ticket, End::Unknown);
         let (report, reported) = oneshot::channel();
         let report = Report { sender: Some(report), outlives_session: place.outlives_session };
         inner.link.adopt(Box::pin(leave(inner.clone(), place.clone(), report, Err(error))));

@@ -18,6 +18,8 @@ mod following;
 mod leftovers;
 #[path = "both/mutex.rs"]
 mod mutex;
+#[path = "both/neighbours.rs"]
+mod neighbours;
 #[path = "both/parts.rs"]
 mod parts;
 #[path = "both/remnants.rs"]

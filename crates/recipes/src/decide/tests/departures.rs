@@ -80,6 +80,46 @@ fn the_departure_of_one_that_became_the_first_does_grant_where_it_is_said_to() {
     assert!(promises > 500, "{promises} promises are too few");
 }
 
+/// As above, for a writer behind readers alone: once all of these have left, whatever joined meanwhile.
+#[test]
+fn the_departures_of_all_readers_ahead_grant_a_writer_where_they_are_said_to() {
+    let mut promises = 0;
+    for kind in &KINDS {
+        let &(_, asked, shown_as, same_kind) = kind;
+        for_every_queue_of(same_kind, |modes| {
+            if same_kind == ONE_LOCK && modes.len() > 4 {
+                return;
+            }
+            for me in (1..modes.len()).filter(|&me| shown_as.contains(&modes[me])) {
+                let before = view_for(kind, modes);
+                let Some(readers) = readers_ahead(asked, &id(me), &before, CONTENDERS_MAX) else {
+                    continue;
+                };
+                assert_eq!(readers.len(), me, "all that are ahead");
+                promises += 1;
+                let have_left = |view: &QueueView| readers.iter().all(|reader| view.position(&reader.id).is_none());
+                for evolved in evolutions(&before, modes, me, &id(0)).into_iter().filter(have_left) {
+                    let decision = decide(asked, &id(me), &evolved);
+                    assert_eq!(decision, Decision::Granted, "{me} asks for a {asked} in {modes:?}: {evolved:?}");
+                }
+            }
+        });
+    }
+    assert!(promises > 100, "{promises} promises are too few");
+}
+
+#[test]
+fn nothing_is_said_of_more_readers_than_are_remembered_nor_of_queues_that_are_not_shown_whole() {
+    let queue = view(&[Mode::Read, Mode::Read, Mode::Write]);
+    assert_eq!(readers_ahead(Mode::Write, &id(2), &queue, 2).map(<[Contender]>::len), Some(2));
+    assert!(readers_ahead(Mode::Write, &id(2), &queue, 1).is_none());
+    assert!(readers_ahead(Mode::Read, &id(1), &queue, 2).is_none(), "a reader waits for no other");
+    assert!(readers_ahead(Mode::Write, &id(2), &changed(queue.clone(), |view| view.omitted = 1), 2).is_none());
+    assert!(
+        readers_ahead(Mode::Write, &id(2), &changed(queue, |view| view.elsewhere = Some(Mode::Permit)), 2).is_none()
+    );
+}
+
 /// Returns what a queue may have become once `ahead` has left, with `me` still in it.
 fn evolutions(before: &QueueView, modes: &[Mode], me: usize, ahead: &ContenderId) -> Vec<QueueView> {
     let is_writer = |mode: Mode| matches!(mode, Mode::Write | Mode::Exclusive);
