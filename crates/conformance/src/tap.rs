@@ -200,6 +200,10 @@ impl Session for TapSession {
         }))
     }
 
+    fn hears_of(&self, contender: &ContenderId) -> bool {
+        self.inner.hears_of(contender)
+    }
+
     fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
         self.tap.counts.joins.fetch_add(entries.len() as u64, Ordering::SeqCst);
         self.tap.paced(self.inner.enqueue(queue, entries))
