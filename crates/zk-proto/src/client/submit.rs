@@ -36,8 +36,10 @@ impl ClientSession {
     }
 
     /// Submits a deletion of a node in any version, which goes out before all requests that were submitted and not
-    /// sent, but for those of [`submit_ahead`](Self::submit_ahead). Deletions that wait together leave as one
-    /// transaction, up to [`DELETIONS_MAX`](super::DELETIONS_MAX) of them, and each is answered as if it had been alone.
+    /// sent, but for those of [`submit_ahead`](Self::submit_ahead).
+    ///
+    /// Deletions that wait together leave as one transaction, up to [`DELETIONS_MAX`](super::DELETIONS_MAX) of them.
+    /// Each is answered as if it had been alone.
     ///
     /// # Errors
     ///
