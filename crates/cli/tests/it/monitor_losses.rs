@@ -19,11 +19,12 @@ fn pid(process: &Child) -> i32 {
     process.id().cast_signed()
 }
 
-/// Waits until the monitor knows so many holders of a lock, and since when they hold.
+/// Waits until the monitor knows so many holders of a lock, and on files since when they hold.
 fn knows_holders(monitor: &Monitor, lock: &str, count: usize) {
     monitor.until("the holders are known", &format!("/api/locks/{lock}"), |queue| {
         let contenders = queue["contenders"].as_array().unwrap();
-        contenders.iter().filter(|contender| contender["held_ms"].is_u64()).count() == count
+        let is_known = |holder: &&Value| holder["session"].is_string() || holder["held_ms"].is_u64();
+        contenders.iter().filter(|one| one["state"] == "holder").filter(is_known).count() == count
     });
 }
 
