@@ -2,12 +2,13 @@
 //! life.
 
 use std::process::Child;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::monitor::Monitor;
-use crate::support::{Holder, Place, TestChild, ended, eventually, send};
+use crate::support::{Holder, Place, TestChild, ended, eventually, now, send};
 
 /// Lets a holder die, with its command.
 fn kill(mut holder: Holder) {
@@ -34,8 +35,16 @@ fn alert<'a>(alerts: &'a Value, rule: &str) -> Option<&'a Value> {
 
 /// Waits until an alert of a rule is raised; returns what it says.
 fn summary(monitor: &Monitor, rule: &str) -> String {
-    let alerts = monitor.until(rule, "/api/alerts", |alerts| alert(alerts, rule).is_some());
-    alert(&alerts, rule).unwrap()["summary"].as_str().unwrap().to_owned()
+    // A session timeout may have to pass, and a busy machine looks at a database less often.
+    let deadline = now() + Duration::from_secs(90);
+    loop {
+        let alerts = monitor.json("/api/alerts");
+        if let Some(alert) = alert(&alerts, rule) {
+            return alert["summary"].as_str().unwrap().to_owned();
+        }
+        assert!(now() < deadline, "{rule}: {alerts}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// How often a lock was lost so far.
@@ -82,7 +91,7 @@ async fn on_postgresql_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holder
         return;
     }
     let server = postgres::Server::standalone().await.unwrap();
-    let place = crate::crossing::place_of(&format!("{}?session_timeout=10s", server.url("postgres")));
+    let place = crate::crossing::place_of(&format!("{}?session_timeout=20s", server.url("postgres")));
     let monitor = Monitor::start(&place, &[]);
     let hold = |lock: &str, options: &[&str]| {
         let arguments = [&["run"], options, &[lock, "--", "sh", "-c", "echo held; read line"]].concat();
@@ -96,15 +105,12 @@ async fn on_postgresql_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holder
     send(pid(&stopped.process), Signal::STOP);
     let said = summary(&monitor, "jeopardy");
     assert!(said.starts_with("daily: ") && said.contains(" holds it and has given no sign of life for "), "{said}");
-    assert!(said.ends_with("; after 10s it loses the lock"), "{said}");
+    assert!(said.ends_with("; after 20s it loses the lock"), "{said}");
     let alerts = monitor.json("/api/alerts");
     assert!(alert(&alerts, "jeopardy").is_none_or(|alert| alert["holder"]["owner"]["pid"].is_u64()), "{alerts}");
     send(pid(&stopped.process), Signal::CONT);
     monitor.until("the alert is over", "/api/alerts", |alerts| alert(alerts, "jeopardy").is_none());
     holders.into_iter().for_each(kill);
-    // First its session is silent for long, then a waiter removes it, and then a look sees that.
-    summary(&monitor, "jeopardy");
-    eventually("they are removed", || (losses(&monitor, "nightly") == 3).then_some(()));
     let said = summary(&monitor, "lost");
     assert!(said.starts_with("nightly: 3 holders have lost it "), "{said}");
     assert_eq!(losses(&monitor, "nightly"), 3);
