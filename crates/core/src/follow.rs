@@ -86,7 +86,7 @@ pub struct LockNow {
     /// Its contenders, as [`Backend::inspect`](crate::Backend::inspect) shows them; empty if it has none any more.
     pub contenders: Vec<ContenderInfo>,
     /// Those that were there when it was told of last and did not leave by themselves: their process has died, or their
-    /// session was ended. Empty where the service does not show why a contender has gone, and where its end was not seen.
+    /// session was ended. Empty where the service does not show why a contender has gone, and where that was not seen.
     pub lost: Vec<ContenderId>,
 }
 

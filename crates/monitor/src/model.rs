@@ -190,7 +190,7 @@ impl KnownLock {
 }
 
 impl Model {
-    /// Takes in that these contenders of a lock have not left by themselves: the next state of the lock is without them.
+    /// Takes in that these contenders of a lock have not left by themselves; its next state is without them.
     pub fn lose(&mut self, lock: &QueueName, lost: &[ContenderId]) {
         let known = self.locks.get_mut(lock).filter(|_| !lost.is_empty());
         for one in known.into_iter().flat_map(|known| &mut known.contenders) {

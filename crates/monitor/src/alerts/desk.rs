@@ -43,7 +43,7 @@ pub struct Desk {
     /// What is to be told once it was written down.
     unnoted: Vec<News>,
     outboxes: BTreeMap<String, Outbox>,
-    /// The number of the last note that all monitors may know, if one was heard of, and how many outages were seen since.
+    /// The number of the last note that all monitors may know, if one was heard of, and how many outages came since.
     note: Option<u64>,
     outages: u64,
     /// Whether those are all since that note. A note that was there before this monitor is one whose outages it has not
