@@ -7,7 +7,7 @@ use tokio::task::coop;
 
 use crate::call::Call;
 use crate::calling;
-use crate::contend::{Attempt, Granted, OnePlace, grant_since, not_carried};
+use crate::contend::{Attempt, Granted, OneJoin, OnePlace, grant_since, not_carried};
 use crate::deadlock::Asking;
 use crate::guard::Guard;
 use crate::handoff::Handoff;
@@ -82,7 +82,7 @@ impl Lock {
             }
             None => {
                 let place = OnePlace { asking, ..OnePlace::new(&self.queue, mode, caller) };
-                self.grant_one(&place, mode, wait, since).await
+                self.grant_one(&OneJoin::new(place), mode, wait, since).await
             }
         }
     }

@@ -1,7 +1,7 @@
 //! One attempt in the one queue of a lock, or among the waiters of a semaphore.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use super::knock::knock;
@@ -35,23 +35,42 @@ pub(crate) struct OnePlace<'a> {
 /// reading at a time, and no more than some kilobytes. Behind more of them it looks at the queue again.
 const READERS_KEPT_MAX: usize = 256;
 
-impl Attempt for OnePlace<'_> {
+/// An attempt at one place; a join that is not granted at once stays with it until it is waited for.
+#[derive(Debug)]
+pub(crate) struct OneJoin<'a> {
+    wanted: OnePlace<'a>,
+    under_way: Mutex<Option<Box<UnderWay>>>,
+}
+
+impl<'a> OneJoin<'a> {
+    pub(crate) const fn new(wanted: OnePlace<'a>) -> Self {
+        Self { wanted, under_way: Mutex::new(None) }
+    }
+
+    /// Nothing panics while it is locked.
+    fn under_way(&self) -> MutexGuard<'_, Option<Box<UnderWay>>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attempt for OneJoin<'_> {
     type Granted = Granted;
 
     fn queue(&self) -> &QueueName {
-        self.queue
+        self.wanted.queue
     }
 
     /// Joins the queue, if the service answers at once.
     fn at_once(&self, shared: &Shared, progress: &mut Progress, context: &mut Context<'_>) -> Poll<Result<Granted>> {
         // An owner key notes its wait between the join and the grant.
-        let session = if self.asking.is_none() { self.session_at_once(shared) } else { None };
+        let wanted = &self.wanted;
+        let session = if wanted.asking.is_none() { wanted.session_at_once(shared) } else { None };
         let Some(session) = session else { return Poll::Pending };
-        let (place, mut answer) = self.send(shared, session)?;
+        let (place, mut answer) = wanted.send(shared, session)?;
         let under_way = match answer.as_mut().poll(context) {
             Poll::Pending => UnderWay::Sent((place, answer)),
             Poll::Ready(answer) => {
-                let joined = self.answered(shared, place, answer)?;
+                let joined = wanted.answered(shared, place, answer)?;
                 *progress = Progress::Placed;
                 if joined.is_granted_by_join()? {
                     return Poll::Ready(joined.grant());
@@ -59,22 +78,23 @@ impl Attempt for OnePlace<'_> {
                 UnderWay::Joined(joined)
             }
         };
-        *progress = Progress::Begun(Box::new(under_way));
+        *self.under_way() = Some(Box::new(under_way));
         Poll::Pending
     }
 
     /// Joins the queue under the present session and waits there until the place is granted or lost.
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Granted> {
-        let joined = match progress.take_begun() {
+        let under_way = self.under_way().take();
+        let joined = match under_way.map(|under_way| *under_way) {
             Some(UnderWay::Joined(joined)) => joined,
-            Some(UnderWay::Sent(sent)) => self.joined(shared, sent).await?,
+            Some(UnderWay::Sent(sent)) => self.wanted.joined(shared, sent).await?,
             None => {
-                let session = self.session(shared).await?;
-                self.join(shared, session).await?
+                let session = self.wanted.session(shared).await?;
+                self.wanted.join(shared, session).await?
             }
         };
         *progress = Progress::Placed;
-        if let Some(asking) = self.asking {
+        if let Some(asking) = self.wanted.asking {
             joined.ask(asking)?;
         }
         joined.wait(shared).await
@@ -82,10 +102,7 @@ impl Attempt for OnePlace<'_> {
 
     /// It looks before it joins, so that a lock that is held costs the service no write.
     async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
-        match self.look(shared).await? {
-            Some(session) => self.join(shared, session).await?.granted_at_once(),
-            None => Ok(None),
-        }
+        self.wanted.try_once(shared).await
     }
 }
 
@@ -97,6 +114,14 @@ impl<'a> OnePlace<'a> {
 }
 
 impl OnePlace<'_> {
+    /// Takes the place if no wait is needed.
+    pub(crate) async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
+        match self.look(shared).await? {
+            Some(session) => self.join(shared, session).await?.granted_at_once(),
+            None => Ok(None),
+        }
+    }
+
     /// Returns the session under which it is taken, if that answers at once, and in the caller's runtime.
     pub(crate) fn session_at_once(&self, shared: &Shared) -> Option<Arc<dyn Session>> {
         if self.is_kept { None } else { shared.session_at_once() }
@@ -180,7 +205,7 @@ pub(crate) async fn join_beside(
 }
 
 /// A join that goes on while its caller does something else.
-pub(crate) enum UnderWay {
+enum UnderWay {
     /// It is not answered yet.
     Sent(Sent),
     /// It has a place in the queue.

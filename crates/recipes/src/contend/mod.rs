@@ -25,7 +25,7 @@ mod resume;
 mod round;
 
 pub(crate) use freeze::Freeze;
-pub(crate) use line::{Joined, OnePlace, Sent, join_beside};
+pub(crate) use line::{Joined, OneJoin, OnePlace, Sent, join_beside};
 pub(crate) use onlook::{AllGone, Vacant, ValueSays, onlooker_error};
 pub(crate) use permits::{Bound, SomePermits, agreed};
 pub(crate) use persist::{Attempt, Progress, STEADY, grant_by, grant_later, grant_since};

@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::line::UnderWay;
 use super::refusal::{check_with_reason, unanswered};
 use crate::event::Event;
 use crate::shared::{Shared, Stage};
@@ -53,23 +52,8 @@ pub(crate) trait Attempt: Sync {
 pub(crate) enum Progress {
     /// There is no place in the queue; with the last failure.
     NoPlace(Option<Error>),
-    /// A join is under way, for the wait to go on with.
-    Begun(Box<UnderWay>),
     /// There is a place, or there was one a moment ago.
     Placed,
-}
-
-impl Progress {
-    /// Takes the join that is under way.
-    pub(super) fn take_begun(&mut self) -> Option<UnderWay> {
-        match std::mem::replace(self, Self::NoPlace(None)) {
-            Self::Begun(under_way) => Some(*under_way),
-            other => {
-                *self = other;
-                None
-            }
-        }
-    }
 }
 
 /// How often a call that does not wait checks whether another process holds it up: a process that is just entering the
@@ -133,9 +117,9 @@ pub(crate) async fn grant_later<A: Attempt>(
     };
     refuse(shared, attempt)?;
     match (granted, progress) {
-        (None, Progress::NoPlace(_) | Progress::Begun(_)) if shared.is_held_up(attempt.queue()) => Ok(None),
+        (None, Progress::NoPlace(_)) if shared.is_held_up(attempt.queue()) => Ok(None),
         (None, Progress::NoPlace(Some(error))) => Err(error),
-        (None, Progress::NoPlace(None) | Progress::Begun(_)) => Err(unanswered(shared).at(attempt.queue())),
+        (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(attempt.queue())),
         (granted, _) => Ok(granted),
     }
 }

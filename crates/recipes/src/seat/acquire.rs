@@ -73,8 +73,8 @@ impl Seat {
         let mut unled = match start {
             Start::Turn(grant) => match self.take_if_whole(key, &grant, call.begun_at) {
                 Ok(granted) => return self.refuse(shared).map(|()| Some(granted)),
-                // What seldom happens lies in a box, so that the future of a call is small: it is moved when it is made,
-                // and ten thousand of them wait at a time.
+                // What seldom happens lies in a box, so that the future of a call is small: it is moved when it
+                // is made, and ten thousand of them wait at a time.
                 Err(key) => return Box::pin(self.turn(shared, key, call)).await,
             },
             Start::Lead(unled) => unled,
@@ -152,7 +152,8 @@ impl Seat {
         }
     }
 
-    /// Waits until something else may be believed of this grant's session than was seen; `None` if the time was up first.
+    /// Waits until something else may be believed of this grant's session than was seen; `None` if the time was up
+    /// first.
     async fn renewed(&self, shared: &Shared, grant: &Grant, seen: Liveness, wait: Wait) -> Result<Option<()>> {
         tokio::select! {
             biased;

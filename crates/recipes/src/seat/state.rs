@@ -9,6 +9,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, Error, FencingToken};
 
+use super::end_of_place::EndingGrants;
 use super::grant::{Grant, HeldPlace, NewGrant};
 use super::line::Line;
 use super::pending::Pending;
@@ -87,8 +88,7 @@ pub(super) struct State {
     others: bool,
     /// Whether it was asked to give the lock up.
     must_go: bool,
-    /// Whether something else depends on the place, so that it is left at the end of the present turn.
-    ends_place: bool,
+    ending: EndingGrants,
     is_watched: bool,
     /// Since when no task has used the place; of use while none has the key.
     idle_since: BootInstant,
@@ -124,7 +124,7 @@ pub(super) enum Ended {
 }
 
 impl State {
-    pub(super) fn new(bound: Bound, now: BootInstant) -> Self {
+    pub(super) fn new(bound: Bound, ending: EndingGrants, now: BootInstant) -> Self {
         Self {
             bound,
             key: None,
@@ -138,7 +138,7 @@ impl State {
             turns: 0,
             others: false,
             must_go: false,
-            ends_place: false,
+            ending,
             is_watched: false,
             idle_since: now,
         }
@@ -194,7 +194,7 @@ impl State {
     /// Notes the grant that the task with the key has led to; another place is there no more.
     pub(super) fn granted(&mut self, place: Place, grant: NewGrant) {
         self.others = grant.alone.is_none();
-        (self.turns, self.must_go, self.ends_place, self.is_watched) = (0, false, false, false);
+        (self.turns, self.must_go, self.is_watched) = (0, false, false);
         self.is_placed = false;
         self.standing = Some(HeldPlace::new(place, grant));
     }
@@ -241,12 +241,12 @@ impl State {
 
     /// Tells why no other turn is taken of this grant, if so.
     fn goes(&self, now: BootInstant) -> Option<LeftBecause> {
-        let granted_at = self.standing.as_ref()?.granted_at();
+        let held = self.standing.as_ref()?;
         let Bound { turns_max, time_max, .. } = self.bound;
-        let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(granted_at) >= time_max;
+        let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(held.granted_at()) >= time_max;
         if self.must_go {
             Some(LeftBecause::Asked)
-        } else if self.ends_place {
+        } else if self.ending.has(held.number()) {
             Some(LeftBecause::EndsPlace)
         } else if self.turns == u32::MAX || self.others && is_over() {
             Some(LeftBecause::Bound)
@@ -331,11 +331,6 @@ impl State {
     pub(super) fn asked(&mut self, grant: u64) -> Outside {
         self.must_go |= self.is_of(grant);
         self.leave_if_idle(grant, LeftBecause::Asked)
-    }
-
-    /// Notes that something else depends on the place of a grant.
-    pub(super) fn end_place(&mut self, grant: u64) {
-        self.ends_place |= self.is_of(grant);
     }
 
     fn leave_if_idle(&mut self, grant: u64, why: LeftBecause) -> Outside {

@@ -8,7 +8,7 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Caller, FencingToken, Mode, QueueName, Session, Ticket, Withdrawal};
 use tokio::runtime::Handle;
 
-use super::end_of_place::EndOfPlace;
+use super::end_of_place::{EndOfPlace, EndingGrants};
 use super::grant::Grant;
 use super::pending::Pending;
 use super::state::{Bound, Ended, Outside, State};
@@ -25,14 +25,17 @@ pub(crate) struct Seat {
     /// Weak, so that no place keeps its keeper alive.
     pub(super) shared: Weak<Shared>,
     pub(super) clock: Arc<dyn Clock>,
+    ending: EndingGrants,
     state: Mutex<State>,
 }
 
 impl Seat {
     pub(super) fn new(shared: &Arc<Shared>, queue: QueueName, mode: Mode, bound: Bound) -> Self {
         let clock = shared.clock.clone();
-        let (state, is_kept) = (Mutex::new(State::new(bound, clock.now())), bound.is_kept());
-        Self { queue, mode, is_kept, shared: Arc::downgrade(shared), clock, state }
+        let ending = EndingGrants::default();
+        let state = Mutex::new(State::new(bound, ending.clone(), clock.now()));
+        let is_kept = bound.is_kept();
+        Self { queue, mode, is_kept, shared: Arc::downgrade(shared), clock, ending, state }
     }
 
     /// Nothing panics while it is locked, and nothing of another module is called.
@@ -177,12 +180,12 @@ impl Turn {
 
     /// Has the place left at the end of this turn, since something else depends on it.
     pub(crate) fn end_place(&self) {
-        self.seat.state().end_place(self.grant);
+        self.end_of_place().note();
     }
 
     /// Returns what leaves the place at the end of this turn, when something else depends on it.
     pub(crate) fn end_of_place(&self) -> EndOfPlace {
-        EndOfPlace { seat: Arc::downgrade(&self.seat), grant: self.grant }
+        self.seat.ending.end_of(self.grant)
     }
 }
 
