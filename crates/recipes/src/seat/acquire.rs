@@ -136,9 +136,9 @@ impl Seat {
                     return self.lead(shared, key, unled, call, (Progress::NoPlace(None), None)).await;
                 }
             };
-            call.begun_at = shared.clock.now();
-            match worth(&grant, call.begun_at) {
-                Worth::Whole => match self.take(key, &grant, call.begun_at) {
+            let now = shared.clock.now();
+            match worth(&grant, now) {
+                Worth::Whole => match self.take(key, &grant, now) {
                     Ok(granted) => return self.refuse(shared).map(|()| Some(granted)),
                     Err(kept) => key = kept,
                 },
@@ -146,6 +146,7 @@ impl Seat {
                     if self.renewed(shared, &grant, seen, call.wait).await?.is_none() {
                         return Ok(None);
                     }
+                    call.begun_at = shared.clock.now();
                 }
                 Worth::Nothing => self.change(|state| state.drop_lost(key.serial(), grant.number)),
             }
