@@ -132,8 +132,8 @@ impl Collector {
         Self { keeper, clock, scope, interval: PERIOD_MIN, state, changes }
     }
 
-    /// Leaves a service that has to be looked at alone for at least so long between two looks; a second, if it is not
-    /// told.
+    /// Leaves a service that has to be looked at alone for at least so long between two looks; half a second, if it is
+    /// not told.
     #[must_use]
     pub fn looking_each(self, interval: Duration) -> Self {
         Self { interval: interval.max(PERIOD_MIN), ..self }

@@ -6,8 +6,8 @@ use lockkeeper::backend::decide;
 use lockkeeper::clock::BootInstant;
 use lockkeeper::{ContenderInfo, QueueName};
 
-/// The least time from one look to the next.
-pub const PERIOD_MIN: Duration = Duration::from_secs(1);
+/// The least time from one look to the next: what has changed is on a page within a second.
+pub const PERIOD_MIN: Duration = Duration::from_millis(500);
 
 /// The greatest time from one look to the next: an operator who waits for a finding waits a minute at most.
 pub const PERIOD_MAX: Duration = Duration::from_secs(60);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn looks_take_a_hundredth_of_the_time_at_most_and_come_each_minute_at_least() {
-        for (took_ms, pause_ms) in [(0, 1_000), (10, 1_000), (50, 5_000), (600, 60_000), (90_000, 60_000)] {
+        for (took_ms, pause_ms) in [(0, 500), (5, 500), (10, 1_000), (50, 5_000), (600, 60_000), (90_000, 60_000)] {
             assert_eq!(lasted(Duration::from_millis(took_ms)).pause(), Duration::from_millis(pause_ms), "{took_ms}");
         }
         assert_eq!(lasted(Duration::MAX).pause(), PERIOD_MAX);

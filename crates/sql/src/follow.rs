@@ -25,7 +25,7 @@ use crate::url::Config;
 const LOOK_SHARE: u32 = 100;
 
 /// The least pause, if the reader has not named one.
-const LOOK_PAUSE_MIN: Duration = Duration::from_secs(1);
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
 
 /// The greatest pause, at which looks may cost more than their share: an operator waits a minute at most.
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -168,7 +168,7 @@ mod tests {
     fn looks_take_a_hundredth_of_the_time_and_a_minute_passes_at_most() {
         let ms = Duration::from_millis;
         for (took, pause_min, pause) in [
-            (1, None, 1_000),
+            (1, None, 500),
             (30, None, 3_000),
             (10_000, None, 60_000),
             (1, Some(20), 100),
