@@ -1,5 +1,6 @@
 //! A contender on the page: whose it is, since when it holds, and which other locks its flow has a part in.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockkeeper::backend::{Flow, ProcessId};
@@ -51,16 +52,20 @@ fn flow_key(info: &ContenderInfo) -> Option<FlowKey> {
 
 /// Finds what the flows of some contenders do with locks other than this one, in the order of the contenders.
 pub(super) fn others(model: &Model, here: &QueueName, contenders: &[KnownContender]) -> Vec<Vec<Other>> {
-    let keys: Vec<_> = contenders.iter().map(|one| flow_key(&one.info)).collect();
-    let mut found = vec![Vec::new(); keys.len()];
-    if keys.iter().all(Option::is_none) {
+    let mut found = vec![Vec::new(); contenders.len()];
+    let mut places: BTreeMap<FlowKey, Vec<usize>> = BTreeMap::new();
+    for (at, one) in contenders.iter().enumerate() {
+        if let Some(key) = flow_key(&one.info) {
+            places.entry(key).or_default().push(at);
+        }
+    }
+    if places.is_empty() {
         return found;
     }
     for (name, lock) in model.locks().iter().filter(|(name, _)| *name != here) {
         for other in &lock.contenders {
-            let Some(key) = flow_key(&other.info) else { continue };
-            let same = keys.iter().enumerate().filter(|(_, one)| **one == Some(key));
-            for (at, _) in same {
+            let same = flow_key(&other.info).and_then(|key| places.get(&key));
+            for &at in same.into_iter().flatten() {
                 if found[at].len() < OTHERS_MAX {
                     found[at].push(Other { lock: name.clone(), holds: other.hold.is_some() });
                 }

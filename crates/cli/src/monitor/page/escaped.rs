@@ -58,6 +58,19 @@ pub(super) fn lasting(since_unix: Duration, now_unix: Duration) -> String {
     format!("<time data-at=\"{}\">{lasts}</time>", millis(since_unix))
 }
 
+/// Tells whether two texts differ in nothing but the words of ages, which a page counts on by itself.
+pub(super) fn differ_in_ages_alone(one: &str, other: &str) -> bool {
+    without_ages(one).eq(without_ages(other))
+}
+
+/// The pieces of a text between its ages, each with the moment since which the next age counts.
+fn without_ages(html: &str) -> impl Iterator<Item = &str> {
+    html.split("</time>").map(|piece| match piece.rsplit_once("<time data-at=") {
+        Some((_, age)) => &piece[..piece.len() - age.len() + age.find('>').unwrap_or(age.len())],
+        None => piece,
+    })
+}
+
 /// A number with its thousands apart.
 pub(super) fn thousands(number: usize) -> String {
     let digits = number.to_string();
@@ -82,6 +95,19 @@ mod tests {
             Escaped(hostile).to_string(),
             "&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&amp;&quot;\\u{202e}\\u{7f}\\n"
         );
+    }
+
+    #[test]
+    fn ages_that_count_since_the_same_moment_are_the_same() {
+        let text = |since_s, now_s| {
+            let age = lasting(Duration::from_secs(since_s), Duration::from_secs(now_s));
+            format!("held for {age} by <time datetime=\"1\">{}</time>", "x")
+        };
+        assert_ne!(text(1, 2), text(1, 70));
+        assert!(differ_in_ages_alone(&text(1, 2), &text(1, 70)));
+        assert!(!differ_in_ages_alone(&text(1, 2), &text(2, 3)), "another moment");
+        assert!(!differ_in_ages_alone(&text(1, 2), &text(1, 2).replace('x', "y")));
+        assert!(!differ_in_ages_alone("", &text(1, 2)));
     }
 
     #[test]

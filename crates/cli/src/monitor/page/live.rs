@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use axum::body::Bytes;
 use lockkeeper::QueueName;
 use lockkeeper_monitor::alerts::Alert;
 use lockkeeper_monitor::{Model, Moment, State};
@@ -15,11 +16,13 @@ use serde::Serialize;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{sleep, timeout};
 
+use super::escaped::differ_in_ages_alone;
 use super::frame::freshness;
 use super::lock::changing;
 use super::numbers::numbers;
 use super::problems::Problems;
 use super::row::{Marks, row};
+use super::stream;
 use crate::monitor::view::View;
 
 /// How often pages are told at most: four times a second look like at once.
@@ -50,8 +53,18 @@ struct Told {
     /// The changes from which on they are not told yet.
     next: Next,
     sight: Sight,
-    /// How many pages show each of these locks.
-    watched: BTreeMap<QueueName, usize>,
+    /// The parts of the list as all pages were told them; empty if one of them may have been told otherwise.
+    parts: BTreeMap<&'static str, String>,
+    /// The locks that pages show.
+    watched: BTreeMap<QueueName, Watched>,
+}
+
+/// A lock that pages show.
+#[derive(Debug, Default)]
+struct Watched {
+    pages: usize,
+    /// What changes of it, as all these pages were told it; empty if one of them may have been told otherwise.
+    shown: String,
 }
 
 /// Up to which change something is known.
@@ -71,17 +84,15 @@ struct Sight {
     marks: Marks,
 }
 
-/// What all pages are told at a time, as their news in JSON.
+/// What all pages are told at a time: events for their streams.
 #[derive(Debug)]
 pub(super) struct Telling {
-    /// How far pages know everything then.
-    pub(super) position: String,
     /// For the list of all locks; `None` if too much has changed to tell it.
-    pub(super) list: Option<String>,
-    /// For the pages of locks, if anything has changed: what is said of a lock may come from others.
-    pub(super) locks: BTreeMap<QueueName, String>,
-    /// For the pages of locks if nothing has.
-    pub(super) head: String,
+    pub(super) list: Option<Bytes>,
+    /// For the pages of locks of which something has changed.
+    pub(super) locks: BTreeMap<QueueName, Bytes>,
+    /// For the pages of all others.
+    pub(super) head: Bytes,
     /// All pages have to load anew.
     pub(super) is_anew: bool,
 }
@@ -148,20 +159,29 @@ impl Live {
     fn telling(&self, view: &View) -> Telling {
         let (now, firing) = (view.collector.now(), view.alerting.firing());
         let mut told = self.told();
+        let told = &mut *told;
         view.collector.read(|state| {
             let sight = Sight::new(state, &firing);
             let mut changed = changed_since(told.next, &state.model);
             changed.extend(sight.marks.differing(&told.sight.marks));
+            let position = self.named(Next::of(&state.model), &sight);
             let list = (changed.len() <= ROWS_MAX).then(|| {
                 let problems = Problems::new(state, &firing, &view.orders, now);
-                list(state, &problems, &changed, &sight.marks, now)
+                let mut list = list(state, &problems, &changed, &sight.marks, now);
+                list.parts.retain(|part, html| is_news(told.parts.entry(part).or_default(), html));
+                list.event(&position)
             });
-            let watched = told.watched.keys().filter(|_| !changed.is_empty());
-            let locks = watched.map(|name| (name.clone(), of_lock(state, name, view, now))).collect();
+            // What is said of a lock may come from others.
+            let watched = told.watched.iter_mut().filter(|_| !changed.is_empty());
+            let locks = watched.filter_map(|(name, watched)| {
+                let shown = changing_of(state, name, view, now);
+                let is_news = is_news(&mut watched.shown, &shown);
+                is_news.then(|| (name.clone(), of_lock(state, shown, now).event(&position)))
+            });
+            let locks = locks.collect();
             let is_anew = sight.has_seen != told.sight.has_seen;
             (told.next, told.sight) = (Next::of(&state.model), sight);
-            let position = self.named(told.next, &told.sight);
-            Telling { position, list, locks, head: head(state, now).json(), is_anew }
+            Telling { list, locks, head: head(state, now).event(&position), is_anew }
         })
     }
 
@@ -176,6 +196,8 @@ impl Live {
         let (now, firing) = (view.collector.now(), view.alerting.firing());
         let mut told = self.told();
         let receiver = self.sender.subscribe();
+        // This page is told what the others are not.
+        told.parts.clear();
         let telling = view.collector.read(|state| {
             let sight = Sight::new(state, &firing);
             let next = self.next_of(position, &state.model, &sight);
@@ -186,15 +208,17 @@ impl Live {
             if changed.len() > ROWS_MAX {
                 return None;
             }
-            let problems = Problems::new(state, &firing, &view.orders, now);
-            let list = Some(list(state, &problems, &changed, &sight.marks, now));
-            let locks = lock.map(|name| (name.clone(), of_lock(state, name, view, now))).into_iter().collect();
             // What is told to all from here on may begin earlier, and never later.
             let position = self.named(told.next, &told.sight);
-            Some(Arc::new(Telling { position, list, locks, head: head(state, now).json(), is_anew: false }))
+            let problems = Problems::new(state, &firing, &view.orders, now);
+            let list = Some(list(state, &problems, &changed, &sight.marks, now).event(&position));
+            let news_of = |name: &QueueName| of_lock(state, changing_of(state, name, view, now), now).event(&position);
+            let locks = lock.map(|name| (name.clone(), news_of(name))).into_iter().collect();
+            Some(Arc::new(Telling { list, locks, head: head(state, now).event(&position), is_anew: false }))
         });
         if let Some(lock) = lock {
-            *told.watched.entry(lock.clone()).or_default() += 1;
+            let watched = told.watched.entry(lock.clone()).or_default();
+            (watched.pages, watched.shown) = (watched.pages + 1, String::new());
         }
         self.is_watched.notify_one();
         (telling, receiver)
@@ -203,9 +227,9 @@ impl Live {
     /// Takes back that a page shows a lock.
     pub(super) fn close(&self, lock: &QueueName) {
         let mut told = self.told();
-        if let Some(pages) = told.watched.get_mut(lock) {
-            *pages -= 1;
-            if *pages == 0 {
+        if let Some(watched) = told.watched.get_mut(lock) {
+            watched.pages -= 1;
+            if watched.pages == 0 {
                 told.watched.remove(lock);
             }
         }
@@ -236,9 +260,20 @@ fn receiver_is_first(sender: &broadcast::Sender<Arc<Telling>>) -> bool {
 }
 
 impl News {
-    fn json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_else(|error| unreachable!("texts are JSON: {error}"))
+    /// Returns them as an event, after which a page knows everything up to a position.
+    fn event(&self, position: &str) -> Bytes {
+        let json = serde_json::to_string(self).unwrap_or_else(|error| unreachable!("texts are JSON: {error}"));
+        stream::news(position, &json)
     }
+}
+
+/// Tells whether a text says another thing than the one that was told last, and notes it.
+fn is_news(told: &mut String, html: &str) -> bool {
+    let is_so = !differ_in_ages_alone(told, html);
+    if is_so {
+        html.clone_into(told);
+    }
+    is_so
 }
 
 fn changed_since(next: Next, model: &Model) -> BTreeSet<QueueName> {
@@ -252,19 +287,24 @@ fn head(state: &State, now: Moment) -> News {
 }
 
 /// News for the list of all locks.
-fn list(state: &State, problems: &Problems, changed: &BTreeSet<QueueName>, marks: &Marks, now: Moment) -> String {
+fn list(state: &State, problems: &Problems, changed: &BTreeSet<QueueName>, marks: &Marks, now: Moment) -> News {
     let mut news = head(state, now);
     news.parts.insert("sum", numbers(state, problems.count(), now));
     news.parts.insert("problems", problems.section());
     let rendered =
         |name: &QueueName| (super::escaped::row_id(name), row(name, state.model.locks().get(name), marks, now));
     news.rows = changed.iter().map(rendered).collect();
-    news.json()
+    news
+}
+
+/// What changes on the page of a lock.
+fn changing_of(state: &State, name: &QueueName, view: &View, now: Moment) -> String {
+    format!("<div id=\"lock\">{}</div>", changing(state, name, &view.orders, now))
 }
 
 /// News for the page of a lock.
-fn of_lock(state: &State, name: &QueueName, view: &View, now: Moment) -> String {
+fn of_lock(state: &State, shown: String, now: Moment) -> News {
     let mut news = head(state, now);
-    news.parts.insert("lock", format!("<div id=\"lock\">{}</div>", changing(state, name, &view.orders, now)));
-    news.json()
+    news.parts.insert("lock", shown);
+    news
 }

@@ -1,10 +1,12 @@
-//! A page's stream of events: what `live` tells, in the form of `text/event-stream`.
+//! A page's stream of events: what `live` tells, in the form of `text/event-stream`. All pages share the bytes of an
+//! event, so that a hundred of them cost little more than one.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::sse::{Event, Sse};
+use axum::body::{Body, Bytes};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::unfold;
 use lockkeeper::QueueName;
@@ -18,6 +20,16 @@ use super::pages::Pages;
 /// After which time without news a comment is sent, so that proxies keep the connection, and a page that is gone is
 /// noticed.
 const COMMENT_AFTER: Duration = Duration::from_secs(15);
+
+/// Has a page load anew. A browser passes over an event without data.
+const LOAD_ANEW: Bytes = Bytes::from_static(b"event: reset\ndata: too far behind\n\n");
+
+const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+
+/// Returns the event that tells news in JSON, which has no line breaks; a page knows everything up to a position then.
+pub(super) fn news(position: &str, json: &str) -> Bytes {
+    format!("event: news\nid: {position}\ndata: {json}\n\n").into()
+}
 
 /// A page that is open somewhere.
 struct Page {
@@ -45,35 +57,42 @@ pub(super) fn stream(pages: Arc<Pages>, position: &str, lock: Option<QueueName>)
         let event = page.next().await?;
         Some((Ok::<_, Infallible>(event), page))
     });
+    let (of_events, no_store) = ((CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store"));
     // Some proxies keep answers back until they are long.
-    ([("x-accel-buffering", "no")], Sse::new(events)).into_response()
+    let at_once = ("x-accel-buffering", "no");
+    ([of_events, no_store], [at_once], Body::from_stream(events)).into_response()
 }
 
 impl Page {
     /// Waits for the next event; `None` if the monitor ends.
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
-            return Some(first.map_or_else(load_anew, |telling| self.event(&telling)));
+            return Some(first.map_or(LOAD_ANEW, |telling| self.event(&telling)));
         }
         match timeout(COMMENT_AFTER, self.receiver.recv()).await {
-            Err(_) => Some(Event::default().comment("")),
+            Err(_) => Some(COMMENT),
             Ok(Ok(telling)) => Some(self.event(&telling)),
-            Ok(Err(RecvError::Lagged(_))) => Some(load_anew()),
+            Ok(Err(RecvError::Lagged(_))) => Some(LOAD_ANEW),
             Ok(Err(RecvError::Closed)) => None,
         }
     }
 
-    fn event(&self, telling: &Telling) -> Event {
+    fn event(&self, telling: &Telling) -> Bytes {
         let news = match &self.lock {
             _ if telling.is_anew => None,
             None => telling.list.as_ref(),
             Some(lock) => Some(telling.locks.get(lock).unwrap_or(&telling.head)),
         };
-        news.map_or_else(load_anew, |news| Event::default().event("news").id(&telling.position).data(news))
+        news.cloned().unwrap_or(LOAD_ANEW)
     }
 }
 
-fn load_anew() -> Event {
-    // A browser passes over an event without data.
-    Event::default().event("reset").data("too far behind")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_told_as_a_browser_reads_it() {
+        assert_eq!(news("a-1-b", "{}"), "event: news\nid: a-1-b\ndata: {}\n\n");
+    }
 }
