@@ -17,7 +17,8 @@ pub(super) fn overview(state: &State, firing: &[Alert], orders: &Orders, asked: 
     let rows: String = listed.locks.iter().map(|(name, lock)| row(name, Some(lock), &marks, now)).collect();
     format!(
         "<h1>Locks</h1>{}{}<section aria-labelledby=\"hl\"><h2 id=\"hl\">All locks</h2>{}\
-         <div class=\"card\"><table><caption class=\"vh\">Locks in use, those with problems first</caption>\
+         <div class=\"card\"><table class=\"sorted\">\
+         <caption class=\"vh\">Locks in use, those with problems first</caption>\
          <thead><tr>{}</tr></thead><tbody>{rows}</tbody></table></div>\
          <p class=\"key\" id=\"more\" role=\"status\" hidden></p>{}</section>",
         numbers(state, problems.count(), now),
