@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockkeeper_faults::figures;
 use serde_json::{Value, json};
@@ -42,6 +42,8 @@ pub(crate) fn place_of(url: &str) -> Place {
 pub(crate) struct Crossing {
     pub(crate) place: Place,
     notes: TempDir,
+    /// No wait began before this.
+    pub(crate) began: Instant,
     /// The command that holds each lock.
     pub(crate) runs: Vec<(String, TestChild)>,
 }
@@ -54,7 +56,7 @@ impl Crossing {
 
     /// The same, with the program that the two run.
     pub(crate) fn with_program(place: Place, claims: [[Claim<'_>; 2]; 2], program: &[&Path]) -> Self {
-        let mut crossing = Self { place, notes: TempDir::new().unwrap(), runs: Vec::new() };
+        let mut crossing = Self { place, notes: TempDir::new().unwrap(), began: now(), runs: Vec::new() };
         for (number, [held, wanted]) in claims.into_iter().enumerate() {
             let mut command = crossing.place.command(&["run", "-q"]);
             command.args(held).arg("--").args(program);
@@ -63,6 +65,7 @@ impl Crossing {
             crossing.runs.push((lock_of(held).to_owned(), run));
             crossing.until_noted(number);
         }
+        crossing.began = now();
         std::fs::write(crossing.notes.path().join("go"), "").unwrap();
         for [held, _] in claims {
             crossing.until_contenders(lock_of(held), 2);

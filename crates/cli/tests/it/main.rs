@@ -21,7 +21,7 @@
 //! | `looking` | looking as a user who may only read, and from a shell's prompt |
 //! | `main_job` | one at a time and in their order |
 //! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
-//! | `page` | the monitor's page, in a real browser |
+//! | `page`, `page_services`, `page_keyboard` | the monitor's page in a real browser; on each service; by keys |
 //! | `run_command`, `run_terminal` | the command of a `run` is its caller's in all but its end |
 //! | `run_killed`, `run_namespace` | a `run` whose processes are struck |
 //! | `server` | a server, its locks and its end |
@@ -71,7 +71,11 @@ mod orders;
 #[cfg(feature = "monitor")]
 mod page;
 #[cfg(feature = "monitor")]
+mod page_keyboard;
+#[cfg(feature = "monitor")]
 mod page_operate;
+#[cfg(feature = "monitor")]
+mod page_services;
 mod permanent;
 mod replaced_directory;
 mod run_command;

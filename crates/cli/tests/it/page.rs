@@ -1,21 +1,13 @@
-//! The monitor's page, in a real browser and without one.
-
-use std::time::Duration;
+//! The monitor's page, in a real browser and without one: what it shows, and to whom it can be read.
+//!
+//! `page_services` has what is claimed on each service, `page_keyboard` who has no mouse.
 
 use lockkeeper_faults::browser::{self, Browser};
-use lockkeeper_faults::figures;
 use serde_json::{Value, json};
 
 use crate::crossing::{Claim, Crossing};
 use crate::monitor::Monitor;
-use crate::support::{Place, TestChild, eventually, now};
-
-/// How long a change may take until it is on the page, at the median: a machine with other work to do can be late.
-const SHOWN_WITHIN: Duration = Duration::from_secs(1);
-
-/// The states and processes of a queue as a lock's page shows them, in order.
-const QUEUE: &str = "return [...document.querySelectorAll('#queue tbody tr')].map((row) =>
-    [row.querySelector('.tag').textContent, Number(/pid (\\d+)/.exec(row.textContent)[1])])";
+use crate::support::{Place, TestChild, eventually};
 
 /// Pairs of labels in the picture that is shown of which one lies upon the other, and labels that leave their box.
 const LABELS: &str = "
@@ -63,62 +55,27 @@ const CONTRAST: &str = "
     }
     return least";
 
-fn has_browser(test: &str) -> bool {
-    browser::availability().or_skip(&format!("page::{test}"))
+pub(crate) fn has_browser(test: &str) -> bool {
+    browser::availability().or_skip(test)
 }
 
-fn url(monitor: &Monitor, path: &str) -> String {
+pub(crate) fn url(monitor: &Monitor, path: &str) -> String {
     format!("http://{}/{path}", monitor.address())
 }
 
-fn ask(browser: &Browser, script: &str) -> Value {
+pub(crate) fn ask(browser: &Browser, script: &str) -> Value {
     browser.run(script).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A command that waits for a lock and then holds it until it is told to end.
-fn contend(place: &Place, lock: &str) -> TestChild {
+pub(crate) fn contend(place: &Place, lock: &str) -> TestChild {
     let mut command = place.command(&["run", "-q", lock, "--", "sh", "-c", "read line"]);
     TestChild(command.stdin(std::process::Stdio::piped()).spawn().unwrap())
 }
 
 #[test]
-fn holder_and_waiters_are_on_the_page_in_order_soon_after_each_change() {
-    if !has_browser("holder_and_waiters_are_on_the_page_in_order_soon_after_each_change") {
-        return;
-    }
-    let place = Place::new();
-    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
-    browser.open(&url(&monitor, "lock?name=reports%2Fnightly")).unwrap();
-    let mut contenders: Vec<TestChild> = Vec::new();
-    let mut took = Vec::new();
-    let mut expect = |contenders: &[TestChild]| {
-        let state = |at| if at == 0 { "holds" } else { "waits" };
-        let expected: Vec<_> = contenders.iter().enumerate().map(|(at, one)| json!([state(at), one.0.id()])).collect();
-        let since = now();
-        eventually("the page shows them", || (ask(&browser, QUEUE) == json!(expected)).then_some(()));
-        took.push(now() - since);
-    };
-    for _ in 0..3 {
-        contenders.push(contend(&place, "reports/nightly"));
-        // From here on it is a matter of the page.
-        eventually("it has joined", || (place.contenders("reports/nightly") == contenders.len()).then_some(()));
-        expect(&contenders);
-    }
-    while !contenders.is_empty() {
-        drop(contenders.remove(0));
-        eventually("it has left", || (place.contenders("reports/nightly") == contenders.len()).then_some(()));
-        expect(&contenders);
-    }
-    took.sort();
-    figures::tell(&format!("page: changes of a queue shown after {:?} at the median", took[took.len() / 2]));
-    assert!(took[took.len() / 2] <= SHOWN_WITHIN, "{took:?}");
-    let events = ask(&browser, "return document.querySelector('#history').textContent");
-    assert!(events.as_str().unwrap().contains("granted"), "{events}");
-}
-
-#[test]
 fn rows_of_the_list_change_in_their_places_and_a_new_lock_is_only_told_of() {
-    if !has_browser("rows_of_the_list_change_in_their_places_and_a_new_lock_is_only_told_of") {
+    if !has_browser("page::rows_of_the_list_change_in_their_places_and_a_new_lock_is_only_told_of") {
         return;
     }
     let place = Place::new();
@@ -139,8 +96,8 @@ fn rows_of_the_list_change_in_their_places_and_a_new_lock_is_only_told_of() {
 
 #[test]
 fn a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen() {
-    let test = "a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen";
-    if !has_browser(test) || !browser::axe_availability().or_skip(&format!("page::{test}")) {
+    let test = "page::a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen";
+    if !has_browser(test) || !browser::axe_availability().or_skip(test) {
         return;
     }
     let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["a/very/long/name/of/a/gate/WWWWWWWW/鍵鍵鍵鍵鍵鍵"]);
@@ -150,11 +107,9 @@ fn a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen(
     let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
     browser.open(&url(&monitor, "")).unwrap();
     let _crossing = Crossing::new(place, [[door, gate], [gate, door]]);
-    let since = now();
     let card = "return document.querySelector('.problem:not(.mild) svg.pic.w') !== null
         && document.querySelectorAll('.problem:not(.mild) ol li').length";
     eventually("the deadlock", || (ask(&browser, card) == json!(2)).then_some(()));
-    figures::tell(&format!("page: a deadlock shown after {:?}", now() - since));
     for (width, height) in [(1_280, 900), (390, 844)] {
         browser.resize(width, height).unwrap();
         let labels = ask(&browser, LABELS);
@@ -176,46 +131,8 @@ fn a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen(
 }
 
 #[test]
-fn hostile_names_run_nothing_and_a_script_that_is_put_into_the_page_is_refused() {
-    if !has_browser("hostile_names_run_nothing_and_a_script_that_is_put_into_the_page_is_refused") {
-        return;
-    }
-    let place = Place::new();
-    let names = ["<img src=x onerror=window.ran=1>", "\"><script>window.ran=1</script>", "'-window.ran++-'\u{202e}gnp"];
-    let _holders = names.map(|name| place.hold(name));
-    let _waiting = contend(&place, names[0]);
-    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
-    eventually("all are known", || monitor.get("/api/locks").1.contains("\"total\":3").then_some(()));
-    let seen = "return [window.ran === undefined, document.scripts.length, document.images.length,
-        document.body.textContent.includes('onerror=window.ran=1'), /[\\u202a-\\u202e]/.test(document.body.innerHTML)]";
-    for page in ["", "?q=%3Cimg%20src", "lock?name=%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E"] {
-        browser.open(&url(&monitor, page)).unwrap();
-        assert_eq!(ask(&browser, seen), json!([true, 1, 0, true, false]), "{page}");
-    }
-    ask(&browser, "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=window.ran=1>')");
-    ask(
-        &browser,
-        "const script = document.createElement('script'); script.textContent = 'window.ran = 1';
-        document.body.append(script)",
-    );
-    assert_eq!(ask(&browser, "return window.ran === undefined"), json!(true), "the page's rules forbid it");
-    for path in ["/", "/lock?name=a", "/page.css", "/page.js"] {
-        let (head, _) = monitor.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {}", monitor.address()));
-        for header in [
-            "content-security-policy: default-src 'none'; script-src 'self'",
-            "frame-ancestors 'none'",
-            "referrer-policy: no-referrer",
-            "x-content-type-options: nosniff",
-            "cache-control: no-store",
-        ] {
-            assert!(head.starts_with("HTTP/1.1 200") && head.contains(header), "{path}: {header} in {head}");
-        }
-    }
-}
-
-#[test]
 fn a_page_says_that_its_monitor_is_gone_and_loads_anew_when_there_is_another_one() {
-    if !has_browser("a_page_says_that_its_monitor_is_gone_and_loads_anew_when_there_is_another_one") {
+    if !has_browser("page::a_page_says_that_its_monitor_is_gone_and_loads_anew_when_there_is_another_one") {
         return;
     }
     let place = Place::new();

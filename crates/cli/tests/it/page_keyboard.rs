@@ -1,0 +1,137 @@
+//! The monitor's page without a mouse: every control is reached by the Tab key, in the order of the page, and shows
+//! that it has the focus.
+
+use std::collections::BTreeSet;
+
+use lockkeeper_faults::browser::Browser;
+use serde_json::json;
+
+use crate::crossing::{Claim, Crossing};
+use crate::monitor::Monitor;
+use crate::page::{ask, contend, has_browser, url};
+use crate::support::{Place, eventually};
+
+/// The keys, as WebDriver names them.
+const TAB: &str = "\u{e004}";
+const ENTER: &str = "\u{e007}";
+
+/// More than any page of these tests has controls.
+const CONTROLS_MAX: usize = 100;
+
+/// Numbers all controls in the order of the page, and answers how many there are.
+const NUMBERED: &str = "
+    const kinds = 'a[href], button, input:not([type=hidden]), select, summary, [tabindex]';
+    const controls = document.querySelectorAll(kinds);
+    [...controls].forEach((control, at) => control.dataset.at = at);
+    return controls.length";
+
+/// The number of the control that has the focus, whether it is on the screen, and what shows that it has it: the width
+/// of its outline and the contrast of that with what is behind it.
+const FOCUSED: &str = "
+    const control = document.activeElement;
+    if (!control || control === document.body) return null;
+    const color = (text) => text.match(/[\\d.]+/g).map(Number);
+    const part = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    const light = ([red, green, blue]) => 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
+    let ground = [255, 255, 255];
+    for (let element = control.parentElement; element; element = element.parentElement) {
+        const found = color(getComputedStyle(element).backgroundColor);
+        if (found.length === 3 || found[3] > 0) { ground = found; break; }
+    }
+    const style = getComputedStyle(control), box = control.getBoundingClientRect();
+    const [one, other] = [light(ground), light(color(style.outlineColor))];
+    const isSeen = box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= innerWidth + 1
+        && document.elementsFromPoint(box.left + box.width / 2, box.top + box.height / 2).includes(control);
+    return [Number(control.dataset.at), isSeen, style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
+        (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05), control.outerHTML.slice(0, 200)]";
+
+/// Walks over a page with the Tab key, and asserts that this reaches every control, and nothing out of order.
+fn assert_all_reached(browser: &Browser, page: &str) {
+    let count = ask(browser, NUMBERED).as_u64().unwrap();
+    assert!(count >= 5 && count < CONTROLS_MAX as u64, "{page}: {count} controls");
+    let mut reached = Vec::new();
+    for _ in 0..CONTROLS_MAX {
+        browser.press(TAB).unwrap();
+        let focused = ask(browser, FOCUSED);
+        // Behind the last control comes the browser's own window.
+        let Some(number) = focused[0].as_u64() else { break };
+        if reached.first() == Some(&number) {
+            break;
+        }
+        reached.push(number);
+        let (is_seen, width, contrast) = (&focused[1], focused[2].as_f64(), focused[3].as_f64());
+        assert_eq!(is_seen, &json!(true), "{page}: it has the focus and is not on the screen: {focused}");
+        assert!(width >= Some(2.0) && contrast >= Some(3.0), "{page}: its focus is not shown: {focused}");
+    }
+    let missing: Vec<_> = (0..count).filter(|number| !reached.contains(number)).collect();
+    let of_missing = format!("return {missing:?}.map((at) => document.querySelector(`[data-at='${{at}}']`).outerHTML)");
+    assert!(missing.is_empty(), "{page}: not reached: {}", ask(browser, &of_missing));
+    assert!(reached.is_sorted(), "{page}: {reached:?}");
+    assert_eq!(reached.iter().collect::<BTreeSet<_>>().len(), reached.len(), "{page}: {reached:?}");
+}
+
+#[test]
+fn every_control_is_reached_by_keys_and_shows_its_focus() {
+    if !has_browser("page_keyboard::every_control_is_reached_by_keys_and_shows_its_focus") {
+        return;
+    }
+    let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
+    let place = Place::new();
+    let _holder = place.hold("cellar");
+    let _waiting = contend(&place, "cellar");
+    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    browser.open(&url(&monitor, "")).unwrap();
+    let _crossing = Crossing::new(place, [[door, gate], [gate, door]]);
+    let is_told = "return document.querySelectorAll('.problem').length === 1";
+    eventually("the deadlock is shown", || (ask(&browser, is_told) == json!(true)).then_some(()));
+    for (width, height) in [(1_280, 900), (390, 844)] {
+        browser.resize(width, height).unwrap();
+        for scheme in ["light", "dark"] {
+            browser.prefer(scheme).unwrap();
+            for page in ["", "?sort=name&waited=1", "lock?name=cellar", "lock?name=door"] {
+                browser.open(&url(&monitor, page)).unwrap();
+                assert_all_reached(&browser, &format!("{page} at {width}, {scheme}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_list_is_filtered_and_a_lock_is_opened_by_keys_alone() {
+    if !has_browser("page_keyboard::the_list_is_filtered_and_a_lock_is_opened_by_keys_alone") {
+        return;
+    }
+    let place = Place::new();
+    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let _holders = [place.hold("attic"), place.hold("cellar")];
+    let _waiting = contend(&place, "cellar");
+    eventually("all are known", || monitor.get("/api/locks").1.contains("\"waiters\":1").then_some(()));
+    browser.open(&url(&monitor, "")).unwrap();
+    let has_focus = |selector: &str| ask(&browser, &format!("return document.activeElement.matches({selector:?})"));
+    let tab_to = |selector: &str| {
+        let reached = (0..CONTROLS_MAX).any(|_| {
+            browser.press(TAB).unwrap();
+            has_focus(selector) == json!(true)
+        });
+        assert!(reached, "{selector}");
+    };
+    // The first control leads past the head of the page.
+    browser.press(TAB).unwrap();
+    assert_eq!(has_focus(".skip"), json!(true));
+    browser.press(ENTER).unwrap();
+    browser.press(TAB).unwrap();
+    assert_eq!(ask(&browser, "return document.activeElement.closest('main') !== null"), json!(true));
+    browser.open(&url(&monitor, "")).unwrap();
+    tab_to("#q");
+    browser.press("cell").unwrap();
+    tab_to("input[name=waited]");
+    browser.press(" ").unwrap();
+    tab_to("form button");
+    browser.press(ENTER).unwrap();
+    let names = "return [...document.querySelectorAll('tbody .name')].map((name) => name.textContent)";
+    eventually("the list is filtered", || (ask(&browser, names) == json!(["cellar"])).then_some(()));
+    tab_to("tbody .name");
+    browser.press(ENTER).unwrap();
+    let heading = "return document.querySelector('h1').textContent";
+    eventually("the lock is opened", || (ask(&browser, heading) == json!("cellar")).then_some(()));
+}

@@ -1,0 +1,341 @@
+//! The monitor's page on each service, in a real browser: who holds and who waits, in order, soon after each change; a
+//! deadlock soon after its second wait; and names that would run something.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockkeeper_faults::browser::Browser;
+use lockkeeper_faults::figures;
+use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
+use lockkeeper_faults::zookeeper;
+use lockkeeper_zookeeper::{Client, Config, NewNode};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::crossing::{Claim, Crossing, TRIES_MAX, place_of};
+use crate::monitor::Monitor;
+use crate::page::{ask, contend, has_browser, url};
+use crate::support::{Place, TestChild, eventually, now, send};
+
+/// How long a change may take until it is on the page.
+const SHOWN_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a deadlock may take from its second wait on.
+const DEADLOCK_SHOWN_WITHIN: Duration = Duration::from_secs(3);
+
+/// How long another client may wait for its turn: longer than any test.
+const TURN_WITHIN: Duration = Duration::from_secs(120);
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The lock that all queue for.
+const LOCK: &str = "billing";
+
+/// The states and processes of a queue as a lock's page shows them, in order. Curator's contenders name an address,
+/// kazoo's what their program says.
+const QUEUE: &str = "return [...document.querySelectorAll('#queue tbody tr')].map((row) => {
+    const pid = /pid (\\d+)/.exec(row.textContent);
+    const who = row.querySelector('.who').textContent;
+    return [row.querySelector('.tag').textContent, pid ? Number(pid[1]) : /^[\\d.:]+$/.test(who) ? 'an address' : who];
+})";
+
+/// A client of another make, which queues for [`LOCK`] too.
+#[derive(Clone)]
+struct Foreign {
+    /// Busy while it waits for its turn.
+    peer: Arc<Mutex<Peer>>,
+    kind: Kind,
+    shown: &'static str,
+}
+
+impl Foreign {
+    fn new(peer: Peer, kind: Kind, shown: &'static str) -> Self {
+        Self { peer: Arc::new(Mutex::new(peer)), kind, shown }
+    }
+
+    fn path() -> String {
+        format!("/lockkeeper/{LOCK}")
+    }
+
+    fn join(&self) {
+        let Self { peer, kind, .. } = self.clone();
+        tokio::spawn(async move {
+            let granted = peer.lock().await.lock(kind, &Self::path(), TURN_WITHIN).await;
+            assert_eq!(granted, Ok(true));
+        });
+    }
+
+    async fn release(&self) {
+        self.peer.lock().await.release(self.kind, &Self::path()).await.unwrap();
+    }
+}
+
+/// One that stands in the queue.
+enum Contender {
+    Ours(TestChild),
+    Foreign(Foreign),
+}
+
+impl Contender {
+    fn shown(&self) -> Value {
+        match self {
+            Self::Ours(run) => json!(run.0.id()),
+            Self::Foreign(foreign) => json!(foreign.shown),
+        }
+    }
+
+    /// Gives the lock back, if it holds it.
+    async fn release(&mut self) {
+        match self {
+            // Its command reads to the end of its input.
+            Self::Ours(run) => drop(run.0.stdin.take()),
+            Self::Foreign(foreign) => foreign.release().await,
+        }
+    }
+}
+
+/// Waits until the page shows a queue; answers for how long it did not.
+fn shown_after(browser: &Browser, queue: &[Contender], since: Instant) -> Duration {
+    let state = |at| if at == 0 { "holds" } else { "waits" };
+    let expected: Vec<_> = queue.iter().enumerate().map(|(at, one)| json!([state(at), one.shown()])).collect();
+    eventually("the page shows the queue", || (ask(browser, QUEUE) == json!(expected)).then_some(()));
+    now() - since
+}
+
+/// Has ours, all others and ours again join, the last one give up, and the others hold and leave. Answers how long each
+/// change took until it was shown, from before it was begun.
+async fn queue_changes(place: &Place, browser: &Browser, foreign: &[Foreign]) -> Vec<Duration> {
+    let (mut queue, mut took) = (Vec::new(), Vec::new());
+    let all = [None].into_iter().chain(foreign.iter().map(Some)).chain([None, None]);
+    for joining in all {
+        let since = now();
+        queue.push(match joining {
+            Some(foreign) => {
+                foreign.join();
+                Contender::Foreign(foreign.clone())
+            }
+            None => Contender::Ours(contend(place, LOCK)),
+        });
+        took.push(shown_after(browser, &queue, since));
+    }
+    let (since, last) = (now(), queue.pop());
+    let Some(Contender::Ours(waiter)) = last else { unreachable!("ours came last") };
+    send(waiter.0.id().cast_signed(), Signal::TERM);
+    took.push(shown_after(browser, &queue, since));
+    while !queue.is_empty() {
+        let since = now();
+        let mut leaving = queue.remove(0);
+        leaving.release().await;
+        took.push(shown_after(browser, &queue, since));
+    }
+    took
+}
+
+/// Asserts that each change of a queue is shown in time; again, if the machine had other work to do.
+async fn holder_and_waiters_are_shown(
+    place: &Place,
+    monitor: &Monitor,
+    browser: &Browser,
+    who: &str,
+    others: &[Foreign],
+) {
+    browser.open(&url(monitor, &format!("lock?name={LOCK}"))).unwrap();
+    let mut tries = Vec::new();
+    for _ in 0..TRIES_MAX {
+        let took = queue_changes(place, browser, others).await;
+        let mut sorted = took.clone();
+        sorted.sort_unstable();
+        let (median, most) = (sorted[took.len() / 2], sorted[took.len() - 1]);
+        figures::tell(&format!(
+            "page, {who}: {} changes of a queue shown after {median:.2?} at the median, {most:.2?} at most",
+            took.len()
+        ));
+        tries.push(took);
+        if most <= SHOWN_WITHIN {
+            break;
+        }
+    }
+    let is_in_time = |took: &Vec<Duration>| took.iter().all(|took| *took <= SHOWN_WITHIN);
+    assert!(tries.last().is_some_and(is_in_time), "{who}: {tries:?}");
+    let events = ask(browser, "return document.querySelector('#history').textContent");
+    assert!(events.as_str().unwrap().contains("granted"), "{events}");
+}
+
+/// Asserts that two commands that wait for each other are shown in time, with picture and chain.
+fn a_deadlock_is_shown(mut place: Place, monitor: &Monitor, browser: &Browser, who: &str) {
+    browser.open(&url(monitor, "")).unwrap();
+    let mut tries = Vec::new();
+    for number in 0..TRIES_MAX {
+        let (door, gate) = (format!("door-{number}"), format!("gate-{number}"));
+        let (one, other): (Claim<'_>, Claim<'_>) = (&[&door], &[&gate]);
+        let crossing = Crossing::new(place, [[one, other], [other, one]]);
+        let card = format!(
+            "return [...document.querySelectorAll('.problem:not(.mild)')].some((card) =>
+                card.querySelector('svg.pic.w') && card.querySelectorAll('ol li').length === 2
+                && card.querySelector('h3').textContent.includes('{door}') && card.querySelector('code'))"
+        );
+        eventually("the deadlock is shown", || (ask(browser, &card) == json!(true)).then_some(()));
+        let took = now() - crossing.began;
+        figures::tell(&format!("page, {who}: a deadlock shown {took:.2?} after its waits began"));
+        tries.push(took);
+        if took <= DEADLOCK_SHOWN_WITHIN {
+            break;
+        }
+        place = crossing.place;
+    }
+    assert!(tries.last() <= Some(&DEADLOCK_SHOWN_WITHIN), "{who}: {tries:?}");
+}
+
+async fn changes_are_shown(place: Place, who: &str, others: &[Foreign]) {
+    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    holder_and_waiters_are_shown(&place, &monitor, &browser, who, others).await;
+    a_deadlock_is_shown(place, &monitor, &browser, who);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_and_deadlocks_are_shown_soon_on_files() {
+    if !has_browser("page_services::queues_and_deadlocks_are_shown_soon_on_files") {
+        return;
+    }
+    changes_are_shown(Place::new(), "files", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_with_curator_and_kazoo_and_deadlocks_are_shown_soon_on_zookeeper() {
+    let test = "page_services::queues_with_curator_and_kazoo_and_deadlocks_are_shown_soon_on_zookeeper";
+    let servers = zookeeper::availability().and(curator::availability).and(kazoo::availability);
+    if !has_browser(test) || !servers.or_skip(test) {
+        return;
+    }
+    let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
+    let address = server.address().to_string();
+    let place = place_of(&format!("zk://{address}"));
+    let curator = curator::start(&address, SESSION_TIMEOUT).await.unwrap();
+    let kazoo = kazoo::start(&address, SESSION_TIMEOUT).await.unwrap();
+    let others =
+        [Foreign::new(curator, Kind::Mutex, "an address"), Foreign::new(kazoo, Kind::CuratorNamedMutex, "kazoo peer")];
+    changes_are_shown(place, "ZooKeeper", &others).await;
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_and_deadlocks_are_shown_soon_on_etcd() {
+    use lockkeeper_faults::etcd;
+    let test = "page_services::queues_and_deadlocks_are_shown_soon_on_etcd";
+    if !has_browser(test) || !etcd::availability().or_skip(test) {
+        return;
+    }
+    let server = etcd::Server::standalone().await.unwrap();
+    changes_are_shown(place_of(&format!("etcd://{}", server.address())), "etcd", &[]).await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_and_deadlocks_are_shown_soon_on_redis() {
+    use lockkeeper_faults::redis;
+    let test = "page_services::queues_and_deadlocks_are_shown_soon_on_redis";
+    if !has_browser(test) || !redis::availability().or_skip(test) {
+        return;
+    }
+    let server = redis::Server::standalone().await.unwrap();
+    changes_are_shown(place_of(&format!("redis://{}", server.address())), "Redis", &[]).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_and_deadlocks_are_shown_soon_on_postgresql() {
+    use lockkeeper_faults::postgres;
+    let test = "page_services::queues_and_deadlocks_are_shown_soon_on_postgresql";
+    if !has_browser(test) || !postgres::availability().or_skip(test) {
+        return;
+    }
+    let server = postgres::Server::standalone().await.unwrap();
+    changes_are_shown(place_of(&server.url("postgres")), "PostgreSQL", &[]).await;
+}
+
+/// Names that would run something if they were markup.
+const HOSTILE: [&str; 3] =
+    ["<img src=x onerror=window.ran=1>", "\"><script>window.ran=1</script>", "'-window.ran++-'\u{202e}gnp"];
+
+/// Whether nothing has run, how many scripts and pictures the page has, whether a name is text in it, and whether
+/// anything turns the reading direction.
+const HARM: &str = "return [window.ran === undefined, document.scripts.length, document.images.length,
+    document.body.textContent.includes('onerror=window.ran=1'), /[\\u202a-\\u202e]/.test(document.body.innerHTML)]";
+
+/// Asserts that locks of hostile names run nothing on any page, also if they come or change while it is open.
+fn hostile_names_run_nothing(place: &Place, known: usize) {
+    let harmless = json!([true, 1, 0, true, false]);
+    let (monitor, browser) = (Monitor::start(place, &[]), Browser::start().unwrap());
+    let holders = HOSTILE.map(|name| place.hold(name));
+    let total = format!("\"total\":{}", HOSTILE.len() + known);
+    eventually("all are known", || monitor.get("/api/locks").1.contains(&total).then_some(()));
+    browser.open(&url(&monitor, "")).unwrap();
+    let _waiting = HOSTILE.map(|name| contend(place, name));
+    let told =
+        "return [...document.querySelectorAll('[data-l=waiting]')].filter((one) => one.textContent === '1').length";
+    eventually("the page was told of waiters", || (ask(&browser, told) == json!(HOSTILE.len())).then_some(()));
+    assert_eq!(ask(&browser, HARM), harmless, "what was told");
+    for page in ["", "?q=%3Cimg%20src", "lock?name=%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E"] {
+        browser.open(&url(&monitor, page)).unwrap();
+        assert_eq!(ask(&browser, HARM), harmless, "{page}");
+    }
+    ask(&browser, "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=window.ran=1>')");
+    let inject = "const script = document.createElement('script'); script.textContent = 'window.ran = 1';
+        document.body.append(script)";
+    ask(&browser, inject);
+    assert_eq!(ask(&browser, "return window.ran === undefined"), json!(true), "the page's rules forbid it");
+    for path in ["/", "/lock?name=a", "/page.css", "/page.js"] {
+        let (head, _) = monitor.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {}", monitor.address()));
+        for header in [
+            "content-security-policy: default-src 'none'; script-src 'self'",
+            "frame-ancestors 'none'",
+            "referrer-policy: no-referrer",
+            "x-content-type-options: nosniff",
+            "cache-control: no-store",
+        ] {
+            assert!(head.starts_with("HTTP/1.1 200") && head.contains(header), "{path}: {header} in {head}");
+        }
+    }
+    drop(holders);
+}
+
+#[test]
+fn hostile_names_run_nothing_on_files() {
+    if !has_browser("page_services::hostile_names_run_nothing_on_files") {
+        return;
+    }
+    hostile_names_run_nothing(&Place::new(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_names_owners_and_data_run_nothing_on_zookeeper() {
+    let test = "page_services::hostile_names_owners_and_data_run_nothing_on_zookeeper";
+    if !has_browser(test) || !zookeeper::availability().or_skip(test) {
+        return;
+    }
+    let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
+    let url = format!("zk://{}", server.address());
+    let client = Client::connect(&Config::from_url(&url.parse().unwrap()).unwrap()).await.unwrap();
+    let [image, script, _] = HOSTILE;
+    let owner = json!({"host": image, "pid": 7, "command": script, "since": 0, "flow": script, "frozen": image});
+    let uuid = "01234567-89ab-cdef-0123-456789abcdef";
+    let paths =
+        ["/lockkeeper".to_owned(), format!("/lockkeeper/{LOCK}"), "/lockkeeper/<script>window.ran=1<img>".to_owned()];
+    for path in &paths {
+        client.create(NewNode::persistent(path)).await.unwrap();
+    }
+    for (number, data) in [image.to_owned(), owner.to_string(), script.to_owned()].into_iter().enumerate() {
+        for lock in &paths[1..] {
+            let path = format!("{lock}/_c_{uuid}-lock-{number:010}");
+            client.create(NewNode::persistent(&path).with_data(data.clone().into_bytes())).await.unwrap();
+        }
+    }
+    let place = place_of(&url);
+    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    eventually("both are known", || monitor.get("/api/locks").1.contains("\"total\":2").then_some(()));
+    browser.open(&crate::page::url(&monitor, &format!("lock?name={LOCK}"))).unwrap();
+    assert_eq!(ask(&browser, HARM), json!([true, 1, 0, true, false]), "owners and data");
+    drop((monitor, browser));
+    hostile_names_run_nothing(&place, 2);
+}
