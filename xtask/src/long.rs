@@ -19,6 +19,7 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "fence_rounds", krate: "cli" },
     LongTest { name: "fence_rounds", krate: "lockkeeper" },
     LongTest { name: "fence_resources", krate: "lockkeeper" },
+    LongTest { name: "crowded_page", krate: "cli" },
     LongTest { name: "leftovers", krate: "cli" },
     LongTest { name: "endings", krate: "zookeeper" },
     LongTest { name: "late_joins", krate: "etcd" },

@@ -2,11 +2,13 @@
 //!
 //! Only what tests of a page need: open it, run a script in it, change what its style sheet asks for.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use crate::process::{self, Process};
@@ -95,6 +97,15 @@ impl Browser {
         self.instruct("Emulation.setDeviceMetricsOverride", &metrics)
     }
 
+    /// Shows no bars to scroll with, which other machines draw in another way.
+    ///
+    /// # Errors
+    ///
+    /// The browser does not answer.
+    pub fn hide_scroll_bars(&self) -> Result<()> {
+        self.instruct("Emulation.setScrollbarsHidden", &json!({"hidden": true}))
+    }
+
     /// Has the page believe that its user likes it `light` or `dark`.
     ///
     /// # Errors
@@ -112,7 +123,7 @@ impl Browser {
     /// axe-core is not there, or has thrown.
     pub fn obstacles(&self) -> Result<Vec<(String, String, String)>> {
         let file = AXE.folder()?.join("axe_playwright_python/axe.min.js");
-        let axe = std::fs::read_to_string(&file).map_err(Error::io(file.display()))?;
+        let axe = fs::read_to_string(&file).map_err(Error::io(file.display()))?;
         self.run(&axe)?;
         let ask = "const done = arguments[0];
             axe.run().then((found) => done(found.violations.flatMap(({ id, impact, nodes }) =>
@@ -124,14 +135,15 @@ impl Browser {
         Ok(found.map(|one| (text(&one[0]), text(&one[1]), text(&one[2]))).collect())
     }
 
-    /// A picture of the page as it is shown, as a PNG file in base64.
+    /// A picture of the page as it is shown, as a PNG file.
     ///
     /// # Errors
     ///
     /// The browser does not answer.
-    pub fn picture(&self) -> Result<String> {
+    pub fn picture(&self) -> Result<Vec<u8>> {
         let picture = self.ask("GET", &format!("{}/screenshot", self.session), &Value::Null)?;
-        picture.as_str().map(str::to_owned).ok_or_else(|| Error::new("no picture was answered"))
+        let picture = picture.as_str().unwrap_or_default();
+        BASE64_STANDARD.decode(picture).map_err(|error| Error::new(format!("no picture was answered: {error}")))
     }
 
     /// Presses keys, one after the other, as WebDriver names them.
@@ -146,6 +158,24 @@ impl Browser {
             .collect();
         let actions = json!({"actions": [{"type": "key", "id": "keys", "actions": strokes}]});
         self.post("/actions", &actions).map(drop)
+    }
+
+    /// How much processor time the processes that draw its pages have used so far.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it cannot be asked for.
+    pub fn drawing_time(&self) -> Result<Duration> {
+        let draws = |id: &u32| {
+            // It has written its words anew, as one.
+            let words = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).contains("--type=renderer")
+        };
+        let drawing: Vec<u32> = self.driver.descendants().into_iter().filter(draws).collect();
+        if drawing.is_empty() {
+            return Err(Error::new("no process of the browser draws pages"));
+        }
+        drawing.into_iter().map(process::processor_time).sum()
     }
 
     fn instruct(&self, command: &str, parameters: &Value) -> Result<()> {
@@ -233,6 +263,8 @@ mod tests {
         browser.resize(390, 800).expect("room");
         browser.open("data:text/html,<title>door</title><input autofocus>").expect("a page");
         browser.press("ab").expect("keys");
+        assert!(browser.drawing_time().expect("it has drawn") > Duration::ZERO);
+        assert!(browser.picture().expect("a picture").starts_with(b"\x89PNG"));
         let seen = browser.run("return [document.title, document.querySelector('input').value, innerWidth]");
         assert_eq!(seen, Ok(json!(["door", "ab", 390])));
         let thrown = browser.run("throw new Error('no')").expect_err("it throws");

@@ -16,7 +16,7 @@ impl Error {
     }
 
     /// Turns an I/O error into a sentence that starts with what was being done.
-    pub(crate) fn io(doing: impl fmt::Display) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(doing: impl fmt::Display) -> impl FnOnce(io::Error) -> Self {
         move |error| Self(format!("{doing}: {error}"))
     }
 }

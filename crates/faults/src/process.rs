@@ -4,8 +4,9 @@
 //! parent, and test threads come and go; so one thread, which lives as long as the process, starts all children.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -24,7 +25,12 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 
 /// The same inside a network namespace.
 pub(crate) fn command_in_namespace(namespace: &str, program: impl AsRef<OsStr>) -> Command {
-    with_death_signal(launcher(&in_namespace(namespace)), program.as_ref())
+    command_behind(&in_namespace(namespace), program)
+}
+
+/// The same behind words that are a command which runs what follows them in its own place.
+pub(crate) fn command_behind(before: &[&str], program: impl AsRef<OsStr>) -> Command {
+    with_death_signal(launcher(before), program.as_ref())
 }
 
 /// The same without the rights of root, for a program that refuses to run with them. The words `before` are a command
@@ -59,6 +65,33 @@ pub fn availability() -> Availability {
     Availability::of_programs(&["setpriv", "sh"], "util-linux")
 }
 
+/// How much processor time the threads of a process have used so far, those that have ended not counted.
+///
+/// # Errors
+///
+/// There is no such process, or its times cannot be read.
+pub fn processor_time(id: u32) -> Result<Duration> {
+    let folder = format!("/proc/{id}/task");
+    let mut sum = Duration::ZERO;
+    for thread in fs::read_dir(&folder).map_err(Error::io(&folder))? {
+        let thread = thread.map_err(Error::io(&folder))?.path().join("schedstat");
+        // A thread may end meanwhile. Its first number is the time on a processor, in nanoseconds.
+        let times = fs::read_to_string(thread).unwrap_or_default();
+        let nanos = times.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0);
+        sum += Duration::from_nanos(nanos);
+    }
+    Ok(sum)
+}
+
+/// The processes that a process has started, and those that these have started.
+fn descendants(id: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    let children = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    let children: String = children.map(|children| children + " ").collect();
+    let children = children.split_ascii_whitespace().filter_map(|child| child.parse().ok());
+    children.flat_map(|child| [vec![child], descendants(child)].concat()).collect()
+}
+
 /// A running child; dropping it kills it and waits for its end.
 #[derive(Debug)]
 pub struct Process {
@@ -82,6 +115,16 @@ impl Process {
     /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Takes the pipe from its standard error, if one was asked for and not taken.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
+    }
+
+    /// The processes that it has started, and those that these have started.
+    pub(crate) fn descendants(&self) -> Vec<u32> {
+        descendants(self.id())
     }
 
     /// Whether it has not ended yet; a stopped process has not.
@@ -202,7 +245,6 @@ fn spawn_on_lasting_thread(command: Command) -> io::Result<Child> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
 
@@ -257,6 +299,19 @@ mod tests {
         parent.wait().expect("killed");
         // The grandchild holds the pipe open until it dies.
         assert_eq!(output.read_line(&mut line).expect("end of output"), 0);
+    }
+
+    #[test]
+    fn a_process_that_works_uses_time_and_one_that_sleeps_does_not() {
+        let mut working = command("sh");
+        working.args(["-c", "while :; do :; done"]);
+        let (working, sleeping) = (Process::start(working).expect("sh"), sleeper());
+        let used = |process: &Process| processor_time(process.id()).expect("it is there");
+        while used(&working) < Duration::from_millis(100) {
+            thread::yield_now();
+        }
+        assert!(used(&sleeping) < Duration::from_millis(100));
+        assert!(descendants(std::process::id()).contains(&working.id()));
     }
 
     #[tokio::test]

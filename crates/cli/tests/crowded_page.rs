@@ -1,0 +1,296 @@
+//! The monitor's page while ten thousand wait for a thousand locks, and pages are told of changes four times a second:
+//! how fast it is drawn, and what it costs the monitor and the browser.
+//!
+//! In `cargo xtask test --long` each cost is measured ten times as long. A figure of a build without optimization is no
+//! more than an upper bound, and says so.
+#![cfg(feature = "monitor")]
+
+#[expect(dead_code, reason = "one test uses a part of it")]
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use lockkeeper_faults::browser::{self, Browser};
+use lockkeeper_faults::{figures, long, process};
+use lockkeeper_zookeeper::{Client, Config, NewNode};
+use serde_json::json;
+
+use support::{Place, TestChild, eventually, now};
+
+const LOCKS: usize = 1_000;
+
+/// How many wait for each lock.
+const WAITERS: usize = 10;
+
+/// How many locks change hands between two tellings, all of them on the page.
+const CHANGED: usize = 10;
+
+/// How often changes are made; a page is told as often at most.
+const UPDATE_PERIOD: Duration = Duration::from_millis(250);
+
+/// How many rows a page has.
+const ROWS: usize = 200;
+
+/// How long each cost is measured in the long run.
+const MEASURED_FOR: Duration = Duration::from_secs(40);
+
+/// In how many turns.
+const TURNS: u32 = 4;
+
+/// How long a page with all its rows may take until it is drawn.
+const DRAWN_WITHIN: Duration = Duration::from_secs(1);
+
+/// The part of one processor that a page may cost the monitor, and the browser.
+const COST_MAX: f64 = 0.05;
+
+/// How many pages are open at once, and how many times as much as one they may cost the monitor together.
+const PAGES: usize = 100;
+const PAGES_COST_MAX: f64 = 3.0;
+
+/// How many nodes are asked for before an answer is awaited.
+const AT_ONCE_MAX: usize = 500;
+
+/// A command of ours that says where it serves on stderr.
+struct Serving {
+    process: TestChild,
+    /// What stands behind the words that announce it.
+    at: String,
+}
+
+impl Serving {
+    fn start(place: &Place, arguments: &[&str], announced: &str) -> Self {
+        let mut process: Child = place.command(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(process.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let at = line.split_once(announced).unwrap_or_else(|| panic!("{line}")).1;
+        let at = at.split([',', '\n']).next().unwrap().to_owned();
+        // What it says later must not fill the pipe.
+        thread::spawn(move || said.lines().map_while(Result::ok).for_each(drop));
+        Self { process: TestChild(process), at }
+    }
+
+    fn used(&self) -> Duration {
+        process::processor_time(self.process.0.id()).unwrap()
+    }
+}
+
+/// Contenders of a thousand locks, as nodes of one session.
+struct Fleet {
+    client: Client,
+}
+
+impl Fleet {
+    async fn join_all(url: &str) -> Self {
+        let client = Client::connect(&Config::from_url(&url.parse().unwrap()).unwrap()).await.unwrap();
+        let fleet = Self { client };
+        let directories = (0..LOCKS).map(|lock| NewNode::persistent(Self::directory(lock)));
+        fleet.create([NewNode::persistent("/lockkeeper")].into_iter()).await;
+        fleet.create(directories).await;
+        let contenders = (0..LOCKS).flat_map(|lock| (0..=WAITERS).map(move |number| Self::contender(lock, number)));
+        fleet.create(contenders).await;
+        fleet
+    }
+
+    fn directory(lock: usize) -> String {
+        format!("/lockkeeper/job-{lock:04}")
+    }
+
+    fn path(lock: usize, number: usize) -> String {
+        format!("{}/_c_{lock:08x}-0000-4000-8000-{number:012x}-lock-{number:010}", Self::directory(lock))
+    }
+
+    fn contender(lock: usize, number: usize) -> NewNode {
+        let (host, pid) = (format!("web-{}", number % 7), 1_000 + lock * (WAITERS + 1) + number);
+        let process = format!("{pid:016x}");
+        let owner = json!({"host": host, "pid": pid, "command": "billing.sh", "since": unix_ms(), "proc": process,
+            "flow": "h1"});
+        NewNode::ephemeral(Self::path(lock, number)).with_data(owner.to_string().into_bytes())
+    }
+
+    async fn create(&self, nodes: impl Iterator<Item = NewNode>) {
+        let mut asked = tokio::task::JoinSet::new();
+        for node in nodes {
+            if asked.len() == AT_ONCE_MAX {
+                asked.join_next().await.unwrap().unwrap();
+            }
+            let client = self.client.clone();
+            asked.spawn(async move { drop(client.create(node).await.unwrap()) });
+        }
+        while let Some(made) = asked.join_next().await {
+            made.unwrap();
+        }
+    }
+
+    /// Has locks change hands, some in each period, until it is told to stop: the holder leaves, another one joins.
+    async fn change(self, is_over: Arc<AtomicBool>) {
+        let mut period = tokio::time::interval(UPDATE_PERIOD);
+        let mut round = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            period.tick().await;
+            for at in 0..CHANGED {
+                let (lock, turn) = ((round * CHANGED + at) % ROWS, (round * CHANGED + at) / ROWS);
+                self.client.delete(&Self::path(lock, turn), None).await.unwrap();
+                drop(self.client.create(Self::contender(lock, turn + WAITERS + 1)).await.unwrap());
+            }
+            round += 1;
+        }
+    }
+}
+
+/// Pages that are open somewhere, as far as the monitor knows.
+struct OpenPages {
+    streams: Vec<TcpStream>,
+    told: Arc<AtomicUsize>,
+}
+
+impl OpenPages {
+    fn open(address: &str, count: usize) -> Self {
+        let told = Arc::new(AtomicUsize::new(0));
+        let open = |_| {
+            let page = get(address, "/?sort=name");
+            let live = page.split_once("data-live=\"").unwrap().1.split('"').next().unwrap();
+            let mut stream = TcpStream::connect(address).unwrap();
+            write!(stream, "GET /{live} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+            let (mut reading, told) = (stream.try_clone().unwrap(), Arc::clone(&told));
+            thread::spawn(move || {
+                let mut bytes = [0; 1 << 16];
+                while let Ok(count @ 1..) = reading.read(&mut bytes) {
+                    let news = bytes[..count].windows(11).filter(|window| window == b"event: news").count();
+                    told.fetch_add(news, Ordering::Relaxed);
+                }
+            });
+            stream
+        };
+        Self { streams: (0..count).map(open).collect(), told }
+    }
+}
+
+impl Drop for OpenPages {
+    fn drop(&mut self) {
+        self.streams.iter().for_each(|stream| drop(stream.shutdown(std::net::Shutdown::Both)));
+    }
+}
+
+/// The time since 1970, in milliseconds: ages on a page count from now on.
+#[expect(clippy::disallowed_methods, reason = "contenders say since when they are there")]
+fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    now.as_millis().try_into().unwrap()
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// The part of a processor that something uses in this time.
+#[expect(clippy::disallowed_methods, reason = "it is measured for this time")]
+fn measured(used: impl Fn() -> Duration, time: Duration) -> f64 {
+    let (begun, before) = (now(), used());
+    thread::sleep(time);
+    (used() - before).as_secs_f64() / begun.elapsed().as_secs_f64()
+}
+
+const fn percent(part: f64) -> f64 {
+    part * 100.0
+}
+
+/// What pages cost a monitor: without one, with one, and with many.
+fn assert_pages_cost_little(monitor: &Serving) {
+    let time = long::time(MEASURED_FOR) / TURNS;
+    let (mut used, mut told) = ([0.0; 3], [0; 3]);
+    // In turns, since what else the machine does changes what everything costs.
+    for _ in 0..TURNS {
+        for (at, count) in [0, 1, PAGES].into_iter().enumerate() {
+            let pages = OpenPages::open(&monitor.at, count);
+            let before = pages.told.load(Ordering::Relaxed);
+            used[at] += measured(|| monitor.used(), time) / f64::from(TURNS);
+            told[at] += pages.told.load(Ordering::Relaxed) - before;
+        }
+    }
+    // A machine with other work to do tells less often.
+    let tellings = long::time(MEASURED_FOR).as_secs_f64() / UPDATE_PERIOD.as_secs_f64();
+    let cost = |at: usize, pages: usize| (used[at] - used[0]) * tellings * pages as f64 / told[at] as f64;
+    let (without, one, many) = (used[0], cost(1, 1), cost(2, PAGES));
+    let told = told[2] as f64 / PAGES as f64 / tellings;
+    assert!(told > 0.2, "{told} of all tellings");
+    figures::tell(&format!(
+        "page, {LOCKS} locks, {} waiters, {CHANGED} changed rows 4 times a second, {}: the monitor uses {:.2} % of a \
+         processor without a page, {:.2} % more with one, {:.2} % more with {PAGES}: {:.2} times as much; \
+         {:.0} % of all tellings were on time",
+        LOCKS * WAITERS,
+        build(),
+        percent(without),
+        percent(one),
+        percent(many),
+        many / one,
+        percent(told),
+    ));
+    assert!(one <= COST_MAX, "{:.2} %", percent(one));
+    assert!(many <= PAGES_COST_MAX * one, "{:.2} % and {:.2} %", percent(one), percent(many));
+}
+
+const fn build() -> &'static str {
+    if cfg!(debug_assertions) { "not optimized" } else { "optimized" }
+}
+
+/// How a browser draws a page, and what it costs it.
+fn assert_a_browser_draws_it(monitor: &Serving) {
+    let browser = Browser::start().unwrap();
+    let drawn = (0..3).map(|_| {
+        browser.open(&format!("http://{}/?sort=name", monitor.at)).unwrap();
+        let drawn = "return [document.querySelectorAll('tbody tr').length,
+            performance.getEntriesByName('first-contentful-paint')[0]?.startTime]";
+        let drawn = eventually("the page is painted", || {
+            let drawn = browser.run(drawn).unwrap();
+            drawn[1].as_f64().map(|millis| (drawn[0].clone(), Duration::from_secs_f64(millis / 1e3)))
+        });
+        assert_eq!(drawn.0, json!(ROWS));
+        drawn.1
+    });
+    let drawn = drawn.min().unwrap();
+    let changes = "window.news = 0; new MutationObserver((all) => window.news += all.length > 0)
+        .observe(document.querySelector('tbody'), { childList: true })";
+    browser.run(changes).unwrap();
+    let cost = measured(|| browser.drawing_time().unwrap(), long::time(MEASURED_FOR));
+    let told = browser.run("return window.news").unwrap();
+    figures::tell(&format!(
+        "page, {ROWS} of {LOCKS} locks: drawn in a browser after {drawn:.2?}, {:.2} % of a processor to keep it true, \
+         told {told} times in {:?}",
+        percent(cost),
+        long::time(MEASURED_FOR),
+    ));
+    assert!(told.as_u64() >= Some(long::time(MEASURED_FOR).as_secs() * 2), "{told} times");
+    assert!(drawn <= DRAWN_WITHIN, "{drawn:?}");
+    assert!(cost <= COST_MAX, "{:.2} %", percent(cost));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_a_thousand_locks_is_drawn_at_once_and_costs_little() {
+    if !browser::availability().or_skip("a_page_of_a_thousand_locks_is_drawn_at_once_and_costs_little") {
+        return;
+    }
+    let place = Place::new();
+    let server = Serving::start(&place, &["server", "--listen", "127.0.0.1:0"], "lockkeeper: serving ");
+    let fleet = Fleet::join_all(&server.at).await;
+    let monitor = ["monitor", "--listen", "127.0.0.1:0", "--connect", &server.at];
+    let monitor = Serving::start(&place, &monitor, ", at http://");
+    let waiting = format!("<dt>Waiting</dt><dd>{},000</dd>", LOCKS * WAITERS / 1_000);
+    eventually("all are known", || get(&monitor.at, "/").contains(&waiting).then_some(()));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let changing = tokio::spawn(fleet.change(Arc::clone(&is_over)));
+    assert_pages_cost_little(&monitor);
+    assert_a_browser_draws_it(&monitor);
+    is_over.store(true, Ordering::Relaxed);
+    changing.await.unwrap();
+}
