@@ -15,6 +15,7 @@ mod lanes;
 mod long;
 mod oldest;
 mod packages;
+mod pictures;
 mod python;
 mod stages;
 mod tally;
@@ -33,11 +34,14 @@ enum Task {
     Test(test::Options),
     /// Measure the performance budgets as ratios in one run.
     Bench(bench::Options),
+    /// Take the pictures of the documentation anew, of a staged fleet; as root.
+    Pictures,
 }
 
 fn main() -> ExitCode {
     match Task::parse() {
         Task::Test(options) => test::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Pictures => pictures::run(),
     }
 }

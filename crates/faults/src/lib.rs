@@ -8,7 +8,8 @@
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
 //! - [`peers`] drives Curator and kazoo as child processes, and [`python`] finds what comes from PyPI.
-//! - [`browser`] is a real browser, to look at pages; [`tmux`] is a terminal, to look at what fills a screen.
+//! - [`browser`] is a real browser, to look at pages; [`tmux`] is a terminal, to look at what fills a screen; [`hosts`]
+//!   are machines by other names, to be seen on both.
 //! - [`process`] runs children that cannot outlive the test, however it ends.
 //! - [`long`] says how many rounds a test plays, and [`figures`] reports what they showed.
 //! - [`skip`] skips a test by name if it lacks something; [`wait`] waits for an event.
@@ -33,6 +34,7 @@ pub mod authority;
 pub mod browser;
 pub mod etcd;
 pub mod figures;
+pub mod hosts;
 pub mod long;
 pub mod mariadb;
 pub mod namespaces;

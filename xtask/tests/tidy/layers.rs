@@ -85,6 +85,7 @@ const LAYERS: &[Place] = &[
     Place { layer: TESTING, package: "lockkeeper-faults", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-trials", may_import: Anything },
     Place { layer: TESTING, package: "lockkeeper-bench", may_import: Anything },
+    Place { layer: TESTING, package: "lockkeeper-pictures", may_import: Anything },
     Place { layer: TESTING, package: "xtask", may_import: Anything },
 ];
 

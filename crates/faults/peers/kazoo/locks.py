@@ -1,5 +1,6 @@
 """kazoo's recipes behind the few calls that the commands need, and which recipe a kind stands for."""
 
+import os
 import re
 import time
 from functools import partial
@@ -10,7 +11,8 @@ from kazoo.recipe.lock import Lock
 # As a time in milliseconds: waits without end.
 FOR_EVER = -1
 
-IDENTIFIER = "kazoo peer"
+# What contenders say of themselves.
+IDENTIFIER = os.environ.get("KAZOO_IDENTIFIER", "kazoo peer")
 
 # What makes kazoo wait for contenders that Curator made.
 CURATOR_LOCK = "-lock-"

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Peer;
 use crate::cache::{self, Files};
+use crate::hosts::Hosts;
 use crate::zookeeper::{JAVA_OPTIONS, class_path};
 use crate::{Availability, Error, Result, process};
 
@@ -58,7 +59,16 @@ pub fn availability() -> Availability {
 ///
 /// The driver does not compile, or has no session within a minute.
 pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
-    start_with(JAVA_OPTIONS, connect, session_timeout).await
+    start_with(process::command("java"), JAVA_OPTIONS, connect, session_timeout).await
+}
+
+/// Starts Curator as [`start`] does, on the machine of this name.
+///
+/// # Errors
+///
+/// As [`start`].
+pub async fn start_on(hosts: &Hosts, name: &str, connect: &str, session_timeout: Duration) -> Result<Peer> {
+    start_with(hosts.command(name, "java"), JAVA_OPTIONS, connect, session_timeout).await
 }
 
 /// Starts Curator as [`start`] does, in a virtual machine that makes it as fast as it gets: for measuring.
@@ -67,11 +77,15 @@ pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
 ///
 /// As [`start`].
 pub async fn start_to_measure(connect: &str, session_timeout: Duration) -> Result<Peer> {
-    start_with(MEASURED_JAVA_OPTIONS, connect, session_timeout).await
+    start_with(process::command("java"), MEASURED_JAVA_OPTIONS, connect, session_timeout).await
 }
 
-async fn start_with(java_options: &[&str], connect: &str, session_timeout: Duration) -> Result<Peer> {
-    let mut command = process::command("java");
+async fn start_with(
+    mut command: Command,
+    java_options: &[&str],
+    connect: &str,
+    session_timeout: Duration,
+) -> Result<Peer> {
     let classes = classes()?;
     let classes = classes.to_string_lossy();
     let path = [JARS, &[&classes]].concat();

@@ -1,10 +1,12 @@
 //! Starting kazoo's driver, with the kazoo in the target directory.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use super::Peer;
 use crate::cache::{self, Files};
+use crate::hosts::Hosts;
 use crate::python::Packages;
 use crate::{Availability, Result, process};
 
@@ -36,8 +38,28 @@ pub fn packages() -> Result<PathBuf> {
 ///
 /// kazoo is not in the target directory; or it has no session within a minute.
 pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
+    start_with(process::command("python3"), connect, session_timeout).await
+}
+
+/// Starts kazoo as [`start`] does, on the machine of this name, with contenders that name themselves so.
+///
+/// # Errors
+///
+/// As [`start`].
+pub async fn start_on(
+    hosts: &Hosts,
+    name: &str,
+    identifier: &str,
+    connect: &str,
+    session_timeout: Duration,
+) -> Result<Peer> {
+    let mut command = hosts.command(name, "python3");
+    command.env("KAZOO_IDENTIFIER", identifier);
+    start_with(command, connect, session_timeout).await
+}
+
+async fn start_with(mut command: Command, connect: &str, session_timeout: Duration) -> Result<Peer> {
     let driver = cache::made(cache::path("kazoo-peer", SOURCES), |folder| cache::write(folder, SOURCES))?;
-    let mut command = process::command("python3");
     command.env("PYTHONPATH", PACKAGES.folder()?).arg(driver.join("kazoo_peer.py"));
     Peer::start("kazoo", command, connect, session_timeout).await
 }
