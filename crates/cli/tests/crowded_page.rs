@@ -153,9 +153,9 @@ struct OpenPages {
 impl OpenPages {
     fn open(address: &str, count: usize) -> Self {
         let told = Arc::new(AtomicUsize::new(0));
+        let page = get(address, "/?sort=name");
+        let live = page.split_once("data-live=\"").unwrap().1.split('"').next().unwrap();
         let open = |_| {
-            let page = get(address, "/?sort=name");
-            let live = page.split_once("data-live=\"").unwrap().1.split('"').next().unwrap();
             let mut stream = TcpStream::connect(address).unwrap();
             write!(stream, "GET /{live} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
             let (mut reading, told) = (stream.try_clone().unwrap(), Arc::clone(&told));
