@@ -132,7 +132,7 @@ impl Fleet {
         holder.lock(Kind::OwnedMutex, "/lockkeeper/invoices", TURN_WITHIN).await?;
         self.waiting.push(tokio::spawn(async move {
             let _holds = holder;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }));
         self.join_all(&[("web-4", &["invoices"], "invoice.sh")]).await
     }

@@ -34,6 +34,7 @@ fn alert<'a>(alerts: &'a Value, rule: &str) -> Option<&'a Value> {
 }
 
 /// Waits until an alert of a rule is raised; returns what it says.
+#[expect(clippy::disallowed_methods, reason = "pauses between looks, up to a deadline")]
 fn summary(monitor: &Monitor, rule: &str) -> String {
     // A session timeout may have to pass, and a busy machine looks at a database less often.
     let deadline = now() + Duration::from_secs(90);
