@@ -18,12 +18,10 @@ const ENTER: &str = "\u{e007}";
 /// More than any page of these tests has controls.
 const CONTROLS_MAX: usize = 100;
 
-/// Numbers all controls in the order of the page, and answers how many there are.
-const NUMBERED: &str = "
+/// All controls in the order of the page. A page that is told of changes replaces them by others of the same number.
+const CONTROLS: &str = "
     const kinds = 'a[href], button, input:not([type=hidden]), select, summary, [tabindex]';
-    const controls = document.querySelectorAll(kinds);
-    [...controls].forEach((control, at) => control.dataset.at = at);
-    return controls.length";
+    const controls = [...document.querySelectorAll(kinds)];";
 
 /// The number of the control that has the focus, whether it is on the screen, and what shows that it has it: the width
 /// of its outline and the contrast of that with what is behind it.
@@ -42,17 +40,17 @@ const FOCUSED: &str = "
     const [one, other] = [light(ground), light(color(style.outlineColor))];
     const isSeen = box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= innerWidth + 1
         && document.elementsFromPoint(box.left + box.width / 2, box.top + box.height / 2).includes(control);
-    return [Number(control.dataset.at), isSeen, style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
+    return [controls.indexOf(control), isSeen, style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
         (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05), control.outerHTML.slice(0, 200)]";
 
 /// Walks over a page with the Tab key, and asserts that this reaches every control, and nothing out of order.
 fn assert_all_reached(browser: &Browser, page: &str) {
-    let count = ask(browser, NUMBERED).as_u64().unwrap();
+    let count = ask(browser, &format!("{CONTROLS} return controls.length")).as_u64().unwrap();
     assert!(count >= 5 && count < CONTROLS_MAX as u64, "{page}: {count} controls");
     let mut reached = Vec::new();
     for _ in 0..CONTROLS_MAX {
         browser.press(TAB).unwrap();
-        let focused = ask(browser, FOCUSED);
+        let focused = ask(browser, &format!("{CONTROLS} {FOCUSED}"));
         // Behind the last control comes the browser's own window.
         let Some(number) = focused[0].as_u64() else { break };
         if reached.first() == Some(&number) {
@@ -64,7 +62,7 @@ fn assert_all_reached(browser: &Browser, page: &str) {
         assert!(width >= Some(2.0) && contrast >= Some(3.0), "{page}: its focus is not shown: {focused}");
     }
     let missing: Vec<_> = (0..count).filter(|number| !reached.contains(number)).collect();
-    let of_missing = format!("return {missing:?}.map((at) => document.querySelector(`[data-at='${{at}}']`).outerHTML)");
+    let of_missing = format!("{CONTROLS} return {missing:?}.map((at) => controls[at]?.outerHTML)");
     assert!(missing.is_empty(), "{page}: not reached: {}", ask(browser, &of_missing));
     assert!(reached.is_sorted(), "{page}: {reached:?}");
     assert_eq!(reached.iter().collect::<BTreeSet<_>>().len(), reached.len(), "{page}: {reached:?}");
