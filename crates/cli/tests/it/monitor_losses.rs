@@ -1,23 +1,19 @@
 //! What a monitor tells of holders that did not give their lock back: those that died, and those that give no sign of
 //! life.
 
-use std::process::Child;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::monitor::Monitor;
-use crate::support::{Holder, Place, TestChild, ended, eventually, now, send};
+#[cfg(feature = "postgres")]
+use crate::support::send;
+use crate::support::{Holder, Place, TestChild, ended, eventually, now};
 
 /// Lets a holder die, with its command.
 fn kill(mut holder: Holder) {
     holder.process.kill().unwrap();
     holder.process.wait().unwrap();
-}
-
-fn pid(process: &Child) -> i32 {
-    process.id().cast_signed()
 }
 
 /// Waits until the monitor knows so many holders of a lock, and on files since when they hold.
@@ -87,6 +83,7 @@ fn on_files_a_lock_whose_holders_are_killed_three_times_is_lost_often_and_one_th
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgresql_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holders_have_lost_the_lock() {
     use lockkeeper_faults::postgres;
+    use rustix::process::Signal;
 
     if !postgres::availability().or_skip("monitor_losses::on_postgresql") {
         return;
@@ -103,13 +100,14 @@ async fn on_postgresql_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holder
     knows_holders(&monitor, "daily", 1);
     knows_holders(&monitor, "nightly", 3);
     let _waiting = TestChild(place.command(&["run", "nightly", "--", "sleep", "60"]).spawn().unwrap());
-    send(pid(&stopped.process), Signal::STOP);
+    let pid = stopped.process.id().cast_signed();
+    send(pid, Signal::STOP);
     let said = summary(&monitor, "jeopardy");
     assert!(said.starts_with("daily: ") && said.contains(" holds it and has given no sign of life for "), "{said}");
     assert!(said.ends_with("; after 20s it loses the lock"), "{said}");
     let alerts = monitor.json("/api/alerts");
     assert!(alert(&alerts, "jeopardy").is_none_or(|alert| alert["holder"]["owner"]["pid"].is_u64()), "{alerts}");
-    send(pid(&stopped.process), Signal::CONT);
+    send(pid, Signal::CONT);
     monitor.until("the alert is over", "/api/alerts", |alerts| alert(alerts, "jeopardy").is_none());
     holders.into_iter().for_each(kill);
     let said = summary(&monitor, "lost");
