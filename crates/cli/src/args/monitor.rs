@@ -44,7 +44,7 @@ pub(crate) struct MonitorArgs {
     /// A file with the token, which its owner alone can read; without it, LOCKKEEPER_OPERATE_TOKEN has the token
     #[arg(long, value_name = "FILE", requires = "operate")]
     pub(crate) operate_token_file: Option<PathBuf>,
-    /// Where a proxy has the page, as in https://locks.example.org/monitor
+    /// Where a proxy has the page for browsers, with its scheme: requests for this host are answered too
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
 }
