@@ -22,7 +22,7 @@ use lockkeeper_faults::{Availability, Error, Result, hosts, zookeeper};
 const PICTURE_BYTES_MAX: usize = 150_000;
 
 /// What is drawn on a terminal: the word of the command, and what is on the screen once it has drawn.
-const ON_TERMINAL: (&str, &str) = ("top", "nightly-backup");
+const ON_TERMINAL: (&str, &str) = ("top", "deadlock");
 
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
