@@ -250,8 +250,9 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>>;
 
-    /// Tells whether this session hears of a contender's departure without asking the service: it has made that
-    /// contender itself. Then [`Session::departure`] of it costs no request.
+    /// Tells whether this session hears of a contender's departure without asking the service for it: it has made that
+    /// contender itself. Then [`Session::departure`] of it, if it is called before that contender leaves, costs no
+    /// request but those that guard the caller's own place.
     ///
     /// A backend that does not know answers that it does not.
     fn hears_of(&self, _contender: &ContenderId) -> bool {
@@ -293,7 +294,8 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Waits until the value of a queue is in another state than `seen`, and reads it.
     fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>>;
 
-    /// Takes an entry out of its queue, whether or not its join was ever answered.
+    /// Takes an entry out of its queue, whether or not its join was ever answered. It may overtake earlier calls of the
+    /// session that have not reached the service.
     ///
     /// It starts at once, needs no runtime and goes on until it is certain, also when the answer is dropped.
     /// Withdrawing a ticket twice, or one that never took effect, does nothing; nor does it touch another queue, or

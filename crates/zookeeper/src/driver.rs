@@ -247,7 +247,7 @@ impl Driver {
 async fn gather(link: &Link) {
     let mut queued = link.queued();
     for _ in 0..GATHER_TURNS_MAX {
-        if queued == 0 || !link.is_crowded() {
+        if queued == 0 || link.has_urgent() || !link.is_crowded() {
             return;
         }
         tokio::task::yield_now().await;

@@ -32,8 +32,8 @@ pub(crate) struct OnePlace<'a> {
 }
 
 /// How many readers of its own process a writer remembers while it waits for them: more than most processes have
-/// reading at a time, and no more than some kilobytes. Behind more of them it looks at the queue again.
-const READERS_KEPT_MAX: usize = 256;
+/// reading at a time, and some kilobytes. Behind more of them it looks at the queue again.
+const READERS_KEPT_MAX: usize = 64;
 
 /// An attempt at one place; a join that is not granted at once stays with it until it is waited for.
 #[derive(Debug)]
@@ -385,14 +385,19 @@ impl Joined {
             let others = self.others_heard_of(&view);
             drop(view);
             let departure = session.departure(&self.queue, Some(&self.joined.id), &ahead, seen);
+            // Asked for now, while all of them are there: one that has left by then would have to be looked for.
+            let others: Option<Vec<_>> = others.map(|others| {
+                others.iter().map(|other| session.departure(&self.queue, Some(&self.joined.id), other, seen)).collect()
+            });
+            let prove_it_together = others.is_some();
             let mut departure = spans::while_waiting_for(shared, &self.queue, &ahead, before, departure).await;
-            for other in others.iter().flatten() {
+            for other in others.into_iter().flatten() {
                 if matches!(departure, Ok(Departure::Gone)) {
-                    departure = session.departure(&self.queue, Some(&self.joined.id), other, seen).await;
+                    departure = other.await;
                 }
             }
             check_with_reason(&self.queue, &*standing).await?;
-            let is_proved = departure_grants || others.is_some() || would_grant && front.is_first(seen, &ahead);
+            let is_proved = departure_grants || prove_it_together || would_grant && front.is_first(seen, &ahead);
             if matches!(departure, Ok(Departure::Gone)) && is_proved {
                 if decide::is_alone(self.mode) {
                     // Noted before the lock is held, and so before any waiter can see it given back.

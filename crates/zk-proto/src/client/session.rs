@@ -290,6 +290,11 @@ impl ClientSession {
         self.outbox.len()
     }
 
+    /// Whether a request waits that goes ahead of all others.
+    pub fn has_urgent(&self) -> bool {
+        self.outbox.next().is_some_and(|(rank, _)| rank == Rank::Ahead)
+    }
+
     /// How many requests were sent and are not answered, pings and authentications aside.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()

@@ -1,5 +1,5 @@
 //! What goes out, and in which order: credentials, watches to be set again and pings before any request, then what was
-//! submitted ahead, then the others in their turn, as far as there is room for their answers.
+//! submitted ahead, then deletions, then the others in their turn, as far as there is room for their answers.
 
 use bytes::{Bytes, BytesMut};
 

@@ -1,7 +1,7 @@
 //! One session, shared by the task with the socket and its users.
 //!
-//! Requests are handed to the machine where they are made, so that they go out in the order of the calls. The driver is
-//! woken and moves bytes. Answers are routed under the same lock, in the order of their arrival.
+//! Requests are handed to the machine where they are made, so that they go out in the order of the calls, but for proofs
+//! and deletions, which go before those that are not written yet. The driver is woken and moves bytes. Answers are routed under the same lock, in the order of their arrival.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -264,6 +264,11 @@ impl Link {
     /// How many requests wait to be written.
     pub(crate) fn queued(&self) -> usize {
         self.state().machine.queued()
+    }
+
+    /// Whether a proof waits to be written.
+    pub(crate) fn has_urgent(&self) -> bool {
+        self.state().machine.has_urgent()
     }
 
     /// Whether so many calls are under way, or contenders of ours wait, that an answer may set several of them going.

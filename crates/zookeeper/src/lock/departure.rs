@@ -120,8 +120,7 @@ impl Wait {
                 (End::Deleted { epoch }, _) if epoch != self.seen => Departure::Recheck,
                 (End::Deleted { .. }, Some(mine)) => {
                     // As with a watch on the other: a removal of our own that came before has been told by now.
-                    mine.place.is_guarded.wait().await;
-                    Departure::Gone
+                    if *mine.place.is_guarded.wait().await { Departure::Gone } else { Departure::Recheck }
                 }
                 (End::Deleted { .. }, None) => Departure::Gone,
                 (End::Unknown, _) => Departure::Recheck,

@@ -25,8 +25,9 @@ pub(super) struct Place {
     pub(super) bond: PlaceBond,
     /// Whether the watch on our own node is set, or being set.
     pub(super) is_watched: AtomicBool,
-    /// Filled once that watch was answered: a removal of the node after that is told before anything later is.
-    pub(super) is_guarded: SetOnce<()>,
+    /// Filled once that watch was answered: a removal of the node after that is told before anything later is. False if
+    /// it could not be asked for.
+    pub(super) is_guarded: SetOnce<bool>,
     /// How the place ended, for other waiters of this session, who need no watch on it.
     pub(super) end: SetOnce<End>,
 }
@@ -174,6 +175,16 @@ impl Places {
         if let Some(place) = self.leaving.remove(&ticket) {
             place.ends(end);
         }
+    }
+
+    /// Tells all waiters of this session that no answer will come.
+    pub(super) fn forsake(&mut self) {
+        for entry in self.entries.values() {
+            if let Entry::Placed { place, .. } = entry {
+                place.ends(End::Unknown);
+            }
+        }
+        std::mem::take(&mut self.leaving).into_values().for_each(|place| place.ends(End::Unknown));
     }
 
     /// Finds a place whose node this session has made and not left for certain.

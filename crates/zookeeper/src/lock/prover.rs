@@ -74,6 +74,7 @@ impl Prover {
         };
         if reason == LossReason::Lapsed {
             inner.link.abandon();
+            inner.places().forsake();
         }
     }
 
@@ -175,16 +176,18 @@ pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
     let after = Aftercare::of(inner);
     let after_event = after.clone();
     let on_reply = Box::new(move |outcome: Outcome| {
-        if matches!(outcome.result, Ok(_) | Err(RequestError::Refused(_))) {
-            // An earlier watch may have been answered too.
-            let _ = replied.is_guarded.set(());
-        }
+        let is_answered = matches!(outcome.result, Ok(_) | Err(RequestError::Refused(_)));
+        let guarded = replied.clone();
         match outcome.result {
             Ok(Response::GetData { data, .. }) => note_revocation(&replied, data.as_deref()),
             Err(RequestError::Refused(ErrorCode::NoNode)) => after.found_gone(&replied),
             // We may not read it: proofs still find out, in their turn.
             Ok(_) | Err(RequestError::Refused(_)) => {}
             Err(_) => after.watch_again(replied),
+        }
+        if is_answered {
+            // After what the answer says of our own node was noted. An earlier watch may have been answered too.
+            let _ = guarded.is_guarded.set(true);
         }
         Then::Done
     });
@@ -195,6 +198,7 @@ pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
     let submitted = inner.link.submit(&request, place.path.shown(), None, on_reply, Some(on_fire));
     if submitted.is_err() {
         place.is_watched.store(false, Ordering::Release);
+        let _ = place.is_guarded.set(false);
     }
 }
 

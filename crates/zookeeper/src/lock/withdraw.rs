@@ -96,7 +96,14 @@ pub(super) fn delete(
         let first = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Delete, left.path.shown()));
         Then::Chore(Box::pin(leave(inner, left, report, first)))
     });
-    if let Err(error) = inner.link.submit_deletion(&place.on_server(), place.path.shown(), on_reply) {
+    let (node, shown) = (place.on_server(), place.path.shown());
+    let submitted = if place.outlives_session {
+        // Alone: put back after a transaction that was refused, it could come too late for a session that closes.
+        inner.link.submit(&Request::Delete { path: node, version: -1 }, shown, None, on_reply, None)
+    } else {
+        inner.link.submit_deletion(&node, shown, on_reply)
+    };
+    if let Err(error) = submitted {
         inner.places().left(ticket, End::Unknown);
         let (report, reported) = oneshot::channel();
         let report = Report { sender: Some(report), outlives_session: place.outlives_session };

@@ -36,13 +36,34 @@ async fn a_writer_is_granted_after_readers_of_its_session_without_another_look()
         let lock = lock.clone();
         ann.queue_up_for(async move { lock.write().await }).await
     };
-    let lists = bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN);
+    let count = |operation| bench.proxy.count(Direction::ToServer, operation);
+    until("the watches on all four nodes", async || count(Operation::GET_DATA) == 4).await;
+    let lists = count(Operation::GET_CHILDREN);
     for reader in readers {
         assert!(!writer.is_finished());
         reader.release().await.unwrap();
     }
     granted(writer).await.release().await.unwrap();
-    assert_eq!(bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN), lists);
+    assert_eq!((count(Operation::GET_CHILDREN), count(Operation::GET_DATA)), (lists, 4));
+}
+
+#[tokio::test]
+async fn a_writer_behind_a_reader_of_another_session_looks_again() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (ann, bob) = (bench.party(""), bench.party(""));
+    let lock = ann.keeper.rw_lock("door").unwrap();
+    let others = bob.keeper.rw_lock("door").unwrap();
+    let (first, second) = (others.read().await.unwrap(), lock.read().await.unwrap());
+    let writer = {
+        let lock = lock.clone();
+        ann.queue_up_for(async move { lock.write().await }).await
+    };
+    let lists = bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN);
+    second.release().await.unwrap();
+    until("another look", async || bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN) > lists).await;
+    assert!(!writer.is_finished());
+    first.release().await.unwrap();
+    granted(writer).await.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -51,10 +72,12 @@ async fn one_that_was_removed_is_not_told_that_the_one_ahead_has_left() {
     let (ann, operator) = (bench.waist("").await, bench.operator().await);
     let (ticket, held) = ann.take(&line("door"), Mode::Mutex).await;
     let (_, waiter) = ann.take(&line("door"), Mode::Mutex).await;
-    let waiting = ann.session.departure(&line("door"), Some(&waiter.id), &held.id, waiter.view.connection);
     operator.delete(&format!("/lockkeeper/door/{}", waiter.id), None).await.unwrap();
-    ann.leave(&line("door"), ticket).await;
+    // The deletion goes before the watch on the removed node, and is answered before it.
+    let waiting = ann.session.departure(&line("door"), Some(&waiter.id), &held.id, waiter.view.connection);
+    let leaving = ann.session.withdraw(&line("door"), ticket);
     assert_eq!(soon("the end of the wait", waiting).await.unwrap(), Departure::Recheck);
+    soon("the leave", leaving).await.unwrap();
     assert_eq!(soon("the loss", waiter.standing.lost()).await, LossReason::Removed);
 }
 
