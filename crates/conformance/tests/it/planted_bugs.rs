@@ -17,7 +17,7 @@ const CASE_TIME_MAX: Duration = Duration::from_secs(6);
 
 /// How often a case runs at most until it catches its bug: some act at random, and on a busy machine all may by chance
 /// have gone well.
-const RUNS_MAX: usize = 3;
+const RUNS_MAX: usize = 20;
 
 /// The name of the threads in which cases are to fail.
 const THREAD: &str = "planted";
