@@ -95,7 +95,7 @@ async fn holders_and_waiters_are_known_as_they_come_and_go() {
     let scene = Scene::begin();
     let (ann, bob) = (scene.service.keeper(), scene.service.keeper());
     scene.until("the first look", |state| matches!(state.freshness, Freshness::Fresh(_))).await;
-    assert_eq!(scene.collector.read(|state| state.way), Way::Looks(Duration::from_secs(1)));
+    assert_eq!(scene.collector.read(|state| state.way), Way::Looks(Duration::from_millis(500)));
     let guard = ann.mutex("door").unwrap().lock().await.unwrap();
     let waiting = queue_up(&bob, "door");
     scene.until("both", |state| shape(state, "door") == Some((1, 1))).await;
