@@ -58,8 +58,8 @@ mod served {
             let view = Arc::new(View { collector, alerting, lock_metrics, orders });
             let pages = Arc::new(Pages::new(Arc::clone(&view), epoch()?, operating.clone()));
             let mut paths = routes(Arc::clone(&pages));
-            if let Some(operating) = operating {
-                paths = paths.merge(operating_routes(Arc::clone(&view), operating));
+            if let Some(operating) = &operating {
+                paths = paths.merge(operating_routes(Arc::clone(&view), Arc::clone(operating)));
             }
             let router = router(Arc::clone(&view), paths);
             say(&format!("watching {service}, at {}", listener.url()));
@@ -67,7 +67,7 @@ mod served {
                 say(&warning);
             }
             tell_manager(NotifyState::Ready);
-            tokio::select! {
+            let ended = tokio::select! {
                 biased;
                 cause = interruption.heard() => {
                     say(&format!("stopping, by {}", cause.name));
@@ -79,7 +79,12 @@ mod served {
                 () = view.collector.run() => Ok(0),
                 () = view.alerting.run() => Ok(0),
                 () = pages.run() => Ok(0),
+            };
+            // What they own would outlive the keeper, which is closed next.
+            if let Some(operating) = operating {
+                operating.stop().await;
             }
+            ended
         })?
     }
 

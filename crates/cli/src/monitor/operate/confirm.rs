@@ -17,10 +17,11 @@ use tokio::time::timeout;
 use super::asked::{Asked, Word, lock};
 use super::body::form;
 use super::desk::Desk;
-use super::operating::{Operating, UnderWay, said};
+use super::operating::{Operating, said};
 use super::origin::{Caller, Peer};
 use super::refused::Refused;
 use super::sessions::SessionKey;
+use super::under_way::UnderWay;
 use crate::monitor::page::{Escaped, QueryValue, named};
 use crate::ordering::Order;
 
@@ -165,12 +166,13 @@ async fn confirmed(
 
 /// Carries an order out, and leads to the page that tells what came of it, or will tell it.
 async fn carried_out(desk: &Desk, caller: &Caller, session: &SessionKey, lock: QueueName, order: Order) -> Response {
-    let mut under_way = desk.operating.begin(caller, "on the page", lock.clone(), order.clone());
-    let told = match timeout(ANSWER_AFTER, &mut under_way).await {
-        Ok(ended) => match ended.unwrap_or_else(|error| Err(broken_off(&error))) {
-            Ok(done) => desk.operating.tell(session, done.text()),
-            Err(refused) => return desk.tell_undone(caller, &lock, &refused),
-        },
+    let mut under_way = match desk.operating.begin(caller, "on the page", lock.clone(), order.clone()) {
+        Ok(under_way) => under_way,
+        Err(refused) => return desk.tell_undone(caller, &lock, &refused),
+    };
+    let told = match timeout(ANSWER_AFTER, under_way.end()).await {
+        Ok(Ok(done)) => desk.operating.tell(session, done.text()),
+        Ok(Err(refused)) => return desk.tell_undone(caller, &lock, &refused),
         Err(_) => {
             let number = desk.operating.tell(session, under_way_text(&order, &lock));
             if let Some(number) = number {
@@ -184,8 +186,8 @@ async fn carried_out(desk: &Desk, caller: &Caller, session: &SessionKey, lock: Q
     (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
 }
 
-async fn told_later(operating: Arc<Operating>, session: SessionKey, number: u64, under_way: UnderWay) {
-    let text = match under_way.await.unwrap_or_else(|error| Err(broken_off(&error))) {
+async fn told_later(operating: Arc<Operating>, session: SessionKey, number: u64, mut under_way: UnderWay) {
+    let text = match under_way.end().await {
         Ok(done) => done.text(),
         Err(refused) => refused.text,
     };
@@ -199,10 +201,6 @@ fn what(target: &Target) -> String {
         Ok((word, Err(_), lock)) => format!("{} {lock}, ordered by a form on the page", word.as_str()),
         Err(_) => "an order on the page".to_owned(),
     }
-}
-
-fn broken_off(error: &tokio::task::JoinError) -> Refused {
-    Refused::new(StatusCode::INTERNAL_SERVER_ERROR, format!("The order has broken off: {error}"))
 }
 
 fn under_way_text(order: &Order, lock: &QueueName) -> String {

@@ -57,7 +57,7 @@ impl Desk {
         let name = lock.as_str();
         let main = format!(
             "<h1>{}</h1><p class=\"told bad\" role=\"alert\">{}</p><p><a href=\"lock?name={}\">See {}</a></p>",
-            if refused.status == StatusCode::CONFLICT { "Nothing was done" } else { "The order has failed" },
+            refused.title(),
             Escaped(&refused.text),
             QueryValue(name),
             Escaped(name)
@@ -66,7 +66,7 @@ impl Desk {
     }
 
     fn refusal(&self, caller: &Caller, refused: &Refused, main: String) -> Response {
-        let mut response = self.page(refused.status, "Nothing was done", caller, &main);
+        let mut response = self.page(refused.status, refused.title(), caller, &main);
         if let Some(after) = refused.after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
         }

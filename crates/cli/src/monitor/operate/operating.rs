@@ -6,17 +6,15 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use lockkeeper::{Keeper, QueueName};
 use lockkeeper_monitor::Collector;
-use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 
 use super::origin::{Caller, PublicUrl};
 use super::refused::Refused;
 use super::sessions::{SESSION_LASTS, SessionKey, Sessions};
 use super::token::Token;
+use super::under_way::{OrdersUnderWay, UnderWay};
 use super::window::Window;
 use crate::exit::Failure;
 use crate::ordering::Order;
-use crate::output::Done;
 use crate::voice::say;
 
 /// How many wrong tokens may be given in a minute: by all callers together, since addresses are cheap and those behind
@@ -28,9 +26,6 @@ const REFUSALS_LOGGED_MAX: usize = 60;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How many orders may be under way: a freeze may wait for an hour, and each waits at the service.
-const UNDER_WAY_MAX: usize = 32;
-
 /// What carries orders out.
 #[derive(Debug)]
 pub(crate) struct Operating {
@@ -41,7 +36,7 @@ pub(crate) struct Operating {
     /// The name of its cookie: another one for each monitor of a machine, since cookies know no ports.
     cookie: String,
     doors: Mutex<Doors>,
-    under_way: Arc<Semaphore>,
+    under_way: OrdersUnderWay,
 }
 
 #[derive(Debug)]
@@ -52,9 +47,6 @@ struct Doors {
     unlogged: usize,
     sessions: Sessions,
 }
-
-/// An order under way: what comes of it, in the end.
-pub(super) type UnderWay = JoinHandle<Result<Done, Refused>>;
 
 impl Operating {
     /// Carries out the orders of who has this token, on a monitor that listens on this port.
@@ -78,7 +70,7 @@ impl Operating {
             public,
             cookie: format!("lockkeeper-{port}"),
             doors: Mutex::new(doors),
-            under_way: Arc::new(Semaphore::new(UNDER_WAY_MAX)),
+            under_way: OrdersUnderWay::default(),
         }
     }
 
@@ -160,27 +152,28 @@ impl Operating {
     }
 
     /// Begins to carry an order out. It goes on when the caller does not wait for the end, and is logged then.
-    pub(super) fn begin(self: &Arc<Self>, caller: &Caller, by: &str, lock: QueueName, order: Order) -> UnderWay {
-        let (this, name) = (Arc::clone(self), said(&lock, &order, &caller.name(), by));
-        let place = Arc::clone(&self.under_way).try_acquire_owned();
-        tokio::spawn(async move {
-            let Ok(_place) = place else {
-                let text = format!("{UNDER_WAY_MAX} orders are under way, which are the most: try again later.");
-                let refused = Refused::new(StatusCode::SERVICE_UNAVAILABLE, text);
-                this.log_refusal(&name, &refused);
-                return Err(refused);
-            };
-            match order.carry_out(&this.keeper, &lock).await {
-                Ok(done) => {
-                    say(&format!("operating: {name}: {}", done.text().trim_end()));
-                    Ok(done)
-                }
-                Err(undone) => {
-                    say(&format!("operating: {name}: not done: {}", undone.text()));
-                    Err(undone.into())
-                }
-            }
-        })
+    ///
+    /// # Errors
+    ///
+    /// Too many are under way, which is logged, or the monitor ends.
+    pub(super) fn begin(
+        &self,
+        caller: &Caller,
+        by: &str,
+        lock: QueueName,
+        order: Order,
+    ) -> Result<UnderWay, Refused> {
+        let (keeper, name) = (self.keeper.clone(), said(&lock, &order, &caller.name(), by));
+        let is_freeze = matches!(order, Order::Freeze { .. });
+        let carried_out = async move { order.carry_out(&keeper, &lock).await };
+        let begun = self.under_way.begin(name.clone(), is_freeze, carried_out);
+        begun.inspect_err(|refused| self.log_refusal(&name, refused))
+    }
+
+    /// Gives up what is under way, and takes no order any more. The keeper is to be closed after it, so that freezes
+    /// that wait leave their queues.
+    pub(crate) async fn stop(&self) {
+        self.under_way.stop().await;
     }
 
     /// Logs that something was refused before it was tried; `what` names it and who asked.

@@ -11,7 +11,6 @@ use axum::response::Response;
 use super::asked::{Asked, lock};
 use super::body::whole;
 use super::desk::Desk;
-use super::operating::said;
 use super::origin::{Caller, Peer};
 use super::refused::Refused;
 use crate::monitor::plain::{plain, with_type};
@@ -65,13 +64,7 @@ async fn ordered(desk: &Desk, caller: &Caller, name: &str, request: Request) -> 
         operating.log_refusal(&what, &refused);
         refused
     })?;
-    let what = said(&lock, &order, &caller.name(), "with a token");
-    let ended = operating.begin(caller, "with a token", lock, order).await;
-    ended.unwrap_or_else(|error| {
-        let refused = Refused::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the order has broken off: {error}"));
-        operating.log_refusal(&what, &refused);
-        Err(refused)
-    })
+    operating.begin(caller, "with a token", lock, order)?.end().await
 }
 
 /// Returns the token of a bearer.

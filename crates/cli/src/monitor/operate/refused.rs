@@ -1,8 +1,9 @@
-//! Why a request is answered with nothing done.
+//! Why a request is answered with nothing done, or with an order of which that is not known.
 
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use lockkeeper::Advice;
 
 use crate::ordering::Undone;
 
@@ -14,11 +15,13 @@ pub(super) struct Refused {
     pub(super) text: String,
     /// After which time it may be tried again, if it is a matter of time.
     pub(super) after: Option<Duration>,
+    /// Whether it may have been done all the same.
+    pub(super) is_unknown: bool,
 }
 
 impl Refused {
     pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into(), after: None }
+        Self { status, text: text.into(), after: None, is_unknown: false }
     }
 
     pub(super) fn bad(text: impl Into<String>) -> Self {
@@ -27,6 +30,16 @@ impl Refused {
 
     pub(super) fn forbidden(text: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, text)
+    }
+
+    /// Something has broken within the monitor while an order was carried out.
+    pub(super) fn unknown(text: impl Into<String>) -> Self {
+        Self { is_unknown: true, ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, text) }
+    }
+
+    /// Says in a few words what it means for what was ordered.
+    pub(super) const fn title(&self) -> &'static str {
+        if self.is_unknown { "It is not known whether it was done" } else { "Nothing was done" }
     }
 
     pub(super) fn too_many(after: Duration) -> Self {
@@ -44,6 +57,24 @@ impl From<Undone> for Refused {
             Undone::NotInTime(_) => StatusCode::CONFLICT,
             Undone::Failed(_) => StatusCode::BAD_GATEWAY,
         };
-        Self::new(status, undone.text())
+        let is_unknown = matches!(&undone, Undone::Failed(error) if error.advice() == Advice::Unknown);
+        Self { is_unknown, ..Self::new(status, undone.text()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper::{Error, ErrorKind, Operation};
+
+    use super::*;
+
+    #[test]
+    fn a_failure_says_that_nothing_was_done_only_where_that_is_known() {
+        let failed = |error| Refused::from(Undone::Failed(error));
+        let transient = failed(Error::transient(ErrorKind::ConnectionLost, Operation::Connect, "gone"));
+        assert_eq!((transient.status, transient.title()), (StatusCode::BAD_GATEWAY, "Nothing was done"));
+        let unknown = failed(Error::unknown(ErrorKind::ConnectionLost, Operation::Connect, "gone"));
+        assert_eq!((unknown.status, unknown.title()), (StatusCode::BAD_GATEWAY, "It is not known whether it was done"));
+        assert_eq!(Refused::from(Undone::Stale("other".to_owned())).title(), "Nothing was done");
     }
 }
