@@ -1,10 +1,12 @@
 //! `monitor --operate`: its start, its token, and orders of programs.
 
-use std::net::UdpSocket;
+use std::io::Write as _;
+use std::net::{TcpStream, UdpSocket};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
+use crate::crossing::place_of;
 use crate::monitor::Monitor;
 use crate::page_operate::{Answer, TOKEN, ask_at, operated, token_file};
 use crate::server::Server;
@@ -76,6 +78,42 @@ fn every_order_is_carried_out(place: &Place, options: &[&str], hold: impl Fn(&st
         assert!(said.contains(&format!("lockkeeper: operating: {line}")), "{line} in {said}");
     }
     assert!(said.contains("not done: ") && !said.contains(TOKEN), "{said}");
+}
+
+/// Ends a monitor while a freeze waits behind a holder: it leaves the queue, and freezes nothing when the holder is gone.
+fn a_freeze_that_waits_ends_with_its_monitor(place: &Place) {
+    let monitor = operated(place, "127.0.0.1:0", &[]);
+    let held = place.hold("door");
+    let address = monitor.address().to_owned();
+    let freeze = json!({"order": "freeze", "reason": "moving", "wait_ms": 600_000});
+    let lines = [format!("Host: {address}"), format!("Authorization: Bearer {TOKEN}")];
+    let asked = TcpStream::connect(&address).unwrap();
+    let (lines, body) = (lines.map(|line| format!("{line}\r\n")).concat(), freeze.to_string());
+    let head = format!("POST /api/locks/door HTTP/1.1\r\n{lines}Content-Length: {}\r\n\r\n", body.len());
+    (&asked).write_all(format!("{head}{body}").as_bytes()).unwrap();
+    eventually("it waits behind the holder", || (place.contenders("door") == 2).then_some(()));
+    let (code, said) = monitor.stop();
+    assert_eq!(code, Some(0), "{said}");
+    let lines: Vec<_> = said.lines().filter(|line| line.contains("freeze door, ordered by ")).collect();
+    assert!(
+        matches!(lines.as_slice(), [begun, ended] if begun.ends_with(": begins") && ended.contains(": given up, ")),
+        "{said}"
+    );
+    assert_eq!(place.contenders("door"), 1, "the holder is alone");
+    held.end();
+    assert_eq!(place.contenders("door"), 0);
+    assert_eq!(place.run(&["run", "--wait=0s", "door", "--", "true"]).code, Some(0), "it is free");
+}
+
+#[test]
+fn a_freeze_that_waits_on_files_ends_with_its_monitor() {
+    a_freeze_that_waits_ends_with_its_monitor(&Place::new());
+}
+
+#[test]
+fn a_freeze_that_waits_on_a_server_ends_with_its_monitor() {
+    let server = Server::start(&Place::new(), &[]);
+    a_freeze_that_waits_ends_with_its_monitor(&place_of(server.url()));
 }
 
 const SCRIPT: [&str; 5] = ["--", "sh", "-c", "echo held; exec sleep 60", "sh"];
@@ -182,9 +220,26 @@ fn beyond_loopback_orders_come_to_the_public_host_and_its_session_is_for_tls_alo
     assert!(refused.status == 403 && refused.body.contains("https://locks.example.org/ops/"), "{refused:?}");
     let login = ask_at(&near, "GET /login", &[format!("Host: 192.0.2.7:{port}")], "");
     assert!(login.status == 403 && !login.body.contains("id=\"token\""), "{login:?}");
+    // As a client asks that has found the port, and as a proxy asks that was asked over plain HTTP or says nothing.
+    let with_port = format!("Host: locks.example.org:{port}");
+    let tls = "X-Forwarded-Proto: https".to_owned();
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    for lines in [
+        vec![with_port.clone(), bearer.clone()],
+        vec![with_port, tls.clone(), bearer.clone()],
+        vec!["Host: locks.example.org".to_owned(), bearer.clone()],
+        vec!["Host: locks.example.org".to_owned(), "X-Forwarded-Proto: http".to_owned(), bearer.clone()],
+        vec![format!("Host: {near}"), "X-Forwarded-For: 192.0.2.7".to_owned(), bearer.clone()],
+    ] {
+        let login = ask_at(&near, "GET /login", &lines, "");
+        assert!(login.status == 403 && !login.body.contains("id=\"token\""), "{lines:?}: {login:?}");
+        let ordered = ask_at(&near, "POST /api/locks/door", &lines, &freeze.to_string());
+        assert!(ordered.status == 403 && ordered.body.contains("X-Forwarded-Proto"), "{lines:?}: {ordered:?}");
+    }
     let log_in = |origin: &str| {
         let lines = [
             "Host: locks.example.org".to_owned(),
+            tls.clone(),
             format!("Origin: {origin}"),
             "Content-Type: application/x-www-form-urlencoded".to_owned(),
         ];
@@ -194,7 +249,9 @@ fn beyond_loopback_orders_come_to_the_public_host_and_its_session_is_for_tls_alo
     let session = log_in("https://locks.example.org");
     let cookie = session.header("set-cookie").unwrap_or_else(|| panic!("{session:?}"));
     assert!(cookie.contains("; Secure") && cookie.contains("; Path=/ops/;"), "{cookie}");
-    assert_eq!(order(&near, "locks.example.org", TOKEN, "door", &freeze).status, 200);
+    let lines = ["Host: locks.example.org".to_owned(), tls.clone(), bearer];
+    let ordered = ask_at(&near, "POST /api/locks/door", &lines, &freeze.to_string());
+    assert_eq!(ordered.status, 200, "{ordered:?}");
     // Another address of this machine is as far as another machine.
     let far = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         socket.connect("192.0.2.1:9")?;

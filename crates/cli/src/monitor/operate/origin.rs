@@ -1,7 +1,7 @@
 //! Where a request comes from, and which ways may carry orders.
 //!
-//! An order comes over TLS, by the proxy whose address is the public URL, or over the loopback of this machine. A
-//! browser's order comes from our own page: its `Origin` says so, which no page can choose.
+//! An order comes over TLS, by the proxy whose address is the public URL and which says so, or over the loopback of this
+//! machine, by no proxy. A browser's order comes from our own page: its `Origin` says so, which no page can choose.
 
 use std::net::IpAddr;
 
@@ -12,6 +12,13 @@ use super::refused::Refused;
 
 /// How much of a header of others is logged, in characters.
 const LOGGED_MAX: usize = 60;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// What proxies write: a request with one of these does not come straight from its client.
+const BY_PROXIES: [HeaderName; 4] =
+    [FORWARDED_FOR, FORWARDED_PROTO, HeaderName::from_static("x-forwarded-host"), HeaderName::from_static("forwarded")];
 
 /// The address at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -67,9 +74,15 @@ impl PublicUrl {
         self.is_tls
     }
 
-    /// Tells whether the `Host` of a request is its own.
+    /// Tells whether the `Host` of a request has its name, at any port: enough to be shown something.
     pub(crate) fn is_host(&self, host: &str) -> bool {
         host_name(host).eq_ignore_ascii_case(host_name(&self.host))
+    }
+
+    /// Tells whether the `Host` of a request can be that of a request to it: another port is another way.
+    fn is_asked_for(&self, host: &str) -> bool {
+        let port = self.port.unwrap_or(if self.is_tls { 443 } else { 80 });
+        self.is_host(host) && port_of(host).is_none_or(|asked| asked.parse() == Ok(port))
     }
 
     /// Returns it as browsers name the origin of its pages.
@@ -86,11 +99,23 @@ impl PublicUrl {
 
 /// Returns the name or address in a `Host`, without port and brackets.
 pub(in crate::monitor) fn host_name(host: &str) -> &str {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
+    let name = match port_of(host) {
+        Some(port) => &host[..host.len() - port.len() - 1],
+        None => host,
     };
     name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name)
+}
+
+/// Returns the port in a `Host`, if it has one, with no digits where it ends at its `:`.
+fn port_of(host: &str) -> Option<&str> {
+    let (_, port) = host.rsplit_once(':')?;
+    port.bytes().all(|byte| byte.is_ascii_digit()).then_some(port)
+}
+
+/// Returns what the proxy that is nearest wrote of a header that is a list: it writes behind what others have written.
+fn last(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    let list = headers.get_all(name).iter().next_back()?.to_str().unwrap_or_default();
+    list.rsplit(',').next().map(str::trim)
 }
 
 /// Who asks, as far as a request tells.
@@ -99,6 +124,10 @@ pub(super) struct Caller {
     peer: IpAddr,
     /// For whom the peer asks, if it is a proxy that says so.
     forwarded: Option<String>,
+    /// Whether it comes by a proxy, as far as that can be seen.
+    is_forwarded: bool,
+    /// Whether that proxy was asked over TLS.
+    is_tls: bool,
     host: String,
     origin: Option<String>,
     cookies: Vec<String>,
@@ -107,13 +136,12 @@ pub(super) struct Caller {
 impl Caller {
     pub(super) fn new(peer: Peer, headers: &HeaderMap) -> Self {
         let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_owned());
-        // The nearest proxy writes behind what others have written.
-        let forwarded = text(HeaderName::from_static("x-forwarded-for"))
-            .and_then(|list| list.rsplit(',').next().map(|last| last.trim().chars().take(LOGGED_MAX).collect()));
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         Self {
             peer: peer.0.to_canonical(),
-            forwarded,
+            forwarded: last(headers, FORWARDED_FOR).map(|one| one.chars().take(LOGGED_MAX).collect()),
+            is_forwarded: BY_PROXIES.iter().any(|name| headers.contains_key(name)),
+            is_tls: last(headers, FORWARDED_PROTO).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")),
             host: text(HOST).unwrap_or_default(),
             origin: text(ORIGIN),
             cookies: cookies.flat_map(|value| value.split(';')).map(|one| one.trim().to_owned()).collect(),
@@ -140,15 +168,28 @@ impl Caller {
 
     /// Refuses what comes by a way on which others may read the token or the cookie.
     pub(super) fn require_way(&self, public: Option<&PublicUrl>) -> Result<(), Refused> {
-        if self.is_near() || public.is_some_and(|public| public.is_host(&self.host)) {
-            return Ok(());
-        }
+        let is_near = self.is_near();
         let text = match public {
+            _ if is_near && !self.is_forwarded => return Ok(()),
+            Some(public) if is_near || public.is_asked_for(&self.host) => {
+                if self.is_tls {
+                    return Ok(());
+                }
+                format!(
+                    "Operating is done over TLS, at {}{}: its proxy has to say so by `X-Forwarded-Proto: https`.",
+                    public.origin(),
+                    public.path
+                )
+            }
             Some(public) => format!(
-                "Operating is done at {}{}, or on this machine over its loopback. A proxy has to pass the `Host` on.",
+                "Operating is done at {}{}, or on this machine over its loopback. A proxy has to pass the `Host` on, \
+                 and to set `X-Forwarded-Proto`.",
                 public.origin(),
                 public.path
             ),
+            None if is_near => {
+                "The request comes by a proxy, whose URL the monitor does not know: --public-url.".to_owned()
+            }
             None => "Operating is done on this machine, over its loopback.".to_owned(),
         };
         Err(Refused::forbidden(text))
