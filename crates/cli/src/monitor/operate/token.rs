@@ -1,10 +1,12 @@
 //! The token of operators: where it is read from, when it is refused, and how one that is given is compared.
 
-use std::fs::File;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
@@ -124,20 +126,14 @@ pub(super) fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Reads the first line of a file that its owner alone can read.
+/// Reads the first line of a file that this process's user alone can read, or root.
 ///
 /// In the directory of systemd's credentials a group's right is the mask of an access list, which names the service's
 /// user alone.
 fn read(path: &Path, credentials: Option<&Path>) -> Result<String, String> {
-    let opened = || {
-        let file = File::open(path)?;
-        let found = file.metadata()?;
-        if !found.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
-        Ok((file, found.permissions().mode()))
-    };
-    let (file, mode) = opened().map_err(|error| format!("cannot be read: {error}"))?;
+    let (file, found) = opened(path).map_err(|error| format!("cannot be read: {error}"))?;
+    require_owner(found.uid(), geteuid().as_raw())?;
+    let mode = found.mode();
     let is_credential = credentials.is_some_and(|directory| path.parent() == Some(directory));
     if mode & if is_credential { OF_ALL } else { OF_OTHERS } != 0 {
         return Err(format!(
@@ -153,9 +149,29 @@ fn read(path: &Path, credentials: Option<&Path>) -> Result<String, String> {
     Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }
 
+/// Opens a regular file; what is none is not waited for.
+fn opened(path: &Path) -> io::Result<(File, Metadata)> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok((file, found))
+}
+
+/// Refuses a file of another user, who knows what is in it; root reads it anyway.
+fn require_owner(owner: u32, user: u32) -> Result<(), String> {
+    if owner == user || owner == 0 {
+        return Ok(());
+    }
+    Err(format!("it is of the user {owner}, and must be of {user}, as whom the monitor runs, or of root"))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::OpenOptionsExt as _;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
 
@@ -196,7 +212,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, mode: u32, text: &str| {
             let path = directory.path().join(name);
-            let mut options = std::fs::OpenOptions::new();
+            let mut options = OpenOptions::new();
             let file = options.write(true).create(true).truncate(true).mode(mode).open(&path).unwrap();
             // Not masked.
             file.set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
@@ -216,7 +232,18 @@ mod tests {
         assert!(Token::load(Some(&path), credentials).is_ok());
         let path = write("public", 0o444, hex);
         assert!(Token::load(Some(&path), credentials).is_err());
+        let pipe = directory.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let refusal = Token::load(Some(&pipe), variable).unwrap_err().message;
+        assert!(refusal.contains("no regular file"), "it does not wait for a writer: {refusal}");
         let refusal = Token::load(None, |_| None).unwrap_err().message;
         assert!(refusal.contains("--operate-token-file") && refusal.contains(TOKEN_VARIABLE), "{refusal}");
+    }
+
+    #[test]
+    fn a_file_is_of_the_user_as_whom_the_monitor_runs_or_of_root() {
+        for (owner, user, is_fine) in [(1_000, 1_000, true), (0, 1_000, true), (0, 0, true), (1_000, 0, false)] {
+            assert_eq!(require_owner(owner, user).is_ok(), is_fine, "{owner} {user}");
+        }
     }
 }
