@@ -27,15 +27,28 @@ impl Monitor {
         Self::start_at(place, "127.0.0.1:0", options)
     }
 
+    /// Starts it at an address, also if another process has this port for a moment, as for a connection.
     pub(crate) fn start_at(place: &Place, address: &str, options: &[&str]) -> Self {
+        eventually("it listens", || match Self::try_start(place, address, options) {
+            Ok(monitor) => Some(monitor),
+            Err(line) => {
+                assert!(line.contains("in use"), "{line}");
+                None
+            }
+        })
+    }
+
+    fn try_start(place: &Place, address: &str, options: &[&str]) -> Result<Self, String> {
         let mut command = place.command(&[&["monitor", "--listen", address], options].concat());
         let mut process: Child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(process.stderr.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
-        let address = line.trim_end().rsplit_once(", at http://").unwrap_or_else(|| panic!("{line}")).1.to_owned();
+        let process = TestChild(process);
+        let Some((_, address)) = line.trim_end().rsplit_once(", at http://") else { return Err(line) };
+        let address = address.to_owned();
         assert!(line.starts_with("lockkeeper: watching "), "{line}");
-        Self { process: TestChild(process), said, address }
+        Ok(Self { process, said, address })
     }
 
     pub(crate) fn address(&self) -> &str {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Holder, Place, finish, in_time, wait};
+use crate::support::{Holder, Place, eventually, finish, in_time, wait};
 
 /// How long a line may be waited for.
 const LINE_WITHIN: Duration = Duration::from_secs(30);
@@ -30,8 +30,18 @@ impl Server {
         Self::of(place.command(&[&["server"], arguments].concat()))
     }
 
-    /// Starts the command of a server.
+    /// Starts the command of a server, also if another process has its port for a moment, as for a connection.
     pub(crate) fn of(mut command: Command) -> Self {
+        eventually("it listens", || match Self::try_start(&mut command) {
+            Ok(server) => Some(server),
+            Err(lines) => {
+                assert!(lines.iter().any(|line| line.contains("in use")), "it does not serve: {lines:?}");
+                None
+            }
+        })
+    }
+
+    fn try_start(command: &mut Command) -> Result<Self, Vec<String>> {
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(process.stderr.take().unwrap());
         let (sender, lines) = mpsc::channel();
@@ -39,19 +49,24 @@ impl Server {
             stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
         });
         let mut server = Self { process, url: String::new(), lines: Mutex::new(lines) };
-        let serving = server.line("lockkeeper: serving ");
+        let serving = server.find_line("lockkeeper: serving ")?;
         server.url = serving["lockkeeper: serving ".len()..].split(',').next().unwrap().to_owned();
-        server
+        Ok(server)
     }
 
     /// The next line that begins so.
     pub(crate) fn line(&self, prefix: &str) -> String {
+        self.find_line(prefix).unwrap_or_else(|others| panic!("{prefix:?} was not said, but {others:?}"))
+    }
+
+    /// The next line that begins so, or else those that were said.
+    fn find_line(&self, prefix: &str) -> Result<String, Vec<String>> {
         let mut others = Vec::new();
         loop {
             match self.lines.lock().unwrap().recv_timeout(LINE_WITHIN) {
-                Ok(line) if line.starts_with(prefix) => return line,
+                Ok(line) if line.starts_with(prefix) => return Ok(line),
                 Ok(line) => others.push(line),
-                Err(_) => panic!("{prefix:?} was not said, but {others:?}"),
+                Err(_) => return Err(others),
             }
         }
     }
