@@ -27,6 +27,8 @@ pub(super) struct App {
     /// The lock whose queue is looked into.
     pub(super) lock: Option<QueueName>,
     pub(super) queue: Cursor<ContenderKey>,
+    /// Whether the contender that was chosen has left, and no other has been chosen since.
+    has_left: bool,
     pub(super) mode: Mode,
     /// What came of the last key or order.
     pub(super) notice: Option<Notice>,
@@ -79,6 +81,7 @@ impl App {
             list: Cursor::default(),
             lock: None,
             queue: Cursor::default(),
+            has_left: false,
             mode: Mode::Browse,
             notice: None,
             under_way: None,
@@ -89,12 +92,20 @@ impl App {
     /// Takes in what is known now. The chosen lock and the chosen contender stay chosen.
     pub(super) fn see(&mut self, mut sight: Sight) {
         let query = &self.query;
-        let free = |lock: &QueueName| query.asks_for(lock).then(|| Row::free(lock));
-        self.list.keep(&mut sight.rows, |row| row.lock.clone(), free);
+        let chosen = sight.chosen.take();
+        let unlisted = |lock: &QueueName| match chosen {
+            Some(row) if row.lock == *lock => Some(row),
+            _ => query.asks_for(lock).then(|| Row::free(lock)),
+        };
+        self.list.keep(&mut sight.rows, |row| row.lock.clone(), unlisted);
         let had = self.queue.chosen().is_some();
         self.queue.find(&keys(&sight.queue));
         if had && self.queue.chosen().is_none() && self.lock.is_some() {
-            self.say("the chosen contender has left");
+            self.has_left = true;
+            // What came of an order is not hidden: it may be why the contender has left.
+            if self.notice.is_none() {
+                self.say("the chosen contender has left");
+            }
         }
         self.sight = sight;
     }
@@ -189,7 +200,10 @@ impl App {
 
     fn step(&mut self, lines: isize) {
         match self.lock {
-            Some(_) => self.queue.step(&keys(&self.sight.queue), lines),
+            Some(_) => {
+                self.queue.step(&keys(&self.sight.queue), lines);
+                self.has_left &= self.queue.chosen().is_none();
+            }
             None => self.list.step(&names(&self.sight.rows), lines),
         }
     }
@@ -198,6 +212,7 @@ impl App {
     fn leave(&mut self) {
         if self.lock.take().is_some() {
             self.queue.clear();
+            self.has_left = false;
         } else if self.list.chosen().is_some() {
             self.list.clear();
         } else {
@@ -217,6 +232,9 @@ impl App {
     fn ask(&mut self, letter: char) {
         if self.under_way.is_some() {
             return self.fail("an order is under way: one at a time");
+        }
+        if self.has_left && matches!(letter, 'r' | 'b') {
+            return self.fail("the chosen contender has left: choose another one first, by the arrow keys");
         }
         let (row, chosen) = match &self.lock {
             Some(lock) => (self.sight.lock.clone().unwrap_or_else(|| Row::free(lock)), self.chosen_contender()),

@@ -122,7 +122,8 @@ impl Live<'_> {
         let sight = self.collector.read(|state| {
             self.alerts.judge(state, now, thresholds);
             let firing: Vec<_> = self.alerts.firing().collect();
-            Sight::new(state, &firing, self.orders, &self.app.query, self.app.lock.as_ref(), now)
+            let (lock, chosen) = (self.app.lock.as_ref(), self.app.list.chosen());
+            Sight::new(state, &firing, self.orders, &self.app.query, lock, chosen, now)
         });
         self.app.see(sight);
     }

@@ -88,6 +88,11 @@ impl Query {
         Found { locks, total }
     }
 
+    /// Tells whether a lock is asked for.
+    pub(super) fn finds(&self, name: &QueueName, lock: &KnownLock) -> bool {
+        mentions(name, lock, &self.filter.trim().to_lowercase())
+    }
+
     /// Tells whether a lock is asked for that nothing is known of but its name.
     pub(super) fn asks_for(&self, lock: &QueueName) -> bool {
         lock.as_str().to_lowercase().contains(&self.filter.trim().to_lowercase())

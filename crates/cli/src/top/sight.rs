@@ -33,6 +33,8 @@ pub(super) struct Sight {
     pub(super) queue_more: usize,
     /// The line of its lock.
     pub(super) lock: Option<Row>,
+    /// The line of the lock that is chosen in the list, which may have no room among the rows.
+    pub(super) chosen: Option<Row>,
 }
 
 /// How old it is.
@@ -54,6 +56,7 @@ pub(super) struct Sum {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) lock: QueueName,
+    /// As what it is used; empty if nothing tells.
     pub(super) kind: String,
     pub(super) waiters: usize,
     pub(super) oldest: Option<Duration>,
@@ -77,13 +80,14 @@ pub(super) enum Mark {
 }
 
 impl Sight {
-    /// Collects what is to be shown: the locks that `query` asks for, and the queue of `lock`.
+    /// Collects what is to be shown: the locks that `query` asks for, `chosen` too, and the queue of `lock`.
     pub(super) fn new(
         state: &State,
         firing: &[Alert],
         orders: &Orders,
         query: &Query,
         lock: Option<&QueueName>,
+        chosen: Option<&QueueName>,
         now: Moment,
     ) -> Self {
         let marked = Marks::new(state, firing);
@@ -91,6 +95,8 @@ impl Sight {
         let row = |name: &QueueName, lock: &KnownLock| Row::new(name, lock, marked.of(name, lock), now);
         let known = lock.and_then(|name| state.model.locks().get_key_value(name));
         let contenders = known.map(|(_, lock)| lock.contenders.as_slice()).unwrap_or_default();
+        let chosen = chosen.and_then(|name| state.model.locks().get_key_value(name));
+        let chosen = chosen.filter(|(name, lock)| query.finds(name, lock));
         let shown = (1..).zip(contenders).take(CONTENDERS_MAX);
         Self {
             freshness: Badge::new(state, now),
@@ -101,6 +107,7 @@ impl Sight {
             queue: shown.map(|(position, one)| Contender::new(position, one, now)).collect(),
             queue_more: contenders.len().saturating_sub(CONTENDERS_MAX),
             lock: known.map(|(name, lock)| row(name, lock)),
+            chosen: chosen.map(|(name, lock)| row(name, lock)),
         }
     }
 }

@@ -48,13 +48,15 @@ impl Parts {
             part
         };
         let wanted = shown_problems(app).map(|problem| 1 + u16::from(problem.cure.is_some())).sum::<u16>();
-        let problems = wanted.min(area.height / 3);
         let details = match app.lock {
             Some(_) if area.height >= LINES_MIN + DETAIL_LINES => DETAIL_LINES,
             _ => 0,
         };
         let status_lines = status_lines(&status(app).0, area.width).len();
         let status = u16::try_from(status_lines).unwrap_or(1);
+        // Two lines at the head, the keys, and one for the names of the columns.
+        let room = area.height.saturating_sub(2 + details + status + 1 + 1);
+        let problems = wanted.min(area.height / 3).min(room);
         let (head, sum, problems_at) = (take(1), take(1), take(problems));
         let body = area.height.saturating_sub(2 + problems + details + status + 1);
         Self {

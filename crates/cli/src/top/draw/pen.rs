@@ -52,10 +52,10 @@ impl<'a> Pen<'a> {
 
     /// Writes texts side by side into a row of `area`, one column apart.
     pub(super) fn cells(&mut self, area: Rect, row: u16, background: Style, cells: &[Cell<'_>]) {
-        if row >= area.height {
+        let y = area.y.saturating_add(row);
+        if row >= area.height || y >= self.buffer.area.bottom() {
             return;
         }
-        let y = area.y + row;
         self.buffer.set_style(Rect { y, height: 1, ..area }, background);
         let mut x = area.x;
         for Cell { text, width, side, style } in cells {

@@ -138,3 +138,21 @@ fn quit_interrupt_suspend_and_redraw_are_left_to_the_terminal_in_every_state() {
     let mut typing = scene();
     assert_eq!(typing.keys("/q"), None, "it is a letter of the filter");
 }
+
+#[test]
+fn a_chosen_lock_beyond_the_rows_is_shown_as_it_is() {
+    let mut scene = Scene::new();
+    scene.queue("zz-calm", &[granted(1, 7)]);
+    scene.screen();
+    scene.key(Key::Down);
+    for number in 10..600 {
+        scene.queue(&format!("lock-{number:03}"), &[granted(number, 1), mutex(number + 1_000)]);
+    }
+    let row = scene.rows()[0].clone();
+    assert!(row.starts_with("zz-calm") && row.ends_with("web-1 pid 4001 backup.sh"), "{row}");
+    scene.keys("r");
+    assert!(scene.screen().iter().any(|line| line.contains("token    7")));
+    scene.keys("n");
+    scene.queue("zz-calm", &[]);
+    assert!(scene.rows()[0].ends_with("free"));
+}

@@ -4,3 +4,4 @@ mod keys;
 mod list;
 mod orders;
 mod scene;
+mod sizes;

@@ -71,6 +71,11 @@ impl Scene {
     /// Looks, and returns the lines of the screen.
     pub(super) fn screen(&mut self) -> Vec<String> {
         self.look();
+        self.draw()
+    }
+
+    /// Returns the lines of the screen, of what was seen when it looked last.
+    pub(super) fn draw(&mut self) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(self.size.0, self.size.1)).unwrap();
         let app = &mut self.app;
         terminal
@@ -93,7 +98,7 @@ impl Scene {
         let firing: Vec<_> = self.alerts.firing().collect();
         let orders = Orders::new(&Global::default());
         let (query, lock) = (&self.app.query, self.app.lock.as_ref());
-        let sight = Sight::new(&self.state, &firing, &orders, query, lock, self.now);
+        let sight = Sight::new(&self.state, &firing, &orders, query, lock, self.app.list.chosen(), self.now);
         self.app.see(sight);
     }
 
