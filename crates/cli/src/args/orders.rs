@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lockkeeper::FencingToken;
+use lockkeeper::{FencingToken, LockKind};
+use serde::Deserialize;
 
 /// The longest reason, in bytes: a few sentences, which are shown to every waiter.
 const REASON_BYTES_MAX: usize = 500;
@@ -81,7 +82,8 @@ pub(crate) struct ThawArgs {
 }
 
 /// A kind of lock that can be frozen.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     /// Held by one at a time
     Mutex,
@@ -91,6 +93,17 @@ pub(crate) enum Kind {
     Semaphore,
     /// One leader and its candidates
     Election,
+}
+
+impl Kind {
+    pub(crate) const fn of_lock(self) -> LockKind {
+        match self {
+            Self::Mutex => LockKind::Mutex,
+            Self::Rwlock => LockKind::ReadWrite,
+            Self::Semaphore => LockKind::Semaphore,
+            Self::Election => LockKind::Election,
+        }
+    }
 }
 
 /// Reads a reason.

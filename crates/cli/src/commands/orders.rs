@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::{ErrorKind, Keeper, LockKind, QueueName, Revocation, Wait};
+use lockkeeper::{ErrorKind, Keeper, QueueName, Revocation, Wait};
 
 use super::claim::at_most;
 use super::service::{answer, block_on_closing, talk};
@@ -57,7 +57,7 @@ pub(super) fn freeze(global: &Global, args: &FreezeArgs) -> Result<u8, Failure> 
     let order = Order::new(global, &args.name)?;
     let frozen = block_on_closing(&order.keeper, async {
         let queue = order.keeper.contenders(&args.name).await?;
-        let kind = order.operator().kind(args.kind.map(kind), &queue).map_err(Failure::ours)?;
+        let kind = order.operator().kind(args.kind.map(Kind::of_lock), &queue).map_err(Failure::ours)?;
         order
             .patiently(order.keeper.freeze(&args.name, kind, &args.reason, at_most(args.wait)))
             .await?
@@ -76,15 +76,6 @@ pub(super) fn thaw(global: &Global, args: &ThawArgs) -> Result<u8, Failure> {
     let thawed = block_on_closing(&order.keeper, order.keeper.thaw(&args.name))??;
     let operator = order.operator();
     order.tell(Deed::Thawed { thawed: thawed.iter().map(|frozen| operator.who(frozen)).collect() })
-}
-
-const fn kind(named: Kind) -> LockKind {
-    match named {
-        Kind::Mutex => LockKind::Mutex,
-        Kind::Rwlock => LockKind::ReadWrite,
-        Kind::Semaphore => LockKind::Semaphore,
-        Kind::Election => LockKind::Election,
-    }
 }
 
 fn not_in_time(operator: &Operator<'_>, what: &str, wait: Duration) -> Failure {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockkeeper::{ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Keeper, QueueName, Revocation, Wait};
+use lockkeeper::{
+    ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Keeper, LockKind, QueueName, Revocation, Wait,
+};
 
 use super::Operator;
 use crate::output::{Deed, Done};
@@ -23,7 +25,9 @@ pub(crate) enum Order {
     /// To take it away from one holder, whose token must have been seen.
     Break { holder: Seen },
     /// To keep all contenders out, if none does yet. It meets no contender: it waits its turn for so long at most.
-    Freeze { reason: String, wait: Duration },
+    /// While nothing in its queue tells as what it is used, it is frozen as `kind`, or else as a mutex: clients that use
+    /// it as another kind fail then, and do not wait.
+    Freeze { reason: String, wait: Duration, kind: Option<LockKind> },
     /// To remove one contender that freezes it, or waits to.
     Thaw { freezer: Seen },
 }
@@ -72,7 +76,7 @@ impl Order {
         let deed = match self {
             Self::Revoke { holder, reason } => revoke(keeper, lock, holder, reason.clone()).await,
             Self::Break { holder } => break_lock(keeper, lock, holder).await,
-            Self::Freeze { reason, wait } => freeze(keeper, lock, reason, *wait).await,
+            Self::Freeze { reason, wait, kind } => freeze(keeper, lock, reason, *wait, *kind).await,
             Self::Thaw { freezer } => thaw(keeper, lock, freezer).await,
         };
         deed.map(|deed| operator.done(deed))
@@ -128,10 +132,17 @@ async fn break_lock(keeper: &Keeper, lock: &QueueName, seen: &Seen) -> Result<De
     }
 }
 
-async fn freeze(keeper: &Keeper, lock: &QueueName, reason: &str, wait: Duration) -> Result<Deed, Undone> {
+async fn freeze(
+    keeper: &Keeper,
+    lock: &QueueName,
+    reason: &str,
+    wait: Duration,
+    named: Option<LockKind>,
+) -> Result<Deed, Undone> {
     let operator = Operator::new(keeper, lock);
     let queue = keeper.contenders(lock.as_str()).await?;
-    let kind = operator.kind(None, &queue).map_err(Undone::Stale)?;
+    let named = named.filter(|_| queue.is_empty());
+    let kind = operator.kind(named, &queue).map_err(Undone::Stale)?;
     let bounded = if wait.is_zero() { Wait::No } else { Wait::AtMost(wait) };
     match keeper.freeze(lock.as_str(), kind, reason, bounded).await? {
         Some(frozen) => Ok(Deed::Frozen { frozen: operator.who(&frozen) }),
@@ -147,7 +158,8 @@ async fn thaw(keeper: &Keeper, lock: &QueueName, seen: &Seen) -> Result<Deed, Un
     match thawed {
         Some(thawed) => Ok(Deed::Thawed { thawed: vec![operator.who(&thawed)] }),
         None => {
-            Err(Undone::Stale(operator.says(&format!("nothing was changed: {} does not freeze it any more", seen.id))))
+            let what = anew(seen, &queue).unwrap_or_else(|| format!("{} does not freeze it any more", seen.id));
+            Err(Undone::Stale(operator.says(&format!("nothing was changed: {what}"))))
         }
     }
 }
@@ -155,10 +167,21 @@ async fn thaw(keeper: &Keeper, lock: &QueueName, seen: &Seen) -> Result<Deed, Un
 /// Says that the holder that was seen is gone, and who holds the lock now.
 fn gone(operator: &Operator<'_>, seen: &Seen, holders: &[ContenderInfo]) -> Undone {
     let token = seen.token.map(|token| format!(" with token {token}")).unwrap_or_default();
+    let what = anew(seen, holders).unwrap_or_else(|| format!("{}{token} does not hold it any more", seen.id));
     let present = operator.present(holders);
-    Undone::Stale(
-        operator.says(&format!("nothing was changed: {}{token} does not hold it any more; {present}", seen.id)),
-    )
+    Undone::Stale(operator.says(&format!("nothing was changed: {what}; {present}")))
+}
+
+/// Says that a contender is there still, and has another token than the one that was seen.
+fn anew(seen: &Seen, contenders: &[ContenderInfo]) -> Option<String> {
+    let known = contenders.iter().find(|one| one.id == seen.id && one.token != seen.token)?;
+    let shown = |token: Option<FencingToken>| token.map_or_else(|| "none".to_owned(), |token| token.to_string());
+    Some(format!(
+        "the token of {} has changed since it was seen, from {} to {}: look again",
+        seen.id,
+        shown(seen.token),
+        shown(known.token)
+    ))
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lockkeeper::{FencingToken, QueueName};
+use lockkeeper::{FencingToken, LockKind, QueueName};
 
 use super::contender::{Contender, State};
 use super::input::Key;
 use super::sight::Row;
-use crate::args::reason;
+use crate::args::{Kind, reason};
 use crate::ordering::Order;
 
 /// How long a freeze waits until those who hold the lock have given it back, unless it is given up before: as long as
@@ -32,8 +32,10 @@ pub(super) struct Question {
 enum Ask {
     Revoke(Contender),
     Break(Contender, FencingToken),
-    /// With those who hold it.
-    Freeze(String),
+    /// As what a lock is used that nothing uses now.
+    Kind,
+    /// With those who hold it, and as what it is used if nothing in its queue tells.
+    Freeze(String, Option<LockKind>),
     Thaw(Contender),
 }
 
@@ -65,7 +67,8 @@ impl Question {
             }
             'f' => match &row.freezer {
                 Some(_) => return Err(format!("{} is frozen already", row.lock)),
-                None => Ask::Freeze(row.holders.clone()),
+                None if row.kind.is_empty() => Ask::Kind,
+                None => Ask::Freeze(row.holders.clone(), None),
             },
             _ => {
                 let freezes = chosen.filter(|chosen| chosen.state == State::Freezes);
@@ -81,7 +84,7 @@ impl Question {
         match self.ask {
             Ask::Revoke(_) => "Revoke",
             Ask::Break(..) => "Break",
-            Ask::Freeze(_) => "Freeze",
+            Ask::Kind | Ask::Freeze(..) => "Freeze",
             Ask::Thaw(_) => "Thaw",
         }
     }
@@ -91,7 +94,8 @@ impl Question {
         let mut seen = vec![("lock", self.lock.as_str().to_owned())];
         let contender = match &self.ask {
             Ask::Revoke(one) | Ask::Break(one, _) | Ask::Thaw(one) => one,
-            Ask::Freeze(holders) => {
+            Ask::Kind => return seen,
+            Ask::Freeze(holders, _) => {
                 let holders = if holders.is_empty() { "nothing".to_owned() } else { holders.clone() };
                 seen.push(("held by", holders));
                 return seen;
@@ -112,7 +116,11 @@ impl Question {
                 "Takes the lock away. The next in line has it at once, while what this holder runs may go on for a \
                  moment. Better ask first: r."
             }
-            Ask::Freeze(_) => {
+            Ask::Kind => {
+                "Nothing in its queue tells as what it is used. Clients that use it as another kind fail while it is \
+                 frozen, and do not wait."
+            }
+            Ask::Freeze(..) => {
                 "Keeps all contenders out until it is thawed, also after this program has ended. It waits until those \
                  who hold the lock have given it back."
             }
@@ -123,9 +131,17 @@ impl Question {
     /// Says what has to be typed, if it is more than a key.
     pub(super) const fn wants(&self) -> Option<&'static str> {
         match self.ask {
-            Ask::Revoke(_) | Ask::Thaw(_) => None,
+            Ask::Revoke(_) | Ask::Thaw(_) | Ask::Kind => None,
             Ask::Break(..) => Some("type the token"),
-            Ask::Freeze(_) => Some("why"),
+            Ask::Freeze(..) => Some("why"),
+        }
+    }
+
+    /// Says which keys answer it, if nothing is typed.
+    pub(super) const fn keys(&self) -> &'static str {
+        match self.ask {
+            Ask::Kind => "m mutex r rwlock s semaphore e election; Esc does nothing",
+            _ => "y does it; n or Esc does nothing",
         }
     }
 
@@ -133,6 +149,17 @@ impl Question {
     pub(super) fn answer(&mut self, key: Key) -> Answer {
         if key == Key::Escape {
             return Answer::Drop;
+        }
+        if matches!(self.ask, Ask::Kind) {
+            let kind = match key {
+                Key::Letter('m' | 'M') => Kind::Mutex,
+                Key::Letter('r' | 'R') => Kind::Rwlock,
+                Key::Letter('s' | 'S') => Kind::Semaphore,
+                Key::Letter('e' | 'E') => Kind::Election,
+                _ => return Answer::Stay,
+            };
+            self.ask = Ask::Freeze(String::new(), Some(kind.of_lock()));
+            return Answer::Stay;
         }
         if self.wants().is_none() {
             return match key {
@@ -172,8 +199,9 @@ impl Question {
                 self.refusal = Some("that is not its token; nothing was done".to_owned());
                 return Answer::Stay;
             }
-            Ask::Freeze(_) => match reason(&self.typed) {
-                Ok(reason) => Order::Freeze { reason, wait: FREEZE_WAIT_MAX },
+            Ask::Kind => return Answer::Stay,
+            Ask::Freeze(_, kind) => match reason(&self.typed) {
+                Ok(reason) => Order::Freeze { reason, wait: FREEZE_WAIT_MAX, kind: *kind },
                 Err(what) => {
                     self.refusal = Some(format!("a reason is needed, for those who wait: {what}"));
                     return Answer::Stay;

@@ -51,7 +51,8 @@ fn every_order_is_carried_out(place: &Place, options: &[&str], hold: impl Fn(&st
     assert_eq!((status, &said["broken"]["id"]), (200, &seen["id"]), "{said}");
     assert_eq!(eventually("it ends", || second.process.try_wait().unwrap()).code(), Some(123));
 
-    let (status, said) = give("frozen", json!({"order": "freeze", "reason": "moving disks"}));
+    let freeze = json!({"order": "freeze", "reason": "moving disks", "kind": "rwlock"});
+    let (status, said) = give("frozen", freeze);
     assert_eq!((status, &said["frozen"]["frozen"]), (200, &json!("moving disks")), "{said}");
     let seen = said["frozen"].clone();
     let thaw = json!({"order": "thaw", "contender": seen["id"], "token": seen["token"]});

@@ -232,9 +232,12 @@ fn a_lock_is_frozen_thawed_and_broken_on_the_page_and_each_outcome_is_told_there
         told.unwrap_or_else(|| panic!("{page:?}"))
     };
     let (action, secret) = session.form("door", "freeze");
+    assert!(session.get(&action).body.contains("<select id=\"kind\""), "nothing tells as what it is used");
     let refused = session.post(&action, &format!("{secret}&reason=+&wait=0"));
     assert!(refused.status == 400 && refused.body.contains("needs a reason"), "{refused:?}");
-    assert!(order("freeze", "&reason=moving+%3Cdisks%3E&wait=0").contains("moving &lt;disks&gt;"));
+    let empty = session.post(&action, &format!("{secret}&reason=x&wait=0&kind="));
+    assert_eq!(empty.status, 422, "the kind is to be chosen: {empty:?}");
+    assert!(order("freeze", "&reason=moving+%3Cdisks%3E&wait=0&kind=mutex").contains("moving &lt;disks&gt;"));
     assert_eq!(place.show("door")["contenders"][0]["frozen"], "moving <disks>");
     let again = session.post(&action, &format!("{secret}&reason=again&wait=0"));
     assert!(again.status == 409 && again.body.contains("is frozen already"), "{again:?}");
@@ -246,6 +249,7 @@ fn a_lock_is_frozen_thawed_and_broken_on_the_page_and_each_outcome_is_told_there
     assert_eq!(eventually("it ends", || holder.process.try_wait().unwrap()).code(), Some(123));
     // One that waits for long is answered before, and tells its outcome later.
     let holder = place.hold("door");
+    eventually("it is known", || (!session.get(&action).body.contains("<select id=\"kind\"")).then_some(()));
     let waits = session.post(&action, &format!("{secret}&reason=later&wait=600"));
     let page = waits.header("location").map(str::to_owned).unwrap_or_else(|| panic!("{waits:?}"));
     assert!(session.get(&format!("/{page}")).body.contains("is in its queue"));

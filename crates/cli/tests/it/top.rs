@@ -240,6 +240,8 @@ fn f_asks_why_and_freezes_and_t_thaws_and_a_freeze_that_waits_can_be_given_up() 
     holder.end();
     top.shows("free");
     top.type_text("f");
+    top.shows("m mutex");
+    top.type_text("m");
     top.shows("why: ");
     top.type_text("new disks");
     top.press("Enter");

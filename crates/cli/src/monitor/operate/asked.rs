@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper::{ContenderId, FencingToken, QueueName};
 use serde::Deserialize;
 
-use crate::args::reason;
+use crate::args::{Kind, reason};
 use crate::ordering::{Order, Seen};
 
 /// How long a freeze that is ordered here may wait for the lock: longer waits are the command's matter.
@@ -45,6 +45,8 @@ pub(super) struct Asked {
     pub(super) reason: Option<String>,
     /// How long a freeze waits, in milliseconds.
     pub(super) wait_ms: Option<u64>,
+    /// As what a freeze is to take a lock whose queue does not tell.
+    pub(super) kind: Option<Kind>,
 }
 
 impl Asked {
@@ -59,6 +61,9 @@ impl Asked {
         let is_freeze = self.order == Word::Freeze;
         if !is_freeze && self.wait_ms.is_some() {
             return Err(format!("A {} does not wait: leave `wait_ms` out.", self.order.as_str()));
+        }
+        if !is_freeze && self.kind.is_some() {
+            return Err(format!("A {} needs no kind of lock: leave `kind` out.", self.order.as_str()));
         }
         match self.order {
             Word::Revoke => Ok(Order::Revoke { holder: self.seen()?, reason }),
@@ -77,7 +82,7 @@ impl Asked {
                     return Err(format!("A freeze waits {most} s at most here; `lockkeeper freeze` waits for longer."));
                 }
                 let reason = reason.ok_or("A freeze needs a reason, which waiters are shown.")?;
-                Ok(Order::Freeze { reason, wait })
+                Ok(Order::Freeze { reason, wait, kind: self.kind.map(Kind::of_lock) })
             }
         }
     }
@@ -125,7 +130,15 @@ mod tests {
             (r#"{"order":"thaw","contender":"c-1","token":"7"}"#, Order::Thaw { freezer: seen(Some(7)) }),
             (
                 r#"{"order":"freeze","reason":"moving","wait_ms":1500}"#,
-                Order::Freeze { reason: "moving".to_owned(), wait: Duration::from_millis(1_500) },
+                Order::Freeze { reason: "moving".to_owned(), wait: Duration::from_millis(1_500), kind: None },
+            ),
+            (
+                r#"{"order":"freeze","reason":"moving","kind":"rwlock"}"#,
+                Order::Freeze {
+                    reason: "moving".to_owned(),
+                    wait: Duration::ZERO,
+                    kind: Some(lockkeeper::LockKind::ReadWrite),
+                },
             ),
         ] {
             assert_eq!(asked(json), Ok(order), "{json}");
@@ -141,6 +154,8 @@ mod tests {
             (r#"{"order":"break","contender":"c-1","token":"x"}"#, "token cannot be one"),
             (r#"{"order":"thaw"}"#, "needs the contender"),
             (r#"{"order":"thaw","contender":"c-1","wait_ms":1}"#, "does not wait"),
+            (r#"{"order":"thaw","contender":"c-1","kind":"mutex"}"#, "needs no kind"),
+            (r#"{"order":"freeze","reason":"x","kind":"barrier"}"#, "unknown variant"),
             (r#"{"order":"freeze"}"#, "needs a reason"),
             (r#"{"order":"freeze","reason":" "}"#, "needs a reason"),
             (r#"{"order":"freeze","reason":"a\nb"}"#, "control character"),

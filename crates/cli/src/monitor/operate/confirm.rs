@@ -22,6 +22,7 @@ use super::origin::{Caller, Peer};
 use super::refused::Refused;
 use super::sessions::SessionKey;
 use super::under_way::UnderWay;
+use crate::args::Kind;
 use crate::monitor::page::{Escaped, QueryValue, named};
 use crate::ordering::Order;
 
@@ -32,6 +33,13 @@ const ANSWER_AFTER: Duration = Duration::from_secs(5);
 /// How long a freeze may wait, as its form offers it: in seconds, and in words.
 const WAITS: [(u64, &str); 5] =
     [(0, "Only if it is free now"), (10, "10 seconds"), (60, "1 minute"), (600, "10 minutes"), (3_600, "1 hour")];
+
+/// Asks as what a lock is used that nothing uses now.
+const KINDS: &str = "<p><label for=\"kind\">As what it is used: clients that use it as another kind fail, and do not \
+                     wait</label><select id=\"kind\" name=\"kind\" required><option value=\"\">Choose</option>\
+                     <option value=\"mutex\">Mutex</option><option value=\"rwlock\">Read/write lock</option>\
+                     <option value=\"semaphore\">Semaphore</option><option value=\"election\">Election</option>\
+                     </select></p>";
 
 type Shared = State<Arc<Desk>>;
 
@@ -51,6 +59,8 @@ struct Confirmed {
     reason: Option<String>,
     /// How long a freeze waits, in seconds.
     wait: Option<u64>,
+    /// As what it takes a lock whose queue does not tell.
+    kind: Option<Kind>,
 }
 
 impl Target {
@@ -90,6 +100,7 @@ impl Target {
             token: self.token.clone(),
             reason: form.and_then(|form| form.reason.clone()),
             wait_ms: wait.map(|seconds| seconds.saturating_mul(1_000)),
+            kind: form.and_then(|form| form.kind),
         };
         Ok((lock, asked))
     }
@@ -119,7 +130,7 @@ pub(super) async fn page(
         return (StatusCode::SEE_OTHER, [(LOCATION, format!("login{}", target.query()))]).into_response();
     };
     let seen = desk.seen(&lock, asked.contender.as_deref());
-    let main = asking(&target, &lock, &asked, seen.as_ref(), &secret, None);
+    let main = asking(&target, &lock, &asked, desk.is_idle(&lock), seen.as_ref(), &secret, None);
     let title = format!("{} {}", capital(asked.order), lock.as_str());
     desk.page(StatusCode::OK, &title, &caller, &main)
 }
@@ -144,7 +155,8 @@ pub(super) async fn order(
         Ok(order) => carried_out(&desk, &caller, &session, lock, order).await,
         Err(why) => {
             let (refused, seen) = (Refused::bad(why), desk.seen(&lock, asked.contender.as_deref()));
-            let again = asking(&target, &lock, &asked, seen.as_ref(), &secret, Some(&refused));
+            let is_idle = desk.is_idle(&lock);
+            let again = asking(&target, &lock, &asked, is_idle, seen.as_ref(), &secret, Some(&refused));
             desk.refuse(&caller, &what(&target), &refused, Some(&again))
         }
     }
@@ -248,6 +260,7 @@ fn asking(
     target: &Target,
     lock: &QueueName,
     asked: &Asked,
+    is_idle: bool,
     seen: Option<&ContenderInfo>,
     secret: &str,
     refused: Option<&Refused>,
@@ -282,15 +295,15 @@ fn asking(
         text,
         "</dl><p>{}</p>{}<p><button>{}</button> <a href=\"lock?name={}\">Do nothing</a></p></form>",
         Escaped(effect(word)),
-        fields(word),
+        fields(word, is_idle),
         capital(word),
         QueryValue(lock.as_str())
     );
     text
 }
 
-/// What the form of an order asks for, and warns of.
-fn fields(word: Word) -> String {
+/// What the form of an order asks for, and warns of. The queue of an idle lock does not tell as what it is used.
+fn fields(word: Word, is_idle: bool) -> String {
     let reason = |hint: &str, required: &str| {
         format!(
             "<p><label for=\"reason\">Reason: {hint}</label><input id=\"reason\" name=\"reason\" type=\"text\" \
@@ -304,9 +317,10 @@ fn fields(word: Word) -> String {
         Word::Freeze => {
             let option = |(seconds, shown): &(u64, &str)| format!("<option value=\"{seconds}\">{shown}</option>");
             format!(
-                "{}<p><label for=\"wait\">How long it may wait until the lock is given back</label>\
+                "{}{}<p><label for=\"wait\">How long it may wait until the lock is given back</label>\
                  <select id=\"wait\" name=\"wait\">{}</select></p>",
                 reason("why, for the waiters", " required"),
+                if is_idle { KINDS } else { "" },
                 WAITS.iter().map(option).collect::<String>()
             )
         }

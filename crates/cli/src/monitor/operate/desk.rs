@@ -31,6 +31,11 @@ impl Desk {
         })
     }
 
+    /// Tells whether nothing is in the queue of a lock, as far as is known.
+    pub(super) fn is_idle(&self, lock: &QueueName) -> bool {
+        self.view.collector.read(|state| state.model.locks().get(lock).is_none_or(|known| known.contenders.is_empty()))
+    }
+
     /// Answers with a page, which does not change by itself.
     pub(super) fn page(&self, status: StatusCode, title: &str, caller: &Caller, main: &str) -> Response {
         let (now, service) = (self.view.collector.now(), self.view.collector.service());

@@ -156,13 +156,7 @@ impl Operating {
     /// # Errors
     ///
     /// Too many are under way, which is logged, or the monitor ends.
-    pub(super) fn begin(
-        &self,
-        caller: &Caller,
-        by: &str,
-        lock: QueueName,
-        order: Order,
-    ) -> Result<UnderWay, Refused> {
+    pub(super) fn begin(&self, caller: &Caller, by: &str, lock: QueueName, order: Order) -> Result<UnderWay, Refused> {
         let (keeper, name) = (self.keeper.clone(), said(&lock, &order, &caller.name(), by));
         let is_freeze = matches!(order, Order::Freeze { .. });
         let carried_out = async move { order.carry_out(&keeper, &lock).await };

@@ -59,8 +59,8 @@ impl OrdersUnderWay {
             false => (&self.others, OTHERS_MAX, "orders"),
         };
         let place = Arc::clone(places).try_acquire_owned();
-        let place = place
-            .map_err(|_| refuse(format!("{most} {what} are under way, which are the most: try again later.")))?;
+        let place =
+            place.map_err(|_| refuse(format!("{most} {what} are under way, which are the most: try again later.")))?;
         let mut tasks = self.tasks();
         let Some(tasks) = tasks.as_mut() else {
             return Err(refuse("The monitor ends.".to_owned()));
@@ -155,7 +155,10 @@ mod tests {
             freezes.push(orders.begin(name(), true, waits(&held)).expect("there is a place"));
         }
         let refused = orders.begin(name(), true, waits(&held)).expect_err("there is none");
-        assert!(refused.status == StatusCode::SERVICE_UNAVAILABLE && refused.text.contains("16 freezes"), "{refused:?}");
+        assert!(
+            refused.status == StatusCode::SERVICE_UNAVAILABLE && refused.text.contains("16 freezes"),
+            "{refused:?}"
+        );
         let mut other = orders.begin(name(), false, async { Err(Undone::Stale("gone".to_owned())) }).expect("a place");
         assert_eq!(other.end().await.expect_err("it is gone").text, "gone");
         orders.stop().await;

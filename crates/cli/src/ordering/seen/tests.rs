@@ -36,10 +36,14 @@ async fn an_order_to_a_holder_that_is_gone_meets_no_other() {
     let [now] = look(&keeper).await.try_into().expect("there is one");
     let forged = Seen { token: seen.token, ..now.clone() };
     let mixed = Seen { token: now.token, ..seen.clone() };
-    for holder in [seen, forged, mixed, Seen { token: None, ..now }] {
+    for holder in [seen, forged, mixed, Seen { token: None, ..now.clone() }] {
         for order in [Order::Revoke { holder: holder.clone(), reason: None }, Order::Break { holder: holder.clone() }] {
             let undone = order.carry_out(&keeper, &lock()).await.expect_err("it is another one");
-            assert!(matches!(undone, Undone::Stale(_)), "{undone:?}");
+            let is_known = holder.id == now.id;
+            let (anew, gone) = ("has changed since it was seen", "does not hold it any more");
+            let says = if is_known && holder.token.is_some() { anew } else { gone };
+            let is_said = |text: &str| text.contains(says) || is_known && holder.token.is_none();
+            assert!(matches!(&undone, Undone::Stale(text) if is_said(text)), "{undone:?}");
         }
     }
     assert!(present.hold().is_held());
@@ -50,7 +54,7 @@ async fn an_order_to_a_holder_that_is_gone_meets_no_other() {
 #[tokio::test]
 async fn a_freeze_is_made_once_and_a_thaw_meets_the_one_that_was_seen() {
     let keeper = Keeper::memory();
-    let freeze = |reason: &str| Order::Freeze { reason: reason.to_owned(), wait: Duration::ZERO };
+    let freeze = |reason: &str| Order::Freeze { reason: reason.to_owned(), wait: Duration::ZERO, kind: None };
     freeze("first").carry_out(&keeper, &lock()).await.expect("it is free");
     let undone = freeze("again").carry_out(&keeper, &lock()).await.expect_err("it is frozen");
     assert!(matches!(&undone, Undone::Stale(text) if text.contains("frozen already")), "{undone:?}");
@@ -67,8 +71,26 @@ async fn a_freeze_is_made_once_and_a_thaw_meets_the_one_that_was_seen() {
 async fn a_freeze_behind_a_holder_says_that_its_time_was_up_and_leaves_the_queue() {
     let keeper = Keeper::memory();
     let _guard = keeper.mutex("door").unwrap().lock().await.unwrap();
-    let order = Order::Freeze { reason: "moving".to_owned(), wait: Duration::from_millis(20) };
+    let order = Order::Freeze { reason: "moving".to_owned(), wait: Duration::from_millis(20), kind: None };
     let undone = order.carry_out(&keeper, &lock()).await.expect_err("it is held");
     assert!(matches!(&undone, Undone::NotInTime(text) if text.contains("within 20ms")), "{undone:?}");
     assert_eq!(look(&keeper).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_lock_that_nothing_uses_is_frozen_as_what_is_named_and_another_one_as_what_it_is() {
+    let keeper = Keeper::memory();
+    let kind = Some(LockKind::Semaphore);
+    let freeze = Order::Freeze { reason: "moving".to_owned(), wait: Duration::ZERO, kind };
+    freeze.carry_out(&keeper, &lock()).await.expect("it is free");
+    let [freezer] = look(&keeper).await.try_into().expect("there is one");
+    let permit = keeper.semaphore("door", 2).unwrap();
+    let waited = permit.acquire_timeout(Duration::from_millis(20)).await;
+    assert!(matches!(waited, Ok(None)), "it waits, and does not fail: {waited:?}");
+    Order::Thaw { freezer }.carry_out(&keeper, &lock()).await.expect("it is frozen");
+    let shared = keeper.rw_lock("door").unwrap();
+    let _read = shared.read().await.unwrap();
+    let late = Order::Freeze { reason: "moving".to_owned(), wait: Duration::from_millis(20), kind };
+    let undone = late.carry_out(&keeper, &lock()).await.expect_err("it is held");
+    assert!(matches!(&undone, Undone::NotInTime(_)), "it waits as a read/write lock: {undone:?}");
 }

@@ -48,7 +48,7 @@ pub(super) fn question(pen: &mut Pen<'_>, area: Rect, question: &Question) -> Po
 /// The line that is typed, and the keys.
 fn answer(pen: &mut Pen<'_>, area: Rect, question: &Question) -> Position {
     let Some(wants) = question.wants() else {
-        pen.line(area, 0, "y does it; n or Esc does nothing", BOLD);
+        pen.line(area, 0, question.keys(), BOLD);
         return Position::new(area.x, area.y);
     };
     let label = format!("{wants}: ");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{ContenderId, FencingToken, Mode};
+use lockkeeper::{ContenderId, FencingToken, LockKind, Mode};
 
 use super::scene::{Scene, contender, granted, mutex, name};
 use crate::ordering::{Order, Seen};
@@ -98,7 +98,7 @@ fn f_wants_a_reason_and_t_thaws_what_freezes_it() {
     scene.key(Key::Clear);
     scene.keys("new ");
     scene.app.handle(Input::Pasted("disks\nq".to_owned()));
-    let freeze = Order::Freeze { reason: "new disks".to_owned(), wait: Duration::from_secs(600) };
+    let freeze = Order::Freeze { reason: "new disks".to_owned(), wait: Duration::from_secs(600), kind: None };
     assert_eq!(scene.keys("\n"), does(freeze));
     assert_eq!(scene.key(Key::Escape), Some(Effect::GiveUp));
     scene.app.done(Ok("nightly is frozen".to_owned()));
@@ -150,4 +150,40 @@ fn a_low_window_still_shows_what_is_asked_and_what_is_typed() {
     assert!(asked.iter().any(|line| line.contains("nightly")), "{asked:?}");
     assert!(asked.iter().any(|line| line.starts_with("that is not its token")), "{asked:?}");
     assert!(asked.contains(&"type the token: 41".to_owned()), "{asked:?}");
+}
+
+#[test]
+fn a_lock_that_nothing_uses_is_frozen_as_the_kind_that_is_chosen() {
+    let mut scene = scene();
+    scene.queue("nightly", &[]);
+    scene.screen();
+    scene.keys("f");
+    let lines = asked(&mut scene);
+    assert_eq!(lines[0], "lock     nightly");
+    assert_eq!(lines[lines.len() - 1], "m mutex r rwlock s semaphore e election; Esc does nothing");
+    assert_eq!(scene.keys("y\n"), None);
+    assert_eq!(scene.keys("s"), None);
+    assert_eq!(asked(&mut scene)[1], "held by  nothing");
+    let kind = Some(LockKind::Semaphore);
+    let freeze = Order::Freeze { reason: "new disks".to_owned(), wait: Duration::from_secs(600), kind };
+    assert_eq!(scene.keys("new disks\n"), does(freeze));
+}
+
+#[test]
+fn what_came_of_an_order_stays_when_the_contender_leaves_by_it_and_the_next_order_needs_a_new_choice() {
+    let mut scene = scene();
+    scene.keys("\n");
+    scene.key(Key::Down);
+    scene.keys("b42\n");
+    scene.app.done(Ok("nightly (zk://zk1:2181) is broken".to_owned()));
+    scene.queue("nightly", &[granted(2, 43)]);
+    assert_eq!(scene.status(), "nightly (zk://zk1:2181) is broken");
+    assert!(scene.app.chosen_contender().is_none());
+    for order in ["r", "b"] {
+        scene.keys(order);
+        assert_eq!(scene.status(), "the chosen contender has left: choose another one first, by the arrow keys");
+    }
+    scene.key(Key::Down);
+    scene.keys("r");
+    assert_eq!(asked(&mut scene)[2..4], ["id c2", "token    43"]);
 }
