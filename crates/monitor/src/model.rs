@@ -3,10 +3,10 @@
 //!
 //! Pure: what was seen and when comes in, and nothing is asked. Who asks is `collect`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use lockkeeper::backend::decide;
+use lockkeeper::backend::{ProcessId, decide};
 use lockkeeper::clock::BootInstant;
 use lockkeeper::follow::Silence;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
@@ -239,7 +239,9 @@ impl Model {
         }
         is_stirred |= gone.values().any(|one| self.ties.may_block(&one.info));
         self.stirred += u64::from(is_stirred);
-        let losses = gone.values().filter(|one| one.is_lost && one.hold.is_some()).count();
+        let lost = gone.values().filter(|one| one.is_lost && one.hold.is_some());
+        // A process that dies with many permits has died once.
+        let losses = lost.map(|one| owner(&one.info)).collect::<BTreeSet<_>>().len();
         (0..losses).for_each(|_| self.losses.note(lock, now.boot));
         let left = gone.into_values().map(|one| (ending(&one), one.info));
         // Who leaves makes room for who is granted.
@@ -347,6 +349,19 @@ fn key(info: &ContenderInfo) -> ContenderId {
         Mode::Permit => ContenderId::new(format!("permit {}", info.id)),
         _ => info.id.clone(),
     }
+}
+
+/// What ends as one, with all that it holds.
+#[derive(Eq, Ord, PartialEq, PartialOrd)]
+enum Holding<'a> {
+    Session(&'a str),
+    Process(ProcessId),
+    Contender(&'a ContenderId),
+}
+
+fn owner(info: &ContenderInfo) -> Holding<'_> {
+    let of_process = || info.caller.process.map_or(Holding::Contender(&info.id), Holding::Process);
+    info.session.as_deref().map_or_else(of_process, Holding::Session)
 }
 
 fn known(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_monitor::alerts::{About, Alert, Finding, Outage};
+use lockkeeper_monitor::alerts::{About, Alert, Finding, Outage, Rule};
 use lockkeeper_monitor::{Moment, State};
 use serde::Serialize;
 
@@ -13,6 +13,10 @@ use super::who::{Who, date, millis};
 
 /// How many contenders of a deadlock its key names: no two deadlocks share one, and a header has its limits.
 const KEY_PARTS_MAX: usize = 2;
+
+/// The key of an outage has its beginning in parts of this length: two monitors that were cut off one after the other
+/// may have counted the same number, and the clocks of those that were cut off together differ by less.
+const OUTAGE_PART: Duration = Duration::from_secs(10 * 60);
 
 /// The alerts of a service that are not over, as `/api/alerts` tells them.
 #[derive(Debug, Serialize)]
@@ -45,7 +49,9 @@ impl FiringAlert {
     fn new(alert: &Alert, now_unix: Duration) -> Self {
         let who = |holder: &lockkeeper::ContenderInfo| Who::new(holder, now_unix).granted();
         let (holder, waiters, held_at_least_ms) = match &alert.finding {
-            Finding::Held { holder, at_least, waiters } => (Some(who(holder)), Some(*waiters), Some(millis(*at_least))),
+            Finding::Held { holder, at_least, waiters, .. } => {
+                (Some(who(holder)), Some(*waiters), Some(millis(*at_least)))
+            }
             Finding::Waiters { waiters, holder } => (holder.as_deref().map(who), Some(*waiters), None),
             Finding::Jeopardy { holder, .. } => (Some(who(holder)), None, None),
             _ => (None, None, None),
@@ -62,6 +68,17 @@ impl FiringAlert {
     }
 }
 
+/// Names a rule by a tag beside a lock, as pages and the terminal show it.
+pub(crate) const fn tag(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Held => "held long",
+        Rule::Waiters => "long queue",
+        Rule::Lost => "lost often",
+        Rule::Jeopardy => "no sign of life",
+        _ => rule.as_str(),
+    }
+}
+
 /// Says in one line what is wrong.
 pub(crate) fn summary(alert: &Alert, now_unix: Duration) -> String {
     let lock = alert.about.lock().map_or("", |lock| lock.as_str());
@@ -71,7 +88,7 @@ pub(crate) fn summary(alert: &Alert, now_unix: Duration) -> String {
             let locks: Vec<_> = judged.deadlock.chain.iter().map(|link| link.lock.as_str()).collect();
             format!("deadlock: contenders of {} wait for each other", locks.join(", "))
         }
-        Finding::Held { holder, at_least, waiters } => {
+        Finding::Held { holder, at_least, waiters, .. } => {
             let wait = if *waiters == 1 { "waits" } else { "wait" };
             format!("{lock}: {} holds it for {} or longer, and {waiters} {wait}", name(holder), brief(*at_least))
         }
@@ -82,7 +99,7 @@ pub(crate) fn summary(alert: &Alert, now_unix: Duration) -> String {
         Finding::Lost { losses } => {
             format!("{lock}: {losses} holders have lost it in the last ten minutes: they died, or were cut off")
         }
-        Finding::Jeopardy { holder, silent, timeout } => format!(
+        Finding::Jeopardy { holder, silent, timeout, .. } => format!(
             "{lock}: {} holds it and has given no sign of life for {}; after {} it loses the lock",
             name(holder),
             brief(*silent),
@@ -126,7 +143,9 @@ impl ToldAlert {
 /// Tells an alert from all others, as all monitors of its service that know of each other do.
 fn key(service: &str, alert: &Alert) -> String {
     let began = match alert.outage {
-        Some(Outage { note, number }) => format!("{note}.{number}"),
+        Some(Outage { note, number }) => {
+            format!("{note}.{number}.{}", alert.began_unix.as_secs() / OUTAGE_PART.as_secs())
+        }
         None => millis(alert.began_unix).to_string(),
     };
     let about: Vec<_> = match &alert.about {
@@ -169,4 +188,25 @@ pub(crate) fn posted(service: &str, alerts: &[Alert], now_unix: Duration) -> Vec
         }
     };
     alerts.iter().map(posted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The key of an outage that began so many seconds after 1970.
+    fn of_outage(note: u64, number: u64, began: u64) -> String {
+        let finding = Finding::Unreachable("refused".to_owned());
+        let mut alert = Alert::new(About::Unreachable, finding, Duration::from_secs(began));
+        alert.outage = Some(Outage { note, number });
+        key("zk://h", &alert)
+    }
+
+    #[test]
+    fn monitors_that_are_cut_off_together_have_one_key_and_one_that_was_cut_off_alone_before_has_another() {
+        assert_eq!(of_outage(7, 1, 6_010), of_outage(7, 1, 6_013));
+        assert_ne!(of_outage(7, 1, 6_010), of_outage(7, 1, 7_300), "alone, and the leader later");
+        assert_ne!(of_outage(7, 1, 6_010), of_outage(7, 2, 6_100));
+        assert_ne!(of_outage(7, 1, 6_010), of_outage(8, 1, 6_100));
+    }
 }

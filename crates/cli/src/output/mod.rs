@@ -39,7 +39,7 @@ mod way_out;
 mod who;
 
 #[cfg(feature = "monitor")]
-pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary};
+pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary, tag};
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use deadlocks::Deadlock;
 #[cfg(feature = "monitor")]

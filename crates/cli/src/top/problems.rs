@@ -1,9 +1,11 @@
 //! What is wrong, the worst first: a service that cannot be asked, deadlocks with their way out, locks that are held
 //! for long or that many wait for, frozen locks.
 
+use std::time::Duration;
+
 use lockkeeper::QueueName;
 use lockkeeper::backend::Part;
-use lockkeeper_monitor::alerts::{About, Alert, Finding};
+use lockkeeper_monitor::alerts::{Alert, Finding};
 use lockkeeper_monitor::{Freshness, Judged, KnownLock, Moment, State, Verdict};
 
 use super::contender::name;
@@ -40,7 +42,7 @@ pub(super) fn problems(state: &State, firing: &[Alert], orders: &Orders, now: Mo
     let deadlock = |judged: &Judged| deadlock(judged, orders, now);
     let mut found: Vec<Problem> = stale(state, now).into_iter().collect();
     found.extend(sure.into_iter().map(deadlock));
-    found.extend(firing.iter().filter_map(|alert| of_lock(alert, orders)));
+    found.extend(firing.iter().filter_map(|alert| of_lock(alert, orders, now)));
     found.extend(state.model.locks().iter().filter_map(|(name, lock)| frozen(name, lock, orders, now)));
     found.extend(unsure.into_iter().map(deadlock));
     found.truncate(PROBLEMS_MAX);
@@ -87,16 +89,26 @@ fn deadlock(judged: &Judged, orders: &Orders, now: Moment) -> Problem {
     }
 }
 
-fn of_lock(alert: &Alert, orders: &Orders) -> Option<Problem> {
+fn of_lock(alert: &Alert, orders: &Orders, now: Moment) -> Option<Problem> {
     let lock = alert.about.lock()?;
-    let (what, cure) = match (&alert.finding, &alert.about) {
-        (Finding::Held { holder, at_least, waiters }, About::Held(..)) => {
-            let (who, held) = (name(holder), brief(*at_least));
+    let lasts = |since: &Duration| brief(now.unix.saturating_sub(*since));
+    let (what, cure) = match &alert.finding {
+        // A problem of its own tells of these.
+        Finding::Deadlock(_) | Finding::Unreachable(_) => return None,
+        Finding::Held { holder, since_unix, waiters, .. } => {
+            let (who, held) = (name(holder), lasts(since_unix));
             let what = format!("held long: {lock}, by {who} for {held} or longer; {}", waiting(*waiters));
             (what, Some(orders.shell_line(&["revoke"], lock.as_str())))
         }
-        (Finding::Waiters { waiters, .. }, _) => (format!("long queue: {lock}; {}", waiting(*waiters)), None),
-        _ => return None,
+        Finding::Waiters { waiters, .. } => (format!("long queue: {lock}; {}", waiting(*waiters)), None),
+        Finding::Lost { losses } => (format!("lost often: {lock}; {losses} holders in the last ten minutes"), None),
+        Finding::Jeopardy { holder, since_unix, timeout, .. } => {
+            let (who, silent, timeout) = (name(holder), lasts(since_unix), brief(*timeout));
+            (format!("no sign of life: {lock}, of {who} for {silent}; after {timeout} it loses the lock"), None)
+        }
+        Finding::Said(said) => (said.clone(), None),
+        // A rule that has no words of its own here yet.
+        _ => (format!("{}: {lock}", alert.about.rule()), None),
     };
     Some(Problem { weight: Weight::Mild, what, cure, more: Vec::new(), locks: vec![lock.clone()] })
 }
@@ -121,4 +133,51 @@ fn frozen(lock: &QueueName, known: &KnownLock, orders: &Orders, now: Moment) -> 
 
 fn waiting(count: usize) -> String {
     format!("{count} {}", if count == 1 { "waits" } else { "wait" })
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper::clock::BootInstant;
+    use lockkeeper::{ContenderId, ContenderInfo, Mode};
+    use lockkeeper_monitor::alerts::About;
+
+    use super::*;
+    use crate::args::Global;
+
+    #[test]
+    fn each_alert_of_a_lock_is_told_in_a_line() {
+        let now = Moment { boot: BootInstant::from_nanos(0), unix: Duration::from_secs(1_000) };
+        let (lock, id) = (QueueName::new("nightly").unwrap(), ContenderId::new("c7"));
+        let holder = || Box::new(ContenderInfo::new(id.clone(), Mode::Mutex));
+        let (since_unix, seen) = (Duration::from_secs(640), Duration::from_secs(359));
+        let timeout = Duration::from_secs(600);
+        let who = name(&holder());
+        for (about, finding, line) in [
+            (
+                About::Held(lock.clone(), id.clone()),
+                Finding::Held { holder: holder(), at_least: seen, since_unix, waiters: 1 },
+                format!("held long: nightly, by {who} for 6m00s or longer; 1 waits"),
+            ),
+            (
+                About::Waiters(lock.clone()),
+                Finding::Waiters { waiters: 11, holder: None },
+                "long queue: nightly; 11 wait".to_owned(),
+            ),
+            (
+                About::Lost(lock.clone()),
+                Finding::Lost { losses: 3 },
+                "lost often: nightly; 3 holders in the last ten minutes".to_owned(),
+            ),
+            (
+                About::Jeopardy(lock.clone(), id.clone()),
+                Finding::Jeopardy { holder: holder(), silent: seen, since_unix, timeout },
+                format!("no sign of life: nightly, of {who} for 6m00s; after 10m00s it loses the lock"),
+            ),
+            (About::Lost(lock.clone()), Finding::Said("it was lost".to_owned()), "it was lost".to_owned()),
+        ] {
+            let alert = Alert::new(about, finding, since_unix);
+            let told = of_lock(&alert, &Orders::new(&Global::default()), now).unwrap();
+            assert_eq!((told.what, told.locks), (line, vec![lock.clone()]));
+        }
+    }
 }

@@ -51,10 +51,10 @@ async fn on_zookeeper_a_timeout_that_few_round_trips_fit_into_is_found() {
     }
     let server = zookeeper(Setup::new()).await;
     let proxy = Proxy::start(server.address()).await.unwrap();
-    proxy.set_delay(Duration::from_millis(550));
-    let url = format!("zk://{}?session_timeout=4s&connect_timeout=60s", proxy.address());
+    proxy.set_delay(Duration::from_millis(800));
+    let url = format!("zk://{}?session_timeout=6s&connect_timeout=60s", proxy.address());
     let (severity, what) = found(&url, "a round trip took ");
-    assert!(severity == "warning" && what.ends_with("and the session timeout is 4s"), "{what}");
+    assert!(severity == "warning" && what.ends_with("and the session timeout is 6s"), "{what}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

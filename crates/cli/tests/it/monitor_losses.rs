@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::monitor::Monitor;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 use crate::support::send;
 use crate::support::{Holder, Place, TestChild, ended, eventually, now};
 
@@ -29,19 +29,25 @@ fn alert<'a>(alerts: &'a Value, rule: &str) -> Option<&'a Value> {
     alerts["alerts"].as_array().unwrap().iter().find(|alert| alert["rule"] == rule)
 }
 
-/// Waits until an alert of a rule is raised; returns what it says.
+/// Waits until something is so of the alerts.
 #[expect(clippy::disallowed_methods, reason = "pauses between looks, up to a deadline")]
-fn summary(monitor: &Monitor, rule: &str) -> String {
+fn until<T>(monitor: &Monitor, what: &str, is_so: impl Fn(&Value) -> Option<T>) -> T {
     // A session timeout may have to pass, and a busy machine looks at a database less often.
     let deadline = now() + Duration::from_secs(90);
     loop {
         let alerts = monitor.json("/api/alerts");
-        if let Some(alert) = alert(&alerts, rule) {
-            return alert["summary"].as_str().unwrap().to_owned();
+        if let Some(found) = is_so(&alerts) {
+            return found;
         }
-        assert!(now() < deadline, "{rule}: {alerts}");
+        assert!(now() < deadline, "{what}: {alerts}");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Waits until an alert of a rule is raised; returns what it says.
+fn summary(monitor: &Monitor, rule: &str) -> String {
+    let said = |alert: &Value| alert["summary"].as_str().unwrap().to_owned();
+    until(monitor, rule, |alerts| alert(alerts, rule).map(said))
 }
 
 /// How often a lock was lost so far.
@@ -83,13 +89,30 @@ fn on_files_a_lock_whose_holders_are_killed_three_times_is_lost_often_and_one_th
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgresql_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holders_have_lost_the_lock() {
     use lockkeeper_faults::postgres;
-    use rustix::process::Signal;
-
     if !postgres::availability().or_skip("monitor_losses::on_postgresql") {
         return;
     }
     let server = postgres::Server::standalone().await.unwrap();
-    let place = crate::crossing::place_of(&format!("{}?session_timeout=20s", server.url("postgres")));
+    silence_and_losses_are_told(&format!("{}?session_timeout=20s", server.url("postgres")));
+}
+
+#[cfg(feature = "mysql")]
+#[tokio::test(flavor = "multi_thread")]
+async fn on_mariadb_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holders_have_lost_the_lock() {
+    use lockkeeper_faults::mariadb;
+    if !mariadb::availability().or_skip("monitor_losses::on_mariadb") {
+        return;
+    }
+    let server = mariadb::Setup::new().start().await.unwrap();
+    silence_and_losses_are_told(&format!("{}?session_timeout=20s", server.url("")));
+}
+
+/// Asserts that a holder that is stopped is in jeopardy until it goes on, and that three that are killed are lost. The
+/// service's sessions have a timeout of 20 s.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+fn silence_and_losses_are_told(url: &str) {
+    use rustix::process::Signal;
+    let place = crate::crossing::place_of(url);
     let monitor = Monitor::start(&place, &[]);
     let hold = |lock: &str, options: &[&str]| {
         let arguments = [&["run"], options, &[lock, "--", "sh", "-c", "echo held; read line"]].concat();
@@ -108,7 +131,7 @@ async fn on_postgresql_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holder
     let alerts = monitor.json("/api/alerts");
     assert!(alert(&alerts, "jeopardy").is_none_or(|alert| alert["holder"]["owner"]["pid"].is_u64()), "{alerts}");
     send(pid, Signal::CONT);
-    monitor.until("the alert is over", "/api/alerts", |alerts| alert(alerts, "jeopardy").is_none());
+    until(&monitor, "the alert is over", |alerts| alert(alerts, "jeopardy").is_none().then_some(()));
     holders.into_iter().for_each(kill);
     let said = summary(&monitor, "lost");
     assert!(said.starts_with("nightly: 3 holders have lost it "), "{said}");

@@ -43,6 +43,17 @@ const FOCUSED: &str = "
     return [controls.indexOf(control), isSeen, style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
         (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05), control.outerHTML.slice(0, 200)]";
 
+/// Opens a page, and waits until it was told of the changes since it was made: that may replace what has the focus.
+fn open(browser: &Browser, monitor: &Monitor, page: &str) {
+    browser.open(&url(monitor, page)).unwrap();
+    wait_until_told(browser);
+}
+
+fn wait_until_told(browser: &Browser) {
+    let is_told = "return document.body.dataset.told !== undefined";
+    eventually("the page is told of changes", || (ask(browser, is_told) == json!(true)).then_some(()));
+}
+
 /// Walks over a page with the Tab key, and asserts that this reaches every control, and nothing out of order.
 fn assert_all_reached(browser: &Browser, page: &str) {
     let count = ask(browser, &format!("{CONTROLS} return controls.length")).as_u64().unwrap();
@@ -87,7 +98,7 @@ fn every_control_is_reached_by_keys_and_shows_its_focus() {
         for scheme in ["light", "dark"] {
             browser.prefer(scheme).unwrap();
             for page in ["", "?sort=name&waited=1", "lock?name=cellar", "lock?name=door"] {
-                browser.open(&url(&monitor, page)).unwrap();
+                open(&browser, &monitor, page);
                 assert_all_reached(&browser, &format!("{page} at {width}, {scheme}"));
             }
         }
@@ -104,7 +115,7 @@ fn the_list_is_filtered_and_a_lock_is_opened_by_keys_alone() {
     let _holders = [place.hold("attic"), place.hold("cellar")];
     let _waiting = contend(&place, "cellar");
     eventually("all are known", || monitor.get("/api/locks").1.contains("\"waiters\":1").then_some(()));
-    browser.open(&url(&monitor, "")).unwrap();
+    open(&browser, &monitor, "");
     let has_focus = |selector: &str| ask(&browser, &format!("return document.activeElement.matches({selector:?})"));
     let tab_to = |selector: &str| {
         let reached = (0..CONTROLS_MAX).any(|_| {
@@ -119,7 +130,7 @@ fn the_list_is_filtered_and_a_lock_is_opened_by_keys_alone() {
     browser.press(ENTER).unwrap();
     browser.press(TAB).unwrap();
     assert_eq!(ask(&browser, "return document.activeElement.closest('main') !== null"), json!(true));
-    browser.open(&url(&monitor, "")).unwrap();
+    open(&browser, &monitor, "");
     tab_to("#q");
     browser.press("cell").unwrap();
     tab_to("input[name=waited]");
@@ -128,8 +139,32 @@ fn the_list_is_filtered_and_a_lock_is_opened_by_keys_alone() {
     browser.press(ENTER).unwrap();
     let names = "return [...document.querySelectorAll('tbody .name')].map((name) => name.textContent)";
     eventually("the list is filtered", || (ask(&browser, names) == json!(["cellar"])).then_some(()));
+    wait_until_told(&browser);
     tab_to("tbody .name");
     browser.press(ENTER).unwrap();
     let heading = "return document.querySelector('h1').textContent";
     eventually("the lock is opened", || (ask(&browser, heading) == json!("cellar")).then_some(()));
+}
+
+/// The links to one lock from what is wrong: it is held for long, and many wait for it.
+const SAME_LINKS: &str = "const same = [...document.querySelectorAll('#problems a[href=\"lock?name=books\"]')];";
+
+#[test]
+fn the_focus_stays_on_the_second_of_two_links_to_one_place_when_a_part_is_replaced() {
+    if !has_browser("page_keyboard::the_focus_stays_on_the_second_of_two_links_to_one_place") {
+        return;
+    }
+    let place = Place::new();
+    place.file(".config/lockkeeper/config.toml", "[monitor]\nlong_hold_threshold = '1s'\ncontention_threshold = 1\n");
+    let _holder = place.hold("books");
+    let _waiting = [contend(&place, "books"), contend(&place, "books")];
+    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    open(&browser, &monitor, "");
+    let is_there = format!("{SAME_LINKS} return same.length");
+    eventually("both links are shown", || (ask(&browser, &is_there) == json!(2)).then_some(()));
+    ask(&browser, &format!("{SAME_LINKS} same[1].focus(); window.old = same[1]; return null"));
+    let _more = contend(&place, "books");
+    let focused = format!("{SAME_LINKS} return [window.old.isConnected, same.indexOf(document.activeElement)]");
+    eventually("the cards are replaced", || (ask(&browser, &focused)[0] == json!(false)).then_some(()));
+    assert_eq!(ask(&browser, &focused), json!([false, 1]));
 }

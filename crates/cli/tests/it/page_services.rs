@@ -12,14 +12,18 @@ use lockkeeper_zookeeper::{Client, Config, NewNode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use crate::crossing::{Claim, Crossing, TRIES_MAX, place_of};
 use crate::monitor::Monitor;
 use crate::page::{ask, contend, has_browser, url};
 use crate::support::{Place, TestChild, eventually, now, send};
 
-/// How long a change may take until it is on the page.
+/// How long a change may take until it is on the page, at the median.
 const SHOWN_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long each may take: a database is looked at twice a second at most.
+const ALL_SHOWN_WITHIN: Duration = Duration::from_millis(1_500);
 
 /// How long a deadlock may take from its second wait on.
 const DEADLOCK_SHOWN_WITHIN: Duration = Duration::from_secs(3);
@@ -58,12 +62,13 @@ impl Foreign {
         format!("/lockkeeper/{LOCK}")
     }
 
-    fn join(&self) {
+    /// Joins; what it returns ends when it is granted the lock.
+    fn join(&self) -> JoinHandle<()> {
         let Self { peer, kind, .. } = self.clone();
         tokio::spawn(async move {
             let granted = peer.lock().await.lock(kind, &Self::path(), TURN_WITHIN).await;
             assert_eq!(granted, Ok(true));
-        });
+        })
     }
 
     async fn release(&self) {
@@ -74,14 +79,14 @@ impl Foreign {
 /// One that stands in the queue.
 enum Contender {
     Ours(TestChild),
-    Foreign(Foreign),
+    Foreign(Foreign, JoinHandle<()>),
 }
 
 impl Contender {
     fn shown(&self) -> Value {
         match self {
             Self::Ours(run) => json!(run.0.id()),
-            Self::Foreign(foreign) => json!(foreign.shown),
+            Self::Foreign(foreign, _) => json!(foreign.shown),
         }
     }
 
@@ -90,7 +95,10 @@ impl Contender {
         match self {
             // Its command reads to the end of its input.
             Self::Ours(run) => drop(run.0.stdin.take()),
-            Self::Foreign(foreign) => foreign.release().await,
+            Self::Foreign(foreign, granted) => {
+                granted.await.unwrap();
+                foreign.release().await;
+            }
         }
     }
 }
@@ -111,10 +119,7 @@ async fn queue_changes(place: &Place, browser: &Browser, foreign: &[Foreign]) ->
     for joining in all {
         let since = now();
         queue.push(match joining {
-            Some(foreign) => {
-                foreign.join();
-                Contender::Foreign(foreign.clone())
-            }
+            Some(foreign) => Contender::Foreign(foreign.clone(), foreign.join()),
             None => Contender::Ours(contend(place, LOCK)),
         });
         took.push(shown_after(browser, &queue, since));
@@ -141,7 +146,7 @@ async fn holder_and_waiters_are_shown(
     others: &[Foreign],
 ) {
     browser.open(&url(monitor, &format!("lock?name={LOCK}"))).unwrap();
-    let mut tries = Vec::new();
+    let (mut tries, mut is_in_time) = (Vec::new(), false);
     for _ in 0..TRIES_MAX {
         let took = queue_changes(place, browser, others).await;
         let mut sorted = took.clone();
@@ -152,12 +157,12 @@ async fn holder_and_waiters_are_shown(
             took.len()
         ));
         tries.push(took);
-        if most <= SHOWN_WITHIN {
+        is_in_time = median <= SHOWN_WITHIN && most <= ALL_SHOWN_WITHIN;
+        if is_in_time {
             break;
         }
     }
-    let is_in_time = |took: &Vec<Duration>| took.iter().all(|took| *took <= SHOWN_WITHIN);
-    assert!(tries.last().is_some_and(is_in_time), "{who}: {tries:?}");
+    assert!(is_in_time, "{who}: {tries:?}");
     let events = ask(browser, "return document.querySelector('#history').textContent");
     assert!(events.as_str().unwrap().contains("granted"), "{events}");
 }
@@ -268,8 +273,7 @@ fn hostile_names_run_nothing(place: &Place, known: usize) {
     let harmless = json!([true, 1, 0, true, false]);
     let (monitor, browser) = (Monitor::start(place, &[]), Browser::start().unwrap());
     let holders = HOSTILE.map(|name| place.hold(name));
-    let total = format!("\"total\":{}", HOSTILE.len() + known);
-    eventually("all are known", || monitor.get("/api/locks").1.contains(&total).then_some(()));
+    monitor.until("all are known", "/api/locks", |locks| locks["total"] == json!(HOSTILE.len() + known));
     browser.open(&url(&monitor, "")).unwrap();
     let _waiting = HOSTILE.map(|name| contend(place, name));
     let told = "return [...document.querySelectorAll('tbody tr')].filter((row) =>

@@ -31,6 +31,13 @@ pub struct Alert {
     pub outage: Option<Outage>,
 }
 
+impl Alert {
+    /// Describes one that is not over, and is none of the outages that are counted.
+    pub const fn new(about: About, finding: Finding, began_unix: Duration) -> Self {
+        Self { about, finding, began_unix, ended_unix: None, outage: None }
+    }
+}
+
 /// Which outage of the service: the monitors that send alerts number what they note there, and each counts the outages
 /// that it has seen since the last note.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

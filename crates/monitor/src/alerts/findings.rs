@@ -40,6 +40,8 @@ pub enum Finding {
         holder: Box<ContenderInfo>,
         /// For how long it holds at least.
         at_least: Duration,
+        /// Since when, in time since 1970-01-01 UTC.
+        since_unix: Duration,
         /// How many wait.
         waiters: usize,
     },
@@ -61,6 +63,8 @@ pub enum Finding {
         holder: Box<ContenderInfo>,
         /// For how long its session is silent at least.
         silent: Duration,
+        /// Since when, in time since 1970-01-01 UTC.
+        since_unix: Duration,
         /// After how long a silence its session is ended.
         timeout: Duration,
     },
@@ -177,7 +181,8 @@ fn silent_holders<'a>(
     lock.holders().filter_map(move |holder| {
         let silence = state.model.silence(&holder.info)?;
         let (silent, timeout) = (now.boot.saturating_duration_since(silence.since), silence.timeout);
-        let finding = Finding::Jeopardy { holder: Box::new(holder.info.clone()), silent, timeout };
+        let (holder_info, since_unix) = (Box::new(holder.info.clone()), now.unix.saturating_sub(silent));
+        let finding = Finding::Jeopardy { holder: holder_info, silent, since_unix, timeout };
         Some((About::Jeopardy(name.clone(), holder.info.id.clone()), Symptom::Wrong(finding)))
     })
 }
@@ -197,7 +202,8 @@ fn long_holds<'a>(
         let seen = holder.held_at_least(now)?;
         let told = firing_since(&about).map(|since| now.unix.saturating_sub(since));
         let at_least = seen.max(told.unwrap_or_default());
-        let finding = Finding::Held { holder: Box::new(holder.info.clone()), at_least, waiters };
+        let (holder_info, since_unix) = (Box::new(holder.info.clone()), now.unix.saturating_sub(at_least));
+        let finding = Finding::Held { holder: holder_info, at_least, since_unix, waiters };
         match (seen > most && waiters > 0, seen > most || told.is_some()) {
             (true, _) => Some((about, Symptom::Wrong(finding))),
             (false, true) => Some((about, Symptom::Middling(finding))),

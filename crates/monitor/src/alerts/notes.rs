@@ -13,8 +13,11 @@ use super::episode::{Alert, News, Outage};
 use super::findings::{About, Finding};
 use super::rule::Rule;
 
-/// The version of the text that is written and read.
-const VERSION: u64 = 1;
+/// The version of the text that is written. Since version 2 there are the rules `lost` and `jeopardy`.
+const VERSION: u64 = 2;
+
+/// The oldest version that is read: what it says, each later one says in the same words.
+const VERSION_MIN: u64 = 1;
 
 /// How much is kept of what was said of an alert, in characters: a line that an operator reads.
 const SAID_MAX: usize = 500;
@@ -61,7 +64,9 @@ impl fmt::Display for NotesError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Damaged(why) => write!(formatter, "is damaged: {why}"),
-            Self::Version(version) => write!(formatter, "is of version {version}, and this program reads {VERSION}"),
+            Self::Version(version) => {
+                write!(formatter, "is of version {version}, and this program reads {VERSION_MIN} to {VERSION}")
+            }
             Self::Service(service) => write!(formatter, "is of another service, {service}"),
         }
     }
@@ -147,7 +152,7 @@ impl Notes {
     pub fn decode(bytes: &[u8], service: &str) -> Result<Self, NotesError> {
         let damaged = |error: serde_json::Error| NotesError::Damaged(error.to_string());
         let Head { version } = serde_json::from_slice(bytes).map_err(damaged)?;
-        if version != VERSION {
+        if !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(NotesError::Version(version));
         }
         let text: Text = serde_json::from_slice(bytes).map_err(damaged)?;

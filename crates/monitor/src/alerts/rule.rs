@@ -16,6 +16,11 @@ const HELD: Duration = Duration::from_secs(5 * 60);
 /// otherwise: two programs may be ended together.
 const LOSSES: u32 = 2;
 
+/// How long a holder that was in jeopardy before a restart, or by another monitor's word, is not seen to be before that
+/// is over: half a session timeout passes before one is seen to be silent, and how long it is was not noted. Few
+/// timeouts are longer than ten minutes.
+const JEOPARDY_SAID_FOR: Duration = Duration::from_secs(5 * 60);
+
 /// What is wrong with a lock or with the view of it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
@@ -94,14 +99,17 @@ impl Rule {
 
     /// Returns how long it is not wrong any more before that is told. A deadlock is searched for some time after all
     /// locks were seen anew. What was told of a lock's losses before a restart or by another monitor is not over before
-    /// none was seen for as long as each of them counts.
-    pub(super) const fn ended_after(self, finding: &Finding) -> Duration {
+    /// none was seen for as long as each of them counts. Over a new connection to the service a session is silent only
+    /// after half its timeout anew.
+    pub(super) fn ended_after(self, finding: &Finding) -> Duration {
         match (self, finding) {
             (Self::Lost, Finding::Said(_)) => LOSS_COUNTS_FOR,
             (Self::Held | Self::Lost, _) => Duration::ZERO,
             (Self::Deadlock, _) => Duration::from_secs(2),
             (Self::Waiters, _) => Duration::from_secs(30),
-            (Self::Jeopardy | Self::Unreachable, _) => Duration::from_secs(10),
+            (Self::Jeopardy, Finding::Jeopardy { timeout, .. }) => *timeout / 2 + Duration::from_secs(10),
+            (Self::Jeopardy, _) => JEOPARDY_SAID_FOR,
+            (Self::Unreachable, _) => Duration::from_secs(10),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper::backend::ProcessId;
 use lockkeeper::clock::BootInstant;
 use lockkeeper::follow::Silence;
 use lockkeeper::{ContenderId, ContenderInfo, Error, ErrorKind, Mode, Operation, QueueName};
@@ -183,12 +184,57 @@ fn what_was_told_of_losses_before_a_restart_is_over_when_none_was_seen_for_ten_m
     let mut scene = Scene::new();
     let about = About::Lost(QueueName::new("often").unwrap());
     let finding = Finding::Said("often: 3 holders have lost it".to_owned());
-    let (began_unix, ended_unix, outage) = (at(0).unix, None, None);
-    scene.alerts.adopt(Alert { about, finding, began_unix, ended_unix, outage });
+    scene.alerts.adopt(Alert::new(about, finding, at(0).unix));
     scene.pass(600);
     assert!(scene.told().is_empty());
     scene.pass(10);
     assert_eq!(scene.told(), ["601 ended lost often"]);
+}
+
+#[test]
+fn a_holder_that_was_said_to_be_in_jeopardy_before_a_restart_still_is_while_it_may_be_silent() {
+    let mut scene = Scene::new();
+    scene.held_by("a", "h", "s1");
+    let about = About::Jeopardy(QueueName::new("a").unwrap(), ContenderId::new("h"));
+    let finding = Finding::Said("a: h gives no sign of life".to_owned());
+    scene.alerts.adopt(Alert::new(about, finding, at(0).unix));
+    scene.pass(299);
+    // Its session is seen to be silent again, and then no more.
+    scene.silent(&["s1"]);
+    scene.pass(1);
+    scene.silent(&[]);
+    assert!(scene.told().is_empty());
+    let heard = scene.second;
+    scene.pass(100);
+    assert_eq!(scene.told(), [format!("{} ended jeopardy a", heard + 21)]);
+}
+
+#[test]
+fn a_process_that_dies_with_several_permits_has_died_once() {
+    let mut scene = Scene::new();
+    let semaphore = QueueName::new("s").unwrap();
+    let permit = |id: &str, session: Option<&str>| {
+        let mut info = ContenderInfo::new(ContenderId::new(id), Mode::Permit);
+        info.session = session.map(str::to_owned);
+        info
+    };
+    let mut lost = |permits: Vec<ContenderInfo>| {
+        let now = at(scene.second);
+        let ids: Vec<_> = permits.iter().map(|permit| permit.id.clone()).collect();
+        scene.state.model.see(&semaphore, permits, Some(now.boot), now);
+        scene.state.model.lose(&semaphore, &ids);
+        scene.state.model.see(&semaphore, Vec::new(), Some(now.boot), now);
+        scene.state.model.lost_lately(now.boot).map(|(_, count)| count).sum::<usize>()
+    };
+    let of_one = |process: &str| {
+        let mut info = permit(process, None);
+        info.caller.process = ProcessId::parse("00000000000000aa");
+        info
+    };
+    assert_eq!(lost(vec![permit("1", Some("a")), permit("2", Some("a")), permit("3", Some("a"))]), 1);
+    assert_eq!(lost(vec![permit("4", Some("b")), permit("5", Some("c"))]), 1 + 2);
+    assert_eq!(lost(vec![of_one("6"), of_one("7")]), 3 + 1);
+    assert_eq!(lost(vec![permit("8", None), permit("9", None)]), 4 + 2);
 }
 
 #[test]
@@ -217,7 +263,7 @@ fn a_holder_without_a_sign_of_life_is_in_jeopardy_until_its_next_ones_or_its_end
     // It is heard of for a moment, again and again.
     for _ in 0..20 {
         scene.silent(&[]);
-        scene.pass(9);
+        scene.pass(19);
         scene.silent(&["s1"]);
         scene.pass(9);
     }
@@ -225,7 +271,8 @@ fn a_holder_without_a_sign_of_life_is_in_jeopardy_until_its_next_ones_or_its_end
     let heard = scene.second;
     scene.silent(&[]);
     scene.pass(30);
-    assert_eq!(scene.told(), [format!("{} ended jeopardy a", heard + 11)]);
+    // Half the timeout over a new connection, and ten seconds more.
+    assert_eq!(scene.told(), [format!("{} ended jeopardy a", heard + 21)]);
     scene.silent(&["s2"]);
     scene.pass(1);
     scene.queue("b", "other", Mode::Mutex, 0);

@@ -15,6 +15,11 @@ use crate::session::Shown;
 /// A session is silent when its beat has stood still for this part of its timeout: it beats several times in that.
 const SILENT_DIVISOR: u32 = 2;
 
+/// A session that is gone has lost what it held if its beat had stood still for this part of its timeout at the last
+/// look that showed it, and for the whole one when it was gone: one that was silent for less may have beaten and closed
+/// between two looks.
+const LOST_PARTS: (u32, u32) = (3, 4);
+
 /// When a look was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looked {
@@ -29,7 +34,8 @@ pub(super) struct Looked {
 pub(super) struct Signs {
     /// By the name that contenders have their session by.
     sessions: BTreeMap<String, Seen>,
-    /// Those that are gone since the look before, and were silent for their whole timeout until then at the most.
+    /// Those that are gone since the look before, were silent for most of their timeout at that one, and for all of it
+    /// at this one.
     ended: Vec<String>,
 }
 
@@ -44,7 +50,17 @@ struct Seen {
 
 impl Seen {
     fn is_silent(&self) -> bool {
-        self.last.saturating_duration_since(self.since) >= self.timeout() / SILENT_DIVISOR
+        self.silence() >= self.timeout() / SILENT_DIVISOR
+    }
+
+    fn is_nearly_lost(&self) -> bool {
+        let (part, of) = LOST_PARTS;
+        self.silence() >= self.timeout() / of * part
+    }
+
+    /// For how long its beat had stood still at the last look that has shown it.
+    fn silence(&self) -> Duration {
+        self.last.saturating_duration_since(self.since)
     }
 
     const fn timeout(&self) -> Duration {
@@ -66,7 +82,7 @@ impl Signs {
         }
         // One that is removed was silent for its whole timeout, and one that has closed has shown that it lives.
         let has_ended =
-            |seen: &Seen| seen.is_silent() && looked.ended.saturating_duration_since(seen.since) >= seen.timeout();
+            |seen: &Seen| seen.is_nearly_lost() && looked.ended.saturating_duration_since(seen.since) >= seen.timeout();
         self.ended = before.into_iter().filter(|(_, seen)| has_ended(seen)).map(|(name, _)| name).collect();
     }
 
@@ -164,6 +180,11 @@ mod tests {
         assert!(lost(&signs).is_empty());
         look(&mut signs, &[(1, 9)], 10);
         look(&mut signs, &[], 40);
+        assert!(lost(&signs).is_empty());
+        // It may have beaten after the last look, and then closed.
+        look(&mut signs, &[(1, 9)], 50);
+        look(&mut signs, &[(1, 9)], 57);
+        look(&mut signs, &[], 61);
         assert!(lost(&signs).is_empty());
     }
 

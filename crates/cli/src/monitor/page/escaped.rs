@@ -58,6 +58,12 @@ pub(super) fn lasting(since_unix: Duration, now_unix: Duration) -> String {
     format!("<time data-at=\"{}\">{lasts}</time>", millis(since_unix))
 }
 
+/// How long something goes on until a moment: a page with script counts down from there.
+pub(super) fn remaining(until_unix: Duration, now_unix: Duration) -> String {
+    let left = brief(until_unix.saturating_sub(now_unix));
+    format!("<time data-at=\"{}\" data-left>{left}</time>", millis(until_unix))
+}
+
 /// Tells whether two texts differ in nothing but the words of ages, which a page counts on by itself.
 pub(super) fn differ_in_ages_alone(one: &str, other: &str) -> bool {
     without_ages(one).eq(without_ages(other))
@@ -108,6 +114,9 @@ mod tests {
         assert!(!differ_in_ages_alone(&text(1, 2), &text(2, 3)), "another moment");
         assert!(!differ_in_ages_alone(&text(1, 2), &text(1, 2).replace('x', "y")));
         assert!(!differ_in_ages_alone("", &text(1, 2)));
+        let left = |until_s, now_s| remaining(Duration::from_secs(until_s), Duration::from_secs(now_s));
+        assert_eq!(left(70, 9), "<time data-at=\"70000\" data-left>1m01s</time>");
+        assert!(differ_in_ages_alone(&left(70, 9), &left(70, 80)) && !differ_in_ages_alone(&left(70, 9), &left(71, 9)));
     }
 
     #[test]

@@ -147,19 +147,25 @@ impl Live {
                 self.is_watched.notified().await;
             }
             changes.mark_unchanged();
-            // The last page may be gone meanwhile.
-            let _ = self.sender.send(Arc::new(self.telling(view)));
+            self.tell(view);
             sleep(PERIOD).await;
             // The collector lives as long as the view.
             let _ = timeout(CALM_PERIOD.saturating_sub(PERIOD), changes.changed()).await;
         }
     }
 
-    /// Renders what has changed since the last time.
-    fn telling(&self, view: &View) -> Telling {
-        let (now, firing) = (view.collector.now(), view.alerting.firing());
+    /// Tells what has changed since the last time. What pages were told is locked before anything is read until it is
+    /// sent, so that a page that opens meanwhile is told all before, or this and all behind it: never older news last.
+    fn tell(&self, view: &View) {
         let mut told = self.told();
-        let told = &mut *told;
+        let telling = self.telling(&mut told, view);
+        // The last page may be gone meanwhile.
+        let _ = self.sender.send(Arc::new(telling));
+    }
+
+    /// Renders what has changed since the last time.
+    fn telling(&self, told: &mut Told, view: &View) -> Telling {
+        let (now, firing) = (view.collector.now(), view.alerting.firing());
         view.collector.read(|state| {
             let sight = Sight::new(state, &firing);
             let mut changed = changed_since(told.next, &state.model);
@@ -193,8 +199,8 @@ impl Live {
         position: &str,
         lock: Option<&QueueName>,
     ) -> (Option<Arc<Telling>>, broadcast::Receiver<Arc<Telling>>) {
-        let (now, firing) = (view.collector.now(), view.alerting.firing());
         let mut told = self.told();
+        let (now, firing) = (view.collector.now(), view.alerting.firing());
         let receiver = self.sender.subscribe();
         // This page is told what the others are not.
         told.parts.clear();

@@ -6,12 +6,12 @@ use lockkeeper::{ContenderInfo, QueueName};
 use lockkeeper_monitor::{KnownContender, KnownLock, Moment, Picture, SeenEvent, State};
 
 use super::contender::{Other, held, named, others};
-use super::escaped::{Escaped, QueryValue, lasting, thousands};
+use super::escaped::{Escaped, QueryValue, lasting, remaining, thousands};
 use super::picture::drawn;
 use super::problems::of_one;
 use super::row::{holding, shown_kind};
 use crate::monitor::operate::{freezing, of_contender};
-use crate::output::{Orders, brief, date, kind};
+use crate::output::{Orders, date, kind};
 
 /// How many contenders are shown; the paths for programs have all.
 const SHOWN_MAX: usize = 200;
@@ -122,7 +122,7 @@ fn contender(position: usize, one: &KnownContender, others: &[Other], orders: &s
          <td class=\"wide\">{}{orders}</td></tr>",
         info.mode.as_str(),
         Escaped(&who),
-        Escaped(&[Some(rest), left(one, now)].into_iter().flatten().collect::<Vec<_>>().join(", ")),
+        [Some(Escaped(&rest).to_string()), left(one, now)].into_iter().flatten().collect::<Vec<_>>().join(", "),
         Escaped(&token),
         also.join(", "),
     )
@@ -145,7 +145,7 @@ fn asked(info: &ContenderInfo) -> Option<String> {
 /// Says when it gives up waiting.
 fn left(one: &KnownContender, now: Moment) -> Option<String> {
     let until = one.info.caller.until_unix.filter(|_| one.hold.is_none())?;
-    Some(format!("gives up in {}", brief(until.saturating_sub(now.unix))))
+    Some(format!("gives up in {}", remaining(until, now.unix)))
 }
 
 fn history(state: &State, name: &QueueName) -> String {

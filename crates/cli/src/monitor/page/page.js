@@ -22,11 +22,15 @@
     if (document.hidden) return;
     const now = Date.now() - ahead;
     for (const age of document.querySelectorAll("time[data-at]")) {
-      const text = brief(Math.max(0, Math.floor((now - Number(age.dataset.at)) / 1000)));
+      const passed = now - Number(age.dataset.at);
+      const text = brief(Math.max(0, Math.floor(("left" in age.dataset ? -passed : passed) / 1000)));
       if (age.firstChild.data !== text) age.firstChild.data = text;
     }
   };
   setInterval(count, 1000);
+
+  const links = (element, target) =>
+    [...element.querySelectorAll("a[href]")].filter((link) => link.getAttribute("href") === target);
 
   // What an element was last, without its ages.
   const last = new Map();
@@ -37,9 +41,14 @@
     const made = document.createElement("template");
     made.innerHTML = html;
     const fresh = made.content.firstElementChild;
-    const focused = element.contains(document.activeElement) && document.activeElement.getAttribute("href");
+    // Several links may lead to the same place: the focus stays on the one that has it.
+    const target = element.contains(document.activeElement) && document.activeElement.getAttribute("href");
+    const at = target ? links(element, target).indexOf(document.activeElement) : -1;
     element.replaceWith(fresh);
-    if (focused) fresh.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    if (at >= 0) {
+      const same = links(fresh, target);
+      (same[at] ?? same[0])?.focus();
+    }
   };
 
   const news = ({ parts, rows }) => {
@@ -73,6 +82,7 @@
     source.addEventListener("news", (event) => {
       url.searchParams.set("from", event.lastEventId);
       news(JSON.parse(event.data));
+      body.dataset.told = event.lastEventId;
     });
     source.addEventListener("reset", () => {
       close();

@@ -1,18 +1,19 @@
 //! What is wrong, first of all: who waits for each other, what is held for long, what is frozen.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use lockkeeper::QueueName;
 use lockkeeper::backend::Part;
-use lockkeeper_monitor::alerts::{About, Alert, Finding};
+use lockkeeper_monitor::alerts::{Alert, Finding};
 use lockkeeper_monitor::{Judged, KnownLock, Moment, Picture, State, Verdict};
 
 use super::contender::named;
-use super::escaped::{Escaped, QueryValue, lasting, thousands};
+use super::escaped::{Escaped, QueryValue, lasting, remaining, thousands};
 use super::picture::drawn;
 use super::row::shown_kind;
 use crate::monitor::operate::of_way_out;
-use crate::output::{Deadlock, Orders, brief};
+use crate::output::{Deadlock, Orders, brief, summary, tag};
 
 /// How many are shown; the paths for programs have all.
 const SHOWN_MAX: usize = 20;
@@ -82,7 +83,7 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
     let told = Deadlock::new(judged, orders, now.boot, now.unix);
     let (mild, tag, word) = match judged.verdict {
         Verdict::Known => ("", 'b', "deadlock".to_owned()),
-        Verdict::EndsSoon(left) => (" mild", 'w', format!("deadlock, ends in {}", brief(left))),
+        Verdict::EndsSoon(left) => (" mild", 'w', format!("deadlock, ends in {}", ends(judged, left, now))),
         _ => (" mild", 'w', "possible deadlock".to_owned()),
     };
     let mut names: Vec<&str> = Vec::new();
@@ -108,7 +109,12 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
         let (shown, name) = (Escaped(sentence), link.lock.as_str());
         let _ = write!(card, "<li>{shown} <a href=\"lock?name={}\">{}</a></li>", QueryValue(name), Escaped(name));
     }
-    let _ = write!(card, "</ol><div><p><b>How sure.</b> {}.</p>", Escaped(&capital(told.headline())));
+    let mut sure = Escaped(&capital(told.headline())).to_string();
+    if let Verdict::EndsSoon(left) = judged.verdict {
+        // The words of what is left are counted on by the page.
+        sure = sure.replacen(&format!(" in {},", brief(left)), &format!(" in {},", ends(judged, left, now)), 1);
+    }
+    let _ = write!(card, "</ol><div><p><b>How sure.</b> {sure}.</p>");
     let mut way_out = told.way_out().into_iter();
     if let Some(what) = way_out.next() {
         let _ = write!(card, "<p><b>Way out.</b> {}.</p>", Escaped(&capital(&what)));
@@ -118,6 +124,11 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
         card += &of_way_out(&judged.deadlock.way_out);
     }
     card + "</div></div></article>"
+}
+
+/// What is left until a deadlock ends by itself, as it counts down.
+fn ends(judged: &Judged, left: Duration, now: Moment) -> String {
+    remaining(judged.deadlock.ends_unix.unwrap_or(now.unix + left), now.unix)
 }
 
 fn capital(sentence: &str) -> String {
@@ -140,17 +151,31 @@ fn of_service(alert: &Alert, now: Moment) -> Option<String> {
 }
 
 fn of_lock(alert: &Alert, now: Moment) -> Option<String> {
-    let (tag, words) = match (&alert.finding, &alert.about) {
-        (Finding::Held { holder, at_least, waiters }, About::Held(..)) => {
-            let (who, rest) = named(holder);
-            let since = lasting(now.unix.saturating_sub(*at_least), now.unix);
-            let held = format!("held by {} for {since} or longer", Escaped(&format!("{who} {rest}")));
-            ("held long", format!("{held}; {}", waiting(*waiters)))
-        }
-        (Finding::Waiters { waiters, .. }, _) => ("long queue", format!("{} for it", waiting(*waiters))),
-        _ => return None,
+    let who = |holder: &lockkeeper::ContenderInfo| {
+        let (who, rest) = named(holder);
+        Escaped(format!("{who} {rest}").trim_end()).to_string()
     };
-    let lock = alert.about.lock()?.as_str();
+    let words = match &alert.finding {
+        // A card of its own tells of these.
+        Finding::Deadlock(_) | Finding::Unreachable(_) => return None,
+        Finding::Held { holder, since_unix, waiters, .. } => {
+            let since = lasting(*since_unix, now.unix);
+            format!("held by {} for {since} or longer; {}", who(holder), waiting(*waiters))
+        }
+        Finding::Waiters { waiters, .. } => format!("{} for it", waiting(*waiters)),
+        Finding::Lost { losses } => {
+            format!("{} holders have lost it in the last ten minutes: they died, or were cut off", thousands(*losses))
+        }
+        Finding::Jeopardy { holder, since_unix, timeout, .. } => format!(
+            "held by {}, which has given no sign of life for {}; after {} it loses the lock",
+            who(holder),
+            lasting(*since_unix, now.unix),
+            brief(*timeout),
+        ),
+        // What was said of it before a restart, or by another monitor.
+        _ => Escaped(&summary(alert, now.unix)).to_string(),
+    };
+    let (tag, lock) = (tag(alert.about.rule()), alert.about.lock()?.as_str());
     Some(format!(
         "<article class=\"card problem mild\"><h3><span class=\"tag w\">{tag}</span> \
          <a class=\"name\" href=\"lock?name={}\">{}</a></h3><p>{words}.</p></article>",
@@ -176,4 +201,50 @@ fn frozen(name: &QueueName, lock: &KnownLock, now: Moment) -> Option<String> {
         waiting(waiters),
         Escaped(reason),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper::clock::BootInstant;
+    use lockkeeper::{ContenderId, ContenderInfo, Mode};
+    use lockkeeper_monitor::alerts::About;
+
+    use super::*;
+
+    const NOW: Moment = Moment { boot: BootInstant::from_nanos(0), unix: Duration::from_secs(1_000) };
+
+    fn card(about: About, finding: Finding) -> Option<String> {
+        of_lock(&Alert::new(about, finding, Duration::from_secs(900)), NOW)
+    }
+
+    fn assert_told(card: Option<String>, tag: &str, words: &str) {
+        let card = card.unwrap();
+        assert!(card.contains(&format!(">{tag}</span>")) && card.contains("lock?name=a%2Fb"), "{card}");
+        assert!(card.contains(&format!("<p>{words}.</p>")), "{card}");
+    }
+
+    #[test]
+    fn each_alert_of_a_lock_has_a_card_that_stays_the_same_while_only_time_passes() {
+        let (lock, id) = (QueueName::new("a/b").unwrap(), ContenderId::new("<7>"));
+        let holder = || Box::new(ContenderInfo::new(id.clone(), Mode::Mutex));
+        let since_unix = Duration::from_secs(640);
+        let since = "<time data-at=\"640000\">6m00s</time>";
+        // What was found at the last judgement may be a second old.
+        let at_least = Duration::from_secs(359);
+        let held = Finding::Held { holder: holder(), at_least, since_unix, waiters: 2 };
+        let words = format!("held by &lt;7&gt; for {since} or longer; 2 wait");
+        assert_told(card(About::Held(lock.clone(), id.clone()), held), "held long", &words);
+        let many = Finding::Waiters { waiters: 1_200, holder: None };
+        assert_told(card(About::Waiters(lock.clone()), many), "long queue", "1,200 wait for it");
+        let lost = "3 holders have lost it in the last ten minutes: they died, or were cut off";
+        assert_told(card(About::Lost(lock.clone()), Finding::Lost { losses: 3 }), "lost often", lost);
+        let timeout = Duration::from_secs(600);
+        let silent = Finding::Jeopardy { holder: holder(), silent: at_least, since_unix, timeout };
+        let words =
+            format!("held by &lt;7&gt;, which has given no sign of life for {since}; after 10m00s it loses the lock");
+        assert_told(card(About::Jeopardy(lock.clone(), id), silent), "no sign of life", &words);
+        let said = Finding::Said("a/b: <3> holders have lost it".to_owned());
+        assert_told(card(About::Lost(lock), said), "lost often", "a/b: &lt;3&gt; holders have lost it");
+        assert_eq!(card(About::Unreachable, Finding::Unreachable("refused".to_owned())), None);
+    }
 }

@@ -1,6 +1,6 @@
 //! A lock as a row of the list: rendered once, for pages and for what they are told later.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use lockkeeper::QueueName;
@@ -10,7 +10,7 @@ use lockkeeper_monitor::{KnownLock, Moment, State, Verdict};
 
 use super::contender::{held, named};
 use super::escaped::{Escaped, QueryValue, lasting, row_id, thousands};
-use crate::output::kind;
+use crate::output::{kind, tag};
 
 /// How many holders a row names.
 const NAMED_MAX: usize = 3;
@@ -25,9 +25,12 @@ const BAR_WIDTH: f64 = 64.0;
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Marks {
     deadlocked: BTreeSet<QueueName>,
+    /// Of those that end by themselves soon; these are among the deadlocked ones too.
+    ending: BTreeSet<QueueName>,
     /// Of deadlocks that may be none.
     doubtful: BTreeSet<QueueName>,
-    held_long: BTreeSet<QueueName>,
+    /// By what they are marked otherwise.
+    tagged: BTreeMap<QueueName, &'static str>,
 }
 
 impl Marks {
@@ -38,23 +41,34 @@ impl Marks {
         };
         let deadlocked = locks_of(|verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_)));
         let doubtful = locks_of(|verdict| verdict == Verdict::Possible);
-        let held_long = firing.iter().filter_map(|alert| match &alert.about {
-            About::Held(lock, _) => Some(lock.clone()),
-            _ => None,
-        });
-        Self { deadlocked, doubtful, held_long: held_long.collect() }
+        let ending = locks_of(|verdict| matches!(verdict, Verdict::EndsSoon(_)));
+        // Of several the last one counts: a holder that is silent now comes before what was.
+        let mut tagged = BTreeMap::new();
+        for alert in firing {
+            match &alert.about {
+                About::Held(lock, _) | About::Lost(lock) | About::Jeopardy(lock, _) => {
+                    tagged.insert(lock.clone(), tag(alert.about.rule()));
+                }
+                // The length of a queue is in its row, and a deadlock has its own mark.
+                _ => {}
+            }
+        }
+        Self { deadlocked, ending, doubtful, tagged }
     }
 
     /// Tells whether something is wrong with a lock.
     pub(super) fn has(&self, lock: &QueueName) -> bool {
-        self.deadlocked.contains(lock) || self.held_long.contains(lock)
+        self.deadlocked.contains(lock) || self.tagged.contains_key(lock)
     }
 
     /// Returns the locks that are marked in one of these alone, or otherwise.
     pub(super) fn differing(&self, other: &Self) -> BTreeSet<QueueName> {
         let deadlocked = self.deadlocked.symmetric_difference(&other.deadlocked);
+        let ending = self.ending.symmetric_difference(&other.ending);
         let doubtful = self.doubtful.symmetric_difference(&other.doubtful);
-        deadlocked.chain(doubtful).chain(self.held_long.symmetric_difference(&other.held_long)).cloned().collect()
+        let tagged = self.tagged.keys().chain(other.tagged.keys());
+        let tagged = tagged.filter(|&lock| self.tagged.get(lock) != other.tagged.get(lock));
+        deadlocked.chain(ending).chain(doubtful).chain(tagged).cloned().collect()
     }
 }
 
@@ -70,7 +84,7 @@ pub(super) fn row(name: &QueueName, lock: Option<&KnownLock>, marks: &Marks, now
                 <td class=\"num\" data-l=\"oldest wait\">–</td></tr>";
         return row;
     };
-    row += tags(is_deadlocked, marks.held_long.contains(name), is_frozen(lock));
+    row += &tags(is_deadlocked, marks.tagged.get(name).copied(), is_frozen(lock));
     let kind = shown_kind(lock);
     let (held, waiters) = (holding(lock, now), lock.waiters().count());
     let oldest = lock.waiters().map(|waiter| waiter.age(now)).max();
@@ -101,13 +115,14 @@ fn is_frozen(lock: &KnownLock) -> bool {
     lock.contenders.iter().any(|one| one.info.frozen.is_some())
 }
 
-const fn tags(is_deadlocked: bool, is_long: bool, is_frozen: bool) -> &'static str {
-    match (is_deadlocked, is_frozen, is_long) {
-        (true, ..) => " <span class=\"tag b\">deadlock</span>",
-        (_, true, _) => " <span class=\"tag i\">frozen</span>",
-        (.., true) => " <span class=\"tag w\">held long</span>",
-        _ => "",
-    }
+fn tags(is_deadlocked: bool, tagged: Option<&str>, is_frozen: bool) -> String {
+    let (class, words) = match (is_deadlocked, is_frozen, tagged) {
+        (true, ..) => ('b', "deadlock"),
+        (_, true, _) => ('i', "frozen"),
+        (.., Some(words)) => ('w', words),
+        _ => return String::new(),
+    };
+    format!(" <span class=\"tag {class}\">{words}</span>")
 }
 
 /// For how long it is held by the one that holds it longest.
@@ -151,4 +166,47 @@ fn bar(waiters: usize) -> String {
          height=\"9\" rx=\"2\"/></svg>{shown}</span>",
         BAR_WIDTH - width
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lockkeeper::ContenderId;
+    use lockkeeper_monitor::alerts::Finding;
+
+    use super::*;
+
+    fn lock(name: &str) -> QueueName {
+        QueueName::new(name).unwrap()
+    }
+
+    fn marks(abouts: Vec<About>) -> Marks {
+        let firing = |about| Alert::new(about, Finding::Said("wrong".to_owned()), Duration::ZERO);
+        Marks::new(&State::default(), &abouts.into_iter().map(firing).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_lock_is_marked_by_what_is_wrong_with_it_and_differs_when_that_does() {
+        let id = ContenderId::new("c");
+        let held = marks(vec![About::Held(lock("a"), id.clone()), About::Waiters(lock("b"))]);
+        let lost = marks(vec![About::Lost(lock("a"))]);
+        let silent = marks(vec![About::Held(lock("a"), id.clone()), About::Jeopardy(lock("a"), id)]);
+        for (marks, words) in [(&held, "held long"), (&lost, "lost often"), (&silent, "no sign of life")] {
+            assert_eq!(marks.tagged.get(&lock("a")), Some(&words));
+            assert!(marks.has(&lock("a")) && !marks.has(&lock("b")));
+        }
+        assert_eq!(held.differing(&lost), BTreeSet::from([lock("a")]));
+        assert_eq!(held.differing(&Marks::default()), BTreeSet::from([lock("a")]));
+        assert!(held.differing(&held).is_empty());
+        assert!(tags(false, Some("lost often"), false).contains(">lost often<"));
+    }
+
+    #[test]
+    fn a_deadlock_that_ends_soon_is_marked_apart_from_one_that_does_not() {
+        let (known, soon) = (Marks::default(), BTreeSet::from([lock("a")]));
+        let known = Marks { deadlocked: soon.clone(), ..known };
+        let ending = Marks { ending: soon.clone(), ..known.clone() };
+        assert_eq!(known.differing(&ending), soon);
+    }
 }
