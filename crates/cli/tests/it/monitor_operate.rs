@@ -81,7 +81,7 @@ fn every_order_is_carried_out(place: &Place, options: &[&str], hold: impl Fn(&st
     assert!(said.contains("not done: ") && !said.contains(TOKEN), "{said}");
 }
 
-/// Ends a monitor while a freeze waits behind a holder: it leaves the queue, and freezes nothing when the holder is gone.
+/// Ends a monitor while a freeze waits behind a holder: it leaves the queue, and freezes nothing after the holder.
 fn a_freeze_that_waits_ends_with_its_monitor(place: &Place) {
     let monitor = operated(place, "127.0.0.1:0", &[]);
     let held = place.hold("door");

@@ -186,7 +186,8 @@ fn a_revoke_on_the_page_ends_a_run_as_the_command_does() {
     let lines: Vec<_> = said.lines().filter(|line| line.contains("revoke reports/nightly")).collect();
     assert!(
         matches!(lines.as_slice(), [begun, line] if line.contains("ordered by 127.0.0.1 on the page: ")
-            && line.contains(&format!("with token {token}")) && line.contains(": asked ") && begun.ends_with(": begins")),
+            && line.contains(&format!("with token {token}")) && line.contains(": asked ")
+            && begun.ends_with(": begins")),
         "{said}"
     );
 }

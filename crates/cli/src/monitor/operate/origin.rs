@@ -1,7 +1,8 @@
 //! Where a request comes from, and which ways may carry orders.
 //!
-//! An order comes over TLS, by the proxy whose address is the public URL and which says so, or over the loopback of this
-//! machine, by no proxy. A browser's order comes from our own page: its `Origin` says so, which no page can choose.
+//! An order comes over TLS, by the proxy whose address is the public URL and which says so, or over the loopback of
+//! this machine, by no proxy. A browser's order comes from our own page: its `Origin` says so, which no page can
+//! choose.
 
 use std::net::IpAddr;
 
