@@ -25,8 +25,8 @@ pub(crate) enum Order {
     /// To take it away from one holder, whose token must have been seen.
     Break { holder: Seen },
     /// To keep all contenders out, if none does yet. It meets no contender: it waits its turn for so long at most.
-    /// While nothing in its queue tells as what it is used, it is frozen as `kind`, or else as a mutex: clients that use
-    /// it as another kind fail then, and do not wait.
+    /// While nothing in its queue tells as what it is used, it is frozen as `kind`, or else as a mutex: clients that
+    /// use it as another kind fail then, and do not wait.
     Freeze { reason: String, wait: Duration, kind: Option<LockKind> },
     /// To remove one contender that freezes it, or waits to.
     Thaw { freezer: Seen },

@@ -1,7 +1,8 @@
 //! One session, shared by the task with the socket and its users.
 //!
-//! Requests are handed to the machine where they are made, so that they go out in the order of the calls, but for proofs
-//! and deletions, which go before those that are not written yet. The driver is woken and moves bytes. Answers are routed under the same lock, in the order of their arrival.
+//! Requests are handed to the machine where they are made, so that they go out in the order of the calls; proofs and
+//! deletions go before those that are not written yet. The driver is woken and moves bytes. Answers are routed under
+//! the same lock, in the order of their arrival.
 
 use std::collections::BTreeMap;
 use std::fmt;
