@@ -6,6 +6,9 @@ use std::time::Duration;
 /// the session timeouts that services are tested with.
 pub const SOON: Duration = Duration::from_secs(20);
 
+/// How long a caller waits in vain that must have joined before it gives up: joins take longer on a busy machine.
+pub(crate) const GIVES_UP_AFTER: Duration = Duration::from_secs(2);
+
 /// The pause between two looks of [`until`]: short beside the bound, long beside a look at another process.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 

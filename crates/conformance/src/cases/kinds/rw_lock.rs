@@ -9,7 +9,7 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::party::{Party, Waiting, enter_all, granted, in_vain, release, release_all};
-use crate::waiting::soon;
+use crate::waiting::{GIVES_UP_AFTER, soon};
 
 const READERS: usize = 20;
 const WRITERS: usize = 8;
@@ -268,7 +268,7 @@ async fn writer_gives_up(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     let reader = ann.read("book").await;
     let lock = bob.rw_lock("book");
-    let writer = bob.queue_up_for(async move { lock.write_timeout(IN_VAIN).await }).await;
+    let writer = bob.queue_up_for(async move { lock.write_timeout(GIVES_UP_AFTER).await }).await;
     let behind = eve.queue_up_to_read("book").await;
     assert!(soon("the end of the timeout", granted(writer)).await.is_none());
     let second = granted(behind).await;
