@@ -24,6 +24,19 @@ pub struct Deadlock {
     pub way_out: WayOut,
 }
 
+impl Deadlock {
+    /// Names the locks of its chain, each once, in the order of the chain.
+    pub fn locks(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for link in &self.chain {
+            if !names.contains(&link.lock.as_str()) {
+                names.push(link.lock.as_str());
+            }
+        }
+        names
+    }
+}
+
 /// A wait, and what joins it with the next one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -66,12 +66,6 @@ fn stale(state: &State, now: Moment) -> Option<Problem> {
 
 fn deadlock(judged: &Judged, orders: &Orders, now: Moment) -> Problem {
     let told = Deadlock::new(judged, orders, now.boot, now.unix);
-    let mut names: Vec<&str> = Vec::new();
-    for link in &judged.deadlock.chain {
-        if !names.contains(&link.lock.as_str()) {
-            names.push(link.lock.as_str());
-        }
-    }
     let since = brief(now.boot.saturating_duration_since(judged.since));
     let mut way_out = told.way_out().into_iter();
     let what = way_out.next().map(|what| format!("way out: {what}"));
@@ -82,7 +76,7 @@ fn deadlock(judged: &Judged, orders: &Orders, now: Moment) -> Problem {
     locks.dedup();
     Problem {
         weight: if judged.verdict == Verdict::Possible { Weight::Mild } else { Weight::Bad },
-        what: format!("{}, for {since}: {}", told.headline(), names.join(", ")),
+        what: format!("{}, for {since}: {}", told.headline(), judged.deadlock.locks().join(", ")),
         cure: order.or(what),
         more,
         locks,

@@ -18,7 +18,7 @@ pub(crate) const TOKEN_VARIABLE: &str = "LOCKKEEPER_OPERATE_TOKEN";
 /// The variable by which systemd names the directory with the credentials of a service.
 const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 
-/// How much chance a token must have at least, in hundredths of a bit: nobody guesses 128 bits.
+/// How much chance a token must have at least, in hundredths of a bit: 128 bits cannot be guessed.
 const BITS_MIN: usize = 12_800;
 
 /// How many different characters it must have: fewer are typed, not drawn. Of 10,000,000 random tokens none has fewer.

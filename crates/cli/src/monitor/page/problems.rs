@@ -86,14 +86,8 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
         Verdict::EndsSoon(left) => (" mild", 'w', format!("deadlock, ends in {}", ends(judged, left, now))),
         _ => (" mild", 'w', "possible deadlock".to_owned()),
     };
-    let mut names: Vec<&str> = Vec::new();
-    for link in &judged.deadlock.chain {
-        if !names.contains(&link.lock.as_str()) {
-            names.push(link.lock.as_str());
-        }
-    }
     let since = lasting(now.unix.saturating_sub(now.boot.saturating_duration_since(judged.since)), now.unix);
-    let title = Escaped(&names.join(", ")).to_string();
+    let title = Escaped(&judged.deadlock.locks().join(", ")).to_string();
     let mut card = format!(
         "<article class=\"card problem{mild}\"><h3><span class=\"tag {tag}\">{word}</span> {title}, for {since}</h3>"
     );

@@ -1,4 +1,4 @@
-//! Windows of every size: whatever is wrong and however long the outcome of an order is, it is drawn within them.
+//! Windows of every size: with much that is wrong and a long outcome of an order, all is drawn within them.
 
 use super::scene::{Scene, granted, mutex, of_thread};
 
