@@ -2,7 +2,8 @@
 //!
 //! A server writes what it has as soon as it has something, and what comes meanwhile in the write after that. So a
 //! hundred deletions cost two writes, and a transaction costs one. If it is refused, none of them took effect: the one
-//! that was at fault is told so, and the others go out once more, each alone.
+//! that was at fault is told so, and the others go out once more, each alone. Lists that are under way then still show
+//! their nodes, so these are asked for again too, behind the deletions.
 
 use bytes::BytesMut;
 
@@ -51,7 +52,7 @@ impl ClientSession {
         for _ in 0..count {
             let (id, unsent) = self.outbox.pop()?;
             let Unsent { opcode, deadline, aside, lists, deletes, .. } = unsent;
-            let open = Open { opcode, deadline, aside, lists };
+            let open = Open { opcode, deadline, aside, lists, is_outdated: false };
             deletions.push(Deletion { id, path: deletes.unwrap_or_default(), open });
         }
         let bytes = frame.len() + self.lengths.foresee(None);
@@ -96,13 +97,27 @@ impl ClientSession {
         self.events.push_back(Event::Reply(reply));
     }
 
-    /// Puts a deletion that had no effect back, to be sent alone.
+    /// Puts a deletion that had no effect back, to be sent alone, and has the lists that were sent behind it sent again.
     fn delete_again(&mut self, Deletion { id, path, open }: Deletion) {
+        self.in_flight.outdate_lists(path.rsplit_once('/').map_or("", |(parent, _)| parent));
         let request = Request::Delete { path: path.into(), version: -1 };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted into a larger frame");
         let Open { opcode, deadline, .. } = open;
         let unsent = Unsent { frame, opcode, deadline, aside: Aside::Nothing, lists: None, deletes: None };
         self.outbox.push(id, unsent, Rank::Deletion);
+    }
+
+    /// Asks once more for a list that shows what was to be deleted before it.
+    pub(super) fn list_again(&mut self, id: RequestId, node: &str, open: Open) {
+        let (path, watch) = (node.to_owned(), false);
+        let request = match open.opcode {
+            OpCode::GetChildren2 => Request::GetChildren2 { path, watch },
+            _ => Request::GetChildren { path, watch },
+        };
+        let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted before");
+        let Open { opcode, deadline, aside, .. } = open;
+        let unsent = Unsent { frame, opcode, deadline, aside, lists: Some(node.into()), deletes: None };
+        self.outbox.push(id, unsent, Rank::InTurn);
     }
 }
 

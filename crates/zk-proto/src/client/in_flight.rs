@@ -32,6 +32,8 @@ pub(super) struct Open {
     pub(super) aside: Aside,
     /// The node whose children it lists, if it does.
     pub(super) lists: Option<Box<str>>,
+    /// Whether it shows what was to be deleted before it.
+    pub(super) is_outdated: bool,
 }
 
 /// An authentication in its line.
@@ -101,6 +103,15 @@ impl InFlight {
 
     pub(super) fn pop_auth(&mut self) -> Result<SentAuth, ProtocolError> {
         self.auths.pop_front().ok_or(ProtocolError::OutOfOrder { expected: None, found: XID_AUTH })
+    }
+
+    /// Notes that the lists that are due show children of this node that were to be deleted before.
+    pub(super) fn outdate_lists(&mut self, node: &str) {
+        for open in self.open.values_mut() {
+            // One that sets a watch is followed by the event of the deletion.
+            let is_plain = matches!(open.aside, Aside::Nothing);
+            open.is_outdated |= is_plain && open.lists.as_deref() == Some(node);
+        }
     }
 
     /// Stops waiting for a request; its place in the line stays for its reply.

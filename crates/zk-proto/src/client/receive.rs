@@ -64,8 +64,8 @@ impl ClientSession {
             }
             XID_AUTH => self.handle_auth_reply(header),
             xid => {
-                let (sent, mut open) = self.in_flight.pop(xid)?;
-                if let Some(node) = open.as_mut().and_then(|open| open.lists.take()) {
+                let (sent, open) = self.in_flight.pop(xid)?;
+                if let Some(node) = open.as_ref().and_then(|open| open.lists.clone()) {
                     self.lengths.note(node, bytes);
                 }
                 self.note_exchange(now, sent.sent_at, sent.opcode, header.error);
@@ -160,6 +160,10 @@ impl ClientSession {
         let Some(id) = sent.id else {
             return Ok(());
         };
+        if let (true, Some(node), ErrorCode::Ok) = (open.is_outdated, open.lists.clone(), header.error) {
+            self.list_again(id, &node, open);
+            return Ok(());
+        }
         self.forget_deadline(open.deadline, id);
         let is_set = matches!(open.aside, Aside::Watch) && self.watches.answer(id.watch(), header.error);
         if let (Aside::Removal { path, kind, .. }, ErrorCode::Ok) = (&open.aside, header.error) {

@@ -16,7 +16,8 @@ impl ClientSession {
     /// [`IN_FLIGHT_BYTES_MAX`](super::IN_FLIGHT_BYTES_MAX) bytes.
     ///
     /// While it was not sent it stays in the queue over any number of connections, until `deadline`. Once sent it is
-    /// never sent again.
+    /// never sent again, but for a list that deletions before it made untrue: see
+    /// [`submit_deletion`](Self::submit_deletion).
     ///
     /// # Errors
     ///
@@ -39,7 +40,7 @@ impl ClientSession {
     /// sent, but for those of [`submit_ahead`](Self::submit_ahead).
     ///
     /// Deletions that wait together leave as one transaction, up to [`DELETIONS_MAX`](super::DELETIONS_MAX) of them.
-    /// Each is answered as if it had been alone.
+    /// Each is answered as if it had been alone, and a list without a watch that was sent behind it shows none of them.
     ///
     /// # Errors
     ///

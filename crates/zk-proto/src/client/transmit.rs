@@ -105,7 +105,7 @@ impl ClientSession {
                 unsent.frame[XID_OFFSET..XID_OFFSET + size_of::<i32>()].copy_from_slice(&xid.to_be_bytes());
                 let sent = Sent { xid, sent_at: now, opcode: unsent.opcode, id: Some(id), bytes };
                 let Unsent { frame, opcode, deadline, aside, lists, .. } = unsent;
-                let open = Open { opcode, deadline, aside, lists };
+                let open = Open { opcode, deadline, aside, lists, is_outdated: false };
                 self.in_flight.push(sent, Some(open));
                 Some(frame)
             }

@@ -35,6 +35,11 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("behind 200 others a departure leaves each waiter truly the next one ahead", named_after_departures),
         Case::new("300 joins that are not awaited stand in the order of the calls", unawaited),
         Case::new("releases and joins that are not awaited take effect in the order of the calls", release_and_join),
+        Case::new(
+            "a look shows none that was withdrawn before it, also beside one that was removed",
+            withdrawn_together,
+        )
+        .needs(&[FaultKind::RemoveContender]),
         Case::new("a withdrawal after a lost reply is final", withdrawn_for_good).needs(&[FaultKind::LoseReply]),
     ]
 }
@@ -184,6 +189,23 @@ async fn release_and_join(fixture: &dyn Fixture) {
     assert_eq!(last.joined.view.contenders.first().map(|first| &first.id), Some(&behind.joined.id));
     close(&ann).await;
     bob.until_ids(&door(), std::slice::from_ref(&behind.joined.id)).await;
+    close(&bob).await;
+}
+
+/// What is left in one go may reach the service as one request, which one that is gone already must not hold up.
+async fn withdrawn_together(fixture: &dyn Fixture) {
+    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let mut leaving = Vec::with_capacity(LEAVING);
+    for _ in 0..LEAVING {
+        leaving.push(ann.take(&door(), Mode::Mutex).await);
+    }
+    let contender = leaving[LEAVING / 2].joined.id.clone();
+    bob.inflict(Fault::RemoveContender { queue: door(), contender, stands_still: false }).await;
+    for taken in &leaving {
+        drop(ann.session.withdraw(&door(), taken.ticket));
+    }
+    assert_eq!(tickets(&ann).await, []);
+    close(&ann).await;
     close(&bob).await;
 }
 

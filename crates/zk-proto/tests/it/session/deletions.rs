@@ -70,6 +70,32 @@ fn a_deletion_that_is_refused_takes_no_other_with_it() {
     assert_eq!(replies(&mut pair), done);
 }
 
+fn list(path: &str) -> Request {
+    Request::GetChildren { path: path.into(), watch: false }
+}
+
+#[test]
+fn a_list_behind_deletions_that_had_no_effect_is_made_again_behind_them() {
+    let mut pair = Pair::online();
+    let deletions = delete_all(&mut pair, &["/q/x", "/q/gone"]);
+    let (stale, other) = (pair.submit(list("/q")), pair.submit(list("/other")));
+    let watching = pair.submit(Request::GetChildren { path: "/q".into(), watch: true });
+    pair.pump();
+    assert_eq!(requests(&mut pair).len(), 4);
+    let results = [ErrorCode::RuntimeInconsistency, ErrorCode::NoNode].map(MultiResult::Error);
+    pair.answer(1, &Response::Multi(results.to_vec()));
+    let children = |names: &[&str]| Response::GetChildren { children: names.iter().map(|&name| name.into()).collect() };
+    pair.answer(2, &children(&["x"]));
+    pair.answer(3, &children(&["x"]));
+    pair.answer(4, &children(&["x"]));
+    let told: Vec<_> = replies(&mut pair).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(told, [deletions[1], other, watching], "a watch tells of the deletions itself");
+    assert_eq!(requests(&mut pair), [delete("/q/x"), list("/q")]);
+    pair.answer(5, &Response::Done);
+    pair.answer(6, &children(&[]));
+    assert_eq!(replies(&mut pair), [(deletions[0], Ok(Response::Done)), (stale, Ok(children(&[])))]);
+}
+
 #[test]
 fn a_lost_connection_leaves_each_of_them_unanswered() {
     let mut pair = Pair::online();
