@@ -64,6 +64,11 @@ struct Confirmed {
 }
 
 impl Target {
+    /// Reads it from the query of a request.
+    pub(super) fn of(query: Result<Query<Self>, QueryRejection>) -> Result<Self, Refused> {
+        query.map(|Query(target)| target).map_err(|refusal| Refused::bad(refusal.body_text()))
+    }
+
     /// Returns it as a query, with its `?`; empty if there is none.
     pub(super) fn query(&self) -> String {
         let order = self.order.map(Word::as_str);
@@ -114,14 +119,12 @@ pub(super) async fn page(
     target: Result<Query<Target>, QueryRejection>,
 ) -> Response {
     let caller = Caller::new(peer, &headers);
-    let target = match target {
-        Ok(Query(target)) => target,
-        Err(refusal) => return desk.refuse(&caller, "a page", &Refused::bad(refusal.body_text()), None),
-    };
-    if let Err(refused) = desk.operating.require_way(&caller) {
-        return desk.refuse(&caller, "a page", &refused, None);
-    }
-    let (lock, asked) = match target.asked(None) {
+    let asked = Target::of(target).and_then(|target| {
+        desk.operating.require_way(&caller)?;
+        let (lock, asked) = target.asked(None)?;
+        Ok((target, lock, asked))
+    });
+    let (target, lock, asked) = match asked {
         Ok(asked) => asked,
         Err(refused) => return desk.refuse(&caller, "a page", &refused, None),
     };
@@ -143,9 +146,9 @@ pub(super) async fn order(
     request: Request,
 ) -> Response {
     let caller = Caller::new(peer, request.headers());
-    let target = match target {
-        Ok(Query(target)) => target,
-        Err(refusal) => return desk.refuse(&caller, "an order", &Refused::bad(refusal.body_text()), None),
+    let target = match Target::of(target) {
+        Ok(target) => target,
+        Err(refused) => return desk.refuse(&caller, "an order", &refused, None),
     };
     let (lock, asked, session, secret) = match confirmed(&desk, &caller, &target, request).await {
         Ok(confirmed) => confirmed,

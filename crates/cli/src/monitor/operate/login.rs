@@ -39,12 +39,8 @@ pub(super) async fn page(
     target: Result<Query<Target>, QueryRejection>,
 ) -> Response {
     let caller = Caller::new(peer, &headers);
-    let target = match target {
-        Ok(Query(target)) => target,
-        Err(refusal) => return desk.refuse(&caller, "a login", &Refused::bad(refusal.body_text()), None),
-    };
-    match desk.operating.require_way(&caller) {
-        Ok(()) => desk.page(StatusCode::OK, "Log in", &caller, &asking(&target, None)),
+    match Target::of(target).and_then(|target| desk.operating.require_way(&caller).map(|()| target)) {
+        Ok(target) => desk.page(StatusCode::OK, "Log in", &caller, &asking(&target, None)),
         Err(refused) => desk.refuse(&caller, "a login", &refused, None),
     }
 }
@@ -58,14 +54,7 @@ pub(super) async fn log_in(
 ) -> Response {
     let caller = Caller::new(peer, request.headers());
     let what = "a login";
-    let target = match target {
-        Ok(Query(target)) => target,
-        Err(refusal) => return desk.refuse(&caller, what, &Refused::bad(refusal.body_text()), None),
-    };
-    if let Err(refused) = desk.operating.require(&caller, true) {
-        return desk.refuse(&caller, what, &refused, None);
-    }
-    let given: Given = match form(request).await {
+    let (target, given) = match given(&desk, &caller, target, request).await {
         Ok(given) => given,
         Err(refused) => return desk.refuse(&caller, what, &refused, None),
     };
@@ -82,6 +71,18 @@ pub(super) async fn log_in(
             desk.refuse(&caller, what, &refused, None)
         }
     }
+}
+
+/// Reads what the form sent, if it may send anything, and where it leads.
+async fn given(
+    desk: &Desk,
+    caller: &Caller,
+    target: Result<Query<Target>, QueryRejection>,
+    request: Request,
+) -> Result<(Target, Given), Refused> {
+    let target = Target::of(target)?;
+    desk.operating.require(caller, true)?;
+    Ok((target, form(request).await?))
 }
 
 /// Ends the session of a form.

@@ -22,30 +22,37 @@ fn the_departure_of_the_only_one_ahead_is_said_to_grant_wherever_no_other_can_ta
     assert_eq!(behind_a_mutex, Decision::WaitFor { ahead: id(0), departure_grants: true });
 }
 
-/// Lets each contender depart whose departure is said to grant, with every set of others, after every join that can
-/// come meanwhile: a reader beside each writer, and one more of its kind at the tail.
-#[test]
-fn a_departure_that_is_said_to_grant_does_grant_after_any_joins_and_departures_meanwhile() {
-    let mut promises = 0;
+/// Goes through each contender of every queue of a kind, as far as it may ask for what the kind asks for.
+fn for_everyone_that_asks(mut check: impl FnMut(&Kind, &[Mode], usize)) {
     for kind in &KINDS {
-        let &(_, asked, shown_as, same_kind) = kind;
+        let &(_, _, shown_as, same_kind) = kind;
         for_every_queue_of(same_kind, |modes| {
             // Of four kinds of contenders two behind us are enough: each one more takes ten times as long.
             if same_kind == ONE_LOCK && modes.len() > 4 {
                 return;
             }
             for me in (0..modes.len()).filter(|&me| shown_as.contains(&modes[me])) {
-                let before = view_for(kind, modes);
-                if let Decision::WaitFor { ahead, departure_grants: true } = decide(asked, &id(me), &before) {
-                    promises += 1;
-                    for evolved in evolutions(&before, modes, me, &ahead) {
-                        let decision = decide(asked, &id(me), &evolved);
-                        assert_eq!(decision, Decision::Granted, "{me} asks for a {asked} in {modes:?}: {evolved:?}");
-                    }
-                }
+                check(kind, modes, me);
             }
         });
     }
+}
+
+/// Lets each contender depart whose departure is said to grant, with every set of others, after every join that can
+/// come meanwhile: a reader beside each writer, and one more of its kind at the tail.
+#[test]
+fn a_departure_that_is_said_to_grant_does_grant_after_any_joins_and_departures_meanwhile() {
+    let mut promises = 0;
+    for_everyone_that_asks(|kind, modes, me| {
+        let (asked, before) = (kind.1, view_for(kind, modes));
+        if let Decision::WaitFor { ahead, departure_grants: true } = decide(asked, &id(me), &before) {
+            promises += 1;
+            for evolved in evolutions(&before, modes, me, &ahead) {
+                let decision = decide(asked, &id(me), &evolved);
+                assert_eq!(decision, Decision::Granted, "{me} asks for a {asked} in {modes:?}: {evolved:?}");
+            }
+        }
+    });
     assert!(promises > 500, "{promises} promises are too few");
 }
 
@@ -54,29 +61,21 @@ fn a_departure_that_is_said_to_grant_does_grant_after_any_joins_and_departures_m
 #[test]
 fn the_departure_of_one_that_became_the_first_does_grant_where_it_is_said_to() {
     let mut promises = 0;
-    for kind in &KINDS {
-        let &(_, asked, shown_as, same_kind) = kind;
-        for_every_queue_of(same_kind, |modes| {
-            if same_kind == ONE_LOCK && modes.len() > 4 {
-                return;
+    for_everyone_that_asks(|kind, modes, me| {
+        let (asked, seen) = (kind.1, view_for(kind, modes));
+        let Decision::WaitFor { ahead, .. } = decide(asked, &id(me), &seen) else {
+            return;
+        };
+        let first = seen.position(&ahead).unwrap();
+        if first > 0 && departure_of_first_grants(asked, &ahead, &seen) {
+            promises += 1;
+            let (left, me) = (&modes[first..], me - first);
+            for evolved in evolutions(&view_for(kind, left), left, me, &id(0)) {
+                let decision = decide(asked, &id(me), &evolved);
+                assert_eq!(decision, Decision::Granted, "{me} asks for a {asked} in {left:?}: {evolved:?}");
             }
-            for me in (0..modes.len()).filter(|&me| shown_as.contains(&modes[me])) {
-                let seen = view_for(kind, modes);
-                let Decision::WaitFor { ahead, .. } = decide(asked, &id(me), &seen) else {
-                    continue;
-                };
-                let first = seen.position(&ahead).unwrap();
-                if first > 0 && departure_of_first_grants(asked, &ahead, &seen) {
-                    promises += 1;
-                    let (left, me) = (&modes[first..], me - first);
-                    for evolved in evolutions(&view_for(kind, left), left, me, &id(0)) {
-                        let decision = decide(asked, &id(me), &evolved);
-                        assert_eq!(decision, Decision::Granted, "{me} asks for a {asked} in {left:?}: {evolved:?}");
-                    }
-                }
-            }
-        });
-    }
+        }
+    });
     assert!(promises > 500, "{promises} promises are too few");
 }
 
@@ -84,27 +83,19 @@ fn the_departure_of_one_that_became_the_first_does_grant_where_it_is_said_to() {
 #[test]
 fn the_departures_of_all_readers_ahead_grant_a_writer_where_they_are_said_to() {
     let mut promises = 0;
-    for kind in &KINDS {
-        let &(_, asked, shown_as, same_kind) = kind;
-        for_every_queue_of(same_kind, |modes| {
-            if same_kind == ONE_LOCK && modes.len() > 4 {
-                return;
-            }
-            for me in (1..modes.len()).filter(|&me| shown_as.contains(&modes[me])) {
-                let before = view_for(kind, modes);
-                let Some(readers) = readers_ahead(asked, &id(me), &before, CONTENDERS_MAX) else {
-                    continue;
-                };
-                assert_eq!(readers.len(), me, "all that are ahead");
-                promises += 1;
-                let have_left = |view: &QueueView| readers.iter().all(|reader| view.position(&reader.id).is_none());
-                for evolved in evolutions(&before, modes, me, &id(0)).into_iter().filter(have_left) {
-                    let decision = decide(asked, &id(me), &evolved);
-                    assert_eq!(decision, Decision::Granted, "{me} asks for a {asked} in {modes:?}: {evolved:?}");
-                }
-            }
-        });
-    }
+    for_everyone_that_asks(|kind, modes, me| {
+        let (asked, before) = (kind.1, view_for(kind, modes));
+        let Some(readers) = readers_ahead(asked, &id(me), &before, CONTENDERS_MAX).filter(|_| me > 0) else {
+            return;
+        };
+        assert_eq!(readers.len(), me, "all that are ahead");
+        promises += 1;
+        let have_left = |view: &QueueView| readers.iter().all(|reader| view.position(&reader.id).is_none());
+        for evolved in evolutions(&before, modes, me, &id(0)).into_iter().filter(have_left) {
+            let decision = decide(asked, &id(me), &evolved);
+            assert_eq!(decision, Decision::Granted, "{me} asks for a {asked} in {modes:?}: {evolved:?}");
+        }
+    });
     assert!(promises > 100, "{promises} promises are too few");
 }
 
