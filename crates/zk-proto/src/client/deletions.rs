@@ -1,95 +1,157 @@
-//! Deletions that leave together: one transaction in place of many, so that a server writes once for all.
+//! Deletions that leave together, and with them the creation that is next: one transaction in place of many, so that a
+//! server writes once for all.
 //!
 //! A server writes what it has as soon as it has something, and what comes meanwhile in the write after that. So a
-//! hundred deletions cost two writes, and a transaction costs one. If it is refused, none of them took effect: the one
+//! hundred deletions cost two writes, and a transaction costs one. If it is refused, none of it took effect: the one
 //! that was at fault is told so, and the others go out once more, each alone. Lists that are under way then still show
-//! their nodes, so these are asked for again too, behind the deletions.
+//! the queue as it was before, so these are asked for again too, behind the others.
+//!
+//! There is one creation at most: nodes of one transaction could not be told apart by its number.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use crate::client::config::{DELETIONS_BYTES_MAX, DELETIONS_MAX};
 use crate::client::event::{Event, Reply, RequestError, RequestId};
 use crate::client::in_flight::{Open, Sent};
-use crate::client::outbox::{Aside, Rank, Unsent};
+use crate::client::outbox::{Rank, Turn, Unsent};
 use crate::client::session::ClientSession;
 use crate::jute::{DecodeError, Reader};
 use crate::message::{
-    ErrorCode, MultiOperation, MultiResult, OpCode, ReplyHeader, Request, Response, decode_reply_body, encode_request,
+    Create, ErrorCode, MultiOperation, MultiResult, OpCode, ReplyHeader, Request, Response, decode_reply_body,
+    encode_request,
 };
 use crate::time::Timestamp;
+
+/// Where the body stands in a frame: behind the length, the xid and the operation.
+const BODY_OFFSET: usize = 3 * size_of::<i32>();
+
+/// What was sent as one transaction: its operations in this order.
+#[derive(Debug)]
+pub(super) struct Together {
+    pub(super) deletions: Vec<Deletion>,
+    creation: Option<Creation>,
+}
 
 /// A deletion that was sent with others.
 #[derive(Debug)]
 pub(super) struct Deletion {
     pub(super) id: RequestId,
-    pub(super) path: Box<str>,
+    path: Box<str>,
     pub(super) open: Open,
 }
 
-/// What becomes of one of several deletions.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// A creation that was sent with deletions. What is known of its caller is kept as for a request that is sent alone.
+#[derive(Debug)]
+struct Creation {
+    id: RequestId,
+    path: Box<str>,
+    frame: BytesMut,
+    /// Where it stood among those that wait.
+    turn: Turn,
+}
+
+/// What becomes of one of several operations.
+#[derive(Clone, Debug, Eq, PartialEq)]
 enum Fate {
-    Done,
+    Done(Response),
     Refused(ErrorCode),
     /// It had no effect, for another's fault.
     Again,
 }
 
 impl ClientSession {
-    /// Takes those deletions that wait next to be sent, if there are several, as one frame, and notes them as sent.
-    /// `None` if there are fewer, or if they do not fit into `room`.
-    pub(super) fn next_deletions(&mut self, now: Timestamp, room: usize) -> Option<BytesMut> {
-        let paths = self.outbox.deletions(DELETIONS_MAX, DELETIONS_BYTES_MAX.min(room));
-        if paths.len() < 2 {
+    /// Takes those deletions that wait next to be sent, and the creation behind them if it may go along, as one frame,
+    /// and notes them as sent. `None` if that is one request, or if they do not fit into `room`.
+    pub(super) fn next_together(&mut self, now: Timestamp, room: usize) -> Option<BytesMut> {
+        let bytes_max = DELETIONS_BYTES_MAX.min(room);
+        let paths = self.outbox.deletions(DELETIONS_MAX, bytes_max);
+        let count = paths.len();
+        let bytes: usize = paths.iter().map(|path| path.len()).sum();
+        let along = self.outbox.going_along_behind(count).filter(|along| bytes + along.frame.len() <= bytes_max);
+        let create = along.and_then(|along| creation_in(&along.frame));
+        if count + usize::from(create.is_some()) < 2 {
             return None;
         }
-        let count = paths.len();
+        let made_path = create.as_ref().map(|create| create.path.as_str().into());
         let delete = |path: &str| MultiOperation::Delete { path: path.to_owned(), version: -1 };
-        let request = Request::Multi(paths.into_iter().map(delete).collect());
+        let operations = paths.into_iter().map(delete).chain(create.map(MultiOperation::Create2));
+        let request = Request::Multi(operations.collect());
         let xid = self.mint_xid();
         let frame = encode_request(xid, &request, self.config.frame_bytes_max).ok()?;
         let mut deletions = Vec::with_capacity(count);
         for _ in 0..count {
-            let (id, unsent) = self.outbox.pop()?;
-            let Unsent { opcode, deadline, aside, lists, deletes, .. } = unsent;
+            let (id, Unsent { opcode, deadline, aside, lists, deletes, .. }) = self.outbox.pop()?;
             let open = Open { opcode, deadline, aside, lists, is_outdated: false };
             deletions.push(Deletion { id, path: deletes.unwrap_or_default(), open });
         }
+        let (creation, open) = made_path.and_then(|path| self.pop_creation(path)).unzip();
         let bytes = frame.len() + self.lengths.foresee(None);
-        let sent = Sent { xid, sent_at: now, opcode: OpCode::Multi, id: None, bytes };
-        self.in_flight.push_deletions(sent, deletions);
+        let id = creation.as_ref().map(|creation| creation.id);
+        let sent = Sent { xid, sent_at: now, opcode: OpCode::Multi, id, bytes };
+        self.in_flight.push_together(sent, Together { deletions, creation }, open);
         Some(frame)
     }
 
-    /// Takes the reply to deletions that were sent together.
-    pub(super) fn handle_deletions(
+    fn pop_creation(&mut self, path: Box<str>) -> Option<(Creation, Open)> {
+        let (turn, id, Unsent { frame, opcode, deadline, aside, lists, .. }) = self.outbox.pop_with_turn()?;
+        let open = Open { opcode, deadline, aside, lists, is_outdated: false };
+        Some((Creation { id, path, frame, turn }, open))
+    }
+
+    /// Takes the reply to what was sent together; `open` is of the creation, unless that was given up.
+    pub(super) fn handle_together(
         &mut self,
         header: ReplyHeader,
-        deletions: Vec<Deletion>,
+        Together { deletions, creation }: Together,
+        open: Option<Open>,
         reader: &mut Reader,
     ) -> Result<(), DecodeError> {
-        let fates = match decode_reply_body(header, OpCode::Multi, reader) {
-            Ok(Ok(Response::Multi(results))) if results.len() == deletions.len() => {
-                results.iter().map(fate_of).collect()
+        let (deleted, created) = (deletions.len(), usize::from(creation.is_some()));
+        let mut fates: Vec<Fate> = match decode_reply_body(header, OpCode::Multi, reader) {
+            Ok(Ok(Response::Multi(results))) if results.len() == deleted + created => {
+                results.into_iter().map(fate_of).collect()
             }
             // It cannot be told which of them took effect.
-            Ok(Ok(_)) => vec![Fate::Refused(ErrorCode::RuntimeInconsistency); deletions.len()],
-            Ok(Err(refusal)) => vec![Fate::Refused(refusal); deletions.len()],
+            Ok(Ok(_)) => vec![Fate::Refused(ErrorCode::RuntimeInconsistency); deleted + created],
+            // It is not said which of them was refused: alone, each is told so itself.
+            Ok(Err(refusal)) if created > 0 => {
+                let mut fates = vec![Fate::Again; deleted];
+                fates.push(Fate::Refused(refusal));
+                fates
+            }
+            Ok(Err(refusal)) => vec![Fate::Refused(refusal); deleted],
             Err(error) => {
-                for Deletion { id, .. } in deletions {
-                    self.tell(id, header, Err(RequestError::Malformed(error.clone())));
+                let malformed = || Err(RequestError::Malformed(error.clone()));
+                deletions.iter().for_each(|deletion| self.tell(deletion.id, header, malformed()));
+                if let Some((creation, open)) = creation.zip(open) {
+                    self.forget_deadline(open.deadline, creation.id);
+                    self.tell(creation.id, header, malformed());
                 }
                 return Err(error);
             }
         };
+        let created = creation.zip(open).zip(fates.drain(deleted..).next());
         for (deletion, fate) in deletions.into_iter().zip(fates) {
             match fate {
-                Fate::Done => self.tell(deletion.id, header, Ok(Response::Done)),
+                Fate::Done(_) => self.tell(deletion.id, header, Ok(Response::Done)),
                 Fate::Refused(code) => self.tell(deletion.id, header, Err(RequestError::Refused(code))),
                 Fate::Again => self.delete_again(deletion),
             }
         }
+        if let Some(((creation, open), fate)) = created {
+            self.handle_created(header, creation, open, fate);
+        }
         Ok(())
+    }
+
+    fn handle_created(&mut self, header: ReplyHeader, creation: Creation, open: Open, fate: Fate) {
+        let outcome = match fate {
+            Fate::Done(made) => Ok(made),
+            Fate::Refused(code) => Err(RequestError::Refused(code)),
+            Fate::Again => return self.create_again(creation, open),
+        };
+        self.forget_deadline(open.deadline, creation.id);
+        self.tell(creation.id, header, outcome);
     }
 
     fn tell(&mut self, id: RequestId, header: ReplyHeader, outcome: Result<Response, RequestError>) {
@@ -99,12 +161,22 @@ impl ClientSession {
 
     /// Puts a deletion that had no effect back, to be sent alone, and has the lists that were sent behind it sent again.
     fn delete_again(&mut self, Deletion { id, path, open }: Deletion) {
-        self.in_flight.outdate_lists(path.rsplit_once('/').map_or("", |(parent, _)| parent));
+        self.in_flight.outdate_lists(parent_of(&path));
         let request = Request::Delete { path: path.into(), version: -1 };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted into a larger frame");
-        let Open { opcode, deadline, .. } = open;
-        let unsent = Unsent { frame, opcode, deadline, aside: Aside::Nothing, lists: None, deletes: None };
+        let Open { opcode, deadline, aside, lists, .. } = open;
+        let unsent = Unsent { frame, opcode, deadline, aside, lists, deletes: None, goes_along: false };
         self.outbox.push(id, unsent, Rank::Deletion);
+    }
+
+    /// Puts a creation that had no effect back to where it stood, to be sent alone, as [`delete_again`] does.
+    ///
+    /// [`delete_again`]: Self::delete_again
+    fn create_again(&mut self, Creation { id, path, frame, turn }: Creation, open: Open) {
+        self.in_flight.outdate_lists(parent_of(&path));
+        let Open { opcode, deadline, aside, lists, .. } = open;
+        let unsent = Unsent { frame, opcode, deadline, aside, lists, deletes: None, goes_along: false };
+        self.outbox.put_back(id, unsent, turn);
     }
 
     /// Asks once more for a list that shows what was to be deleted before it.
@@ -116,16 +188,32 @@ impl ClientSession {
         };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted before");
         let Open { opcode, deadline, aside, .. } = open;
-        let unsent = Unsent { frame, opcode, deadline, aside, lists: Some(node.into()), deletes: None };
+        let lists = Some(node.into());
+        let unsent = Unsent { frame, opcode, deadline, aside, lists, deletes: None, goes_along: false };
         self.outbox.push(id, unsent, Rank::InTurn);
     }
 }
 
 /// A refused transaction marks those before the one at fault as fine and those behind it as inconsistent.
-fn fate_of(result: &MultiResult) -> Fate {
+fn fate_of(result: MultiResult) -> Fate {
     match result {
         MultiResult::Error(ErrorCode::Ok | ErrorCode::RuntimeInconsistency) => Fate::Again,
-        MultiResult::Error(code) => Fate::Refused(*code),
-        _ => Fate::Done,
+        MultiResult::Error(code) => Fate::Refused(code),
+        MultiResult::Create2 { path, stat } => Fate::Done(Response::Create2 { path, stat }),
+        // Without a Stat it is no answer to a creation alone.
+        other => Fate::Done(Response::Multi(vec![other])),
     }
+}
+
+/// Reads what a frame of ours asks to make.
+fn creation_in(frame: &[u8]) -> Option<Create> {
+    let body = Bytes::copy_from_slice(frame.get(BODY_OFFSET..)?);
+    match Request::decode(OpCode::Create2.code(), &mut Reader::new(body)) {
+        Ok(Request::Create2(create)) => Some(create),
+        _ => None,
+    }
+}
+
+fn parent_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }

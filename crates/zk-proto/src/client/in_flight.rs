@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::client::config::{IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX};
-use crate::client::deletions::Deletion;
+use crate::client::deletions::Together;
 use crate::client::event::{ProtocolError, RequestId};
 use crate::client::outbox::Aside;
 use crate::message::{OpCode, XID_AUTH, XID_PING};
@@ -18,7 +18,7 @@ pub(super) struct Sent {
     pub(super) xid: i32,
     pub(super) sent_at: Timestamp,
     pub(super) opcode: OpCode,
-    /// The request; `None` when the machine restores watches.
+    /// The request, of several that are sent together the creation; `None` when the machine restores watches.
     pub(super) id: Option<RequestId>,
     /// How many bytes it and its answer count for, as was foreseen.
     pub(super) bytes: usize,
@@ -32,7 +32,7 @@ pub(super) struct Open {
     pub(super) aside: Aside,
     /// The node whose children it lists, if it does.
     pub(super) lists: Option<Box<str>>,
-    /// Whether it shows what was to be deleted before it.
+    /// Whether it shows its node's children as they were before requests that were sent ahead of it.
     pub(super) is_outdated: bool,
 }
 
@@ -51,8 +51,8 @@ pub(super) struct InFlight {
     /// How many bytes the line counts for.
     bytes: usize,
     open: BTreeMap<RequestId, Open>,
-    /// The deletions that were sent together, by the xid of their transaction.
-    deletions: BTreeMap<i32, Vec<Deletion>>,
+    /// What was sent together, by the xid of its transaction.
+    together: BTreeMap<i32, Together>,
     pings: VecDeque<Timestamp>,
     auths: VecDeque<SentAuth>,
 }
@@ -66,15 +66,15 @@ impl InFlight {
         }
     }
 
-    /// Notes deletions that are sent together.
-    pub(super) fn push_deletions(&mut self, sent: Sent, deletions: Vec<Deletion>) {
-        self.push(sent, None);
-        self.deletions.insert(sent.xid, deletions);
+    /// Notes what is sent together; `open` is of the creation in it.
+    pub(super) fn push_together(&mut self, sent: Sent, together: Together, open: Option<Open>) {
+        self.push(sent, open);
+        self.together.insert(sent.xid, together);
     }
 
-    /// Takes the deletions that were sent together under an xid, if there were any.
-    pub(super) fn pop_deletions(&mut self, xid: i32) -> Option<Vec<Deletion>> {
-        self.deletions.remove(&xid)
+    /// Takes what was sent together under an xid, if there was anything.
+    pub(super) fn pop_together(&mut self, xid: i32) -> Option<Together> {
+        self.together.remove(&xid)
     }
 
     pub(super) fn push_ping(&mut self, sent_at: Timestamp) {
@@ -105,7 +105,7 @@ impl InFlight {
         self.auths.pop_front().ok_or(ProtocolError::OutOfOrder { expected: None, found: XID_AUTH })
     }
 
-    /// Notes that the lists that are due show children of this node that were to be deleted before.
+    /// Notes that the lists that are due show this node's children as they were before requests that had no effect yet.
     pub(super) fn outdate_lists(&mut self, node: &str) {
         for open in self.open.values_mut() {
             // One that sets a watch is followed by the event of the deletion.
@@ -143,7 +143,7 @@ impl InFlight {
         self.bytes = 0;
         self.pings.clear();
         self.auths.clear();
-        let together = std::mem::take(&mut self.deletions).into_values().flatten();
+        let together = std::mem::take(&mut self.together).into_values().flat_map(|together| together.deletions);
         let mut all: BTreeMap<_, _> = together.map(|deletion| (deletion.id, deletion.open)).collect();
         all.append(&mut self.open);
         all.into_iter().collect()

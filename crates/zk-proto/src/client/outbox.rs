@@ -21,6 +21,8 @@ pub(super) struct Unsent {
     pub(super) lists: Option<Box<str>>,
     /// The node that it deletes, if it may do so together with other deletions.
     pub(super) deletes: Option<Box<str>>,
+    /// Whether it makes a node and may go along with the deletions before it.
+    pub(super) goes_along: bool,
 }
 
 /// What a request means to the machine itself.
@@ -64,7 +66,7 @@ pub(super) struct Outbox {
 
 /// Where a request stands: those of each rank before those of the next, and each in the order in which they came.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Turn {
+pub(super) struct Turn {
     rank: Rank,
     number: u64,
 }
@@ -93,10 +95,14 @@ impl Outbox {
     }
 
     pub(super) fn push(&mut self, id: RequestId, unsent: Unsent, rank: Rank) {
-        self.bytes += unsent.frame.len();
-        self.ahead += usize::from(rank == Rank::Ahead);
         self.last_number += 1;
-        let turn = Turn { rank, number: self.last_number };
+        self.put_back(id, unsent, Turn { rank, number: self.last_number });
+    }
+
+    /// Puts a request back to where it stood.
+    pub(super) fn put_back(&mut self, id: RequestId, unsent: Unsent, turn: Turn) {
+        self.bytes += unsent.frame.len();
+        self.ahead += usize::from(turn.rank == Rank::Ahead);
         self.turns.insert(id, turn);
         self.requests.insert(turn, (id, unsent));
     }
@@ -109,10 +115,15 @@ impl Outbox {
     }
 
     pub(super) fn pop(&mut self) -> Option<(RequestId, Unsent)> {
+        self.pop_with_turn().map(|(_, id, unsent)| (id, unsent))
+    }
+
+    /// Takes the next request, and tells where it stood.
+    pub(super) fn pop_with_turn(&mut self) -> Option<(Turn, RequestId, Unsent)> {
         let (turn, (id, unsent)) = self.requests.pop_first()?;
         self.turns.remove(&id);
         self.note_gone(turn, &unsent);
-        Some((id, unsent))
+        Some((turn, id, unsent))
     }
 
     fn note_gone(&mut self, turn: Turn, unsent: &Unsent) {
@@ -140,6 +151,11 @@ impl Outbox {
             path.filter(|_| bytes <= bytes_max)
         });
         next.take(count_max).collect()
+    }
+
+    /// The request behind so many others, if it may go along with them.
+    pub(super) fn going_along_behind(&self, count: usize) -> Option<&Unsent> {
+        self.requests.values().nth(count).map(|(_, unsent)| unsent).filter(|unsent| unsent.goes_along)
     }
 
     pub(super) fn len(&self) -> usize {

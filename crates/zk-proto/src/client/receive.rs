@@ -71,8 +71,8 @@ impl ClientSession {
                 self.note_exchange(now, sent.sent_at, sent.opcode, header.error);
                 // Not from pings and events, as in Apache's client: what was missed is counted from replies.
                 self.last_zxid = self.last_zxid.max(header.zxid);
-                if let Some(deletions) = self.in_flight.pop_deletions(xid) {
-                    self.handle_deletions(header, deletions, &mut reader)?;
+                if let Some(together) = self.in_flight.pop_together(xid) {
+                    self.handle_together(header, together, open, &mut reader)?;
                     return self.handle_verdict(header.error);
                 }
                 match open {

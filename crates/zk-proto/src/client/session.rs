@@ -348,6 +348,7 @@ impl ClientSession {
             aside: Aside::Close,
             lists: None,
             deletes: None,
+            goes_along: false,
         };
         self.outbox.push(id, unsent, Rank::InTurn);
     }
@@ -366,7 +367,15 @@ impl ClientSession {
         };
         let id = self.mint_id();
         let aside = Aside::Removal { path, kind, audience: Audience::NoCaller };
-        let unsent = Unsent { frame, opcode: OpCode::RemoveWatches, deadline: None, aside, lists: None, deletes: None };
+        let unsent = Unsent {
+            frame,
+            opcode: OpCode::RemoveWatches,
+            deadline: None,
+            aside,
+            lists: None,
+            deletes: None,
+            goes_along: false,
+        };
         self.outbox.push(id, unsent, Rank::InTurn);
     }
 }

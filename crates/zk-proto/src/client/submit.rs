@@ -8,6 +8,15 @@ use crate::message::{OpCode, Request, encode_request};
 use crate::time::Timestamp;
 use crate::watch::WatchWish;
 
+/// What a request may share a transaction with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Company {
+    /// Nothing.
+    Alone,
+    /// Deletions that wait.
+    Deletions,
+}
+
 impl ClientSession {
     /// Submits a request. It goes out after all submitted before it, on this connection or a later one, and is told of
     /// by exactly one [`Event::Reply`](crate::client::Event::Reply).
@@ -23,7 +32,26 @@ impl ClientSession {
     ///
     /// Fails, without any effect, if the request is one of the machine's own, too large, or one too many.
     pub fn submit(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
-        self.enter(request, deadline, Rank::InTurn)
+        self.enter(request, deadline, Rank::InTurn, Company::Alone)
+    }
+
+    /// Submits a request as [`submit`](Self::submit) does. If it is a [`Request::Create2`] and next behind
+    /// [deletions](Self::submit_deletion) that wait, it is part of their transaction, at most one a transaction: the
+    /// server then writes once for all.
+    ///
+    /// It is answered as if it had been alone, but by servers that tell no `Stat` in transactions: those answer with a
+    /// [`Response::Multi`](crate::message::Response::Multi) of its result. If a deletion is refused, it goes out once
+    /// more, alone, before all that was submitted after it and not sent, unless it was given up at its deadline.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit`](Self::submit).
+    pub fn submit_creation(
+        &mut self,
+        request: &Request,
+        deadline: Option<Timestamp>,
+    ) -> Result<RequestId, SubmitError> {
+        self.enter(request, deadline, Rank::InTurn, Company::Deletions)
     }
 
     /// Submits a request that goes out before all that were submitted and not sent, however much is unanswered: for a
@@ -33,7 +61,7 @@ impl ClientSession {
     ///
     /// Those of [`submit`](Self::submit); at most [`QUEUED_AHEAD_MAX`](super::QUEUED_AHEAD_MAX) may wait this way.
     pub fn submit_ahead(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
-        self.enter(request, deadline, Rank::Ahead)
+        self.enter(request, deadline, Rank::Ahead, Company::Alone)
     }
 
     /// Submits a deletion of a node in any version, which goes out before all requests that were submitted and not
@@ -46,10 +74,16 @@ impl ClientSession {
     ///
     /// Those of [`submit`](Self::submit).
     pub fn submit_deletion(&mut self, path: &str) -> Result<RequestId, SubmitError> {
-        self.enter(&Request::Delete { path: path.to_owned(), version: -1 }, None, Rank::Deletion)
+        self.enter(&Request::Delete { path: path.to_owned(), version: -1 }, None, Rank::Deletion, Company::Deletions)
     }
 
-    fn enter(&mut self, request: &Request, deadline: Option<Timestamp>, rank: Rank) -> Result<RequestId, SubmitError> {
+    fn enter(
+        &mut self,
+        request: &Request,
+        deadline: Option<Timestamp>,
+        rank: Rank,
+        company: Company,
+    ) -> Result<RequestId, SubmitError> {
         self.check_open()?;
         let opcode = request.opcode();
         if matches!(
@@ -82,10 +116,11 @@ impl ClientSession {
             _ => None,
         };
         let deletes = match request {
-            Request::Delete { path, .. } if rank == Rank::Deletion => Some(path.as_str().into()),
+            Request::Delete { path, .. } if company == Company::Deletions => Some(path.as_str().into()),
             _ => None,
         };
-        self.outbox.push(id, Unsent { frame, opcode, deadline, aside, lists, deletes }, rank);
+        let goes_along = opcode == OpCode::Create2 && company == Company::Deletions;
+        self.outbox.push(id, Unsent { frame, opcode, deadline, aside, lists, deletes, goes_along }, rank);
         Ok(id)
     }
 

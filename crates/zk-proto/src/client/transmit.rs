@@ -96,7 +96,7 @@ impl ClientSession {
                     return None;
                 }
                 if rank == Rank::Deletion
-                    && let Some(frame) = self.next_deletions(now, room)
+                    && let Some(frame) = self.next_together(now, room)
                 {
                     return Some(frame);
                 }

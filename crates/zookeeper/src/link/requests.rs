@@ -24,6 +24,13 @@ impl Link {
         self.submit_call(request, path, Some(self.operation_time_max()), None)
     }
 
+    /// As [`call`](Self::call), for a request that makes one node: it may leave as one transaction with deletions that
+    /// are not written yet, and is answered as by [`ClientSession::submit_creation`].
+    pub(crate) fn call_creation(self: &Arc<Self>, request: &Request, path: &str) -> Call {
+        let time_max = Some(self.operation_time_max());
+        self.submit_call_by(request, path, time_max, None, ClientSession::submit_creation)
+    }
+
     /// Sends a request that is never given up while the session lives.
     pub(crate) fn call_without_deadline(self: &Arc<Self>, request: &Request, path: &str) -> Call {
         self.submit_call(request, path, None, None)
@@ -114,9 +121,20 @@ impl Link {
         deadline: Option<Duration>,
         watcher: Option<Watcher>,
     ) -> Call {
+        self.submit_call_by(request, path, deadline, watcher, ClientSession::submit)
+    }
+
+    fn submit_call_by(
+        self: &Arc<Self>,
+        request: &Request,
+        path: &str,
+        deadline: Option<Duration>,
+        watcher: Option<Watcher>,
+        submit: Submit,
+    ) -> Call {
         let (answer, answered) = oneshot::channel();
         let on_reply = tell(answer);
-        let submitted = self.enter(request, path, deadline, on_reply, watcher, ClientSession::submit);
+        let submitted = self.enter(request, path, deadline, on_reply, watcher, submit);
         Call::new(self.clone(), submitted, answered, request.opcode(), path)
     }
 

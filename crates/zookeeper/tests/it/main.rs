@@ -10,6 +10,7 @@ mod embedded;
 mod follows;
 mod mixed;
 mod opening;
+mod relays;
 mod shared_lists;
 #[path = "../support/mod.rs"]
 mod support;

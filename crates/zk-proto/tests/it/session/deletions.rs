@@ -1,4 +1,4 @@
-//! Deletions that go before other requests, several of them as one transaction.
+//! Deletions that go before other requests, several of them as one transaction, and a creation that goes along.
 
 use lockkeeper_zk_proto::client::*;
 use lockkeeper_zk_proto::message::*;
@@ -134,4 +134,133 @@ fn a_transaction_has_a_maximum_of_deletions() {
         })
         .collect();
     assert_eq!(sizes, [DELETIONS_MAX, 2]);
+}
+
+fn along(paths: &[&str], made: &str) -> Request {
+    let (Request::Multi(mut operations), Request::Create2(made)) = (together(paths), create(made)) else {
+        unreachable!("it is what they return");
+    };
+    operations.push(MultiOperation::Create2(made));
+    Request::Multi(operations)
+}
+
+fn make(pair: &mut Pair, path: &str) -> RequestId {
+    let deadline = pair.in_ms(2_000);
+    pair.client.submit_creation(&create(path), deadline).unwrap()
+}
+
+fn made(path: &str) -> Response {
+    Response::Create2 { path: path.into(), stat: Stat::default() }
+}
+
+#[test]
+fn the_next_creation_goes_along_with_the_deletions_before_it_and_is_answered_as_if_alone() {
+    let mut pair = Pair::new();
+    let created = make(&mut pair, "/q/new");
+    pair.submit(list("/q"));
+    let deleted = delete_all(&mut pair, &["/q/old"]);
+    pair.go_online();
+    assert_eq!(requests(&mut pair), [along(&["/q/old"], "/q/new"), list("/q")]);
+    let result = MultiResult::Create2 { path: "/q/new".into(), stat: Stat::default() };
+    pair.answer(1, &Response::Multi(vec![MultiResult::Delete, result]));
+    assert_eq!(replies(&mut pair), [(deleted[0], Ok(Response::Done)), (created, Ok(made("/q/new")))]);
+    pair.answer(2, &Response::GetChildren { children: Vec::new() });
+    // No deadline of it is left.
+    pair.events();
+    pair.advance_to(pair.now + 2_000);
+    assert_eq!(replies(&mut pair), []);
+}
+
+#[test]
+fn a_server_that_tells_no_stat_in_transactions_answers_a_creation_with_its_result() {
+    let mut pair = Pair::online();
+    let deleted = delete_all(&mut pair, &["/q/old"]);
+    let created = make(&mut pair, "/q/new");
+    pair.pump();
+    let result = MultiResult::Create { path: "/q/new".into() };
+    pair.answer(1, &Response::Multi(vec![MultiResult::Delete, result.clone()]));
+    let outcomes = [(deleted[0], Ok(Response::Done)), (created, Ok(Response::Multi(vec![result])))];
+    assert_eq!(replies(&mut pair), outcomes);
+}
+
+#[test]
+fn one_creation_goes_along_at_most_and_none_overtakes_another_request() {
+    let mut pair = Pair::new();
+    make(&mut pair, "/a");
+    make(&mut pair, "/b");
+    delete_all(&mut pair, &["/x", "/y"]);
+    pair.go_online();
+    assert_eq!(requests(&mut pair), [along(&["/x", "/y"], "/a"), create("/b")]);
+    pair.submit(list("/q"));
+    make(&mut pair, "/c");
+    delete_all(&mut pair, &["/z"]);
+    assert_eq!(requests(&mut pair), [delete("/z"), list("/q"), create("/c")]);
+    make(&mut pair, "/alone");
+    pair.submit(create("/d"));
+    assert_eq!(requests(&mut pair), [create("/alone"), create("/d")]);
+}
+
+#[test]
+fn a_creation_that_a_refused_deletion_held_up_goes_out_once_more_before_what_was_asked_for_later() {
+    let mut pair = Pair::online();
+    let deleted = delete_all(&mut pair, &["/q/gone"]);
+    let created = make(&mut pair, "/q/new");
+    let stale = pair.submit(list("/q"));
+    assert_eq!(requests(&mut pair), [along(&["/q/gone"], "/q/new"), list("/q")]);
+    pair.submit(list("/later"));
+    let results = [ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
+    pair.answer(1, &Response::Multi(results.to_vec()));
+    let children = |names: &[&str]| Response::GetChildren { children: names.iter().map(|&name| name.into()).collect() };
+    pair.answer(2, &children(&[]));
+    assert_eq!(replies(&mut pair), [(deleted[0], Err(RequestError::Refused(ErrorCode::NoNode)))]);
+    assert_eq!(requests(&mut pair), [create("/q/new"), list("/later"), list("/q")]);
+    pair.answer(3, &made("/q/new"));
+    pair.answer(4, &children(&[]));
+    pair.answer(5, &children(&["new"]));
+    let told = replies(&mut pair);
+    assert_eq!((&told[0], &told[2]), (&(created, Ok(made("/q/new"))), &(stale, Ok(children(&["new"])))));
+}
+
+#[test]
+fn a_creation_that_is_refused_keeps_no_deletion_from_its_effect() {
+    for is_said_which in [true, false] {
+        let mut pair = Pair::online();
+        let deleted = delete_all(&mut pair, &["/q/old"]);
+        let created = make(&mut pair, "/q/new");
+        assert_eq!(requests(&mut pair), [along(&["/q/old"], "/q/new")]);
+        let results = [ErrorCode::Ok, ErrorCode::NoAuth].map(MultiResult::Error);
+        match is_said_which {
+            true => pair.answer(1, &Response::Multi(results.to_vec())),
+            false => pair.refuse(1, ErrorCode::NoAuth),
+        }
+        assert_eq!(replies(&mut pair), [(created, Err(RequestError::Refused(ErrorCode::NoAuth)))]);
+        assert_eq!(requests(&mut pair), [delete("/q/old")]);
+        pair.answer(2, &Response::Done);
+        assert_eq!(replies(&mut pair), [(deleted[0], Ok(Response::Done))]);
+    }
+}
+
+#[test]
+fn a_creation_that_is_given_up_or_cut_off_is_unanswered_and_never_sent_again() {
+    let mut pair = Pair::online();
+    delete_all(&mut pair, &["/q/gone"]);
+    let created = make(&mut pair, "/q/new");
+    assert_eq!(requests(&mut pair).len(), 1);
+    let unanswered = |why| Err(RequestError::Unanswered { effect: Effect::Write, why });
+    pair.now += 2_000;
+    pair.client.handle_timeout(pair.time());
+    assert!(replies(&mut pair).contains(&(created, unanswered(WhyUnanswered::Deadline))));
+    let results = [ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
+    pair.answer(1, &Response::Multi(results.to_vec()));
+    assert_eq!(replies(&mut pair).len(), 1, "the deletion alone");
+    assert!(!requests(&mut pair).contains(&create("/q/new")));
+
+    let deleted = delete_all(&mut pair, &["/q/old"]);
+    let created = make(&mut pair, "/q/new");
+    pair.pump();
+    pair.client.handle_disconnected(pair.time());
+    let lost = || unanswered(WhyUnanswered::ConnectionLost);
+    assert_eq!(replies(&mut pair), [(deleted[0], lost()), (created, lost())]);
+    pair.go_online();
+    assert_eq!(requests(&mut pair), []);
 }

@@ -1,5 +1,6 @@
 //! Any order of commands, answers, losses and nonsense: no panic, no request told twice or never, no stuck timer.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -22,6 +23,7 @@ enum Step {
     Expire,
     Serve(u8),
     Refuse,
+    Undo(u8),
     Notify(u8),
     Nonsense(Vec<u8>),
     HangUp,
@@ -40,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Grant),
         8 => (1..6_u8).prop_map(Step::Serve),
         1 => Just(Step::Refuse),
+        2 => any::<u8>().prop_map(Step::Undo),
         2 => any::<u8>().prop_map(Step::Notify),
         1 => vec(any::<u8>(), 1..40).prop_map(Step::Nonsense),
         2 => Just(Step::HangUp),
@@ -84,8 +87,16 @@ fn response(request: &Request) -> Response {
         Request::GetData { .. } => data(),
         Request::GetChildren { .. } => Response::GetChildren { children: Vec::new() },
         Request::AddWatch { .. } => Response::AddWatch,
-        Request::Multi(_) => proved(),
+        Request::Multi(operations) => Response::Multi(operations.iter().map(done).collect()),
         _ => Response::Done,
+    }
+}
+
+fn done(operation: &MultiOperation) -> MultiResult {
+    match operation {
+        MultiOperation::Create2(create) => MultiResult::Create { path: create.path.clone() },
+        MultiOperation::Delete { .. } => MultiResult::Delete,
+        _ => MultiResult::Check,
     }
 }
 
@@ -120,7 +131,12 @@ fn apply(pair: &mut Pair, audit: &mut Audit, unanswered: &mut Vec<(RequestHeader
     match step {
         Step::Submit(kind, deadline) => {
             let deadline = deadline.and_then(|millis| pair.in_ms(millis.into()));
-            if let Ok(id) = pair.client.submit(&request(kind), deadline) {
+            let submitted = match &request(kind) {
+                Request::Delete { path, .. } => pair.client.submit_deletion(path),
+                create @ Request::Create2(_) => pair.client.submit_creation(create, deadline),
+                other => pair.client.submit(other, deadline),
+            };
+            if let Ok(id) = submitted {
                 audit.requests.insert(id, false);
             }
         }
@@ -163,6 +179,20 @@ fn apply(pair: &mut Pair, audit: &mut Audit, unanswered: &mut Vec<(RequestHeader
             unanswered.extend(pair.arrivals());
             if !unanswered.is_empty() {
                 pair.refuse(unanswered.remove(0).0.xid, ErrorCode::NoNode);
+            }
+        }
+        Step::Undo(n) => {
+            unanswered.extend(pair.arrivals());
+            if let Some((header, Request::Multi(operations))) = unanswered.first() {
+                let at = usize::from(n) % operations.len();
+                let code = |index: usize| match index.cmp(&at) {
+                    Ordering::Less => ErrorCode::Ok,
+                    Ordering::Equal => ErrorCode::NoNode,
+                    Ordering::Greater => ErrorCode::RuntimeInconsistency,
+                };
+                let results = (0..operations.len()).map(|index| MultiResult::Error(code(index))).collect();
+                pair.answer(header.xid, &Response::Multi(results));
+                unanswered.remove(0);
             }
         }
         Step::Notify(n) => {

@@ -1,0 +1,103 @@
+//! A lock that is given back and asked for again at once: one transaction, and what becomes of it when it fails.
+
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+
+use lockkeeper_core::{ContenderId, ErrorKind};
+use lockkeeper_recipes::Keeper;
+use lockkeeper_zk_proto::message::OpCode;
+use lockkeeper_zk_server::{EmbeddedServer, SeenRequest};
+use lockkeeper_zookeeper::{Client, Config, ZooKeeperBackend};
+
+/// A server that notes what it is asked, and one keeper.
+struct World {
+    server: EmbeddedServer,
+    keeper: Keeper,
+    asked: Arc<Mutex<Vec<OpCode>>>,
+}
+
+impl World {
+    async fn start() -> Self {
+        let server = EmbeddedServer::start().await.unwrap();
+        let backend = ZooKeeperBackend::open(&server.url().parse().unwrap()).unwrap();
+        let asked = Arc::<Mutex<Vec<OpCode>>>::default();
+        let noted = asked.clone();
+        server.set_request_hook(move |seen: &SeenRequest<'_>| noted.lock().unwrap().push(seen.request.opcode()));
+        Self { server, keeper: Keeper::new(Arc::new(backend)), asked }
+    }
+
+    /// What was asked for since the last call, but for pings.
+    fn asked(&self) -> Vec<OpCode> {
+        let asked = std::mem::take(&mut *self.asked.lock().unwrap());
+        asked.into_iter().filter(|opcode| *opcode != OpCode::Ping).collect()
+    }
+
+    async fn contenders(&self) -> Vec<ContenderId> {
+        let contenders = self.keeper.contenders("door").await.unwrap();
+        contenders.into_iter().map(|contender| contender.id).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_given_back_and_asked_for_again_at_once_costs_the_service_one_write() {
+    let world = World::start().await;
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    let token = first.fencing_token();
+    world.asked();
+    drop(first);
+    let second = door.lock().await.unwrap();
+    assert_eq!(world.asked(), [OpCode::Multi, OpCode::GetChildren]);
+    assert!(second.fencing_token() > token && second.hold().is_held());
+    assert_eq!(world.contenders().await, [second.hold().contender().clone()]);
+    second.release().await.unwrap();
+    assert_eq!(world.contenders().await, []);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_given_back_with_certainty_is_asked_for_alone() {
+    let world = World::start().await;
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    world.asked();
+    first.release().await.unwrap();
+    let second = door.lock().await.unwrap();
+    assert_eq!(world.asked(), [OpCode::Delete, OpCode::Create2, OpCode::GetChildren]);
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_holder_whose_node_was_removed_takes_the_next_place_all_the_same() {
+    let world = World::start().await;
+    let operator = Client::connect(&Config::from_url(&world.server.url().parse().unwrap()).unwrap()).await.unwrap();
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    operator.delete(&format!("/lockkeeper/door/{}", first.hold().contender()), None).await.unwrap();
+    world.asked();
+    // The loss is seen in the answer to the transaction.
+    let releasing = first.release();
+    let second = door.lock().await.unwrap();
+    assert_eq!(world.asked()[..2], [OpCode::Multi, OpCode::GetChildren]);
+    let lost = releasing.await.unwrap_err();
+    assert!(matches!(lost.kind(), ErrorKind::Lost(_)), "{lost}");
+    assert!(second.hold().is_held());
+    assert_eq!(world.contenders().await, [second.hold().contender().clone()]);
+    second.release().await.unwrap();
+    assert_eq!(world.contenders().await, []);
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_leaves_neither_place_behind() {
+    let world = World::start().await;
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    let releasing = first.release();
+    let mut locking = Box::pin(door.lock());
+    assert!(locking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(locking);
+    releasing.await.unwrap();
+    // Behind the search for the ticket that was given up.
+    let last = door.lock().await.unwrap();
+    assert_eq!(world.contenders().await, [last.hold().contender().clone()]);
+    last.release().await.unwrap();
+}
