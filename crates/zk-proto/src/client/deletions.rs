@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use crate::client::config::{DELETIONS_BYTES_MAX, DELETIONS_MAX};
 use crate::client::event::{Event, Reply, RequestError, RequestId};
 use crate::client::in_flight::{Open, Sent};
-use crate::client::outbox::{Rank, Turn, Unsent};
+use crate::client::outbox::{Change, Company, Rank, Turn, Unsent};
 use crate::client::session::ClientSession;
 use crate::jute::{DecodeError, Reader};
 use crate::message::{
@@ -30,6 +30,13 @@ const BODY_OFFSET: usize = 3 * size_of::<i32>();
 pub(super) struct Together {
     pub(super) deletions: Vec<Deletion>,
     creation: Option<Creation>,
+}
+
+impl Together {
+    /// Returns the node below which the creation makes one, if there is a creation.
+    pub(super) fn makes_below(&self) -> Option<&str> {
+        self.creation.as_ref().map(|creation| parent_of(&creation.path))
+    }
 }
 
 /// A deletion that was sent with others.
@@ -67,7 +74,10 @@ impl ClientSession {
         let paths = self.outbox.deletions(DELETIONS_MAX, bytes_max);
         let count = paths.len();
         let bytes: usize = paths.iter().map(|path| path.len()).sum();
-        let along = self.outbox.going_along_behind(count).filter(|along| bytes + along.frame.len() <= bytes_max);
+        let along = self.outbox.going_along_behind(count).filter(|along| {
+            let is_behind_another = along.makes_below().is_some_and(|node| self.in_flight.makes_along(node));
+            !is_behind_another && bytes + along.frame.len() <= bytes_max
+        });
         let create = along.and_then(|along| creation_in(&along.frame));
         if count + usize::from(create.is_some()) < 2 {
             return None;
@@ -80,9 +90,10 @@ impl ClientSession {
         let frame = encode_request(xid, &request, self.config.frame_bytes_max).ok()?;
         let mut deletions = Vec::with_capacity(count);
         for _ in 0..count {
-            let (id, Unsent { opcode, deadline, aside, lists, deletes, .. }) = self.outbox.pop()?;
+            let (id, Unsent { opcode, deadline, aside, lists, change, .. }) = self.outbox.pop()?;
+            let Change::Deletes(path) = change else { unreachable!("the first ones are deletions") };
             let open = Open { opcode, deadline, aside, lists, is_outdated: false };
-            deletions.push(Deletion { id, path: deletes.unwrap_or_default(), open });
+            deletions.push(Deletion { id, path, open });
         }
         let (creation, open) = made_path.and_then(|path| self.pop_creation(path)).unzip();
         let bytes = frame.len() + self.lengths.foresee(None);
@@ -165,7 +176,7 @@ impl ClientSession {
         let request = Request::Delete { path: path.into(), version: -1 };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted into a larger frame");
         let Open { opcode, deadline, aside, lists, .. } = open;
-        let unsent = Unsent { frame, opcode, deadline, aside, lists, deletes: None, goes_along: false };
+        let unsent = Unsent { frame, opcode, deadline, aside, lists, change: Change::Other };
         self.outbox.push(id, unsent, Rank::Deletion);
     }
 
@@ -175,7 +186,8 @@ impl ClientSession {
     fn create_again(&mut self, Creation { id, path, frame, turn }: Creation, open: Open) {
         self.in_flight.outdate_lists(parent_of(&path));
         let Open { opcode, deadline, aside, lists, .. } = open;
-        let unsent = Unsent { frame, opcode, deadline, aside, lists, deletes: None, goes_along: false };
+        let change = Change::Makes { below: parent_of(&path).into(), company: Company::Alone };
+        let unsent = Unsent { frame, opcode, deadline, aside, lists, change };
         self.outbox.put_back(id, unsent, turn);
     }
 
@@ -188,8 +200,7 @@ impl ClientSession {
         };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted before");
         let Open { opcode, deadline, aside, .. } = open;
-        let lists = Some(node.into());
-        let unsent = Unsent { frame, opcode, deadline, aside, lists, deletes: None, goes_along: false };
+        let unsent = Unsent { frame, opcode, deadline, aside, lists: Some(node.into()), change: Change::Other };
         self.outbox.push(id, unsent, Rank::InTurn);
     }
 }
@@ -214,6 +225,7 @@ fn creation_in(frame: &[u8]) -> Option<Create> {
     }
 }
 
-fn parent_of(path: &str) -> &str {
+/// Returns the node that another is a child of.
+pub(super) fn parent_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }

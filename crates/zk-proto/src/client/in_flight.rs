@@ -77,6 +77,11 @@ impl InFlight {
         self.together.remove(&xid)
     }
 
+    /// Whether a creation below this node was sent with deletions, and may have to be sent again.
+    pub(super) fn makes_along(&self, node: &str) -> bool {
+        self.together.values().any(|together| together.makes_below() == Some(node))
+    }
+
     pub(super) fn push_ping(&mut self, sent_at: Timestamp) {
         self.pings.push_back(sent_at);
     }

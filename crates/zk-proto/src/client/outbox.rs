@@ -19,10 +19,37 @@ pub(super) struct Unsent {
     pub(super) aside: Aside,
     /// The node whose children it lists, if it does: that answer may be long.
     pub(super) lists: Option<Box<str>>,
-    /// The node that it deletes, if it may do so together with other deletions.
-    pub(super) deletes: Option<Box<str>>,
-    /// Whether it makes a node and may go along with the deletions before it.
-    pub(super) goes_along: bool,
+    pub(super) change: Change,
+}
+
+/// What a request changes, as far as it matters for what it leaves with.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// Nothing, or something else.
+    Other,
+    /// It deletes this node, and may do so together with other deletions.
+    Deletes(Box<str>),
+    /// It makes nodes below this one.
+    Makes { below: Box<str>, company: Company },
+}
+
+/// What a creation may share a transaction with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Company {
+    /// Nothing.
+    Alone,
+    /// The deletions that wait before it.
+    Deletions,
+}
+
+impl Unsent {
+    /// The node below which it makes others, if it does.
+    pub(super) fn makes_below(&self) -> Option<&str> {
+        match &self.change {
+            Change::Makes { below, .. } => Some(below),
+            Change::Other | Change::Deletes(_) => None,
+        }
+    }
 }
 
 /// What a request means to the machine itself.
@@ -147,15 +174,23 @@ impl Outbox {
         let mut bytes = 0;
         let next = self.requests.iter().map_while(|(turn, (_, unsent))| {
             bytes += unsent.frame.len();
-            let path = unsent.deletes.as_deref().filter(|_| turn.rank == Rank::Deletion);
-            path.filter(|_| bytes <= bytes_max)
+            let is_next = turn.rank == Rank::Deletion && bytes <= bytes_max;
+            match &unsent.change {
+                Change::Deletes(path) if is_next => Some(&**path),
+                _ => None,
+            }
         });
         next.take(count_max).collect()
     }
 
-    /// The request behind so many others, if it may go along with them.
+    /// The request behind so many others, if it may go along with them. Not if another one that makes a node below the
+    /// same one waits too: it would have to wait for the answer.
     pub(super) fn going_along_behind(&self, count: usize) -> Option<&Unsent> {
-        self.requests.values().nth(count).map(|(_, unsent)| unsent).filter(|unsent| unsent.goes_along)
+        let mut waiting = self.requests.values().skip(count).map(|(_, unsent)| unsent);
+        let along = waiting.next()?;
+        let Change::Makes { below, company: Company::Deletions } = &along.change else { return None };
+        let is_last = waiting.all(|unsent| unsent.makes_below() != Some(below));
+        is_last.then_some(along)
     }
 
     pub(super) fn len(&self) -> usize {

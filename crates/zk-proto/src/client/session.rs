@@ -11,7 +11,7 @@ use crate::client::config::{AUTHS_MAX, Engagement, SessionConfig};
 use crate::client::event::{Epoch, Event, LossReason, RequestId, SubmitError};
 use crate::client::in_flight::InFlight;
 use crate::client::lengths::ListLengths;
-use crate::client::outbox::{Aside, Audience, Outbox, Rank, Unsent};
+use crate::client::outbox::{Aside, Audience, Change, Outbox, Rank, Unsent};
 use crate::frame::{Deframer, FrameError};
 use crate::message::{Auth, OpCode, Request, WatcherKind, XID_AUTH, XID_FIRST, encode_request};
 use crate::time::Timestamp;
@@ -347,8 +347,7 @@ impl ClientSession {
             deadline: None,
             aside: Aside::Close,
             lists: None,
-            deletes: None,
-            goes_along: false,
+            change: Change::Other,
         };
         self.outbox.push(id, unsent, Rank::InTurn);
     }
@@ -367,15 +366,8 @@ impl ClientSession {
         };
         let id = self.mint_id();
         let aside = Aside::Removal { path, kind, audience: Audience::NoCaller };
-        let unsent = Unsent {
-            frame,
-            opcode: OpCode::RemoveWatches,
-            deadline: None,
-            aside,
-            lists: None,
-            deletes: None,
-            goes_along: false,
-        };
+        let unsent =
+            Unsent { frame, opcode: OpCode::RemoveWatches, deadline: None, aside, lists: None, change: Change::Other };
         self.outbox.push(id, unsent, Rank::InTurn);
     }
 }

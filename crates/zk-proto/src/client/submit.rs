@@ -1,21 +1,13 @@
 //! Requests of the application: accepted, put off, taken back.
 
+use crate::client::deletions::parent_of;
 use crate::client::event::{RequestId, SubmitError};
-use crate::client::outbox::{Aside, Audience, Rank, Unsent};
+use crate::client::outbox::{Aside, Audience, Change, Company, Rank, Unsent};
 use crate::client::session::ClientSession;
 use crate::frame::{FrameError, build_frame};
-use crate::message::{OpCode, Request, encode_request};
+use crate::message::{MultiOperation, OpCode, Request, encode_request};
 use crate::time::Timestamp;
 use crate::watch::WatchWish;
-
-/// What a request may share a transaction with.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Company {
-    /// Nothing.
-    Alone,
-    /// Deletions that wait.
-    Deletions,
-}
 
 impl ClientSession {
     /// Submits a request. It goes out after all submitted before it, on this connection or a later one, and is told of
@@ -37,7 +29,9 @@ impl ClientSession {
 
     /// Submits a request as [`submit`](Self::submit) does. If it is a [`Request::Create2`] and next behind
     /// [deletions](Self::submit_deletion) that wait, it is part of their transaction, at most one a transaction: the
-    /// server then writes once for all.
+    /// server then writes once for all. Not if another creation below the same node waits behind it, or is unanswered in
+    /// such a transaction: those below one node are made in the order in which they were submitted, also if a deletion
+    /// is refused, and so one that comes later waits for the answer.
     ///
     /// It is answered as if it had been alone, but by servers that tell no `Stat` in transactions: those answer with a
     /// [`Response::Multi`](crate::message::Response::Multi) of its result. If a deletion is refused, it goes out once
@@ -115,12 +109,8 @@ impl ClientSession {
             Request::GetChildren { path, .. } | Request::GetChildren2 { path, .. } => Some(path.as_str().into()),
             _ => None,
         };
-        let deletes = match request {
-            Request::Delete { path, .. } if company == Company::Deletions => Some(path.as_str().into()),
-            _ => None,
-        };
-        let goes_along = opcode == OpCode::Create2 && company == Company::Deletions;
-        self.outbox.push(id, Unsent { frame, opcode, deadline, aside, lists, deletes, goes_along }, rank);
+        let change = change_of(request, company);
+        self.outbox.push(id, Unsent { frame, opcode, deadline, aside, lists, change }, rank);
         Ok(id)
     }
 
@@ -162,4 +152,22 @@ const RESTORE_OVERHEAD_BYTES: usize = 64;
 /// Refuses a path that could be watched but not watched again after a reconnect.
 fn check_restorable(path: &str, frame_bytes_max: usize) -> Result<(), FrameError> {
     build_frame(frame_bytes_max.saturating_sub(RESTORE_OVERHEAD_BYTES), |writer| writer.string(path)).map(|_| ())
+}
+
+/// Reads what a request changes. Of a transaction that makes nodes, all are made below one.
+fn change_of(request: &Request, company: Company) -> Change {
+    let makes = |path: &str, company| Change::Makes { below: parent_of(path).into(), company };
+    match request {
+        Request::Delete { path, .. } if company == Company::Deletions => Change::Deletes(path.as_str().into()),
+        Request::Create2(create) => makes(&create.path, company),
+        Request::Create(create) => makes(&create.path, Company::Alone),
+        Request::Multi(operations) => {
+            let made = operations.iter().find_map(|operation| match operation {
+                MultiOperation::Create(create) | MultiOperation::Create2(create) => Some(create.path.as_str()),
+                _ => None,
+            });
+            made.map_or(Change::Other, |path| makes(path, Company::Alone))
+        }
+        _ => Change::Other,
+    }
 }

@@ -95,10 +95,15 @@ impl ClientSession {
                 if !may_go || next.frame.len() > room {
                     return None;
                 }
+                let is_behind_another = next.makes_below().is_some_and(|node| self.in_flight.makes_along(node));
                 if rank == Rank::Deletion
                     && let Some(frame) = self.next_together(now, room)
                 {
                     return Some(frame);
+                }
+                if is_behind_another && answers == Answers::Awaited {
+                    // The one before it may have to be sent again, and nodes stand in the order of their requests.
+                    return None;
                 }
                 let (id, mut unsent) = self.outbox.pop()?;
                 let xid = self.mint_xid();

@@ -186,11 +186,11 @@ fn a_server_that_tells_no_stat_in_transactions_answers_a_creation_with_its_resul
 #[test]
 fn one_creation_goes_along_at_most_and_none_overtakes_another_request() {
     let mut pair = Pair::new();
-    make(&mut pair, "/a");
-    make(&mut pair, "/b");
+    make(&mut pair, "/p/a");
+    make(&mut pair, "/r/b");
     delete_all(&mut pair, &["/x", "/y"]);
     pair.go_online();
-    assert_eq!(requests(&mut pair), [along(&["/x", "/y"], "/a"), create("/b")]);
+    assert_eq!(requests(&mut pair), [along(&["/x", "/y"], "/p/a"), create("/r/b")]);
     pair.submit(list("/q"));
     make(&mut pair, "/c");
     delete_all(&mut pair, &["/z"]);
@@ -219,6 +219,35 @@ fn a_creation_that_a_refused_deletion_held_up_goes_out_once_more_before_what_was
     pair.answer(5, &children(&["new"]));
     let told = replies(&mut pair);
     assert_eq!((&told[0], &told[2]), (&(created, Ok(made("/q/new"))), &(stale, Ok(children(&["new"])))));
+}
+
+/// Nodes stand in the order of their requests, and one that went along may have to be made again.
+#[test]
+fn a_creation_that_went_along_is_never_overtaken_by_another_below_the_same_node() {
+    let mut pair = Pair::new();
+    let (first, second) = (make(&mut pair, "/q/1"), make(&mut pair, "/q/2"));
+    delete_all(&mut pair, &["/q/x", "/q/y"]);
+    pair.go_online();
+    let all = [together(&["/q/x", "/q/y"]), create("/q/1"), create("/q/2")];
+    assert_eq!(requests(&mut pair), all, "two of one node are made alone");
+    pair.answer(1, &Response::Multi(vec![MultiResult::Delete; 2]));
+    pair.answer(2, &made("/q/1"));
+    pair.answer(3, &made("/q/2"));
+    assert!(replies(&mut pair).ends_with(&[(first, Ok(made("/q/1"))), (second, Ok(made("/q/2")))]));
+
+    delete_all(&mut pair, &["/q/gone"]);
+    let third = make(&mut pair, "/q/3");
+    assert_eq!(requests(&mut pair), [along(&["/q/gone"], "/q/3")]);
+    delete_all(&mut pair, &["/q/z"]);
+    let fourth = make(&mut pair, "/q/4");
+    assert_eq!(requests(&mut pair), [delete("/q/z")], "the next one waits for the answer");
+    let results = [ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
+    pair.answer(4, &Response::Multi(results.to_vec()));
+    pair.answer(5, &Response::Done);
+    assert_eq!(requests(&mut pair), [create("/q/3"), create("/q/4")]);
+    pair.answer(6, &made("/q/3"));
+    pair.answer(7, &made("/q/4"));
+    assert!(replies(&mut pair).ends_with(&[(third, Ok(made("/q/3"))), (fourth, Ok(made("/q/4")))]));
 }
 
 #[test]
