@@ -160,22 +160,9 @@ impl Browser {
         self.post("/actions", &actions).map(drop)
     }
 
-    /// Names the processes that draw its pages.
-    ///
-    /// # Errors
-    ///
-    /// There is none.
-    pub fn drawing(&self) -> Result<Vec<u32>> {
-        let draws = |id: &u32| {
-            // It has written its words anew, as one.
-            let words = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&words).contains("--type=renderer")
-        };
-        let drawing: Vec<u32> = self.driver.descendants().into_iter().filter(draws).collect();
-        if drawing.is_empty() {
-            return Err(Error::new("no process of the browser draws pages"));
-        }
-        Ok(drawing)
+    /// Names all of its processes: those that draw pages, and those that these need.
+    pub fn processes(&self) -> Vec<u32> {
+        self.driver.descendants()
     }
 
     fn instruct(&self, command: &str, parameters: &Value) -> Result<()> {
@@ -263,8 +250,8 @@ mod tests {
         browser.resize(390, 800).expect("room");
         browser.open("data:text/html,<title>door</title><input autofocus>").expect("a page");
         browser.press("ab").expect("keys");
-        let drawing = browser.drawing().expect("it has drawn").into_iter();
-        assert!(drawing.filter_map(|id| process::processor_time(id).ok()).sum::<Duration>() > Duration::ZERO);
+        let processes = browser.processes().into_iter();
+        assert!(processes.filter_map(|id| process::processor_time(id).ok()).sum::<Duration>() > Duration::ZERO);
         assert!(browser.picture().expect("a picture").starts_with(b"\x89PNG"));
         let seen = browser.run("return [document.title, document.querySelector('input').value, innerWidth]");
         assert_eq!(seen, Ok(json!(["door", "ab", 390])));

@@ -131,7 +131,11 @@ impl Listing {
     pub(super) fn heads(&self) -> String {
         let mut heads = String::new();
         for (order, shown, is_number) in COLUMNS {
-            let class = if is_number { " class=\"num\"" } else { "" };
+            let class = match (is_number, order) {
+                (true, _) => " class=\"num\"",
+                (_, None) => " class=\"plain\"",
+                _ => "",
+            };
             let sorted = match order {
                 Some(Order::Name) if self.sort == Order::Name => " aria-sort=\"ascending\"",
                 Some(order) if self.sort == order => " aria-sort=\"descending\"",
@@ -141,7 +145,7 @@ impl Listing {
                 Some(order) => format!("<a href=\"{}\">{shown}</a>", Escaped(&self.link(order, 0))),
                 None => shown.to_owned(),
             };
-            let _ = write!(heads, "<th scope=\"col\"{class}{sorted}>{shown}</th>");
+            let _ = write!(heads, "<th role=\"columnheader\" scope=\"col\"{class}{sorted}>{shown}</th>");
         }
         heads
     }

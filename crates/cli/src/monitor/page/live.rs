@@ -12,7 +12,7 @@ use axum::body::Bytes;
 use lockkeeper::QueueName;
 use lockkeeper_monitor::alerts::Alert;
 use lockkeeper_monitor::{Model, Moment, State};
-use serde::Serialize;
+use serde_json::json;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{sleep, timeout};
 
@@ -97,13 +97,12 @@ pub(super) struct Telling {
     pub(super) is_anew: bool,
 }
 
-/// What a page replaces, by the identities of its elements.
-#[derive(Debug, Default, Serialize)]
+/// What a page shows anew: elements that name themselves.
+#[derive(Debug, Default)]
 struct News {
-    /// Elements as a whole, or what is in them.
     parts: BTreeMap<&'static str, String>,
-    /// Rows as a whole; those that a page does not have are not for it.
-    rows: BTreeMap<String, String>,
+    /// Those that a page does not have are not for it.
+    rows: String,
 }
 
 impl Live {
@@ -268,8 +267,9 @@ fn receiver_is_first(sender: &broadcast::Sender<Arc<Telling>>) -> bool {
 impl News {
     /// Returns them as an event, after which a page knows everything up to a position.
     fn event(&self, position: &str) -> Bytes {
-        let json = serde_json::to_string(self).unwrap_or_else(|error| unreachable!("texts are JSON: {error}"));
-        stream::news(position, &json)
+        let parts: String = self.parts.values().map(String::as_str).collect();
+        // Apart: within other elements rows are no HTML.
+        stream::news(position, &json!({"parts": parts, "rows": self.rows}).to_string())
     }
 }
 
@@ -297,9 +297,7 @@ fn list(state: &State, problems: &Problems, changed: &BTreeSet<QueueName>, marks
     let mut news = head(state, now);
     news.parts.insert("sum", numbers(state, problems.count(), now));
     news.parts.insert("problems", problems.section());
-    let rendered =
-        |name: &QueueName| (super::escaped::row_id(name), row(name, state.model.locks().get(name), marks, now));
-    news.rows = changed.iter().map(rendered).collect();
+    news.rows = changed.iter().map(|name| row(name, state.model.locks().get(name), marks, now)).collect();
     news
 }
 

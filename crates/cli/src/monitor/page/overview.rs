@@ -9,7 +9,8 @@ use super::problems::Problems;
 use super::row::{Marks, row};
 use crate::output::Orders;
 
-/// Returns the main part of the page.
+/// Returns the main part of the page. Some browsers take a table that is not laid out as one for no table: it says its
+/// roles.
 pub(super) fn overview(state: &State, firing: &[Alert], orders: &Orders, asked: &Listing, now: Moment) -> String {
     let marks = Marks::new(state, firing);
     let problems = Problems::new(state, firing, orders, now);
@@ -17,9 +18,10 @@ pub(super) fn overview(state: &State, firing: &[Alert], orders: &Orders, asked: 
     let rows: String = listed.locks.iter().map(|(name, lock)| row(name, Some(lock), &marks, now)).collect();
     format!(
         "<h1>Locks</h1>{}{}<section aria-labelledby=\"hl\"><h2 id=\"hl\">All locks</h2>{}\
-         <div class=\"card\"><table class=\"sorted\">\
+         <div class=\"card\"><table class=\"sorted\" role=\"table\">\
          <caption class=\"vh\">Locks in use, those with problems first</caption>\
-         <thead><tr>{}</tr></thead><tbody>{rows}</tbody></table></div>\
+         <thead role=\"rowgroup\"><tr role=\"row\">{}</tr></thead>\
+         <tbody role=\"rowgroup\">{rows}</tbody></table></div>\
          <p class=\"key\" id=\"more\" role=\"status\" hidden></p>{}</section>",
         numbers(state, problems.count(), now),
         problems.section(),

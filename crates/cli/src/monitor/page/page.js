@@ -1,5 +1,5 @@
-// Keeps a page true. One source of events; each names elements of the page and has their HTML, which the monitor has
-// made and escaped. Rows keep their places, and ages count on.
+// Keeps a page true. One source of events; each has the HTML of elements of the page, which the monitor has made and
+// escaped. What differs is altered in place, so that a browser lays out and draws little; ages count on.
 "use strict";
 (() => {
   const body = document.body;
@@ -18,50 +18,87 @@
     return `${seconds}s`;
   };
 
+  // When ages were counted last, and the timer that counts them next.
+  let counted = 0;
+  let counting;
   const count = () => {
+    clearTimeout(counting);
+    counting = setTimeout(count, 1000);
     if (document.hidden) return;
-    const now = Date.now() - ahead;
+    counted = Date.now();
+    const now = counted - ahead;
     for (const age of document.querySelectorAll("time[data-at]")) {
       const passed = now - Number(age.dataset.at);
       const text = brief(Math.max(0, Math.floor(("left" in age.dataset ? -passed : passed) / 1000)));
       if (age.firstChild.data !== text) age.firstChild.data = text;
     }
   };
-  setInterval(count, 1000);
+  count();
 
   const links = (element, target) =>
     [...element.querySelectorAll("a[href]")].filter((link) => link.getAttribute("href") === target);
 
-  // What an element was last, without its ages.
-  const last = new Map();
-  const replace = (element, html) => {
-    const bare = html.replace(/(<time[^>]*>)[^<]*/g, "$1");
-    if (last.get(element.id) === bare) return;
-    last.set(element.id, bare);
-    const made = document.createElement("template");
-    made.innerHTML = html;
-    const fresh = made.content.firstElementChild;
-    // Several links may lead to the same place: the focus stays on the one that has it.
-    const target = element.contains(document.activeElement) && document.activeElement.getAttribute("href");
-    const at = target ? links(element, target).indexOf(document.activeElement) : -1;
-    element.replaceWith(fresh);
-    if (at >= 0) {
-      const same = links(fresh, target);
-      (same[at] ?? same[0])?.focus();
+  // Makes an element what it is in fresh HTML. One that leads elsewhere is another one: who has begun to press it must
+  // not follow it. An age that counts from the same moment is counted here.
+  const alter = (node, fresh) => {
+    if (node.isEqualNode(fresh)) return;
+    if (node.nodeName !== fresh.nodeName || node.getAttribute?.("href") !== fresh.getAttribute?.("href")) {
+      node.replaceWith(fresh);
+      return;
+    }
+    if (node.nodeType !== Node.ELEMENT_NODE) {
+      node.data = fresh.data;
+      return;
+    }
+    if (fresh.dataset.at && node.dataset.at === fresh.dataset.at) return;
+    for (const { name } of [...node.attributes]) if (!fresh.hasAttribute(name)) node.removeAttribute(name);
+    for (const { name, value } of fresh.attributes) {
+      if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+    }
+    let child = node.firstChild;
+    for (const next of [...fresh.childNodes]) {
+      const behind = child?.nextSibling;
+      if (child) alter(child, next);
+      else node.append(next);
+      child = behind;
+    }
+    while (child) {
+      const behind = child.nextSibling;
+      child.remove();
+      child = behind;
     }
   };
 
-  const news = ({ parts, rows }) => {
-    for (const [id, html] of Object.entries(parts)) {
-      const element = place(id);
-      if (element) replace(element, html);
-    }
+  const show = (element, fresh) => {
+    // Several links may lead to the same place: the focus stays on the one that has it.
+    const focused = document.activeElement;
+    const target = element.contains(focused) && focused.getAttribute("href");
+    const at = target ? links(element, target).indexOf(focused) : -1;
+    alter(element, fresh);
+    if (at < 0) return;
+    const same = links(element, target);
+    const heir = same[at] ?? same[0];
+    if (heir !== document.activeElement) heir?.focus();
+  };
+
+  // Shows the elements that the page has, and returns how many it has not.
+  const showAll = (html) => {
+    const made = document.createElement("template");
+    made.innerHTML = html;
     let elsewhere = 0;
-    for (const [id, html] of Object.entries(rows)) {
-      const row = place(id);
-      if (row) replace(row, html);
+    for (const fresh of [...made.content.children]) {
+      const element = place(fresh.id);
+      if (element) show(element, fresh);
       else elsewhere += 1;
     }
+    return elsewhere;
+  };
+
+  const news = ({ parts, rows }) => {
+    showAll(parts);
+    const elsewhere = showAll(rows);
+    // With the news, so that the page is drawn once for both.
+    if (Date.now() - counted > 900) count();
     const more = place("more");
     if (more && elsewhere > 0) {
       more.textContent = "Other locks are in use meanwhile: load the page anew to see all.";
@@ -93,7 +130,6 @@
       const live = place("live");
       live.className = "live stale";
       live.textContent = "the monitor does not answer";
-      last.delete("live");
       // A monitor that refuses is asked again, as one that is gone.
       if (source?.readyState === EventSource.CLOSED) {
         close();

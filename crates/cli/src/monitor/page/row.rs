@@ -21,6 +21,15 @@ const BAR_WAITERS: f64 = 1_000.0;
 /// How wide that is.
 const BAR_WIDTH: f64 = 64.0;
 
+/// What the columns behind the name are, for the style sheet: on a narrow page each says what it is.
+const COLUMNS: [&str; 5] = [
+    "class=\"kind\"",
+    "class=\"wide\"",
+    "class=\"num\" data-l=\"held\"",
+    "class=\"num\" data-l=\"waiting\"",
+    "class=\"num\" data-l=\"oldest wait\"",
+];
+
 /// The locks that something is wrong with.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Marks {
@@ -73,31 +82,31 @@ impl Marks {
 }
 
 /// Returns the row of a lock; one without contenders is free.
-pub(super) fn row(name: &QueueName, lock: Option<&KnownLock>, marks: &Marks, now: Moment) -> String {
-    let (id, link, shown) = (row_id(name), QueryValue(name.as_str()), Escaped(name.as_str()));
-    let is_deadlocked = marks.deadlocked.contains(name);
+pub(super) fn row(lock_name: &QueueName, lock: Option<&KnownLock>, marks: &Marks, now: Moment) -> String {
+    let (id, link, shown) = (row_id(lock_name), QueryValue(lock_name.as_str()), Escaped(lock_name.as_str()));
+    let is_deadlocked = marks.deadlocked.contains(lock_name);
     let hit = if is_deadlocked { " class=\"hit\"" } else { "" };
-    let mut row = format!("<tr id=\"{id}\"{hit}><td><a class=\"name\" href=\"lock?name={link}\">{shown}</a>");
-    let Some(lock) = lock else {
-        row += "</td><td class=\"kind\"></td><td class=\"wide\"><span class=\"sub\">free</span></td>\
-                <td class=\"num\" data-l=\"held\">–</td><td class=\"num\" data-l=\"waiting\">0</td>\
-                <td class=\"num\" data-l=\"oldest wait\">–</td></tr>";
-        return row;
+    let mut name = format!("<a class=\"name\" href=\"lock?name={link}\">{shown}</a>");
+    let cells = match lock {
+        None => ["", "<span class=\"sub\">free</span>", "–", "0", "–"].map(str::to_owned),
+        Some(lock) => {
+            name += &tags(is_deadlocked, marks.tagged.get(lock_name).copied(), is_frozen(lock));
+            cells(lock, now)
+        }
     };
-    row += &tags(is_deadlocked, marks.tagged.get(name).copied(), is_frozen(lock));
-    let kind = shown_kind(lock);
-    let (held, waiters) = (holding(lock, now), lock.waiters().count());
+    let mut row = format!("<tr id=\"{id}\" role=\"row\"{hit}><td role=\"cell\">{name}</td>");
+    for (attributes, cell) in COLUMNS.into_iter().zip(cells) {
+        let _ = write!(row, "<td role=\"cell\" {attributes}>{cell}</td>");
+    }
+    row + "</tr>"
+}
+
+/// What stands behind the name of a lock: its kind, its holders, how long it is held, how many wait, for how long.
+fn cells(lock: &KnownLock, now: Moment) -> [String; 5] {
     let oldest = lock.waiters().map(|waiter| waiter.age(now)).max();
     let oldest = oldest.map_or_else(|| "–".to_owned(), |age| lasting(now.unix.saturating_sub(age), now.unix));
-    let _ = write!(
-        row,
-        "</td><td class=\"kind\"><span class=\"tag n\">{kind}</span></td><td class=\"wide\">{}</td>\
-         <td class=\"num\" data-l=\"held\">{held}</td><td class=\"num\" data-l=\"waiting\">{}</td>\
-         <td class=\"num\" data-l=\"oldest wait\">{oldest}</td></tr>",
-        holders(lock),
-        bar(waiters),
-    );
-    row
+    let kind = format!("<span class=\"tag n\">{}</span>", shown_kind(lock));
+    [kind, holders(lock), holding(lock, now), bar(lock.waiters().count()), oldest]
 }
 
 /// The kind of a lock, and how many permits it has, if that is known.
