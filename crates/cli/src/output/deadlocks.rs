@@ -7,6 +7,7 @@ mod found;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 
 use lockkeeper::ContenderInfo;
@@ -34,7 +35,16 @@ pub(crate) struct Deadlock {
     behind: usize,
     way_out: WayOut,
     #[serde(skip)]
-    headline: String,
+    headline: Headline,
+}
+
+/// How sure a deadlock is, and by what it is known.
+#[derive(Debug)]
+pub(crate) struct Headline {
+    pub(crate) begin: String,
+    /// What is left until it ends by itself, if that is soon: said between the two texts.
+    pub(crate) left: Option<Duration>,
+    pub(crate) end: String,
 }
 
 /// A wait, and what joins it with the next one.
@@ -91,12 +101,12 @@ impl Deadlock {
             core: deadlock.core.iter().map(member).collect(),
             behind: deadlock.behind,
             way_out: WayOut::new(&deadlock.way_out, orders, now_unix),
-            headline: headline(deadlock, *verdict),
+            headline: Headline::new(deadlock, *verdict),
         }
     }
 
     /// Says how sure it is, and by what it is known.
-    pub(crate) fn headline(&self) -> &str {
+    pub(crate) const fn headline(&self) -> &Headline {
         &self.headline
     }
 
@@ -161,25 +171,35 @@ impl Link {
     }
 }
 
-/// Says how sure a deadlock is, and by what it is known.
-fn headline(deadlock: &monitor::Deadlock, verdict: Verdict) -> String {
-    let reason = reason(deadlock);
-    let mut line = match verdict {
-        Verdict::Known => format!("deadlock, known by {reason}"),
-        Verdict::EndsSoon(left) => {
-            format!("deadlock, known by {reason}; it ends by itself in {}, when a waiter gives up", brief(left))
+impl Headline {
+    fn new(deadlock: &monitor::Deadlock, verdict: Verdict) -> Self {
+        let reason = reason(deadlock);
+        let known = || format!("deadlock, known by {reason}");
+        let (begin, left, end) = match verdict {
+            Verdict::Known => (known(), None, ""),
+            Verdict::EndsSoon(left) => (known() + "; it ends by itself in ", Some(left), ", when a waiter gives up"),
+            Verdict::Unconfirmed => {
+                (format!("deadlock by {reason}, not confirmed: it was seen once, so look again"), None, "")
+            }
+            _ => (format!("possible deadlock: no more is known than {reason}"), None, ""),
+        };
+        let mut end = end.to_owned();
+        let more = deadlock.core.len().saturating_sub(in_chain(deadlock));
+        if more > 0 {
+            end += &format!("; {more} more {} in the same way", if more == 1 { "is blocked" } else { "are blocked" });
         }
-        Verdict::Unconfirmed => format!("deadlock by {reason}, not confirmed: it was seen once, so look again"),
-        _ => format!("possible deadlock: no more is known than {reason}"),
-    };
-    let more = deadlock.core.len().saturating_sub(in_chain(deadlock));
-    if more > 0 {
-        line += &format!("; {more} more {} in the same way", if more == 1 { "is blocked" } else { "are blocked" });
+        if deadlock.behind > 0 {
+            end += &format!("; {} behind it", waiting(deadlock.behind));
+        }
+        Self { begin, left, end }
     }
-    if deadlock.behind > 0 {
-        line += &format!("; {} behind it", waiting(deadlock.behind));
+}
+
+impl fmt::Display for Headline {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = self.left.map(brief).unwrap_or_default();
+        write!(formatter, "{}{left}{}", self.begin, self.end)
     }
-    line
 }
 
 /// How many contenders its chain names.

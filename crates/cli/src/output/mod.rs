@@ -43,7 +43,7 @@ pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary, tag};
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use deadlocks::Deadlock;
 #[cfg(feature = "monitor")]
-pub(crate) use deadlocks::Deadlocks;
+pub(crate) use deadlocks::{Deadlocks, Headline};
 pub(crate) use diagnosis::Diagnosis;
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use freshness::age_max;

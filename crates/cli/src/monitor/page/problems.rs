@@ -13,7 +13,7 @@ use super::escaped::{Escaped, QueryValue, lasting, remaining, thousands};
 use super::picture::drawn;
 use super::row::shown_kind;
 use crate::monitor::operate::of_way_out;
-use crate::output::{Deadlock, Orders, brief, summary, tag};
+use crate::output::{Deadlock, Headline, Orders, brief, summary, tag};
 
 /// How many are shown; the paths for programs have all.
 const SHOWN_MAX: usize = 20;
@@ -103,11 +103,10 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
         let (shown, name) = (Escaped(sentence), link.lock.as_str());
         let _ = write!(card, "<li>{shown} <a href=\"lock?name={}\">{}</a></li>", QueryValue(name), Escaped(name));
     }
-    let mut sure = Escaped(&capital(told.headline())).to_string();
-    if let Verdict::EndsSoon(left) = judged.verdict {
-        // The words of what is left are counted on by the page.
-        sure = sure.replacen(&format!(" in {},", brief(left)), &format!(" in {},", ends(judged, left, now)), 1);
-    }
+    let Headline { begin, left, end } = told.headline();
+    // The page counts down what is left.
+    let left = left.map(|left| ends(judged, left, now)).unwrap_or_default();
+    let sure = format!("{}{left}{}", Escaped(&capital(begin)), Escaped(end));
     let _ = write!(card, "</ol><div><p><b>How sure.</b> {sure}.</p>");
     let mut way_out = told.way_out().into_iter();
     if let Some(what) = way_out.next() {
@@ -199,11 +198,14 @@ fn frozen(name: &QueueName, lock: &KnownLock, now: Moment) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper::backend::{Flow, ProcessId};
     use lockkeeper::clock::BootInstant;
     use lockkeeper::{ContenderId, ContenderInfo, Mode};
     use lockkeeper_monitor::alerts::About;
+    use lockkeeper_monitor::{Confirmation, find};
 
     use super::*;
+    use crate::args::Global;
 
     const NOW: Moment = Moment { boot: BootInstant::from_nanos(0), unix: Duration::from_secs(1_000) };
 
@@ -215,6 +217,36 @@ mod tests {
         let card = card.unwrap();
         assert!(card.contains(&format!(">{tag}</span>")) && card.contains("lock?name=a%2Fb"), "{card}");
         assert!(card.contains(&format!("<p>{words}.</p>")), "{card}");
+    }
+
+    /// A contender of a thread of one of two processes.
+    fn contender(id: &str, process: &str) -> ContenderInfo {
+        let mut info = ContenderInfo::new(ContenderId::new(id), Mode::Mutex);
+        (info.caller.process, info.caller.flow) = (ProcessId::parse(process), Flow::parse("h1"));
+        info
+    }
+
+    #[test]
+    fn what_is_left_of_a_deadlock_that_ends_soon_is_counted_down_where_its_headline_says_it() {
+        let (one, other) = ("00000000000000aa", "00000000000000bb");
+        let mut waiter = contender("3", other);
+        waiter.caller.until_unix = Some(Duration::from_secs(1_020));
+        let (mut state, mut confirmation) = (State::default(), Confirmation::default());
+        let passed = Duration::from_secs(5);
+        let later = Moment { boot: NOW.boot.saturating_add(passed), unix: NOW.unix + passed };
+        for now in [NOW, later] {
+            let queues = [[contender("1", one), waiter.clone()], [contender("2", other), contender("4", one)]];
+            for (lock, queue) in ["a", "b"].into_iter().zip(queues) {
+                state.model.see(&QueueName::new(lock).unwrap(), queue.to_vec(), Some(now.boot), now);
+            }
+            let snapshot = state.model.contended(now.boot, now);
+            state.deadlocks = confirmation.judge(&snapshot, find(&snapshot));
+        }
+        assert!(matches!(state.deadlocks[0].verdict, Verdict::EndsSoon(_)), "{:?}", state.deadlocks);
+        let card = Problems::new(&state, &[], &Orders::new(&Global::default()), later).section();
+        let left = "<time data-at=\"1020000\" data-left>15s</time>";
+        assert!(card.contains("</b> Deadlock, known by "), "{card}");
+        assert!(card.contains(&format!("; it ends by itself in {left}, when a waiter gives up.</p>")), "{card}");
     }
 
     #[test]

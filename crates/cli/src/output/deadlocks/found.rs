@@ -61,7 +61,7 @@ impl Deadlocks {
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![one_line(&self.service)];
         for deadlock in &self.deadlocks {
-            lines.push(deadlock.headline.clone());
+            lines.push(deadlock.headline.to_string());
             lines.extend((1..).zip(deadlock.chain()).map(|(number, sentence)| format!("  {number}. {sentence}")));
             let mut way_out = deadlock.way_out.lines().into_iter();
             lines.extend(way_out.next().map(|what| format!("  way out: {what}")));
