@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_monitor::alerts::{About, Alert, Finding, Outage, Rule};
+use lockkeeper_monitor::alerts::{About, Alert, Finding, Outage};
 use lockkeeper_monitor::{Moment, State};
 use serde::Serialize;
 
@@ -65,17 +65,6 @@ impl FiringAlert {
             waiters,
             held_at_least_ms,
         }
-    }
-}
-
-/// Names a rule by a tag beside a lock, as pages and the terminal show it.
-pub(crate) const fn tag(rule: Rule) -> &'static str {
-    match rule {
-        Rule::Held => "held long",
-        Rule::Waiters => "long queue",
-        Rule::Lost => "lost often",
-        Rule::Jeopardy => "no sign of life",
-        _ => rule.as_str(),
     }
 }
 

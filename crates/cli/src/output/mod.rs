@@ -9,6 +9,7 @@
 //! | `who` | one contender of it |
 //! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
 //! | `monitored`, `alerts` | locks as a monitor knows them, and what is wrong with them |
+//! | `tag` | the words that mark a lock with which something is wrong |
 //! | `freshness` | from when on what a monitor knows is too old |
 //! | `orders` | what an operator did to a lock |
 //! | `remnants` | what users have left, for `gc` |
@@ -33,13 +34,15 @@ mod printing;
 mod promises;
 #[cfg(feature = "monitor")]
 mod remnants;
+#[cfg(any(feature = "monitor", feature = "top"))]
+mod tag;
 mod text;
 #[cfg(any(feature = "monitor", feature = "top"))]
 mod way_out;
 mod who;
 
 #[cfg(feature = "monitor")]
-pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary, tag};
+pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary};
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use deadlocks::Deadlock;
 #[cfg(feature = "monitor")]
@@ -56,6 +59,8 @@ pub(crate) use printing::{json_line, print, print_json, write};
 pub(crate) use promises::{Checked, Promises};
 #[cfg(feature = "monitor")]
 pub(crate) use remnants::{Outcome, Remnants};
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) use tag::tag;
 #[cfg(any(feature = "monitor", all(test, feature = "top")))]
 pub(crate) use text::is_harmful;
 pub(crate) use text::{brief, one_line};

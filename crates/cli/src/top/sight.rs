@@ -1,5 +1,6 @@
 //! What is known of the locks, as what is to be shown: texts as their clients wrote them, which only `draw` escapes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lockkeeper::QueueName;
@@ -10,7 +11,7 @@ use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Verdict, Way};
 use super::contender::{self, Contender, held};
 use super::problems::{Problem, problems};
 use super::query::{Found, Query};
-use crate::output::{Orders, age_max, brief, kind};
+use crate::output::{Orders, age_max, brief, kind, tag};
 
 /// How many holders a line of the list names; the rest is counted.
 const NAMED_MAX: usize = 3;
@@ -75,7 +76,8 @@ pub(super) enum Mark {
     #[default]
     None,
     Frozen,
-    HeldLong,
+    /// What an alert says of it, in two or three words.
+    Told(&'static str),
     Deadlock,
 }
 
@@ -198,8 +200,8 @@ fn holders(lock: &KnownLock) -> String {
 
 /// The locks that something is wrong with.
 struct Marks {
-    deadlocked: Vec<QueueName>,
-    held_long: Vec<QueueName>,
+    deadlocked: BTreeSet<QueueName>,
+    told: BTreeMap<QueueName, &'static str>,
 }
 
 impl Marks {
@@ -207,26 +209,24 @@ impl Marks {
         let is_sure = |verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_));
         let sure = state.deadlocks.iter().filter(|judged| is_sure(judged.verdict));
         let deadlocked = sure.flat_map(|judged| &judged.deadlock.core).map(|(queue, _)| queue.with_part(Part::Line));
-        let held_long = firing.iter().filter_map(|alert| match &alert.about {
-            About::Held(lock, _) => Some(lock.clone()),
+        // Of several the last one counts: a holder that is silent now comes before what was.
+        let told = firing.iter().filter_map(|alert| match &alert.about {
+            About::Held(lock, _) | About::Lost(lock) | About::Jeopardy(lock, _) => {
+                Some((lock.clone(), tag(alert.about.rule())))
+            }
+            // The length of a queue is in its row, and a deadlock has its own mark.
             _ => None,
         });
-        let mut marks = Self { deadlocked: deadlocked.collect(), held_long: held_long.collect() };
-        marks.deadlocked.sort();
-        marks.deadlocked.dedup();
-        marks.held_long.sort();
-        marks
+        Self { deadlocked: deadlocked.collect(), told: told.collect() }
     }
 
     fn of(&self, name: &QueueName, lock: &KnownLock) -> Mark {
-        if self.deadlocked.binary_search(name).is_ok() {
-            Mark::Deadlock
-        } else if lock.contenders.iter().any(|one| one.info.frozen.is_some()) {
-            Mark::Frozen
-        } else if self.held_long.binary_search(name).is_ok() {
-            Mark::HeldLong
-        } else {
-            Mark::None
+        if self.deadlocked.contains(name) {
+            return Mark::Deadlock;
         }
+        if lock.contenders.iter().any(|one| one.info.frozen.is_some()) {
+            return Mark::Frozen;
+        }
+        self.told.get(name).map_or(Mark::None, |words| Mark::Told(words))
     }
 }

@@ -46,7 +46,7 @@ fn draw_row(pen: &mut Pen<'_>, area: Rect, at: u16, row: &Row, background: Style
     let oldest = row.oldest.map_or_else(|| "-".to_owned(), brief);
     let (marked, style) = match row.mark {
         Mark::Deadlock => (format!("deadlock: {}", row.holders), BAD),
-        Mark::HeldLong => (format!("held long: {}", row.holders), MILD),
+        Mark::Told(words) => (format!("{words}: {}", row.holders), MILD),
         Mark::Frozen => (row.holders.clone(), MILD),
         Mark::None => (row.holders.clone(), PLAIN),
     };

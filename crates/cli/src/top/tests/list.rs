@@ -167,6 +167,16 @@ fn a_lock_that_is_held_long_or_frozen_while_others_wait_is_told_with_the_command
 }
 
 #[test]
+fn a_lock_whose_holder_is_silent_or_that_is_lost_often_is_marked_so() {
+    let mut scene = three();
+    scene.lose_often("quiet", 4);
+    assert!(scene.rows()[2].contains(" lost often: web-4 pid 4004"), "{:?}", scene.rows());
+    scene.silence("quiet");
+    assert!(scene.rows()[2].contains(" no sign of life: web-4 pid"), "{:?}", scene.rows());
+    assert!(!scene.rows()[0].contains(": web-1"), "another lock is not marked");
+}
+
+#[test]
 fn a_lost_service_is_told_with_the_time_and_the_reason_while_what_was_known_stays() {
     let mut scene = deadlocked();
     scene.lose("connection refused");
