@@ -67,7 +67,7 @@ impl Signals {
 pub(crate) struct SignalBits(u64);
 
 impl SignalBits {
-    fn contains(self, signal: Signal) -> bool {
+    pub(crate) fn contains(self, signal: Signal) -> bool {
         self.contains_number(signal.as_raw())
     }
 

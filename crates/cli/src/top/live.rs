@@ -11,7 +11,7 @@ use lockkeeper::{Keeper, QueueName};
 use lockkeeper_monitor::Collector;
 use lockkeeper_monitor::alerts::Alerts;
 use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
 use super::app::{App, Effect};
@@ -24,7 +24,7 @@ use crate::exit::{Failure, by_signal};
 use crate::interruption::Interruption;
 use crate::ordering::{Order, Undone};
 use crate::output::{Done, Orders};
-use crate::run::{JobControl, stop_job};
+use crate::run::{JobControl, ignored, stop_job};
 
 /// How often it is drawn at most without a key: four times a second look like at once.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -76,7 +76,10 @@ impl Live<'_> {
         let failed = |error: io::Error| Failure::ours(format!("top: the terminal cannot be used: {error}"));
         let mut screen = Screen::take().map_err(failed)?;
         let mut events = EventStream::new();
-        let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw())).map_err(failed)?;
+        let caught = |number: Signal| signal(SignalKind::from_raw(number.as_raw())).map_err(failed);
+        let mut continued = caught(Signal::CONT)?;
+        // What is ignored stays ignored: then there is no shell that would continue us.
+        let mut stopped = if ignored().contains(Signal::TSTP) { None } else { Some(caught(Signal::TSTP)?) };
         let mut changes = self.collector.changes();
         loop {
             if !screen.is_taken() {
@@ -109,6 +112,7 @@ impl Live<'_> {
                     self.under_way = None;
                     self.app.done(outcome.map(|done| done.text()).map_err(|undone| undone.text()));
                 }
+                () = came(&mut stopped) => self.suspend(&mut screen).map_err(failed)?,
                 _ = continued.recv() => screen.take_again().map_err(failed)?,
                 () = news => {}
             }
@@ -134,11 +138,7 @@ impl Live<'_> {
             Some(Effect::Quit) => return Ok(Some(0)),
             Some(Effect::Interrupt) => return Ok(Some(by_signal(Signal::INT.as_raw()))),
             Some(Effect::Redraw) => screen.forget()?,
-            Some(Effect::Suspend) => match screen.given_back(stop_job)? {
-                Ok(JobControl::Shell) => {}
-                Ok(JobControl::NoProcess) => self.app.fail("there is no shell that would continue this program"),
-                Err(error) => self.app.fail(&format!("this program cannot be stopped: {error}")),
-            },
+            Some(Effect::Suspend) => self.suspend(screen)?,
             Some(Effect::Do(lock, order)) => self.under_way = Some(carried_out(self.keeper.clone(), lock, order)),
             Some(Effect::GiveUp) => {
                 self.under_way = None;
@@ -147,6 +147,16 @@ impl Live<'_> {
             None => {}
         }
         Ok(None)
+    }
+
+    /// Gives the terminal back and stops, with its job; takes the terminal again when a shell continues it.
+    fn suspend(&mut self, screen: &mut Screen) -> io::Result<()> {
+        match screen.given_back(stop_job)? {
+            Ok(JobControl::Shell) => {}
+            Ok(JobControl::NoProcess) => self.app.fail("there is no shell that would continue this program"),
+            Err(error) => self.app.fail(&format!("this program cannot be stopped: {error}")),
+        }
+        Ok(())
     }
 }
 
@@ -158,6 +168,14 @@ fn carried_out(keeper: Keeper, lock: QueueName, order: Order) -> UnderWay {
 async fn ended(under_way: &mut Option<UnderWay>) -> Result<Done, Undone> {
     match under_way {
         Some(under_way) => under_way.await,
+        None => pending().await,
+    }
+}
+
+/// Waits for a signal, if it is caught.
+async fn came(signal: &mut Option<Signals>) {
+    match signal {
+        Some(signal) => _ = signal.recv().await,
         None => pending().await,
     }
 }

@@ -294,8 +294,8 @@ fn signals_and_keys_that_end_it_leave_the_terminal_as_it_was() {
 }
 
 #[test]
-fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_again() {
-    if !is_possible("ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_again") {
+fn ctrl_z_and_sigtstp_give_the_terminal_to_the_shell_and_fg_takes_it_again() {
+    if !is_possible("ctrl_z_and_sigtstp_give_the_terminal_to_the_shell_and_fg_takes_it_again") {
         return;
     }
     let place = Place::new();
@@ -303,16 +303,20 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_again() {
     shell.args(["--norc", "--noprofile", "-i"]).env("PS1", "outer> ");
     let top = Top::start_by(&place, &mut shell);
     top.shows("outer>");
-    top.type_text("$LOCKKEEPER top\n");
+    top.type_text("sh -c 'echo $$ > \"$NOTES/pid\"; exec \"$LOCKKEEPER\" top'\n");
     top.shows("no lock is in use");
-    top.press("C-z");
-    top.shows("Stopped");
-    assert!(!top.pane.has_alternate_screen().unwrap());
-    top.type_text("echo typed\n");
-    top.shows("\ntyped\n");
-    top.type_text("fg\n");
-    top.shows("no lock is in use");
-    assert!(top.pane.has_alternate_screen().unwrap());
+    let by_key: fn(&Top) = |top| top.press("C-z");
+    for (stop, typed) in [(by_key, "typed"), (|top| send(top.pid(), Signal::TSTP), "typed again")] {
+        stop(&top);
+        let stopped = "it is stopped, and the shell asks for the next line";
+        top.until(stopped, |screen| screen.trim_end().ends_with("\nouter>") && screen.contains("Stopped"));
+        assert!(!top.pane.has_alternate_screen().unwrap() && top.pane.shows_cursor().unwrap());
+        top.type_text(&format!("clear; echo {typed}\n"));
+        top.shows(&format!("{typed}\n"));
+        top.type_text("fg\n");
+        top.shows("no lock is in use");
+        assert!(top.pane.has_alternate_screen().unwrap());
+    }
     let holder = place.hold("nightly");
     top.until("it goes on", |screen| row_of(screen, "nightly").is_some());
     top.type_text("q");
@@ -320,6 +324,23 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_again() {
     top.until("the shell asks for the next line", |screen| screen.trim_end().ends_with("\nouter>"));
     top.type_text("echo code=$?; stty -a\n");
     top.assert_left_usable(0);
+    holder.end();
+}
+
+#[test]
+fn sigtstp_without_a_shell_that_would_continue_it_does_not_stop_it() {
+    if !is_possible("sigtstp_without_a_shell_that_would_continue_it_does_not_stop_it") {
+        return;
+    }
+    let place = Place::new();
+    let mut alone = Command::new("sh");
+    alone.args(["-c", r#"echo $$ > "$NOTES/pid"; exec "$LOCKKEEPER" top"#]);
+    let top = Top::start_by(&place, &mut alone);
+    top.shows("no lock is in use");
+    send(top.pid(), Signal::TSTP);
+    top.shows("there is no shell that would continue this program");
+    let holder = place.hold("nightly");
+    top.until("it goes on", |screen| row_of(screen, "nightly").is_some());
     holder.end();
 }
 
