@@ -96,5 +96,7 @@ mod service;
 mod support;
 #[cfg(all(feature = "monitor", feature = "top"))]
 mod top;
+#[cfg(all(feature = "monitor", feature = "top"))]
+mod top_services;
 mod unreachable;
 mod watch;

@@ -1,4 +1,5 @@
 //! `top` on a real terminal of 80 x 24: what a person sees, what keys do to real locks, and the terminal that is left.
+//! `top_services` has it on each service.
 
 use std::process::Command;
 use std::time::Duration;
@@ -17,13 +18,13 @@ const SCRIPT: &str =
     r#"sh -c 'echo $$ > "$NOTES/pid"; exec "$LOCKKEEPER" top'; echo "code=$?"; stty -a; exec sleep 600"#;
 
 /// `top` on a terminal.
-struct Top {
+pub(crate) struct Top {
     pane: Pane,
     notes: TempDir,
 }
 
 impl Top {
-    fn start(place: &Place) -> Self {
+    pub(crate) fn start(place: &Place) -> Self {
         Self::start_by(place, Command::new("sh").args(["-c", SCRIPT]))
     }
 
@@ -38,7 +39,7 @@ impl Top {
     /// Waits until the screen is so, and returns it.
     #[track_caller]
     #[expect(clippy::disallowed_methods, reason = "pauses between looks, up to a deadline")]
-    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let deadline = now() + PATIENCE;
         loop {
             let screen = self.pane.screen().unwrap();
@@ -51,15 +52,15 @@ impl Top {
     }
 
     #[track_caller]
-    fn shows(&self, text: &str) -> String {
+    pub(crate) fn shows(&self, text: &str) -> String {
         self.until(&format!("it shows {text:?}"), |screen| screen.contains(text))
     }
 
-    fn press(&self, key: &str) {
+    pub(crate) fn press(&self, key: &str) {
         self.pane.press(key).unwrap();
     }
 
-    fn type_text(&self, text: &str) {
+    pub(crate) fn type_text(&self, text: &str) {
         self.pane.type_text(text).unwrap();
     }
 
@@ -69,7 +70,7 @@ impl Top {
 
     /// Asserts that it has ended with this code, and that lines can be typed and seen as before.
     #[track_caller]
-    fn assert_left_usable(&self, code: i32) {
+    pub(crate) fn assert_left_usable(&self, code: i32) {
         let screen = self.until("it has ended", |screen| screen.contains(" iexten") || screen.contains("-iexten"));
         assert!(screen.contains(&format!("code={code}\n")), "{screen}");
         let modes: Vec<&str> = screen.split([' ', '\n', ';']).collect();
@@ -81,12 +82,12 @@ impl Top {
 }
 
 /// Tells whether there is a terminal to look at.
-fn is_possible(test: &str) -> bool {
+pub(crate) fn is_possible(test: &str) -> bool {
     tmux::availability().or_skip(&format!("top::{test}"))
 }
 
 /// Waits in a queue behind all others.
-fn waiter(place: &Place, name: &str) -> TestChild {
+pub(crate) fn waiter(place: &Place, name: &str) -> TestChild {
     let before = place.contenders(name);
     let waiter = place.command(&["run", "-q", name, "--", "true"]).spawn().unwrap();
     eventually("it waits", || (place.contenders(name) > before).then_some(()));
@@ -94,7 +95,7 @@ fn waiter(place: &Place, name: &str) -> TestChild {
 }
 
 /// The number behind the name of a lock in its row.
-fn row_of<'a>(screen: &'a str, lock: &str) -> Option<Vec<&'a str>> {
+pub(crate) fn row_of<'a>(screen: &'a str, lock: &str) -> Option<Vec<&'a str>> {
     screen.lines().map(|line| line.split_whitespace().collect()).find(|words: &Vec<_>| words.first() == Some(&lock))
 }
 
