@@ -2,8 +2,9 @@
 //! again and again, by one statement for all: the longer that takes, the less often, so that looks cost a hundredth of
 //! the time. What has changed is told, and how old that is.
 //!
-//! `signs` knows which sessions are silent, and which were ended for that.
+//! `pace` says when the next look is made; `signs` knows which sessions are silent, and which were ended for that.
 
+mod pace;
 mod signs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,20 +16,12 @@ use lockkeeper_core::{ContenderInfo, Follower, LockNow, Operation, QueueName, Sc
 
 use crate::engine::{Engine, Wire};
 use crate::failure::{Effect, Failure};
+use crate::follow::pace::Pace;
 use crate::follow::signs::{Looked, Signs};
 use crate::queue;
 use crate::queue::All;
 use crate::session::{Finder, PAUSE_MAX, PAUSE_MIN};
 use crate::url::Config;
-
-/// How many times longer than a look the pause behind it is.
-const LOOK_SHARE: u32 = 100;
-
-/// The least pause, if the reader has not named one.
-const LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
-
-/// The greatest pause, at which looks may cost more than their share: an operator waits a minute at most.
-const LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// All locks with contenders.
 type Seen = BTreeMap<QueueName, Vec<ContenderInfo>>;
@@ -48,9 +41,9 @@ impl Following {
     }
 
     async fn run(self, telling: Telling) {
-        let mut pause = PAUSE_MIN;
+        let (mut pause, mut pace) = (PAUSE_MIN, Pace::default());
         // It ends well when there is no reader any more.
-        while let Err(failure) = self.until_lost(&telling, &mut pause).await {
+        while let Err(failure) = self.until_lost(&telling, &mut pause, &mut pace).await {
             let is_passing = failure.is_passing();
             let error = failure.into_core(Operation::Inspect, false);
             if !telling.tell(Told::Lost(error)).await || !is_passing {
@@ -62,7 +55,7 @@ impl Following {
     }
 
     /// Looks over one connection until that is of no use any more, or there is no reader.
-    async fn until_lost(&self, telling: &Telling, pause: &mut Duration) -> Result<(), Failure> {
+    async fn until_lost(&self, telling: &Telling, pause: &mut Duration, pace: &mut Pace) -> Result<(), Failure> {
         let wire = self.connect().await?;
         let mut known: Option<Seen> = None;
         let mut signs = Signs::default();
@@ -78,7 +71,7 @@ impl Following {
             known = Some(seen);
             *pause = PAUSE_MIN;
             let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
-            let look_pause = pause_after(ended.saturating_duration_since(began), self.scope.pause_min);
+            let look_pause = pace.pause_after(ended.saturating_duration_since(began), self.scope.pause_min);
             let looked = Told::Looked { began, pause: look_pause, silent: signs.silent() };
             if is_news && !telling.tell(told).await || !telling.tell(looked).await {
                 return Ok(());
@@ -120,11 +113,6 @@ impl Following {
     }
 }
 
-/// How long it is from the end of a look that took so long to the next one.
-fn pause_after(took: Duration, pause_min: Option<Duration>) -> Duration {
-    took.saturating_mul(LOOK_SHARE).min(LOOK_PAUSE_MAX).max(pause_min.unwrap_or(LOOK_PAUSE_MIN))
-}
-
 fn all(seen: &Seen) -> Vec<LockNow> {
     seen.iter().map(|(lock, contenders)| LockNow::new(lock.clone(), contenders.clone())).collect()
 }
@@ -162,20 +150,5 @@ mod tests {
         assert_eq!(told, [("a", 0), ("c", 1), ("d", 1)]);
         assert!(changes(&after, &after, &Signs::default()).is_empty());
         assert_eq!(all(&after).len(), 3);
-    }
-
-    #[test]
-    fn looks_take_a_hundredth_of_the_time_and_a_minute_passes_at_most() {
-        let ms = Duration::from_millis;
-        for (took, pause_min, pause) in [
-            (1, None, 500),
-            (30, None, 3_000),
-            (10_000, None, 60_000),
-            (1, Some(20), 100),
-            (0, Some(20), 20),
-            (30, Some(90_000), 90_000),
-        ] {
-            assert_eq!(pause_after(ms(took), pause_min.map(ms)), ms(pause), "{took} {pause_min:?}");
-        }
     }
 }
