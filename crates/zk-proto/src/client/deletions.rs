@@ -170,7 +170,7 @@ impl ClientSession {
         self.events.push_back(Event::Reply(reply));
     }
 
-    /// Puts a deletion that had no effect back, to be sent alone, and has the lists that were sent behind it sent again.
+    /// Puts a deletion that had no effect back, to be sent alone, and has lists that were sent behind it sent again.
     fn delete_again(&mut self, Deletion { id, path, open }: Deletion) {
         self.in_flight.outdate_lists(parent_of(&path));
         let request = Request::Delete { path: path.into(), version: -1 };

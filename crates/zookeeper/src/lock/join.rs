@@ -89,8 +89,8 @@ impl Join {
 
     /// Sends an attempt in one segment: the creation of those parents that this session has not seen yet, of our nodes,
     /// and a list, unless one is under way that can be put off behind them. So a first join takes one round trip too,
-    /// and joins stand in the order of their calls. A single node is made in one transaction with places of this session
-    /// that are just being left.
+    /// and joins stand in the order of their calls. A single node is made in one transaction with places of this
+    /// session that are just being left, unless many of its contenders wait.
     fn send(&self) -> Sent {
         let link = &self.inner.link;
         let paths = self.path.with_parents_on_server();
@@ -104,7 +104,13 @@ impl Join {
             link.call(&Request::CreateContainer(create), self.path.shown())
         };
         let parents = unseen.into_iter().map(make).collect();
-        let make = link.call_creation(&request(&self.wanted), self.path.shown());
+        let request = request(&self.wanted);
+        // Where others of this session wait, the next of them is granted the lock by the deletion, so nothing is to be
+        // done along with that.
+        let make = match link.is_crowded() {
+            true => link.call(&request, self.path.shown()),
+            false => link.call_creation(&request, self.path.shown()),
+        };
         Sent { parents, is_whole, make, list: self.inner.send_list(&self.path, self.queue.part(), Freshness::Behind) }
     }
 
