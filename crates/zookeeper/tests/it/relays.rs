@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use lockkeeper_core::{ContenderId, ErrorKind};
 use lockkeeper_recipes::Keeper;
@@ -100,4 +101,26 @@ async fn a_call_that_is_given_up_leaves_neither_place_behind() {
     let last = door.lock().await.unwrap();
     assert_eq!(world.contenders().await, [last.hold().contender().clone()]);
     last.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn where_many_of_the_session_wait_a_place_is_left_alone() {
+    const WAITERS: usize = 4;
+    let world = World::start().await;
+    let door = world.keeper.mutex("door").unwrap();
+    let first = door.lock().await.unwrap();
+    let waiters: Vec<_> = (0..WAITERS).map(|_| tokio::spawn(door.clone().lock_owned())).collect();
+    let all_wait = async { while world.contenders().await.len() <= WAITERS {} };
+    tokio::time::timeout(Duration::from_secs(10), all_wait).await.expect("they join");
+    // Behind what the waiters ask for once they have joined.
+    world.contenders().await;
+    world.asked();
+    drop(first);
+    let mut last = Box::pin(door.lock());
+    assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+    last.await.unwrap().release().await.unwrap();
+    assert!(world.asked().contains(&OpCode::Create2));
 }
