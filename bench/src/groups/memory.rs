@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use lockkeeper::clock::RuntimeClock;
-use lockkeeper::testing::MemoryService;
+use lockkeeper::clock::{BootInstant, RuntimeClock};
+use lockkeeper::testing::{MemoryService, Records};
 use lockkeeper::{Handoff, Keeper};
 use tokio::time::timeout;
 
@@ -75,21 +75,14 @@ async fn alone(effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcom
     Ok(())
 }
 
-/// What the metrics of a lock and its release take while no recorder is installed: the records that the library makes
-/// of a call and of its hold, through handles that are kept as it keeps them.
+/// What the metrics of a lock and its release take while no recorder is installed.
 fn records(effort: Effort) -> f64 {
-    let [acquire, hold] = ["acquire", "hold"].map(|name| metrics::histogram!(name));
-    let [waiters, held] = ["waiters", "held"].map(|name| metrics::gauge!(name));
+    let records = Records::new(Arc::new(RuntimeClock::new()));
     let count = effort.calls(RECORDED);
     let watch = Stopwatch::start();
     for number in 0..count {
-        let seconds = black_box(f64::from(number));
-        black_box(&waiters).increment(1.0);
-        black_box(&waiters).decrement(1.0);
-        black_box(&acquire).record(seconds);
-        black_box(&held).increment(1.0);
-        black_box(&held).decrement(1.0);
-        black_box(&hold).record(seconds);
+        let [asked, granted, released] = [0, 1, 2].map(|later| BootInstant::from_nanos(u64::from(number) + later));
+        black_box(&records).make(black_box(asked), black_box(granted), black_box(released));
     }
     watch.elapsed().as_secs_f64() / f64::from(count)
 }

@@ -169,10 +169,12 @@ pub mod backend {
     pub use lockkeeper_recipes::decide;
 }
 
-/// A service within the process whose faults a test chooses.
+/// A service within the process whose faults a test chooses, and what the metrics of a lock cost.
 pub mod testing {
     pub use lockkeeper_core::clock::TestClock;
     pub use lockkeeper_recipes::memory::{MemoryService, Testing};
+    #[cfg(feature = "metrics")]
+    pub use lockkeeper_recipes::meter::Records;
 }
 
 /// The one memory service of this process, for every `memory:` URL.

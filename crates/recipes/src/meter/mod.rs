@@ -8,6 +8,7 @@
 //! | `names` | names, texts and buckets |
 //! | `kept`, `kind` | the handles of a keeper and of a lock's label; those of a kind of lock |
 //! | `asked` | one call, and one hold |
+//! | `records` | the records of a lock that is never taken |
 //! | `sessions` | which sessions are reconnections |
 //! | `off` | the same without the feature |
 
@@ -22,6 +23,8 @@ pub mod names;
 #[cfg(not(feature = "metrics"))]
 mod off;
 #[cfg(feature = "metrics")]
+mod records;
+#[cfg(feature = "metrics")]
 mod sessions;
 #[cfg(all(test, feature = "metrics"))]
 mod tests;
@@ -32,3 +35,5 @@ pub(crate) use self::asked::{Asked, Holding};
 pub(crate) use self::kept::{Meter, Meters};
 #[cfg(not(feature = "metrics"))]
 pub(crate) use self::off::{Asked, Holding, Meter, Meters};
+#[cfg(feature = "metrics")]
+pub use self::records::Records;
