@@ -28,17 +28,25 @@ fn a_service_that_cannot_be_used_is_an_error_with_its_cure() {
     let place = Place::new();
     fs::write(place.locks().join("queues"), "").unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let refusing = format!("zk://{}", listener.local_addr().unwrap());
+    let address = listener.local_addr().unwrap();
     drop(listener);
-    for (arguments, what) in [
-        (&["doctor", "--json"][..], place.locks().join("queues").display().to_string()),
-        (&["doctor", "--json", "--connect", &refusing], "Connection refused".to_owned()),
-    ] {
-        let ended = place.run(arguments);
+    let schemes = [
+        ("zk", "", true),
+        ("etcd", "", cfg!(feature = "etcd")),
+        ("redis", "", cfg!(feature = "redis")),
+        ("postgres", "/db", cfg!(feature = "postgres")),
+        ("mysql", "", cfg!(feature = "mysql")),
+    ];
+    let here = place.service();
+    let refusing = schemes.iter().filter(|&&(.., is_built_in)| is_built_in);
+    let refusing = refusing.map(|(scheme, path, _)| (format!("{scheme}://{address}{path}"), "Connection refused"));
+    let queues = place.locks().join("queues").display().to_string();
+    for (url, what) in refusing.chain([(here, &*queues)]) {
+        let ended = place.run(&["doctor", "--json", "--connect", &url]);
         assert_eq!((ended.code, &*ended.stderr), (Some(2), ""), "{ended:?}");
         let findings = found(&ended)["findings"].clone();
         assert_eq!((findings.as_array().unwrap().len(), &findings[0]["severity"]), (1, &json!("error")), "{ended:?}");
-        assert!(findings[0]["what"].as_str().unwrap().contains(&what), "{ended:?}");
+        assert!(findings[0]["what"].as_str().unwrap().contains(what), "{ended:?}");
         assert!(!findings[0]["cure"].as_str().unwrap().is_empty(), "{ended:?}");
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Remnant, RemnantKind, Wait};
+use lockkeeper_core::{Remnant, RemnantKind, Severity, Wait};
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::{figures, long};
 use lockkeeper_recipes::{Keeper, LockKind};
@@ -95,6 +95,11 @@ async fn no_contender_that_lives_is_removed_while_clients_come_and_go() {
         let [dead] = contenders(address, &lock).await.try_into().expect("one stands there");
         guard.release().await.unwrap();
         put(address, &dead).await;
+        if round == 0 {
+            let findings = soon("the findings", eve.examine()).await.expect("it can be examined");
+            let told = findings.iter().find(|finding| finding.what.contains("blocks its lock for ever"));
+            assert!(told.is_some_and(|told| told.severity == Severity::Error), "{findings:?}");
+        }
         let mut found = remnants(&eve).await;
         if round % WRITTEN_EACH == 0 {
             put(address, &dead).await;

@@ -6,8 +6,8 @@ use super::kept::{Meter, Meters};
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Mode, QueueName};
 
-/// Makes the records of a lock and its release as a keeper's mutex makes them, through handles that are kept as a keeper
-/// keeps them. No lock is taken.
+/// Makes the records of a lock and its release, as a keeper's mutex makes them and through handles that are kept as a
+/// keeper keeps them. No lock is taken.
 ///
 /// ```
 /// use std::sync::Arc;
