@@ -3,6 +3,11 @@
 //!
 //! Nothing that can be done prevents anything else, so the order does not matter. It takes time in proportion to the
 //! contenders and their needs.
+//!
+//! What [`cores`](crate::cores) finds forgives one kind of mistake: who is left waiting too long needs none of those
+//! who wait, so it is in no part that blocks itself, and a part with permits that needs it is looked at again without
+//! it. Who is let go too early is missing there. So some counts here can be wrong in one direction without any effect
+//! but on time; the random worlds look at the outcome itself.
 
 use crate::flows::Flows;
 #[cfg(test)]

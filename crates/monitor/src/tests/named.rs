@@ -118,6 +118,18 @@ fn a_reader_behind_a_writer_that_waits() {
 }
 
 #[test]
+fn a_reader_waits_for_a_writer_whose_token_is_as_unknown_as_its_own() {
+    let task = |number, mode, task| of(contender(number, mode), 1, task);
+    let mut book = [task(1, Mode::Write, "t1"), task(4, Mode::Read, "t2")];
+    book.iter_mut().for_each(|unread| unread.token = None);
+    let deadlock = the_one(vec![
+        lock("book", book.into()),
+        lock("door", vec![task(2, Mode::Mutex, "t2"), task(3, Mode::Mutex, "t1")]),
+    ]);
+    assert!(chain(&deadlock).contains(&("book", "4", "1", HOLDS, Joined::Task)), "{deadlock:#?}");
+}
+
+#[test]
 fn one_permit_and_one_mutex() {
     let owner = |number, mode, owner| of(contender(number, mode), 1, owner);
     let locks = |permits| {
@@ -135,6 +147,20 @@ fn one_permit_and_one_mutex() {
     let mut unknown = locks(1);
     unknown[1].permits = None;
     assert!(known(unknown).is_empty(), "who knows how many there are");
+}
+
+#[test]
+fn who_stands_before_another_at_a_gate_blocks_it_too() {
+    let owner = |number, mode, owner| of(contender(number, mode), 1, owner);
+    let deadlock = the_one(vec![
+        lock("door", vec![owner(1, Mode::Mutex, "k1"), owner(5, Mode::Mutex, "k2")]),
+        semaphore(
+            "gate",
+            1,
+            vec![owner(2, Mode::Permit, "k2"), owner(3, Mode::Acquire, "k3"), owner(4, Mode::Acquire, "k1")],
+        ),
+    ]);
+    assert_eq!((deadlock.core.len(), deadlock.behind), (5, 0), "{deadlock:#?}");
 }
 
 #[test]
