@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_conformance::until;
-use lockkeeper_core::{Advice, Backend, ErrorKind, Mode, Part, QueueName, Rank, Request, Revocation, Scope};
+use lockkeeper_conformance::{soon, until};
+use lockkeeper_core::{
+    Advice, Backend, ErrorKind, Mode, Part, Picture, QueueName, Rank, Request, Revocation, Scope, Told,
+};
 use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zookeeper::{NewNode, ZooKeeperBackend};
 
@@ -170,6 +172,46 @@ async fn what_may_not_be_read_is_told_as_looks_show_it() {
     assert_eq!(following.until_equal().await, 1);
     before.release().await.unwrap();
     after.release().await.unwrap();
+}
+
+/// The names of the locks that are known.
+fn known(picture: &Picture) -> Vec<&str> {
+    picture.locks().keys().map(QueueName::as_str).collect()
+}
+
+#[tokio::test]
+async fn what_has_changed_while_a_follower_was_cut_off_is_told_by_a_whole_look_and_by_nothing_else() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.neighbouring_waist("").await;
+    ann.take(&line("before"), Mode::Mutex).await;
+    let mut follower = backend(&bench.proxied(), "").follow(&Scope::default()).expect("it can be followed");
+    // The other one has a planted fault: once it knows all, it takes in no whole look any more.
+    let (mut picture, mut faulty) = (Picture::default(), Picture::default());
+    let mut hear = async |picture: &mut Picture, faulty: &mut Picture| {
+        let told = soon("a telling", follower.next()).await.expect("it goes on");
+        if !faulty.is_whole() || matches!(told, Told::Changed(_)) {
+            faulty.take(told.clone());
+        }
+        picture.take(told);
+    };
+    while !picture.is_whole() {
+        hear(&mut picture, &mut faulty).await;
+    }
+    bench.proxy.cut_and_refuse().await.expect("it is cut off");
+    while picture.lost().is_none() {
+        hear(&mut picture, &mut faulty).await;
+    }
+    ann.take(&line("meanwhile"), Mode::Mutex).await;
+    bench.proxy.accept_again().await.expect("the way is open again");
+    while picture.lost().is_some() {
+        hear(&mut picture, &mut faulty).await;
+    }
+    assert_eq!(known(&picture), ["before", "meanwhile"]);
+    ann.take(&line("after"), Mode::Mutex).await;
+    while known(&picture).len() < 3 {
+        hear(&mut picture, &mut faulty).await;
+    }
+    assert_eq!(known(&faulty), ["after", "before"], "the watches told of what came later, and not of what was missed");
 }
 
 #[tokio::test]
