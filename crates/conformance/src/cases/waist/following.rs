@@ -38,7 +38,8 @@ const PLACES_MAX: usize = 60;
 /// What the names of the locks begin with that are followed.
 const FOLLOWED: &str = "followed/";
 
-/// How long a follower that looks again and again pauses at least: not so long that a case waits more than it works.
+/// How long a follower that looks again and again pauses at least, and the case itself after a look that failed: not so
+/// long that a case waits more than it works.
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// How long a follower has to hear what a look has shown before another look is made: a session may have ended since.
@@ -99,7 +100,7 @@ impl Watch {
     async fn until_equal(&mut self, random: &Random) {
         let mut seen = Vec::new();
         for _ in 0..LOOKS_MAX {
-            seen = soon("the look", looks(&*self.backend)).await;
+            seen = looks(&*self.backend).await;
             let seen: Vec<_> = seen.iter().map(|lock| format!("{lock:?}")).collect();
             let equal = async {
                 while self.picture.lost().is_some() || shown(&self.picture) != seen {
@@ -115,14 +116,28 @@ impl Watch {
     }
 }
 
-/// What looks show of all locks that are followed.
+/// What looks show of all locks that are followed. Where a fault, or a service that starts, ends a look, another one is
+/// made.
 async fn looks(backend: &dyn Backend) -> Vec<LockNow> {
+    let looked = async {
+        loop {
+            match look(backend).await {
+                Ok(locks) => return locks,
+                Err(error) => assert!(error.is_transient(), "{error:?}"),
+            }
+            tokio::time::sleep(LOOK_PAUSE_MIN).await;
+        }
+    };
+    soon("the looks", looked).await
+}
+
+async fn look(backend: &dyn Backend) -> Result<Vec<LockNow>> {
     let mut all = Vec::new();
-    for name in backend.queues(FOLLOWED).await.expect("the queues are named") {
-        let contenders = backend.inspect(&name).await.expect("the queue can be looked at");
+    for name in backend.queues(FOLLOWED).await? {
+        let contenders = backend.inspect(&name).await?;
         all.push(LockNow::new(name, contenders));
     }
-    all
+    Ok(all)
 }
 
 fn shown(picture: &Picture) -> Vec<String> {
