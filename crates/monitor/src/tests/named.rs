@@ -164,6 +164,23 @@ fn who_stands_before_another_at_a_gate_blocks_it_too() {
 }
 
 #[test]
+fn what_blocks_itself_is_found_though_one_of_it_waits_for_a_permit_of_others_too() {
+    // The permit that 14 waits for could come from 3, who is behind 12, or from 4, who is in the other deadlock.
+    let owner = |number, mode, owner| of(contender(number, mode), 1, owner);
+    let mutex = |number, key| owner(number, Mode::Mutex, key);
+    let gate = vec![owner(3, Mode::Permit, "k3"), owner(4, Mode::Permit, "k4"), owner(14, Mode::Acquire, "k1")];
+    let found = known(vec![
+        lock("C", vec![mutex(5, "k4"), mutex(15, "k5")]),
+        lock("D", vec![mutex(6, "k5"), mutex(16, "k4")]),
+        semaphore("gate", 2, gate),
+        lock("A", vec![mutex(1, "k1"), mutex(12, "k2"), mutex(13, "k3")]),
+        lock("B", vec![mutex(2, "k2"), mutex(11, "k1")]),
+    ]);
+    let cores = found.iter().map(|deadlock| deadlock.core.len()).collect::<Vec<_>>();
+    assert_eq!(cores, [4, 4], "{found:#?}");
+}
+
+#[test]
 fn any_of_the_permits_would_do() {
     let owner = |number, mode, owner: &str| of(contender(number, mode), 1, owner);
     let locks = |third: Vec<_>| {
