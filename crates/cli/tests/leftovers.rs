@@ -58,6 +58,15 @@ fn descendants(pid: i32) -> Vec<i32> {
     children.into_iter().flat_map(|child| [vec![child], descendants(child)].concat()).collect()
 }
 
+/// Stops a process for good, so that it does nothing about the end of others before it is killed.
+fn stop(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
+    eventually("a process stands still", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.contains("State:\tT").then_some(())
+    });
+}
+
 fn kill(pid: i32) {
     // It may have ended by itself.
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
@@ -75,6 +84,9 @@ enum Way {
 fn kill_run(way: Way, mut runner: Child) {
     let pid = runner.id().try_into().unwrap();
     let family = descendants(pid);
+    if way == Way::Both {
+        stop(pid);
+    }
     // The first of them is the watchdog, if there is one yet.
     if let Some(&watchdog) = family.first().filter(|_| way != Way::Runner) {
         kill(watchdog);
