@@ -29,9 +29,9 @@ impl ClientSession {
 
     /// Submits a request as [`submit`](Self::submit) does. If it is a [`Request::Create2`] and next behind
     /// [deletions](Self::submit_deletion) that wait, it is part of their transaction, at most one a transaction: the
-    /// server then writes once for all. Not if another creation below the same node waits behind it, or is unanswered in
-    /// such a transaction: those below one node are made in the order in which they were submitted, also if a deletion
-    /// is refused, and so one that comes later waits for the answer.
+    /// server then writes once for all. Not if another creation below the same node waits behind it, or is unanswered
+    /// in such a transaction: those below one node are made in the order in which they were submitted, also if a
+    /// deletion is refused, and so one that comes later waits for the answer.
     ///
     /// It is answered as if it had been alone, but by servers that tell no `Stat` in transactions: those answer with a
     /// [`Response::Multi`](crate::message::Response::Multi) of its result. If a deletion is refused, it goes out once
