@@ -16,9 +16,13 @@ use crate::session::Shown;
 const SILENT_DIVISOR: u32 = 2;
 
 /// A session that is gone has lost what it held if its beat had stood still for this part of its timeout at the last
-/// look that showed it, and for the whole one when it was gone: one that was silent for less may have beaten and closed
-/// between two looks.
+/// look that showed it, and can have stood still for the whole one when it was gone: one that was silent for less may
+/// have beaten and closed between two looks.
 const LOST_PARTS: (u32, u32) = (3, 4);
+
+/// By this part of its timeout a beat may be older than it seems, at most. The sessions that remove a silent one may have
+/// seen its beat right after the look before, and looks are further apart than what they wait longer than its timeout.
+const OLDER_DIVISOR: u32 = 8;
 
 /// When a look was made.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +38,10 @@ pub(super) struct Looked {
 pub(super) struct Signs {
     /// By the name that contenders have their session by.
     sessions: BTreeMap<String, Seen>,
-    /// Those that are gone since the look before, were silent for most of their timeout at that one, and for all of it
-    /// at this one.
+    /// When the last look began.
+    last: Option<BootInstant>,
+    /// Those that are gone since the look before, were silent for most of their timeout at that one, and may have been
+    /// for all of it at this one.
     ended: Vec<String>,
 }
 
@@ -44,6 +50,8 @@ struct Seen {
     shown: Shown,
     /// When the first answer was received that showed this beat.
     since: BootInstant,
+    /// When the look before that one began: the beat may have come right after it.
+    earliest: BootInstant,
     /// When the last look began that has shown it.
     last: BootInstant,
 }
@@ -56,6 +64,12 @@ impl Seen {
     fn is_nearly_lost(&self) -> bool {
         let (part, of) = LOST_PARTS;
         self.silence() >= self.timeout() / of * part
+    }
+
+    /// Whether it can have been removed for its silence, if it was gone at this time.
+    fn can_be_lost(&self, gone_at: BootInstant) -> bool {
+        let older = self.since.saturating_duration_since(self.earliest).min(self.timeout() / OLDER_DIVISOR);
+        self.is_nearly_lost() && gone_at.saturating_duration_since(self.since) + older >= self.timeout()
     }
 
     /// For how long its beat had stood still at the last look that has shown it.
@@ -72,18 +86,19 @@ impl Signs {
     /// Takes in what a look has shown.
     pub(super) fn take(&mut self, beats: Vec<Shown>, looked: Looked) {
         let mut before = std::mem::take(&mut self.sessions);
+        // Before the first look nothing is known.
+        let look_before = self.last.replace(looked.began).unwrap_or(looked.ended);
         for shown in beats {
             let name = shown.session.to_string();
-            let since = match before.remove(&name) {
-                Some(seen) if seen.shown == shown => seen.since,
-                _ => looked.ended,
+            let (since, earliest) = match before.remove(&name) {
+                Some(seen) if seen.shown == shown => (seen.since, seen.earliest),
+                _ => (looked.ended, look_before),
             };
-            self.sessions.insert(name, Seen { shown, since, last: looked.began });
+            self.sessions.insert(name, Seen { shown, since, earliest, last: looked.began });
         }
         // One that is removed was silent for its whole timeout, and one that has closed has shown that it lives.
-        let has_ended =
-            |seen: &Seen| seen.is_nearly_lost() && looked.ended.saturating_duration_since(seen.since) >= seen.timeout();
-        self.ended = before.into_iter().filter(|(_, seen)| has_ended(seen)).map(|(name, _)| name).collect();
+        let ended = before.into_iter().filter(|(_, seen)| seen.can_be_lost(looked.ended));
+        self.ended = ended.map(|(name, _)| name).collect();
     }
 
     /// Returns the sessions that were silent at the last look.
@@ -122,6 +137,12 @@ mod tests {
     fn look(signs: &mut Signs, beats: &[(u128, i64)], second: u64) {
         let beats = beats.iter().map(|&(session, beat)| shown(session, beat)).collect();
         signs.take(beats, Looked { began: at(second), ended: at(second) });
+    }
+
+    /// A look that shows no session, at this time.
+    fn gone(signs: &mut Signs, at_ms: u64) {
+        let at = BootInstant::from_nanos(at_ms * 1_000_000);
+        signs.take(Vec::new(), Looked { began: at, ended: at });
     }
 
     fn silent(signs: &Signs) -> Vec<(String, BootInstant)> {
@@ -168,6 +189,27 @@ mod tests {
         assert_eq!(lost(&signs), ["of 1"]);
         look(&mut signs, &[(2, 2)], 12);
         assert!(lost(&signs).is_empty(), "it is told once");
+    }
+
+    /// Those that remove it count from when they saw its beat, which may be right after the look before.
+    #[test]
+    fn a_beat_may_be_as_old_as_the_look_before_the_one_that_showed_it_within_limits() {
+        for (before, gone_at_ms, is_lost) in
+            [(0, 10_000, true), (0, 9_900, false), (1, 10_000, false), (1, 11_000, true)]
+        {
+            let mut signs = Signs::default();
+            look(&mut signs, &[(1, 1)], before);
+            look(&mut signs, &[(1, 2)], 1);
+            look(&mut signs, &[(1, 2)], 9);
+            gone(&mut signs, gone_at_ms);
+            assert_eq!(!lost(&signs).is_empty(), is_lost, "looked at {before}, gone at {gone_at_ms} ms");
+        }
+        let mut signs = Signs::default();
+        look(&mut signs, &[(1, 1)], 0);
+        look(&mut signs, &[(1, 2)], 20);
+        look(&mut signs, &[(1, 2)], 28);
+        gone(&mut signs, 28_500);
+        assert!(lost(&signs).is_empty(), "a silence of eight seconds and a half, for all that is known");
     }
 
     #[test]
