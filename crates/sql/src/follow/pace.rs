@@ -1,17 +1,23 @@
 //! How often an onlooker looks: so that looks take a hundredth of one connection's time. A rule of times, without a
 //! clock.
 //!
-//! A look may be slow once because a machine was busy. If the next pause were as much longer, what changes meanwhile
-//! would be told seconds late; so each look is paid for in several pauses, which together are as long.
+//! A look that is slow for once says more of a busy machine than of what looks cost, and a pause that is as much longer
+//! would have what changes meanwhile told many seconds late. So the fastest of the last looks counts, and the last one
+//! for a tenth.
 
 use std::time::Duration;
 
-/// How many times longer than looks the pauses behind them are.
-const LOOK_SHARE: u32 = 100;
+/// How many times longer than the fastest of the last looks a pause is: if looks take a fourth longer than that, they
+/// take a hundredth of the time.
+const FASTEST_SHARE: u32 = 125;
 
-/// In how many pauses a look is paid for: one that takes fifty milliseconds for once has the next ones wait less than
-/// a second.
-const PAUSES: u32 = 8;
+/// How many times longer than the look before it a pause is at least: a database that is busy is asked for a tenth of
+/// the time at most.
+const LAST_SHARE: u32 = 10;
+
+/// Of how many looks the fastest counts: few enough that one pause after another is a minute at most when all of them
+/// are slow, and so many that a busy moment is over.
+const LOOKS: usize = 8;
 
 /// The least pause, if the reader has not named one.
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
@@ -19,10 +25,11 @@ const LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
 /// The greatest pause, at which looks may cost more than their share: an operator waits a minute at most.
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// How long the last looks took. Before the first ones they count as nothing: these are paid for later.
+/// How long the last looks took. Before there were as many, the missing ones count as nothing: the first look over a
+/// connection is often the slowest.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    took: [Duration; PAUSES as usize],
+    took: [Duration; LOOKS],
     oldest: usize,
 }
 
@@ -30,9 +37,9 @@ impl Pace {
     /// Returns how long it is from the end of a look that took so long to the next one.
     pub(super) fn pause_after(&mut self, took: Duration, pause_min: Option<Duration>) -> Duration {
         self.took[self.oldest] = took;
-        self.oldest = (self.oldest + 1) % self.took.len();
-        let together = self.took.iter().fold(Duration::ZERO, |sum, took| sum.saturating_add(*took));
-        let pause = together.saturating_mul(LOOK_SHARE) / PAUSES;
+        self.oldest = (self.oldest + 1) % LOOKS;
+        let fastest = self.took.iter().min().copied().unwrap_or_default();
+        let pause = fastest.saturating_mul(FASTEST_SHARE).max(took.saturating_mul(LAST_SHARE));
         pause.min(LOOK_PAUSE_MAX).max(pause_min.unwrap_or(LOOK_PAUSE_MIN))
     }
 }
@@ -48,17 +55,17 @@ mod tests {
     /// The pause behind the last of several looks that took as long.
     fn steady(took: Duration, pause_min: Option<Duration>) -> Duration {
         let mut pace = Pace::default();
-        let pauses = (0..PAUSES).map(|_| pace.pause_after(took, pause_min));
+        let pauses = (0..LOOKS).map(|_| pace.pause_after(took, pause_min));
         pauses.last().unwrap()
     }
 
     #[test]
-    fn looks_that_take_as_long_have_pauses_a_hundred_times_as_long_up_to_a_minute() {
+    fn looks_that_take_as_long_have_longer_pauses_the_longer_they_take_up_to_a_minute() {
         for (took, pause_min, pause) in [
             (1, None, 500),
-            (30, None, 3_000),
+            (30, None, 3_750),
             (10_000, None, 60_000),
-            (1, Some(20), 100),
+            (1, Some(20), 125),
             (0, Some(20), 20),
             (30, Some(90_000), 90_000),
         ] {
@@ -68,30 +75,34 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_look_makes_none_of_the_next_ones_seconds_late() {
+    fn looks_that_are_slow_for_once_make_none_of_the_next_ones_seconds_late() {
         let mut pace = Pace::default();
-        (0..20).for_each(|_| _ = pace.pause_after(ms(2), None));
-        let pauses: Vec<_> = [66, 2, 2, 2, 2, 2, 2, 2, 2].map(|took| pace.pause_after(ms(took), None)).into();
-        assert!(pauses[..8].iter().all(|pause| *pause == ms(1_000)), "{pauses:?}");
-        assert_eq!(pauses[8], ms(500), "it is paid for");
+        let pauses: Vec<_> = [80, 2, 2, 2].map(|took| pace.pause_after(ms(took), None)).into();
+        assert_eq!(pauses, [ms(800), ms(500), ms(500), ms(500)], "the first one");
+        (0..LOOKS).for_each(|_| _ = pace.pause_after(ms(2), None));
+        let pauses: Vec<_> = [66, 100, 40, 2].map(|took| pace.pause_after(ms(took), None)).into();
+        assert_eq!(pauses, [ms(660), ms(1_000), ms(500), ms(500)], "later ones");
     }
 
     #[test]
-    fn looks_take_a_hundredth_of_the_time_whatever_they_take() {
+    fn looks_take_a_hundredth_of_the_time_and_a_tenth_however_slow_some_of_them_are() {
         // Any numbers will do, and the same each time: a generator of Knuth's (MMIX).
         let mut state = 7_u64;
-        let mut pace = Pace::default();
-        let (mut looking, mut pausing) = (Duration::ZERO, Duration::ZERO);
-        for round in 0..10_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Most are fast, some are slow, and now and then all are slow for a while.
-            let is_slow = round % 1_000 > 900 || (state >> 33).is_multiple_of(20);
-            let took = Duration::from_micros((state >> 40) % if is_slow { 400_000 } else { 3_000 });
-            looking += took;
-            pausing += pace.pause_after(took, Some(Duration::ZERO));
-            // What is not paid for yet is what the last looks took.
-            let due: Duration = pace.took.iter().sum();
-            assert!(looking.saturating_sub(due) * LOOK_SHARE <= pausing + ms(1), "{round}: {looking:?} of {pausing:?}");
+        for (usual_us, slow_us, part) in [(60_000, 60_000, 100), (3_000, 400_000, 10)] {
+            let mut pace = Pace::default();
+            let (mut looking, mut pausing) = (Duration::ZERO, Duration::ZERO);
+            for round in 0..10_000 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // Most are fast, some are slow, and now and then all are slow for a while.
+                let is_slow = round % 1_000 > 900 || (state >> 33).is_multiple_of(20);
+                let least_us = if is_slow { slow_us } else { usual_us };
+                let took = Duration::from_micros(least_us + (state >> 40) % (least_us / 4));
+                let pause = pace.pause_after(took, Some(Duration::ZERO));
+                if round >= LOOKS {
+                    (looking, pausing) = (looking + took, pausing + pause);
+                }
+            }
+            assert!(looking * part <= pausing, "{usual_us}: {looking:?} of {pausing:?}");
         }
     }
 }
