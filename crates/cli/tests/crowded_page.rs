@@ -40,8 +40,8 @@ const ROWS: usize = 200;
 /// How long each cost is measured in the long run.
 const MEASURED_FOR: Duration = Duration::from_secs(40);
 
-/// In how many turns: what a monitor uses without a page changes by more than a page costs, within a minute.
-const TURNS: u32 = 16;
+/// In turns of this length: what a monitor uses without a page changes by more than a page costs, within a minute.
+const TURN: Duration = Duration::from_millis(2_500);
 
 /// How long a page with all its rows may take until it is drawn.
 const DRAWN_WITHIN: Duration = Duration::from_secs(1);
@@ -217,14 +217,15 @@ const fn percent(part: f64) -> f64 {
 
 /// What pages cost a monitor: without one, with one, and with many.
 fn assert_pages_cost_little(monitor: &Serving) {
-    let time = long::time(MEASURED_FOR) / TURNS;
+    let turns = (long::time(MEASURED_FOR).as_secs_f64() / TURN.as_secs_f64()).max(1.0) as u32;
+    let time = long::time(MEASURED_FOR) / turns;
     let (mut used, mut told) = ([0.0; 3], [0; 3]);
     // In turns, since what else the machine does changes what everything costs.
-    for _ in 0..TURNS {
+    for _ in 0..turns {
         for (at, count) in [0, 1, PAGES].into_iter().enumerate() {
             let pages = OpenPages::open(&monitor.at, count);
             let before = pages.told.load(Ordering::Relaxed);
-            used[at] += measured(&[monitor.id()], time) / f64::from(TURNS);
+            used[at] += measured(&[monitor.id()], time) / f64::from(turns);
             told[at] += pages.told.load(Ordering::Relaxed) - before;
         }
     }
