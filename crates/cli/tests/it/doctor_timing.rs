@@ -1,5 +1,5 @@
 //! `doctor`: what it finds of times on real servers. A session timeout that is too short for the way to the service, or
-//! for the service's own pace; and a server that is too old to tell of all locks.
+//! for the service's own pace; and a server that is too old to tell of all locks, or has a known fault.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -80,19 +80,18 @@ async fn on_zookeeper_a_timeout_that_is_not_granted_is_found() {
     assert_eq!(severity, "warning", "{what}");
 }
 
-/// Passes a server's words on as an older release would say them.
-fn as_an_older_release(server: SocketAddr) -> SocketAddr {
+/// Passes a server's words on as an older release would say them: another digit behind the first part of its version.
+fn as_an_older_release(server: SocketAddr, version: &'static str, digit: u8) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    let pass_on = |mut from: TcpStream, mut to: TcpStream, is_answer: bool| {
+    let pass_on = move |mut from: TcpStream, mut to: TcpStream, is_answer: bool| {
         std::thread::spawn(move || {
             let mut buffer = vec![0; 64 * 1024];
             while let Ok(length @ 1..) = from.read(&mut buffer) {
                 let passed = &mut buffer[..length];
-                let version = b"Zookeeper version: 3.";
-                let told = passed.windows(version.len()).position(|words| words == version);
+                let told = passed.windows(version.len()).position(|words| words == version.as_bytes());
                 if let (Some(at), true) = (told, is_answer) {
-                    passed[at + version.len()] = b'5';
+                    passed[at + version.len()] = digit;
                 }
                 if to.write_all(passed).is_err() {
                     break;
@@ -118,7 +117,7 @@ async fn on_zookeeper_a_release_without_recursive_watches_is_found() {
         return;
     }
     let server = zookeeper(Setup::new()).await;
-    let url = format!("zk://{}", as_an_older_release(server.address()));
+    let url = format!("zk://{}", as_an_older_release(server.address(), "Zookeeper version: 3.", b'5'));
     let (severity, what) = found(&url, " which has no recursive watches: ");
     assert!(severity == "note" && what.contains(" runs 3.5."), "{what}");
 }
@@ -158,6 +157,20 @@ async fn on_redis_a_slow_way_is_found() {
     let server = redis::Server::standalone().await.unwrap();
     let proxy = Proxy::of_bytes(server.address()).await.unwrap();
     half_take_longer(&format!("redis://{}", server.address()), server.address(), &proxy);
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_a_release_that_can_crash_is_found() {
+    use lockkeeper_faults::redis;
+    if !redis::availability().or_skip("doctor_timing::on_redis_a_release_that_can_crash_is_found") {
+        return;
+    }
+    let server = redis::Server::standalone().await.unwrap();
+    // The answer to `HELLO` has the version behind its name and its length: 7.0.15 is Debian's, which does not crash.
+    let relay = as_an_older_release(server.address(), "version\r\n$6\r\n7.0.", b'0');
+    let (severity, what) = found(&format!("redis://{relay}"), "Redis 7.0.5 can crash");
+    assert_eq!(severity, "warning", "{what}");
 }
 
 #[cfg(feature = "postgres")]
