@@ -20,8 +20,9 @@ const SILENT_DIVISOR: u32 = 2;
 /// have beaten and closed between two looks.
 const LOST_PARTS: (u32, u32) = (3, 4);
 
-/// By this part of its timeout a beat may be older than it seems, at most. The sessions that remove a silent one may have
-/// seen its beat right after the look before, and looks are further apart than what they wait longer than its timeout.
+/// By this part of its timeout a beat may be older than it seems, at most. The sessions that remove a silent one may
+/// have seen its beat right after the look before, and looks are further apart than what they wait longer than its
+/// timeout.
 const OLDER_DIVISOR: u32 = 8;
 
 /// When a look was made.
