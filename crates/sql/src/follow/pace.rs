@@ -5,6 +5,7 @@
 //! would have what changes meanwhile told many seconds late. So the fastest of the last looks counts, and the last one
 //! for a tenth.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How many times longer than the fastest of the last looks a pause is: if looks take a fourth longer than that, they
@@ -25,20 +26,24 @@ const LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
 /// The greatest pause, at which looks may cost more than their share: an operator waits a minute at most.
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// How long the last looks took. Before there were as many, the missing ones count as nothing: the first look over a
-/// connection is often the slowest.
+/// How long the last looks took.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    took: [Duration; LOOKS],
-    oldest: usize,
+    took: VecDeque<Duration>,
 }
 
 impl Pace {
     /// Returns how long it is from the end of a look that took so long to the next one.
     pub(super) fn pause_after(&mut self, took: Duration, pause_min: Option<Duration>) -> Duration {
-        self.took[self.oldest] = took;
-        self.oldest = (self.oldest + 1) % LOOKS;
-        let fastest = self.took.iter().min().copied().unwrap_or_default();
+        if self.took.len() == LOOKS {
+            self.took.pop_front();
+        }
+        // The first look of all says little: it is often the slowest.
+        let fastest = match self.took.is_empty() {
+            true => Duration::ZERO,
+            false => self.took.iter().fold(took, |fastest, took| fastest.min(*took)),
+        };
+        self.took.push_back(took);
         let pause = fastest.saturating_mul(FASTEST_SHARE).max(took.saturating_mul(LAST_SHARE));
         pause.min(LOOK_PAUSE_MAX).max(pause_min.unwrap_or(LOOK_PAUSE_MIN))
     }
@@ -98,7 +103,7 @@ mod tests {
                 let least_us = if is_slow { slow_us } else { usual_us };
                 let took = Duration::from_micros(least_us + (state >> 40) % (least_us / 4));
                 let pause = pace.pause_after(took, Some(Duration::ZERO));
-                if round >= LOOKS {
+                if round > 0 {
                     (looking, pausing) = (looking + took, pausing + pause);
                 }
             }
