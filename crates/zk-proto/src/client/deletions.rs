@@ -8,6 +8,8 @@
 //!
 //! There is one creation at most: nodes of one transaction could not be told apart by its number.
 
+use std::collections::BTreeSet;
+
 use bytes::{Bytes, BytesMut};
 
 use crate::client::config::{DELETIONS_BYTES_MAX, DELETIONS_MAX};
@@ -117,20 +119,9 @@ impl ClientSession {
         open: Option<Open>,
         reader: &mut Reader,
     ) -> Result<(), DecodeError> {
-        let (deleted, created) = (deletions.len(), usize::from(creation.is_some()));
-        let mut fates: Vec<Fate> = match decode_reply_body(header, OpCode::Multi, reader) {
-            Ok(Ok(Response::Multi(results))) if results.len() == deleted + created => {
-                results.into_iter().map(fate_of).collect()
-            }
-            // It cannot be told which of them took effect.
-            Ok(Ok(_)) => vec![Fate::Refused(ErrorCode::RuntimeInconsistency); deleted + created],
-            // It is not said which of them was refused: alone, each is told so itself.
-            Ok(Err(refusal)) if created > 0 => {
-                let mut fates = vec![Fate::Again; deleted];
-                fates.push(Fate::Refused(refusal));
-                fates
-            }
-            Ok(Err(refusal)) => vec![Fate::Refused(refusal); deleted],
+        let deleted = deletions.len();
+        let mut fates = match decode_reply_body(header, OpCode::Multi, reader) {
+            Ok(answer) => fates_of(answer, deleted, creation.is_some()),
             Err(error) => {
                 let malformed = || Err(RequestError::Malformed(error.clone()));
                 deletions.iter().for_each(|deletion| self.tell(deletion.id, header, malformed()));
@@ -142,24 +133,40 @@ impl ClientSession {
             }
         };
         let created = creation.zip(open).zip(fates.drain(deleted..).next());
+        let mut outdated = BTreeSet::new();
         for (deletion, fate) in deletions.into_iter().zip(fates) {
             match fate {
-                Fate::Done(_) => self.tell(deletion.id, header, Ok(Response::Done)),
+                Fate::Done(done) => self.tell(deletion.id, header, Ok(done)),
                 Fate::Refused(code) => self.tell(deletion.id, header, Err(RequestError::Refused(code))),
-                Fate::Again => self.delete_again(deletion),
+                Fate::Again => {
+                    outdated.insert(Box::from(parent_of(&deletion.path)));
+                    self.delete_again(deletion);
+                }
             }
         }
         if let Some(((creation, open), fate)) = created {
-            self.handle_created(header, creation, open, fate);
+            self.handle_created(header, creation, open, fate, &mut outdated);
         }
+        // Once for all that are sent again: mostly they are of one queue.
+        outdated.iter().for_each(|node| self.in_flight.outdate_lists(node));
         Ok(())
     }
 
-    fn handle_created(&mut self, header: ReplyHeader, creation: Creation, open: Open, fate: Fate) {
+    fn handle_created(
+        &mut self,
+        header: ReplyHeader,
+        creation: Creation,
+        open: Open,
+        fate: Fate,
+        outdated: &mut BTreeSet<Box<str>>,
+    ) {
         let outcome = match fate {
             Fate::Done(made) => Ok(made),
             Fate::Refused(code) => Err(RequestError::Refused(code)),
-            Fate::Again => return self.create_again(creation, open),
+            Fate::Again => {
+                outdated.insert(parent_of(&creation.path).into());
+                return self.create_again(creation, open);
+            }
         };
         self.forget_deadline(open.deadline, creation.id);
         self.tell(creation.id, header, outcome);
@@ -170,9 +177,8 @@ impl ClientSession {
         self.events.push_back(Event::Reply(reply));
     }
 
-    /// Puts a deletion that had no effect back, to be sent alone, and has lists that were sent behind it sent again.
+    /// Puts a deletion that had no effect back, to be sent alone.
     fn delete_again(&mut self, Deletion { id, path, open }: Deletion) {
-        self.in_flight.outdate_lists(parent_of(&path));
         let request = Request::Delete { path: path.into(), version: -1 };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted into a larger frame");
         let Open { opcode, deadline, aside, lists, .. } = open;
@@ -180,11 +186,8 @@ impl ClientSession {
         self.outbox.push(id, unsent, Rank::Deletion);
     }
 
-    /// Puts a creation that had no effect back to where it stood, to be sent alone, as [`delete_again`] does.
-    ///
-    /// [`delete_again`]: Self::delete_again
+    /// Puts a creation that had no effect back to where it stood, to be sent alone.
     fn create_again(&mut self, Creation { id, path, frame, turn }: Creation, open: Open) {
-        self.in_flight.outdate_lists(parent_of(&path));
         let Open { opcode, deadline, aside, lists, .. } = open;
         let change = Change::Makes { below: parent_of(&path).into(), company: Company::Alone };
         let unsent = Unsent { frame, opcode, deadline, aside, lists, change };
@@ -205,11 +208,29 @@ impl ClientSession {
     }
 }
 
+/// Reads what has become of so many deletions, and of the creation behind them if there was one.
+fn fates_of(answer: Result<Response, ErrorCode>, deleted: usize, is_created: bool) -> Vec<Fate> {
+    let sent = deleted + usize::from(is_created);
+    match answer {
+        Ok(Response::Multi(results)) if results.len() == sent => results.into_iter().map(fate_of).collect(),
+        // It cannot be told which of them took effect.
+        Ok(_) => vec![Fate::Refused(ErrorCode::RuntimeInconsistency); sent],
+        // It is not said which of them was refused: alone, each is told so itself.
+        Err(refusal) if is_created => {
+            let mut fates = vec![Fate::Again; deleted];
+            fates.push(Fate::Refused(refusal));
+            fates
+        }
+        Err(refusal) => vec![Fate::Refused(refusal); deleted],
+    }
+}
+
 /// A refused transaction marks those before the one at fault as fine and those behind it as inconsistent.
 fn fate_of(result: MultiResult) -> Fate {
     match result {
         MultiResult::Error(ErrorCode::Ok | ErrorCode::RuntimeInconsistency) => Fate::Again,
         MultiResult::Error(code) => Fate::Refused(code),
+        MultiResult::Delete => Fate::Done(Response::Done),
         MultiResult::Create2 { path, stat } => Fate::Done(Response::Create2 { path, stat }),
         // Without a Stat it is no answer to a creation alone.
         other => Fate::Done(Response::Multi(vec![other])),
