@@ -9,7 +9,7 @@
 //! | `who` | one contender of it |
 //! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
 //! | `monitored`, `alerts` | locks as a monitor knows them, and what is wrong with them |
-//! | `tag` | the words that mark a lock with which something is wrong |
+//! | `marks` | which locks something is wrong with, and the words that mark them |
 //! | `freshness` | from when on what a monitor knows is too old |
 //! | `orders` | what an operator did to a lock |
 //! | `remnants` | what users have left, for `gc` |
@@ -26,6 +26,8 @@ mod diagnosis;
 #[cfg(any(feature = "monitor", feature = "top"))]
 mod freshness;
 mod locks;
+#[cfg(any(feature = "monitor", feature = "top"))]
+mod marks;
 mod matrix;
 #[cfg(feature = "monitor")]
 mod monitored;
@@ -34,8 +36,6 @@ mod printing;
 mod promises;
 #[cfg(feature = "monitor")]
 mod remnants;
-#[cfg(any(feature = "monitor", feature = "top"))]
-mod tag;
 mod text;
 #[cfg(any(feature = "monitor", feature = "top"))]
 mod way_out;
@@ -51,6 +51,10 @@ pub(crate) use diagnosis::Diagnosis;
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use freshness::age_max;
 pub(crate) use locks::{ListedLock, ShownLock, kind, list};
+#[cfg(feature = "monitor")]
+pub(crate) use marks::tag;
+#[cfg(any(feature = "monitor", feature = "top"))]
+pub(crate) use marks::{Mark, Marks};
 pub(crate) use matrix::Matrix;
 #[cfg(feature = "monitor")]
 pub(crate) use monitored::{Events, MonitoredLocks, MonitoredQueue, Seen};
@@ -59,8 +63,6 @@ pub(crate) use printing::{json_line, print, print_json, write};
 pub(crate) use promises::{Checked, Promises};
 #[cfg(feature = "monitor")]
 pub(crate) use remnants::{Outcome, Remnants};
-#[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use tag::tag;
 #[cfg(any(feature = "monitor", all(test, feature = "top")))]
 pub(crate) use text::is_harmful;
 pub(crate) use text::{brief, one_line};

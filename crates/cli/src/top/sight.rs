@@ -1,17 +1,15 @@
 //! What is known of the locks, as what is to be shown: texts as their clients wrote them, which only `draw` escapes.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper::backend::Part;
-use lockkeeper_monitor::alerts::{About, Alert};
-use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Verdict, Way};
+use lockkeeper_monitor::alerts::Alert;
+use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Way};
 
 use super::contender::{self, Contender, held};
 use super::problems::{Problem, problems};
 use super::query::{Found, Query};
-use crate::output::{Orders, age_max, brief, kind, tag};
+use crate::output::{Mark, Marks, Orders, age_max, brief, kind};
 
 /// How many holders a line of the list names; the rest is counted.
 const NAMED_MAX: usize = 3;
@@ -68,17 +66,6 @@ pub(super) struct Row {
     pub(super) holding: Vec<Contender>,
     /// What freezes it, or waits to.
     pub(super) freezer: Option<Contender>,
-}
-
-/// What is wrong with a lock.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Mark {
-    #[default]
-    None,
-    Frozen,
-    /// What an alert says of it, in two or three words.
-    Told(&'static str),
-    Deadlock,
 }
 
 impl Sight {
@@ -196,37 +183,4 @@ fn holders(lock: &KnownLock) -> String {
     let more = lock.holders().count().saturating_sub(NAMED_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     names.join(", ") + &more
-}
-
-/// The locks that something is wrong with.
-struct Marks {
-    deadlocked: BTreeSet<QueueName>,
-    told: BTreeMap<QueueName, &'static str>,
-}
-
-impl Marks {
-    fn new(state: &State, firing: &[Alert]) -> Self {
-        let is_sure = |verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_));
-        let sure = state.deadlocks.iter().filter(|judged| is_sure(judged.verdict));
-        let deadlocked = sure.flat_map(|judged| &judged.deadlock.core).map(|(queue, _)| queue.with_part(Part::Line));
-        // Of several the last one counts: a holder that is silent now comes before what was.
-        let told = firing.iter().filter_map(|alert| match &alert.about {
-            About::Held(lock, _) | About::Lost(lock) | About::Jeopardy(lock, _) => {
-                Some((lock.clone(), tag(alert.about.rule())))
-            }
-            // The length of a queue is in its row, and a deadlock has its own mark.
-            _ => None,
-        });
-        Self { deadlocked: deadlocked.collect(), told: told.collect() }
-    }
-
-    fn of(&self, name: &QueueName, lock: &KnownLock) -> Mark {
-        if self.deadlocked.contains(name) {
-            return Mark::Deadlock;
-        }
-        if lock.contenders.iter().any(|one| one.info.frozen.is_some()) {
-            return Mark::Frozen;
-        }
-        self.told.get(name).map_or(Mark::None, |words| Mark::Told(words))
-    }
 }

@@ -21,9 +21,10 @@ use super::frame::freshness;
 use super::lock::changing;
 use super::numbers::numbers;
 use super::problems::Problems;
-use super::row::{Marks, row};
+use super::row::row;
 use super::stream;
 use crate::monitor::view::View;
+use crate::output::Marks;
 
 /// How often pages are told at most: four times a second look like at once.
 const PERIOD: Duration = Duration::from_millis(250);

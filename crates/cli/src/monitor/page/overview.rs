@@ -6,8 +6,8 @@ use lockkeeper_monitor::{Moment, State};
 use super::listing::Listing;
 use super::numbers::numbers;
 use super::problems::Problems;
-use super::row::{Marks, row};
-use crate::output::Orders;
+use super::row::row;
+use crate::output::{Marks, Orders};
 
 /// Returns the main part of the page. Some browsers take a table that is not laid out as one for no table: it says its
 /// roles.

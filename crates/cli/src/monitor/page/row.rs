@@ -1,16 +1,13 @@
 //! A lock as a row of the list: rendered once, for pages and for what they are told later.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use lockkeeper::QueueName;
-use lockkeeper::backend::Part;
-use lockkeeper_monitor::alerts::{About, Alert};
-use lockkeeper_monitor::{KnownLock, Moment, State, Verdict};
+use lockkeeper_monitor::{KnownLock, Moment};
 
 use super::contender::{held, named};
 use super::escaped::{Escaped, QueryValue, lasting, row_id, thousands};
-use crate::output::{kind, tag};
+use crate::output::{Mark, Marks, kind};
 
 /// How many holders a row names.
 const NAMED_MAX: usize = 3;
@@ -30,67 +27,16 @@ const COLUMNS: [&str; 5] = [
     "class=\"num\" data-l=\"oldest wait\"",
 ];
 
-/// The locks that something is wrong with.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct Marks {
-    deadlocked: BTreeSet<QueueName>,
-    /// Of those that end by themselves soon; these are among the deadlocked ones too.
-    ending: BTreeSet<QueueName>,
-    /// Of deadlocks that may be none.
-    doubtful: BTreeSet<QueueName>,
-    /// By what they are marked otherwise.
-    tagged: BTreeMap<QueueName, &'static str>,
-}
-
-impl Marks {
-    pub(super) fn new(state: &State, firing: &[Alert]) -> Self {
-        let locks_of = |is_so: fn(Verdict) -> bool| {
-            let judged = state.deadlocks.iter().filter(move |judged| is_so(judged.verdict));
-            judged.flat_map(|judged| &judged.deadlock.core).map(|(queue, _)| queue.with_part(Part::Line)).collect()
-        };
-        let deadlocked = locks_of(|verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_)));
-        let doubtful = locks_of(|verdict| verdict == Verdict::Possible);
-        let ending = locks_of(|verdict| matches!(verdict, Verdict::EndsSoon(_)));
-        // Of several the last one counts: a holder that is silent now comes before what was.
-        let mut tagged = BTreeMap::new();
-        for alert in firing {
-            match &alert.about {
-                About::Held(lock, _) | About::Lost(lock) | About::Jeopardy(lock, _) => {
-                    tagged.insert(lock.clone(), tag(alert.about.rule()));
-                }
-                // The length of a queue is in its row, and a deadlock has its own mark.
-                _ => {}
-            }
-        }
-        Self { deadlocked, ending, doubtful, tagged }
-    }
-
-    /// Tells whether something is wrong with a lock.
-    pub(super) fn has(&self, lock: &QueueName) -> bool {
-        self.deadlocked.contains(lock) || self.tagged.contains_key(lock)
-    }
-
-    /// Returns the locks that are marked in one of these alone, or otherwise.
-    pub(super) fn differing(&self, other: &Self) -> BTreeSet<QueueName> {
-        let deadlocked = self.deadlocked.symmetric_difference(&other.deadlocked);
-        let ending = self.ending.symmetric_difference(&other.ending);
-        let doubtful = self.doubtful.symmetric_difference(&other.doubtful);
-        let tagged = self.tagged.keys().chain(other.tagged.keys());
-        let tagged = tagged.filter(|&lock| self.tagged.get(lock) != other.tagged.get(lock));
-        deadlocked.chain(ending).chain(doubtful).chain(tagged).cloned().collect()
-    }
-}
-
 /// Returns the row of a lock; one without contenders is free.
 pub(super) fn row(lock_name: &QueueName, lock: Option<&KnownLock>, marks: &Marks, now: Moment) -> String {
     let (id, link, shown) = (row_id(lock_name), QueryValue(lock_name.as_str()), Escaped(lock_name.as_str()));
-    let is_deadlocked = marks.deadlocked.contains(lock_name);
-    let hit = if is_deadlocked { " class=\"hit\"" } else { "" };
+    let mark = lock.map_or(Mark::None, |lock| marks.of(lock_name, lock));
+    let hit = if mark == Mark::Deadlock { " class=\"hit\"" } else { "" };
     let mut name = format!("<a class=\"name\" href=\"lock?name={link}\">{shown}</a>");
     let cells = match lock {
         None => ["", "<span class=\"sub\">free</span>", "–", "0", "–"].map(str::to_owned),
         Some(lock) => {
-            name += &tags(is_deadlocked, marks.tagged.get(lock_name).copied(), is_frozen(lock));
+            name += &tagged(mark);
             cells(lock, now)
         }
     };
@@ -119,17 +65,13 @@ pub(super) fn shown_kind(lock: &KnownLock) -> String {
     lock.permits.map_or_else(|| shown.to_owned(), |permits| format!("{shown} {permits}"))
 }
 
-/// Tells whether no waiter is granted it until it is thawed.
-fn is_frozen(lock: &KnownLock) -> bool {
-    lock.contenders.iter().any(|one| one.info.frozen.is_some())
-}
-
-fn tags(is_deadlocked: bool, tagged: Option<&str>, is_frozen: bool) -> String {
-    let (class, words) = match (is_deadlocked, is_frozen, tagged) {
-        (true, ..) => ('b', "deadlock"),
-        (_, true, _) => ('i', "frozen"),
-        (.., Some(words)) => ('w', words),
-        _ => return String::new(),
+/// Says beside a lock's name what is wrong with it.
+fn tagged(mark: Mark) -> String {
+    let (class, words) = match mark {
+        Mark::None => return String::new(),
+        Mark::Frozen => ('i', "frozen"),
+        Mark::Told(words) => ('w', words),
+        Mark::Deadlock => ('b', "deadlock"),
     };
     format!(" <span class=\"tag {class}\">{words}</span>")
 }
@@ -175,47 +117,4 @@ fn bar(waiters: usize) -> String {
          height=\"9\" rx=\"2\"/></svg>{shown}</span>",
         BAR_WIDTH - width
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use lockkeeper::ContenderId;
-    use lockkeeper_monitor::alerts::Finding;
-
-    use super::*;
-
-    fn lock(name: &str) -> QueueName {
-        QueueName::new(name).unwrap()
-    }
-
-    fn marks(abouts: Vec<About>) -> Marks {
-        let firing = |about| Alert::new(about, Finding::Said("wrong".to_owned()), Duration::ZERO);
-        Marks::new(&State::default(), &abouts.into_iter().map(firing).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn a_lock_is_marked_by_what_is_wrong_with_it_and_differs_when_that_does() {
-        let id = ContenderId::new("c");
-        let held = marks(vec![About::Held(lock("a"), id.clone()), About::Waiters(lock("b"))]);
-        let lost = marks(vec![About::Lost(lock("a"))]);
-        let silent = marks(vec![About::Held(lock("a"), id.clone()), About::Jeopardy(lock("a"), id)]);
-        for (marks, words) in [(&held, "held long"), (&lost, "lost often"), (&silent, "no sign of life")] {
-            assert_eq!(marks.tagged.get(&lock("a")), Some(&words));
-            assert!(marks.has(&lock("a")) && !marks.has(&lock("b")));
-        }
-        assert_eq!(held.differing(&lost), BTreeSet::from([lock("a")]));
-        assert_eq!(held.differing(&Marks::default()), BTreeSet::from([lock("a")]));
-        assert!(held.differing(&held).is_empty());
-        assert!(tags(false, Some("lost often"), false).contains(">lost often<"));
-    }
-
-    #[test]
-    fn a_deadlock_that_ends_soon_is_marked_apart_from_one_that_does_not() {
-        let (known, soon) = (Marks::default(), BTreeSet::from([lock("a")]));
-        let known = Marks { deadlocked: soon.clone(), ..known };
-        let ending = Marks { ending: soon.clone(), ..known.clone() };
-        assert_eq!(known.differing(&ending), soon);
-    }
 }

@@ -4,9 +4,9 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::pen::{BAD, BOLD, CHOSEN, Cell, DIM, MILD, PLAIN, Pen, Side, written_columns};
-use crate::output::brief;
+use crate::output::{Mark, brief};
 use crate::top::app::App;
-use crate::top::sight::{Mark, Row};
+use crate::top::sight::Row;
 
 /// The columns of numbers, and that of the kind.
 const KIND_COLUMNS: u16 = 10;
