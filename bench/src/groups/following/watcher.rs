@@ -46,9 +46,12 @@ impl Watcher {
         let delays = Arc::new(Mutex::new(Latency::new()));
         let watching = Watching { untold, delays: delays.clone(), looks: noted, whole: Some(whole) };
         let thread = spawn(move || one_thread()?.block_on(watching.watch(&url, ended)));
-        let started = timeout(LOOK_WITHIN, is_whole).await.map_err(Failed::from);
-        started.and_then(|whole| whole.map_err(|_| "the follower has ended".into()))?;
-        Ok(Self { thread, end, delays, looks })
+        let watcher = Self { thread, end, delays, looks };
+        match timeout(LOOK_WITHIN, is_whole).await? {
+            Ok(()) => Ok(watcher),
+            // It says why it has ended.
+            Err(_) => Err(watcher.end().await.err().unwrap_or_else(|| "the follower has ended".into())),
+        }
     }
 
     /// Takes how late changes were told since this was asked last.

@@ -49,7 +49,7 @@ impl Held {
         let mut kept = BTreeMap::new();
         for holder in seen.iter().filter(holds) {
             let has_room = self.readers < self.readers_max;
-            let open = || open_reader(directory, holder.id.as_str()).ok().filter(|_| has_room);
+            let open = || has_room.then(|| open_reader(directory, holder.id.as_str()).ok()).flatten();
             if let Some(reader) = watched.remove(&holder.id).or_else(open) {
                 kept.insert(holder.id.clone(), reader);
                 self.readers += 1;
