@@ -1,5 +1,6 @@
 //! Places that are kept while no task holds the lock, as callers see them, on the memory service.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -262,6 +263,29 @@ fn a_task_that_loops_on_the_only_thread_starves_no_other_client() {
         assert!(!looping.is_finished(), "the other client is granted the lock as often");
         looping.abort();
     });
+}
+
+#[tokio::test]
+async fn a_task_that_takes_turn_after_turn_gives_other_tasks_of_its_thread_theirs() {
+    const TURNS: usize = 10_000;
+    let service = MemoryService::new(Arc::new(SystemClock));
+    let mutex = on_a_thread_for_itself(&service).mutex("door").unwrap();
+    let theirs = Arc::new(AtomicUsize::new(0));
+    let counted = theirs.clone();
+    let others = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    drop(mutex.lock().await.unwrap());
+    let before = theirs.load(Ordering::Relaxed);
+    for _ in 0..TURNS {
+        drop(mutex.lock().await.unwrap());
+    }
+    let theirs = theirs.load(Ordering::Relaxed) - before;
+    assert!(theirs >= TURNS / 1_000, "they had {theirs} while the lock was taken {TURNS} times");
+    others.abort();
 }
 
 #[tokio::test(start_paused = true)]
