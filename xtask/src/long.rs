@@ -2,6 +2,8 @@
 //!
 //! Each test itself decides how many rounds it plays (`lockkeeper_faults::long`).
 
+use crate::lanes::WORKSPACE_TESTS;
+
 /// A test binary with long rounds.
 pub(crate) struct LongTest {
     /// The name of the binary, which is that of its stage; one of the same name in another crate is run with it.
@@ -58,6 +60,16 @@ pub(crate) const TESTS: &[LongTest] = &[
     LongTest { name: "faults", krate: "sql" },
     LongTest { name: "kill_stress", krate: "cli" },
 ];
+
+/// Those that judge what our own code costs: they are built as users build it, since unoptimised code takes many times
+/// the work and says nothing of it.
+const OPTIMIZED: &[&str] = &["crowded_page", "following"];
+
+/// What is asked of cargo for a stage of the long run. It is not captured, so that its progress can be seen.
+pub(crate) fn order(stage: &str) -> String {
+    let profile = if OPTIMIZED.contains(&stage) { " --release" } else { "" };
+    format!("{WORKSPACE_TESTS}{profile} --test {stage} -- --nocapture")
+}
 
 /// The stages of the long run: each name once, since binaries of one name are run together, where it comes last.
 pub(crate) fn stages() -> impl Iterator<Item = &'static str> {
@@ -117,6 +129,12 @@ mod tests {
                 (krate.clone(), name.to_string_lossy().into_owned())
             },
         )
+    }
+
+    #[test]
+    fn what_judges_the_cost_of_our_code_is_built_as_users_build_it_and_nothing_else_is() {
+        let optimized = stages().filter(|stage| order(stage).contains(" --release "));
+        assert!(optimized.eq(OPTIMIZED.iter().copied()), "{OPTIMIZED:?} are stages, in this order");
     }
 
     #[test]

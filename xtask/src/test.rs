@@ -98,11 +98,7 @@ fn test_stages(rounds: Rounds, workspace: Result<&Metadata, &String>) -> Vec<(&'
             ("tests", workspace.map_or_else(|_| Lanes::one(WORKSPACE_TESTS.to_owned()), lanes::all)),
             ("feature tests", Lanes { first: workspace.map(features::tests).unwrap_or_default(), ..Lanes::default() }),
         ],
-        // Not captured, so that their progress can be seen.
-        Rounds::Long => {
-            let order = |name| format!("{WORKSPACE_TESTS} --test {name} -- --nocapture");
-            long::stages().map(|name| (name, Lanes::one(order(name)))).collect()
-        }
+        Rounds::Long => long::stages().map(|name| (name, Lanes::one(long::order(name)))).collect(),
     }
 }
 

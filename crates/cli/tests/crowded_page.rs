@@ -1,8 +1,8 @@
 //! The monitor's page while ten thousand wait for a thousand locks, and pages are told of changes four times a second:
 //! how fast it is drawn, and what it costs the monitor and the browser.
 //!
-//! In `cargo xtask test --long` each cost is measured ten times as long. A figure of a build without optimization is no
-//! more than an upper bound, and says so.
+//! In `cargo xtask test --long` each cost is measured ten times as long, of a build as users have it. A figure of a
+//! build without optimization is no more than an upper bound, and says so.
 #![cfg(feature = "monitor")]
 
 #[expect(dead_code, reason = "one test uses a part of it")]
@@ -107,11 +107,12 @@ impl Fleet {
     }
 
     fn path(lock: usize, number: usize) -> String {
-        format!("{}/_c_{lock:08x}-0000-4000-8000-{number:012x}-lock-{number:010}", Self::directory(lock))
+        format!("{}/_c_{number:08x}-{lock:04x}-4000-8000-000000000000-lock-{number:010}", Self::directory(lock))
     }
 
     fn contender(lock: usize, number: usize) -> NewNode {
-        let (host, pid) = (format!("web-{}", number % 7), 1_000 + lock * (WAITERS + 1) + number);
+        // Each is another process, also among those that join later, as each has another ticket.
+        let (host, pid) = (format!("web-{}", number % 7), 1_000 * (lock + 1) + number);
         let process = format!("{pid:016x}");
         let owner = json!({"host": host, "pid": pid, "command": "billing.sh", "since": unix_ms(), "proc": process,
             "flow": "h1"});
@@ -155,6 +156,7 @@ struct OpenPages {
 }
 
 impl OpenPages {
+    /// Opens pages, and waits until each was told what had changed meanwhile.
     fn open(address: &str, count: usize) -> Self {
         let told = Arc::new(AtomicUsize::new(0));
         let page = get(address, "/?sort=name");
@@ -172,7 +174,10 @@ impl OpenPages {
             });
             stream
         };
-        Self { streams: (0..count).map(open).collect(), told }
+        let pages = Self { streams: (0..count).map(open).collect(), told };
+        let are_told = || (pages.told.load(Ordering::Relaxed) >= count).then_some(());
+        eventually("each page is told the first news", are_told);
+        pages
     }
 }
 
@@ -230,29 +235,31 @@ fn assert_pages_cost_little(monitor: &Serving) {
         }
     }
     // A machine with other work to do tells less often.
-    let tellings = long::time(MEASURED_FOR).as_secs_f64() / UPDATE_PERIOD.as_secs_f64();
-    let cost = |at: usize, pages: usize| (used[at] - used[0]) * tellings * pages as f64 / told[at] as f64;
-    let (without, one, many) = (used[0], cost(1, 1), cost(2, PAGES));
-    let told = told[2] as f64 / PAGES as f64 / tellings;
-    assert!(told > 0.2, "{told} of all tellings");
+    let tellings = long::time(MEASURED_FOR).div_duration_f64(UPDATE_PERIOD);
+    let told = [(1, 1), (2, PAGES)].map(|(at, pages)| told[at] as f64 / pages as f64 / tellings);
+    assert!(told.iter().all(|told| *told > 0.2), "{told:?} of all tellings");
+    let [one, many] = [1, 2].map(|at| (used[at] - used[0]) / told[at - 1]);
+    let without = used[0];
     figures::tell(&format!(
         "page, {LOCKS} locks, {} waiters, {CHANGED} changed rows 4 times a second, {}: the monitor uses {:.2} % of a \
          processor without a page, {:.2} % more with one, {:.2} % more with {PAGES}: {:.2} times as much; \
-         {:.0} % of all tellings were on time",
+         {:.0} % and {:.0} % of all tellings were on time",
         LOCKS * WAITERS,
         build(),
         percent(without),
         percent(one),
         percent(many),
         many / one,
-        percent(told),
+        percent(told[0]),
+        percent(told[1]),
     ));
     // A build without optimization costs several times as much, and seconds are too short beside other work.
     if !cfg!(debug_assertions) || long::is_asked_for() {
         assert!(one <= COST_MAX, "{:.2} %", percent(one));
     }
-    // What one page costs is too little to be told in seconds.
-    let compared = if long::is_asked_for() { one } else { COST_MAX };
+    // What one page costs is too little to be told in seconds. Without optimization, how often a page is written to
+    // costs many times what that costs users; the long run has it.
+    let compared = if long::is_asked_for() && !cfg!(debug_assertions) { one } else { COST_MAX };
     assert!(many <= PAGES_COST_MAX * compared, "{:.2} % and {:.2} %", percent(one), percent(many));
 }
 
