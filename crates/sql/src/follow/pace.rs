@@ -2,22 +2,22 @@
 //! clock.
 //!
 //! A look that is slow for once says more of a busy machine than of what looks cost, and a pause that is as much longer
-//! would have what changes meanwhile told many seconds late. So the fastest of the last looks counts, and the last one
+//! would have what changes meanwhile told many seconds late. So the usual one of the last looks counts, and the last one
 //! for a tenth.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How many times longer than the fastest of the last looks a pause is: if looks take a fourth longer than that, they
-/// take a hundredth of the time.
-const FASTEST_SHARE: u32 = 125;
+/// How many times longer than the usual look a pause is: looks may take a fourth longer than that at the mean, and take
+/// no more than a hundredth of the time.
+const USUAL_SHARE: u32 = 125;
 
 /// How many times longer than the look before it a pause is at least: a database that is busy is asked for a tenth of
 /// the time at most.
 const LAST_SHARE: u32 = 10;
 
-/// Of how many looks the fastest counts: few enough that one pause after another is a minute at most when all of them
-/// are slow, and so many that a busy moment is over.
+/// Of how many looks the usual one is the median: few enough that it follows when all become slow, and so many that a
+/// busy moment is less than half of them.
 const LOOKS: usize = 8;
 
 /// The least pause, if the reader has not named one.
@@ -38,14 +38,17 @@ impl Pace {
         if self.took.len() == LOOKS {
             self.took.pop_front();
         }
-        // The first look of all says little: it is often the slowest.
-        let fastest = match self.took.is_empty() {
-            true => Duration::ZERO,
-            false => self.took.iter().fold(took, |fastest, took| fastest.min(*took)),
-        };
         self.took.push_back(took);
-        let pause = fastest.saturating_mul(FASTEST_SHARE).max(took.saturating_mul(LAST_SHARE));
+        let pause = self.usual().saturating_mul(USUAL_SHARE).max(took.saturating_mul(LAST_SHARE));
         pause.min(LOOK_PAUSE_MAX).max(pause_min.unwrap_or(LOOK_PAUSE_MIN))
+    }
+
+    /// Returns the median of the last looks, the lower one of two. The first look of all says little: it is often the
+    /// slowest.
+    fn usual(&self) -> Duration {
+        let mut took = Vec::from(self.took.clone());
+        took.sort_unstable();
+        if took.len() > 1 { took[(took.len() - 1) / 2] } else { Duration::ZERO }
     }
 }
 
@@ -87,6 +90,13 @@ mod tests {
         (0..LOOKS).for_each(|_| _ = pace.pause_after(ms(2), None));
         let pauses: Vec<_> = [66, 100, 40, 2].map(|took| pace.pause_after(ms(took), None)).into();
         assert_eq!(pauses, [ms(660), ms(1_000), ms(500), ms(500)], "later ones");
+    }
+
+    #[test]
+    fn one_look_that_is_fast_for_once_makes_the_next_ones_take_no_more_than_their_share() {
+        let mut pace = Pace::default();
+        let pauses = [60, 30, 60, 60, 60].map(|took| pace.pause_after(ms(took), None));
+        assert_eq!(pauses[2..], [ms(7_500); 3]);
     }
 
     #[test]
