@@ -61,6 +61,18 @@ impl Held {
         died(watched, looker)
     }
 
+    /// Closes half of the pipes, since the process has no file left to look with; tells whether there were any. How their
+    /// holders end is not known.
+    pub(super) fn make_room(&mut self) -> bool {
+        self.readers_max = self.readers / 2;
+        let had_any = self.readers > 0;
+        while self.readers > self.readers_max {
+            let Some((_, watched)) = self.locks.pop_last() else { break };
+            self.readers -= watched.len();
+        }
+        had_any
+    }
+
     /// Takes in that a lock has no directory any more; returns the holders that have died.
     pub(super) fn lose(&mut self, lock: &str, looker: &Looker) -> Vec<ContenderId> {
         let watched = self.locks.remove(lock).unwrap_or_default();
@@ -140,6 +152,21 @@ mod tests {
         assert_eq!(names(&take(&mut held, &[])), ["dies"]);
         assert_eq!((held.readers, held.locks.len()), (0, 0));
         assert!(take(&mut held, &[]).is_empty(), "it is told once");
+    }
+
+    #[test]
+    fn half_of_the_pipes_are_closed_where_the_process_has_no_file_left_until_there_is_none() {
+        let (scene, mut held) = (Scene::new(), Held::default());
+        let pipes = ["a", "b", "c"].map(|id| scene.enter(id));
+        for lock in ["a", "b", "c"] {
+            assert!(held.take(lock, &scene.opened, &infos(&[lock], &[]), &scene.looker).is_empty());
+        }
+        assert!(held.make_room());
+        assert_eq!((held.readers, held.readers_max), (1, 1));
+        drop(pipes);
+        assert!(held.lose("c", &scene.looker).is_empty(), "how it ended is not known");
+        assert_eq!(names(&held.lose("a", &scene.looker)), ["a"]);
+        assert!(!held.make_room(), "there was none to close");
     }
 
     #[test]

@@ -97,6 +97,14 @@ impl Known {
 
     /// Looks at a lock, and at those of its contenders that are new or are due.
     pub(super) fn look(&mut self, lock: &str, due: &Due) -> Result<Looked, Errno> {
+        match self.look_once(lock, due) {
+            // To see who holds is worth more than to see how holders end.
+            Err(Errno::MFILE | Errno::NFILE) if self.held.make_room() => self.look_once(lock, due),
+            looked => looked,
+        }
+    }
+
+    fn look_once(&mut self, lock: &str, due: &Due) -> Result<Looked, Errno> {
         let path = self.path(lock);
         let modified = modified(&path);
         let name = directory::name_of(self.base.queues(), lock).filter(|name| self.is_followed(name));
