@@ -61,8 +61,8 @@ impl Held {
         died(watched, looker)
     }
 
-    /// Closes half of the pipes, since the process has no file left to look with; tells whether there were any. How their
-    /// holders end is not known.
+    /// Closes half of the pipes, since the process has no file left to look with; tells whether there were any. How
+    /// their holders end is not known.
     pub(super) fn make_room(&mut self) -> bool {
         self.readers_max = self.readers / 2;
         let had_any = self.readers > 0;

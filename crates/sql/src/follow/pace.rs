@@ -2,8 +2,8 @@
 //! clock.
 //!
 //! A look that is slow for once says more of a busy machine than of what looks cost, and a pause that is as much longer
-//! would have what changes meanwhile told many seconds late. So the usual one of the last looks counts, and the last one
-//! for a tenth.
+//! would have what changes meanwhile told many seconds late. So the usual one of the last looks counts, and the last
+//! one for a tenth.
 
 use std::collections::VecDeque;
 use std::time::Duration;
