@@ -32,8 +32,8 @@ const CHANGES_BEHIND: usize = 1_400;
 /// How soon a follower is told that its watch was overtaken, once it reads again.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often a watch is overtaken until it is told that. etcd before 3.4.31 and 3.5.13 goes on as if it had not been, if
-/// it looks at its watches between a compaction and the moment they are read again (etcd-io/etcd#17529).
+/// How often a watch is overtaken until it is told that. etcd before 3.4.31 and 3.5.13 goes on as if it had not been,
+/// if it looks at its watches between a compaction and the moment they are read again (etcd-io/etcd#17529).
 const OVERTAKEN_MAX: usize = 5;
 
 /// How many changes are timed.
