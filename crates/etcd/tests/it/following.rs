@@ -33,8 +33,8 @@ const CHANGES_BEHIND: usize = 1_400;
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
 /// How often a watch is overtaken until it is told that, by an etcd that is known to forget it: before 3.4.31 and
-/// 3.5.13 one goes on as if it had not been, if the member looks at its watches between a compaction and the moment they
-/// are read again (etcd-io/etcd#17529).
+/// 3.5.13 one goes on as if it had not been, if the member looks at its watches between a compaction and the moment
+/// they are read again (etcd-io/etcd#17529).
 const OVERTAKEN_MAX: usize = 5;
 
 /// How many changes are timed.
