@@ -2,7 +2,7 @@
 
 use lockkeeper_core::{Contender, ContenderId, Mode, Part, Ticket};
 
-use crate::layout::name::{ForeignPolicy, Named, bare_ticket, ticket_of};
+use crate::layout::name::{ForeignPolicy, Named, bare_ticket};
 use crate::layout::naming::{CURATOR_PERMITS, CURATOR_WAITERS, Layout};
 
 /// What the children of a queue's node are.
@@ -61,6 +61,11 @@ pub(crate) fn mode_in_line(children: &[String], layout: Layout, foreign: Foreign
 }
 
 fn contender(name: &str, part: Part, layout: Layout, foreign: ForeignPolicy, reading: &mut Reading) -> Option<Ordered> {
+    // Before all else, since its last digits may look like a number.
+    if part == Part::Line && layout == Layout::Kazoo && bare_ticket(name).is_some() {
+        reading.elsewhere = Some(Mode::Permit);
+        return None;
+    }
     let (ticket, mode, sequence) = match (Named::read(name), foreign) {
         (Named::Contender { ticket, mode, sequence }, _) => (ticket, mode, sequence),
         (Named::Foreign { sequence }, ForeignPolicy::Wait) => (None, Mode::Exclusive, sequence),
@@ -74,10 +79,6 @@ fn contender(name: &str, part: Part, layout: Layout, foreign: ForeignPolicy, rea
         }
         (Named::Junk, _) if part == Part::Line && name == CURATOR_WAITERS => {
             reading.parts.push(Part::Waiters);
-            return None;
-        }
-        (Named::Junk, _) if part == Part::Line && layout == Layout::Kazoo && bare_ticket(name).is_some() => {
-            reading.elsewhere = Some(Mode::Permit);
             return None;
         }
         (Named::Foreign { .. }, ForeignPolicy::Ignore) | (Named::Junk, _) => {
@@ -99,8 +100,8 @@ fn permit(name: &str, layout: Layout, reading: &mut Reading) -> Ordered {
             }
             (ticket, sequence.cast_unsigned())
         }
-        Named::Foreign { sequence } => (None, sequence.cast_unsigned()),
-        Named::Junk => (ticket_of(name), u32::MAX),
+        Named::Foreign { sequence } if bare_ticket(name).is_none() => (None, sequence.cast_unsigned()),
+        Named::Foreign { .. } | Named::Junk => (bare_ticket(name), u32::MAX),
     };
     (sequence, false, Contender { id: ContenderId::new(name), ticket, mode: Mode::Permit })
 }
@@ -127,6 +128,9 @@ mod tests {
     const UUID: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-";
 
     const HEX: &str = "0123456789abcdef0123456789abcdef";
+
+    /// A ticket whose last digits look like a sequence number.
+    const HEX_AND_NUMBER: &str = "0123456789abcdef0123451057510164";
 
     fn names(reading: &Reading) -> Vec<&str> {
         reading.contenders.iter().map(|contender| contender.id.as_str()).collect()
@@ -216,6 +220,22 @@ mod tests {
         assert_eq!(mode_in_line(&listed(), Layout::Kazoo, ForeignPolicy::Refuse), Some(Mode::Exclusive));
         let curator = read_queue(&children(&[HEX]), Part::Line, Layout::Curator, ForeignPolicy::Refuse);
         assert_eq!((curator.junk.len(), curator.elsewhere), (1, None), "Curator writes no such name");
+    }
+
+    #[test]
+    fn a_permit_of_kazoos_that_ends_like_a_number_is_a_permit_all_the_same() {
+        let listed = children(&[HEX_AND_NUMBER, "x-0000000001"]);
+        for foreign in [ForeignPolicy::Refuse, ForeignPolicy::Ignore, ForeignPolicy::Wait] {
+            let line = read_queue(&listed[..1], Part::Line, Layout::Kazoo, foreign);
+            assert_eq!((line.contenders.len(), line.foreign, line.elsewhere), (0, None, Some(Mode::Permit)));
+            assert_eq!(mode_in_line(&listed[..1], Layout::Kazoo, foreign), None);
+        }
+        let permits = read_queue(&listed, Part::Permits, Layout::Kazoo, ForeignPolicy::Refuse);
+        assert_eq!(names(&permits), ["x-0000000001", HEX_AND_NUMBER], "it has no number to stand by");
+        assert_eq!(permits.contenders[1].ticket, bare_ticket(HEX_AND_NUMBER));
+        assert!(permits.contenders[1].ticket.is_some());
+        let curator = read_queue(&listed[..1], Part::Line, Layout::Curator, ForeignPolicy::Refuse);
+        assert!(curator.foreign.is_some(), "there it may be the contender of a client that is not known");
     }
 
     proptest! {

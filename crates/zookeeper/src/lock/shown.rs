@@ -6,7 +6,7 @@ use lockkeeper_core::{Answers, Contender, ContenderInfo, FencingToken, Mode, Par
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Response, Stat};
 
 use crate::error::ClientError;
-use crate::layout::{ForeignPolicy, Layout, Named, bare_permits, is_curators, read_queue};
+use crate::layout::{ForeignPolicy, Layout, Named, bare_permits, bare_ticket, is_curators, read_queue};
 use crate::lock::owner::{self, ContenderData};
 
 /// A node that holds contenders of a lock; they are shown in this order.
@@ -49,10 +49,13 @@ impl Room {
     /// to queue with.
     pub(super) fn contenders<Name: AsRef<str>>(self, children: &[Name], layout: Layout) -> Vec<Contender> {
         let (part, its_layout) = self.queue(layout);
-        let mut contenders = read_queue(children, part, its_layout, ForeignPolicy::Wait).contenders;
-        if self == Self::Line {
-            contenders.extend(bare_permits(children));
+        if self != Self::Line {
+            return read_queue(children, part, its_layout, ForeignPolicy::Wait).contenders;
         }
+        // The last digits of a permit may look like a number: it stands here once, as what it is.
+        let others: Vec<&str> = children.iter().map(AsRef::as_ref).filter(|name| bare_ticket(name).is_none()).collect();
+        let mut contenders = read_queue(&others, part, its_layout, ForeignPolicy::Wait).contenders;
+        contenders.extend(bare_permits(children));
         contenders
     }
 }
@@ -141,5 +144,21 @@ pub(super) fn own_token(data: Option<&ContenderData>, stat: &Stat) -> Option<Fen
     match data {
         Some(data) => data.token(stat.czxid),
         None => u64::try_from(stat.czxid).ok().and_then(|grant| FencingToken::new(grant, 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permit_of_kazoos_stands_once_in_a_line_even_if_it_ends_like_a_number() {
+        let children = ["0123456789abcdef0123456789abcdef", "0123456789abcdef0123451057510164", "x-0000000001"];
+        for layout in [Layout::Curator, Layout::Kazoo] {
+            let contenders = Room::Line.contenders(&children, layout);
+            let modes: Vec<_> = contenders.iter().map(|contender| contender.mode).collect();
+            assert_eq!(modes, [Mode::Exclusive, Mode::Permit, Mode::Permit], "{layout:?}");
+            assert_eq!(contenders.iter().filter(|contender| contender.ticket.is_some()).count(), 2);
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{
-    Advice, Backend, ErrorKind, Mode, Part, Picture, QueueName, Rank, Request, Revocation, Scope, Told,
+    Advice, Backend, ErrorKind, Mode, Part, Picture, QueueName, Rank, Request, Revocation, Scope, Ticket, Told,
 };
 use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zookeeper::{NewNode, ZooKeeperBackend};
@@ -77,6 +77,22 @@ async fn a_follower_tells_of_every_kind_of_lock_in_both_layouts_and_of_names_tha
         }
         assert_eq!(following.until_equal().await, 0);
     }
+}
+
+#[tokio::test]
+async fn a_permit_of_kazoos_whose_name_ends_like_a_number_is_told_and_found_as_any_other() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let ann = bench.neighbouring_waist("?layout=kazoo").await;
+    let mut following = Following::begin(ann.backend.clone(), Scope::default()).await;
+    let pool = queue("pool", Part::Permits);
+    let mut permit = entry(Mode::Permit);
+    permit.ticket = Ticket::from_bits(0x0123_4567_89ab_cdef_0123_4510_5751_0164);
+    let (ticket, _) = ann.take_entry(&pool, permit).await;
+    assert_eq!(following.until_equal().await, 1);
+    assert_eq!(ann.view(&pool).await.contenders[0].ticket, Some(ticket));
+    assert_eq!(ann.view(&line("pool")).await.elsewhere, Some(Mode::Permit), "a lock there is of another kind");
+    ann.leave(&pool, ticket).await;
+    assert_eq!(following.until_equal().await, 0);
 }
 
 #[tokio::test]

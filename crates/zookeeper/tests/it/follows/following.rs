@@ -29,12 +29,11 @@ impl Following {
 
     /// Waits for what is told next.
     pub(crate) async fn hear(&mut self) {
-        self.hear_within(SOON).await;
+        soon("what is told next", self.take_next()).await;
     }
 
-    async fn hear_within(&mut self, time: Duration) {
-        let told = tokio::time::timeout(time, self.follower.next()).await.expect("it is told in time");
-        let told = told.expect("the follower goes on");
+    async fn take_next(&mut self) {
+        let told = self.follower.next().await.expect("the follower goes on");
         self.picture.take(told);
     }
 
@@ -62,7 +61,7 @@ impl Following {
         let expected = soon("the looks", self.looks()).await;
         let equal = async {
             while self.picture.lost().is_some() || *self.picture.locks() != expected {
-                self.hear_within(time).await;
+                self.take_next().await;
             }
         };
         if tokio::time::timeout(time, equal).await.is_err() {
