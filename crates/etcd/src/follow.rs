@@ -1,13 +1,15 @@
 //! Follows all locks of a scope, over its own connection: all keys are read, and watched from the next revision
 //! on. Whatever ends the watch (the connection, the member, or a compaction that has overtaken it), all is read anew.
+//! So it is after each compaction, since a member may go on without a word behind one (etcd-io/etcd#17529).
 //!
 //! `known` knows what the keys mean.
 
 mod known;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Follower, Operation, Scope, Telling, Told};
 use tokio::sync::mpsc;
 
@@ -25,8 +27,8 @@ use crate::url::Config;
 /// still has as many; then all is read anew.
 const CHANGES_WAITING_MAX: usize = 10_000;
 
-/// How often within a session timeout the member is asked whether it still is one of a cluster with a leader. Its
-/// answer may take as long again: so a member that is cut off is given up after half of that timeout.
+/// How often within a session timeout the member is asked whether it still is one of a cluster with a leader, and what
+/// is compacted. Its answer may take as long again: so a member that is cut off is given up after half of that timeout.
 const CHECKS_PER_TIMEOUT: u32 = 4;
 
 /// Follows a service.
@@ -60,23 +62,16 @@ impl Following {
     }
 
     /// Follows over one connection until that is of no use any more, or there is no reader.
-    async fn until_lost(
-        &self,
-        server: usize,
-        telling: &Telling,
-        pause: &mut std::time::Duration,
-    ) -> Result<(), Failure> {
+    async fn until_lost(&self, server: usize, telling: &Telling, pause: &mut Duration) -> Result<(), Failure> {
         let connection = open_from(server, &self.config, &self.clock).await?;
         let layout = self.config.layout();
-        let (mut known, revision) = self.read(&connection, &layout).await?;
-        let deadline = self.clock.now().saturating_add(self.config.operation_timeout);
-        let watches = Watches::open(&connection, deadline).await?;
-        let (_watches, mut changes) = watch(&watches, Known::prefixes(&layout, &self.scope), revision);
-        let mut check = std::pin::pin!(self.check(&connection, &layout));
+        let watches = Watches::open(&connection, self.deadline()).await?;
+        let (mut known, mut since) = self.look(&connection, &layout, &watches).await?;
+        let mut compacted = std::pin::pin!(self.until_compacted(&connection, &layout, since.revision));
         let mut is_whole = false;
         loop {
             tokio::select! {
-                change = changes.recv() => match change {
+                change = since.changes.recv() => match change {
                     Some(Change::Put(kv)) => known.put(&kv),
                     Some(Change::Deleted(key)) => known.delete(&key),
                     None => return Err(ended()),
@@ -88,15 +83,27 @@ impl Following {
                     }
                     (is_whole, *pause) = (true, PAUSE_MIN);
                 }
-                failure = &mut check => return Err(failure),
+                answer = &mut compacted => {
+                    answer?;
+                    // What comes meanwhile is shown by the look, and need not wait.
+                    drop(since);
+                    let (newer, since_then) = self.look(&connection, &layout, &watches).await?;
+                    known.renew(newer);
+                    since = since_then;
+                    compacted.set(self.until_compacted(&connection, &layout, since.revision));
+                }
             }
         }
     }
 
-    /// Reads all that is followed; returns of which revision it is.
-    async fn read(&self, connection: &Connection, layout: &Layout) -> Result<(Known, i64), Failure> {
-        let deadline = self.clock.now().saturating_add(self.config.operation_timeout);
-        let looking = Onlooking { connection, layout, deadline };
+    /// Reads all that is followed, and watches it from then on.
+    async fn look(
+        &self,
+        connection: &Connection,
+        layout: &Layout,
+        watches: &Watches,
+    ) -> Result<(Known, Since), Failure> {
+        let looking = Onlooking { connection, layout, deadline: self.deadline() };
         let mut known = Known::new(layout, &self.scope);
         // That of the first range.
         let mut of_all = 0;
@@ -107,19 +114,30 @@ impl Following {
             kvs.iter().for_each(|kv| known.put(kv));
             of_all = revision;
         }
-        Ok((known, of_all))
+        Ok((known, watch(watches, Known::prefixes(layout, &self.scope), of_all)))
     }
 
-    /// Asks now and then whether the member still has a leader; returns why it seems not to.
-    async fn check(&self, connection: &Connection, layout: &Layout) -> Failure {
+    /// Waits until what followed a revision may be compacted, and so may be missing among the changes that are told.
+    ///
+    /// # Errors
+    ///
+    /// The member seems to have no leader any more. It is asked now and then.
+    async fn until_compacted(&self, connection: &Connection, layout: &Layout, revision: i64) -> Result<(), Failure> {
         let period = self.config.session_timeout() / CHECKS_PER_TIMEOUT;
         loop {
             self.clock.sleep_until(self.clock.now().saturating_add(period)).await;
             let deadline = self.clock.now().saturating_add(period);
-            if let Err(failure) = connection.call(key_range(layout.offset()), deadline).await {
-                return failure;
+            let then = RangeRequest { revision, ..key_range(layout.offset()) };
+            match connection.call(then, deadline).await {
+                Ok(_) => {}
+                Err(failure) if failure.kind == FailureKind::Compacted => return Ok(()),
+                Err(failure) => return Err(failure),
             }
         }
+    }
+
+    fn deadline(&self) -> BootInstant {
+        self.clock.now().saturating_add(self.config.operation_timeout)
     }
 }
 
@@ -129,16 +147,24 @@ enum Change {
     Deleted(Vec<u8>),
 }
 
+/// What is watched since a look.
+struct Since {
+    /// Of which revision the look was.
+    revision: i64,
+    changes: mpsc::Receiver<Change>,
+    _watches: Vec<Watch>,
+}
+
 /// Watches all keys with these prefixes, from behind this revision on. What comes of it ends with the first watch that
 /// ends, or with a change for which there is no room.
-fn watch(watches: &Watches, prefixes: Vec<Vec<u8>>, revision: i64) -> (Vec<Watch>, mpsc::Receiver<Change>) {
+fn watch(watches: &Watches, prefixes: Vec<Vec<u8>>, revision: i64) -> Since {
     let (sender, changes) = mpsc::channel(CHANGES_WAITING_MAX);
     let sender = Arc::new(Mutex::new(Some(sender)));
     let watch = |prefix: Vec<u8>| {
         let (key, range_end) = range(prefix);
         watches.watch(Watched::Since(key, range_end, revision + 1), subscriber(&sender))
     };
-    (prefixes.into_iter().map(watch).collect(), changes)
+    Since { revision, changes, _watches: prefixes.into_iter().map(watch).collect() }
 }
 
 fn subscriber(sender: &Arc<Mutex<Option<mpsc::Sender<Change>>>>) -> Subscriber {

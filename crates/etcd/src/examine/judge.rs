@@ -7,11 +7,10 @@ use lockkeeper_core::{Advice, Error, Exclusion, Finding, Result, Severity};
 use crate::proto::StatusResponse;
 use crate::session::{Epoch, Timing};
 
-/// The first versions without the fault of leases and that of watches (etcd-io/etcd#17529), by their minor number: 3.6
-/// and later never had them.
-const WITHOUT_FAULTS: [(u32, u32); 2] = [(4, 31), (5, 13)];
+/// The first versions without the lease fault, by their minor number: 3.6 and later never had it.
+const WITHOUT_LEASE_FAULT: [(u32, u32); 2] = [(4, 31), (5, 13)];
 
-/// The first minor number of which no version has these faults.
+/// The first minor number of which no version has the fault.
 const NEVER_FAULTY_MINOR: u32 = 6;
 
 /// The versions of 3.5 before this one can crash when a transaction that only reads is cancelled, as it is when its
@@ -74,18 +73,13 @@ fn judge_version(version: &str) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     let has_fix = |&(sound, from): &(u32, u32)| minor == sound && patch >= from;
-    if minor < NEVER_FAULTY_MINOR && !WITHOUT_FAULTS.iter().any(has_fix) {
+    if minor < NEVER_FAULTY_MINOR && !WITHOUT_LEASE_FAULT.iter().any(has_fix) {
         let what = format!(
             "etcd {version} can revoke a lease that was renewed, when a leader goes on that stood still; two may then \
              hold one lock"
         );
         let cure = "upgrade to 3.4.31, 3.5.13 or later";
         findings.push(Finding::new(Severity::Warning, what, cure).leaving(Exclusion::BestEffort));
-        let what = format!(
-            "a member with etcd {version} can keep changes from a client that reads slowly while it is compacted; a \
-             monitor then shows what was"
-        );
-        findings.push(Finding::new(Severity::Warning, what, cure));
     }
     if (minor, patch) < READS_CRASH_BEFORE && minor == READS_CRASH_BEFORE.0 {
         let what = format!("a member with etcd {version} can crash when the connection of a client that reads ends");
@@ -181,13 +175,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_with_the_faults_of_leases_and_watches_are_found() {
+    fn versions_with_the_lease_fault_are_found() {
         let is_faulty = |version| {
             let findings = judge_version(version);
             let fault = findings.iter().find(|finding| finding.leaves == Some(Exclusion::BestEffort));
             assert!(fault.is_none_or(|fault| fault.severity == Severity::Warning), "{findings:?}");
-            let keeps_changes = findings.iter().any(|finding| finding.what.contains("keep changes"));
-            assert_eq!(fault.is_some(), keeps_changes, "both faults were mended in the same versions");
             fault.is_some()
         };
         for faulty in ["3.4.23", "3.4.30", "3.5.1", "3.5.12", "3.3.10"] {

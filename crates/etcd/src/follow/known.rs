@@ -33,7 +33,7 @@ struct Lock {
     is_told: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Eq, PartialEq)]
 struct Contender {
     seen: Seen,
     /// Whether a lock that has it is named among the locks of the service: beside the keys of other clients' contenders
@@ -75,7 +75,8 @@ impl Known {
     /// Notes a key that was written.
     pub(super) fn put(&mut self, kv: &KeyValue) {
         if kv.key == self.layout.offset() {
-            self.set_epoch(Epoch::read(kv));
+            let epoch = Epoch::read(kv);
+            self.begin_tokens_at(epoch.map(|epoch| self.layout.first_token(epoch.offset)));
             return;
         }
         let Some((text, _)) = self.layout.divide(&kv.key) else {
@@ -97,7 +98,7 @@ impl Known {
     /// Notes a key that was deleted.
     pub(super) fn delete(&mut self, key: &[u8]) {
         if key == self.layout.offset() {
-            self.set_epoch(None);
+            self.begin_tokens_at(None);
             return;
         }
         let Some((text, _)) = self.layout.divide(key) else {
@@ -108,9 +109,23 @@ impl Known {
         }
     }
 
+    /// Takes what another look has shown for what is known.
+    pub(super) fn renew(&mut self, newer: Self) {
+        self.begin_tokens_at(newer.first_token);
+        let mut found = newer.locks;
+        for (text, lock) in &mut self.locks {
+            let contenders = found.remove(text).map(|lock| lock.contenders).unwrap_or_default();
+            if lock.contenders != contenders {
+                lock.contenders = contenders;
+                self.changed.insert(text.clone());
+            }
+        }
+        self.changed.extend(found.keys().cloned());
+        self.locks.append(&mut found);
+    }
+
     /// Notes where tokens begin.
-    fn set_epoch(&mut self, epoch: Option<Epoch>) {
-        let first_token = epoch.map(|epoch| self.layout.first_token(epoch.offset));
+    fn begin_tokens_at(&mut self, first_token: Option<u64>) {
         if self.first_token != first_token {
             self.first_token = first_token;
             self.changed.extend(self.locks.keys().cloned());
@@ -205,6 +220,25 @@ mod tests {
         assert_eq!(shown(&known.changes()), [""; 0], "what came and went was never told");
         known.put(&KeyValue { value: b"2000".to_vec(), ..kv("/x/e", 12, 0) });
         assert_eq!(shown(&known.changes()), ["a/b: 2010"]);
+    }
+
+    #[test]
+    fn of_another_look_only_what_differs_is_told() {
+        let look = |offset: &str, held: &[(&str, u32, i64)]| {
+            let mut known = known(Naming::Ours, &Scope::default());
+            known.put(&KeyValue { value: offset.as_bytes().to_vec(), ..kv("/x/e", 1, 0) });
+            held.iter().for_each(|&(lock, slot, revision)| known.put(&kv(&key(lock, slot), revision, 1)));
+            known
+        };
+        let mut known = look("1000", &[("a", 1, 5), ("b", 1, 6), ("c", 1, 7)]);
+        known.all();
+        known.put(&kv(&key("d", 1), 8, 1));
+        known.renew(look("1000", &[("b", 1, 6), ("c", 2, 9), ("d", 1, 8), ("e", 1, 10)]));
+        assert_eq!(shown(&known.changes()), ["a: ", "c: 1009", "d: 1008", "e: 1010"]);
+        known.renew(look("1000", &[("b", 1, 6), ("c", 2, 9), ("d", 1, 8), ("e", 1, 10)]));
+        assert!(!known.has_changed());
+        known.renew(look("2000", &[("b", 1, 6)]));
+        assert_eq!(shown(&known.changes()), ["b: 2006", "c: ", "d: ", "e: "]);
     }
 
     #[test]

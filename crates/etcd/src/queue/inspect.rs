@@ -66,7 +66,7 @@ pub(crate) async fn snapshot(looking: &Onlooking<'_>, range: RangeRequest) -> Re
 }
 
 /// A contender as a look shows it, but for its token; and where it stands.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Seen {
     rank: u8,
     position: Position,

@@ -30,6 +30,8 @@ pub(crate) enum FailureKind {
     Refused,
     /// The service cannot do it now: it has no leader, or changes it, or is overloaded.
     Unavailable,
+    /// The revision that was to be read is compacted.
+    Compacted,
     /// The other end does not speak as etcd does.
     Protocol,
     /// The service refused it for another reason.
@@ -157,13 +159,18 @@ impl Failure {
 
     /// Whether another attempt can succeed without any change of settings or data.
     pub(crate) const fn is_passing(&self) -> bool {
-        matches!(self.kind, FailureKind::Broken | FailureKind::Deadline | FailureKind::Unavailable)
+        matches!(
+            self.kind,
+            FailureKind::Broken | FailureKind::Deadline | FailureKind::Unavailable | FailureKind::Compacted
+        )
     }
 
     /// Turns it into an error of locks. `is_write` says whether the call changes anything.
     pub(crate) fn into_core(self, operation: Operation, is_write: bool) -> Error {
         let kind = match self.kind {
-            FailureKind::Broken | FailureKind::Deadline | FailureKind::Unavailable => ErrorKind::ConnectionLost,
+            FailureKind::Broken | FailureKind::Deadline | FailureKind::Unavailable | FailureKind::Compacted => {
+                ErrorKind::ConnectionLost
+            }
             FailureKind::LeaseNotFound => ErrorKind::Lost(LossReason::Expired),
             FailureKind::NoSpace => ErrorKind::LimitReached,
             FailureKind::Refused => ErrorKind::Refused,
@@ -262,7 +269,7 @@ fn of_answer(code: Code, message: &str) -> (FailureKind, Effect) {
         }
         Code::Unimplemented => (FailureKind::Protocol, Effect::None),
         // The pages of a look are of one revision, which was compacted meanwhile; the next look begins with another.
-        Code::OutOfRange if message.contains("compacted") => (FailureKind::Unavailable, Effect::None),
+        Code::OutOfRange if message.contains("compacted") => (FailureKind::Compacted, Effect::None),
         Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound => (FailureKind::Other, Effect::None),
         // Without a leader, or while it changes, a request may still be taken in later.
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => (FailureKind::Unavailable, Effect::Unknown),
