@@ -119,7 +119,8 @@ async fn what_a_compaction_has_kept_from_a_slow_follower_is_found_whether_its_wa
     let server = Server::standalone().await.expect("a server");
     let findings = soon("the findings", backend(server.address(), "").examine(Scrutiny::Full)).await;
     // Both faults were mended in the same versions.
-    let may_forget = findings.expect("it can be examined").iter().any(|finding| finding.what.contains("revoke a lease"));
+    let findings = findings.expect("it can be examined");
+    let may_forget = findings.iter().any(|finding| finding.what.contains("revoke a lease"));
     let (keeper, operator) = (keeper(server.address()), Operator(server.address()));
     let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let old = soon("a grant", keeper.mutex("old").expect("a name").lock()).await.expect("it is free");
