@@ -4,6 +4,9 @@ The server is asked for over a connection to KAZOO_SUITE_CONTROL (a port on loop
 wipe on a line, answered by a line. Each test's outcome goes to the file KAZOO_SUITE_OUTCOMES, as outcome, tab, name;
 a test left out has the reason in a third column. KAZOO_SUITE_PART, as in 0/2, has every second test run only, from the
 first on; the others are another part's.
+
+A test that fails may leave a thread behind that waits for ever, and Python waits for its threads: the process ends
+without them once all outcomes are known.
 """
 
 import os
@@ -123,3 +126,9 @@ def pytest_runtest_logreport(report):
         note("skipped", report.nodeid)
     elif report.when == "call":
         note("passed", report.nodeid)
+
+
+def pytest_unconfigure():
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

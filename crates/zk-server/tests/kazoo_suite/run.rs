@@ -96,7 +96,7 @@ async fn pytest(host: &mut Host, which: Which<'_>) -> Outcomes {
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("KAZOO_SUITE_ADDRESS", host.address().to_string())
         .env("KAZOO_SUITE_CONTROL", control.local_addr().unwrap().port().to_string())
-        .env("KAZOO_SUITE_PART", part)
+        .env("KAZOO_SUITE_PART", &part)
         .env("KAZOO_SUITE_OUTCOMES", &outcomes)
         .stdout(log.try_clone().unwrap())
         .stderr(log);
@@ -105,12 +105,14 @@ async fn pytest(host: &mut Host, which: Which<'_>) -> Outcomes {
         ended = suite.exited(RUN_WITHIN) => ended,
         never = host.obey(&control) => match never {},
     };
-    ended.unwrap();
-    let text = fs::read_to_string(&outcomes).unwrap_or_else(|error| {
+    let tail = || {
         let output = fs::read(&output).unwrap_or_default();
-        panic!("{error}: {}", String::from_utf8_lossy(&output[output.len().saturating_sub(TAIL_BYTES)..]))
-    });
-    read(&text)
+        String::from_utf8_lossy(&output[output.len().saturating_sub(TAIL_BYTES)..]).into_owned()
+    };
+    if let Err(error) = ended {
+        panic!("{}, part {part}: {error}: {}", host.name(), tail());
+    }
+    read(&fs::read_to_string(&outcomes).unwrap_or_else(|error| panic!("{error}: {}", tail())))
 }
 
 fn read(text: &str) -> Outcomes {
