@@ -105,16 +105,17 @@ impl Following {
     ) -> Result<(Known, Since), Failure> {
         let looking = Onlooking { connection, layout, deadline: self.deadline() };
         let mut known = Known::new(layout, &self.scope);
+        let prefixes = Known::prefixes(layout, &self.scope);
         // That of the first range.
         let mut of_all = 0;
-        for prefix in Known::prefixes(layout, &self.scope) {
-            let (key, range_end) = range(prefix);
+        for prefix in &prefixes {
+            let (key, range_end) = range(prefix.clone());
             let range = RangeRequest { key, range_end, revision: of_all, ..RangeRequest::default() };
             let Snapshot { revision, kvs, .. } = snapshot(&looking, range).await?;
             kvs.iter().for_each(|kv| known.put(kv));
             of_all = revision;
         }
-        Ok((known, watch(watches, Known::prefixes(layout, &self.scope), of_all)))
+        Ok((known, watch(watches, prefixes, of_all)))
     }
 
     /// Waits until what followed a revision may be compacted, and so may be missing among the changes that are told.

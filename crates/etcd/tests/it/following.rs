@@ -36,6 +36,9 @@ const SLOW_WAY: Duration = Duration::from_millis(100);
 /// How long the way stays slow.
 const SLOW: Duration = Duration::from_secs(3);
 
+/// How often a watch is overtaken until it is told that, by an etcd that is known to forget it.
+const OVERTAKEN_MAX: usize = 5;
+
 /// How many times a follower goes over a compaction, and the pause between two.
 const COMPACTIONS: usize = 20;
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
@@ -112,15 +115,36 @@ async fn compactions_that_come_again_and_again_keep_no_change_from_a_follower_an
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_compaction_has_kept_from_a_slow_follower_is_found_whether_its_watch_is_told_or_not() {
+async fn a_watch_that_a_compaction_has_overtaken_is_lost_and_all_is_told_anew() {
     if !can_run() {
         return;
     }
     let server = Server::standalone().await.expect("a server");
     let findings = soon("the findings", backend(server.address(), "").examine(Scrutiny::Full)).await;
-    // Both faults were mended in the same versions.
-    let findings = findings.expect("it can be examined");
-    let may_forget = findings.iter().any(|finding| finding.what.contains("revoke a lease"));
+    // The fault of leases was mended in the same versions.
+    let may_forget =
+        findings.expect("it can be examined").iter().any(|finding| finding.what.contains("revoke a lease"));
+    let watches = if may_forget { OVERTAKEN_MAX } else { 1 };
+    for _ in 0..watches {
+        if is_overtaken_and_told(&server, Duration::ZERO).await {
+            return;
+        }
+    }
+    panic!("of {watches} watches none was told that it was overtaken");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_compaction_has_kept_from_a_slow_follower_is_found_whether_its_watch_is_told_or_not() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    is_overtaken_and_told(&server, SLOW).await;
+}
+
+/// Has a follower's watch overtaken, on a way that then stays slow for so long, and has it find what it missed; tells
+/// whether it was told that it was overtaken.
+async fn is_overtaken_and_told(server: &Server, slow: Duration) -> bool {
     let (keeper, operator) = (keeper(server.address()), Operator(server.address()));
     let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let old = soon("a grant", keeper.mutex("old").expect("a name").lock()).await.expect("it is free");
@@ -131,15 +155,17 @@ async fn what_a_compaction_has_kept_from_a_slow_follower_is_found_whether_its_wa
     soon("the release", old.release()).await.expect("it was held");
     let new = soon("a grant", keeper.mutex("new").expect("a name").lock()).await.expect("it is free");
     compact(operator).await;
-    proxy.set_delay(SLOW_WAY);
+    if !slow.is_zero() {
+        proxy.set_delay(SLOW_WAY);
+    }
     proxy.set_flow(Direction::ToClient, Flow::Pass);
-    tokio::time::sleep(SLOW).await;
+    tokio::time::sleep(slow).await;
     proxy.set_delay(Duration::ZERO);
     onlooker.until_equal().await;
     let names: Vec<_> = onlooker.picture.locks().keys().map(ToString::to_string).collect();
     assert_eq!(names, ["new"]);
-    assert!(may_forget || onlooker.wholes == 2, "a member without the fault tells that the watch was overtaken");
-    drop(new);
+    soon("the release", new.release()).await.expect("it was held");
+    onlooker.wholes == 2
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
