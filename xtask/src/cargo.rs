@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{self, Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -76,26 +76,25 @@ pub(crate) fn succeeded(status: ExitStatus) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(status.to_string()) }
 }
 
-/// Runs a command, passing its standard output on line by line and counting it.
+/// Runs a command whose output and errors go into the file, and counts the tests in it. Each line of its standard
+/// output is shown to `look` when it comes.
 ///
 /// The count is answered even if the command failed. A command whose output is still open some time after its end
 /// has left a process behind, and that is a failure.
-pub(crate) fn count(command: Command) -> (Tally, Result<(), String>) {
-    stream(command, io::stdout(), OUTPUT_DRAIN_MAX)
+pub(crate) fn stream(command: Command, file: File, look: impl FnMut(&str)) -> (Tally, Result<(), String>) {
+    stream_for(command, file, look, OUTPUT_DRAIN_MAX)
 }
 
-/// The same for a command whose output and errors both go into the file.
-pub(crate) fn count_into(mut command: Command, file: &File) -> (Tally, Result<(), String>) {
-    match (file.try_clone(), file.try_clone()) {
-        (Ok(ours), Ok(errors)) => {
-            command.stderr(errors);
-            stream(command, ours, OUTPUT_DRAIN_MAX)
-        }
-        (Err(error), _) | (_, Err(error)) => (Tally::default(), Err(format!("no file for its output: {error}"))),
-    }
-}
-
-fn stream(mut command: Command, ours: impl Write + Send + 'static, drain_max: Duration) -> (Tally, Result<(), String>) {
+fn stream_for(
+    mut command: Command,
+    file: File,
+    mut look: impl FnMut(&str),
+    drain_max: Duration,
+) -> (Tally, Result<(), String>) {
+    match file.try_clone() {
+        Ok(errors) => command.stderr(errors),
+        Err(error) => return (Tally::default(), Err(format!("no file for its output: {error}"))),
+    };
     let mut tally = Tally::default();
     let mut child = match command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() {
         Ok(child) => child,
@@ -103,14 +102,17 @@ fn stream(mut command: Command, ours: impl Write + Send + 'static, drain_max: Du
     };
     let output = child.stdout.take().expect("standard output was asked to be piped");
     let (sender, lines) = mpsc::channel();
-    thread::spawn(move || pass_on(output, ours, &sender));
+    thread::spawn(move || pass_on(output, file, &sender));
     let ended = thread::spawn(move || child.wait());
     let mut leaked = false;
     while !leaked {
         // Read before the wait, so that the whole wait lies after the end.
         let finished = ended.is_finished();
         match lines.recv_timeout(drain_max) {
-            Ok(line) => tally.read_line(&line),
+            Ok(line) => {
+                tally.read_line(&line);
+                look(&line);
+            }
             Err(RecvTimeoutError::Timeout) => leaked = finished,
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -123,13 +125,13 @@ fn stream(mut command: Command, ours: impl Write + Send + 'static, drain_max: Du
     (tally, outcome)
 }
 
-/// Copies output to `ours`, and each line of it to the counter.
-fn pass_on(output: impl Read, mut ours: impl Write, sender: &mpsc::Sender<String>) {
+/// Copies output to the file, and each line of it to the counter.
+fn pass_on(output: impl Read, mut file: File, sender: &mpsc::Sender<String>) {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();
     while output.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
-        // A reader of ours that went away must not stop the tests or the count.
-        let _ = ours.write_all(&line).and_then(|()| ours.flush());
+        // A disk that is full must not stop the tests or the count.
+        let _ = file.write_all(&line);
         if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
             return;
         }
@@ -150,14 +152,16 @@ mod tests {
     #[test]
     fn a_failed_harness_fails_the_stage_and_its_count_is_kept() {
         let script = "echo 'test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured'; exit 101";
-        let (tally, outcome) = stream(shell(script), io::sink(), OUTPUT_DRAIN_MAX);
+        let (tally, outcome) = stream(shell(script), tempfile::tempfile().expect("a file"), |_| ());
         assert_eq!(tally.totals("").to_string(), "2 passed, 1 failed, 0 skipped");
         assert!(outcome.is_err());
     }
 
     #[test]
     fn a_process_left_behind_with_the_output_open_fails_the_stage_instead_of_hanging_it() {
-        let (_, outcome) = stream(shell("sleep 3 2>/dev/null & exit 0"), io::sink(), Duration::from_millis(50));
+        let file = tempfile::tempfile().expect("a file");
+        let command = shell("sleep 3 2>/dev/null & exit 0");
+        let (_, outcome) = stream_for(command, file, |_| (), Duration::from_millis(50));
         assert!(outcome.expect_err("the sleeper holds the output").contains("outlived"));
     }
 }

@@ -1,13 +1,13 @@
-//! The tests that failed, by name, each with the beginning of what it printed: a reader of the end of a long run sees
-//! why it failed without the rest of the run.
+//! The tests that failed, by name, each with what it printed: a reader of the end of a long run sees why it failed
+//! without the rest of the run.
 //!
 //! Reads what libtest and libtest-mimic print. No process is run here: text in, names and lines out.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Lines that are kept of what a failed test has printed: the message of a panic is among the first, a trace behind it.
-const LINES_MAX: usize = 8;
+/// Lines that are kept of what a failed test has printed, which is all but for a very long trace.
+const LINES_MAX: usize = 100;
 
 /// Failed tests, each with the lines that are kept of its output.
 #[derive(Clone, Debug, Default)]

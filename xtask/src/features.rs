@@ -1,7 +1,7 @@
-//! The features of each crate alone, and none: what is checked there, and which tests run there.
+//! Sets of features: what is checked there, and which tests run there.
 //!
-//! A user who takes one feature compiles code that `--all-features` leaves out (`#[cfg(not(feature = "…"))]`). Crates
-//! and features are read from the manifests, so that a new one needs no entry here.
+//! A user who takes one feature compiles code that `--all-features` leaves out (`#[cfg(not(feature = "…"))]`). Six sets
+//! find nearly all of it, [`SETS`]; the long run has all of them, of every crate, as the manifests tell.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,29 @@ const FACADE: &str = "lockkeeper";
 /// A feature's name, with what it turns on.
 type Features = BTreeMap<String, Vec<String>>;
 
-/// Compiles every crate that has features with none, then with each alone. Warnings are errors.
-pub(crate) fn check(metadata: &Metadata) -> Result<(), String> {
-    let packages = metadata.workspace_packages();
-    let sets: Vec<String> =
-        packages.iter().flat_map(|package| sets_to_check(&package.name, &package.features)).collect();
-    if sets.is_empty() {
-        return Err("no crate with features was found".to_owned());
-    }
+/// The sets that are usually checked: the library with nothing, as it comes and with all, the command as it comes and
+/// with all, and one with TLS but without the services that `full` has.
+pub(crate) const SETS: &[&str] = &[
+    "--package lockkeeper --no-default-features",
+    "--package lockkeeper",
+    "--package lockkeeper --features full",
+    "--package lockkeeper-cli",
+    "--package lockkeeper-cli --features full",
+    "--package lockkeeper-cli --features tls",
+];
+
+/// Compiles with each of these sets. Warnings are errors.
+pub(crate) fn check(sets: &[impl AsRef<str>]) -> Result<(), String> {
     // Clippy checks as `cargo check` does, and denies warnings without building the dependencies anew.
-    let fails = |set: &&String| cargo(&format!("clippy {set} -- -D warnings"), &[]).is_err();
-    let failed: Vec<&str> = sets.iter().filter(fails).map(String::as_str).collect();
+    let fails = |set: &&str| cargo(&format!("clippy {set} -- -D warnings"), &[]).is_err();
+    let failed: Vec<&str> = sets.iter().map(AsRef::as_ref).filter(fails).collect();
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+/// Every crate that has features with none, then with each alone.
+pub(crate) fn all(metadata: &Metadata) -> Vec<String> {
+    let packages = metadata.workspace_packages();
+    packages.iter().flat_map(|package| sets_to_check(&package.name, &package.features)).collect()
 }
 
 /// What to ask of cargo for the tests of the facade without a service, and with each service alone.
@@ -79,6 +90,16 @@ mod tests {
             ]
         );
         assert!(sets_to_check("a", &features(&[])).is_empty());
+    }
+
+    #[test]
+    fn the_usual_sets_name_crates_and_features_that_there_are() {
+        let all = all(&metadata().expect("cargo metadata reads the workspace"));
+        let features = SETS.iter().filter(|set| set.contains(" --features "));
+        for set in features {
+            let alone = set.replace(" --features", " --no-default-features --features");
+            assert!(all.contains(&alone), "{set} in {all:?}");
+        }
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{env, io};
 
+use crate::progress::during;
+use crate::tiers::Tier;
 use crate::{oldest, python};
 
 /// What the developer wants.
@@ -123,10 +125,12 @@ const NEEDS: &[Need] = &[
 /// Installs what is missing, system packages first, since Python's parts need one of them; answers what is left out.
 ///
 /// The Python parts go below `python_folder`, which belongs to the target directory.
-pub(crate) fn set_up(wish: Wish, python_folder: &Path) -> Vec<LeftOut> {
+pub(crate) fn set_up(wish: Wish, tier: Tier, python_folder: &Path) -> Vec<LeftOut> {
     let mut left_out = set_up_system(wish);
     left_out.extend(python::set_up(wish, python_folder));
-    left_out.extend(oldest::set_up(wish));
+    if tier == Tier::Long {
+        left_out.extend(oldest::set_up(wish));
+    }
     for LeftOut { what, why } in &left_out {
         println!("left out: {what}: {why}");
     }
@@ -231,11 +235,15 @@ pub(crate) fn is_there(sign: &str) -> bool {
 
 fn apt_get(arguments: &[&str]) -> Result<(), String> {
     let command = format!("apt-get {}", arguments.join(" "));
-    println!("{command}");
-    let status = Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{command} failed: {status}")),
+    let mut asked = Command::new("apt-get");
+    asked.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    match during(&command, || asked.output()) {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            // What it says of each package is of use only if it fails.
+            print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            Err(format!("{command} failed: {}", output.status))
+        }
         Err(error) => Err(format!("apt-get could not be started: {error}")),
     }
 }

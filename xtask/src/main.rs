@@ -5,21 +5,23 @@
 //! itself (layers, headings, lengths) lives in `tests/tidy`, as ordinary tests.
 
 mod bench;
+mod binaries;
 mod cargo;
+mod check;
 mod dependencies;
 mod failures;
 mod features;
-mod harness;
 mod install;
-mod lanes;
-mod long;
 mod oldest;
 mod packages;
 mod pictures;
+mod pool;
+mod progress;
 mod python;
 mod stages;
 mod tally;
 mod test;
+mod tiers;
 
 use std::process::ExitCode;
 
@@ -29,9 +31,10 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 enum Task {
-    /// Install what tests use; check the format, the lints, the documentation, the dependencies, the features, the
-    /// packages and the oldest Rust; then run every test; the last line is the count.
+    /// Install what tests use, and run the tests; the last line is the count.
     Test(test::Options),
+    /// Check the format, the lints, the documentation, the dependencies, the packages and sets of features.
+    Check,
     /// Measure the performance budgets as ratios in one run.
     Bench(bench::Options),
     /// Take the pictures of the documentation anew, of a staged fleet; as root.
@@ -41,6 +44,7 @@ enum Task {
 fn main() -> ExitCode {
     match Task::parse() {
         Task::Test(options) => test::run(&options),
+        Task::Check => check::run(),
         Task::Bench(options) => bench::run(&options),
         Task::Pictures => pictures::run(),
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::install::{LeftOut, Wish};
+use crate::progress::during;
 
 /// One folder of packages.
 struct Part {
@@ -73,7 +74,7 @@ pub(crate) fn set_up(wish: Wish, folder: &Path) -> Vec<LeftOut> {
     for part in missing {
         println!("missing: {} from PyPI ({})", part.name, part.why);
         let outcome = match wish {
-            Wish::Install => part.install(folder),
+            Wish::Install => during(&format!("pip install: {}", part.name), || part.install(folder)),
             Wish::LookOnly => {
                 Err("not installed, as --no-install says; it would go into the target directory".to_owned())
             }

@@ -1,9 +1,14 @@
-//! The stages of a run: each is timed, fails without stopping those behind it, and is reported at the end.
+//! The stages of a run: each is timed, fails without stopping those behind it, and is reported at the end, with what
+//! the tests found.
 //!
 //! What a stage does is not decided here.
 
 use std::fmt;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+use crate::install::LeftOut;
+use crate::pool::Found;
 
 /// The stages run so far, for the report.
 #[derive(Debug, Default)]
@@ -60,15 +65,39 @@ impl Stages {
         self.0.push(Stage { name, took: Duration::ZERO, outcome: Outcome::Failed(format!("not run: {why}")) });
     }
 
-    pub(crate) fn none_failed(&self) -> bool {
+    /// Prints the report, whose last line is the count; success only if no stage failed.
+    pub(crate) fn finish(&self, found: &Found) -> ExitCode {
+        self.print();
+        if !found.figures.is_empty() {
+            println!("\nfigures:");
+            found.figures.lines().for_each(|line| println!("  {line}"));
+        }
+        print_list("left out of the set-up", found.left_out.iter().map(|LeftOut { what, why }| (what, why)));
+        print_list("skipped", found.totals.skipped.iter().map(|skip| (&skip.name, &skip.reason)));
+        print!("{}", found.totals.failures);
+        println!("\n{}", found.totals);
+        if self.none_failed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    fn none_failed(&self) -> bool {
         !self.0.iter().any(|stage| matches!(stage.outcome, Outcome::Failed(_)))
     }
 
-    pub(crate) fn print(&self) {
+    fn print(&self) {
         println!("\nstages:");
         for Stage { name, took, outcome } in &self.0 {
             println!("  {name:<14}{:>7.1} s  {outcome}", took.as_secs_f64());
         }
+    }
+}
+
+/// Prints what did not happen, and why; prints nothing if all happened.
+fn print_list<'a>(heading: &str, entries: impl Iterator<Item = (&'a String, &'a String)>) {
+    for (index, (what, why)) in entries.enumerate() {
+        if index == 0 {
+            println!("\n{heading}:");
+        }
+        println!("  {what}: {why}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! How much a test does: all of its long rounds in `cargo xtask test --long`, a tenth of them otherwise.
 //!
-//! There is no other setting, so a figure in a note says by itself what was run. A test that asks here has its row in
-//! the table in `xtask/src/long.rs`, which runs it.
+//! There is no other setting, so a figure in a note says by itself what was run. A test that asks here is `long` in
+//! the manifest of its crate.
 
 use std::env;
 use std::time::Duration;

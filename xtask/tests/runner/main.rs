@@ -5,9 +5,8 @@ mod stage;
 
 use stage::{Stage, is_root};
 
-/// The last lines of a run without a failure: one test of the workspace, one of its documentation, and one with few
-/// features.
-const ALL_PASSED: &str = "\n3 passed, 0 failed, 0 skipped\n";
+/// The last lines of a run without a failure: one test of the workspace, and one of its documentation.
+const ALL_PASSED: &str = "\n2 passed, 0 failed, 0 skipped\n";
 
 /// Two tests of which one skips itself, and one of the documentation.
 const SKIPPING_TESTS: &str = r#"case "$*" in *--doc) say 1 0; exit ;; esac
@@ -22,7 +21,7 @@ fn the_plain_command_installs_kazoo_into_an_empty_target_directory() {
         return stage::skip(NAME, &reason);
     }
     // Passes if Python finds kazoo where the tests look for it.
-    stage.cargo_tests(
+    stage.tests(
         r#"if PYTHONPATH="$CARGO_TARGET_DIR/lockkeeper-python/kazoo" python3 -c 'import kazoo.client'
         then say 1 0; else say 0 1; fi"#,
     );
@@ -81,7 +80,7 @@ fn a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_wh
     const NAME: &str = "a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_what_was_skipped";
     let stage = Stage::bare();
     stage.program("apt-get", r#"echo "$*" >> "$NOTES/apt-get""#);
-    stage.cargo_tests(SKIPPING_TESTS);
+    stage.tests(SKIPPING_TESTS);
     let ended = match stage.run_as_another_user(&["test"]) {
         Ok(ended) => ended,
         Err(reason) => return stage::skip(NAME, &reason),
@@ -89,7 +88,7 @@ fn a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_wh
     assert!(ended.is_success, "{ended:?}");
     assert!(ended.output.contains("installing needs root; as root: apt-get install"), "{ended:?}");
     assert!(
-        ended.output.ends_with("\nskipped:\n  pairs: kazoo is not there\n\n3 passed, 0 failed, 1 skipped\n"),
+        ended.output.ends_with("\nskipped:\n  pairs: kazoo is not there\n\n2 passed, 0 failed, 1 skipped\n"),
         "{ended:?}"
     );
     assert!(!stage.has_note("apt-get"), "apt-get was called without being root");
@@ -98,37 +97,31 @@ fn a_user_who_is_not_root_is_told_what_is_missing_and_the_run_goes_on_to_list_wh
 #[test]
 fn a_run_that_requires_all_fails_for_a_skip() {
     let stage = Stage::bare();
-    stage.cargo_tests(SKIPPING_TESTS);
+    stage.tests(SKIPPING_TESTS);
     let ended = stage.run(&["test", "--no-install", "--require-all"]);
-    assert!(!ended.is_success && ended.output.ends_with("\n3 passed, 0 failed, 1 skipped\n"), "{ended:?}");
+    assert!(!ended.is_success && ended.output.ends_with("\n2 passed, 0 failed, 1 skipped\n"), "{ended:?}");
 }
 
-/// Notes what cargo was asked for and how long the rounds are to be, and tells figures.
+/// Notes what is run and how long the rounds are to be, and tells figures.
 const NOTING_TESTS: &str = r#"echo "$* long=$LOCKKEEPER_TEST_LONG" >> "$NOTES/tests"
     echo "rounds: 50, violations: 0" >> "$LOCKKEEPER_TEST_FIGURES"
     say 1 0"#;
 
 #[test]
-fn the_long_run_plays_long_rounds_and_nothing_else_and_ends_with_their_figures() {
+fn the_long_run_plays_long_rounds_and_ends_with_their_figures() {
     let stage = Stage::bare();
-    stage.cargo_tests(NOTING_TESTS);
+    stage.tests(NOTING_TESTS);
     let ended = stage.run(&["test", "--long", "--no-install"]);
-    assert!(ended.is_success && !ended.output.contains("== clippy"), "{ended:?}");
-    let orders = stage.note("tests");
-    assert!(orders.lines().all(|line| line.contains(" --test ") && line.ends_with("long=1")), "{orders}");
-    for test in ["kill_stress", "cut_off", "elections", "crash"] {
-        assert!(orders.contains(&format!(" --test {test} -- --nocapture")), "{orders}");
-    }
-    let count = orders.lines().count();
-    let figures = "  rounds: 50, violations: 0\n".repeat(count);
-    assert!(ended.output.contains(&format!("\nfigures:\n{figures}")), "{ended:?}");
-    assert!(ended.output.ends_with(&format!("\n{count} passed, 0 failed, 0 skipped\n")), "{ended:?}");
+    assert!(ended.is_success && ended.output.contains("\nfigures:\n  rounds: 50, violations: 0\n"), "{ended:?}");
+    assert_eq!(stage.note("tests"), " long=1\n");
+    assert!(stage.note("builds").contains(" --test it --no-run"), "{}", stage.note("builds"));
+    assert!(ended.output.ends_with("\n1 passed, 0 failed, 0 skipped\n"), "{ended:?}");
 }
 
 #[test]
 fn the_plain_run_plays_short_rounds_and_tells_their_figures_too() {
     let stage = Stage::bare();
-    stage.cargo_tests(NOTING_TESTS);
+    stage.tests(NOTING_TESTS);
     let ended = stage.run(&["test", "--no-install"]);
     assert!(ended.output.contains("\nfigures:\n  rounds: 50, violations: 0\n"), "{ended:?}");
     let orders = stage.note("tests");
@@ -136,45 +129,63 @@ fn the_plain_run_plays_short_rounds_and_tells_their_figures_too() {
 }
 
 #[test]
-fn two_lanes_go_on_at_the_same_time_and_the_output_of_one_stands_in_one_piece() {
+fn the_whole_run_has_the_tests_with_few_features_too() {
+    let ended = Stage::bare().run(&["test", "--all", "--no-install"]);
+    assert!(ended.is_success && ended.output.ends_with("\n3 passed, 0 failed, 0 skipped\n"), "{ended:?}");
+}
+
+#[test]
+fn test_binaries_run_at_the_same_time() {
     let stage = Stage::bare();
-    stage.cargo_tests(
+    stage.tests(
         r#"case "$*" in *--doc) own=doc other=code ;; *) own=code other=doc ;; esac
-        echo "$own begins"; touch "$NOTES/$own"; tries=0
+        touch "$NOTES/$own"; tries=0
         until test -e "$NOTES/$other"; do tries=$((tries + 1)); test $tries -lt 100000 || break; done
-        say $((tries < 100000)) 0; echo "$own ends""#,
+        say $((tries < 100000)) 0"#,
     );
     let ended = stage.run(&["test", "--no-install"]);
     assert!(ended.is_success && ended.output.ends_with(ALL_PASSED), "{ended:?}");
-    assert!(ended.output.contains(" --doc\ndoc begins\ntest result: "), "{ended:?}");
 }
 
 #[test]
-fn the_second_lane_leaves_the_processors_to_the_first() {
+fn what_passed_is_not_listed_and_what_failed_is_shown_at_once_and_at_the_end() {
     let stage = Stage::bare();
-    // The nineteenth word of the kernel's line on a process is its niceness.
-    stage.cargo_tests(
-        r#"case "$*" in *--doc) own=doc ;; *) own=code ;; esac
-        read -r line < /proc/$$/stat; set -- $line; echo "${19}" > "$NOTES/$own"; say 1 0"#,
+    stage.tests(
+        r#"echo 'test good ... ok'; echo 'test bad ... FAILED'; echo; echo 'failures:'; echo
+        echo '---- bad stdout ----'; echo wrong; echo; say 1 1; exit 101"#,
     );
     let ended = stage.run(&["test", "--no-install"]);
-    let niceness = |lane: &str| stage.note(lane).trim().parse::<i32>().expect("a number");
-    assert!(ended.is_success && niceness("doc") > niceness("code"), "{} {}", stage.note("doc"), stage.note("code"));
+    assert!(!ended.is_success && !ended.output.contains("test good"), "{ended:?}");
+    assert!(ended.output.contains("it: test bad ... FAILED\n"), "{ended:?}");
+    assert!(ended.output.contains("\nfailed:\n  bad\n    wrong\n"), "{ended:?}");
+    let verbose = stage.run(&["test", "--no-install", "--verbose"]);
+    assert!(verbose.output.contains("\ntest good ... ok\n"), "{verbose:?}");
 }
 
 #[test]
-fn what_is_wrong_with_dependencies_packages_or_features_fails_the_run_in_its_stage_and_stops_no_test() {
+fn tests_run_with_the_default_signals_though_the_run_was_started_with_ignored_ones() {
     let stage = Stage::bare();
-    for (pattern, failed, passed) in [
-        ("metadata*", &["dependencies", "packages", "features"][..], 1),
-        ("package*--workspace*", &["packages"], 3),
-        ("clippy*--package*--features*tls*", &["features"], 3),
-        ("test*--package*", &["feature tests"], 2),
+    // A signal that a shell was started with as ignored cannot be caught by it.
+    stage.tests(r#"trap 'touch "$NOTES/$1caught"' HUP INT; kill -HUP $$; kill -INT $$; say 1 0"#);
+    let ended = stage.run_with_ignored_signals(&["test", "--no-install"]);
+    assert!(ended.is_success && stage.has_note("caught"), "{ended:?}");
+}
+
+#[test]
+fn what_is_wrong_with_dependencies_packages_features_or_lints_fails_the_check_in_its_stage() {
+    let stage = Stage::bare();
+    for (pattern, failed) in [
+        ("metadata*", &["dependencies", "packages"][..]),
+        ("package*--workspace*", &["packages"]),
+        ("clippy*--package*--features*tls*", &["features"]),
+        ("clippy*--workspace*", &["clippy"]),
     ] {
         stage.cargo_fails_at(pattern);
-        let ended = stage.run(&["test", "--no-install"]);
-        let summary = format!("\n{passed} passed, 0 failed, 0 skipped\n");
-        assert!(!ended.is_success && ended.output.ends_with(&summary), "{pattern}: {ended:?}");
+        let ended = stage.run(&["check"]);
+        assert!(
+            !ended.is_success && ended.output.ends_with("\n1 passed, 0 failed, 0 skipped\n"),
+            "{pattern}: {ended:?}"
+        );
         let failures: Vec<&str> = ended
             .output
             .lines()
@@ -186,15 +197,23 @@ fn what_is_wrong_with_dependencies_packages_or_features_fails_the_run_in_its_sta
 }
 
 #[test]
+fn tests_that_cannot_be_built_fail_the_run() {
+    let stage = Stage::bare();
+    stage.cargo_fails_at("*--no-run*");
+    let ended = stage.run(&["test", "--no-install"]);
+    assert!(!ended.is_success && ended.output.ends_with("\n0 passed, 0 failed, 0 skipped\n"), "{ended:?}");
+}
+
+#[test]
 fn the_oldest_rust_is_skipped_with_the_cure_where_it_cannot_be_had() {
-    let ended = Stage::bare().run(&["test"]);
+    let ended = Stage::bare().run(&["test", "--long"]);
     let skipped = ended.output.lines().find(|line| line.starts_with("== oldest Rust skipped: "));
     assert!(skipped.is_some_and(|line| line.contains(": rustup toolchain install ")), "{ended:?}");
 }
 
 #[test]
 fn where_all_is_required_a_missing_oldest_rust_fails_no_run_and_is_listed_as_left_out() {
-    let ended = Stage::bare().run(&["test", "--require-all"]);
+    let ended = Stage::bare().run(&["test", "--long", "--require-all"]);
     assert!(ended.is_success, "{ended:?}");
     let (_, report) = ended.output.split_once("\nleft out of the set-up:\n").unwrap_or_else(|| panic!("{ended:?}"));
     let listed = report.lines().take_while(|line| line.starts_with("  ")).find(|line| line.starts_with("  Rust "));
@@ -215,7 +234,7 @@ fn stage_with_rustup() -> Stage {
 #[test]
 fn a_missing_oldest_rust_is_installed_through_rustup() {
     let stage = stage_with_rustup();
-    let ended = stage.run(&["test"]);
+    let ended = stage.run(&["test", "--long"]);
     assert!(ended.is_success && !ended.output.contains("oldest Rust skipped"), "{ended:?}");
     assert!(stage.note("rustup").contains("\ntoolchain install "), "{ended:?}");
 }
@@ -223,7 +242,7 @@ fn a_missing_oldest_rust_is_installed_through_rustup() {
 #[test]
 fn the_oldest_rust_compiles_the_workspace() {
     let stage = stage_with_rustup();
-    let ended = stage.run(&["test"]);
+    let ended = stage.run(&["test", "--long"]);
     assert!(stage.note("rustup").ends_with(" cargo check --workspace --all-features\n"), "{ended:?}");
 }
 
@@ -231,6 +250,6 @@ fn the_oldest_rust_compiles_the_workspace() {
 fn a_workspace_that_the_oldest_rust_does_not_compile_fails_the_run() {
     let stage = Stage::bare();
     stage.program("rustup", r#"case "$*" in *check*) exit 101 ;; esac"#);
-    let ended = stage.run(&["test", "--no-install"]);
+    let ended = stage.run(&["test", "--long", "--no-install"]);
     assert!(!ended.is_success && ended.output.contains("== oldest Rust FAILED"), "{ended:?}");
 }

@@ -13,22 +13,26 @@ use tempfile::TempDir;
 /// The user and group of a run that must not be root's: by custom, those without any rights.
 const OTHER_USER_ID: &str = "65534";
 
-/// What every stand-in for cargo begins with: `say PASSED FAILED` prints what a test harness prints.
+/// What every stand-in for tests begins with: `say PASSED FAILED` prints what a test harness prints.
 const SAY: &str = r#"say() { echo "test result: ok. $1 passed; $2 failed; 0 ignored; 0 measured; 0 filtered out"; }"#;
 
-/// What a stand-in for cargo does when it is not asked for the tests of the workspace. It tells of a workspace of one
-/// crate, with one feature and one dependency, which passes the checks of dependencies and packages.
-const OTHER_CALLS: &str = r#"case "$1 $2" in
+/// A stand-in for cargo. It tells of a workspace of one crate, with one feature, one dependency and one test binary,
+/// which passes the checks of dependencies and packages; tests are run by the program `tests`.
+const CARGO: &str = r#"case "$1 $2" in
     "metadata --format-version") echo '{"version": 1, "workspace_root": "/", "target_directory": "/target",
         "resolve": null, "workspace_members": ["lockkeeper"], "packages": [{"name": "lockkeeper", "version": "0.1.0",
-        "id": "lockkeeper", "manifest_path": "/Cargo.toml", "dependencies": [], "targets": [],
-        "features": {"tls": []}}, {"name": "tokio", "version": "1.0.0", "id": "tokio", "license": "MIT",
-        "source": "registry+https://github.com/rust-lang/crates.io-index", "manifest_path": "/tokio/Cargo.toml",
-        "dependencies": [], "targets": [], "features": {}}]}' ;;
-    "package --list") printf 'Cargo.toml\nLICENSE-APACHE\nLICENSE-MIT\nREADME.md\n' ;;
-    "test --package") say 1 0 ;;
+        "id": "lockkeeper", "manifest_path": "/Cargo.toml", "dependencies": [], "targets": [{"kind": ["test"],
+        "crate_types": ["bin"], "name": "it", "src_path": "/it.rs", "test": true}],
+        "features": {"tls": []}, "metadata": {"tests": {"long": ["it"]}}}, {"name": "tokio", "version": "1.0.0",
+        "id": "tokio", "license": "MIT", "source": "registry+https://github.com/rust-lang/crates.io-index",
+        "manifest_path": "/tokio/Cargo.toml", "dependencies": [], "targets": [], "features": {}}]}'; exit ;;
+    "package --list") printf 'Cargo.toml\nLICENSE-APACHE\nLICENSE-MIT\nREADME.md\n'; exit ;;
 esac
-case "$*" in "test --workspace"*--no-run) exit 0 ;; "test --workspace"*) ;; *) exit 0 ;; esac"#;
+case "$*" in
+    "test --workspace"*--no-run*)
+        echo "$*" >> "$NOTES/builds"; read -r line < "$PROGRAMS/artifact"; echo "$line" ;;
+    "test "*) exec "$PROGRAMS/tests" "$@" ;;
+esac"#;
 
 pub(crate) struct Stage {
     folder: TempDir,
@@ -64,13 +68,15 @@ impl Stage {
             fs::create_dir(stage.path(name)).expect("made");
             set_mode(&stage.path(name), 0o777);
         }
-        for name in ["sh", "touch", "test"] {
+        for name in ["sh", "touch", "test", "env", "true"] {
             let found =
                 ["/bin", "/usr/bin"].iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
             std::os::unix::fs::symlink(found.expect("every system has it"), stage.path("programs").join(name))
                 .expect("linked");
         }
-        stage.cargo_tests("say 1 0");
+        stage.program("cargo", CARGO);
+        stage.tests("say 1 0");
+        fs::write(stage.path("programs").join("artifact"), stage.artifact()).expect("written");
         stage
     }
 
@@ -81,21 +87,38 @@ impl Stage {
         set_mode(&path, 0o755);
     }
 
-    /// Says what `cargo test` of the workspace does; every other call of cargo succeeds.
-    pub(crate) fn cargo_tests(&self, script: &str) {
-        self.program("cargo", &format!("{SAY}\n{OTHER_CALLS}\n{script}"));
+    /// What cargo tells of the test binary, in one line.
+    fn artifact(&self) -> String {
+        let parts = [
+            r#"{"reason": "compiler-artifact", "package_id": "lockkeeper", "manifest_path": "/Cargo.toml""#,
+            r#""target": {"kind": ["test"], "crate_types": ["bin"], "name": "it", "src_path": "/it.rs", "test": true}"#,
+            r#""profile": {"opt_level": "0", "debug_assertions": true, "overflow_checks": true, "test": true}"#,
+            r#""features": [], "filenames": [], "fresh": true"#,
+        ];
+        format!("{}, \"executable\": \"{}\"}}\n", parts.join(", "), self.path("programs").join("tests").display())
+    }
+
+    /// Says what the test binary does, and cargo's own tests of documentation and features.
+    pub(crate) fn tests(&self, script: &str) {
+        self.program("tests", &format!("{SAY}\n{script}"));
     }
 
     /// Makes the calls of cargo fail whose arguments are of this pattern, and no other.
     pub(crate) fn cargo_fails_at(&self, pattern: &str) {
-        let failure = format!("case \"$*\" in {pattern}) exit 101 ;; esac");
-        self.program("cargo", &format!("{SAY}\n{failure}\n{OTHER_CALLS}\nsay 1 0"));
+        self.program("cargo", &format!("case \"$*\" in {pattern}) exit 101 ;; esac\n{CARGO}"));
     }
 
     /// Runs the command under test.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command.args(arguments);
+        self.finish(command)
+    }
+
+    /// The same as a job in the background of a shell, and under `nohup`.
+    pub(crate) fn run_with_ignored_signals(&self, arguments: &[&str]) -> Ended {
+        let mut command = Command::new("env");
+        command.arg("--ignore-signal=HUP,INT").arg(env!("CARGO_BIN_EXE_xtask")).args(arguments);
         self.finish(command)
     }
 

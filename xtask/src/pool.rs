@@ -1,0 +1,220 @@
+//! Runs test binaries, some at a time, and gathers their count and figures: most of their time tests wait, for
+//! processes, servers and deadlines.
+//!
+//! `tally` turns output into numbers, `tiers` says what is run, `binaries` builds it, `progress` shows how far it is.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::num::NonZero;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::NamedTempFile;
+
+use crate::binaries::Binary;
+use crate::cargo::{cargo_command, stream};
+use crate::install::LeftOut;
+use crate::progress::Progress;
+use crate::tally::Totals;
+use crate::tiers::Tier;
+
+/// The environment variable that names the file to which tests append `name: reason` when they skip themselves.
+const SKIPS_VARIABLE: &str = "LOCKKEEPER_TEST_SKIPS";
+
+/// The environment variable that names the file to which tests append what they measured.
+const FIGURES_VARIABLE: &str = "LOCKKEEPER_TEST_FIGURES";
+
+/// The environment variable that asks tests for their long rounds.
+const LONG_VARIABLE: &str = "LOCKKEEPER_TEST_LONG";
+
+/// The environment variable by which a test binary knows how many tests to run at a time.
+const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
+
+/// How many tests a binary runs at a time for each core.
+const TESTS_PER_CORE: usize = 2;
+
+/// How many binaries run at a time: with more, two cores are busy all the time, and tests only wait for each other.
+const BINARIES_AT_ONCE: usize = 5;
+
+/// Starts a program with the default action for every signal. A run in the background inherits ignored ones (`nohup`,
+/// a shell's `&`), which the programs under test would rightly leave ignored.
+const DEFAULT_SIGNALS: &[&str] = &["env", "--default-signal"];
+
+/// How tests are run, and what is asked of their outcome.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pool {
+    pub(crate) tier: Tier,
+    /// Whether a skipped test is a failure.
+    pub(crate) requires_all: bool,
+    /// Whether all that a binary prints is shown, and not only its failures.
+    pub(crate) is_verbose: bool,
+}
+
+/// What is run: a test binary, or what cargo itself has to run.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Binary(Binary),
+    /// An order for cargo, under a name.
+    Cargo(&'static str, String),
+}
+
+/// What a run found, over all stages.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) totals: Totals,
+    pub(crate) figures: String,
+    /// What the set-up could not install.
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+impl Job {
+    fn name(&self) -> &str {
+        match self {
+            Self::Binary(binary) => &binary.name,
+            Self::Cargo(name, _) => name,
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        matches!(self, Self::Binary(binary) if binary.is_alone)
+    }
+
+    fn command(&self, before: &[&str]) -> Command {
+        match self {
+            Self::Binary(binary) => binary.command(before),
+            Self::Cargo(_, order) => cargo_command(order),
+        }
+    }
+}
+
+impl Pool {
+    /// Runs all to their end, those that must be alone behind the others; what they found is added whether or not they
+    /// failed.
+    pub(crate) fn run(self, jobs: Vec<Job>, found: &mut Found) -> Result<(), String> {
+        let progress = Progress::of_jobs(jobs.len());
+        let before = if has_default_signals() { DEFAULT_SIGNALS } else { &[] };
+        let (alone, together): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::is_alone);
+        let at_once = if self.tier == Tier::Long { 1 } else { BINARIES_AT_ONCE };
+        let failures = Mutex::new(Vec::new());
+        let found = Mutex::new(found);
+        for (jobs, at_once) in [(together, at_once), (alone, 1)] {
+            let waiting = Mutex::new(VecDeque::from(jobs));
+            thread::scope(|scope| {
+                for _ in 0..at_once {
+                    scope.spawn(|| {
+                        while let Some(job) = { locked(&waiting).pop_front() } {
+                            let outcome = self.run_job(&job, before, &progress, &found);
+                            locked(&failures).extend(outcome.err().map(|why| format!("{}: {why}", job.name())));
+                        }
+                    });
+                }
+            });
+        }
+        let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "times a binary for its reader; nothing is decided by it")]
+    fn run_job(self, job: &Job, before: &[&str], progress: &Progress, found: &Mutex<&mut Found>) -> Result<(), String> {
+        let file = || NamedTempFile::new().map_err(|error| format!("no temporary file for what tests write: {error}"));
+        let (skips, figures, output) = (file()?, file()?, file()?);
+        let mut command = job.command(before);
+        self.prepare(&mut command, &skips, &figures);
+        let begun = Instant::now();
+        progress.begins(job.name());
+        let shown = output.reopen().map_err(|error| format!("no file for its output: {error}"))?;
+        let (tally, ended) = stream(command, shown, |line| {
+            if is_news(line) {
+                progress.say(&format!("{}: {line}", job.name()));
+            }
+        });
+        let totals = tally.totals(&text(&skips)?);
+        let outcome = ended.and_then(|()| self.verdict(&totals));
+        self.report(job, begun.elapsed(), &totals, outcome.is_ok(), &text(&output)?, progress);
+        let mut found = locked(found);
+        found.totals.add(totals);
+        found.figures.push_str(&text(&figures)?);
+        outcome
+    }
+
+    fn prepare(self, command: &mut Command, skips: &NamedTempFile, figures: &NamedTempFile) {
+        command.env(SKIPS_VARIABLE, skips.path()).env(FIGURES_VARIABLE, figures.path()).env_remove(LONG_VARIABLE);
+        if self.tier == Tier::Long {
+            command.env(LONG_VARIABLE, "1");
+        } else if std::env::var_os(THREADS_VARIABLE).is_none() {
+            let cores = thread::available_parallelism().map_or(1, NonZero::get);
+            command.env(THREADS_VARIABLE, (TESTS_PER_CORE * cores).to_string());
+        }
+    }
+
+    fn report(self, job: &Job, took: Duration, totals: &Totals, is_right: bool, output: &str, progress: &Progress) {
+        progress.ended(job.name(), took, totals);
+        if self.is_verbose {
+            progress.say(output);
+        } else if !is_right {
+            // What passed stands before it.
+            progress.say(output.find("\nfailures:\n").map_or(output, |start| &output[start..]));
+        }
+    }
+
+    /// The outcome by the count alone, after every harness ended well.
+    fn verdict(self, totals: &Totals) -> Result<(), String> {
+        if totals.failed > 0 {
+            return Err(format!("{} failed", totals.failed));
+        }
+        if self.requires_all && !totals.skipped.is_empty() {
+            return Err(format!("{} skipped, and --require-all allows none", totals.skipped.len()));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a line of a harness is shown at once: a failure, or a test that takes long.
+fn is_news(line: &str) -> bool {
+    line.starts_with("test ") && (line.trim_end().ends_with("FAILED") || line.contains(" has been running for over "))
+}
+
+/// Whether the program that sets signals to their default is here; the one of GNU knows how, others may not.
+fn has_default_signals() -> bool {
+    let [program, arguments @ ..] = DEFAULT_SIGNALS else { return false };
+    let tried = Command::new(program).args(arguments).arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn text(file: &NamedTempFile) -> Result<String, String> {
+    let bytes = fs::read(file.path()).map_err(|error| format!("a file that tests write to is gone: {error}"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::Tally;
+
+    fn verdict(counted: (usize, usize, usize), requires_all: bool) -> Result<(), String> {
+        let (passed, failed, ignored) = counted;
+        let mut tally = Tally::default();
+        tally.read_line(&format!("test result: ok. {passed} passed; {failed} failed; {ignored} ignored; 0 measured"));
+        Pool { tier: Tier::Plain, requires_all, is_verbose: false }.verdict(&tally.totals(""))
+    }
+
+    #[test]
+    fn a_skip_is_a_failure_only_when_all_are_required() {
+        assert_eq!(verdict((4, 0, 1), false), Ok(()));
+        assert!(verdict((4, 0, 1), true).is_err());
+        assert!(verdict((4, 1, 0), false).is_err());
+    }
+
+    #[test]
+    fn a_failure_and_a_test_that_takes_long_are_shown_at_once_and_what_passed_is_not() {
+        assert!(is_news("test a::b ... FAILED") && is_news("test case    ... FAILED"));
+        assert!(is_news("test a has been running for over 60 seconds"));
+        assert!(!is_news("test a ... ok") && !is_news("running 3 tests"));
+    }
+}
