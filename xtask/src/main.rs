@@ -18,6 +18,7 @@ mod pictures;
 mod pool;
 mod progress;
 mod python;
+mod room;
 mod stages;
 mod tally;
 mod test;

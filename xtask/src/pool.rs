@@ -17,6 +17,7 @@ use crate::binaries::Binary;
 use crate::cargo::{cargo_command, stream};
 use crate::install::LeftOut;
 use crate::progress::Progress;
+use crate::room::{self, Room};
 use crate::tally::Totals;
 use crate::tiers::Tier;
 
@@ -35,8 +36,8 @@ const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
 /// How many tests a binary runs at a time for each core.
 const TESTS_PER_CORE: usize = 2;
 
-/// How many binaries run at a time: with more, two cores are busy all the time, and tests only wait for each other.
-const BINARIES_AT_ONCE: usize = 5;
+/// How many binaries run at a time where there is [`Room`]: most wait most of the time.
+const BINARIES_AT_ONCE: usize = 6;
 
 /// Starts a program with the default action for every signal. A run in the background inherits ignored ones (`nohup`,
 /// a shell's `&`), which the programs under test would rightly leave ignored.
@@ -100,13 +101,20 @@ impl Pool {
         let failures = Mutex::new(Vec::new());
         let found = Mutex::new(found);
         for (jobs, at_once) in [(together, at_once), (alone, 1)] {
-            let waiting = Mutex::new(VecDeque::from(jobs));
+            let (waiting, room) = (Mutex::new(VecDeque::from(jobs)), Room::default());
+            let next = |worker: usize| {
+                if worker >= room::AT_LEAST {
+                    room.wait(|| !locked(&waiting).is_empty());
+                }
+                locked(&waiting).pop_front()
+            };
             thread::scope(|scope| {
-                for _ in 0..at_once {
-                    scope.spawn(|| {
-                        while let Some(job) = { locked(&waiting).pop_front() } {
-                            let outcome = self.run_job(&job, before, &progress, &found);
-                            locked(&failures).extend(outcome.err().map(|why| format!("{}: {why}", job.name())));
+                for worker in 0..at_once {
+                    let (next, failures, progress, found) = (&next, &failures, &progress, &found);
+                    scope.spawn(move || {
+                        while let Some(job) = next(worker) {
+                            let outcome = self.run_job(&job, before, progress, found);
+                            locked(failures).extend(outcome.err().map(|why| format!("{}: {why}", job.name())));
                         }
                     });
                 }
