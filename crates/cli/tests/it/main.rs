@@ -17,6 +17,7 @@
 //! | `gc` | what is left is printed, and removed if it is still dead |
 //! | `held_up`, `permanent`, `replaced_directory` | how fast a run ends that cannot go on |
 //! | `hold` | a lock without a command |
+//! | `ignored_signals` | signals that the caller ignores stay ignored |
 //! | `kinds` | read/write locks and semaphores |
 //! | `looking` | looking as a user who may only read, and from a shell's prompt |
 //! | `main_job` | one at a time and in their order |
@@ -56,6 +57,7 @@ mod fence;
 mod gc;
 mod held_up;
 mod hold;
+mod ignored_signals;
 mod kinds;
 mod looking;
 mod main_job;
