@@ -1,7 +1,7 @@
 //! Whether the machine has room for one more test program: few processes want a processor.
 //!
-//! Some programs wait nearly all the time, others keep two cores busy alone, and other work may go on beside the run. So
-//! how many run at a time follows from what is seen and not from a fixed number.
+//! Some programs wait nearly all the time, others keep two cores busy alone, and other work may go on beside the run.
+//! So how many run at a time follows from what is seen and not from a fixed number.
 
 use std::fs;
 use std::num::NonZero;

@@ -1,8 +1,8 @@
 //! The monitor's page while ten thousand wait for a thousand locks, and pages are told of changes four times a second:
 //! how fast it is drawn, and what it costs the monitor and the browser.
 //!
-//! In `cargo xtask test --long` each cost is measured ten times as long, of a build as users have it. A figure of a
-//! build without optimization is no more than an upper bound, and says so.
+//! In `cargo xtask test --long` each cost is measured ten times as long, of a build as users have it, and is judged. A
+//! figure of a build without optimization is no more than an upper bound, and says so.
 #![cfg(feature = "monitor")]
 
 #[expect(dead_code, reason = "one test uses a part of it")]
@@ -49,9 +49,6 @@ const DRAWN_WITHIN: Duration = Duration::from_secs(1);
 /// The part of one processor that a page may cost the monitor, and that a browser may use that shows it: all of its
 /// processes together, and nothing is taken off for what it uses with an empty page.
 const COST_MAX: f64 = 0.05;
-
-/// The same of a browser in the first seconds of a page.
-const FIRST_COST_MAX: f64 = 0.15;
 
 /// How many pages are open at once, and how many times as much as one they may cost the monitor together.
 const PAGES: usize = 100;
@@ -237,7 +234,6 @@ fn assert_pages_cost_little(monitor: &Serving) {
     // A machine with other work to do tells less often.
     let tellings = long::time(MEASURED_FOR).div_duration_f64(UPDATE_PERIOD);
     let told = [(1, 1), (2, PAGES)].map(|(at, pages)| told[at] as f64 / pages as f64 / tellings);
-    assert!(told.iter().all(|told| *told > 0.2), "{told:?} of all tellings");
     let [one, many] = [1, 2].map(|at| (used[at] - used[0]) / told[at - 1]);
     let without = used[0];
     figures::tell(&format!(
@@ -253,19 +249,18 @@ fn assert_pages_cost_little(monitor: &Serving) {
         percent(told[0]),
         percent(told[1]),
     ));
-    // A build without optimization costs several times as much, and seconds are too short beside other work.
-    if !cfg!(debug_assertions) || long::is_asked_for() {
+    // Seconds are too short beside other work, and so is what one page costs in them.
+    if long::is_asked_for() {
+        assert!(told.iter().all(|told| *told > 0.2), "{told:?} of all tellings");
         assert!(one <= COST_MAX, "{:.2} %", percent(one));
+        assert!(
+            many <= PAGES_COST_MAX * one,
+            "{:.2} % and {:.2} %, {}; what users pay, a build with --release tells",
+            percent(one),
+            percent(many),
+            build(),
+        );
     }
-    // What one page costs is too little to be told in seconds.
-    let compared = if long::is_asked_for() { one } else { COST_MAX };
-    assert!(
-        many <= PAGES_COST_MAX * compared,
-        "{:.2} % and {:.2} %, {}; what users pay, a build with --release tells",
-        percent(one),
-        percent(many),
-        build(),
-    );
 }
 
 const fn build() -> &'static str {
@@ -293,7 +288,9 @@ fn assert_a_browser_draws_it(monitor: &Serving) {
     let stream = OpenPages::open(&monitor.at, 1);
     // All of its processes: the one that draws the page, and those that bring the news and put it on the screen.
     let cost = measured(&browser.processes(), long::time(MEASURED_FOR));
-    let told = browser.run("return window.news").unwrap();
+    let told = eventually("the page is told of changes", || {
+        browser.run("return window.news").unwrap().as_u64().filter(|&told| told > 0)
+    });
     let streamed = stream.told.load(Ordering::Relaxed);
     drop(stream);
     browser.open("data:text/html,<title>nothing</title>").unwrap();
@@ -305,13 +302,13 @@ fn assert_a_browser_draws_it(monitor: &Serving) {
         long::time(MEASURED_FOR),
         percent(idle),
     ));
-    // A machine with other work to do tells less often.
-    let half = u64::try_from(streamed / 2).unwrap();
-    assert!(half > 0 && told.as_u64() >= Some(half), "{told} times, and a stream {streamed} times");
-    assert!(drawn <= DRAWN_WITHIN, "{drawn:?}");
-    // In its first seconds a page costs more: its script is compiled.
-    let most = if long::is_asked_for() { COST_MAX } else { FIRST_COST_MAX };
-    assert!(cost <= most, "{:.2} %", percent(cost));
+    if long::is_asked_for() {
+        // A machine with other work to do tells less often.
+        let half = u64::try_from(streamed / 2).unwrap();
+        assert!(half > 0 && told >= half, "{told} times, and a stream {streamed} times");
+        assert!(drawn <= DRAWN_WITHIN, "{drawn:?}");
+        assert!(cost <= COST_MAX, "{:.2} %", percent(cost));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -201,7 +201,7 @@ fn gc_removes_what_killed_runs_have_left_and_nothing_of_those_that_come_and_go()
             .collect();
         for round in 0..rounds {
             let lock = format!("deploy-{round}");
-            let run = place.command(&["run", "-q", &lock, "--", "sh", "-c", "exec sleep 60"]).spawn().unwrap();
+            let run = place.command(&["run", "-q", &lock, "--", "sh", "-c", "exec sleep 600"]).spawn().unwrap();
             eventually("it holds", || (place.contenders(&lock) == 1).then_some(()));
             kill_run(Way::Both, run);
             let of_lock = |remnants: &[serde_json::Value]| -> Vec<String> {
@@ -231,7 +231,7 @@ fn gc_removes_what_killed_runs_have_left_and_nothing_of_those_that_come_and_go()
 fn the_watchdog_tidies_after_a_killed_runner() {
     let place = Place::new();
     for options in [&[][..], &["--permits", "2"]] {
-        let arguments = [&["run"], options, &["deploy-7", "--", "sh", "-c", "echo held; sleep 60"]].concat();
+        let arguments = [&["run"], options, &["deploy-7", "--", "sh", "-c", "echo held; sleep 600"]].concat();
         let mut command = place.command(&arguments);
         command.stderr(Stdio::null());
         let mut runner = support::Holder::start(&mut command).process;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lockkeeper_core::{Capabilities, Modes};
 use lockkeeper_recipes::Handoff;
 
-use crate::fixture::{FaultKind, Fixture};
+use crate::fixture::{FaultKind, Fixture, Sessions};
 
 type Running = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -20,6 +20,7 @@ pub struct Case {
     promised: fn(&Capabilities) -> bool,
     handoffs: Handoffs,
     runtime: Runtime,
+    sessions: Sessions,
     start: Arc<dyn Fn(Arc<dyn Fixture>) -> Running + Send + Sync>,
 }
 
@@ -55,6 +56,7 @@ impl Case {
             promised: |_| true,
             handoffs: Handoffs::Any,
             runtime: Runtime::TwoWorkers,
+            sessions: Sessions::Lasting,
             start: Arc::new(start),
         }
     }
@@ -97,6 +99,13 @@ impl Case {
         self
     }
 
+    /// Says that the case waits until a session ends by itself, or until its holders are warned of that.
+    #[must_use]
+    pub const fn outlives_sessions(mut self) -> Self {
+        self.sessions = Sessions::Brief;
+        self
+    }
+
     /// Makes the case run in this runtime.
     #[must_use]
     pub const fn runtime(mut self, runtime: Runtime) -> Self {
@@ -112,6 +121,11 @@ impl Case {
     /// Returns the kinds of lock that it uses.
     pub const fn used(&self) -> Modes {
         self.uses
+    }
+
+    /// Tells how long its clients' sessions should live that are cut off.
+    pub const fn sessions(&self) -> Sessions {
+        self.sessions
     }
 
     /// Tells whether it is about a service with these capabilities: one that carries the kinds of lock that the case

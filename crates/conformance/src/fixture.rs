@@ -14,6 +14,10 @@ use lockkeeper_recipes::Handoff;
 
 /// A service under test; each case gets a fresh one, without queues.
 pub trait Fixture: Debug + Send + Sync + 'static {
+    /// Hears, before it opens a client of the case, how long its sessions should live that are cut off. A service
+    /// without session timeouts need not listen.
+    fn prepare(&self, _sessions: Sessions) {}
+
     /// Opens a client that shares only the service with the others.
     ///
     /// # Errors
@@ -74,6 +78,18 @@ pub trait Fixture: Debug + Send + Sync + 'static {
     ///
     /// Fails.
     fn leftovers(&self) -> BoxFuture<Result<Vec<String>>>;
+}
+
+/// How long the sessions of a case's clients should live that are cut off, or belong to a machine that is busy with
+/// other work.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a session ends while a case waits for it, or does not")]
+pub enum Sessions {
+    /// The case waits until one ends by itself, or warns of it: a few seconds, so that it does not wait for long.
+    #[default]
+    Brief,
+    /// None has to end by itself: so long that none does because the machine is slow, and no request fails for that.
+    Lasting,
 }
 
 /// One client of the service under test, as independent of the others as another process would be.

@@ -1,17 +1,56 @@
-//! How long a limited wait took, and how late it ended beside a thread that only sleeps: what the machine alone delays
-//! is no fault of the library. The thread is not the runtime's, so that a library which keeps the runtime busy is late.
+//! How late something came, by a thread that only sleeps: on a machine with other work to do it sleeps for longer, and
+//! what the machine alone delays is no fault of the library. The thread is not the runtime's, so that a library which
+//! keeps the runtime busy is late.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use lockkeeper_core::BoxFuture;
+use lockkeeper_core::clock::{BootInstant, Clock};
 
 use crate::fixture::Fixture;
 use crate::waiting::soon;
 
+/// How long the thread sleeps at a time: short beside any bound, and beside what a busy machine lets a thread wait.
+const NAP: Duration = Duration::from_millis(1);
+
+/// A thread that only sleeps, and counts how often it has. It ends with this.
+#[derive(Debug)]
+struct Sleeper(Arc<AtomicU32>);
+
+impl Sleeper {
+    /// Counts from `begin` on.
+    fn counting_from(begin: BootInstant, clock: Arc<dyn Clock>) -> Self {
+        let naps = Arc::new(AtomicU32::new(0));
+        let counted = Arc::downgrade(&naps);
+        std::thread::spawn(move || {
+            sleep(begin.saturating_duration_since(clock.now()));
+            while counted.strong_count() > 0 {
+                sleep(NAP);
+                if let Some(naps) = counted.upgrade() {
+                    naps.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        });
+        Self(naps)
+    }
+
+    /// How long it has slept since then: no more than has passed, and on a machine that keeps up as much.
+    fn slept(&self) -> Duration {
+        NAP * self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a thread that only sleeps is what waits are compared with")]
+fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// A wait that was measured.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Measured {
-    /// By how much it ended after the thread that slept until its deadline had woken.
+    /// By how much it ended after its time was up, as a thread counted it that only slept.
     pub(crate) late: Duration,
     /// From the call to its end.
     pub(crate) took: Duration,
@@ -25,18 +64,65 @@ pub(crate) async fn measured<Output>(
 ) -> (Output, Measured) {
     let clock = fixture.clock();
     let start = clock.now();
-    let sleeper = fixture.clock();
-    let (tell, woken) = oneshot::channel();
-    std::thread::spawn(move || {
-        let left = timeout.saturating_sub(sleeper.now().saturating_duration_since(start));
-        #[expect(clippy::disallowed_methods, reason = "a thread that only sleeps is what waits are compared with")]
-        std::thread::sleep(left);
-        // A measurement that was given up needs no answer.
-        let _ = tell.send(sleeper.now());
-    });
+    let sleeper = Sleeper::counting_from(start.saturating_add(timeout), clock.clone());
     let output = soon("the end of the timeout", waiting).await;
-    let end = clock.now();
-    let woken = soon("the thread's end", woken).await.expect("the thread answers");
-    let measured = Measured { late: end.saturating_duration_since(woken), took: end.saturating_duration_since(start) };
-    (output, measured)
+    let (late, end) = (sleeper.slept(), clock.now());
+    (output, Measured { late, took: end.saturating_duration_since(start) })
+}
+
+/// A clock that shows how long a thread has slept, from the present moment on.
+#[derive(Debug)]
+pub(crate) struct SleepersClock {
+    clock: Arc<dyn Clock>,
+    begin: BootInstant,
+    sleeper: Arc<Sleeper>,
+}
+
+impl SleepersClock {
+    pub(crate) fn start(clock: Arc<dyn Clock>) -> Self {
+        let begin = clock.now();
+        let sleeper = Arc::new(Sleeper::counting_from(begin, clock.clone()));
+        Self { clock, begin, sleeper }
+    }
+}
+
+impl Clock for SleepersClock {
+    fn now(&self) -> BootInstant {
+        self.begin.saturating_add(self.sleeper.slept())
+    }
+
+    fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
+        let (clock, begin, sleeper) = (self.clock.clone(), self.begin, self.sleeper.clone());
+        Box::pin(async move {
+            loop {
+                let left = deadline.saturating_duration_since(begin.saturating_add(sleeper.slept()));
+                if left.is_zero() {
+                    return;
+                }
+                clock.sleep_until(clock.now().saturating_add(left)).await;
+            }
+        })
+    }
+
+    fn unix_time(&self) -> Duration {
+        self.clock.unix_time()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::clock::SystemClock;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_thread_counts_no_more_than_has_passed_and_its_clock_goes_on() {
+        let clock = SleepersClock::start(Arc::new(SystemClock));
+        let begin = clock.now();
+        soon("a moment", clock.sleep_until(begin.saturating_add(NAP * 20))).await;
+        let shown = clock.now().saturating_duration_since(begin);
+        assert!(shown >= NAP * 20, "{shown:?}");
+        let passed = SystemClock.now().saturating_duration_since(begin);
+        assert!(clock.now().saturating_duration_since(begin) <= passed + NAP, "{shown:?} of {passed:?}");
+    }
 }

@@ -23,7 +23,7 @@
 //!
 //! Other tests can use the parts too: [`Tap`] counts the calls of a backend and makes each of its answers yield,
 //! [`at_most`] drops a future after a number of polls, and [`history`] checks what contenders saw. [`soon`] and
-//! [`until`] bound a wait and name what did not come. A [`Party`] is a keeper over a backend, with a [`Journal`] of
+//! [`until`] bound a wait and name what did not come, and [`answered`] asks again what a busy service did not answer. A [`Party`] is a keeper over a backend, with a [`Journal`] of
 //! what its observer heard; [`Joins`] only counts, and [`crowd`]
 //! is one of many processes that wait for one lock. Planted bugs prove that the cases can fail, in
 //! `tests/it/planted_bugs.rs`.
@@ -52,13 +52,13 @@ mod waiting;
 
 pub use case::{Case, Runtime};
 pub use cases::cases;
-pub use fixture::{Client, Fault, FaultKind, Fixture};
+pub use fixture::{Client, Fault, FaultKind, Fixture, Sessions};
 pub use joins::Joins;
 pub use journal::{Journal, is_joined};
 pub use libtest_mimic::Arguments;
 pub use lockkeeper_recipes::Handoff;
 pub use memory::MemoryFixture;
-pub use party::{Party, Waiting, granted};
+pub use party::{Party, Waiting, answered, granted};
 pub use polls::at_most;
 pub use random::{Random, SEED_VARIABLE, seed};
 pub use runner::{CASE_TIME_MAX, HANDOFFS, Outcome, run, run_case, run_under};

@@ -18,6 +18,10 @@ use crate::waiting::{SOON, soon, until};
 /// How often a queue is looked at until it has the expected length: some cases do it hundreds of times.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
+/// For how long a caller waits in vain at first that must have joined before its time is up: joins take a fraction of
+/// it, unless the machine is busy.
+const GIVES_UP_AFTER: Duration = Duration::from_millis(500);
+
 /// A contender's task.
 pub type Waiting<Granted = MutexGuard> = JoinHandle<Result<Granted>>;
 
@@ -132,6 +136,35 @@ impl Party {
         task
     }
 
+    /// Starts a task that asks in vain for a limited time, and returns once its contender is in a queue. One whose time
+    /// was up before that is followed by another one, with twice the time.
+    pub(crate) async fn queue_up_for_a_while<Granted, Asking>(
+        &self,
+        ask: impl Fn(Duration) -> Asking,
+    ) -> Waiting<Option<Granted>>
+    where
+        Granted: Send + 'static,
+        Asking: Future<Output = Result<Option<Granted>>> + Send + 'static,
+    {
+        let mut time = GIVES_UP_AFTER;
+        let waits = async {
+            loop {
+                let joined = self.journal.count(is_joined);
+                let mut task = tokio::spawn(ask(time));
+                tokio::select! {
+                    biased;
+                    () = self.journal.until_count("a join", joined + 1, is_joined) => return task,
+                    outcome = &mut task => match outcome.expect("the task does not panic") {
+                        Ok(granted) => assert!(granted.is_none(), "it was granted what another one holds"),
+                        Err(error) => assert!(error.is_transient(), "{error:?}"),
+                    },
+                }
+                time *= 2;
+            }
+        };
+        soon("a waiter that joins before its time is up", waits).await
+    }
+
     pub(crate) async fn inflict(&self, fault: Fault) {
         let client = self.client.as_ref().expect("a fixture opened the client");
         client.inflict(fault).await.expect("the harm is done");
@@ -164,18 +197,29 @@ impl Party {
     }
 }
 
-/// Tells whether a wait with a time ended without a grant. A service that did not answer in that time is asked again.
+/// Returns what a wait with a time ended with. A service that did not answer in that time, and could then not be known to
+/// have been asked, is asked again: an answer must come [`soon`].
+///
+/// # Panics
+///
+/// If it fails for good.
 #[expect(clippy::future_not_send, reason = "a case stays on the thread of its runtime")]
-pub(crate) async fn in_vain<Granted>(wait: impl AsyncFn() -> Result<Option<Granted>>) -> bool {
+pub async fn answered<Answer>(wait: impl AsyncFn() -> Result<Answer>) -> Answer {
     let waits = async {
         loop {
             match wait().await {
-                Ok(granted) => return granted.is_none(),
+                Ok(answer) => return answer,
                 Err(error) => assert!(error.is_transient(), "a timeout is no error: {error:?}"),
             }
         }
     };
     soon("the end of the timeout", waits).await
+}
+
+/// Tells whether a wait with a time ended without a grant, as [`answered`].
+#[expect(clippy::future_not_send, reason = "a case stays on the thread of its runtime")]
+pub(crate) async fn in_vain<Granted>(wait: impl AsyncFn() -> Result<Option<Granted>>) -> bool {
+    answered(wait).await.is_none()
 }
 
 /// Waits for the grant of a contender's task, which must come [`soon`].

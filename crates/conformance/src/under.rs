@@ -7,7 +7,7 @@ use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Result};
 use lockkeeper_recipes::Handoff;
 
-use crate::fixture::{Client, FaultKind, Fixture};
+use crate::fixture::{Client, FaultKind, Fixture, Sessions};
 
 /// Another fixture, with this policy.
 #[derive(Debug)]
@@ -17,6 +17,10 @@ pub(crate) struct Under {
 }
 
 impl Fixture for Under {
+    fn prepare(&self, sessions: Sessions) {
+        self.fixture.prepare(sessions);
+    }
+
     fn client(&self) -> BoxFuture<Result<Arc<dyn Client>>> {
         self.fixture.client()
     }

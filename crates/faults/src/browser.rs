@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::process::{self, Process};
 use crate::python::Packages;
-use crate::{Availability, Error, Result};
+use crate::{Availability, Error, Result, wait};
 
 /// axe-core, which finds what keeps people from using a page.
 const AXE: Packages = Packages::new("axe", include_str!("../python/axe.txt"));
 
 /// How long one command may take: a browser that starts beside other tests is slow.
-const COMMAND_TIME_MAX: Duration = Duration::from_secs(60);
+const COMMAND_TIME_MAX: Duration = wait::PATIENCE;
 
 /// How long an answer may be, in bytes: a page's text, with room to spare.
 const ANSWER_BYTES_MAX: usize = 8 << 20;

@@ -2,9 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::{Availability, Error, Result};
+use tokio::time::Instant;
+
+use crate::{Availability, Error, Result, wait};
 
 /// The library that answers for the clock, and the C library right behind it: jemalloc reads the clock before the first
 /// library is ready to answer, and waits for itself forever. So the server allocates by the C library.
@@ -18,6 +22,9 @@ const FILE: &str = "clock";
 
 /// What the library leaves in memory when its process is killed, but for the process id at the end.
 const LEFT: [&str; 2] = ["/dev/shm/faketime_shm_", "/dev/shm/sem.faketime_sem_"];
+
+/// How far the time that a server tells may be from the expected one, since both are whole seconds.
+const TOLERANCE_S: i64 = 1;
 
 /// Whether such clocks can be had here.
 pub(crate) fn availability() -> Availability {
@@ -43,6 +50,28 @@ pub(crate) fn ahead_s(folder: &Path) -> Result<i64> {
     let file = folder.join(FILE);
     let text = fs::read_to_string(&file).map_err(Error::io(file.display()))?;
     text.trim().parse().map_err(|error| Error::new(format!("{}: {error}", file.display())))
+}
+
+/// Moves the clock of a server to this many seconds ahead of the machine's, and waits until the server tells that time.
+pub(crate) async fn move_to(
+    folder: &Path,
+    ahead_s: i64,
+    server: SocketAddr,
+    time_s: impl AsyncFn() -> Result<i64>,
+) -> Result<()> {
+    let asked = Instant::now();
+    let (before, told) = (time_s().await?, Instant::now());
+    let moved = before + ahead_s - self::ahead_s(folder)?;
+    set(folder, ahead_s)?;
+    let passed = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    wait::until(&format!("{server} moving its clock"), wait::PATIENCE, async || {
+        // A busy machine lets time pass between what a server tells and what is read here.
+        let earliest = moved + passed(told.elapsed());
+        let time = time_s().await.ok()?;
+        let latest = moved + passed(asked.elapsed());
+        (earliest - TOLERANCE_S..=latest + TOLERANCE_S).contains(&time).then_some(())
+    })
+    .await
 }
 
 /// What the library keeps in memory for one process; dropping this after the process removes it.

@@ -20,8 +20,8 @@ use crate::process::{self, Process};
 use crate::scratch::Scratch;
 use crate::{Availability, Error, Result, account, wait};
 
-/// How long a server may take until it serves. A fifth of a second is usual; a loaded machine takes longer.
-pub(crate) const SERVING_WITHIN: Duration = Duration::from_secs(60);
+/// How long a server may take until it serves. A fifth of a second is usual.
+pub(crate) const SERVING_WITHIN: Duration = wait::PATIENCE;
 
 /// How long a server may take to end when asked to, before it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);

@@ -14,8 +14,8 @@ use crate::{Error, Result};
 /// The pause between two looks at whether signalled children stand still or are gone.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// How often to look, which takes some ten seconds: a child that waits for a slow disk obeys later.
-const LOOKS_MAX: u32 = 10_000;
+/// How often to look, which takes two minutes or more: a child that waits for a slow disk obeys later.
+const LOOKS_MAX: u32 = 120_000;
 
 /// A process and its children; dropping it kills them all.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ mod tests {
         shell.args(["-c", "setsid sleep 60 & setsid sleep 60 & wait"]).stdin(Stdio::null());
         let mut family = Family(Process::start(shell).expect("sh"));
         let both = async || Some(family.children()).filter(|children| children.len() == 2);
-        let children = wait::until("two children", Duration::from_secs(10), both).await.expect("they start");
+        let children = wait::until("two children", wait::PATIENCE, both).await.expect("they start");
         let states = || children.iter().filter_map(|pid| stat(number(*pid)));
         family.pause().expect("they run");
         assert!(states().all(|(state, _)| state == 'T'));

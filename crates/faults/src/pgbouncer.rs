@@ -45,7 +45,7 @@ impl PgBouncer {
     ///
     /// # Errors
     ///
-    /// It ended or did not listen within a minute; the error ends with its log.
+    /// It ended or did not listen within two minutes; the error ends with its log.
     pub async fn start(server: &postgres::Server, lending: Lending, connections: u32) -> Result<Self> {
         let (superuser, password) = server.superuser_login();
         let daemon = Daemon::new(Ground::default())?;

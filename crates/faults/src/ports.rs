@@ -63,7 +63,6 @@ impl ReservedPort {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::time::Duration;
 
     use super::*;
     use crate::wait;
@@ -78,7 +77,7 @@ mod tests {
         assert!(!is_free(port.address()));
         drop(server);
         // A process that another test forks at this moment keeps the socket until it executes its program.
-        let freed = wait::until("port is free", Duration::from_secs(5), async || is_free(port.address()).then_some(()));
+        let freed = wait::until("port is free", wait::PATIENCE, async || is_free(port.address()).then_some(()));
         freed.await.expect("the server is gone");
     }
 }

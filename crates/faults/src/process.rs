@@ -250,8 +250,6 @@ mod tests {
 
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(10);
-
     /// The state letter in `/proc/PID/stat`.
     fn state_of(id: u32) -> Option<char> {
         let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
@@ -319,7 +317,7 @@ mod tests {
         let mut child = sleeper();
         assert!(child.exited(Duration::from_millis(20)).await.is_err());
         child.terminate().expect("running");
-        assert!(!child.exited(SOON).await.expect("ended").success());
+        assert!(!child.exited(wait::PATIENCE).await.expect("ended").success());
         assert!(child.pause().is_err());
     }
 }

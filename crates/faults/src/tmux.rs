@@ -8,9 +8,9 @@ use crate::process::{self, Process};
 use crate::scratch::Scratch;
 use crate::{Availability, Error, Result};
 
-/// How often a session is asked of a server that may still be starting, and the pause between: half a minute, since
+/// How often a session is asked of a server that may still be starting, and the pause between: two minutes, since
 /// other tests run too.
-const START_TRIES: u32 = 600;
+const START_TRIES: u32 = 2_400;
 const START_PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether terminals can be had here.

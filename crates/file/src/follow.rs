@@ -304,14 +304,12 @@ mod tests {
 
     use lockkeeper_core::clock::SystemClock;
     use lockkeeper_core::{Entry, FencingToken, Mode, Owner, Part, Picture, Ticket};
+    use lockkeeper_faults::wait::PATIENCE;
     use rustix::fs::inotify::ReadFlags;
     use rustix::fs::{CWD, OFlags};
 
     use super::*;
     use crate::entry_name::{EntryName, Position};
-
-    /// Longer than the longest period of looks, on a busy machine.
-    const IN_TIME: Duration = Duration::from_secs(20);
 
     /// Makes a contender as another process would that is killed when this is dropped.
     fn enter(base: &Base, lock: &str, number: u64) -> OwnedFd {
@@ -333,7 +331,7 @@ mod tests {
                 picture.take(follower.next().await.expect("it goes on"));
             }
         };
-        let heard = tokio::time::timeout(IN_TIME, hearing).await;
+        let heard = tokio::time::timeout(PATIENCE, hearing).await;
         assert!(heard.is_ok(), "{:?} instead of {expected:?}", shown(picture));
     }
 
@@ -354,7 +352,7 @@ mod tests {
         attention.note(1, ReadFlags::CLOSE_WRITE, Some(seen[0].id.as_str()));
         assert_eq!(look(&mut known, &mut attention), None, "it is not done yet");
         drop(contender);
-        let ended = tokio::time::timeout(IN_TIME, poll_fn(|context| known.poll_ended(context)));
+        let ended = tokio::time::timeout(PATIENCE, poll_fn(|context| known.poll_ended(context)));
         let (lock, ending) = ended.await.expect("its end is noticed");
         attention.touch(&lock, ending.name.as_str());
         assert_eq!(look(&mut known, &mut attention), Some(Vec::new()));

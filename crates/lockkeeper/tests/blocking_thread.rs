@@ -5,9 +5,7 @@ use std::fs;
 
 use lockkeeper::blocking;
 use lockkeeper::clock::{Clock, SystemClock};
-
-/// How long the thread may take to end after its last user is gone.
-const SOON: std::time::Duration = std::time::Duration::from_secs(20);
+use lockkeeper_faults::wait::PATIENCE;
 
 /// Counts this process's threads of the name `lockkeeper`.
 #[cfg(target_os = "linux")]
@@ -23,7 +21,7 @@ fn threads() -> usize {
 fn all_keepers_share_one_thread_which_ends_with_the_last_user() {
     // A thread gets its name after it was started, and ends after it was told to.
     let wait_for = |count: usize| {
-        let deadline = SystemClock.now().saturating_add(SOON);
+        let deadline = SystemClock.now().saturating_add(PATIENCE);
         while threads() != count {
             assert!(SystemClock.now() < deadline, "{} threads, and not {count}", threads());
             std::thread::yield_now();

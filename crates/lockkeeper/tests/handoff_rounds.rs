@@ -8,6 +8,7 @@ use lockkeeper::retry::RetryPolicy;
 use lockkeeper::testing::MemoryService;
 use lockkeeper::{Error, FencingToken, Handoff, Hold, Keeper, Mutex, MutexGuard};
 use lockkeeper_faults::long;
+use lockkeeper_faults::wait::PATIENCE;
 use tokio::task::JoinSet;
 use tokio::time::{self, Instant};
 
@@ -18,7 +19,7 @@ const TIME_LONG: Duration = Duration::from_secs(150);
 const SESSION_ENDS_EVERY: Duration = Duration::from_millis(2);
 
 /// How long the end may take: longer than any pause of a call that tries again.
-const END_MAX: Duration = Duration::from_secs(60);
+const END_MAX: Duration = PATIENCE;
 
 const TASKS: usize = 8;
 

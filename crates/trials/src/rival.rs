@@ -11,9 +11,6 @@ use lockkeeper_recipes::retry::RetryPolicy;
 
 use crate::{Service, now};
 
-/// How long after a fault a rival must be granted the lock: the servers' way back, the timeout, and the timeout anew.
-const GRANTED_WITHIN: Duration = Duration::from_secs(30);
-
 /// A client that waits for a lock that another one holds.
 #[derive(Debug)]
 pub struct Rival {
@@ -63,11 +60,9 @@ impl Rival {
     ///
     /// # Panics
     ///
-    /// If it does not come in time.
+    /// If it does not come soon.
     pub async fn granted(&mut self) -> Granted {
-        let granted = tokio::time::timeout(GRANTED_WITHIN, &mut self.waiting).await;
-        let granted =
-            granted.unwrap_or_else(|_| panic!("the rival was not granted the lock within {GRANTED_WITHIN:?}"));
+        let granted = soon("the rival's grant", &mut self.waiting).await;
         granted.expect("no panic").expect("the server serves")
     }
 

@@ -18,7 +18,8 @@ const AT_ONCE: usize = 500;
 const LOOKED_FOR: Duration = Duration::from_millis(300);
 
 /// Has one client take places, and another one wait for each of them; then they are left one by one. Each departure is
-/// told to the one wait for it, in half of the cases within this time. The plain run has a tenth of the waits.
+/// told to the one wait for it; in the long run, in half of the cases within this time. The plain run has a tenth of the
+/// waits.
 ///
 /// # Panics
 ///
@@ -63,7 +64,7 @@ pub async fn each_is_told(service: &Service, servers: &[SocketAddr], waits: u32,
     figures::tell(&format!(
         "waits: {count}, one told by each departure, after {median:?} (median), {worst:?} at most (number {slowest})"
     ));
-    assert!(median <= told_within_median, "{median:?}");
+    assert!(median <= told_within_median || !long::is_asked_for(), "{median:?}");
     for session in [ann, bob] {
         soon("the end", session.close()).await.expect("the end");
     }

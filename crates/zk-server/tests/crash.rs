@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_faults::{figures, long};
 use lockkeeper_zk_proto::frame::Deframer;
 use lockkeeper_zk_proto::jute::Reader;
@@ -33,7 +34,7 @@ const PIPELINED: usize = 16;
 /// How many nodes are there, of all clients together, before the server is killed; some more each time.
 const WRITTEN_BEFORE_KILL: usize = 60;
 /// How long anything may take before the test fails.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = PATIENCE;
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// The server's part: serves until it is killed.

@@ -113,6 +113,8 @@ impl fmt::Debug for Holding {
 mod tests {
     use std::ffi::OsString;
 
+    use lockkeeper_faults::wait::PATIENCE;
+
     use super::*;
     use crate::args;
 
@@ -160,6 +162,6 @@ mod tests {
         assert!(claim.take(Wait::No).await.unwrap().is_none());
         assert!(claim.take(Wait::AtMost(Duration::from_millis(1))).await.unwrap().is_none());
         drop(holding);
-        assert!(claim.take(Wait::AtMost(Duration::from_secs(10))).await.unwrap().is_some());
+        assert!(claim.take(Wait::AtMost(PATIENCE)).await.unwrap().is_some());
     }
 }

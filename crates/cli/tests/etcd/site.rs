@@ -24,8 +24,8 @@ pub(crate) fn site(cluster: &Cluster, settings: &str) -> Site {
 
 /// Asserts that no contender is left, by the cluster's own account and by the command's.
 pub(crate) async fn assert_nothing_left(cluster: &Cluster, site: &Site) {
+    site.assert_nothing_left();
     let leader = cluster.leader().await.unwrap();
     let counted = Server::ask(cluster.addresses()[leader], "/v3/kv/range", CONTENDERS).await.unwrap();
     assert!(!counted.contains("count"), "{counted}");
-    site.assert_nothing_left();
 }

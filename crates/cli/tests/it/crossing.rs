@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lockkeeper_faults::figures;
+use lockkeeper_faults::{figures, long};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{Ended, Place, TestChild, ended, eventually, finish, now};
 
-/// How long a deadlock may stand until it is known to an operator who asks.
-pub(crate) const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+/// How long a deadlock may stand until it is known to an operator who asks; judged in the long run.
+const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 
-/// How often it is asked for, since a machine with other work to do can be late.
+/// How often what may be late is tried in the long run, since other tests use the machine too.
 pub(crate) const TRIES_MAX: usize = 3;
 
 /// Notes that it runs, waits until all do, and runs a command under another lock.
@@ -31,11 +31,29 @@ pub(crate) fn lock_of<'a>(claim: Claim<'a>) -> &'a str {
     claim.last().unwrap()
 }
 
-/// The machine of a test, which uses the service of this URL.
+/// The machine of a test, which uses the service of this URL. Sessions outlive a moment in which the machine stands
+/// still, unless the URL has settings of its own.
 pub(crate) fn place_of(url: &str) -> Place {
     let place = Place::new();
-    place.file(".config/lockkeeper/config.toml", &format!("url = '{url}'\n"));
+    let settings = if url.contains('?') { "" } else { "?session_timeout=40s" };
+    place.file(".config/lockkeeper/config.toml", &format!("url = '{url}{settings}'\n"));
     place
+}
+
+/// Has `deadlocks` look; again, if the long run judges how long that takes and it took too long. Returns what was printed,
+/// and how long it took.
+pub(crate) fn looked_in_time(place: &Place) -> (Ended, Duration) {
+    let mut tries = 0;
+    loop {
+        let begun = now();
+        let ended = place.run(&["deadlocks", "--json"]);
+        let took = now() - begun;
+        tries += 1;
+        if !long::is_asked_for() || took < KNOWN_WITHIN {
+            return (ended, took);
+        }
+        assert!(tries < TRIES_MAX, "{took:?}");
+    }
 }
 
 /// Two commands, each with a lock, whose commands ask for a lock of the other's.
@@ -82,21 +100,11 @@ impl Crossing {
         eventually("all stand in the queue", || (self.place.contenders(lock) == count).then_some(()));
     }
 
-    /// Looks until one deadlock is known in time; returns it.
+    /// Asserts that one deadlock is known in time; returns it.
     pub(crate) fn known(&self, who: &str) -> Value {
-        let mut took = Duration::MAX;
-        let mut found = Value::Null;
-        for _ in 0..TRIES_MAX {
-            let begun = now();
-            let ended = self.place.run(&["deadlocks", "--json"]);
-            took = now() - begun;
-            assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
-            found = parsed(&ended);
-            if took < KNOWN_WITHIN {
-                break;
-            }
-        }
-        assert!(took < KNOWN_WITHIN, "{took:?}");
+        let (ended, took) = looked_in_time(&self.place);
+        assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
+        let found = parsed(&ended);
         figures::tell(&format!("deadlocks, {who}: known after {:.2} s", took.as_secs_f64()));
         let deadlock = the_one(&found);
         assert_eq!((&deadlock["verdict"], &deadlock["certainty"]), (&json!("known"), &json!("same-owner")), "{found}");

@@ -174,12 +174,12 @@ fn two_commands_side_by_side_under_one_run_raise_no_alarm() {
 #[test]
 fn a_deadlock_that_ends_by_itself_soon_is_said_and_raises_no_alarm() {
     let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
-    let crossing = Crossing::new(Place::new(), [[door, gate], [gate, &["-w", "25s", "door"]]]);
+    let crossing = Crossing::new(Place::new(), [[door, gate], [gate, &["-w", "29s", "door"]]]);
     let looked = crossing.place.run(&["deadlocks", "--json"]);
     assert_eq!((looked.code, &*looked.stderr), (Some(0), ""), "{looked:?}");
     let deadlock = the_one(&parsed(&looked));
     assert_eq!(deadlock["verdict"], "ends-soon");
-    assert!(deadlock["ends_ms"].as_u64().unwrap() < 25_000, "{deadlock}");
+    assert!(deadlock["ends_ms"].as_u64().unwrap() < 29_000, "{deadlock}");
     let text = crossing.place.run(&["deadlocks"]).stdout;
     assert!(text.contains("\ndeadlock, known by the enclosing run; it ends by itself in "), "{text}");
     crossing.take_way_out(&text);

@@ -8,25 +8,8 @@ use lockkeeper_faults::peers::{Kind, curator};
 use lockkeeper_faults::{figures, zookeeper};
 use serde_json::json;
 
-use crate::crossing::{KNOWN_WITHIN, TRIES_MAX, parsed, place_of, the_one};
-use crate::support::{Ended, Place, TestChild, ended, eventually, now};
-
-/// Looks until it is found in time; returns what was printed, and how long it took.
-fn looked_in_time(place: &Place) -> (Ended, Duration) {
-    let mut looked = None;
-    for _ in 0..TRIES_MAX {
-        let begun = now();
-        let ended = place.run(&["deadlocks", "--json"]);
-        let took = now() - begun;
-        looked = Some((ended, took));
-        if took < KNOWN_WITHIN {
-            break;
-        }
-    }
-    let (ended, took) = looked.expect("it has looked");
-    assert!(took < KNOWN_WITHIN, "{took:?}");
-    (ended, took)
-}
+use crate::crossing::{looked_in_time, parsed, place_of, the_one};
+use crate::support::{PATIENCE, TestChild, ended, eventually};
 
 /// Has Curator hold the door and wait for the gate, and a command of ours hold the gate and wait for the door.
 async fn crossed_with_curator(test: &str, kind: Kind) {
@@ -37,14 +20,14 @@ async fn crossed_with_curator(test: &str, kind: Kind) {
     let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
     let address = server.address().to_string();
     let place = place_of(&format!("zk://{address}"));
-    let mut curator = curator::start(&address, Duration::from_secs(10)).await.unwrap();
+    let mut curator = curator::start(&address, Duration::from_secs(40)).await.unwrap();
     let path = |lock: &str| format!("/lockkeeper/{lock}");
     assert_eq!(curator.try_lock(kind, &path("door")).await, Ok(true));
     let mut ours = place.command(&["run", "-q", "gate", "--", "sh", "-c", r#""$LOCKKEEPER" run -q door -- true"#]);
     let mut ours = TestChild(ours.stdin(Stdio::null()).spawn().unwrap());
     eventually("ours waits", || (place.contenders("door") == 2).then_some(()));
     let waiting = tokio::spawn(async move {
-        let is_granted = curator.lock(kind, &path("gate"), Duration::from_secs(60)).await;
+        let is_granted = curator.lock(kind, &path("gate"), PATIENCE).await;
         (curator, is_granted)
     });
     eventually("Curator waits", || (place.contenders("gate") == 2).then_some(()));
@@ -70,7 +53,7 @@ async fn crossed_with_curator(test: &str, kind: Kind) {
     figures::tell(&format!("deadlocks, with Curator: {verdict} after {:.2} s", took.as_secs_f64()));
     let text = place.run(&["deadlocks"]).stdout;
     assert!(text.lines().nth(1).unwrap().starts_with(line), "{text}");
-    assert_eq!(place.run(&["revoke", "gate", "-w", "20s"]).code, Some(0));
+    assert_eq!(place.run(&["revoke", "gate", "-w", "2m"]).code, Some(0));
     assert_eq!(ended(&mut ours.0).code(), Some(143));
     let (_curator, is_granted) = waiting.await.unwrap();
     assert_eq!(is_granted, Ok(true));

@@ -9,8 +9,8 @@ use lockkeeper_faults::{figures, zookeeper};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::crossing::{KNOWN_WITHIN, TRIES_MAX, parsed, place_of, shell, the_one};
-use crate::support::{Place, TestChild, ended, eventually, finish, now};
+use crate::crossing::{looked_in_time, parsed, place_of, shell, the_one};
+use crate::support::{Place, TestChild, ended, eventually, finish};
 
 /// What such a process is told: its service, the lock that it holds, the one that it asks for, and where it notes that
 /// it holds and learns that both do.
@@ -58,17 +58,7 @@ fn two_processes_are_known(place: &Place, service: &str, who: &str) {
     for lock in ["door", "gate"] {
         eventually("all stand in the queue", || (place.contenders(lock) == 2).then_some(()));
     }
-    let (mut took, mut looked) = (Duration::MAX, None);
-    for _ in 0..TRIES_MAX {
-        let begun = now();
-        looked = Some(place.run(&["deadlocks", "--json"]));
-        took = now() - begun;
-        if took < KNOWN_WITHIN {
-            break;
-        }
-    }
-    let looked = looked.expect("it has looked");
-    assert!(took < KNOWN_WITHIN, "{took:?}");
+    let (looked, took) = looked_in_time(place);
     figures::tell(&format!("deadlocks, owner keys on {who}: known after {:.2} s", took.as_secs_f64()));
     assert_eq!((looked.code, &*looked.stderr), (Some(1), ""), "{looked:?}");
     let found = the_one(&parsed(&looked));

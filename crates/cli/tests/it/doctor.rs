@@ -99,7 +99,7 @@ async fn what_is_wrong_with_etcd_is_found_told_by_a_run_and_takes_from_the_grade
     assert!(of_word("counted anew") && of_word("runs etcd 3."), "{findings}");
     if is_faulty {
         // The command ends when the line has come.
-        let mut told = place.command(&["run", "--connect", &url, "job", "--", "sleep", "60"]);
+        let mut told = place.command(&["run", "--connect", &url, "job", "--", "sleep", "600"]);
         let mut told = told.stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(told.stderr.take().unwrap()).read_line(&mut line).unwrap();

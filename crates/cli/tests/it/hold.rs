@@ -79,7 +79,7 @@ fn a_signal_or_a_request_ends_it_and_gives_the_lock_back() {
         assert_eq!(place.contenders("x"), 0);
     }
     let held = Held::start(&place, &[]);
-    assert_eq!(place.run(&["revoke", "x", "--reason", "deploying", "-w", "10s"]).code, Some(0));
+    assert_eq!(place.run(&["revoke", "x", "--reason", "deploying", "-w", "2m"]).code, Some(0));
     let ended = held.ended();
     assert_eq!((ended.code, &*ended.stdout), (Some(143), ""));
     assert!(ended.stderr.contains("deploying"), "{ended:?}");
@@ -116,11 +116,11 @@ fn a_lock_that_cannot_be_acquired_has_the_exit_codes_of_run() {
         assert!(ended.stderr.starts_with("lockkeeper: "), "{ended:?}");
     }
     assert_eq!(place.contenders("x"), 1);
-    let mut waiting = Command::new("sh");
-    let script = r#"sleep 0.3 | "$LOCKKEEPER" hold x"#;
-    let ours = place.command::<&str>(&[]);
-    waiting.args(["-c", script]).env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ended = finish(&mut waiting);
+    let mut waiting = place.command(&["hold", "x"]);
+    let mut waiting = waiting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("it waits", || (place.contenders("x") == 2).then_some(()));
+    drop(waiting.stdin.take());
+    let ended = wait(waiting);
     assert!(ended.code == Some(125) && ended.stderr.contains("stdin ended while waiting"), "{ended:?}");
     assert_eq!(place.contenders("x"), 1, "it left the queue");
     held.send(Signal::TERM);
@@ -151,7 +151,7 @@ fn a_stdin_that_is_closed_at_the_start_is_refused() {
     let place = Place::new();
     for closed in ["<&-", "</dev/null", "< <(true)"] {
         // A pipe shows that its writer has ended only once it has.
-        let script = format!(r#"exec {closed}; sleep 0.2; exec "$LOCKKEEPER" hold x"#);
+        let script = format!(r#"exec {closed}; wait $!; exec "$LOCKKEEPER" hold x"#);
         let ours = place.command::<&str>(&[]);
         let mut command = Command::new("bash");
         command.args(["-c", &script]).env_clear();

@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use lockkeeper_faults::Availability;
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::crossing::{Claim, Crossing};
 use crate::server_operation::sound_unit;
-use crate::support::{Place, TestChild, ended, eventually, finish, wait};
+use crate::support::{PATIENCE, Place, TestChild, ended, eventually, finish, wait};
 
 /// A running monitor, ended by its test.
 pub(crate) struct Monitor {
@@ -58,7 +57,7 @@ impl Monitor {
     /// Sends a head and returns the head of the answer and its body.
     pub(crate) fn exchange(&self, head: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

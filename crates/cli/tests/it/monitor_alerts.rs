@@ -3,15 +3,11 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::monitor::Monitor;
-use crate::support::{Holder, Place, TestChild, eventually, finish};
-
-/// How long a request may be waited for.
-const REQUEST_WITHIN: Duration = Duration::from_secs(30);
+use crate::support::{Holder, PATIENCE, Place, TestChild, eventually, finish};
 
 /// A request as a webhook gets it.
 struct Posted {
@@ -55,7 +51,7 @@ impl Webhook {
     }
 
     fn next(&self) -> Posted {
-        self.posted.recv_timeout(REQUEST_WITHIN).expect("the webhook is told")
+        self.posted.recv_timeout(PATIENCE).expect("the webhook is told")
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::monitor::Monitor;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use crate::support::send;
-use crate::support::{Holder, Place, TestChild, ended, eventually, now};
+use crate::support::{Holder, PATIENCE, Place, TestChild, ended, eventually, now};
 
 /// Lets a holder die, with its command.
 fn kill(mut holder: Holder) {
@@ -33,7 +33,7 @@ fn alert<'a>(alerts: &'a Value, rule: &str) -> Option<&'a Value> {
 #[expect(clippy::disallowed_methods, reason = "pauses between looks, up to a deadline")]
 fn until<T>(monitor: &Monitor, what: &str, is_so: impl Fn(&Value) -> Option<T>) -> T {
     // A session timeout may have to pass, and a busy machine looks at a database less often.
-    let deadline = now() + Duration::from_secs(90);
+    let deadline = now() + PATIENCE;
     loop {
         let alerts = monitor.json("/api/alerts");
         if let Some(found) = is_so(&alerts) {
@@ -122,7 +122,7 @@ fn silence_and_losses_are_told(url: &str) {
     let holders = [(); 3].map(|()| hold("nightly", &["-s"]));
     knows_holders(&monitor, "daily", 1);
     knows_holders(&monitor, "nightly", 3);
-    let _waiting = TestChild(place.command(&["run", "nightly", "--", "sleep", "60"]).spawn().unwrap());
+    let _waiting = TestChild(place.command(&["run", "nightly", "--", "sleep", "600"]).spawn().unwrap());
     let pid = stopped.process.id().cast_signed();
     send(pid, Signal::STOP);
     let said = summary(&monitor, "jeopardy");

@@ -117,7 +117,7 @@ fn a_freeze_that_waits_on_a_server_ends_with_its_monitor() {
     a_freeze_that_waits_ends_with_its_monitor(&place_of(server.url()));
 }
 
-const SCRIPT: [&str; 5] = ["--", "sh", "-c", "echo held; exec sleep 60", "sh"];
+const SCRIPT: [&str; 5] = ["--", "sh", "-c", "echo held; exec sleep 600", "sh"];
 
 #[test]
 fn every_order_of_a_program_is_carried_out_on_files() {
@@ -131,7 +131,8 @@ fn every_order_of_a_program_is_carried_out_on_files() {
 fn every_order_of_a_program_is_carried_out_on_a_server() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
-    let url = server.url().to_owned();
+    // A hold outlives a moment in which the machine stands still.
+    let url = format!("{}?session_timeout=40s", server.url());
     every_order_is_carried_out(&place, &["--connect", &url], |lock| {
         let command = [&["--connect", &url, "run", lock][..], &SCRIPT].concat();
         Holder::start(place.command(&command).stderr(Stdio::piped()))

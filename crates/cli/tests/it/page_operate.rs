@@ -4,14 +4,13 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
-use std::time::Duration;
 
 use lockkeeper_faults::browser::{self, Browser};
 use serde_json::{Value, json};
 
 use crate::crossing::{Claim, Crossing};
 use crate::monitor::Monitor;
-use crate::support::{Place, eventually, number_in, wait};
+use crate::support::{PATIENCE, Place, eventually, number_in, wait};
 
 /// A token of operators.
 pub(crate) const TOKEN: &str = "2f4c9a0b7d1e68355a0c4be1f9d27a64";
@@ -34,7 +33,7 @@ impl Answer {
 /// Sends a request to an address and returns the answer; `lines` are its other headers.
 pub(crate) fn ask_at(address: &str, start: &str, lines: &[String], body: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
     let length = body.len();
     let request = format!("{start} HTTP/1.1\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");

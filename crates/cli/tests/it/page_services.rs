@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockkeeper_faults::browser::Browser;
-use lockkeeper_faults::figures;
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
-use lockkeeper_faults::zookeeper;
+use lockkeeper_faults::{figures, long, zookeeper};
 use lockkeeper_zookeeper::{Client, Config, NewNode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -19,7 +18,7 @@ use crate::monitor::Monitor;
 use crate::page::{ask, contend, has_browser, url};
 use crate::support::{Place, TestChild, eventually, now, send};
 
-/// How long a change may take until it is on the page, at the median.
+/// How long a change may take until it is on the page, at the median; this and what follows are judged in the long run.
 const SHOWN_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long each may take: a database is looked at twice a second at most.
@@ -29,9 +28,9 @@ const ALL_SHOWN_WITHIN: Duration = Duration::from_millis(1_500);
 const DEADLOCK_SHOWN_WITHIN: Duration = Duration::from_secs(3);
 
 /// How long another client may wait for its turn: longer than any test.
-const TURN_WITHIN: Duration = Duration::from_secs(120);
+const TURN_WITHIN: Duration = Duration::from_secs(600);
 
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The lock that all queue for.
 const LOCK: &str = "billing";
@@ -137,7 +136,7 @@ async fn queue_changes(place: &Place, browser: &Browser, foreign: &[Foreign]) ->
     took
 }
 
-/// Asserts that each change of a queue is shown in time; again, if the machine had other work to do.
+/// Asserts that each change of a queue is shown, and in time; again, if the machine had other work to do.
 async fn holder_and_waiters_are_shown(
     place: &Place,
     monitor: &Monitor,
@@ -157,7 +156,7 @@ async fn holder_and_waiters_are_shown(
             took.len()
         ));
         tries.push(took);
-        is_in_time = median <= SHOWN_WITHIN && most <= ALL_SHOWN_WITHIN;
+        is_in_time = !long::is_asked_for() || median <= SHOWN_WITHIN && most <= ALL_SHOWN_WITHIN;
         if is_in_time {
             break;
         }
@@ -167,7 +166,7 @@ async fn holder_and_waiters_are_shown(
     assert!(events.as_str().unwrap().contains("granted"), "{events}");
 }
 
-/// Asserts that two commands that wait for each other are shown in time, with picture and chain.
+/// Asserts that two commands that wait for each other are shown, and in time, with picture and chain.
 fn a_deadlock_is_shown(mut place: Place, monitor: &Monitor, browser: &Browser, who: &str) {
     browser.open(&url(monitor, "")).unwrap();
     let mut tries = Vec::new();
@@ -184,12 +183,12 @@ fn a_deadlock_is_shown(mut place: Place, monitor: &Monitor, browser: &Browser, w
         let took = now() - crossing.began;
         figures::tell(&format!("page, {who}: a deadlock shown {took:.2?} after its waits began"));
         tries.push(took);
-        if took <= DEADLOCK_SHOWN_WITHIN {
-            break;
+        if !long::is_asked_for() || took <= DEADLOCK_SHOWN_WITHIN {
+            return;
         }
         place = crossing.place;
     }
-    assert!(tries.last() <= Some(&DEADLOCK_SHOWN_WITHIN), "{who}: {tries:?}");
+    panic!("{who}: {tries:?}");
 }
 
 async fn changes_are_shown(place: Place, who: &str, others: &[Foreign]) {

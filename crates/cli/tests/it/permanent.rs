@@ -6,9 +6,11 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::time::Duration;
 
+use lockkeeper_faults::long;
+
 use crate::support::{Ended, Place, finish, now};
 
-/// Within which time a run ends that cannot succeed.
+/// Within which time a run ends that cannot succeed; judged in the long run.
 const END_MAX: Duration = Duration::from_secs(2);
 
 /// The limits that are tried, in files: from hardly more than the three that every process has to more than are needed.
@@ -39,13 +41,13 @@ fn something_else_in_the_place_of_a_file_of_ours_ends_a_run_at_once() {
             let path = place.locks().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             put(path.to_str().unwrap());
-            for options in [&["-n"][..], &["-w", "20"], &[]] {
+            for options in [&["-n"][..], &["-w", "600"], &[]] {
                 let arguments = [&["run"], options, &["x", "--", "true"]].concat();
                 let (ended, took) = timed(|| place.run(&arguments));
                 assert_eq!(ended.code, Some(125), "{what} as {file}: {ended:?}");
                 assert!(last_line_is_ours(&ended), "{what} as {file}: {ended:?}");
                 assert!(ended.stderr.contains(path.to_str().unwrap()), "{what} as {file}: {ended:?}");
-                assert!(took < END_MAX, "{what} as {file}: {took:?}");
+                assert!(!long::is_asked_for() || took < END_MAX, "{what} as {file}: {took:?}");
             }
         }
     }
@@ -78,7 +80,7 @@ fn a_process_that_may_open_too_few_files_ends_at_once_and_never_in_a_panic() {
         for limit in LIMITS {
             let (ended, took) = under(limit, command);
             assert!(!ended.stderr.contains("panic"), "{command} with {limit} files: {ended:?}");
-            assert!(took < END_MAX, "{command} with {limit} files: {took:?}");
+            assert!(!long::is_asked_for() || took < END_MAX, "{command} with {limit} files: {took:?}");
             if ended.code == Some(125) {
                 assert!(last_line_is_ours(&ended), "{command} with {limit} files: {ended:?}");
                 assert!(!succeeded, "{command} with {limit} files fails, and with fewer it did not: {ended:?}");

@@ -80,7 +80,7 @@ fn the_command_starts_with_the_callers_signals() {
 #[test]
 fn a_signal_that_the_caller_ignores_is_ignored_by_the_command() {
     let place = RunPlace::new();
-    let inner = place.script(&[], "echo $$ > child; exec sleep 60");
+    let inner = place.script(&[], "echo $$ > child; exec sleep 600");
     let mut outer = Command::new("sh");
     outer.args(["-c", r#"trap '' HUP; exec "$@""#, "sh"]).arg(inner.get_program()).args(inner.get_args());
     outer.env("LOCKKEEPER_DIR", place.locks.path()).current_dir(place.notes.path());
@@ -144,7 +144,7 @@ fn signals_reach_the_command_and_its_group_and_the_code_comes_back() {
 #[test]
 fn a_command_ended_by_a_signal_to_its_runner_gives_128_and_the_signal() {
     let place = RunPlace::new();
-    let mut runner = place.script(&[], "echo $$ > child; exec sleep 60").spawn().unwrap();
+    let mut runner = place.script(&[], "echo $$ > child; exec sleep 600").spawn().unwrap();
     place.note("child");
     send(runner.id().cast_signed(), Signal::TERM);
     let status = ended(&mut runner);

@@ -13,9 +13,9 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pid
 use crate::support::run_place::{RunPlace, lines, run, start_stubborn};
 use crate::support::{ended, eventually, is_alive, lockkeeper, now, send, state};
 
-/// After how long a watchdog that has not confirmed a signal is not waited for, where the grace is 100 ms: that, a
+/// After how long a watchdog that has not confirmed a signal is not waited for, where the grace is two seconds: that, a
 /// second and a little more.
-const TAKES_OVER_AFTER: Duration = Duration::from_millis(1_300);
+const TAKES_OVER_AFTER: Duration = Duration::from_millis(3_300);
 
 #[test]
 fn when_the_runner_is_killed_all_its_processes_are_dead_before_the_next_command_starts() {
@@ -32,7 +32,7 @@ fn when_the_runner_is_killed_all_its_processes_are_dead_before_the_next_command_
 fn when_the_runner_is_killed_the_command_may_end_in_order() {
     let place = RunPlace::new();
     let script = "trap 'echo 1 > farewell; exit' TERM; echo $$ > child; while :; do sleep 0.01; done";
-    let mut runner = place.script(&[], script).stderr(Stdio::null()).spawn().unwrap();
+    let mut runner = place.script(&["--grace", "600s"], script).stderr(Stdio::null()).spawn().unwrap();
     let child = place.note("child");
     runner.kill().unwrap();
     ended(&mut runner);
@@ -44,9 +44,9 @@ fn when_the_runner_is_killed_the_command_may_end_in_order() {
 fn when_the_command_ends_at_once_but_its_child_does_not_the_child_is_waited_for_and_killed() {
     let place = RunPlace::new();
     let script = r#"
-        sh -c 'trap "" TERM; echo $$ > grandchild; for second in $(seq 60); do sleep 1; done' &
+        sh -c 'trap "" TERM; echo $$ > grandchild; for second in $(seq 600); do sleep 1; done' &
         echo $$ > child
-        exec sleep 60"#;
+        exec sleep 600"#;
     let mut runner = place.script(&["--grace", "200ms"], script).stderr(Stdio::null()).spawn().unwrap();
     let pids = ["child", "grandchild"].map(|name| place.note(name));
     runner.kill().unwrap();
@@ -71,7 +71,7 @@ fn where_our_session_is_outside_the_namespace_a_command_is_ended_all_the_same() 
         return lockkeeper_faults::skip::skip(test, "only root makes a namespace of processes");
     }
     let place = RunPlace::new();
-    let script = "kill -9 $PPID; exec sleep 60";
+    let script = "kill -9 $PPID; exec sleep 600";
     let mut inside = Command::new("unshare");
     inside.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_lockkeeper"), "run", "lock", "--"]);
     let output = run(inside.args(["sh", "-c", script]).env("LOCKKEEPER_DIR", place.locks.path()));
@@ -82,7 +82,7 @@ fn where_our_session_is_outside_the_namespace_a_command_is_ended_all_the_same() 
 #[test]
 fn a_process_that_started_a_new_session_is_not_reached() {
     let place = RunPlace::new();
-    let script = "setsid sh -c 'echo $$ > daemon; exec sleep 60' & echo $$ > child; exec sleep 60";
+    let script = "setsid sh -c 'echo $$ > daemon; exec sleep 600' & echo $$ > child; exec sleep 600";
     let mut runner = place.script(&[], script).stderr(Stdio::null()).spawn().unwrap();
     let [child, daemon] = ["child", "daemon"].map(|name| place.note(name));
     runner.kill().unwrap();
@@ -96,8 +96,8 @@ fn a_process_that_started_a_new_session_is_not_reached() {
 fn when_the_runner_is_killed_a_nested_run_is_over_before_either_lock_is_free() {
     let place = RunPlace::new();
     let script = r#"
-        exec $LOCKKEEPER run inner --grace 60s -- sh -c '
-            trap "" TERM; echo $$ > child; for second in $(seq 60); do sleep 1; done'"#;
+        exec $LOCKKEEPER run inner --grace 600s -- sh -c '
+            trap "" TERM; echo $$ > child; for second in $(seq 600); do sleep 1; done'"#;
     let mut runner = place.script(&["--grace", "200ms"], script);
     let mut runner = runner.env("LOCKKEEPER", env!("CARGO_BIN_EXE_lockkeeper")).stderr(Stdio::null()).spawn().unwrap();
     let child = place.note("child");
@@ -164,7 +164,7 @@ fn a_stopped_runner_keeps_its_lock() {
 #[test]
 fn what_a_command_leaves_in_the_background_is_left_alone_and_the_lock_released() {
     let place = RunPlace::new();
-    let script = "sleep 60 > /dev/null 2>&1 & echo $! > left";
+    let script = "sleep 600 > /dev/null 2>&1 & echo $! > left";
     assert!(run(&mut place.script(&[], script)).status.success());
     let left = place.note("left");
     assert!(run(&mut place.script(&["--no-wait"], "true")).status.success());
@@ -211,10 +211,10 @@ fn a_run_that_waits_has_no_process_left_when_it_gives_up_or_is_killed() {
         let watchdog = eventually("it has a watchdog", || children(waiter.id().cast_signed()).first().copied());
         (waiter, watchdog)
     };
-    let (mut gives_up, watchdog) = waiting(&["-w", "500ms"]);
+    let (mut gives_up, watchdog) = waiting(&["-w", "4s"]);
     assert_eq!(ended(&mut gives_up).code(), Some(124));
     assert_eq!(state(watchdog), None);
-    let (mut gives_up, watchdog) = waiting(&["-w", "500ms"]);
+    let (mut gives_up, watchdog) = waiting(&["-w", "4s"]);
     send(watchdog, Signal::STOP);
     assert_eq!(ended(&mut gives_up).code(), Some(124));
     assert_eq!(state(watchdog), None);
@@ -231,7 +231,7 @@ fn a_run_that_waits_has_no_process_left_when_it_gives_up_or_is_killed() {
 fn when_the_runner_fails_all_its_processes_are_dead_before_the_next_command_starts() {
     let test = "run_killed::when_the_runner_fails_all_its_processes_are_dead_before_the_next_command_starts";
     let place = RunPlace::new();
-    let (mut runner, pids, watchdog) = start_stubborn(&place, &["--grace", "60s"]);
+    let (mut runner, pids, watchdog) = start_stubborn(&place, &["--grace", "600s"]);
     let watchdog = pidfd_open(Pid::from_raw(watchdog).unwrap(), PidfdFlags::empty()).unwrap();
     let channel = match pidfd_getfd(&watchdog, 0, PidfdGetfdFlags::empty()) {
         Err(error) => {
@@ -264,7 +264,7 @@ fn a_runner_that_stood_still_knows_first_that_its_signal_was_passed_on() {
             echo $$ > child
             while [ ! -e end ]; do sleep 0.01; done
             exit 7"#;
-        let mut runner = place.script(&["--grace", "100ms"], script).stderr(Stdio::null()).spawn().unwrap();
+        let mut runner = place.script(&["--grace", "2s"], script).stderr(Stdio::null()).spawn().unwrap();
         place.note("child");
         let (pid, watchdog) = (runner.id().cast_signed(), place.note("watchdog"));
         send(watchdog, Signal::STOP);

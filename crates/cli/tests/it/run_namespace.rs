@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use tempfile::TempDir;
 
-use crate::support::{PATIENCE, ended, now, number_in};
+use crate::support::{ended, number_in};
 
 /// Tells whether a namespace of processes can be made here; if not, `test` is skipped.
 fn is_possible(test: &str) -> bool {
@@ -38,9 +38,7 @@ fn run_inside(script: &str) -> (Output, TempDir) {
     inside.env("LK", env!("CARGO_BIN_EXE_lockkeeper")).env("NOTES", &notes);
     inside.env("LOCKKEEPER_DIR", directory.path().join("locks"));
     let mut inside = Inside(inside.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    let started = now();
     ended(&mut inside.0);
-    assert!(started.elapsed() < PATIENCE);
     let status = inside.0.wait().unwrap();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     inside.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
@@ -54,7 +52,7 @@ fn a_command_is_ended_by_its_group_and_a_line_says_what_is_out_of_sight() {
         return;
     }
     // Its child ignores TERM, in the same group.
-    let command = "trap \"\" TERM; sleep 30 & echo $$ > $NOTES/group; wait; sleep 30";
+    let command = "trap \"\" TERM; sleep 600 & echo $$ > $NOTES/group; wait; sleep 600";
     let script = format!(
         "$LK run --grace 300ms --max-hold 500ms ns -- sh -c '{command}'; echo $? > $NOTES/code
         kill -0 -$(cat $NOTES/group) 2> /dev/null; echo $? > $NOTES/left; $LK run -n ns -- true; echo $? > $NOTES/next"
@@ -73,10 +71,9 @@ fn a_command_that_ends_when_it_is_asked_is_not_waited_for_longer() {
     if !is_possible("run_namespace::a_command_that_ends_when_it_is_asked_is_not_waited_for_longer") {
         return;
     }
-    let started = now();
-    let (output, _directory) = run_inside("exec $LK run --grace 60s --max-hold 100ms ns -- sleep 30");
+    // It is awaited for less than the grace, and its own end.
+    let (output, _directory) = run_inside("exec $LK run --grace 600s --max-hold 100ms ns -- sleep 600");
     assert_eq!(output.status.code(), Some(123));
-    assert!(started.elapsed() < PATIENCE);
 }
 
 #[test]
@@ -84,7 +81,7 @@ fn a_killed_watchdogs_command_is_ended_by_its_group() {
     if !is_possible("run_namespace::a_killed_watchdogs_command_is_ended_by_its_group") {
         return;
     }
-    let (output, _directory) = run_inside("$LK run ns -- sh -c 'sleep 30 & kill -9 $PPID; wait'; echo $?; exit 0");
+    let (output, _directory) = run_inside("$LK run ns -- sh -c 'sleep 600 & kill -9 $PPID; wait'; echo $?; exit 0");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "125\n");
 }
 
@@ -98,7 +95,7 @@ impl Family {
     fn start() -> Self {
         let notes = TempDir::new().unwrap();
         let mut parent = Command::new("setsid");
-        parent.args(["sh", "-c", "sleep 60 & echo $! > child; wait"]).current_dir(notes.path());
+        parent.args(["sh", "-c", "sleep 600 & echo $! > child; wait"]).current_dir(notes.path());
         let parent = parent.stdin(Stdio::null()).spawn().unwrap();
         let child = number_in(&notes.path().join("child"));
         Self { parent, child }
@@ -122,9 +119,9 @@ fn no_other_process_is_harmed_that_has_the_numbers_of_ours() {
     let family = Family::start();
     let (parent, child) = (family.parent.id(), family.child);
     let script = format!(
-        "echo $(({child} - 1)) > /proc/sys/kernel/ns_last_pid; setsid sleep 60 & bystander=$!
+        "echo $(({child} - 1)) > /proc/sys/kernel/ns_last_pid; setsid sleep 600 & bystander=$!
         echo $(({parent} - 2)) > /proc/sys/kernel/ns_last_pid
-        $LK run --grace 100ms --max-hold 300ms ns -- sh -c 'echo $PPID > $NOTES/watchdog; sleep 30'
+        $LK run --grace 100ms --max-hold 300ms ns -- sh -c 'echo $PPID > $NOTES/watchdog; sleep 600'
         echo $? > $NOTES/code; echo $bystander > $NOTES/bystander
         kill -0 $bystander; echo $? > $NOTES/harmed"
     );

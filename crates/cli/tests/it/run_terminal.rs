@@ -69,7 +69,7 @@ impl Shell {
 #[test]
 fn ctrl_c_ends_the_command() {
     let mut shell = Shell::start();
-    shell.begin("lk a -- sh -c 'echo rea''dy; exec sleep 60'");
+    shell.begin("lk a -- sh -c 'echo rea''dy; exec sleep 600'");
     shell.terminal.expect("ready");
     shell.terminal.press(CTRL_C);
     shell.terminal.expect("outer> ");
@@ -162,7 +162,7 @@ fn an_interactive_shell_runs_under_a_lock_with_its_own_jobs() {
     shell.terminal.expect("inner> ");
     shell.terminal.press("echo $((40 + 2))\n");
     shell.terminal.expect("\r\n42\r\n");
-    shell.terminal.press("sh -c 'echo rea''dy; exec sleep 60'\n");
+    shell.terminal.press("sh -c 'echo rea''dy; exec sleep 600'\n");
     shell.terminal.expect("ready");
     shell.terminal.press(CTRL_Z);
     shell.terminal.expect("Stopped");

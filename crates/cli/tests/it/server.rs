@@ -3,14 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, mpsc};
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Holder, Place, eventually, finish, in_time, wait};
-
-/// How long a line may be waited for.
-const LINE_WITHIN: Duration = Duration::from_secs(30);
+use crate::support::{Holder, PATIENCE, Place, eventually, finish, in_time, wait};
 
 /// A running server, ended by its test.
 pub(crate) struct Server {
@@ -63,7 +59,7 @@ impl Server {
     fn find_line(&self, prefix: &str) -> Result<String, Vec<String>> {
         let mut others = Vec::new();
         loop {
-            match self.lines.lock().unwrap().recv_timeout(LINE_WITHIN) {
+            match self.lines.lock().unwrap().recv_timeout(PATIENCE) {
                 Ok(line) if line.starts_with(prefix) => return Ok(line),
                 Ok(line) => others.push(line),
                 Err(_) => return Err(others),
@@ -153,17 +149,17 @@ fn tokens_grow_over_a_restart_with_and_without_a_data_directory() {
 fn a_config_file_gives_what_the_options_do_not_and_does_not_name_a_service_by_it() {
     let place = Place::new();
     let store = place.file("data/x", "").parent().unwrap().join("store");
-    let told = format!("[server]\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\ntick = '100ms'", store.display());
+    let told = format!("[server]\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\ntick = '500ms'", store.display());
     let config = place.file(".config/lockkeeper/config.toml", &told);
     let server = Server::start_as_told(&place, &[]);
     assert!(store.is_dir());
-    let run = ["-v", "run", "--connect", &format!("{}?session_timeout=10s", server.url), "job", "--", "true"];
+    let run = ["-v", "run", "--connect", &format!("{}?session_timeout=60s", server.url), "job", "--", "true"];
     let ended = place.run(&run);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let clipped = "warning: the server granted a session timeout of 2s, not 10s";
+    let clipped = "warning: the server granted a session timeout of 10s, not 60s";
     assert_eq!(ended.stderr.matches(clipped).count(), 1, "{ended:?}");
-    // 20 ticks of 100 ms leave less than this grace needs.
-    let too_long = place.run(&[&run[..4], &["--grace", "5s"], &run[4..]].concat());
+    // 20 ticks of 500 ms leave less than this grace needs.
+    let too_long = place.run(&[&run[..4], &["--grace", "6s"], &run[4..]].concat());
     assert_eq!(too_long.code, Some(125), "{too_long:?}");
     assert_eq!(server.stop(), Some(0));
     let elsewhere = store.with_file_name("elsewhere");
@@ -183,15 +179,17 @@ fn a_config_file_gives_what_the_options_do_not_and_does_not_name_a_service_by_it
 fn every_kind_of_lock_and_every_order_works_on_our_server() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
+    // A hold outlives a moment in which the machine stands still.
+    let url = format!("{}?session_timeout=40s&tick=2s", server.url);
     let command = |arguments: &[&str]| {
         let mut command = place.command(arguments);
-        command.env("LOCKKEEPER_URL", &server.url);
+        command.env("LOCKKEEPER_URL", &url);
         command
     };
     let run = |arguments: &[&str]| finish(&mut command(arguments));
     let show = || serde_json::from_str::<Value>(&run(&["show", "x", "--json"]).stdout).unwrap();
     let hold = |options: &[&str]| {
-        let script = ["x", "--", "sh", "-c", "echo held; exec sleep 60"];
+        let script = ["x", "--", "sh", "-c", "echo held; exec sleep 600"];
         Holder::start(command(&[&["run"], options, &script].concat()).stderr(Stdio::piped()))
     };
     let end = |holder: Holder| {
@@ -212,7 +210,7 @@ fn every_kind_of_lock_and_every_order_works_on_our_server() {
         let holder = hold(options);
         assert_eq!(show()["kind"], kind);
         assert_eq!(run(&[&["run", "-n"], others, &["x", "--", "true"]].concat()).code, Some(124), "{options:?}");
-        let asked = run(&["revoke", "x", "--reason", "deploying", "-w", "15s"]);
+        let asked = run(&["revoke", "x", "--reason", "deploying", "-w", "2m"]);
         assert_eq!(asked.code, Some(0), "{options:?}: {asked:?}");
         let (code, said) = end(holder);
         assert_eq!(code, Some(143), "{options:?}");

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock as _, SystemClock};
+use lockkeeper_faults::long;
 use lockkeeper_zk_proto::message::{Acl, ConnectRequest, Create, CreateMode, ReadOnlyFlag, Request, encode_request};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
 use crate::server::Server;
-use crate::support::Place;
+use crate::support::{PATIENCE, Place, eventually};
 
 /// Where the attacks come from.
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -25,14 +26,15 @@ const WATCHES: usize = 100_000;
 const RESIDENT_KIB_MAX: u64 = 256 << 10;
 /// How many requests are timed.
 const TIMED: usize = 4_000;
-/// How much worse the 99th percentile may be under an attack than on a quiet server.
+/// How much worse the 99th percentile may be under an attack than on a quiet server; judged in the long run.
 const WORSE_MAX: u32 = 10;
 /// How often a measurement is made again before it counts as missed: others use the machine too.
 const TRIES: usize = 3;
 /// How long an attack rests after each blow: it shares the processors with the server and with those that are timed.
 const REST: Duration = Duration::from_micros(500);
 const FRAME_BYTES_MAX: usize = 1 << 20;
-const READ_WITHIN: Duration = Duration::from_secs(30);
+/// Sessions that nothing is heard of live as long as any test, where the server grants it.
+const SESSION_TIMEOUT_MS: i32 = 600_000;
 
 /// A session over a plain socket.
 struct Session {
@@ -47,7 +49,7 @@ impl Session {
         let request = ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: 0,
-            timeout_ms: 40_000,
+            timeout_ms: SESSION_TIMEOUT_MS,
             session_id: 0,
             password: None,
             read_only: ReadOnlyFlag::No,
@@ -98,7 +100,7 @@ fn dial(server: &Server, from: Ipv4Addr) -> TcpStream {
     connect(&socket, &to).unwrap();
     let stream = TcpStream::from(socket);
     stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(READ_WITHIN)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
@@ -131,7 +133,7 @@ fn assert_hardly_slower(server: &Server, what: &str, attack: impl Fn() + Sync) {
             attacked
         });
         println!("{what}: 99th percentile {attacked:?}, quiet {quiet:?}");
-        if attacked <= quiet * WORSE_MAX {
+        if !long::is_asked_for() || attacked <= quiet * WORSE_MAX {
             return;
         }
         seen.push((quiet, attacked));
@@ -142,7 +144,7 @@ fn assert_hardly_slower(server: &Server, what: &str, attack: impl Fn() + Sync) {
 #[test]
 fn clients_that_never_read_take_a_share_of_the_memory_and_are_served_when_they_do() {
     let place = Place::new();
-    let server = Server::start(&place, &[]);
+    let server = Server::start(&place, &["--session-timeout-max", "10m"]);
     let mut honest = Session::open(&server, Ipv4Addr::LOCALHOST).unwrap();
     honest.ask(&node("/wide".to_owned()));
     for number in 0..CHILDREN {
@@ -179,7 +181,7 @@ fn one_address_cannot_take_all_connections_and_others_hardly_notice_that_it_trie
     assert_hardly_slower(&server, "connections over and over", || drop(dial(&server, ATTACKER)));
     drop(kept);
     let place_is_free = || Session::open(&server, ATTACKER).is_some();
-    crate::support::eventually("an ended connection gives its place back", || place_is_free().then_some(()));
+    eventually("an ended connection gives its place back", || place_is_free().then_some(()));
     assert_eq!(server.stop(), Some(0));
 }
 

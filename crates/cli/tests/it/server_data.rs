@@ -14,7 +14,9 @@ const DOCUMENT: &str = include_str!("../../../../docs/server.md");
 const LOCKS: usize = 20;
 
 fn start(place: &Place, listen: &str, data: &Path) -> Server {
-    Server::start_as_told(place, &["--listen", listen, "--data-dir", data.to_str().unwrap()])
+    // A session lives through a backup, however long that takes.
+    let options = ["--listen", listen, "--data-dir", data.to_str().unwrap(), "--session-timeout-max", "5m"];
+    Server::start_as_told(place, &options)
 }
 
 fn take_locks(place: &Place, server: &Server, count: usize) {
@@ -58,7 +60,7 @@ fn a_backup_gives_back_all_nodes_and_a_lock_that_is_held() {
     let server = start(&place, "127.0.0.1:0", &data);
     take_locks(&place, &server, LOCKS);
     let address = server.address().to_owned();
-    let url = format!("zk://{address}?session_timeout=30s");
+    let url = format!("zk://{address}?session_timeout=5m");
     let run = ["run", "--connect", &url, "held", "--", "sh", "-c", "echo held; read line"];
     let holder = Holder::start(place.command(&run).stderr(Stdio::null()));
     assert_eq!(server.stop(), Some(0));

@@ -9,7 +9,6 @@ mod served {
     use std::net::{Shutdown, TcpStream};
     use std::path::Path;
     use std::process::{Command, Stdio};
-    use std::time::Duration;
 
     use lockkeeper_faults::Availability;
     use lockkeeper_zk_proto::message::{Acl, Permissions};
@@ -17,7 +16,7 @@ mod served {
 
     use super::Place;
     use crate::server::Server;
-    use crate::support::{eventually, wait};
+    use crate::support::{PATIENCE, eventually, wait};
 
     /// A server with metrics, and the address of those.
     fn start(place: &Place, options: &[&str]) -> (Server, String) {
@@ -29,7 +28,7 @@ mod served {
 
     fn connect(address: &str) -> TcpStream {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 

@@ -4,12 +4,11 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use lockkeeper_faults::Availability;
 
 use crate::server::Server;
-use crate::support::{Place, finish};
+use crate::support::{PATIENCE, Place, finish};
 
 #[test]
 fn an_address_that_other_machines_may_reach_is_warned_of_in_one_line() {
@@ -31,7 +30,7 @@ fn a_service_manager_is_told_when_the_server_is_ready_and_when_it_stops() {
     let place = Place::new();
     let socket = place.file("notify/x", "").with_file_name("socket");
     let manager = UnixDatagram::bind(&socket).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
     let told = || {
         let mut text = [0; 100];
         let length = manager.recv(&mut text).unwrap();

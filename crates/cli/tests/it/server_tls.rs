@@ -45,12 +45,12 @@ mod served {
             let trusting = format!("{}?ca={}&server_name={NAME}", server.url(), text(&ca));
             let (client, client_key) = (authority.file("client"), authority.file("client-key"));
             let known = format!("{trusting}&cert={}&key={}", text(&client), text(&client_key));
-            let run = |url: &str| place.run(&["run", "--connect", url, "-w", "2s", "job", "--", "echo", "ran"]);
-            let ended = run(&known);
+            let run = |url: &str, wait| place.run(&["run", "--connect", url, "-w", wait, "job", "--", "echo", "ran"]);
+            let ended = run(&known, "2m");
             assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ran\n"), "{ended:?}");
             let plain = server.url().replace("zk+tls", "zk");
             for stranger in [&trusting, &plain] {
-                let ended = run(stranger);
+                let ended = run(stranger, "2s");
                 assert!(ended.code != Some(0) && ended.stdout.is_empty(), "{stranger}: {ended:?}");
             }
             assert_eq!(server.stop(), Some(0));

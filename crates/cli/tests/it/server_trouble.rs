@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::Duration;
 
 use lockkeeper_faults::skip::skip;
 use lockkeeper_zk_proto::message::{ConnectRequest, ReadOnlyFlag};
@@ -12,7 +11,7 @@ use lockkeeper_zookeeper::{Client, Config, NewNode};
 use tempfile::TempDir;
 
 use crate::server::Server;
-use crate::support::{Place, finish};
+use crate::support::{PATIENCE, Place, finish};
 
 const DOCUMENT: &str = include_str!("../../../../docs/server.md");
 /// The size of the file system that is filled, in bytes: room for a snapshot, a log and some records.
@@ -21,7 +20,7 @@ const DISK_BYTES: usize = 4 << 20;
 const DESCRIPTORS: usize = 64;
 
 async fn client(server: &Server) -> Client {
-    let url = format!("{}?session_timeout=4s", server.url()).parse().unwrap();
+    let url = format!("{}?session_timeout=60s", server.url()).parse().unwrap();
     Client::connect(&Config::from_url(&url).unwrap()).await.unwrap()
 }
 
@@ -156,12 +155,12 @@ fn a_server_without_descriptors_tells_so_and_accepts_again_when_there_are_some()
 #[tokio::test(flavor = "multi_thread")]
 async fn verbosely_it_tells_the_sessions_that_begin_and_end_and_the_clients_that_it_refuses() {
     let place = Place::new();
-    let options = ["-v", "server", "--listen", "127.0.0.1:0", "--tick", "100ms", "--session-timeout-min", "300ms"];
+    let options = ["-v", "server", "--listen", "127.0.0.1:0", "--tick", "500ms", "--session-timeout-min", "300ms"];
     let server = Server::of(place.command(&options));
     let client = client(&server).await;
     let id = client.session_id();
     let opened = server.line(&format!("lockkeeper: opened session {id:#x} of 127.0.0.1:"));
-    assert!(opened.contains("timeout 2000 ms"), "20 ticks: {opened}");
+    assert!(opened.contains("timeout 10000 ms"), "20 ticks: {opened}");
     client.close().await.unwrap();
     server.line(&format!("lockkeeper: closed session {id:#x} of 127.0.0.1:"));
 
@@ -184,7 +183,7 @@ async fn verbosely_it_tells_the_sessions_that_begin_and_end_and_the_clients_that
     server.line(&format!("lockkeeper: expired session {id}"));
     let mut refused = send(request(77));
     server.line("lockkeeper: refused 127.0.0.1:");
-    refused.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    refused.set_read_timeout(Some(PATIENCE)).unwrap();
     refused.read_to_end(&mut Vec::new()).unwrap();
     assert_eq!(server.stop(), Some(0));
 }

@@ -101,8 +101,8 @@ fn a_signal_to_the_runner_ends_the_service_also_if_the_command_ignores_it() {
 fn a_signal_in_the_pause_ends_the_service() {
     let service = Service::new();
     let child = service.start(&["--restart"], "exit 3");
-    service.started(2);
-    // The second pause is two seconds long; no contender stands in the queue meanwhile.
+    service.started(3);
+    // The third pause is four seconds long; no contender stands in the queue meanwhile.
     eventually("it pauses", || (service.place.contenders("x") == 0).then_some(()));
     let ended = service.end(child, Signal::TERM);
     assert_eq!(ended.code, Some(143), "{ended:?}");
@@ -118,7 +118,7 @@ fn a_revoked_service_lets_the_next_one_in_and_queues_behind_it() {
     let mut next = place.command(&["run", "-q", "x", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN"]);
     let next = next.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("the next one waits", || (place.contenders("x") == 2).then_some(()));
-    assert_eq!(place.run(&["revoke", "x", "-w", "20s"]).code, Some(0));
+    assert_eq!(place.run(&["revoke", "x", "-w", "2m"]).code, Some(0));
     let between: u64 = wait(next).stdout.trim().parse().unwrap();
     let tokens = service.started(2);
     assert!(tokens[0] < between && between < tokens[1], "{tokens:?} {between}");
@@ -141,7 +141,7 @@ fn a_command_that_holds_the_lock_too_long_is_ended() {
     assert_eq!(ended.code, Some(123), "{ended:?}");
     let last = ended.stderr.lines().rfind(|line| line.starts_with("lockkeeper: ")).unwrap();
     assert_eq!(last, "lockkeeper: x: the lock was held for 300ms (--max-hold), and the command was ended");
-    let quick = wait(service.start(&["--max-hold", "20s"], "exit 5"));
+    let quick = wait(service.start(&["--max-hold", "10m"], "exit 5"));
     assert_eq!((quick.code, &*quick.stderr), (Some(5), ""));
 }
 
@@ -150,12 +150,12 @@ fn a_lock_is_kept_for_the_shortest_time_though_its_command_has_ended() {
     let service = Service::new();
     let done = service.place.file("done", "");
     let started = now();
-    let child = service.start(&["--min-hold", "1500ms"], &format!("echo 1 > {}; exit 5", done.display()));
+    let child = service.start(&["--min-hold", "6s"], &format!("echo 1 > {}; exit 5", done.display()));
     number_in(Path::new(&done));
     let attempt = || service.place.run(&["run", "-n", "x", "--", "true"]).code;
     assert_eq!(attempt(), Some(124));
     assert_eq!(wait(child).code, Some(5));
-    assert!(now() - started >= std::time::Duration::from_millis(1_500));
+    assert!(now() - started >= std::time::Duration::from_secs(6));
     assert_eq!(attempt(), Some(0));
 }
 
@@ -163,7 +163,7 @@ fn a_lock_is_kept_for_the_shortest_time_though_its_command_has_ended() {
 fn a_signal_ends_the_shortest_time_and_the_code_is_the_commands() {
     let service = Service::new();
     let done = service.place.file("done", "");
-    let child = service.start(&["-v", "--min-hold", "60s"], &format!("echo 1 > {}; exit 5", done.display()));
+    let child = service.start(&["-v", "--min-hold", "600s"], &format!("echo 1 > {}; exit 5", done.display()));
     number_in(Path::new(&done));
     let watchdog_is_gone = || {
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();

@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::Duration;
 
+use lockkeeper_faults::long;
+
 use crate::support::{Place, TestChild, ended, in_time, now};
 
 /// An address at which no process listens.
@@ -27,7 +29,7 @@ fn a_run_that_does_not_wait_ends_within_two_seconds() {
         let took = now() - start;
         assert_eq!(ended.code, Some(125), "{ended:?}");
         assert!(ended.stderr.contains("Connection refused"), "{ended:?}");
-        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert!(!long::is_asked_for() || took < Duration::from_secs(2), "{took:?}");
     }
 }
 
@@ -39,7 +41,8 @@ fn a_run_that_waits_tries_until_its_time_is_up_and_says_why_meanwhile() {
     let ended = place.run(&["run", "-w", "4s", "--connect", &url, "x", "--", "true"]);
     let took = now() - start;
     assert_eq!(ended.code, Some(125), "{ended:?}");
-    assert!((Duration::from_secs(4)..Duration::from_secs(8)).contains(&took), "{took:?}");
+    assert!(took >= Duration::from_secs(4), "{took:?}");
+    assert!(!long::is_asked_for() || took < Duration::from_secs(8), "{took:?}");
     let waits = format!("lockkeeper: waiting for x: cannot reach {url} (Connection refused), trying again; ");
     assert!(ended.stderr.lines().any(|line| line.starts_with(&waits)), "{ended:?}");
     let last = ended.stderr.lines().last().unwrap();

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use lockkeeper_faults::wait::{self, PATIENCE};
 use rustix::process::{Pid, Signal};
 
 use crate::command::{Family, PART};
@@ -92,7 +93,7 @@ pub(crate) fn sees_what_is_planted() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let log = folder.path().join("log");
     fs::write(&log, "").map_err(|error| error.to_string())?;
-    let mut first = Planted::start(&log, 1, 7, Duration::from_secs(60), Family::Alone);
+    let mut first = Planted::start(&log, 1, 7, Duration::from_secs(600), Family::Alone);
     first.is_granted();
     let mut second = Planted::start(&log, 2, 7, Duration::ZERO, Family::Alone);
     until_noted(&log, "overlap 2 7 ")?;
@@ -109,7 +110,7 @@ pub(crate) fn sees_a_relative() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let log = folder.path().join("log");
     fs::write(&log, "").map_err(|error| error.to_string())?;
-    let mut first = Planted::start(&log, 1, 7, Duration::from_secs(60), Family::StubbornRelative);
+    let mut first = Planted::start(&log, 1, 7, Duration::from_secs(600), Family::StubbornRelative);
     first.is_granted();
     first.kill_command();
     let _second = Planted::start(&log, 2, 8, Duration::ZERO, Family::Alone);
@@ -119,7 +120,7 @@ pub(crate) fn sees_a_relative() -> Result<(), String> {
 fn until_noted(log: &Path, line: &str) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let noted = async || fs::read_to_string(log).ok()?.lines().any(|noted| noted.starts_with(line)).then_some(());
-    let waited = lockkeeper_faults::wait::until(line, Duration::from_secs(20), noted);
+    let waited = wait::until(line, PATIENCE, noted);
     runtime.block_on(waited).map_err(|error| error.to_string())
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_faults::process::{self, Process};
+use lockkeeper_faults::wait::PATIENCE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -16,10 +17,10 @@ use crate::command::PART;
 use crate::plan::{Moment, Part, Plan, Victim};
 
 /// How long a run may take from its start: eight wait at most, each holds and stands still for less than a second.
-const RUN_MAX: Duration = Duration::from_secs(60);
+const RUN_MAX: Duration = PATIENCE;
 
 /// How long a command may live on when its runner is gone: the grace, and what a busy machine needs.
-const COMMAND_GONE_WITHIN: Duration = Duration::from_secs(20);
+const COMMAND_GONE_WITHIN: Duration = PATIENCE;
 
 /// How long a watchdog leaves a command between asking and killing.
 const GRACE: &str = "100ms";

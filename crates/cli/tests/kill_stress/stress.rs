@@ -27,7 +27,7 @@ const SLOTS: usize = 8;
 const TOLD_EVERY: Duration = Duration::from_secs(15);
 
 /// How long a lock may be in use after everything has ended: what is left ends by itself within the grace.
-const FREE_WITHIN: &str = "10s";
+const FREE_WITHIN: &str = "2m";
 
 /// Plays until the time is over, and judges.
 pub(crate) fn play() -> Result<(), String> {

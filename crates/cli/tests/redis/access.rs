@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::machine::Site;
-use crate::site::{SETTINGS, assert_refused, can_start, fifty_count};
+use crate::site::{BRIEFLY, SETTINGS, assert_refused, can_start, fifty_count};
 
 /// The line of the guide, `docs/guide/redis.md`, for a user of the base `lockkeeper`.
 pub(crate) const LEAST_RIGHTS: &str = "\
@@ -45,7 +45,7 @@ async fn fifty_commands_of_a_user_with_the_least_rights_count_without_losing_one
 
 /// Breaks a holder, whose command is ended then.
 fn break_a_holder(site: &Site) {
-    let holder = site.start(&["-q"], "job", "echo $LOCKKEEPER_TOKEN > token; echo $$ > child; exec sleep 60", &[]);
+    let holder = site.start(&["-q"], "job", "echo $LOCKKEEPER_TOKEN > token; echo $$ > child; exec sleep 600", &[]);
     site.note("child");
     let broken = site.place.run(&["break", "job", "--token", site.read("token").trim()]);
     assert_eq!(broken.code, Some(0), "{broken:?}");
@@ -104,13 +104,13 @@ async fn a_command_that_cannot_lock_says_why_in_one_line() {
         (format!("redis://{address}"), ["asks for a password", ""]),
         (format!("redis://bob:s3cret@{address}"), ["lacks the right", "'zadd'"]),
         (format!("redis://ann:s3cret@{address}?base=app"), ["lacks the right", "key"]),
-        (format!("redis://{}?connect_timeout=1s", replica.address()), ["replica", "takes no writes"]),
-        (format!("redis://{}?connect_timeout=1s", unused.address()), ["refused", "cannot be reached"]),
+        (format!("redis://{}?{BRIEFLY}", replica.address()), ["replica", "takes no writes"]),
+        (format!("redis://{}?{BRIEFLY}", unused.address()), ["refused", "cannot be reached"]),
         (format!("redis://{}", stranger(&[b"HTTP/1.1 400 Bad Request\r\n\r\n"]).await), ["HTTP server", ""]),
         (format!("redis://{}", stranger(&[b"-ERR unknown command 'HELLO'\r\n"]).await), ["RESP3", "proxy"]),
         (format!("redis://{}", stranger(WITHOUT_TRACKING).await), ["CLIENT TRACKING", "locks need"]),
         (
-            format!("redis://{}?connect_timeout=1s", stranger(&[b"-LOADING Redis is loading\r\n"]).await),
+            format!("redis://{}?{BRIEFLY}", stranger(&[b"-LOADING Redis is loading\r\n"]).await),
             ["loading its data", ""],
         ),
     ] {
@@ -141,7 +141,7 @@ async fn a_command_that_finds_no_master_by_sentinels_says_why_in_one_line() {
     let unused = ReservedPort::take().expect("a port");
     for (url, words) in [
         (format!("redis+sentinel://{sentinel}/orders"), ["knows no master `orders`", ""]),
-        (format!("redis+sentinel://{}/main?connect_timeout=1s", unused.address()), ["sentinel", "cannot be reached"]),
+        (format!("redis+sentinel://{}/main?{BRIEFLY}", unused.address()), ["sentinel", "cannot be reached"]),
         (format!("redis+sentinel://{master}/main"), ["no sentinel", ""]),
         (format!("redis://{sentinel}"), ["this is a sentinel", "redis+sentinel:"]),
     ] {

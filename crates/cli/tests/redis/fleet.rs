@@ -3,7 +3,7 @@
 use lockkeeper_faults::redis::{Flush, Release, Setup, availability_of};
 
 use crate::machine::{NOTE, Site};
-use crate::site::{SETTINGS, can_start, end, fifty_count};
+use crate::site::{SETTINGS, can_start, fifty_count};
 
 /// How many are served in order.
 const IN_ORDER: usize = 20;
@@ -37,7 +37,7 @@ async fn twenty_commands_are_served_in_the_order_they_joined_though_the_server_i
     server.serving().await.expect("it serves again");
     commands.extend((IN_ORDER / 2..IN_ORDER).map(join));
     holder.end();
-    end(commands);
+    site.succeed(commands);
     let expected: String = (0..IN_ORDER).map(|number| format!("{number}\n")).collect();
     assert_eq!(site.read("served"), expected);
     site.assert_nothing_left();

@@ -3,7 +3,7 @@
 use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::redis::{Server, Setup};
 
-use crate::site::{SETTINGS, assert_refused, can_start, fifty_count};
+use crate::site::{BRIEFLY, SETTINGS, assert_refused, can_start, fifty_count};
 
 /// What the server's certificate is for.
 const NAME: &str = "redis.example";
@@ -22,10 +22,7 @@ async fn fifty_commands_over_tls_with_a_certificate_count_without_losing_one() {
     let files = format!("ca={ca}&cert={cert}&key={key}&server_name={NAME}");
     fifty_count(&format!("redis+tls://{}?{SETTINGS}&{files}", secured.address()), "with a certificate");
     for (url, word) in [
-        (
-            format!("redis+tls://{}?connect_timeout=1s&ca={ca}&server_name={NAME}", secured.address()),
-            "`cert` and `key`",
-        ),
+        (format!("redis+tls://{}?{BRIEFLY}&ca={ca}&server_name={NAME}", secured.address()), "`cert` and `key`"),
         (
             format!("redis+tls://{}?ca={other}&cert={cert}&key={key}&server_name={NAME}", secured.address()),
             "`ca` names the authority to trust",
@@ -34,8 +31,8 @@ async fn fifty_commands_over_tls_with_a_certificate_count_without_losing_one() {
             format!("redis+tls://{}?ca={ca}&cert={cert}&key={key}&server_name=elsewhere.example", secured.address()),
             "not for the name `elsewhere.example`",
         ),
-        (format!("redis://{}?connect_timeout=1s", secured.address()), "`redis+tls:`"),
-        (format!("redis+tls://{}?connect_timeout=1s&{files}", plain.address()), "`redis:`"),
+        (format!("redis://{}?{BRIEFLY}", secured.address()), "`redis+tls:`"),
+        (format!("redis+tls://{}?{BRIEFLY}&{files}", plain.address()), "`redis:`"),
     ] {
         assert_refused(&url, &[word]);
     }

@@ -64,6 +64,19 @@ pub(crate) fn finish(command: &mut Command) -> Ended {
     wait(child)
 }
 
+/// Starts a command, and waits until it has printed its first line on stderr, and no more.
+pub(crate) fn first_line(mut command: Command) -> (String, Child) {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    in_time("it says its first line", move || {
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert!(stderr.buffer().is_empty(), "and no more: {line}");
+        child.stderr = Some(stderr.into_inner());
+        (line, child)
+    })
+}
+
 /// Waits for the end of a command whose stdout and stderr are piped.
 pub(crate) fn wait(mut child: Child) -> Ended {
     let read = |mut from: Box<dyn Read + Send>| {

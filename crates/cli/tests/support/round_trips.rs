@@ -14,11 +14,9 @@ use lockkeeper_faults::proxy::{Burst, Direction, FrameRecord, Operation, Proxy};
 use crate::machine::Site;
 use crate::support::{TestChild, ended, in_time, now};
 
-/// How long anything is on its way, in each direction.
-const ONE_WAY: Duration = Duration::from_millis(20);
-
-/// There and back.
-const ROUND_TRIP: Duration = ONE_WAY.saturating_mul(2);
+/// How long anything is on its way, in each direction, in milliseconds. At a busy moment a client sends late what it could have sent at
+/// once, and it is tried again over a way beside which that is short.
+const ONE_WAYS_MS: [u64; 4] = [20, 100, 400, 800];
 
 /// How many round trips a `run` may need on a service, as `docs/round-trips.md` says.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +26,6 @@ pub(crate) struct Most {
     /// From the command's end to the runner's.
     pub(crate) until_end: u32,
 }
-
-/// How often it is tried at most: at a busy moment a client sends late what it could have sent at once.
-const ATTEMPTS_MAX: u32 = 3;
 
 /// PostgreSQL's message with a password, or a part of the proof that the client knows it.
 const PASSWORD: Operation = Operation(b'p' as i32);
@@ -52,11 +47,11 @@ pub(crate) async fn assert_at_most(most: Most, proxy: &Proxy, url: &str, who: &s
     // What every lock needs is there from now on.
     let site = Site::of(url);
     assert_eq!(site.place.run(&["run", "-q", "before", "--", "true"]).code, Some(0));
-    proxy.set_delay(ONE_WAY);
     let mut passed = Vec::new();
-    for attempt in 0..ATTEMPTS_MAX {
+    for one_way in ONE_WAYS_MS.map(Duration::from_millis) {
         wait_until_closed(proxy).await;
-        let found = measure(proxy, &site, &format!("job-{attempt}"));
+        proxy.set_delay(one_way);
+        let found = measure(proxy, &site, &format!("job-{}", one_way.as_millis()), 2 * one_way);
         let Needed { login, until_start, until_end, .. } = found;
         figures::tell(&format!(
             "{who}: round trips: login {login}, until the command's start {until_start}, from its end {until_end}"
@@ -74,7 +69,7 @@ async fn wait_until_closed(proxy: &Proxy) {
     lockkeeper_faults::wait::until("the end of all connections", crate::machine::SOON, closed).await.unwrap();
 }
 
-fn measure(proxy: &Proxy, site: &Site, name: &str) -> Needed {
+fn measure(proxy: &Proxy, site: &Site, name: &str, round_trip: Duration) -> Needed {
     proxy.forget();
     let script = "echo started; read line";
     let mut command = site.place.command(&["run", "-q", name, "--", "sh", "-c", script]);
@@ -93,8 +88,8 @@ fn measure(proxy: &Proxy, site: &Site, name: &str) -> Needed {
     ended(&mut process.0);
     let (took, after) = (ending.elapsed(), proxy.bursts());
     let login = login(&proxy.log());
-    let until_start = counted(&before).min(in_round_trips(started)).saturating_sub(login);
-    let until_end = (counted(&after) - counted(&before)).min(in_round_trips(took));
+    let until_start = counted(&before).min(in_round_trips(started, round_trip)).saturating_sub(login);
+    let until_end = (counted(&after) - counted(&before)).min(in_round_trips(took, round_trip));
     Needed { login, until_start, until_end, passed: after }
 }
 
@@ -105,8 +100,8 @@ fn counted(bursts: &[Burst]) -> u32 {
 }
 
 /// How many round trips there can have been in this time.
-fn in_round_trips(time: Duration) -> u32 {
-    u32::try_from(time.as_millis() / ROUND_TRIP.as_millis()).unwrap_or(u32::MAX)
+fn in_round_trips(time: Duration, round_trip: Duration) -> u32 {
+    u32::try_from(time.as_millis() / round_trip.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// How many round trips lay before the first request that is not about who we are.

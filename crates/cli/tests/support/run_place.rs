@@ -47,10 +47,10 @@ pub(crate) fn start_stubborn(place: &RunPlace, options: &[&str]) -> (Child, [i32
     let script = r#"
         trap '' TERM
         echo $PPID > watchdog
-        sh -c 'trap "" TERM; echo $$ > grandchild; for second in $(seq 60); do sleep 1; done' &
-        timeout 60 sh -c 'trap "" TERM; echo $$ > stray; for second in $(seq 60); do sleep 1; done' &
+        sh -c 'trap "" TERM; echo $$ > grandchild; for second in $(seq 600); do sleep 1; done' &
+        timeout 600 sh -c 'trap "" TERM; echo $$ > stray; for second in $(seq 600); do sleep 1; done' &
         echo $$ > child
-        for second in $(seq 60); do sleep 1; done"#;
+        for second in $(seq 600); do sleep 1; done"#;
     let runner = place.script(options, script).stderr(Stdio::null()).spawn().unwrap();
     let pids = ["child", "grandchild", "stray"].map(|name| place.note(name));
     (runner, pids, place.note("watchdog"))

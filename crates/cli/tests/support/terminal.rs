@@ -91,6 +91,25 @@ impl Terminal {
         }
     }
 
+    /// Waits until a number of seconds is on the screen that is above another one, between these texts and after what was
+    /// expected before; returns it. Which number it is depends on how busy the machine is.
+    #[track_caller]
+    pub(crate) fn expect_seconds_above(&mut self, least: u64, before: &str, after: &str) -> u64 {
+        let (screen, seen) = (self.screen.clone(), self.seen);
+        let (seconds, end) = eventually(&format!("more than {least} seconds are on the screen"), || {
+            let screen = screen.lock().unwrap();
+            screen[seen..].match_indices(before).find_map(|(at, _)| {
+                let number = &screen[seen + at + before.len()..];
+                let digits = number.find(|letter: char| !letter.is_ascii_digit())?;
+                let seconds: u64 = number[..digits].parse().ok()?;
+                let is_it = seconds > least && number[digits..].strip_prefix('s')?.starts_with(after);
+                is_it.then_some((seconds, seen + at + before.len() + digits))
+            })
+        });
+        self.seen = end;
+        seconds
+    }
+
     /// Waits until the program has ended and returns its exit code.
     pub(crate) fn exit_code(mut self) -> i32 {
         let program = &mut self.program;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::site::{Site, can_start, server};
+use crate::site::{Site, can_start, server_of_twenty_ticks};
 use crate::support::{Ended, finish};
 
 fn run(site: &Site, arguments: &[&str]) -> Ended {
@@ -14,7 +14,7 @@ async fn doctor_ends_with_what_weighs_most_and_capabilities_with_what_is_left() 
     if !can_start("examining::doctor_ends_with_what_weighs_most_and_capabilities_with_what_is_left") {
         return;
     }
-    let server = server().await;
+    let server = server_of_twenty_ticks().await;
     for (settings, code, exclusion, word) in [
         ("?session_timeout=6s&tick=500ms", 0, "timed", "note: the service is one server"),
         ("?session_timeout=60s&tick=500ms", 1, "timed", "warning: the server grants a session timeout of 10s"),

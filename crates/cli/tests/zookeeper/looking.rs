@@ -2,14 +2,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::time::Duration;
 
 use lockkeeper_zk_proto::message::{Acl, Permissions};
 use lockkeeper_zookeeper::{Client, Config};
 use serde_json::Value;
 
-use crate::site::{Site, can_start, server};
-use crate::support::{Ended, ended, in_time, now};
+use crate::site::{LONG, Site, can_start, server};
+use crate::support::{Ended, ended, in_time};
 
 /// Returns what a command prints on stdout when it succeeds.
 fn printed(site: &Site, line: &[&str]) -> String {
@@ -29,7 +28,7 @@ async fn ls_and_show_tell_who_holds_and_who_waits() {
     }
     let server = server().await;
     let address = server.address().to_string();
-    let site = Site::new(&address, "");
+    let site = Site::new(&address, LONG);
     assert_eq!(printed(&site, &["ls"]), "");
     assert_eq!(json(&site, &["ls", "--json"]), Value::Array(Vec::new()));
     let empty = printed(&site, &["show", "reports/daily"]);
@@ -78,23 +77,22 @@ async fn wait_ends_when_the_last_has_left_or_its_time_is_up() {
         return;
     }
     let server = server().await;
-    let site = Site::new(&server.address().to_string(), "");
+    let site = Site::new(&server.address().to_string(), LONG);
     assert_eq!(site.place.run(&["wait", "job"]).code, Some(0), "it is free");
     let holder = site.place.hold("job");
-    for limit in ["0", "500ms"] {
+    // After a second it says what it waits for.
+    for (limit, lines) in [("0", 1), ("4s", 2)] {
         let Ended { code, stderr, .. } = site.place.run(&["wait", "job", "-w", limit]);
         assert_eq!(code, Some(124), "{stderr}");
-        assert!(stderr.contains("still in use") && stderr.lines().count() == 1, "{stderr}");
+        assert!(stderr.ends_with(" is still in use\n") && stderr.lines().count() == lines, "{stderr}");
     }
     let waiter = site.join("job", 1, "echo $$ > second; while [ ! -e end ]; do sleep 0.01; done", &[]);
-    let mut waiting = site.place.command(&["wait", "job", "-w", "15s"]).spawn().unwrap();
+    let mut waiting = site.place.command(&["wait", "job", "-w", "10m"]).spawn().unwrap();
     holder.end();
     site.note("second");
     assert!(waiting.try_wait().unwrap().is_none(), "one still holds it");
     site.write("end", "");
-    let left_at = now();
-    assert_eq!(ended(&mut waiting).code(), Some(0));
-    assert!(left_at.elapsed() < Duration::from_secs(5), "{:?}", left_at.elapsed());
+    assert_eq!(ended(&mut waiting).code(), Some(0), "long before its own time is up");
     assert_eq!(waiter.end().0, Some(0));
 }
 
@@ -104,7 +102,7 @@ async fn capabilities_and_check_tell_of_a_hold_with_a_deadline() {
         return;
     }
     let server = server().await;
-    let site = Site::new(&server.address().to_string(), "?session_timeout=6s&tick=500ms");
+    let site = Site::new(&server.address().to_string(), "?session_timeout=10s&tick=500ms");
     let promised = json(&site, &["capabilities", "--json"]);
     assert_eq!((&promised["backend"], &promised["exclusion"]), (&"zookeeper".into(), &"timed".into()));
     assert_eq!((&promised["fencing"], &promised["stopped_holder"]), (&"service".into(), &"expires".into()));
@@ -116,7 +114,7 @@ async fn capabilities_and_check_tell_of_a_hold_with_a_deadline() {
     let checked: Value = serde_json::from_str(checked).unwrap();
     assert_eq!(checked["held"], true);
     let safe_for_ms = checked["safe_for_ms"].as_u64().expect("it has a deadline");
-    assert!((2_000..6_000).contains(&safe_for_ms), "{safe_for_ms}");
+    assert!((2_000..10_000).contains(&safe_for_ms), "{safe_for_ms}");
     let (token, contender) = ours.split_once(' ').unwrap();
     assert_eq!(checked["token"], token);
     assert!(contender.starts_with("_c_") && contender.contains("-lock-"), "{contender}");
@@ -128,7 +126,7 @@ async fn looks_leave_no_session_and_a_waiter_needs_one_connection() {
         return;
     }
     let server = server().await;
-    let site = Site::new(&server.address().to_string(), "");
+    let site = Site::new(&server.address().to_string(), LONG);
     for line in [&["ls"][..], &["show", "job"], &["wait", "job"]] {
         printed(&site, line);
         assert_eq!(server.metric("zk_global_sessions").await.unwrap() as u32, 0, "after {line:?}");
@@ -154,7 +152,7 @@ async fn wait_works_for_a_user_who_may_only_list_the_queue() {
         return;
     }
     let server = server().await;
-    let site = Site::new(&format!("ann:secret@{}", server.address()), "?acl=creator");
+    let site = Site::new(&format!("ann:secret@{}", server.address()), &format!("{LONG}&acl=creator"));
     let holder = site.place.hold("job");
     let url = format!("zk://ann:secret@{}", server.address());
     let ann = Client::connect(&Config::from_url(&url.parse().unwrap()).unwrap()).await.unwrap();
@@ -166,7 +164,7 @@ async fn wait_works_for_a_user_who_may_only_list_the_queue() {
     let (mut acl, _) = ann.get_acl("/lockkeeper/job").await.unwrap();
     acl.push(Acl { permissions: Permissions::READ, ..Acl::open() });
     ann.set_acl("/lockkeeper/job", acl, None).await.unwrap();
-    let in_use = wait(&["-w", "300ms"]);
+    let in_use = wait(&["-w", "4s"]);
     assert_eq!(in_use.code, Some(124), "{in_use:?}");
     let mut command = site.place.command(&["wait", "job", "--connect", &connect]);
     let mut waiter = command.stderr(Stdio::piped()).spawn().unwrap();

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use lockkeeper_faults::peers::{Kind, curator};
 
-use crate::site::{Site, can_start, nodes, server};
+use crate::site::{LONG, Site, can_start, nodes, server};
 use crate::support::{Ended, eventually};
 
 /// A name that starts with a slash is a node's path.
 const PATH: &str = "/fleet/job";
 
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_curator_holds_run_gives_up_with_124_and_while_run_holds_curator_gets_nothing() {
@@ -20,15 +20,16 @@ async fn while_curator_holds_run_gives_up_with_124_and_while_run_holds_curator_g
     }
     let server = server().await;
     let address = server.address().to_string();
-    let site = Site::new(&address, "");
+    let site = Site::new(&address, LONG);
     let mut curator = curator::start(&address, SESSION_TIMEOUT).await.unwrap();
 
     assert_eq!(curator.try_lock(Kind::Mutex, PATH).await, Ok(true));
-    for options in [&["-n"][..], &["-w", "500ms"]] {
+    // After a second it says what it waits for.
+    for (options, lines) in [(&["-n"][..], 1), (&["-w", "4s"], 2)] {
         let Ended { code, stdout, stderr } =
             site.place.run(&[&["run"], options, &[PATH, "--", "echo", "ran"]].concat());
         assert_eq!((code, stdout.as_str()), (Some(124), ""), "{stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert_eq!(stderr.lines().count(), lines, "{stderr}");
     }
     let waiting = site.join(PATH, 1, "echo $$ > child; while [ ! -e end ]; do sleep 0.01; done", &[]);
     curator.release(Kind::Mutex, PATH).await.unwrap();
@@ -51,7 +52,7 @@ async fn a_request_of_curators_revoker_ends_the_command_or_is_only_reported_as_c
     let server = server().await;
     let address = server.address().to_string();
     for (on_revoke, code, is_held) in [("stop", 143, false), ("ignore", 0, true)] {
-        let site = Site::new(&address, "?session_timeout=4s&tick=500ms");
+        let site = Site::new(&address, LONG);
         let script = r#"
             echo $LOCKKEEPER_CONTENDER > contender
             echo $$ > child

@@ -14,13 +14,22 @@ pub(crate) fn can_start(test: &str) -> bool {
     lockkeeper_faults::zookeeper::availability().or_skip(test)
 }
 
-/// Servers of this tick that do not count how many clients one machine has: here it stands for a whole fleet.
+/// Settings for a site whose sessions are not what the test is about: they live on where the machine stands still.
+pub(crate) const LONG: &str = "?session_timeout=40s&tick=500ms";
+
+/// Servers of this tick that do not count how many clients one machine has: here it stands for a whole fleet. They
+/// grant [`LONG`] sessions.
 pub(crate) fn setup() -> Setup {
-    Setup::new().tick(TICK).entry("maxClientCnxns", "0")
+    Setup::new().tick(TICK).entry("maxClientCnxns", "0").entry("maxSessionTimeout", "40000")
 }
 
 pub(crate) async fn server() -> Server {
     Server::standalone(setup()).await.expect("a server")
+}
+
+/// A server that grants twenty ticks at most, as it is without an entry for that.
+pub(crate) async fn server_of_twenty_ticks() -> Server {
+    Server::standalone(Setup::new().tick(TICK)).await.expect("a server")
 }
 
 impl Site {

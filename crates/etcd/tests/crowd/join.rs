@@ -12,7 +12,8 @@ use lockkeeper_faults::{figures, long};
 /// How many stand ahead; in the plain run a tenth.
 const AHEAD: u32 = 5_000;
 
-/// How much longer a join may take behind them than behind none.
+/// How much longer a join may take behind them than behind none. It counts in the long run, beside which nothing else
+/// runs.
 const TIMES_MAX: f64 = 4.0;
 
 /// How often each is measured; the medians count.
@@ -65,7 +66,8 @@ pub(crate) fn behind_thousands() -> Result<(), Failed> {
         figures::tell(&format!(
             "crowd: a join behind {ahead} took {behind_many:.2?}, one behind none {behind_none:.2?}: {times:.2} times"
         ));
-        assert!(times <= TIMES_MAX, "a join behind {ahead} took {times:.2} times one behind none");
+        let is_dear = times > TIMES_MAX && long::is_asked_for();
+        assert!(!is_dear, "a join behind {ahead} took {times:.2} times one behind none");
         others.close().await?;
         ours.close().await?;
         Ok(())

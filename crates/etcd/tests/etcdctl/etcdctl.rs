@@ -3,13 +3,10 @@
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::process::Stdio;
-use std::time::Duration;
 
+use lockkeeper_conformance::SOON;
 use lockkeeper_faults::process::{self, Process};
 use tempfile::NamedTempFile;
-
-/// How long a command may take to end.
-const ENDED_WITHIN: Duration = Duration::from_secs(20);
 
 /// One command under way; dropping it kills it.
 pub(crate) struct Etcdctl {
@@ -39,14 +36,14 @@ impl Etcdctl {
 
     /// Waits for its end, which must be a good one.
     pub(crate) async fn end(mut self) {
-        let status = self.process.exited(ENDED_WITHIN).await.expect("it ends");
+        let status = self.process.exited(SOON).await.expect("it ends");
         assert!(status.success(), "{status}: {}", self.printed());
     }
 
     /// Asks it to end, as a user does by Ctrl-C, and waits for that.
     pub(crate) async fn interrupt(mut self) {
         self.process.terminate().expect("it runs");
-        self.process.exited(ENDED_WITHIN).await.expect("it ends");
+        self.process.exited(SOON).await.expect("it ends");
     }
 }
 

@@ -19,7 +19,7 @@ use lockkeeper_recipes::Keeper;
 
 /// A keeper whose locks are shared with `etcdctl`.
 fn keeper(address: SocketAddr) -> Keeper {
-    Keeper::new(Arc::new(client::backend(address, "?layout=etcdctl&session_timeout=10s")))
+    Keeper::new(Arc::new(client::backend(address, "?layout=etcdctl&session_timeout=30s")))
 }
 
 /// Waits until so many contenders stand in a queue, theirs and ours.

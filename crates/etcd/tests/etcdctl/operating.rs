@@ -17,7 +17,7 @@ async fn etcdctl_hears_no_request_and_its_hold_can_be_broken_though_its_command_
     }
     let (server, notes) = (Server::standalone().await.expect("a server"), tempdir().expect("a folder"));
     let (keeper, entered) = (keeper(server.address()), notes.path().join("entered"));
-    let script = format!("touch {}; exec sleep 60", entered.display());
+    let script = format!("touch {}; exec sleep 600", entered.display());
     let mut theirs = Etcdctl::start(server.address(), &["lock", "mutex1", "--", "sh", "-c", &script]);
     until_there(&entered).await;
     let asked = soon("the answer", keeper.revoke("mutex1", Revocation::new(None, None), Wait::No)).await;

@@ -34,7 +34,7 @@ async fn a_client_with_a_certificate_locks_and_others_are_told_why_they_cannot()
     let server = Server::over_tls(ours.server_papers()).await.expect("a server");
     let address: SocketAddr = server.address();
     let url = |authority: &Authority, name: &str| {
-        format!("etcd+tls://{address}?connect_timeout=2s&server_name={name}&ca={}", authority.file("ca").display())
+        format!("etcd+tls://{address}?connect_timeout=60s&server_name={name}&ca={}", authority.file("ca").display())
     };
     let identified =
         |url: String| format!("{url}&cert={}&key={}", ours.file("client").display(), ours.file("client-key").display());
@@ -46,7 +46,7 @@ async fn a_client_with_a_certificate_locks_and_others_are_told_why_they_cannot()
         (identified(url(&other, NAME)), ErrorKind::Refused, "invalid peer certificate"),
         (identified(url(&ours, "elsewhere.example")), ErrorKind::Refused, "elsewhere.example"),
         (url(&ours, NAME), ErrorKind::ConnectionLost, "`cert` and `key`"),
-        (format!("etcd://{address}?connect_timeout=2s"), ErrorKind::ConnectionLost, "`etcd+tls:`"),
+        (format!("etcd://{address}?connect_timeout=60s"), ErrorKind::ConnectionLost, "`etcd+tls:`"),
     ] {
         let error = soon("the failure", failure(&url)).await;
         let told = format!("{error:#}");

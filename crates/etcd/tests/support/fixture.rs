@@ -4,11 +4,11 @@
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_conformance as suite;
-use lockkeeper_conformance::{Fault, FaultKind, Fixture};
+use lockkeeper_conformance::{Fault, FaultKind, Fixture, Sessions, soon};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, ContenderId, Part, QueueName, Result};
 use lockkeeper_etcd::{Config, EtcdBackend, Testing};
@@ -21,15 +21,14 @@ use crate::operator::{Operator, failed};
 /// How many cases run at once: most of a case's time is a wait for the end of a session.
 pub(crate) const CASES_AT_ONCE: usize = 4;
 
-/// The session timeout of all clients: long enough to heal a cut in between on a busy machine.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+/// The session timeout of all clients of a case that waits for the end of a session …
+const BRIEF: Duration = Duration::from_secs(4);
+
+/// … and of others: longer than a busy machine keeps any of them waiting.
+const LASTING: Duration = Duration::from_secs(30);
 
 /// How much later than its time a lease may end: the server looks at its leases twice a second.
 const LEASE_LATE_MAX: Duration = Duration::from_millis(1_500);
-
-/// How long a client may take to be told of its key's end: a watch is set 100 ms after a join. Less than half of the
-/// session timeout, by which a client that is not told would have lapsed.
-const TOLD_TIME_MAX: Duration = Duration::from_millis(1_500);
 
 /// Whose names the keys of contenders have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -91,6 +90,8 @@ pub(crate) struct EtcdFixture {
     base: String,
     /// Whose names its contenders have.
     naming: Naming,
+    /// The session timeout of its clients, once it is known.
+    session_timeout: Arc<OnceLock<Duration>>,
     clients: Clients,
     /// One harm at a time, where others are held back meanwhile.
     turn: Arc<Mutex<()>>,
@@ -115,7 +116,12 @@ impl EtcdFixture {
     /// A case whose keys lie below this base, on servers that other cases may use too.
     pub(crate) async fn new(service: Arc<Mutex<dyn Service>>, is_shared: bool, base: String, naming: Naming) -> Self {
         let addresses = service.lock().await.addresses();
-        Self { service, is_shared, addresses, base, naming, clients: Arc::default(), turn: Arc::default() }
+        let (session_timeout, clients, turn) = (Arc::default(), Arc::default(), Arc::default());
+        Self { service, is_shared, addresses, base, naming, session_timeout, clients, turn }
+    }
+
+    fn timeout(&self) -> Duration {
+        *self.session_timeout.get_or_init(|| BRIEF)
     }
 
     fn ways(&self) -> Vec<Way> {
@@ -147,6 +153,14 @@ impl EtcdFixture {
 }
 
 impl Fixture for EtcdFixture {
+    fn prepare(&self, sessions: Sessions) {
+        let timeout = match sessions {
+            Sessions::Brief => BRIEF,
+            Sessions::Lasting => LASTING,
+        };
+        self.session_timeout.set(timeout).expect("no client was opened before");
+    }
+
     fn client(&self) -> BoxFuture<Result<Arc<dyn suite::Client>>> {
         let fixture = self.clone();
         Box::pin(async move {
@@ -155,7 +169,7 @@ impl Fixture for EtcdFixture {
                 proxies.push(Proxy::of_bytes(address).await.map_err(failed)?);
             }
             let hosts: Vec<_> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
-            let (hosts, base, seconds) = (hosts.join(","), &fixture.base, SESSION_TIMEOUT.as_secs());
+            let (hosts, base, seconds) = (hosts.join(","), &fixture.base, fixture.timeout().as_secs());
             let layout = if fixture.naming == Naming::Etcdctl { "&layout=etcdctl" } else { "" };
             let url = format!("etcd://{hosts}{base}?session_timeout={seconds}s{layout}");
             let config = Config::from_url(&url.parse()?)?;
@@ -171,7 +185,7 @@ impl Fixture for EtcdFixture {
     }
 
     fn session_timeout(&self) -> Option<Duration> {
-        Some(SESSION_TIMEOUT + LEASE_LATE_MAX)
+        Some(self.timeout() + LEASE_LATE_MAX)
     }
 
     /// The contenders and values, by the server's own account.
@@ -208,7 +222,7 @@ impl EtcdClient {
         if self.fixture.operator().revoke(lease).await? {
             // A client that stands still is told later.
             let is_told = || self.way.testing.losses() > losses;
-            let _ = tokio::time::timeout(SESSION_TIMEOUT, until(is_told)).await;
+            let _ = tokio::time::timeout(self.fixture.timeout(), until(is_told)).await;
         }
         others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Pass));
         Ok(())
@@ -231,9 +245,10 @@ impl EtcdClient {
         others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Hold));
         let removals = owner.testing.removals();
         assert!(operator.delete(&key).await?, "{key} is there");
-        let told = tokio::time::timeout(TOLD_TIME_MAX, until(|| owner.testing.removals() > removals)).await;
-        // A client whose runtime stands still since its grant may watch nothing yet, and is told nothing then.
-        assert!(told.is_ok() || stands_still, "the owner of {key} was not told of its end within {TOLD_TIME_MAX:?}");
+        // A client whose runtime stands still is told later.
+        if !stands_still {
+            soon("the owner's word that its key is gone", until(|| owner.testing.removals() > removals)).await;
+        }
         others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Pass));
         Ok(())
     }

@@ -1,16 +1,13 @@
 //! Asks a server over its JSON gateway: HTTP/1.0, so that an answer ends with its connection.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time;
 
+use crate::wait::ANSWERED_WITHIN;
 use crate::{Error, Result};
-
-/// How long an answer may take.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Makes one request; returns the body of the answer.
 ///

@@ -28,7 +28,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// One of them ended, or did not serve within a minute; the error ends with its log.
+    /// One of them ended, or did not serve within two minutes; the error ends with its log.
     pub async fn start(release: Release, count: usize) -> Result<Self> {
         let places = (0..count).map(|index| Place::on_loopback(name(index))).collect::<Result<_>>()?;
         Self::run(release, places).await
@@ -125,7 +125,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// There is no leader for a minute.
+    /// There is no leader for two minutes.
     pub async fn leader(&self) -> Result<usize> {
         self.leader_but(None, SERVING_WITHIN).await
     }

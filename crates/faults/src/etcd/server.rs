@@ -15,14 +15,15 @@ use crate::process::Process;
 use crate::scratch::Scratch;
 use crate::{Error, Result, wait};
 
-/// How long a server may take until it serves. A fifth of a second is usual; a loaded machine takes longer.
-pub(super) const SERVING_WITHIN: Duration = Duration::from_secs(60);
+/// How long a server may take until it serves. A fifth of a second is usual.
+pub(super) const SERVING_WITHIN: Duration = wait::PATIENCE;
 
 /// How long a server may take to end when asked to, before it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long one of many looks at who leads may take: a server that stands still accepts connections.
-const LOOK_WITHIN: Duration = Duration::from_millis(500);
+/// How long one of many looks at who leads may take: a server that stands still accepts connections, and one that works
+/// needs a moment of a busy processor.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
 
 /// How much of a server's log goes into an error.
 const LOG_TAIL_BYTES: usize = 2_000;
@@ -43,7 +44,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It ended or did not serve within a minute; the error ends with its log.
+    /// It ended or did not serve within two minutes; the error ends with its log.
     pub async fn standalone() -> Result<Self> {
         Self::alone(Release::Debian, None, Scratch::in_memory()?).await
     }
@@ -143,7 +144,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It ended, or a minute passed; the error ends with its log.
+    /// It ended, or two minutes passed; the error ends with its log.
     pub async fn serving(&mut self) -> Result<()> {
         let (address, health) = (self.address(), self.setup.place.health);
         let found = wait::until(&format!("{address} serving"), SERVING_WITHIN, async || {

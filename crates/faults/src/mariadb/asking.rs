@@ -1,20 +1,17 @@
 //! Asks a server over its socket in the file system, where the superuser needs no password.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Value};
 use tokio::time;
 
 use crate::daemon::Row;
+use crate::wait::ANSWERED_WITHIN;
 use crate::{Error, Result};
 
 /// Who may do all.
 pub(super) const SUPERUSER: &str = "root";
-
-/// How long a connection and an answer may take together.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The way in of the superuser.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ impl Server {
     /// # Errors
     ///
     /// This server was not set up as [replicated](super::Setup::replicated); or the replica ended or did not receive
-    /// within a minute; the error ends with its log.
+    /// within two minutes; the error ends with its log.
     pub async fn replica(&self) -> Result<Self> {
         let replica = self.setup.clone().setting("read-only", "ON").start().await?;
         let (address, password) = (self.address(), self.setup.password.as_deref().unwrap_or_default());
@@ -35,7 +35,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It does not within a minute; the error ends with its log.
+    /// It does not within two minutes; the error ends with its log.
     pub async fn follow(&self) -> Result<()> {
         self.ask("START SLAVE").await?;
         self.receiving("Yes").await
@@ -64,7 +64,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It has not within a minute.
+    /// It has not within two minutes.
     pub async fn caught_up(&self, source: &Self) -> Result<()> {
         let position = source.value("SELECT @@gtid_binlog_pos").await?;
         wait::until(&format!("{} caught up", self.address()), SERVING_WITHIN, async || {

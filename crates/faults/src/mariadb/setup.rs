@@ -105,7 +105,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// It ended or did not serve within a minute; the error ends with its log.
+    /// It ended or did not serve within two minutes; the error ends with its log.
     pub async fn start(self) -> Result<Server> {
         let mut server = Server::prepare(self)?;
         server.start()?;

@@ -57,7 +57,7 @@ pub fn availability() -> Availability {
 ///
 /// # Errors
 ///
-/// The driver does not compile, or has no session within a minute.
+/// The driver does not compile, or has no session within two minutes.
 pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
     start_with(process::command("java"), JAVA_OPTIONS, connect, session_timeout).await
 }

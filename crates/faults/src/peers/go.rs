@@ -37,7 +37,7 @@ pub fn availability() -> Availability {
 ///
 /// # Errors
 ///
-/// The driver does not compile, or has no session within a minute.
+/// The driver does not compile, or has no session within two minutes.
 pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
     Peer::start("go-zookeeper", process::command(program()?), connect, session_timeout).await
 }

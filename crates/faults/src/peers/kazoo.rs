@@ -36,7 +36,7 @@ pub fn packages() -> Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// kazoo is not in the target directory; or it has no session within a minute.
+/// kazoo is not in the target directory; or it has no session within two minutes.
 pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
     start_with(process::command("python3"), connect, session_timeout).await
 }

@@ -13,11 +13,11 @@ use tokio::time;
 
 use super::{Ground, Kind};
 use crate::process::Process;
-use crate::{Error, Result};
+use crate::{Error, Result, wait};
 
 /// How long a peer may take from its start to its session, and to answer beyond what it was asked to wait: starting a
 /// Java process on a loaded machine takes seconds.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+const ANSWER_WITHIN: Duration = wait::PATIENCE;
 
 /// A peer with its own session; dropping it kills it, without closing the session.
 ///
@@ -63,7 +63,7 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// The peer reported an error, died, or did not answer within a minute more than it was to wait. The same holds for
+    /// The peer reported an error, died, or did not answer within two minutes more than it was to wait. The same holds for
     /// all its commands.
     pub async fn lock(&mut self, kind: Kind, path: &str, within: Duration) -> Result<bool> {
         let millis = within.as_millis().to_string();

@@ -31,7 +31,7 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock); it must be done within a minute, beyond the pauses.
+    /// As [`lock`](Self::lock); it must be done within two minutes, beyond the pauses.
     pub async fn time_alone(&mut self, path: &str, count: u32, pause: Duration) -> Result<Vec<Duration>> {
         let arguments = [&Kind::Mutex.word(), path, &count.to_string(), &pause.as_micros().to_string()];
         let times = self.ask("time-alone", &arguments, pause * count).await?;

@@ -1,20 +1,17 @@
 //! Asks a server over its socket in the file system, where the superuser needs no password.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tokio::time;
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 use crate::daemon::Row;
+use crate::wait::ANSWERED_WITHIN;
 use crate::{Error, Result};
 
 /// Who may do all, and the database that every server has.
 pub(super) const SUPERUSER: &str = "postgres";
 pub(super) const DATABASE: &str = "postgres";
-
-/// How long a connection and an answer may take together.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The way in of the superuser: the folder of the socket, and the port that names it.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The copy failed, or the standby ended or did not receive within a minute; the error ends with its log.
+    /// The copy failed, or the standby ended or did not receive within two minutes; the error ends with its log.
     pub async fn standby(&self) -> Result<Self> {
         let mut standby = Self::prepare(self.setup.clone())?;
         let data = standby.data_folder();
@@ -37,7 +37,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It does not within a minute; the error ends with its log.
+    /// It does not within two minutes; the error ends with its log.
     pub async fn follow(&self, primary: &Self) -> Result<()> {
         let (folder, port) = (primary.daemon.folder().display(), primary.address().port());
         self.receive(&format!("host={folder} port={port} user={SUPERUSER}"), "1").await
@@ -68,7 +68,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It has not within a minute.
+    /// It has not within two minutes.
     pub async fn caught_up(&self, primary: &Self) -> Result<()> {
         let position = primary.value("SELECT pg_current_wal_flush_lsn()").await?;
         let has_it = format!("SELECT pg_last_wal_replay_lsn() >= {}", literal(&position));
@@ -82,7 +82,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It is none within a minute; else as [`ask`](Self::ask).
+    /// It is none within two minutes; else as [`ask`](Self::ask).
     pub async fn promote(&self) -> Result<()> {
         self.ask("SELECT pg_promote(false)").await?;
         wait::until(&format!("{} promoted", self.address()), SERVING_WITHIN, async || {

@@ -18,10 +18,10 @@ use super::frames::Operation;
 use super::record::{Direction, FrameRecord};
 use super::state::{AfterDrop, Flow, Protocol, Shared, Wanted};
 use crate::ports::ReservedPort;
-use crate::{Error, Result};
+use crate::{Error, Result, wait};
 
 /// How long the accepting task may take to close or open the port when told to.
-const LISTENING_CHANGED_WITHIN: Duration = Duration::from_secs(10);
+const LISTENING_CHANGED_WITHIN: Duration = wait::PATIENCE;
 
 /// A running proxy in front of one server; dropping it closes all its connections.
 ///
@@ -138,7 +138,7 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// The port did not close within ten seconds.
+    /// The port did not close in time.
     pub async fn cut_and_refuse(&self) -> Result<()> {
         self.shared.change(|plan| {
             plan.accepts = false;
@@ -151,7 +151,7 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// The port did not open within ten seconds.
+    /// The port did not open in time.
     pub async fn accept_again(&self) -> Result<()> {
         self.shared.change(|plan| plan.accepts = true);
         self.listening_is(true).await

@@ -1,14 +1,11 @@
 //! Asks a server over its socket in the file system, where only operators of this machine come.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo};
 
+use crate::wait::ANSWERED_WITHIN;
 use crate::{Error, Result};
-
-/// How long a connection, and then an answer, may take.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The way in of an operator: the socket, and the password if there is one.
 #[derive(Clone, Debug)]

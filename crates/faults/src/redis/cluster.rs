@@ -16,7 +16,7 @@ const SLOTS: u16 = 16_384;
 
 /// How many keys of a slot move at once, and how long that may take, in milliseconds.
 const KEYS_AT_ONCE: &str = "100";
-const MOVED_WITHIN_MS: &str = "10000";
+const MOVED_WITHIN_MS: &str = "60000";
 
 /// How `CLUSTER SLOTS` tells a server: host, port, name, and more about it.
 type Owner = (String, u16, Value, Value);
@@ -32,7 +32,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// One of them ended, or that took more than a minute; the error ends with a log.
+    /// One of them ended, or that took more than two minutes; the error ends with a log.
     pub async fn start() -> Result<Self> {
         let mut servers = Vec::new();
         for index in 0..MASTERS {

@@ -13,10 +13,10 @@ const SENTINELS: usize = 3;
 const QUORUM: usize = 2;
 
 /// How long a server may be silent before a sentinel misses it. A loaded machine keeps one waiting for a while, too.
-const MISSED_AFTER_MS: u32 = 1_000;
+const MISSED_AFTER_MS: u32 = 3_000;
 
 /// How long a sentinel waits before it tries again to replace a master.
-const AGAIN_AFTER_MS: u32 = 6_000;
+const AGAIN_AFTER_MS: u32 = 9_000;
 
 /// Real servers that sentinels watch, both numbered from 0; dropping it kills them all.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Sentinels {
     ///
     /// # Errors
     ///
-    /// One of them ended, or that took more than a minute; the error ends with a log.
+    /// One of them ended, or that took more than two minutes; the error ends with a log.
     pub async fn start(replicas: usize) -> Result<Self> {
         let mut servers = vec![Setup::new().start().await?];
         for _ in 0..replicas {
@@ -98,7 +98,7 @@ impl Sentinels {
     ///
     /// # Errors
     ///
-    /// They do not agree within a minute.
+    /// They do not agree within two minutes.
     pub async fn master(&self) -> Result<usize> {
         self.master_but(None, SERVING_WITHIN).await
     }
@@ -116,7 +116,7 @@ impl Sentinels {
     ///
     /// # Errors
     ///
-    /// No replica is fit, or the sentinels do not agree within a minute.
+    /// No replica is fit, or the sentinels do not agree within two minutes.
     pub async fn failover(&self) -> Result<usize> {
         let old = self.master().await?;
         let sentinel = self.sentinels.iter().find(|sentinel| sentinel.pid().is_some());

@@ -7,7 +7,6 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use redis::FromRedisValue;
-use tokio::time::Instant;
 
 use super::asking::{self, Operator};
 use super::setup::{DATA, Place, SOCKET, Setup};
@@ -17,14 +16,11 @@ use crate::process::Process;
 use crate::scratch::Scratch;
 use crate::{Error, Result, wait};
 
-/// How long a server may take until it serves. A tenth of a second is usual; a loaded machine takes longer.
-pub(super) const SERVING_WITHIN: Duration = Duration::from_secs(60);
+/// How long a server may take until it serves. A tenth of a second is usual.
+pub(super) const SERVING_WITHIN: Duration = wait::PATIENCE;
 
 /// How long a server may take to end when asked to, before it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
-
-/// How far the time that a server tells may be from the expected one, since both are whole seconds.
-const CLOCK_TOLERANCE_S: u64 = 1;
 
 /// How much of a server's log goes into an error.
 const LOG_TAIL_BYTES: usize = 2_000;
@@ -117,7 +113,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It ended, or a minute passed; the error ends with its log.
+    /// It ended, or two minutes passed; the error ends with its log.
     pub async fn serving(&mut self) -> Result<()> {
         let (address, operator) = (self.address(), self.operator());
         let found = wait::until(&format!("{address} serving"), SERVING_WITHIN, async || {
@@ -139,7 +135,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// There was no answer within ten seconds, it was an error, or is not of this type.
+    /// There was no answer within a minute, it was an error, or is not of this type.
     pub async fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]> + Sync]) -> Result<T> {
         self.operator().ask(words).await
     }
@@ -159,7 +155,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It does not within a minute; the error ends with its log.
+    /// It does not within two minutes; the error ends with its log.
     pub async fn replicating(&self) -> Result<()> {
         wait::until(&format!("{} replicating", self.address()), SERVING_WITHIN, async || {
             (self.info("master_link_status").await.ok()? == "up").then_some(())
@@ -183,16 +179,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It was set up without a [movable clock](Setup::movable_clock); or does not tell the new time within a minute.
+    /// It was set up without a [movable clock](Setup::movable_clock); or does not tell the new time within two minutes.
     pub async fn move_clock(&self, ahead_s: i64) -> Result<()> {
-        let (before, start) = (self.time_s().await?, Instant::now());
-        let was = clock::ahead_s(self.folder.path())?;
-        clock::set(self.folder.path(), ahead_s)?;
-        wait::until(&format!("{} moving its clock", self.address()), SERVING_WITHIN, async || {
-            let expected = before + ahead_s - was + i64::try_from(start.elapsed().as_secs()).ok()?;
-            (self.time_s().await.ok()?.abs_diff(expected) <= CLOCK_TOLERANCE_S).then_some(())
-        })
-        .await
+        clock::move_to(self.folder.path(), ahead_s, self.address(), async || self.time_s().await).await
     }
 
     /// The time of its clock, in seconds since 1970.

@@ -15,8 +15,9 @@ pub(super) const SOCKET: &str = "operator";
 /// Where the data lies, in the server's folder.
 pub(super) const DATA: &str = "data";
 
-/// How long a member of a cluster may be silent before the others take it for gone, in milliseconds.
-const CLUSTER_TIMEOUT_MS: u32 = 2_000;
+/// How long a member of a cluster may be silent before the others take it for gone, in milliseconds. A loaded machine
+/// keeps one waiting for a while, too.
+const CLUSTER_TIMEOUT_MS: u32 = 4_000;
 
 /// When a server that keeps a log of its writes makes the disk have them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -154,7 +155,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// It ended or did not serve within a minute; the error ends with its log.
+    /// It ended or did not serve within two minutes; the error ends with its log.
     pub async fn start(self) -> Result<Server> {
         let mut server = Server::prepare(self)?;
         server.start()?;

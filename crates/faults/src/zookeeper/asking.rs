@@ -3,17 +3,14 @@
 //! `words` parses the answers.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time;
 
 use super::words::{self, Connection, Counts, Packets};
+use crate::wait::ANSWERED_WITHIN;
 use crate::{Error, Result};
-
-/// How long a four-letter word may take. A paused server accepts the connection and never answers.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The most that an answer may hold: `cons` and `wchp` grow with the sessions.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
@@ -140,7 +137,7 @@ impl ServerWords {
     ///
     /// # Errors
     ///
-    /// It refuses the connection, or has not answered within five seconds.
+    /// It refuses the connection, or has not answered within a minute: a paused server never does.
     ///
     /// # Cancellation
     ///
@@ -154,9 +151,9 @@ impl ServerWords {
             Ok(answer)
         };
         let asked = format!("{word} of {}", self.address);
-        time::timeout(ANSWER_WITHIN, asking)
+        time::timeout(ANSWERED_WITHIN, asking)
             .await
-            .map_err(|_| Error::new(format!("{asked}: no answer within {ANSWER_WITHIN:?}")))?
+            .map_err(|_| Error::new(format!("{asked}: no answer within {ANSWERED_WITHIN:?}")))?
             .map_err(Error::io(asked))
     }
 }

@@ -29,7 +29,7 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// One of them ended, or did not serve within a minute; the error ends with its log.
+    /// One of them ended, or did not serve within two minutes; the error ends with its log.
     pub async fn start(count: usize, setup: Setup) -> Result<Self> {
         Self::on_loopback(count, setup, Scratch::in_memory).await
     }
@@ -137,7 +137,7 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// There is no leader for a minute.
+    /// There is no leader for two minutes.
     pub async fn leader(&self) -> Result<usize> {
         self.with_role("a leader", Role::Leader, None, SERVING_WITHIN).await
     }
@@ -155,7 +155,7 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// There is no follower for a minute.
+    /// There is no follower for two minutes.
     pub async fn follower(&self) -> Result<usize> {
         self.with_role("a follower", Role::Follower, None, SERVING_WITHIN).await
     }

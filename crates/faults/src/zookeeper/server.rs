@@ -19,15 +19,15 @@ use crate::process::{self, Process};
 use crate::scratch::Scratch;
 use crate::{Error, Result, wait};
 
-/// How long a server may take until it serves. Half a second is usual; a loaded machine with two cores takes longer.
-pub(super) const SERVING_WITHIN: Duration = Duration::from_secs(60);
+/// How long a server may take until it serves. Half a second is usual.
+pub(super) const SERVING_WITHIN: Duration = wait::PATIENCE;
 
 /// How long a server may take to end when asked to, before it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long one of many looks at a server's role may take: a server that is starting can accept a connection and forget
-/// it.
-const LOOK_WITHIN: Duration = Duration::from_millis(500);
+/// it, and one that works needs a moment of a busy processor.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
 
 /// How much of a server's log goes into an error.
 const LOG_TAIL_BYTES: usize = 2_000;
@@ -63,7 +63,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It ended or did not serve within a minute; the error ends with its log.
+    /// It ended or did not serve within two minutes; the error ends with its log.
     pub async fn standalone(setup: Setup) -> Result<Self> {
         Self::alone(setup, Scratch::in_memory()?).await
     }
@@ -149,7 +149,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It ended, or a minute passed; the error ends with its log.
+    /// It ended, or two minutes passed; the error ends with its log.
     pub async fn serving(&mut self) -> Result<Role> {
         let what = format!("{} serving", self.address());
         let mut ended = false;

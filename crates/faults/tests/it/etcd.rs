@@ -2,13 +2,10 @@
 //! without.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_faults::etcd::{Cluster, Release, Server, availability, availability_of};
 use lockkeeper_faults::namespaces::{self, Network};
-
-/// How long an election may take: one to two seconds are usual.
-const ELECTED_WITHIN: Duration = Duration::from_secs(30);
+use lockkeeper_faults::wait::PATIENCE;
 
 /// `key` and `value`, as etcd's gateway wants them.
 const PUT: &str = r#"{"key":"a2V5","value":"dmFsdWU="}"#;
@@ -46,12 +43,12 @@ async fn a_cluster_goes_on_without_its_leader_and_keeps_its_data() {
     Server::ask(cluster.addresses()[0], "/v3/kv/put", PUT).await.expect("stored");
     let first = cluster.leader().await.expect("a leader");
     cluster.server_mut(first).kill();
-    let second = cluster.other_leader(first, ELECTED_WITHIN).await.expect("another leader");
+    let second = cluster.other_leader(first, PATIENCE).await.expect("another leader");
     assert_ne!(first, second);
     cluster.server_mut(first).start().expect("started");
     cluster.serving().await.expect("all serve");
     cluster.server_mut(second).pause().expect("it runs");
-    cluster.other_leader(second, ELECTED_WITHIN).await.expect("another leader");
+    cluster.other_leader(second, PATIENCE).await.expect("another leader");
     cluster.server_mut(second).resume().expect("it runs");
     cluster.restart().await.expect("all serve");
     for server in cluster.servers() {
@@ -71,7 +68,7 @@ async fn a_leader_that_is_cut_off_from_its_peers_is_replaced_and_still_answers()
     let mut cluster = Cluster::start_in(&network, Release::Debian).await.expect("a cluster");
     let first = cluster.leader().await.expect("a leader");
     network.isolate(first).expect("cut");
-    cluster.other_leader(first, ELECTED_WITHIN).await.expect("another leader");
+    cluster.other_leader(first, PATIENCE).await.expect("another leader");
     let member = r#"{"key":"a2V5","serializable":true}"#;
     Server::ask(cluster.addresses()[first], "/v3/kv/range", member).await.expect("an answer");
     network.heal(first).expect("healed");

@@ -1,5 +1,6 @@
 //! The harness against the real things: servers, and the peers' clients on them.
 
+mod clocks;
 mod etcd;
 mod mariadb;
 mod peers;

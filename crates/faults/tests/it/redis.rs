@@ -1,21 +1,15 @@
 //! The harness of Redis against the real thing: each test needs Debian's packages or PyPI, and skips by name without.
 
-use std::time::Duration;
-
 use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::redis::{
     Cluster, Flush, Release, Sentinels, Server, Setup, availability, availability_of, clock_availability,
     sentinel_availability,
 };
-use lockkeeper_faults::wait;
+use lockkeeper_faults::wait::{self, PATIENCE};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long a master may take to count its replica.
-const COUNTED_WITHIN: Duration = Duration::from_secs(30);
-
-/// How long the sentinels may take to replace a master that was killed: three seconds are usual.
-const REPLACED_WITHIN: Duration = Duration::from_secs(60);
+use crate::clocks::assert_ahead;
 
 const HOUR_S: i64 = 3_600;
 
@@ -96,7 +90,7 @@ async fn a_master_wants_its_replica_and_a_promoted_replica_stays_a_master() {
     replica.replicating().await.expect("it follows");
     // A master counts a replica from its first word on, which comes within a second.
     let counted = async || (master.info("min_slaves_good_slaves").await.expect("told") == "1").then_some(());
-    wait::until("a counted replica", COUNTED_WITHIN, counted).await.expect("counted");
+    wait::until("a counted replica", PATIENCE, counted).await.expect("counted");
     store_the_key(&master).await;
     assert_eq!(master.ask::<i64>(&["WAIT", "1", "0"]).await.expect("an answer"), 1);
     replica.promote().await.expect("promoted");
@@ -134,16 +128,20 @@ async fn the_time_of_a_running_server_of_each_release_follows_its_clock_both_way
         let (usual, mut moved) = (usual.await.expect("a server"), moved.await.expect("a server"));
         for ahead_s in [HOUR_S, -HOUR_S, 0] {
             moved.move_clock(ahead_s).await.expect("moved");
-            let expected = usual.time_s().await.expect("told") + ahead_s;
-            assert!(moved.time_s().await.expect("told").abs_diff(expected) <= 1, "{release:?}: {ahead_s} s");
+            let moved = async || moved.time_s().await.expect("told");
+            assert_ahead(ahead_s, async || usual.time_s().await.expect("told"), moved).await;
         }
         // An expiry goes by that clock.
         moved.ask::<()>(&["SET", "key", "value", "EX", "1800"]).await.expect("stored");
         moved.move_clock(HOUR_S).await.expect("moved");
         assert!(!has_the_key(&moved).await, "{release:?}");
         moved.restart().await.expect("it serves");
-        let expected = usual.time_s().await.expect("told") + HOUR_S;
-        assert!(moved.time_s().await.expect("told").abs_diff(expected) <= 1, "{release:?}");
+        assert_ahead(
+            HOUR_S,
+            async || usual.time_s().await.expect("told"),
+            async || moved.time_s().await.expect("told"),
+        )
+        .await;
     }
 }
 
@@ -168,7 +166,7 @@ async fn sentinels_replace_a_master_when_told_and_when_it_dies() {
     assert_ne!(second, 0);
     assert!(has_the_key(&sentinels.servers()[second]).await);
     sentinels.server_mut(second).kill();
-    let third = sentinels.other_master(second, REPLACED_WITHIN).await.expect("another master");
+    let third = sentinels.other_master(second, PATIENCE).await.expect("another master");
     assert_ne!(third, second);
     store_the_key(&sentinels.servers()[third]).await;
 }

@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use lockkeeper_faults::peers::{Kind, curator, kazoo};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation, Proxy};
+use lockkeeper_faults::wait::{self, PATIENCE};
 use lockkeeper_faults::zookeeper::{Ensemble, Role, Server, Setup};
-use lockkeeper_faults::{namespaces, wait, zookeeper};
+use lockkeeper_faults::{namespaces, zookeeper};
 use tokio::time;
 
 use crate::raw::{self, RawClient};
 
-const SOON: Duration = Duration::from_secs(30);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often each of two peers counts: enough that two peers that do not exclude each other always lose counts.
 const ROUNDS: u32 = 60;
-const COUNTED_WITHIN: Duration = Duration::from_secs(90);
 
 /// A short tick, so that sessions, elections and isolation take only seconds.
 fn quick() -> Setup {
@@ -86,7 +85,7 @@ async fn a_create_whose_reply_is_lost_took_effect() {
     assert_eq!(client.reply().await.expect("a reply"), (1, -101));
     client.send(2, Operation::CREATE2, &raw::create("/a", 0)).await.expect("sent");
     assert_eq!(client.reply().await.expect_err("closed").kind(), ErrorKind::UnexpectedEof);
-    assert_eq!(lost.happened(SOON).await.expect("lost").error, Some(0));
+    assert_eq!(lost.happened(PATIENCE).await.expect("lost").error, Some(0));
     let mut client = RawClient::connect(proxy.address()).await.expect("a session");
     client.send(1, Operation::EXISTS, &raw::exists("/a")).await.expect("sent");
     assert_eq!(client.reply().await.expect("it is there"), (1, 0));
@@ -110,8 +109,8 @@ async fn curator_and_kazoo_count_one_file_up_together_through_the_proxy() {
         let file = folder.path().join("counter");
         fs::write(&file, "0").expect("written");
         let (first, second) = tokio::join!(
-            curator.count(kind, path, &file, ROUNDS, COUNTED_WITHIN),
-            kazoo.count(kind, path, &file, ROUNDS, COUNTED_WITHIN)
+            curator.count(kind, path, &file, ROUNDS, PATIENCE),
+            kazoo.count(kind, path, &file, ROUNDS, PATIENCE)
         );
         first.and(second).expect("both counted");
         let number: u32 = fs::read_to_string(&file).expect("there").trim().parse().expect("a number");
@@ -142,9 +141,9 @@ async fn one_curator_sees_that_another_holds_and_can_ask_it_to_give_up() {
     assert_eq!(names, [node.rsplit('/').next().expect("a name")]);
     assert_eq!(holder.revoked(kind, path, Duration::ZERO).await, Ok(false));
     other.revoke(&node).await.expect("written");
-    assert_eq!(holder.revoked(kind, path, SOON).await, Ok(true));
+    assert_eq!(holder.revoked(kind, path, PATIENCE).await, Ok(true));
     holder.release(kind, path).await.expect("held");
-    assert_eq!(other.lock(kind, path, SOON).await, Ok(true));
+    assert_eq!(other.lock(kind, path, PATIENCE).await, Ok(true));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,7 +154,7 @@ async fn an_ensemble_elects_another_leader_when_its_leader_is_killed() {
     let mut ensemble = Ensemble::start(3, quick()).await.expect("an ensemble");
     let old = ensemble.leader().await.expect("a leader");
     ensemble.server_mut(old).kill();
-    let new = ensemble.other_leader(old, SOON).await.expect("another leader");
+    let new = ensemble.other_leader(old, PATIENCE).await.expect("another leader");
     assert_ne!(new, old);
     ensemble.server_mut(old).start().expect("the same port");
     assert_eq!(ensemble.server_mut(old).serving().await, Ok(Role::Follower), "it comes back as a follower");
@@ -180,7 +179,7 @@ async fn a_follower_cut_off_from_its_peers_is_still_reached_by_its_clients() {
     assert_eq!(client.reply().await.expect("its own link stands"), (-2, 0));
     client.send(1, Operation::CREATE2, &raw::create("/lost", 0)).await.expect("sent");
     assert!(time::timeout(Duration::from_millis(500), client.reply()).await.is_err(), "no quorum hears of it");
-    wait::until("the follower giving up", SOON, async || server.role().await.is_err().then_some(()))
+    wait::until("the follower giving up", PATIENCE, async || server.role().await.is_err().then_some(()))
         .await
         .expect("after its sync limit");
     assert_eq!(server.four_letter_word("ruok").await.as_deref(), Ok("imok"), "clients still reach it");
@@ -189,7 +188,7 @@ async fn a_follower_cut_off_from_its_peers_is_still_reached_by_its_clients() {
     assert_eq!(elsewhere.reply().await.expect("two of three are a quorum"), (1, 0));
 
     network.heal(cut_off).expect("healed");
-    wait::until("the follower following again", SOON, async || {
+    wait::until("the follower following again", PATIENCE, async || {
         (server.role().await == Ok(Role::Follower)).then_some(())
     })
     .await

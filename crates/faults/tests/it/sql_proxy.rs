@@ -1,14 +1,11 @@
 //! The proxy between real clients and real databases: single replies and statements are lost.
 
-use std::time::Duration;
-
 use lockkeeper_faults::proxy::{AfterDrop, Proxy};
+use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_faults::{mariadb, postgres};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
 use tokio_postgres::{Client, NoTls};
-
-const SOON: Duration = Duration::from_secs(10);
 
 async fn connected(server: &postgres::Server, proxy: &Proxy) -> Client {
     let way = server.url("postgres").replace(&server.address().to_string(), &proxy.address().to_string());
@@ -33,11 +30,11 @@ async fn postgres_acts_and_its_client_does_not_hear_of_it() {
     client.execute(join, &[&0]).await.expect_err("the check");
     let (looked, joined) = tokio::join!(client.simple_query("SELECT 1"), client.execute(join, &[&1]));
     assert!(looked.is_ok() && joined.is_err());
-    assert_eq!(lost.happened(SOON).await.expect("lost").text, "");
+    assert_eq!(lost.happened(PATIENCE).await.expect("lost").text, "");
     let client = connected(&server, &proxy).await;
     let lost = proxy.drop_next_statement("INSERT", AfterDrop::Close);
     client.batch_execute("INSERT INTO joined VALUES (2)").await.expect_err("lost");
-    assert_eq!(lost.happened(SOON).await.expect("lost").text, "INSERT INTO joined VALUES (2)");
+    assert_eq!(lost.happened(PATIENCE).await.expect("lost").text, "INSERT INTO joined VALUES (2)");
     assert_eq!(server.value("SELECT string_agg(number::text, ' ') FROM joined").await.expect("told"), "1");
 }
 
@@ -66,10 +63,10 @@ async fn mariadb_acts_and_its_client_does_not_hear_of_it() {
     client.exec_drop("CALL joins(?)", (7,)).await.expect_err("a duplicate");
     assert_eq!(client.query_first::<u8, _>("SELECT 1").await.expect("an answer"), Some(1));
     client.exec_drop("CALL joins(?)", (1,)).await.expect_err("lost");
-    lost.happened(SOON).await.expect("lost");
+    lost.happened(PATIENCE).await.expect("lost");
     let mut client = mysql_connected(&server, &proxy).await;
     let lost = proxy.drop_next_statement("CALL joins", AfterDrop::Close);
     client.query_drop("CALL joins(2)").await.expect_err("lost");
-    assert_eq!(lost.happened(SOON).await.expect("lost").text, "CALL joins(2)");
+    assert_eq!(lost.happened(PATIENCE).await.expect("lost").text, "CALL joins(2)");
     assert_eq!(server.value("SELECT group_concat(number) FROM test.joined").await.expect("told"), "1,7");
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use lockkeeper_conformance::SOON;
 use lockkeeper_core::{Backend, Session};
+use lockkeeper_faults::wait::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::more_parts;
@@ -232,7 +232,7 @@ impl Helper {
 
     /// Waits for its next line.
     pub(crate) fn hear(&self) -> String {
-        self.lines.recv_timeout(SOON).expect("the helper must say something in time")
+        self.lines.recv_timeout(PATIENCE).expect("the helper must say something in time")
     }
 
     /// Waits until it says this line.

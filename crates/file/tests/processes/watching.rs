@@ -1,4 +1,4 @@
-//! Tests of processes that watch, ask, freeze and count.
+//! Tests of processes that watch, ask, freeze and count. How long a notice takes is judged in the long run.
 
 #![expect(clippy::disallowed_methods, reason = "these tests measure how long a notice takes")]
 
@@ -13,6 +13,7 @@ use lockkeeper_core::{
     Backend, ConnectionNumber, ContenderId, Expected, Extent, Freshness, Part, QueueView, Request, Revocation, Session,
     Ticket, Value,
 };
+use lockkeeper_faults::long;
 use rustix::process::Signal;
 use tempfile::tempdir;
 
@@ -48,7 +49,7 @@ pub(crate) fn a_kill_is_told() {
     times.sort_unstable();
     let median = times[ROUNDS / 2];
     println!("a kill is reported after {median:?} (median of {ROUNDS}), at most {:?}", times[ROUNDS - 1]);
-    assert!(median < Duration::from_millis(100), "a kill is reported after {median:?}");
+    assert!(!long::is_asked_for() || median < Duration::from_millis(100), "a kill is reported after {median:?}");
 }
 
 pub(crate) fn a_kill_is_told_to_a_follower() {
@@ -84,7 +85,7 @@ pub(crate) fn a_kill_is_told_to_a_follower() {
     times.sort_unstable();
     let (median, longest) = (times[ROUNDS / 2], times[ROUNDS - 1]);
     println!("a kill is told to a follower after {median:?} (median of {ROUNDS}), at most {longest:?}");
-    assert!(longest < Duration::from_secs(1), "a kill is told after {longest:?}");
+    assert!(!long::is_asked_for() || longest < Duration::from_secs(1), "a kill is told after {longest:?}");
 }
 
 pub(crate) fn a_kill_of_one_of_many_is_told() {

@@ -1,22 +1,19 @@
 //! Data in databases, by the texts of `fence::sql`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper::backend::BoxFuture;
 use lockkeeper::fence::sql::{self, Statements};
 use lockkeeper::fence::{Seen, TokenStore};
 use lockkeeper::testing::MemoryService;
 use lockkeeper::{ErrorKind, FencingToken, Hold, Keeper, Operation, QueueName};
-use lockkeeper_faults::{mariadb, postgres, wait};
+use lockkeeper_faults::wait::{self, PATIENCE};
+use lockkeeper_faults::{mariadb, postgres};
 use mysql_async::prelude::Queryable as _;
 use tokio::sync::Mutex;
 use tokio_postgres::NoTls;
 
 use crate::rounds::{can_run, judge, play, steps, tokens};
-
-/// How long anything may take that should take no time.
-const SOON: Duration = Duration::from_secs(20);
 
 pub(crate) const LEDGERS: [&str; 2] = ["fenced", "plain"];
 
@@ -255,13 +252,13 @@ async fn a_removal_waits_for_a_pinned_transaction_and_a_lost_lock_pins_nothing()
     let removal = tokio::spawn(async move { operator.simple_query("DELETE FROM lockkeeper.contender").await });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE%'";
     let is_waiting = async || (server.value(waits).await.ok()? == "1").then_some(());
-    wait::until("the removal to wait", SOON, is_waiting).await.unwrap();
+    wait::until("the removal to wait", PATIENCE, is_waiting).await.unwrap();
     let granted = keepers[1].mutex("ledger").unwrap().try_lock().await.unwrap();
     assert!(granted.is_none() && !removal.is_finished(), "nothing is granted before the transaction ends");
     app.simple_query("COMMIT").await.unwrap();
     removal.await.unwrap().unwrap();
     assert!(app.query(&pin, &[&ticket]).await.unwrap().is_empty(), "the lock is lost");
-    let next = tokio::time::timeout(SOON, keepers[1].mutex("ledger").unwrap().lock()).await.unwrap().unwrap();
+    let next = tokio::time::timeout(PATIENCE, keepers[1].mutex("ledger").unwrap().lock()).await.unwrap().unwrap();
     next.release().await.unwrap();
 }
 

@@ -10,7 +10,8 @@ use crate::stage::{SETTINGS, entry, join_all, session, work};
 /// How many stand ahead; in the plain run a tenth.
 const AHEAD: u32 = 10_000;
 
-/// How much longer the server may work on a join and a leave behind them than behind none.
+/// How much longer the server may work on a join and a leave behind them than behind none. It counts in the long run,
+/// beside which nothing else runs.
 const TIMES_MAX: f64 = 2.5;
 
 /// How many joins and leaves are measured together: the server counts in microseconds.
@@ -61,7 +62,8 @@ pub(crate) fn behind_thousands() -> Result<(), Failed> {
             "crowd: a join and a leave keep the server for {behind_many:.1} us behind {ahead}, for {behind_none:.1} us \
              behind none: {times:.2} times"
         ));
-        assert!(times <= TIMES_MAX, "a join and a leave behind {ahead} cost {times:.2} times those behind none");
+        let is_dear = times > TIMES_MAX && long::is_asked_for();
+        assert!(!is_dear, "a join and a leave behind {ahead} cost {times:.2} times those behind none");
         others.close().await?;
         ours.close().await?;
         Ok(())

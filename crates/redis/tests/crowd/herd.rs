@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use libtest_mimic::Failed;
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Departure, QueueName};
 use lockkeeper_faults::figures;
 use lockkeeper_faults::redis::Server;
@@ -14,9 +15,6 @@ const WAITERS: usize = 200;
 
 /// How long those that are told too often may take to show themselves.
 const LOOKED_FOR: Duration = Duration::from_secs(1);
-
-/// How long the one behind may take to be told.
-const TOLD_WITHIN: Duration = Duration::from_secs(10);
 
 /// How many records may be read: one by the one that leaves, three by the one behind: of the one ahead, of its session,
 /// and its own.
@@ -46,7 +44,7 @@ pub(crate) fn one_of_many() -> Result<(), Failed> {
         assert!(none.is_err(), "none has departed: {none:?}");
         let (before, _) = work(&server, "get").await?;
         sessions[0].withdraw(&queue, tickets[0]).await?;
-        let (number, departure) = tokio::time::timeout(TOLD_WITHIN, tellings.recv()).await?.ok_or("all wait")?;
+        let (number, departure) = soon("the word of the departure", tellings.recv()).await.ok_or("all wait")?;
         assert_eq!((number, departure?), (1, Departure::Gone));
         let more = tokio::time::timeout(LOOKED_FOR, tellings.recv()).await;
         assert!(more.is_err(), "a second one was told: {more:?}");

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use lockkeeper_conformance::{Random, soon};
+use lockkeeper_conformance::{Random, SOON, soon};
 use lockkeeper_core::LossReason;
 use lockkeeper_faults::long;
 use lockkeeper_faults::proxy::Proxy;
@@ -19,9 +19,9 @@ use crate::service::REDIS;
 const ROUNDS: u32 = 20;
 
 /// In seconds. Long enough for a holder on a busy machine to come to the new master before it lapses.
-const TIMEOUT: Span = 5.0;
+const TIMEOUT: Span = 10.0;
 
-const SETTINGS: &str = "session_timeout=5s";
+const SETTINGS: &str = "session_timeout=10s";
 
 /// How many rounds are played at the same time, each on other servers.
 const AT_ONCE: u32 = 3;
@@ -31,9 +31,6 @@ const LOST: &str = "lost";
 
 /// How long after the promotion the old master goes on at most.
 const GOES_ON_MAX_MS: u64 = 1_500;
-
-/// How long the replica may take to have what the master has.
-const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(20);
 
 pub(crate) fn play(random: Random) -> Result<(), String> {
     let tally = rounds::play(ROUNDS, AT_ONCE, random, async |round, random| play_round(round, random).await);
@@ -88,7 +85,7 @@ impl Pair {
     async fn until_caught_up(&self) {
         let offset = async |server: &Server| server.info("master_repl_offset").await.ok()?.parse::<u64>().ok();
         let wanted = offset(&self.master).await.expect("an offset");
-        let looking = wait::until("the replica catching up", CAUGHT_UP_WITHIN, async || {
+        let looking = wait::until("the replica catching up", SOON, async || {
             (offset(&self.replica).await? >= wanted).then_some(())
         });
         looking.await.expect("it catches up");

@@ -62,7 +62,7 @@ async fn a_lock_in_a_cluster_goes_on_when_its_slot_moves() {
     let slot = cluster.slot_of("{lockkeeper}").await.expect("a slot");
     let owner = cluster.owner(slot).await.expect("it is served");
     let keepers: Vec<_> =
-        cluster.addresses().iter().map(|address| keeper(&format!("redis://{address}?session_timeout=6s"))).collect();
+        cluster.addresses().iter().map(|address| keeper(&format!("redis://{address}?session_timeout=20s"))).collect();
     let mut token = None;
     for keeper in &keepers {
         let guard = lock(keeper).await;

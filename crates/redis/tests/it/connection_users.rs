@@ -51,7 +51,7 @@ async fn make_user(server: &Server, name: &str, base: &str, rights: &[&str]) {
 }
 
 fn keeper(address: SocketAddr, user: &str) -> Keeper {
-    let url = format!("redis://{user}:{user}-s3cret@{address}?connect_timeout=5s");
+    let url = format!("redis://{user}:{user}-s3cret@{address}?connect_timeout=60s");
     Keeper::new(Arc::new(RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL")))
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::Departure;
-use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::redis::Server;
+use lockkeeper_faults::sleeper::Sleeper;
 use lockkeeper_trials::waist::{door, entry, session, ticket};
 
 use crate::client::{backend, can_run};
@@ -15,7 +15,7 @@ use crate::client::{backend, can_run};
 const SHORT: Duration = Duration::from_secs(2);
 
 /// How long after its holder's death a lock is handed on at the latest: the timeout, the time until the waiter's next
-/// renewal, and half a second for a busy machine.
+/// renewal, and half a second.
 const HANDED_ON_WITHIN: Duration = Duration::from_millis(2_000 + 2_000 / 6 + 500);
 
 #[tokio::test]
@@ -33,9 +33,9 @@ async fn a_waiter_with_a_long_timeout_follows_a_dead_holder_with_a_short_one_in_
     let joined = soon("a place", long.enqueue_one(&door(), entry(ticket()))).await.expect("a place");
     let waiting = long.departure(&door(), Some(&joined.id), &held.id, joined.view.connection);
     cut.blackhole();
-    let died_at = SystemClock.now();
+    let since_death = Sleeper::start();
     assert_eq!(soon("the departure", waiting).await.expect("the session lives"), Departure::Gone);
-    let handed_on_after = SystemClock.now().saturating_duration_since(died_at);
+    let handed_on_after = since_death.slept();
     assert!(handed_on_after <= HANDED_ON_WITHIN, "{handed_on_after:?}");
     soon("the end", long.close()).await.expect("the end");
 }

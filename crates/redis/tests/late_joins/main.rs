@@ -23,6 +23,10 @@ const ROUNDS: u32 = 200;
 /// How long a join that came too late is looked for after its withdrawal.
 const LOOKED_FOR: Duration = Duration::from_millis(100);
 
+/// How often it is tried at most until a join that must be seen was late: on a busy machine its bytes may not have
+/// reached the proxy when its connection ends, or are not seen while they are looked for.
+const TRIES_MAX: u32 = 100;
+
 /// Holds a join back on its way while its connection ends for the client, which withdraws it over the next one. Then
 /// the join goes on. Returns whether it stood in the queue.
 async fn join_late(server: &Server, onlooker: &Arc<dyn Session>, prepare: impl Fn(&RedisBackend)) -> bool {
@@ -75,6 +79,10 @@ async fn without_epochs_a_join_that_comes_late_is_seen() {
     let server = Server::standalone().await.expect("a server");
     let onlooking = backend(server.address(), "");
     let onlooker = session(&onlooking).await;
-    let stood = join_late(&server, &onlooker, |backend| backend.testing().ignore_epochs()).await;
-    assert!(stood, "it did not come late enough to tell anything");
+    for _ in 0..TRIES_MAX {
+        if join_late(&server, &onlooker, |backend| backend.testing().ignore_epochs()).await {
+            return;
+        }
+    }
+    panic!("none of {TRIES_MAX} came late enough to tell anything");
 }

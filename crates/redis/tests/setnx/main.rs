@@ -24,8 +24,9 @@ use lockkeeper_conformance::SOON;
 use lockkeeper_faults::wait;
 use lockkeeper_recipes::Keeper;
 
-/// The timeout of most sessions: longer than anything that is to be told at once.
-const SETTINGS: &str = "?layout=setnx&session_timeout=10s";
+/// The timeout of most sessions: longer than anything that is to be told at once, and than a busy machine keeps any of
+/// them waiting.
+const SETTINGS: &str = "?layout=setnx&session_timeout=30s";
 
 /// A keeper whose locks are also plain ones.
 fn keeper(address: SocketAddr) -> Keeper {

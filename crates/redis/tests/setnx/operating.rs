@@ -21,7 +21,7 @@ async fn another_client_is_shown_by_what_it_wrote_and_hears_no_request() {
     }
     let server = Server::standalone().await.expect("a server");
     let (keeper, peer) = (keeper(server.address()), Peer::connect(server.address()).await);
-    let theirs = peer.try_lock("Lock-0", 60_000).await.expect("it is free");
+    let theirs = peer.try_lock("Lock-0", 600_000).await.expect("it is free");
     let mutex = keeper.mutex("Lock-0").expect("a name");
     let waiting = tokio::spawn(async move { mutex.lock().await });
     until_contenders(&keeper, "Lock-0", 2).await;
@@ -75,7 +75,7 @@ async fn a_cluster_is_refused_in_one_line() {
         return;
     }
     let cluster = Cluster::start().await.expect("a cluster");
-    let url = format!("redis://{}?layout=setnx&connect_timeout=2s", cluster.addresses()[0]);
+    let url = format!("redis://{}?layout=setnx", cluster.addresses()[0]);
     let backend = RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL");
     let keeper = Keeper::new(Arc::new(backend));
     let locking = keeper.mutex("Lock-0").expect("a name");
@@ -110,13 +110,14 @@ async fn holders_renew_and_release_and_the_next_is_granted_the_lock_where_memory
     }
     let server = Server::standalone().await.expect("a server");
     let (keeper, peer) =
-        (keeper_with(server.address(), "?layout=setnx&session_timeout=2s"), Peer::connect(server.address()).await);
+        (keeper_with(server.address(), "?layout=setnx&session_timeout=4s"), Peer::connect(server.address()).await);
     let guard = soon("our grant", keeper.mutex("Lock-0").expect("a name").lock()).await.expect("it is free");
     let waiting = keeper.mutex("Lock-0").expect("a name");
     let waiting = tokio::spawn(async move { waiting.lock().await });
     until_contenders(&keeper, "Lock-0", 2).await;
     let _: String = peer.ask(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // Longer than the session timeout.
+    tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(guard.hold().is_held() && peer.ask::<u64>(&["EXISTS", "Lock-0"]).await == 1, "it renews");
     soon("the release", guard.release()).await.expect("it was held");
     let guard = soon("the next grant", waiting).await.expect("no panic").expect("it is granted");

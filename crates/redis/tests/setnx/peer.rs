@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use lockkeeper_conformance::SOON;
 use lockkeeper_core::Ticket;
 use redis::aio::MultiplexedConnection;
-use redis::{Client, FromRedisValue, cmd};
+use redis::{AsyncConnectionConfig, Client, FromRedisValue, cmd};
 
 /// How often it asks for a lock that is held.
 const RETRIED_EACH: Duration = Duration::from_millis(5);
@@ -21,7 +22,9 @@ pub(crate) struct Peer {
 impl Peer {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         let client = Client::open(format!("redis://{address}")).expect("a URL");
-        Self { connection: client.get_multiplexed_async_connection().await.expect("a connection") }
+        let waits = AsyncConnectionConfig::new().set_connection_timeout(Some(SOON)).set_response_timeout(Some(SOON));
+        let connection = client.get_multiplexed_async_connection_with_config(&waits).await;
+        Self { connection: connection.expect("a connection") }
     }
 
     /// Sends a command.

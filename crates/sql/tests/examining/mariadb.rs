@@ -91,7 +91,7 @@ async fn a_clock_that_differs_and_a_transaction_that_is_old_by_it_are_found() {
     server.ask(prepared).await.expect("a prepared transaction");
     // The server shows its transactions as they were at the last look, if that is less than 0.1 s ago.
     assert_found(&url(&server), ABOUT, &[ALONE]).await;
-    server.move_clock(600).await.expect("its clock moves");
+    server.move_clock(60_000).await.expect("its clock moves");
     let expected = [ALONE, (Warning, "a prepared transaction goes on for 60"), (Warning, "ahead of")];
     assert_found(&url(&server), ABOUT, &expected).await;
 }

@@ -127,15 +127,15 @@ async fn a_clock_that_differs_and_the_transactions_that_are_old_by_it_are_found(
     assert_found(&url(&server), ABOUT, &[ALONE]).await;
     let prepared = "CREATE TABLE other (it int); BEGIN; INSERT INTO other VALUES (1); PREPARE TRANSACTION 'p'";
     server.ask(prepared).await.expect("a prepared transaction");
-    let looking = server.ask("SELECT count(*) FROM lockkeeper.queue; SELECT pg_sleep(9)");
-    let asleep = server.ask("SELECT pg_sleep(9)");
+    let looking = server.ask("SELECT count(*) FROM lockkeeper.queue; SELECT pg_sleep(600)");
+    let asleep = server.ask("SELECT pg_sleep(600)");
     let examining = async {
         let both = async || {
             let count = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
             server.value(count).await.is_ok_and(|count| count == "2").then_some(())
         };
         wait::until("both", SOON, both).await.expect("they are under way");
-        server.move_clock(600).await.expect("its clock moves");
+        server.move_clock(60_000).await.expect("its clock moves");
         let expected = [
             (Warning, "has used our tables for 60"),
             (Warning, "goes on for 60"),
@@ -144,6 +144,8 @@ async fn a_clock_that_differs_and_the_transactions_that_are_old_by_it_are_found(
             (Warning, "ahead of"),
         ];
         assert_found(&url(&server), ABOUT, &expected).await;
+        let ending = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        assert_eq!(server.ask(ending).await.expect("an end").len(), 2, "they were under way until then");
     };
     let _ = tokio::join!(looking, asleep, examining);
 }

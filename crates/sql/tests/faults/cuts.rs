@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockkeeper_conformance::Random;
+use lockkeeper_conformance::{Random, SOON};
 use lockkeeper_core::{Advice, FencingToken};
 use lockkeeper_faults::long;
 use lockkeeper_recipes::Keeper;
@@ -23,6 +23,8 @@ const CUTS_LONG: u32 = 400;
 /// How many clients take turns.
 const CLIENTS: usize = 6;
 
+const SETTINGS: &str = "session_timeout=4s";
+
 /// What the lock is called.
 const LOCK: &str = "ledger";
 
@@ -30,7 +32,7 @@ const LOCK: &str = "ledger";
 const FUNCTIONS: [&str; 6] = ["join", "leave", "beat", "listen", "resume", "open"];
 const CERTAIN: usize = 2;
 
-/// How long the next connection to end is looked for.
+/// How long the next connection to end is looked for, if it need not be met.
 const FOUND_WITHIN: Duration = Duration::from_millis(300);
 
 /// The longest pause between two of them.
@@ -54,13 +56,14 @@ async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
     let server = kind.start(Need::Nothing).await;
     let ledger = Arc::new(Ledger::default());
     let clients: Vec<_> =
-        (0..CLIENTS).map(|_| tokio::spawn(take_turns(keeper(kind, &server), ledger.clone()))).collect();
+        (0..CLIENTS).map(|_| tokio::spawn(take_turns(keeper(kind, &server, SETTINGS), ledger.clone()))).collect();
     let cuts = long::rounds(CUTS_LONG);
     let mut met = vec![0; FUNCTIONS.len()];
     for cut in 0..cuts {
         let at = cut as usize % FUNCTIONS.len();
         tokio::time::sleep(Duration::from_millis(random.below(PAUSE_MAX_MS))).await;
-        if end_one(&server, FUNCTIONS[at], &ledger).await {
+        let within = if at < CERTAIN { SOON } else { FOUND_WITHIN };
+        if end_one(&server, FUNCTIONS[at], within, &ledger).await {
             met[at] += 1;
         }
     }
@@ -68,7 +71,7 @@ async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
     for client in clients {
         client.await.map_err(|error| error.to_string())??;
     }
-    let left = keeper(kind, &server).contenders(LOCK).await.map_err(|error| format!("{error:#}"))?;
+    let left = keeper(kind, &server, SETTINGS).contenders(LOCK).await.map_err(|error| format!("{error:#}"))?;
     let turns = ledger.turns.load(Ordering::SeqCst);
     let at = if kind == Kind::Postgres { format!(", at {FUNCTIONS:?} {met:?}") } else { String::new() };
     println!("faults: {kind:?}, {cuts} connections ended in {turns} turns{at}; {} contenders left", left.len());
@@ -78,8 +81,8 @@ async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) fn keeper(kind: Kind, server: &Server) -> Keeper {
-    let url = (kind.service().url)(&[server.address()], "session_timeout=4s");
+pub(crate) fn keeper(kind: Kind, server: &Server, settings: &str) -> Keeper {
+    let url = (kind.service().url)(&[server.address()], settings);
     Keeper::new(Arc::new(SqlBackend::open(&url.parse().expect("a URL")).expect("a good URL")))
 }
 
@@ -113,8 +116,8 @@ async fn take_turns(keeper: Keeper, ledger: Arc<Ledger>) -> Result<(), String> {
 }
 
 /// Ends a connection that was asked for this last; whether one was found in time.
-async fn end_one(server: &Server, function: &str, ledger: &Ledger) -> bool {
-    let until = now().saturating_add(FOUND_WITHIN);
+async fn end_one(server: &Server, function: &str, within: Duration, ledger: &Ledger) -> bool {
+    let until = now().saturating_add(within);
     while now() < until && !ledger.is_over.load(Ordering::SeqCst) {
         if server.end_connection(function).await {
             return true;

@@ -1,15 +1,15 @@
 //! A database of either kind, and the harm that is done to it.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
+use lockkeeper_conformance::SOON;
 use lockkeeper_faults::{Availability, mariadb, postgres, wait};
 use lockkeeper_trials::Service;
 
 use crate::service::{MARIADB, POSTGRES};
 
-/// How long a statement may take to begin.
-const HELD_WITHIN: Duration = Duration::from_secs(5);
+/// For how long a row is held at most, in seconds: longer than any test needs it.
+const HELD_S_MAX: u32 = 600;
 
 /// A kind of database.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -138,16 +138,31 @@ impl Server {
         }
     }
 
-    /// Holds the row of a queue for so many seconds, as another program's transaction.
-    pub(crate) async fn hold_row(&self, queue: &str, seconds: u64) {
+    /// Holds the row of a queue until it is [let go](Self::let_row_go), as another program's transaction.
+    pub(crate) async fn hold_row(&self, queue: &str) {
         let row = format!("FROM lockkeeper.queue WHERE name = '{queue}' FOR UPDATE");
         let held = match self {
             Self::Postgres(server) => {
-                server.ask(&format!("SELECT pg_sleep({seconds}) FROM (SELECT 1 {row}) held")).await
+                server.ask(&format!("SELECT pg_sleep({HELD_S_MAX}) FROM (SELECT 1 {row}) held")).await
             }
-            Self::Mariadb(server) => server.ask(&format!("SELECT sleep({seconds}) {row}")).await,
+            Self::Mariadb(server) => server.ask(&format!("SELECT sleep({HELD_S_MAX}) {row}")).await,
         };
-        assert!(!held.expect("the row is held").is_empty(), "there is a row of {queue}");
+        assert!(held.is_err(), "there is a row of {queue}, and its holder is interrupted");
+    }
+
+    /// Ends what holds a row.
+    pub(crate) async fn let_row_go(&self) {
+        match self {
+            Self::Postgres(server) => {
+                let ending = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+                assert!(!server.ask(ending).await.expect("the operator's right").is_empty(), "a row is held");
+            }
+            Self::Mariadb(server) => {
+                let finding = "SELECT id FROM information_schema.processlist WHERE state = 'User sleep'";
+                let id = server.value(finding).await.expect("a row is held");
+                server.ask(&format!("KILL QUERY {id}")).await.expect("the operator's right");
+            }
+        }
     }
 
     /// Waits until a statement of [`hold_row`](Self::hold_row) runs.
@@ -163,7 +178,7 @@ impl Server {
             };
             (!rows.is_empty()).then_some(())
         };
-        wait::until("a row to be held", HELD_WITHIN, is_held).await.expect("the row is held");
+        wait::until("a row to be held", SOON, is_held).await.expect("the row is held");
     }
 
     pub(crate) fn pause(&mut self) {

@@ -21,9 +21,6 @@ const AT_ONCE: u32 = 2;
 /// The lock whose grant is lost.
 const LOST: &str = "lost";
 
-/// How long after the promotion a newcomer may have to wait: the greatest session timeout, and some.
-const GRANTED_WITHIN: Duration = Duration::from_secs(15);
-
 pub(crate) fn play(kind: Kind, random: Random) -> Result<(), String> {
     let tally = rounds::play(ROUNDS, AT_ONCE, random, |_, _| play_round(kind));
     let (lost, kept): (Vec<_>, Vec<_>) = tally.outcomes.iter().partition(|outcome| outcome.what.starts_with(LOST));
@@ -52,7 +49,7 @@ async fn play_round(kind: Kind) -> Vec<Outcome> {
     standby.promote().await;
     let newcomer = service.keeper(&addresses[1..], SETTINGS);
     let mutex = newcomer.mutex(LOST).expect("a name");
-    let second = mutex.lock_timeout(GRANTED_WITHIN).await.expect("the new primary serves").expect("granted in time");
+    let second = soon("the grant of the new primary", mutex.lock()).await.expect("the new primary serves");
     let granted_at = now();
     let end = holder.ended().await;
     let lost = Outcome {

@@ -10,8 +10,8 @@ use lockkeeper_recipes::retry::RetryPolicy;
 use lockkeeper_recipes::{Keeper, MutexGuard};
 use lockkeeper_sql::SqlBackend;
 
-/// The settings of all URLs: what may pass is given up soon.
-pub(crate) const SETTINGS: &str = "session_timeout=10s&connect_timeout=2s";
+/// The settings of all URLs: long enough for any answer of a busy machine.
+pub(crate) const SETTINGS: &str = "session_timeout=60s&connect_timeout=60s";
 
 /// What a refusal is to a program: its kind, and whether trying again can help.
 pub(crate) type Judged = (ErrorKind, Advice);

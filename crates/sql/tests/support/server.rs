@@ -1,8 +1,8 @@
 //! The real server of one case, of either kind, and what an operator does with it.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
+use lockkeeper_conformance::SOON;
 use lockkeeper_faults::pgbouncer::{Lending, PgBouncer};
 use lockkeeper_faults::{Error, Result, mariadb, postgres, wait};
 
@@ -17,9 +17,6 @@ pub(crate) enum Kind {
 
 /// How many connections a pooler has: fewer than most cases have clients and waits.
 const POOLED: u32 = 4;
-
-/// How long a schema may take to be removed while clients that end still hold its rows.
-const WIPED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A server that runs.
 #[derive(Debug)]
@@ -86,7 +83,8 @@ impl Server {
             Self::Postgres(_) | Self::PgBouncer(..) => "DROP SCHEMA IF EXISTS lockkeeper CASCADE",
             Self::Mariadb(_) => "DROP DATABASE IF EXISTS lockkeeper",
         };
-        wait::until("the schema to be removed", WIPED_WITHIN, async || self.ask(sql).await.ok().map(drop)).await
+        // Clients that end may still hold its rows.
+        wait::until("the schema to be removed", SOON, async || self.ask(sql).await.ok().map(drop)).await
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use bytes::Bytes;
+use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_zk_proto::frame::Deframer;
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
@@ -14,8 +14,6 @@ use lockkeeper_zk_proto::message::{
 
 /// The longest frame on both sides.
 const FRAME_BYTES_MAX: usize = 16 << 20;
-/// How long a server may take to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// What came.
 #[derive(Debug)]
@@ -52,7 +50,7 @@ impl Client {
     pub(crate) fn connect(address: SocketAddr, session: &Session, timeout_ms: i32) -> Option<Self> {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(ANSWER_WITHIN)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let request = ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: 0,

@@ -28,6 +28,8 @@ const SEED_VARIABLE: &str = "LOCKKEEPER_SEED";
 const OPERATIONS_PER_SCRIPT: usize = 500;
 /// Short, so that sessions expire within a second or two.
 const TICK: Duration = Duration::from_millis(500);
+/// What both servers grant at most: a session that says nothing for a while lives on, however busy the machine is.
+const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 /// The password of the super user on both servers, and its digest.
 const SUPER_PASSWORD: &str = "admin";
 const SUPER_DIGEST: &str = "super:xQJmxLMiHGwaqBvst5y6rkB6HQs=";
@@ -47,10 +49,12 @@ async fn random_scripts_look_the_same_on_apache_and_on_the_embedded_server() {
         .property("zookeeper.extendedTypesEnabled", "true")
         .property("znode.container.checkIntervalMs", "3600000")
         .property("zookeeper.forceSync", "no")
-        .entry("maxClientCnxns", "0");
+        .entry("maxClientCnxns", "0")
+        .entry("maxSessionTimeout", "600000");
     let apache = Server::standalone(setup).await.unwrap();
     let embedded = EmbeddedServer::builder()
         .tick(TICK)
+        .session_timeout_max(SESSION_TIMEOUT_MAX)
         .container_check(Duration::from_secs(3_600))
         .super_password(SUPER_PASSWORD)
         .start()

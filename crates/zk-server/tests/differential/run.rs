@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
     Acl, Auth, Create, CreateMode, ErrorCode, OpCode, ReplyHeader, Request, Response, XID_PING, decode_reply_body,
@@ -16,12 +17,10 @@ use crate::normal::Origin;
 use crate::script::{CLIENTS, Script, Step};
 use crate::{SUPER_PASSWORD, TICK};
 
-/// The longest session timeout of this tick: no session expires by chance.
+/// The longest session timeout that is granted: no session expires by chance.
 const TIMEOUT_LONG_MS: i32 = 1_000_000;
 /// The shortest one.
 const TIMEOUT_SHORT_MS: i32 = 0;
-/// How long an expiry may take: the shortest timeout is two ticks, a bucket one, and a busy machine some more.
-const EXPIRY_WITHIN: Duration = Duration::from_secs(20);
 /// How often the observer looks whether a session has expired.
 const EXPIRY_POLL: Duration = Duration::from_millis(20);
 
@@ -163,9 +162,9 @@ impl Run {
         }))
         .unwrap();
         drop(last);
-        let deadline = now() + EXPIRY_WITHIN;
+        let deadline = now() + PATIENCE;
         while self.observer.ask(Request::Exists { path: marker.clone(), watch: false }).is_ok() {
-            assert!(now() < deadline, "a session without a connection expires within {EXPIRY_WITHIN:?}");
+            assert!(now() < deadline, "a session without a connection expires within {PATIENCE:?}");
             thread_sleep(EXPIRY_POLL);
         }
         let refused = Client::connect(self.address, &session, TIMEOUT_LONG_MS).is_none();

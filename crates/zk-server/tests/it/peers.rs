@@ -5,13 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
+use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_faults::{Availability, Result};
 use lockkeeper_zk_proto::message::OpCode;
 use lockkeeper_zk_server::EmbeddedServer;
 
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a lock may take before the test fails.
-const WITHIN: Duration = Duration::from_secs(30);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const LOCK: &str = "/locks/one";
 const ROUNDS: u32 = 25;
 
@@ -43,16 +42,16 @@ impl Make {
 async fn plays_by_the_rules(make: Make) {
     let server = EmbeddedServer::start().await.unwrap();
     let (mut one, mut other) = (make.start(&server).await.unwrap(), make.start(&server).await.unwrap());
-    assert!(one.lock(Kind::Mutex, LOCK, WITHIN).await.unwrap());
+    assert!(one.lock(Kind::Mutex, LOCK, PATIENCE).await.unwrap());
     assert!(!other.try_lock(Kind::Mutex, LOCK).await.unwrap());
     one.release(Kind::Mutex, LOCK).await.unwrap();
-    assert!(other.lock(Kind::Mutex, LOCK, WITHIN).await.unwrap());
+    assert!(other.lock(Kind::Mutex, LOCK, PATIENCE).await.unwrap());
 
     let sessions = server.session_ids().await;
     server.restart().await;
     assert!(!one.try_lock(Kind::Mutex, LOCK).await.unwrap(), "{make:?}: the lock is still held after a restart");
     other.release(Kind::Mutex, LOCK).await.unwrap();
-    assert!(one.lock(Kind::Mutex, LOCK, WITHIN).await.unwrap());
+    assert!(one.lock(Kind::Mutex, LOCK, PATIENCE).await.unwrap());
     one.release(Kind::Mutex, LOCK).await.unwrap();
     assert_eq!(server.session_ids().await, sessions, "{make:?}: the sessions went on");
 
@@ -61,7 +60,7 @@ async fn plays_by_the_rules(make: Make) {
         Make::Curator => OpCode::Create2,
         Make::Kazoo => OpCode::Create,
     });
-    assert!(one.lock(Kind::Mutex, LOCK, WITHIN).await.unwrap());
+    assert!(one.lock(Kind::Mutex, LOCK, PATIENCE).await.unwrap());
     one.release(Kind::Mutex, LOCK).await.unwrap();
     assert!(other.try_lock(Kind::Mutex, LOCK).await.unwrap());
     other.release(Kind::Mutex, LOCK).await.unwrap();
@@ -70,8 +69,8 @@ async fn plays_by_the_rules(make: Make) {
     let file: &Path = &folder.path().join("count");
     std::fs::write(file, "0").unwrap();
     let (first, second) = tokio::join!(
-        one.count(Kind::Mutex, LOCK, file, ROUNDS, WITHIN),
-        other.count(Kind::Mutex, LOCK, file, ROUNDS, WITHIN)
+        one.count(Kind::Mutex, LOCK, file, ROUNDS, PATIENCE),
+        other.count(Kind::Mutex, LOCK, file, ROUNDS, PATIENCE)
     );
     first.and(second).unwrap();
     assert_eq!(std::fs::read_to_string(file).unwrap().trim(), (2 * ROUNDS).to_string());

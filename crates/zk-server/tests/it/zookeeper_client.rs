@@ -4,13 +4,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_zk_server::EmbeddedServer;
 use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, EventType, LockClient, LockOptions, LockPrefix, Stat};
 
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long anything may take before the test fails.
-const WITHIN: Duration = Duration::from_secs(30);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 /// How long a lock that is held is waited for, to see that it is not granted.
 const NOT_GRANTED_WITHIN: Duration = Duration::from_millis(300);
 const LOCK: &str = "/locks/one";
@@ -26,7 +25,7 @@ async fn connect(server: &EmbeddedServer) -> Client {
 async fn lock(client: &Client) -> LockClient<'_> {
     let prefix = LockPrefix::new_curator(LOCK, "lock-").unwrap();
     let options = LockOptions::new(Acls::anyone_all()).with_ancestor_options(PERSISTENT).unwrap();
-    timeout(WITHIN, client.lock(prefix, b"", options)).await.expect("a turn").unwrap()
+    timeout(PATIENCE, client.lock(prefix, b"", options)).await.expect("a turn").unwrap()
 }
 
 /// Looks until the client has come back: requests fail while it has not noticed a loss.
@@ -38,7 +37,7 @@ async fn look(client: &Client, path: &str) -> Option<Stat> {
             }
         }
     };
-    timeout(WITHIN, looking).await.expect("a connection")
+    timeout(PATIENCE, looking).await.expect("a connection")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +77,7 @@ async fn after_a_restart_it_goes_on_with_its_session_its_lock_and_its_watch() {
     assert_eq!(server.session_ids().await, sessions, "the sessions went on");
 
     one.set_data("/watched", b"after", None).await.unwrap();
-    let event = timeout(WITHIN, watcher.changed()).await.expect("an event");
+    let event = timeout(PATIENCE, watcher.changed()).await.expect("an event");
     assert_eq!((event.event_type, event.path.as_str()), (EventType::NodeDataChanged, "/watched"));
 
     // Boxed, since it is both polled here and awaited below.

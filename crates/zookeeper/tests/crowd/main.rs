@@ -22,7 +22,7 @@ use crate::server::Kind;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// How much longer ten times the waiters may take.
+/// How much longer ten times the waiters may take. It counts in the long run, beside which nothing else runs.
 const TIMES_MAX: f64 = 13.0;
 
 /// How much memory a waiter may take at the peak, in bytes, its part of what all share included: in a crowd of 100 too.
@@ -62,7 +62,7 @@ fn judged(name: &str, kind: Kind, load: Load) -> Result<(), Failed> {
     let (small, large) = runtime.block_on(measured(kind, load))?;
     let times = large.whole().as_secs_f64() / small.whole().as_secs_f64();
     println!("{name}: {small}\n{name}: {large}\n{name}: {times:.1} times");
-    if matches!(load, Load::None) && times > TIMES_MAX {
+    if matches!(load, Load::None) && times > TIMES_MAX && long::is_asked_for() {
         return Err(format!("ten times the waiters took {times:.1} times as long").into());
     }
     Ok(())

@@ -10,18 +10,12 @@ use lockkeeper_faults::Result;
 use lockkeeper_faults::namespaces::Network;
 use lockkeeper_faults::zookeeper::{Ensemble, Setup};
 use lockkeeper_recipes::Hold;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use crate::bare::BareHolder;
 use crate::holder::Holder;
 use crate::ledger::{Ledger, Rule, now};
 use crate::plan::{Round, TICK, Victim};
 use crate::rival::Rival;
-
-/// How long after the cut the rival must have been granted both locks: the leader's partition takes five ticks to be
-/// noticed and an election, then every session starts anew.
-const GRANTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What happened in one round.
 #[derive(Debug)]
@@ -111,8 +105,8 @@ impl Stage {
         self.cut(victim).await?;
         let cut_at = now();
 
-        let (is_shared, granted_at, library) = after_the_cut("the grant", granted).await;
-        let bare_overlaps = after_the_cut("the bare grant", bare_granted).await;
+        let (is_shared, granted_at, library) = soon("the grant", granted).await.expect("no panic");
+        let bare_overlaps = soon("the bare grant", bare_granted).await.expect("no panic");
         let (ended_at, ended_by) = soon("the end of the hold", ended).await.expect("no panic");
         self.network.heal(victim)?;
         drop(bare);
@@ -166,12 +160,6 @@ async fn written(ledger: &Ledger, moment: BootInstant) -> BootInstant {
     let mut acknowledged = ledger.acknowledged();
     let sent_at = acknowledged.wait_for(|sent_at| sent_at.is_some_and(|sent_at| sent_at >= moment)).await;
     sent_at.expect("the ledger lives").expect("waited for")
-}
-
-/// Waits for what the rival sees when it is granted its lock, which takes longer than what comes [`soon`].
-async fn after_the_cut<Seen>(what: &str, contending: JoinHandle<Seen>) -> Seen {
-    let seen = timeout(GRANTED_WITHIN, contending).await;
-    seen.unwrap_or_else(|_| panic!("{what} did not come within {GRANTED_WITHIN:?}")).expect("no panic")
 }
 
 /// The time from `from` to `to`, negative if `to` is earlier.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
+use lockkeeper_conformance::SOON;
 use lockkeeper_core::Backend;
 use lockkeeper_faults::long;
 use lockkeeper_zookeeper::ZooKeeperBackend;
@@ -13,7 +14,7 @@ use crate::locks::{LOCKS, Locks, name};
 use crate::server::{Kind, Running};
 use crate::watcher::Watcher;
 
-/// How late a change may be told at the median.
+/// How late a change may be told at the median. It counts in the long run, beside which nothing else runs.
 const DELAY_MAX: Duration = Duration::from_millis(10);
 
 /// How often both are measured; the median of the differences counts.
@@ -94,7 +95,7 @@ async fn load(locks: &mut Locks, workers: &[&Worker]) -> Result<Vec<f64>, Failed
 /// Waits until each change was told.
 async fn is_all_told(locks: &Locks, watcher: &Watcher, delays: &mut Vec<Duration>) -> Result<(), Failed> {
     let is_told = async || locks.untold.lock().expect("no panic").is_empty().then_some(());
-    lockkeeper_faults::wait::until("the last telling", Duration::from_secs(5), is_told).await?;
+    lockkeeper_faults::wait::until("the last telling", SOON, is_told).await?;
     delays.extend(watcher.delays());
     Ok(())
 }
@@ -125,7 +126,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 impl Cost {
     /// Returns whether it is within its bounds.
     pub(crate) fn checked(&self, kind: Kind) -> Result<(), Failed> {
-        if self.delays[0] > DELAY_MAX {
+        if self.delays[0] > DELAY_MAX && long::is_asked_for() {
             return Err(format!("changes were told after {:?} at the median", self.delays[0]).into());
         }
         // Unoptimised code of ours takes many times the work of what users run, and says nothing of it.

@@ -2,7 +2,7 @@
 //!
 //! The server is another process, and the follower has its own thread, so that the work of each can be told
 //! apart from that of the clients who make the changes. In the plain run changes are made for some seconds, in `cargo
-//! xtask test --long` for some minutes. How soon a change is told is judged in each; what it costs is judged in an
+//! xtask test --long` for some minutes. How soon a change is told is judged there; what it costs is judged in an
 //! optimised build alone: `cargo test --release -p lockkeeper-zookeeper --test following`.
 
 mod cost;

@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
+use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, Picture, Scope, Told};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 use tokio::sync::oneshot;
@@ -14,9 +15,6 @@ use crate::locks::Untold;
 
 /// The name of the thread.
 const THREAD: &str = "follower";
-
-/// How long the first look at all locks may take.
-const WHOLE_WITHIN: Duration = Duration::from_secs(60);
 
 /// A follower that runs.
 pub(crate) struct Watcher {
@@ -40,7 +38,7 @@ impl Watcher {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(watch(backend, untold, noted, whole, ended))
         })?;
-        tokio::time::timeout(WHOLE_WITHIN, is_whole).await??;
+        soon("the first look at all locks", is_whole).await?;
         Ok(Self { thread, end, delays, first_look: begun.elapsed() })
     }
 

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
-use std::time::Duration;
 
+use lockkeeper_conformance::until;
 use lockkeeper_core::{ContenderId, ErrorKind};
 use lockkeeper_recipes::Keeper;
 use lockkeeper_zk_proto::message::OpCode;
@@ -110,8 +110,7 @@ async fn where_many_of_the_session_wait_a_place_is_left_alone() {
     let door = world.keeper.mutex("door").unwrap();
     let first = door.lock().await.unwrap();
     let waiters: Vec<_> = (0..WAITERS).map(|_| tokio::spawn(door.clone().lock_owned())).collect();
-    let all_wait = async { while world.contenders().await.len() <= WAITERS {} };
-    tokio::time::timeout(Duration::from_secs(10), all_wait).await.expect("they join");
+    until("all of them wait", async || world.contenders().await.len() > WAITERS).await;
     // Behind what the waiters ask for once they have joined.
     world.contenders().await;
     world.asked();

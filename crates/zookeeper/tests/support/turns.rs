@@ -13,7 +13,7 @@ use super::{Bench, Make};
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long the turns may take: there are no long waits in them, but a slow machine.
-const TURNS_TIME_MAX: Duration = Duration::from_secs(120);
+const TURNS_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// How many contenders of each client there are, and how often each takes the lock.
 pub(crate) type Turns = (u32, u32);

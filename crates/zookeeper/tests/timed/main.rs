@@ -1,6 +1,6 @@
-//! What the locks cost on a server: time, round trips, packets and watches.
+//! What the locks cost on a server: round trips, packets and watches.
 //!
-//! Each test measures, so they run one by one, and not in `it`, whose tests run side by side.
+//! Each test counts what happens at a moment, so they run one by one, and not in `it`, whose tests run side by side.
 
 mod apache;
 mod embedded;

@@ -1,7 +1,5 @@
 //! Faults of other libraries, by their numbers: they must not occur here.
 
-use std::time::Duration;
-
 use lockkeeper_core::{LossReason, Operation};
 use lockkeeper_recipes::Event;
 
@@ -176,7 +174,11 @@ async fn timed_out_while_cut(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     let guard = ann.lock("door").await;
     let mutex = bob.mutex("door");
-    let hasty = bob.queue_up_for(async move { mutex.lock_timeout(Duration::from_millis(100)).await }).await;
+    let ask = |time| {
+        let mutex = mutex.clone();
+        async move { mutex.lock_timeout(time).await }
+    };
+    let hasty = bob.queue_up_for_a_while(ask).await;
     let patient = eve.queue_up("door").await;
     bob.inflict(Fault::Cut).await;
     let outcome = soon("the end of the timeout", hasty).await.expect("the task does not panic");

@@ -18,9 +18,10 @@ use crate::waiting::{SOON, soon};
 const LAPSE_MARGIN: Duration = Duration::from_millis(200);
 
 pub(super) fn cases() -> Vec<Case> {
-    let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
+    // A fixture waits for a session timeout until it takes a client for one that stands still.
+    let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]).outlives_sessions();
     let removing = |case: Case| case.needs(&[FaultKind::RemoveContender]);
-    let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
+    let cutting = |case: Case| case.needs(&[FaultKind::Cut]).outlives_sessions();
     let of_mutexes = vec![
         expiring(Case::new("run() says so when its work never awaits and the session expires", async |fixture| {
             is_lost(fixture, Loss::Expired, run).await;

@@ -34,7 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
         one_thread(
             Case::new("release() dropped at every await point releases all the same", release_dropped).given_back(),
         ),
-        Case::new("a runtime that ends under a waiter leaves no waiter", runtime_ends),
+        Case::new("a runtime that ends under a waiter leaves no waiter", runtime_ends).outlives_sessions(),
     ]
 }
 

@@ -11,6 +11,7 @@ use crate::asking::{Held, Kind, PERMITS, Until, ask};
 use crate::case::{Case, using};
 use crate::fixture::{Client, Fault, FaultKind, Fixture};
 use crate::history::{History, Limits, What, check};
+use crate::lateness::SleepersClock;
 use crate::random::Random;
 use crate::tap::{Pace, Tap};
 use crate::waiting::{SOON, soon};
@@ -23,7 +24,7 @@ const EXPIRIES: u64 = 12;
 /// A mutex is the exclusive side of the read/write lock of its name.
 const ONE_LOCK: &[Kind] = &[Kind::Mutex, Kind::ReadWrite];
 
-/// The longest time for which a lock may be free while a contender waits, on a machine that has other work to do.
+/// The longest time for which a lock may be free while a contender waits, as a thread counts it that only sleeps.
 const HAND_OFF_MAX: Duration = Duration::from_secs(5);
 
 const CALM: &str = "the history of contenders that act at random is right";
@@ -76,7 +77,7 @@ struct Side {
 
 async fn contend(fixture: &dyn Fixture, kinds: &'static [Kind], case: &str, expiries: u64) {
     let mut random = Random::announced(case);
-    let history = History::new(fixture.clock());
+    let history = History::new(Arc::new(SleepersClock::start(fixture.clock())));
     let mut sides = Vec::new();
     for number in 0..KEEPERS {
         let client = fixture.client().await.expect("the fixture opens a client");

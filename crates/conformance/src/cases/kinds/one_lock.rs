@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::case::Case;
 use crate::fixture::Fixture;
 use crate::party::{Party, enter_all, granted, in_vain, release, release_all};
-use crate::waiting::{GIVES_UP_AFTER, soon};
+use crate::waiting::soon;
 
 /// How long a caller waits that must not be granted anything.
 const IN_VAIN: Duration = Duration::from_millis(200);
@@ -134,7 +134,11 @@ async fn mutex_gives_up(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     let reader = ann.read("book").await;
     let mutex = bob.mutex("book");
-    let waiting = bob.queue_up_for(async move { mutex.lock_timeout(GIVES_UP_AFTER).await }).await;
+    let ask = |time| {
+        let mutex = mutex.clone();
+        async move { mutex.lock_timeout(time).await }
+    };
+    let waiting = bob.queue_up_for_a_while(ask).await;
     let behind = eve.queue_up_to_read("book").await;
     assert!(soon("the end of the timeout", granted(waiting)).await.is_none());
     let second = granted(behind).await;

@@ -23,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a guard that is dropped gives the lock to the next", dropped),
         Case::new("a release that is never polled is done all the same", never_polled),
         Case::new("a guard dropped on a thread without a runtime is released", on_a_plain_thread),
-        Case::new("a guard dropped after its runtime ended is released", after_the_runtime),
+        Case::new("a guard dropped after its runtime ended is released", after_the_runtime).outlives_sessions(),
         Case::new("a guard dropped by a panicking task is released", in_a_panicking_task),
         Case::new("a guard dropped by a caught panic is released", in_a_caught_panic),
         Case::new("a guard outlives its keeper", outlives_its_keeper).given_back(),

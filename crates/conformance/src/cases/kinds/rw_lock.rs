@@ -9,7 +9,7 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::party::{Party, Waiting, enter_all, granted, in_vain, release, release_all};
-use crate::waiting::{GIVES_UP_AFTER, soon};
+use crate::waiting::soon;
 
 const READERS: usize = 20;
 const WRITERS: usize = 8;
@@ -268,7 +268,11 @@ async fn writer_gives_up(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     let reader = ann.read("book").await;
     let lock = bob.rw_lock("book");
-    let writer = bob.queue_up_for(async move { lock.write_timeout(GIVES_UP_AFTER).await }).await;
+    let ask = |time| {
+        let lock = lock.clone();
+        async move { lock.write_timeout(time).await }
+    };
+    let writer = bob.queue_up_for_a_while(ask).await;
     let behind = eve.queue_up_to_read("book").await;
     assert!(soon("the end of the timeout", granted(writer)).await.is_none());
     let second = granted(behind).await;

@@ -13,7 +13,7 @@ use crate::fixture::Fixture;
 use crate::journal::is_joined;
 use crate::party::{Party, enter_all, granted, in_vain, release, release_all};
 use crate::random::Random;
-use crate::waiting::{GIVES_UP_AFTER, soon};
+use crate::waiting::soon;
 
 const IN_VAIN: Duration = Duration::from_millis(200);
 const RANDOM: &str = "permits taken in random amounts and given back one by one never exceed their number";
@@ -357,8 +357,11 @@ async fn makes_way(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     let held = acquire(&ann.semaphore("pool", 2)).await;
     let semaphore = bob.semaphore("pool", 2);
-    let hasty =
-        bob.queue_up_for(async move { semaphore.acquire_many_within(2, Wait::AtMost(GIVES_UP_AFTER)).await }).await;
+    let ask = |time| {
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire_many_within(2, Wait::AtMost(time)).await }
+    };
+    let hasty = bob.queue_up_for_a_while(ask).await;
     let patient = eve.queue_up_for_permits(&eve.semaphore("pool", 2), 1).await;
     assert!(soon("the end of the timeout", granted(hasty)).await.is_none());
     // One is free, and the waiter for two is gone.

@@ -23,10 +23,10 @@ const TIMEOUT: Duration = Duration::from_millis(150);
 const ROUNDS: usize = 5;
 
 /// How many rounds are played at most until [`ROUNDS`] of them count. On a busy machine a waiter may join only after
-/// its time is up, and then it was not cut off while it waited.
-const PLAYED_MAX: usize = 20;
+/// its time is up, and then it was not cut off while it waited; the next one has twice the time.
+pub(super) const PLAYED_MAX: usize = 14;
 
-/// How many holders follow one another while the timeout runs, and for how long each holds.
+/// How many holders follow one another while the timeout runs, and for how long each holds but the last.
 const CHANGES: usize = 40;
 const HOLD: Duration = Duration::from_millis(10);
 
@@ -47,14 +47,14 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Measures one `lock_timeout` that must not be granted; only transient errors are accepted.
-async fn measure(fixture: &dyn Fixture, party: &Party) -> Measured {
-    let (outcome, wait) = measured(fixture, TIMEOUT, party.mutex("door").lock_timeout(TIMEOUT)).await;
+async fn measure(fixture: &dyn Fixture, party: &Party, timeout: Duration) -> Measured {
+    let (outcome, wait) = measured(fixture, timeout, party.mutex("door").lock_timeout(timeout)).await;
     match outcome {
         Ok(None) => {}
         Ok(Some(_)) => panic!("the lock was granted, though another held it or the service did not answer"),
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
     }
-    assert!(wait.took >= TIMEOUT, "the time was up after {:?} already", wait.took);
+    assert!(wait.took >= timeout, "the time was up after {:?} already", wait.took);
     wait
 }
 
@@ -69,7 +69,7 @@ async fn met(fixture: &dyn Fixture) {
     let guard = ann.lock("door").await;
     let mut waits = Vec::new();
     for _ in 0..ROUNDS {
-        waits.push(measure(fixture, &bob).await);
+        waits.push(measure(fixture, &bob, TIMEOUT).await);
         ann.until_contenders("door", 1).await;
     }
     assert_met(waits);
@@ -82,16 +82,19 @@ async fn met_while_the_holder_changes(fixture: &dyn Fixture) {
     for _ in 0..ROUNDS {
         let first = ann.lock("door").await;
         let mut holders = Vec::new();
-        for _ in 0..CHANGES {
+        for _ in 1..CHANGES {
             let waiting = ann.queue_up("door").await;
             holders.push(tokio::spawn(async move { hold_for_a_while(granted(waiting).await).await }));
         }
+        // However late the machine makes the end of the time, another one holds the lock until then.
+        let last = ann.queue_up("door").await;
         let relay = tokio::spawn(hold_for_a_while(first));
-        waits.push(measure(fixture, &bob).await);
+        waits.push(measure(fixture, &bob, TIMEOUT).await);
         relay.await.expect("the task does not panic");
         for holder in holders {
             soon("the holders' end", holder).await.expect("the task does not panic");
         }
+        release(granted(last).await).await;
     }
     assert_met(waits);
 }
@@ -107,7 +110,7 @@ async fn met_while_paused(fixture: &dyn Fixture) {
     let mut waits = Vec::new();
     for _ in 0..ROUNDS {
         ann.inflict(Fault::Pause).await;
-        waits.push(measure(fixture, &ann).await);
+        waits.push(measure(fixture, &ann, TIMEOUT).await);
         ann.inflict(Fault::Resume).await;
         ann.until_contenders("door", 0).await;
     }
@@ -120,7 +123,7 @@ async fn met_while_cut(fixture: &dyn Fixture) {
     for _ in 0..ROUNDS {
         release(ann.lock("door").await).await;
         ann.inflict(Fault::Cut).await;
-        waits.push(measure(fixture, &ann).await);
+        waits.push(measure(fixture, &ann, TIMEOUT).await);
         ann.inflict(Fault::Heal).await;
         ann.until_contenders("door", 0).await;
     }
@@ -130,9 +133,12 @@ async fn met_while_cut(fixture: &dyn Fixture) {
 async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let guard = ann.lock("door").await;
-    let mut waits = Vec::new();
+    let (mut waits, mut timeout) = (Vec::new(), TIMEOUT);
     for _ in 0..PLAYED_MAX {
-        waits.extend(cut_off(&bob, measure(fixture, &bob)).await);
+        match cut_off(&bob, measure(fixture, &bob, timeout)).await {
+            Some(wait) => waits.push(wait),
+            None => timeout *= 2,
+        }
         ann.until_contenders("door", 1).await;
         if waits.len() == ROUNDS {
             break;
@@ -187,8 +193,11 @@ async fn makes_way(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
     let guard = ann.lock("door").await;
     let mutex = bob.mutex("door");
-    let hasty = tokio::spawn(async move { mutex.lock_timeout(TIMEOUT).await });
-    bob.journal.until_count("a join", 1, is_joined).await;
+    let ask = |time| {
+        let mutex = mutex.clone();
+        async move { mutex.lock_timeout(time).await }
+    };
+    let hasty = bob.queue_up_for_a_while(ask).await;
     let patient = eve.queue_up("door").await;
     let outcome = soon("the end of the timeout", hasty).await.expect("the task does not panic");
     assert!(outcome.expect("a timeout is no error").is_none());

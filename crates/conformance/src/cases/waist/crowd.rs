@@ -40,7 +40,9 @@ pub(super) fn cases() -> Vec<Case> {
             withdrawn_together,
         )
         .needs(&[FaultKind::RemoveContender]),
-        Case::new("a withdrawal after a lost reply is final", withdrawn_for_good).needs(&[FaultKind::LoseReply]),
+        Case::new("a withdrawal after a lost reply is final", withdrawn_for_good)
+            .needs(&[FaultKind::LoseReply])
+            .outlives_sessions(),
     ]
 }
 

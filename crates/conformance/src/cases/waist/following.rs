@@ -45,8 +45,8 @@ const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
 /// How long a follower has to hear what a look has shown before another look is made: a session may have ended since.
 const LOOK_STANDS: Duration = Duration::from_secs(2);
 
-/// How many looks a follower may need: 20 s, as for all that comes soon.
-const LOOKS_MAX: u32 = 10;
+/// How many looks a follower may need: two minutes, as for all that comes soon.
+const LOOKS_MAX: u32 = 60;
 
 pub(super) fn cases() -> Vec<Case> {
     let cases = vec![

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use lockkeeper_conformance::{Client, Fault, FaultKind, Fixture, MemoryFixture};
+use lockkeeper_conformance::{Client, Fault, FaultKind, Fixture, MemoryFixture, Sessions};
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Backend, BoxFuture, Modes, Result};
 
@@ -38,6 +38,10 @@ impl BuggyFixture {
 }
 
 impl Fixture for BuggyFixture {
+    fn prepare(&self, sessions: Sessions) {
+        self.memory.prepare(sessions);
+    }
+
     fn client(&self) -> BoxFuture<Result<Arc<dyn Client>>> {
         let (opening, bug) = (self.memory.client(), self.bug);
         let (layout, departures) = (self.layout.clone(), self.departures.clone());

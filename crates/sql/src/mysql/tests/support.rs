@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
+pub(super) use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_faults::mariadb::{Server, Setup};
+use lockkeeper_faults::wait;
 
 use crate::engine::{Connected, Engine, Greeting, Wire};
 use crate::failure::{Failure, FailureKind};
@@ -14,11 +15,11 @@ use crate::mysql::{Mysql, text};
 use crate::statement::{Argument, Row, SessionId, Statement, What, word};
 use crate::url::Config;
 
-/// How long anything may take that should take no time.
-pub(super) const SOON: Duration = Duration::from_secs(20);
+/// How often a planted fault is tried at most until it is seen: on a busy machine one may come too late to do harm.
+const TRIES_MAX: u32 = 10;
 
 /// How long a procedure takes that was made slow, in seconds.
-pub(super) const SLOW_S: f64 = 0.5;
+pub(super) const SLOW_S: f64 = 1.0;
 
 /// Whether the test that asks may go on; if not, it is skipped by the name that the harness gave to its thread.
 pub(super) fn can_run() -> bool {
@@ -26,8 +27,23 @@ pub(super) fn can_run() -> bool {
         .or_skip(thread::current().name().expect("the harness names the thread of a test"))
 }
 
-pub(super) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("{what} did not come within {SOON:?}"))
+/// Waits until a statement of a procedure sleeps that was made slow.
+pub(super) async fn until_asleep(server: &Server) {
+    let is_one = async || {
+        let count = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'";
+        server.value(count).await.is_ok_and(|count| count != "0").then_some(())
+    };
+    wait::until("a statement that sleeps", SOON, is_one).await.expect("one sleeps");
+}
+
+/// Whether a planted fault shows itself in one of several tries.
+pub(super) async fn is_seen(is_it: impl AsyncFn() -> bool) -> bool {
+    for _ in 0..TRIES_MAX {
+        if is_it().await {
+            return true;
+        }
+    }
+    false
 }
 
 pub(super) fn deadline() -> BootInstant {
@@ -51,7 +67,7 @@ pub(super) async fn server() -> Server {
 
 /// The superuser's URL of a server.
 pub(super) fn url(server: &Server) -> String {
-    format!("{}?session_timeout=10s", server.url(""))
+    format!("{}?session_timeout=30s", server.url(""))
 }
 
 /// The URL of an ordinary user's way to a server, which that user was made for.

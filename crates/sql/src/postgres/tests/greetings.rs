@@ -214,7 +214,7 @@ async fn a_statement_behind_a_pooler_has_a_limit() {
     let server = server().await;
     let pooler = PgBouncer::start(&server, Lending::Transaction, 2).await.expect("a pooler");
     let client = Client::open(&format!("{}?session_timeout=6s", pooler.url("postgres")), 1).await;
-    let stuck = server.ask("BEGIN; LOCK TABLE lockkeeper.queue IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(8); COMMIT");
+    let stuck = server.ask("BEGIN; LOCK TABLE lockkeeper.queue IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600); COMMIT");
     let joining = async {
         let locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted \
                       AND relation = 'lockkeeper.queue'::regclass";

@@ -1,9 +1,9 @@
 //! Sessions: beats, new connections, removal, settling; tokens over the loss of data; who is told of changes.
 
-use std::time::Duration;
-
 use crate::engine::Hint;
-use crate::postgres::tests::support::{Client, all, can_run, departed, join, queue, read, server, soon, tickets, url};
+use crate::postgres::tests::support::{
+    Client, all, can_run, departed, join, queue, read, server, soon, tickets, until_asleep, url, wake,
+};
 use crate::statement::{Argument, Row, What};
 
 fn resume(client: &Client, epoch: i64, beat: i64, tickets: &[u128]) -> Vec<Argument> {
@@ -94,18 +94,22 @@ async fn a_session_is_removed_only_as_it_was_seen_and_not_while_a_row_of_its_is_
     let word = async |epoch, beat| next.told("reap", reap(&dead, epoch, beat)).await.0;
     assert_eq!([word(1, 2).await, word(2, 1).await], ["alive", "alive"]);
     let pin = "BEGIN; SELECT 1 FROM lockkeeper.contender WHERE ticket = '00000000-0000-0000-0000-00000000000a' \
-               FOR KEY SHARE; SELECT pg_sleep(1.5); COMMIT";
-    let pinning = async { server.ask(pin).await.expect("a transaction that pins") };
+               FOR KEY SHARE; SELECT pg_sleep(600); COMMIT";
+    let pinning = async { server.ask(pin).await.expect_err("a transaction that pins, until it is woken") };
     let reaping = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        word(1, 1).await
+        until_asleep(&server).await;
+        let told = word(1, 1).await;
+        wake(&server).await;
+        told
     };
     assert_eq!(tokio::join!(pinning, reaping).1, "pinned");
-    let locking = "BEGIN; SELECT 1 FROM lockkeeper.session WHERE epoch = 1 FOR SHARE; SELECT pg_sleep(1.5); COMMIT";
-    let locking = async { server.ask(locking).await.expect("a transaction that locks") };
+    let locking = "BEGIN; SELECT 1 FROM lockkeeper.session WHERE epoch = 1 FOR SHARE; SELECT pg_sleep(600); COMMIT";
+    let locking = async { server.ask(locking).await.expect_err("a transaction that locks, until it is woken") };
     let reaping = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        word(1, 1).await
+        until_asleep(&server).await;
+        let told = word(1, 1).await;
+        wake(&server).await;
+        told
     };
     assert_eq!(tokio::join!(locking, reaping).1, "busy");
     assert_eq!([word(1, 1).await, word(1, 1).await], ["removed", "alive"], "then there is none any more");

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
+pub(super) use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{BoxFuture, Ticket};
 use lockkeeper_faults::postgres::{Server, Setup};
+use lockkeeper_faults::wait;
 use tokio::sync::mpsc;
 
 use crate::engine::{Connected, Engine, Greeting, Hint, Wire};
@@ -15,11 +16,11 @@ use crate::postgres::{Postgres, text};
 use crate::statement::{Argument, Row, SessionId, Statement, What, word};
 use crate::url::Config;
 
-/// How long anything may take that should take no time.
-pub(super) const SOON: Duration = Duration::from_secs(20);
+/// How often a planted fault is tried at most until it is seen: on a busy machine one may come too late to do harm.
+const TRIES_MAX: u32 = 10;
 
 /// How long a function takes that was made slow, in seconds.
-pub(super) const SLOW_S: f64 = 0.5;
+pub(super) const SLOW_S: f64 = 1.0;
 
 /// Whether the test that asks may go on; if not, it is skipped by the name that the harness gave to its thread.
 pub(super) fn can_run() -> bool {
@@ -27,8 +28,30 @@ pub(super) fn can_run() -> bool {
         .or_skip(thread::current().name().expect("the harness names the thread of a test"))
 }
 
-pub(super) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("{what} did not come within {SOON:?}"))
+const ASLEEP: &str = "FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+
+/// Waits until a statement sleeps: one of a function that was made slow, or of another's transaction.
+pub(super) async fn until_asleep(server: &Server) {
+    let is_one = async || {
+        let count = server.value(&format!("SELECT count(*) {ASLEEP}")).await;
+        count.is_ok_and(|count| count != "0").then_some(())
+    };
+    wait::until("a statement that sleeps", SOON, is_one).await.expect("one sleeps");
+}
+
+/// Ends the statements that sleep.
+pub(super) async fn wake(server: &Server) {
+    server.ask(&format!("SELECT pg_cancel_backend(pid) {ASLEEP}")).await.expect("the operator's right");
+}
+
+/// Whether a planted fault shows itself in one of several tries.
+pub(super) async fn is_seen(is_it: impl AsyncFn() -> bool) -> bool {
+    for _ in 0..TRIES_MAX {
+        if is_it().await {
+            return true;
+        }
+    }
+    false
 }
 
 pub(super) fn deadline() -> BootInstant {
@@ -52,7 +75,7 @@ pub(super) async fn server() -> Server {
 
 /// The superuser's URL of a server.
 pub(super) fn url(server: &Server) -> String {
-    format!("{}?session_timeout=10s", server.url("postgres"))
+    format!("{}?session_timeout=30s", server.url("postgres"))
 }
 
 /// A session on a connection that is only its own.

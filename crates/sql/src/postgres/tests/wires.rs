@@ -1,11 +1,11 @@
 //! Connections: statements in the order of the calls, what goes on, and why statements fail.
 
-use std::time::Duration;
-
 use lockkeeper_faults::postgres::Server;
 
 use crate::failure::{Effect, FailureKind};
-use crate::postgres::tests::support::{Client, all, can_run, departed, engine, join, plant, queue, server, soon, url};
+use crate::postgres::tests::support::{
+    Client, all, can_run, departed, engine, join, plant, queue, server, soon, until_asleep, url, wake,
+};
 use crate::statement::{Argument, What};
 
 #[tokio::test]
@@ -92,10 +92,10 @@ async fn a_session_that_is_far_from_its_turn_is_told_no_more_until_it_listens_ag
     assert_eq!(waiter.hint().await, departed(27));
 }
 
-/// Holds a queue's row in another's transaction for so long.
-async fn hold_row(server: &Server, seconds: f64) {
-    let sql = format!("BEGIN; SELECT 1 FROM lockkeeper.queue FOR UPDATE; SELECT pg_sleep({seconds}); COMMIT");
-    server.ask(&sql).await.expect("a transaction of another");
+/// Holds a queue's row in another's transaction until that is woken.
+async fn hold_row(server: &Server) {
+    let sql = "BEGIN; SELECT 1 FROM lockkeeper.queue FOR UPDATE; SELECT pg_sleep(600); COMMIT";
+    server.ask(sql).await.expect_err("it is woken");
 }
 
 #[tokio::test]
@@ -107,10 +107,12 @@ async fn rows_that_another_transaction_holds_make_a_statement_fail_in_passing_an
     let client = Client::open(&url(&server), 1).await;
     client.join("door", 10).await;
     let joining = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        soon("a failure", client.joining("door", 11)).await
+        until_asleep(&server).await;
+        let answer = soon("a failure", client.joining("door", 11)).await;
+        wake(&server).await;
+        answer
     };
-    let (answer, ()) = tokio::join!(joining, hold_row(&server, 4.0));
+    let (answer, ()) = tokio::join!(joining, hold_row(&server));
     let failure = answer.expect_err("it waited for too long");
     assert_eq!((failure.kind, failure.effect), (FailureKind::Busy, Effect::None), "{failure}");
     assert!(failure.is_passing() && !failure.needs_another(), "{failure}");
@@ -153,14 +155,16 @@ async fn a_connection_that_ends_says_so_and_that_what_was_sent_may_have_taken_ef
     }
     let mut server = server().await;
     let mut client = Client::open(&url(&server), 1).await;
-    let holding = hold_row(&server, 1.0);
+    let holding = hold_row(&server);
     client.join("door", 10).await;
     let joining = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until_asleep(&server).await;
         let joining = client.joining("door", 11);
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lockkeeper'";
         server.ask(end).await.expect("it is ended");
-        soon("a failure", joining).await
+        let answer = soon("a failure", joining).await;
+        wake(&server).await;
+        answer
     };
     let failure = tokio::join!(joining, holding).0.expect_err("the connection ended");
     assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::Unknown), "{failure}");

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use lockkeeper_faults::skip::skip;
+use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, MultiOperation, Request, Response};
 use lockkeeper_zk_server::{EmbeddedServer, ServerError, StorageError};
 use tokio::net::TcpStream;
@@ -17,8 +18,6 @@ use crate::client::{Client, create, create_as, exists};
 const DISK_BYTES: usize = 4 << 20;
 /// The longest tick in which systems count the times of files.
 const SYSTEM_TICK_MAX: Duration = Duration::from_millis(20);
-/// How long the server may take to notice that there is room again.
-const ROOM_WITHIN: Duration = Duration::from_secs(20);
 
 async fn server(folder: &Path) -> EmbeddedServer {
     EmbeddedServer::builder().data_dir(folder).start().await.unwrap()
@@ -170,7 +169,7 @@ async fn on_a_full_disk_writes_are_refused_and_go_on_when_there_is_room() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(ROOM_WITHIN, goes_on).await.expect("the service resumes when there is room");
+    tokio::time::timeout(PATIENCE, goes_on).await.expect("the service resumes when there is room");
     drop(server);
     let server = reopened(&data).await;
     let mut client = resumed(&server, &client).await;
@@ -272,7 +271,7 @@ async fn an_idle_server_notices_that_its_directory_was_removed() {
     fs::remove_dir_all(&data).unwrap();
     // Its connection is cut when it does.
     let noticed = async { while client.ask(exists("/", false)).await.is_ok() {} };
-    tokio::time::timeout(ROOM_WITHIN, noticed).await.expect("it is noticed");
+    tokio::time::timeout(PATIENCE, noticed).await.expect("it is noticed");
     let mut client = resumed(&server, &client).await;
     assert_eq!(client.ask(create("/refused")).await.unwrap(), Err(ErrorCode::SystemError));
     server.shutdown().await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, Permissions, Request};
 use lockkeeper_zk_server::{EmbeddedServer, ServerError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,8 +13,6 @@ use tokio::time::timeout;
 
 use crate::client::{Client, create, exists};
 
-/// How long anything may take here before the test fails.
-const DEADLINE: Duration = Duration::from_secs(60);
 /// How many malformed frames a live server is sent.
 const MALFORMED_FRAMES: u32 = 10_000;
 
@@ -67,7 +66,7 @@ async fn a_client_that_does_not_read_is_read_no_further_and_expires() {
     });
     let read = Request::GetData { path: "/big".into(), watch: false };
     let flood = async { while greedy.send(&read).await.is_ok() {} };
-    timeout(DEADLINE, flood).await.expect("its session expires, for nothing more is heard of it");
+    timeout(PATIENCE, flood).await.expect("its session expires, for nothing more is heard of it");
     let seen = seen.load(Ordering::Relaxed);
     assert!(seen < 1_000, "{seen} half-megabyte answers were made for a client that reads none");
     let mut other = Client::tcp(&server).await;
@@ -81,7 +80,7 @@ async fn a_word_is_answered_even_if_the_client_closes_its_side_at_once() {
     stream.write_all(b"ruok").await.unwrap();
     stream.shutdown().await.unwrap();
     let mut answer = String::new();
-    timeout(DEADLINE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
     assert_eq!(answer, "imok");
 }
 
@@ -109,7 +108,7 @@ async fn pipelined_requests_of_many_clients_are_all_answered_in_order() {
         }));
     }
     for task in tasks {
-        timeout(DEADLINE, task).await.unwrap().unwrap();
+        timeout(PATIENCE, task).await.unwrap().unwrap();
     }
     assert_eq!(server.nodes_count().await, 4 + 20 * 200);
 }

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_faults::authority::Authority;
+use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_zk_server::{EmbeddedServer, Tls};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,8 +16,6 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 const NAME: &str = "zk.example";
-/// How long anything may take that is not to wait for another client's handshake.
-const SOON: Duration = Duration::from_secs(5);
 
 /// A server that asks its clients for certificates of this authority, if of any.
 async fn server(authority: &Authority, clients: Option<&Authority>) -> EmbeddedServer {
@@ -94,18 +92,18 @@ async fn peers_that_never_finish_the_handshake_count_as_connections_and_hold_up_
         silent.push(TcpStream::connect(address).await.unwrap());
     }
     let serve = async { ask(&mut connect(&authority, None, address).await.unwrap()).await };
-    assert_eq!(tokio::time::timeout(SOON, serve).await.expect("no other is waited for"), "imok");
+    assert_eq!(tokio::time::timeout(PATIENCE, serve).await.expect("no other is waited for"), "imok");
     let stand = async {
         while server.connections_count().await != silent.len() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(SOON, stand).await.expect("they count");
+    tokio::time::timeout(PATIENCE, stand).await.expect("they count");
     // A cut reaches them too, as it does all connections.
     assert_eq!(server.reset_connections().await, silent.len());
     let mut byte = [0];
     for mut peer in silent {
-        let ended = tokio::time::timeout(SOON, peer.read(&mut byte)).await.expect("it is closed");
+        let ended = tokio::time::timeout(PATIENCE, peer.read(&mut byte)).await.expect("it is closed");
         assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
     }
 }

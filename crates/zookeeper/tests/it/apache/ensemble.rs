@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockkeeper_conformance::soon;
+use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_faults::zookeeper::{Ensemble, Setup};
 use lockkeeper_recipes::Keeper;
 
@@ -61,7 +61,7 @@ async fn nothing_is_counted_twice_while_follower_and_leader_are_killed_and_resta
         ensemble.server_mut(victim).kill();
         let so_far = read(&file.path().to_owned());
         let goes_on = async || (read(&file.path().to_owned()) > so_far + 5).then_some(());
-        lockkeeper_faults::wait::until("counting with two servers", Duration::from_secs(60), goes_on).await.unwrap();
+        lockkeeper_faults::wait::until("counting with two servers", SOON, goes_on).await.unwrap();
         ensemble.server_mut(victim).start().unwrap();
         ensemble.serving().await.unwrap();
     }

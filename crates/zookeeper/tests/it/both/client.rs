@@ -1,7 +1,5 @@
 //! The typed client on a real server.
 
-use std::time::Duration;
-
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::Advice;
 use lockkeeper_faults::proxy::{AfterDrop, Operation};
@@ -144,5 +142,5 @@ async fn the_last_clone_takes_the_session_along() {
     drop(clone);
     bench.until_ephemerals(0).await;
     let closed = async || (bench.proxy.connections() == 0).then_some(());
-    lockkeeper_faults::wait::until("the end of the connection", Duration::from_secs(5), closed).await.unwrap();
+    lockkeeper_faults::wait::until("the end of the connection", SOON, closed).await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_conformance::{SOON, soon, until};
+use lockkeeper_conformance::{SOON, answered, soon, until};
 use lockkeeper_core::{ErrorKind, Result, Wait};
 use lockkeeper_recipes::{Keeper, Permit, ReadGuard, WriteGuard};
 use lockkeeper_zookeeper::NewNode;
@@ -15,11 +15,7 @@ const LOCK: &str = "left";
 /// Long enough to join and to set every watch, short enough to wait for.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// How often a wait is begun again that a busy server did not answer in its time.
-const ASKS_MAX: u32 = 5;
-
-/// How often the server is asked for its counts, and how long apart, until they are what they must be.
-const LOOKS_MAX: u32 = 1_000;
+/// The pause between two looks at the server's counts.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// What is asked for, and so what must be waited for.
@@ -149,29 +145,21 @@ impl Scene {
 
     /// Waits once until the time is up. What a busy server did not answer in that time is asked again.
     async fn ask_in_vain(&self, asked: Asked) {
-        for _ in 0..ASKS_MAX {
-            match asked.ask(&self.ann, WAIT).await {
-                Ok(granted) => return assert!(!granted, "{asked:?}"),
-                Err(error) => {
-                    let is_unanswered = error.kind() == ErrorKind::ConnectionLost && error.is_transient();
-                    assert!(is_unanswered, "{asked:?}: {error}");
-                }
-            }
-        }
-        panic!("the server answered none of {ASKS_MAX} asks for {asked:?} within {WAIT:?}");
+        assert!(!answered(async || asked.ask(&self.ann, WAIT).await).await, "{asked:?}");
     }
 
     /// Waits until there are the nodes and watches of the contender in the way, and no others.
     async fn expect_nothing_left(&self, asked: Asked) {
         let expected = (asked.nodes_in_the_way(), asked.watches_in_the_way());
         let mut counts = (0, 0);
-        for _ in 0..LOOKS_MAX {
-            counts = self.counts().await;
-            if counts == expected {
-                return;
+        let looking = async {
+            while counts != expected {
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+                counts = self.counts().await;
             }
-            tokio::time::sleep(BETWEEN_LOOKS).await;
-        }
+        };
+        // What there is instead is told below.
+        let _ = tokio::time::timeout(SOON, looking).await;
         assert_eq!(counts, expected, "nodes and watches beside what {asked:?} waits for");
     }
 

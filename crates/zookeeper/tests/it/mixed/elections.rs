@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_conformance::{SOON, soon, until};
+use lockkeeper_conformance::{SOON, answered, soon, until};
 use lockkeeper_core::Wait;
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Ground, Kind, Mode, Peer, curator, kazoo};
@@ -17,7 +17,7 @@ const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 const SHORT_SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How long the turns may take: there are no long waits in them, but a slow machine.
-const TURNS_TIME_MAX: Duration = Duration::from_secs(120);
+const TURNS_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// How long a client that is kept out must have waited: clients list and watch in a few milliseconds.
 const KEPT_OUT: Duration = Duration::from_millis(300);
@@ -117,7 +117,7 @@ async fn hand_over_both_ways(pairing: Pairing) {
     assert_eq!(peer.node(kind, PATH).await.unwrap(), format!("{PATH}/{theirs}"));
     assert_eq!(election.leader().await.unwrap().map(|leader| leader.id), Some(theirs.clone()));
     assert!(election.campaign_within(Wait::No).await.unwrap().is_none());
-    assert!(election.campaign_within(Wait::AtMost(KEPT_OUT)).await.unwrap().is_none());
+    assert!(answered(async || election.campaign_within(Wait::AtMost(KEPT_OUT)).await).await.is_none());
 
     let (leadership, ()) = tokio::join!(election.campaign(), async {
         candidates(2).await;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_conformance::until;
+use lockkeeper_conformance::{SOON, answered, until};
 use lockkeeper_faults::peers::{Kind, Peer, curator, go, kazoo};
 use lockkeeper_recipes::{Guard, Keeper, kind};
 
@@ -12,9 +12,6 @@ use crate::support::server::can_run;
 use crate::support::{Bench, Make};
 
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// How long a peer may take to be granted a lock that is free.
-const GRANT_MAX: Duration = Duration::from_secs(10);
 
 /// How long it must have been kept out: clients list and watch in a few milliseconds.
 const KEPT_OUT: Duration = Duration::from_millis(300);
@@ -74,9 +71,18 @@ impl Contender {
             Self::Peer { peer, kind } => peer.lock(*kind, path, within).await.unwrap(),
             Self::Ours { keeper, what, held } => {
                 *held = match what {
-                    What::Mutex => keeper.mutex(path).unwrap().lock_timeout(within).await.unwrap().map(Held::Mutex),
-                    What::Read => keeper.rw_lock(path).unwrap().read_timeout(within).await.unwrap().map(Held::Read),
-                    What::Write => keeper.rw_lock(path).unwrap().write_timeout(within).await.unwrap().map(Held::Write),
+                    What::Mutex => {
+                        let mutex = keeper.mutex(path).unwrap();
+                        answered(async || mutex.lock_timeout(within).await).await.map(Held::Mutex)
+                    }
+                    What::Read => {
+                        let lock = keeper.rw_lock(path).unwrap();
+                        answered(async || lock.read_timeout(within).await).await.map(Held::Read)
+                    }
+                    What::Write => {
+                        let lock = keeper.rw_lock(path).unwrap();
+                        answered(async || lock.write_timeout(within).await).await.map(Held::Write)
+                    }
                 };
                 held.is_some()
             }
@@ -95,10 +101,16 @@ impl Contender {
     }
 }
 
-/// Whether the second is kept out while the first holds.
-async fn keeps_out(bench: &Bench, first: &mut Contender, second: &mut Contender, path: &str) -> bool {
-    assert!(first.take(path, GRANT_MAX).await, "the first is granted a free lock");
-    let came_in = second.take(path, KEPT_OUT).await;
+/// Whether the second is kept out for a while, or for as long as anything may take, while the first holds.
+async fn keeps_out(
+    bench: &Bench,
+    first: &mut Contender,
+    second: &mut Contender,
+    path: &str,
+    for_as_long_as: Duration,
+) -> bool {
+    assert!(first.take(path, SOON).await, "the first is granted a free lock");
+    let came_in = second.take(path, for_as_long_as).await;
     first.release(path).await;
     if came_in {
         second.release(path).await;
@@ -120,12 +132,14 @@ async fn try_table(bench: &Bench, parties: &[Client], excludes: impl Fn(Client, 
         for tries in 0..parties.len() {
             let path = format!("/pairs/{holds}-{tries}");
             let (holder, rival) = (parties[holds], parties[tries]);
+            // One that is to come in may take its time.
+            let tried_for = if excludes(holder, rival) { KEPT_OUT } else { SOON };
             let kept_out = if holds == tries {
                 let (_, first, second) = &mut contenders[holds];
-                keeps_out(bench, first, second, &path).await
+                keeps_out(bench, first, second, &path, tried_for).await
             } else {
                 let [(_, first, _), (_, _, second)] = contenders.get_disjoint_mut([holds, tries]).expect("two of them");
-                keeps_out(bench, first, second, &path).await
+                keeps_out(bench, first, second, &path, tried_for).await
             };
             if kept_out != excludes(holder, rival) {
                 wrong.push(format!("{holder:?} holds, {rival:?} is kept out: {kept_out}"));

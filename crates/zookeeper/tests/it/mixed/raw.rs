@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_conformance::{soon, until};
+use lockkeeper_conformance::{SOON, answered, soon, until};
 use lockkeeper_core::{Advice, ErrorKind};
 use lockkeeper_recipes::{Guard, Keeper, kind};
 use lockkeeper_zk_proto::message::ErrorCode;
@@ -76,8 +76,12 @@ impl Raw {
         until("the raw contender is first", async || self.is_first().await).await;
     }
 
-    /// Waits for a while to be first.
-    async fn tries(&self) -> Entry {
+    /// Waits for a while to be first, or for as long as anything may take if that is expected.
+    async fn tries(&self, expected: Entry) -> Entry {
+        if expected == Entered {
+            self.enters().await;
+            return Entered;
+        }
         let entered = tokio::time::timeout(KEPT_OUT, self.enters()).await;
         if entered.is_ok() { Entered } else { KeptOut }
     }
@@ -96,9 +100,14 @@ async fn take(keeper: &Keeper, path: &str) -> Guard<kind::Mutex> {
     soon("our grant", keeper.mutex(path).unwrap().lock()).await.unwrap()
 }
 
-/// Tries for a while to have the lock, and gives it back.
-async fn tries(keeper: &Keeper, path: &str) -> Entry {
-    match soon("an answer", keeper.mutex(path).unwrap().lock_timeout(KEPT_OUT)).await {
+/// Tries for a while to have the lock, or for as long as anything may take if that is expected, and gives it back.
+async fn tries(keeper: &Keeper, path: &str, expected: Entry) -> Entry {
+    let (mutex, tried_for) = (keeper.mutex(path).unwrap(), if expected == Entered { SOON } else { KEPT_OUT });
+    let trying = async || match mutex.lock_timeout(tried_for).await {
+        Err(error) if !error.is_transient() => Ok(Err(error)),
+        outcome => outcome.map(Ok),
+    };
+    match answered(trying).await {
         Ok(Some(guard)) => {
             guard.release().await.unwrap();
             Entered
@@ -130,14 +139,14 @@ async fn a_raw_queue_and_ours_meet_as_the_table_says() {
         let (keeper, path) = (ours(&bench, settings), format!("/locks/table-{number}"));
         let raw = Raw::join(&bench, &path, "seq-", reads).await;
         raw.enters().await;
-        assert_eq!(tries(&keeper, &path).await, ours_second, "ours behind {reads:?} with {settings:?}");
+        assert_eq!(tries(&keeper, &path, ours_second).await, ours_second, "ours behind {reads:?} with {settings:?}");
         let is_alone = async || raw.client.get_children(&path).await.unwrap().0 == [raw.name.clone()];
         until("nothing of ours is left", is_alone).await;
         raw.leave().await;
 
         let guard = take(&keeper, &path).await;
         let raw = Raw::join(&bench, &path, "seq-", reads).await;
-        assert_eq!(raw.tries().await, raw_second, "{reads:?} behind ours with {settings:?}");
+        assert_eq!(raw.tries(raw_second).await, raw_second, "{reads:?} behind ours with {settings:?}");
         assert!(guard.hold().is_held(), "a holder is not disturbed");
         guard.release().await.unwrap();
         raw.enters().await;
@@ -154,7 +163,7 @@ async fn with_wait_a_raw_queue_that_goes_by_numbers_and_ours_take_turns() {
     let third = Raw::join(&bench, path, "seq-", Reads::Numbers).await;
     first.leave().await;
     let guard = soon("our turn", waiting).await.unwrap();
-    assert_eq!(third.tries().await, KeptOut);
+    assert_eq!(third.tries(KeptOut).await, KeptOut);
     guard.release().await.unwrap();
     third.enters().await;
     third.leave().await;
@@ -168,13 +177,13 @@ async fn a_raw_queue_that_goes_by_whole_names_waits_for_ours_and_ours_for_it() {
     let second = Raw::join(&bench, path, "seq-", Reads::WholeNames).await;
     let mut waiting = queued(&bench, &keeper, path, 3).await;
     first.leave().await;
-    assert_eq!(second.tries().await, KeptOut, "`_c_` comes before `seq-` as text");
+    assert_eq!(second.tries(KeptOut).await, KeptOut, "`_c_` comes before `seq-` as text");
     assert!(tokio::time::timeout(KEPT_OUT, &mut waiting).await.is_err(), "and ours came after it");
     second.leave().await;
     let guard = soon("our turn", waiting).await.unwrap();
     // And with a name that comes before ours as text, it does not see that ours holds.
     let unseeing = Raw::join(&bench, path, "Seq-", Reads::WholeNames).await;
-    assert_eq!(unseeing.tries().await, Entered);
+    assert_eq!(unseeing.tries(Entered).await, Entered);
     unseeing.leave().await;
     guard.release().await.unwrap();
 }
@@ -199,7 +208,7 @@ async fn a_lock_of_one_node_at_our_path_keeps_us_out_with_an_error_and_ours_keep
     for settings in ["", "?foreign=wait", "?foreign=ignore"] {
         let keeper = ours(&bench, settings);
         soon("the simple lock", simple_lock(&simple, "/lock")).await;
-        assert_eq!(tries(&keeper, "/lock").await, Refused, "{settings:?}");
+        assert_eq!(tries(&keeper, "/lock", Refused).await, Refused, "{settings:?}");
         let error = keeper.mutex("/lock").unwrap().try_lock().await.unwrap_err();
         let said = lines_of(&error);
         assert!(said.contains("/lock") && said.contains("ephemeral"), "{said}");
@@ -235,7 +244,7 @@ async fn a_lock_of_one_node_below_our_path_is_passed_over_with_any_setting() {
         let node = format!("{path}/lock");
         simple.create(NewNode::ephemeral(node.as_str())).await.expect("ours does not keep it out");
         guard.release().await.unwrap();
-        assert_eq!(tries(&keeper, &path).await, Entered, "nor does it keep ours out, with {settings:?}");
+        assert_eq!(tries(&keeper, &path, Entered).await, Entered, "nor does it keep ours out, with {settings:?}");
         simple.delete(&node, None).await.unwrap();
     }
 }

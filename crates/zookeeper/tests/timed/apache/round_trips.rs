@@ -1,76 +1,62 @@
-//! What a lock costs: round trips over a slow link, and packets by the server's and the proxy's account.
+//! What a lock costs: round trips over a slow link, and packets, by the server's and the proxy's account.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use lockkeeper_conformance::{SOON, is_joined, soon};
-use lockkeeper_faults::proxy::{Direction, Operation};
+use lockkeeper_conformance::{SOON, answered, is_joined, soon};
+use lockkeeper_faults::proxy::{Direction, Fate, FrameRecord, Operation};
 use lockkeeper_faults::zookeeper::ServerWords;
 use lockkeeper_faults::zookeeper::words::Packets;
-use lockkeeper_zookeeper::{Client, NewNode};
 
 use super::SERVER;
 use crate::support::Bench;
-use crate::support::way::config;
 use crate::turn;
 
-/// There and back over the slow link.
+/// There and back over the slow link: so long that what is sent in one go has passed before the first answer.
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 
-/// Returns how long it took, in nominal round trips.
-#[expect(clippy::disallowed_methods, reason = "a test measures how long a call takes")]
-async fn timed<T>(future: impl Future<Output = T>) -> (T, f64) {
-    let start = Instant::now();
-    let output = future.await;
-    (output, start.elapsed().as_secs_f64() / ROUND_TRIP.as_secs_f64())
-}
-
-/// A bare write over the same link: one round trip, as long as one takes on this machine at this moment.
-struct Control(Client);
-
-impl Control {
-    const NODE: &str = "/control";
-
-    async fn over(bench: &Bench) -> Self {
-        let client = Client::connect(&config(bench.proxy.address(), "")).await.unwrap();
-        client.create(NewNode::persistent(Self::NODE)).await.unwrap();
-        Self(client)
-    }
-
-    async fn round_trip(&self) -> f64 {
-        let (written, took) = timed(self.0.set_data(Self::NODE, &b"x"[..], None)).await;
-        written.unwrap();
-        took
-    }
-}
-
-/// How often a warm lock is taken: enough that a busy moment of the machine does not count.
+/// How often each is tried: enough that a ping, or a busy moment of the machine, does not count.
 const ROUNDS: u64 = 20;
 
-/// How many clients are connected while packets are counted.
-const CLIENTS: u64 = 2;
+/// What keeps sessions alive, whatever their clients do.
+const UPKEEP: [Operation; 2] = [Operation::PING, Operation::MULTI];
 
-fn median(mut of: Vec<f64>) -> f64 {
-    of.sort_by(f64::total_cmp);
+fn median(mut of: Vec<usize>) -> usize {
+    of.sort_unstable();
     of[of.len() / 2]
 }
 
-/// What clients asked for since the last look, without what keeps sessions alive.
-fn asked(bench: &Bench) -> BTreeMap<Operation, u64> {
+/// What clients asked for since the last look, without what keeps sessions alive, and in how many round trips.
+fn asked(bench: &Bench) -> (BTreeMap<Operation, u64>, usize) {
     let mut counts = bench.proxy.counts(Direction::ToServer);
-    counts.remove(&Operation::PING);
-    counts.remove(&Operation::MULTI);
+    counts.retain(|operation, _| !UPKEEP.contains(operation));
+    let round_trips = round_trips(bench.proxy.log());
     bench.proxy.forget();
-    counts
+    (counts, round_trips)
+}
+
+/// How many round trips the longest chain of requests took, each of which was sent when the one before was answered.
+fn round_trips(mut log: Vec<FrameRecord>) -> usize {
+    log.retain(|frame| !UPKEEP.contains(&frame.operation));
+    log.sort_by_key(|frame| frame.seen);
+    let (requests, answers): (Vec<_>, Vec<_>) =
+        log.into_iter().partition(|frame| frame.direction == Direction::ToServer);
+    let answered_at = |request: &FrameRecord| match answers.iter().find(|answer| answer.xid == request.xid)?.fate {
+        Fate::Delivered(at) => Some(at),
+        Fate::Lost => None,
+    };
+    let mut chains: Vec<(Option<Duration>, usize)> = Vec::new();
+    for request in &requests {
+        let is_before = |answered_at: Option<Duration>| answered_at.is_some_and(|at| at <= request.seen);
+        let before = chains.iter().filter(|(answered_at, _)| is_before(*answered_at)).map(|(_, length)| *length);
+        chains.push((answered_at(request), 1 + before.max().unwrap_or(0)));
+    }
+    chains.into_iter().map(|(_, length)| length).max().unwrap_or(0)
 }
 
 /// The packets so far, by the server's account.
 async fn packets(bench: &Bench) -> Packets {
     ServerWords::new(bench.server.address()).packets().await.unwrap()
-}
-
-fn counts<const N: usize>(of: [(Operation, u64); N]) -> BTreeMap<Operation, u64> {
-    of.into()
 }
 
 #[tokio::test]
@@ -80,33 +66,30 @@ async fn a_warm_lock_costs_one_round_trip_and_three_packets() {
     let ann = bench.party("?tick=2s");
     let mutex = ann.keeper.mutex("reports").unwrap();
     mutex.lock().await.unwrap().release().await.unwrap();
-    let control = Control::over(&bench).await;
     bench.proxy.set_delay(ROUND_TRIP / 2);
     bench.proxy.forget();
+    let upkeep = || UPKEEP.map(|operation| bench.proxy.count(Direction::ToServer, operation)).iter().sum::<u64>();
     let before = packets(&bench).await;
-    let (mut controls, mut locks, mut both) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut locks, mut releases, mut kept_up) = (Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
-        controls.push(control.round_trip().await);
-        let (guard, locking) = timed(mutex.lock()).await;
-        let (released, releasing) = timed(guard.unwrap().release()).await;
-        released.unwrap();
-        locks.push(locking);
-        both.push(locking + releasing);
+        let guard = mutex.lock().await.unwrap();
+        kept_up += upkeep();
+        let (counts, round_trips) = asked(&bench);
+        assert_eq!(counts, [(Operation::CREATE2, 1), (Operation::GET_CHILDREN, 1)].into());
+        locks.push(round_trips);
+        guard.release().await.unwrap();
+        kept_up += upkeep();
+        let (counts, round_trips) = asked(&bench);
+        assert_eq!(counts, [(Operation::DELETE, 1)].into());
+        releases.push(round_trips);
     }
     let after = packets(&bench).await;
-    let round_trip = median(controls);
-    let (lock, lock_and_release) = (median(locks) / round_trip, median(both) / round_trip);
-    eprintln!("lock: {lock:.2} round trips; lock and release: {lock_and_release:.2}; median of {ROUNDS}");
-    assert!(lock < 1.5 && lock_and_release < 2.5, "{lock} {lock_and_release}");
-    let upkeep = bench.proxy.count(Direction::ToServer, Operation::PING)
-        + bench.proxy.count(Direction::ToServer, Operation::MULTI);
-    let ours = [Operation::CREATE2, Operation::GET_CHILDREN, Operation::DELETE];
-    let expected = [ours[0], ours[1], ours[2], Operation::SET_DATA].map(|operation| (operation, ROUNDS));
-    assert_eq!(asked(&bench), counts(expected));
-    // The last of the two looks counts itself. A ping of each client can be under way at either look.
-    let asked = (ours.len() as u64 + 1) * ROUNDS + 1;
+    kept_up += upkeep();
+    assert_eq!((median(locks), median(releases)), (1, 1), "round trips of a lock, and of a release");
+    // The last of the two looks counts itself. A ping can be under way at either look.
+    let asked = 3 * ROUNDS + 1;
     let received = after.received - before.received;
-    let expected = asked + upkeep.saturating_sub(CLIENTS)..=asked + upkeep + CLIENTS;
+    let expected = asked + kept_up.saturating_sub(1)..=asked + kept_up + 1;
     assert!(expected.contains(&received), "{received} of {expected:?} packets");
 }
 
@@ -117,18 +100,16 @@ async fn a_first_lock_costs_one_round_trip_beside_the_session() {
     let ann = bench.party("?tick=2s");
     // The session is there, and neither the queue's node nor its parent.
     assert!(ann.keeper.mutex("other").unwrap().try_lock().await.unwrap().is_some());
-    let control = Control::over(&bench).await;
     bench.proxy.set_delay(ROUND_TRIP / 2);
-    let (mut controls, mut firsts) = (Vec::new(), Vec::new());
+    let mut firsts = Vec::new();
     for number in 0..ROUNDS {
-        controls.push(control.round_trip().await);
         let mutex = ann.keeper.mutex(&format!("reports/{number}")).unwrap();
-        let (guard, round_trips) = timed(mutex.lock()).await;
-        guard.unwrap().release().await.unwrap();
-        firsts.push(round_trips);
+        bench.proxy.forget();
+        let guard = mutex.lock().await.unwrap();
+        firsts.push(asked(&bench).1);
+        guard.release().await.unwrap();
     }
-    let first = median(firsts) / median(controls);
-    assert!(first < 1.5, "{first}");
+    assert_eq!(median(firsts), 1);
 }
 
 #[tokio::test]
@@ -139,22 +120,17 @@ async fn a_failed_try_costs_one_round_trip_and_no_write() {
     let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
     let mutex = ann.keeper.mutex("reports").unwrap();
     assert!(mutex.try_lock().await.unwrap().is_none());
-    let control = Control::over(&bench).await;
     bench.proxy.set_delay(ROUND_TRIP / 2);
     bench.proxy.forget();
-    let (mut controls, mut tries) = (Vec::new(), Vec::new());
+    let mut tries = Vec::new();
     for _ in 0..ROUNDS {
-        controls.push(control.round_trip().await);
-        let (busy, trying) = timed(mutex.try_lock()).await;
-        assert!(busy.unwrap().is_none());
-        tries.push(trying);
+        assert!(mutex.try_lock().await.unwrap().is_none());
+        assert_eq!(bench.proxy.count(Direction::ToServer, Operation::MULTI), 0, "nothing of ours stands in a queue");
+        let (counts, round_trips) = asked(&bench);
+        assert_eq!(counts, [(Operation::SYNC, 1), (Operation::GET_CHILDREN, 1)].into());
+        tries.push(round_trips);
     }
-    let round_trips = median(tries) / median(controls);
-    eprintln!("a failed try: {round_trips:.2} round trips; median of {ROUNDS}");
-    assert!(round_trips < 1.5, "{round_trips}");
-    assert_eq!(bench.proxy.count(Direction::ToServer, Operation::MULTI), 0, "nothing of ours stands in a queue");
-    let ours = [Operation::SYNC, Operation::GET_CHILDREN, Operation::SET_DATA];
-    assert_eq!(asked(&bench), counts(ours.map(|operation| (operation, ROUNDS))));
+    assert_eq!(median(tries), 1);
     drop(held);
 }
 
@@ -173,9 +149,9 @@ async fn a_hand_off_costs_one_notification_and_no_list() {
     bench.proxy.forget();
     held.release().await.unwrap();
     let guard = soon("the grant", waiting).await.unwrap().unwrap();
-    assert_eq!(asked(&bench), BTreeMap::new());
+    assert_eq!(asked(&bench).0, BTreeMap::new());
     guard.release().await.unwrap();
-    assert_eq!(asked(&bench), counts([(Operation::DELETE, 1)]));
+    assert_eq!(asked(&bench).0, [(Operation::DELETE, 1)].into());
 }
 
 #[tokio::test]
@@ -185,7 +161,7 @@ async fn a_wait_that_is_given_up_leaves_no_watch_at_the_server() {
     let (ann, bob) = (bench.party(""), bench.neighbour(""));
     let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
     let mutex = ann.keeper.mutex("reports").unwrap();
-    assert!(mutex.lock_timeout(Duration::from_millis(200)).await.unwrap().is_none());
+    assert!(answered(async || mutex.lock_timeout(Duration::from_millis(200)).await).await.is_none());
     bench.until_ephemerals(1).await;
     // The holder's own, and no other.
     let watches = async || (bench.server.watches().await <= 1).then_some(());
