@@ -89,8 +89,8 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
 
-/// The process that holds the imagined lock: `SERVICE HOLD GRACE ON-LOSS COMMAND…`, with times in milliseconds; lost once
-/// a file named `lost` is there.
+/// The process that holds the imagined lock: `SERVICE HOLD GRACE ON-LOSS COMMAND…`, with times in milliseconds; lost
+/// once a file named `lost` is there.
 fn runner(arguments: Vec<String>) -> ExitCode {
     let [service, hold, grace, on_loss, command @ ..] = arguments.as_slice() else { panic!("too few arguments") };
     let command: Vec<OsString> = command.iter().map(OsString::from).collect();
@@ -127,7 +127,8 @@ fn runner(arguments: Vec<String>) -> ExitCode {
     )
 }
 
-/// Notes how much of the hold was left when all was over, in milliseconds; where the machine stands still, so does this.
+/// Notes how much of the hold was left when all was over, in milliseconds; where the machine stands still, so does
+/// this.
 fn note_time_left(hold: Duration, sleeper: &Sleeper) {
     let left = hold.saturating_sub(sleeper.slept()).as_millis();
     fs::write("left_ms", format!("{left}\n")).unwrap();

@@ -138,6 +138,8 @@ impl Party {
 
     /// Starts a task that asks in vain for a limited time, and returns once its contender is in a queue. One whose time
     /// was up before that is followed by another one, with twice the time.
+    #[expect(clippy::future_not_send, reason = "a test waits in its own task")]
+    #[expect(clippy::async_yields_async, reason = "the waiter's task is what is returned")]
     pub(crate) async fn queue_up_for_a_while<Granted, Asking>(
         &self,
         ask: impl Fn(Duration) -> Asking,
@@ -197,8 +199,8 @@ impl Party {
     }
 }
 
-/// Returns what a wait with a time ended with. A service that did not answer in that time, and could then not be known to
-/// have been asked, is asked again: an answer must come [`soon`].
+/// Returns what a wait with a time ended with. A service that did not answer in that time, and could then not be known
+/// to have been asked, is asked again: an answer must come [`soon`].
 ///
 /// # Panics
 ///

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// How long a test waits for what must come soon: far longer than any hand-off, also on a machine with ten times as much
-/// work as it can do, and longer than the session timeouts that services are tested with. A test that passes does not
-/// wait for so long.
+/// How long a test waits for what must come soon: far longer than any hand-off, also on a machine with ten times as
+/// much work as it can do, and longer than the session timeouts that services are tested with. A test that passes does
+/// not wait for so long.
 pub const SOON: Duration = Duration::from_secs(120);
 
 /// The pause between two looks of [`until`]: short beside the bound, long beside a look at another process.

@@ -53,6 +53,7 @@ pub(crate) fn ahead_s(folder: &Path) -> Result<i64> {
 }
 
 /// Moves the clock of a server to this many seconds ahead of the machine's, and waits until the server tells that time.
+#[expect(clippy::future_not_send, reason = "a test waits in its own task")]
 pub(crate) async fn move_to(
     folder: &Path,
     ahead_s: i64,

@@ -12,8 +12,8 @@
 //!   are machines by other names, to be seen on both.
 //! - [`process`] runs children that cannot outlive the test, however it ends.
 //! - [`long`] says how many rounds a test plays, and [`figures`] reports what they showed.
-//! - [`skip`] skips a test by name if it lacks something; [`wait`] waits for an event, and [`sleeper`] counts time for a
-//!   bound on how late something may be.
+//! - [`skip`] skips a test by name if it lacks something; [`wait`] waits for an event, and [`sleeper`] counts time
+//!   for a bound on how late something may be.
 //!
 //! Claims about locks are left to the tests; nothing here knows Lockkeeper.
 //!

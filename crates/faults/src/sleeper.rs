@@ -1,8 +1,8 @@
 //! Time as a thread has it that only sleeps: a bound on how late something may be, on a machine that is late itself.
 //!
 //! What a test promises within a second is late by more than that if the machine stands still for two, and nothing is
-//! wrong. A thread beside it that only sleeps stands still as well, and what it has counted meanwhile is not more than a
-//! second. On a machine that keeps up, that is the time.
+//! wrong. A thread beside it that only sleeps stands still as well, and what it has counted meanwhile is not more than
+//! a second. On a machine that keeps up, that is the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

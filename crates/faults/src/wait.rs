@@ -12,8 +12,8 @@ use crate::{Error, Result};
 /// with many times the work that it can do: what comes late costs a test its time and not its outcome.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long one answer of a server may take: so long that a loaded machine has it, and half of [`PATIENCE`], so that one
-/// that was lost can be asked for again.
+/// How long one answer of a server may take: so long that a loaded machine has it, and half of [`PATIENCE`], so that
+/// one that was lost can be asked for again.
 pub(crate) const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
 /// The pause between two looks at another process: short beside any deadline, long beside the look.

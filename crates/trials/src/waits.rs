@@ -18,8 +18,8 @@ const AT_ONCE: usize = 500;
 const LOOKED_FOR: Duration = Duration::from_millis(300);
 
 /// Has one client take places, and another one wait for each of them; then they are left one by one. Each departure is
-/// told to the one wait for it; in the long run, in half of the cases within this time. The plain run has a tenth of the
-/// waits.
+/// told to the one wait for it; in the long run, in half of the cases within this time. The plain run has a tenth of
+/// the waits.
 ///
 /// # Panics
 ///

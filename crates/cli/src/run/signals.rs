@@ -3,8 +3,8 @@
 //! A signal that was ignored when we started stays ignored, here and in the command: that is what `nohup` and a shell's
 //! background jobs ask for.
 //!
-//! That is so for SIGTERM, too: a command that ignores it is killed after the grace. SIGCONT alone is always received: the
-//! terminal is lent again by it, and a process is continued whether it ignores it or not.
+//! That is so for SIGTERM, too: a command that ignores it is killed after the grace. SIGCONT alone is always received:
+//! the terminal is lent again by it, and a process is continued whether it ignores it or not.
 
 use std::future::poll_fn;
 use std::io;

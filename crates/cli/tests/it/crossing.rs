@@ -40,8 +40,8 @@ pub(crate) fn place_of(url: &str) -> Place {
     place
 }
 
-/// Has `deadlocks` look; again, if the long run judges how long that takes and it took too long. Returns what was printed,
-/// and how long it took.
+/// Has `deadlocks` look; again, if the long run judges how long that takes and it took too long. Returns what was
+/// printed, and how long it took.
 pub(crate) fn looked_in_time(place: &Place) -> (Ended, Duration) {
     let mut tries = 0;
     loop {

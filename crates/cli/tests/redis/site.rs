@@ -54,8 +54,8 @@ pub(crate) async fn fifty_count_over(url: &str, who: &str, change: impl AsyncFnO
     figures::tell(&format!("redis, {who}: {COUNTING} counted in {:.1} s, none lost", begun.elapsed().as_secs_f64()));
 }
 
-/// Asserts that a command fails, with one line that has these words and no password. A URL with [`BRIEFLY`] is that of a
-/// server that may be better later; where the machine is too busy for an answer by then, it is asked for longer.
+/// Asserts that a command fails, with one line that has these words and no password. A URL with [`BRIEFLY`] is that of
+/// a server that may be better later; where the machine is too busy for an answer by then, it is asked for longer.
 pub(crate) fn assert_refused(url: &str, words: &[&str]) {
     let run = |url: &str| Site::of(url).place.run(&["run", "-n", "count", "--", "true"]);
     let mut ended = run(url);

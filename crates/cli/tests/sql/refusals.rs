@@ -8,8 +8,8 @@ use crate::support::{Ended, Place};
 /// However busy the machine is, a server is asked until it answers.
 const SETTINGS: &str = "session_timeout=30s&connect_timeout=2m";
 
-/// For how long a server is asked that refuses: what may be better later is given up then. Where the machine is too busy
-/// for an answer by then, it is asked for longer.
+/// For how long a server is asked that refuses: what may be better later is given up then. Where the machine is too
+/// busy for an answer by then, it is asked for longer.
 const REFUSED_WITHIN: [&str; 2] = ["connect_timeout=2s", "connect_timeout=30s"];
 
 /// What the servers' certificates are for.

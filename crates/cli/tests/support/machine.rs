@@ -15,8 +15,8 @@ use crate::support::{Ended, PATIENCE, Place, ended, eventually, number_in, send}
 /// How long anything may take that a healthy service does, also on a machine with other work to do.
 pub(crate) const SOON: Duration = PATIENCE;
 
-/// Asserts that a lock was handed on in time after its holder's death, in the long run: on a machine that other tests use
-/// as well, what is late says nothing.
+/// Asserts that a lock was handed on in time after its holder's death, in the long run: on a machine that other tests
+/// use as well, what is late says nothing.
 pub(crate) fn assert_in_time(took: Duration, within: Duration) {
     assert!(!long::is_asked_for() || took <= within, "{took:?}");
 }
@@ -118,8 +118,8 @@ impl Site {
         }
     }
 
-    /// Waits for the end of commands, and asserts that all succeed and say nothing. On a busy machine one may say that it
-    /// has ended before its lock was given back.
+    /// Waits for the end of commands, and asserts that all succeed and say nothing. On a busy machine one may say that
+    /// it has ended before its lock was given back.
     pub(crate) fn succeed(&self, commands: Vec<Running>) {
         for command in commands {
             let (code, said) = command.end();
@@ -129,7 +129,8 @@ impl Site {
         }
     }
 
-    /// Asserts that no queue is in use; if a command has said that it ended too early for that, once its session is over.
+    /// Asserts that no queue is in use; if a command has said that it ended too early for that, once its session is
+    /// over.
     pub(crate) fn assert_nothing_left(&self) {
         if self.is_late.load(Ordering::Relaxed) {
             eventually("no queue is in use", || self.place.run(&["ls"]).stdout.is_empty().then_some(()));

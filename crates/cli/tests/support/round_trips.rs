@@ -14,8 +14,8 @@ use lockkeeper_faults::proxy::{Burst, Direction, FrameRecord, Operation, Proxy};
 use crate::machine::Site;
 use crate::support::{TestChild, ended, in_time, now};
 
-/// How long anything is on its way, in each direction, in milliseconds. At a busy moment a client sends late what it could have sent at
-/// once, and it is tried again over a way beside which that is short.
+/// How long anything is on its way, in each direction, in milliseconds. At a busy moment a client sends late what it
+/// could have sent at once, and it is tried again over a way beside which that is short.
 const ONE_WAYS_MS: [u64; 4] = [20, 100, 400, 800];
 
 /// How many round trips a `run` may need on a service, as `docs/round-trips.md` says.

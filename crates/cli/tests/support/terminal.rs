@@ -91,8 +91,8 @@ impl Terminal {
         }
     }
 
-    /// Waits until a number of seconds is on the screen that is above another one, between these texts and after what was
-    /// expected before; returns it. Which number it is depends on how busy the machine is.
+    /// Waits until a number of seconds is on the screen that is above another one, between these texts and after what
+    /// was expected before; returns it. Which number it is depends on how busy the machine is.
     #[track_caller]
     pub(crate) fn expect_seconds_above(&mut self, least: u64, before: &str, after: &str) -> u64 {
         let (screen, seen) = (self.screen.clone(), self.seen);

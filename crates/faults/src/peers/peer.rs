@@ -63,8 +63,8 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// The peer reported an error, died, or did not answer within two minutes more than it was to wait. The same holds for
-    /// all its commands.
+    /// The peer reported an error, died, or did not answer within two minutes more than it was to wait. The same holds
+    /// for all its commands.
     pub async fn lock(&mut self, kind: Kind, path: &str, within: Duration) -> Result<bool> {
         let millis = within.as_millis().to_string();
         self.yes("lock", &[&kind.word(), path, &millis], within).await

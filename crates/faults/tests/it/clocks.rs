@@ -1,7 +1,7 @@
 //! What is asked of a server whose clock was moved.
 
-/// Asserts that a clock is so many seconds ahead of another one, which is looked at before and after: a busy machine lets
-/// time pass between two looks. Both are whole seconds.
+/// Asserts that a clock is so many seconds ahead of another one, which is looked at before and after: a busy machine
+/// lets time pass between two looks. Both are whole seconds.
 pub(crate) async fn assert_ahead(ahead_s: i64, usual: impl AsyncFn() -> i64, moved: impl AsyncFn() -> i64) {
     let before = usual().await;
     let told = moved().await;

@@ -20,8 +20,8 @@ const Q: &str = "q";
 /// How many changes are timed.
 const TIMED: usize = 100;
 
-/// The most that half of the changes may take in the long run, from the call until it is told: ten times what they take on a machine
-/// that is not busy.
+/// The most that half of the changes may take in the long run, from the call until it is told: ten times what they take
+/// on a machine that is not busy.
 const MEDIAN_MAX: Duration = Duration::from_millis(100);
 
 /// How many reports the kernel keeps for one instance.

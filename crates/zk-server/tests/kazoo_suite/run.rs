@@ -39,8 +39,8 @@ enum Which<'a> {
     Named(&'a [String]),
 }
 
-/// Runs all tests, each half on a separate server, since most of their time is spent waiting. Those that fail run again,
-/// alone: many wait for a second and hope.
+/// Runs all tests, each half on a separate server, since most of their time is spent waiting. Those that fail run
+/// again, alone: many wait for a second and hope.
 pub(crate) async fn run(mut hosts: [Host; 2]) -> Outcomes {
     let [first, second] = &mut hosts;
     let (mut outcomes, other) = tokio::join!(pytest(first, Which::Half(0)), pytest(second, Which::Half(1)));

@@ -64,7 +64,11 @@ impl Report {
         if self.has_moved {
             let what = "the ensemble elected another leader meanwhile: the times say nothing";
             // Beside other tests, that can happen.
-            return if long::is_asked_for() { Err(what.to_owned()) } else { Ok(println!("{what}")) };
+            if long::is_asked_for() {
+                return Err(what.to_owned());
+            }
+            println!("{what}");
+            return Ok(());
         }
         let late =
             self.played.iter().flat_map(|played| played.late().map(|took| format!("{:?}: {took:?}", played.fault)));

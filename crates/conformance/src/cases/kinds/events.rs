@@ -69,6 +69,7 @@ async fn how_many_ahead(fixture: &dyn Fixture) {
     }
 }
 
+#[expect(clippy::future_not_send, reason = "a test waits in its own task")]
 async fn not_acquired(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
     let guard = ann.lock("door").await;

@@ -21,7 +21,8 @@ use crate::support::{backend, session};
 /// Within which time a call that does not wait is answered; judged in the long run.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// How long the other calls wait: longer than a busy machine keeps the thread waiting that finds out that it is held up.
+/// How long the other calls wait: longer than a busy machine keeps the thread waiting that finds out that it is held
+/// up.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// How exactly they keep to that, by the runtime's own timers; judged in the long run.
