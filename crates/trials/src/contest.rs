@@ -6,6 +6,9 @@ use lockkeeper_core::clock::BootInstant;
 
 use crate::{Holder, Outcome, Rival, Service};
 
+/// How often a contest is started at most: on a busy machine a short session may end before both stand in the queue.
+const STARTS_MAX: u32 = 20;
+
 /// How a hold is to end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ends {
@@ -47,10 +50,16 @@ impl Contest {
         (rivals_servers, rivals_settings): (&[SocketAddr], &str),
         lock: &str,
     ) -> Self {
-        let holder = Holder::start(service, servers, settings, lock).await;
-        let rival = Rival::queue_up(service, rivals_servers, rivals_settings, lock).await;
-        assert_eq!(rival.contenders(lock).await, 2, "{lock}: the holder, and the rival");
-        Self { lock: lock.to_owned(), holder, rival }
+        for _ in 0..STARTS_MAX {
+            let holder = Holder::start(service, servers, settings, lock).await;
+            let rival = Rival::queue_up(service, rivals_servers, rivals_settings, lock).await;
+            if rival.contenders(lock).await == 2 {
+                return Self { lock: lock.to_owned(), holder, rival };
+            }
+            drop(holder);
+            rival.give_up().await;
+        }
+        panic!("{lock}: in none of {STARTS_MAX} starts a holder, and a rival behind it, stood in the queue")
     }
 
     /// Waits for the rival's grant, and compares.

@@ -66,6 +66,14 @@ impl Rival {
         granted.expect("no panic").expect("the server serves")
     }
 
+    /// Stops waiting, and ends.
+    pub(crate) async fn give_up(self) {
+        self.waiting.abort();
+        // It may have been granted the lock, or have failed.
+        let _ = self.waiting.await;
+        let _ = soon("closing", self.party.keeper.close()).await;
+    }
+
     /// Gives the lock back, and ends.
     ///
     /// # Panics

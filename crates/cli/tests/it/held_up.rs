@@ -11,8 +11,12 @@ use crate::support::{Place, now};
 /// Within which time `-n` answers; judged in the long run.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// How long the others wait: longer than a busy machine keeps the thread waiting that finds out that it is held up.
-const WAIT: Duration = Duration::from_secs(2);
+/// How long the others wait, in seconds. On a busy machine the thread that finds out that a run is held up may start
+/// late; a run whose time was up before has had no answer, and is followed by one that waits longer.
+const WAITS_S: [u64; 3] = [2, 10, 60];
+
+/// The exit code of a run that has had no answer in its time.
+const NOT_ANSWERED: Option<i32> = Some(125);
 
 /// What a process may need to start and to end, beside its wait; judged in the long run.
 const START_MAX: Duration = Duration::from_millis(700);
@@ -37,11 +41,18 @@ fn assert_given_up(place: &Place, flock: &str, kind: &[&str]) {
     assert!(!long::is_asked_for() || took < ANSWER_MAX, "{flock} {kind:?}: {took:?}");
     let (ended, _) = run(&["-n", "-E", "9"]);
     assert_eq!(ended.code, Some(9), "{flock} {kind:?}: {ended:?}");
-    let (ended, took) = run(&["-w", "2"]);
+    let run_for_a_while = |options: &[&str]| {
+        let mut runs = WAITS_S.into_iter().map(|wait_s| {
+            let (ended, took) = run(&[&["-w", &wait_s.to_string()][..], options].concat());
+            (ended, took, Duration::from_secs(wait_s))
+        });
+        runs.find(|(ended, ..)| ended.code != NOT_ANSWERED).expect("one run finds out in its time that it is held up")
+    };
+    let (ended, took, wait) = run_for_a_while(&[]);
     assert_eq!(ended.code, Some(124), "{flock} {kind:?}: {ended:?}");
-    assert!(took >= WAIT, "{flock} {kind:?}: {took:?}");
-    assert!(!long::is_asked_for() || took < WAIT + START_MAX, "{flock} {kind:?}: {took:?}");
-    let (ended, _) = run(&["-w", "2", "-E", "0"]);
+    assert!(took >= wait, "{flock} {kind:?}: {took:?}");
+    assert!(!long::is_asked_for() || took < wait + START_MAX, "{flock} {kind:?}: {took:?}");
+    let (ended, ..) = run_for_a_while(&["-E", "0"]);
     assert_eq!(ended.code, Some(0), "{flock} {kind:?}: {ended:?}");
 }
 

@@ -64,7 +64,9 @@ fn it_prints_its_token_and_holds_the_lock_until_stdin_ends() {
     assert_eq!(place.run(&["run", "-n", "x", "--", "true"]).code, Some(124));
     held.close_stdin();
     let ended = held.ended();
-    assert_eq!((ended.code, &*ended.stdout, &*ended.stderr), (Some(0), "", ""));
+    // On a busy machine it has said that it waits for the service.
+    let said = ended.stderr.lines().find(|line| !line.starts_with("lockkeeper: waiting for "));
+    assert_eq!((ended.code, &*ended.stdout, said), (Some(0), "", None));
     assert_eq!(place.run(&["run", "-n", "x", "--", "true"]).code, Some(0), "it was given back");
 }
 

@@ -251,12 +251,9 @@ impl fmt::Debug for Watches {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use lockkeeper_conformance::SOON;
 
     use super::*;
-
-    /// How long a call may take that waits for nothing.
-    const AT_ONCE: Duration = Duration::from_secs(10);
 
     fn watches() -> (Watches, mpsc::UnboundedReceiver<WatchRequest>) {
         let (requests, sent) = mpsc::unbounded_channel();
@@ -290,7 +287,7 @@ mod tests {
             (1..=2).for_each(|id| telling.shared.tell(&deletion(id)));
             done.send(()).unwrap();
         });
-        is_done.recv_timeout(AT_ONCE).expect("no subscriber waits for the one that tells it");
+        is_done.recv_timeout(SOON).expect("no subscriber waits for the one that tells it");
         assert_eq!(*heard.lock().unwrap(), 1);
         assert!(watches.shared.registry().subscribers.is_empty());
         let cancels = std::iter::from_fn(|| sent.try_recv().ok()?.request_union)

@@ -8,7 +8,11 @@ use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
 use crate::client::{backend, can_run};
 
+/// A replica has a tenth of the session timeout to have its copy.
 const COPIES: &str = "?replicas=1&session_timeout=10s";
+
+/// Long enough for one on a busy machine.
+const PATIENT_COPIES: &str = "?replicas=1&session_timeout=40s";
 
 /// Waits until the master counts its replica: until then it asks it for nothing.
 async fn until_heard_of(master: &Server) {
@@ -27,7 +31,7 @@ async fn a_join_counts_once_a_replica_has_it_and_is_taken_back_where_none_has() 
     let master = Server::standalone().await.expect("a server");
     let mut replica = Setup::new().replica_of(&master).start().await.expect("a server");
     soon("the replica", until_heard_of(&master)).await;
-    let backend = backend(master.address(), COPIES);
+    let backend = backend(master.address(), PATIENT_COPIES);
     let ours = session(&backend).await;
     let copied = ticket();
     soon("a place", ours.enqueue_one(&door(), entry(copied))).await.expect("a place");

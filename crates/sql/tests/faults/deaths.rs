@@ -7,10 +7,11 @@ use lockkeeper_trials::{Span, rounds};
 
 use crate::database::{Kind, Need};
 
-/// The least session timeout: a round takes little more.
-const SETTINGS: &str = "session_timeout=2s";
+/// A short session timeout, since a round takes little more; but a statement may take a sixth of it, and must not be
+/// given up again and again on a busy machine.
+const SETTINGS: &str = "session_timeout=4s";
 
-const TIMEOUT_S: Span = 2.0;
+const TIMEOUT_S: Span = 4.0;
 
 /// How long after its holder's death a lock is handed on at the latest, in seconds: the timeout, a quarter of it until
 /// the rival's next beat, and a second. It counts in the long run, beside which nothing else runs.

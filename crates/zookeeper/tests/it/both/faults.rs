@@ -84,7 +84,8 @@ async fn a_release_while_there_is_no_connection_is_done_when_there_is_one() {
 #[tokio::test]
 async fn a_restart_of_the_server_costs_neither_holder_nor_waiter_its_place() {
     let Some(mut bench) = Bench::alone(SERVER).await else { return };
-    let (ann, bob) = (bench.party(""), bench.party(""));
+    // As long as a server takes to start on a busy machine.
+    let (ann, bob) = (bench.party("?session_timeout=40s"), bench.party("?session_timeout=40s"));
     let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
     let waiting = bob.queue_up("reports").await;
     let mut before = bench.owned_ephemerals().await;

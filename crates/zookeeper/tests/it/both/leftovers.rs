@@ -127,7 +127,9 @@ impl Scene {
     /// None if the test is skipped.
     async fn set() -> Option<Self> {
         let bench = Bench::alone(SERVER).await?;
-        let (ann, bob) = (bench.party("").keeper, bench.neighbour("").keeper);
+        // No session is to end because the machine is busy: its waiter would join again.
+        let settings = "?session_timeout=40s";
+        let (ann, bob) = (bench.party(settings).keeper, bench.neighbour(settings).keeper);
         Some(Self { bench, ann, bob })
     }
 
