@@ -12,9 +12,9 @@ use std::time::Duration;
 /// How many test programs go on at a time on the busiest machine: one, and one more while it waits.
 pub(crate) const AT_LEAST: usize = 2;
 
-/// How many processes may want a core, for one more program to start: with more, tests only wait for each other, and
-/// the sessions of those that must wait run out.
-const RUNNABLE_PER_CORE: usize = 2;
+/// How many processes may want a core, for one more program to start. With two, the load rose to 24 on two cores, tests
+/// only waited for each other, and the run took no less time.
+const RUNNABLE_PER_CORE: usize = 1;
 
 /// How often it is looked, and the pause between: long enough to see what the program did that started last.
 const LOOKS: usize = 20;

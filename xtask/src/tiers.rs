@@ -47,7 +47,7 @@ const NOT_IN_THE_PLAIN_RUN: &[&str] = &[OWN_PACKAGE, "lockkeeper-bench", "lockke
 
 const OWN_PACKAGE: &str = env!("CARGO_PKG_NAME");
 
-/// The longest run: the suite on a service first, so that none is left at the end with nothing beside it.
+/// What takes longest starts first, so that none is left at the end with nothing beside it.
 const STARTS_FIRST: &[&str] = &["kazoo_suite", "quick", "conformance", "it"];
 
 impl Tier {

@@ -24,8 +24,8 @@ const HELD_UP: &str = "    PERFORM pg_sleep(random() * 0.01);\n    IF v_last >= 
 /// Takes a number from a sequence, as the row's lock in its place does.
 const FROM_A_SEQUENCE: (&str, &str) = (
     "    INSERT INTO lockkeeper.queue AS q (name, part, last, modes)",
-    "    IF p_name LIKE 'sequence%' THEN v_last := nextval('lockkeeper.numbers'); v_modes := 255; v_head := 0; ELSE\n    \
-     INSERT INTO lockkeeper.queue AS q (name, part, last, modes)",
+    "    IF p_name LIKE 'sequence%' THEN v_last := nextval('lockkeeper.numbers'); v_modes := 255; v_head := 0; \
+     ELSE\n    INSERT INTO lockkeeper.queue AS q (name, part, last, modes)",
 );
 
 /// Joins from several connections, looks meanwhile, and counts the contenders that appeared ahead of one seen before.
