@@ -99,7 +99,8 @@ impl Case {
         self
     }
 
-    /// Says that the case waits until a session ends by itself, or until its holders are warned of that.
+    /// Says that the case waits until a session ends by itself, or until its holders are warned of that; or until a
+    /// service that was started again grants anew, which may be once the sessions of before have ended.
     #[must_use]
     pub const fn outlives_sessions(mut self) -> Self {
         self.sessions = Sessions::Brief;

@@ -141,9 +141,12 @@ pub fn run_case(
     time_max: Duration,
 ) -> Result<Outcome, String> {
     let runtime = build(case.runs_in()).map_err(|error| format!("no runtime: {error}"))?;
+    // The fixture ends after all that the case has left running in it: another case may get its service.
+    let mut started = None;
     let guarded = AssertUnwindSafe(|| {
         runtime.block_on(async {
             let fixture = fixture().await.map_err(|error| format!("no fixture: {error}"))?;
+            started = Some(fixture.clone());
             fixture.prepare(case.sessions());
             if let Some(reason) = case.reason_to_skip(&*fixture) {
                 return Ok(Outcome::Skipped(reason));
@@ -157,6 +160,7 @@ pub fn run_case(
     });
     let outcome = catch_unwind(guarded).unwrap_or_else(|panic| Err(message_of(&*panic)));
     runtime.shutdown_timeout(SHUTDOWN_TIME_MAX);
+    drop(started);
     outcome
 }
 

@@ -1,20 +1,18 @@
-//! The conformance suite on etcd 3.5.1, a server alone for each case. It is a separate binary, since the long run has
-//! all cases and the plain one those about tokens.
+//! The conformance suite on etcd 3.5.1: one server, which all cases share. It is a separate binary, since the long run
+//! has all cases and the plain one those about tokens.
 
-#[path = "support/alone.rs"]
-mod alone;
 #[path = "support/fixture.rs"]
 mod fixture;
 #[path = "support/operator.rs"]
 mod operator;
+#[path = "support/shared.rs"]
+mod shared;
 
 use std::process::ExitCode;
 
 use lockkeeper_conformance::Arguments;
-use lockkeeper_faults::etcd::{self, Release};
+use lockkeeper_faults::etcd::{self, Release, Server};
 use lockkeeper_faults::long;
-
-use crate::fixture::Naming;
 
 /// What the names of the cases have in them that the plain run has.
 const PLAIN: &str = "token";
@@ -27,5 +25,6 @@ fn main() -> ExitCode {
     if !long::is_asked_for() {
         arguments.filter.get_or_insert_with(|| PLAIN.to_owned());
     }
-    alone::run(arguments, Release::Distro, Naming::Ours)
+    let start = async || Server::standalone_of(Release::Distro).await.expect("a server");
+    shared::run(arguments, start)
 }

@@ -1,4 +1,4 @@
-//! The conformance suite on real MariaDB: a server alone for each case.
+//! The conformance suite on real MariaDB: each case has a server alone while it runs.
 
 #[path = "support/fixture.rs"]
 mod fixture;

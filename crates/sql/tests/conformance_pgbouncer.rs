@@ -1,5 +1,5 @@
-//! The conformance suite on real PostgreSQL behind PgBouncer, which lends a connection for each transaction: a server
-//! alone for each case. The long run has all cases, the plain one those about waiters, who look here.
+//! The conformance suite on real PostgreSQL behind PgBouncer, which lends a connection for each transaction: each
+//! case has a server alone while it runs. The long run has all cases, the plain one those about waiters, who look here.
 
 #[path = "support/fixture.rs"]
 mod fixture;

@@ -1,4 +1,4 @@
-//! The fixture of the conformance suite: a real server for each case, and a proxy for each client.
+//! The fixture of the conformance suite: a real server that a case has alone, and a proxy for each client.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -8,6 +8,7 @@ use lockkeeper_conformance as suite;
 use lockkeeper_conformance::{Fault, FaultKind, Fixture, SOON, Sessions, soon};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, ContenderId, Error, Operation, Result, Session};
+use lockkeeper_faults::lending::Lent;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::wait;
 use lockkeeper_sql::{Config, SqlBackend, Testing};
@@ -29,7 +30,7 @@ const SESSION_LATE_MAX: Duration = Duration::from_millis(2_000);
 #[derive(Clone, Debug)]
 pub(crate) struct SqlFixture {
     kind: Kind,
-    server: Arc<tokio::sync::Mutex<Server>>,
+    server: Arc<tokio::sync::Mutex<Lent<Server>>>,
     address: SocketAddr,
     /// The session timeout of its clients, once it is known.
     session_timeout: Arc<OnceLock<Duration>>,
@@ -52,7 +53,7 @@ fn backend(url: &str) -> Result<SqlBackend> {
 }
 
 impl SqlFixture {
-    pub(crate) fn new(kind: Kind, server: Server) -> Self {
+    pub(crate) fn new(kind: Kind, server: Lent<Server>) -> Self {
         let address = server.address();
         let server = Arc::new(tokio::sync::Mutex::new(server));
         let (session_timeout, clients, turn) = (Arc::default(), Arc::default(), Arc::default());
@@ -74,7 +75,7 @@ impl SqlFixture {
     /// Does something to the server, whose harness stays on one thread.
     fn on_server<T: Send + 'static, Done: Future<Output = lockkeeper_faults::Result<T>>>(
         &self,
-        act: impl FnOnce(OwnedMutexGuard<Server>) -> Done + Send + 'static,
+        act: impl FnOnce(OwnedMutexGuard<Lent<Server>>) -> Done + Send + 'static,
     ) -> BoxFuture<Result<T>> {
         let (server, runtime) = (self.server.clone(), tokio::runtime::Handle::current());
         let acting =
@@ -90,7 +91,7 @@ impl SqlFixture {
     /// Ends a session as an operator would. MariaDB may give that up for another transaction's sake.
     async fn end(&self, session: &str) -> Result<()> {
         let sql = self.kind.ending_session(session);
-        let end = async move |server: OwnedMutexGuard<Server>| {
+        let end = async move |server: OwnedMutexGuard<Lent<Server>>| {
             wait::until("the session to be ended", SOON, async || server.ask(&sql).await.ok().map(drop)).await
         };
         self.on_server(end).await

@@ -1,4 +1,4 @@
-//! Runs the conformance suite with a server alone for each case.
+//! Runs the conformance suite with servers that go from case to case.
 
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
@@ -9,10 +9,14 @@ use lockkeeper_conformance::{Arguments, Fixture, HANDOFFS};
 use crate::fixture::SqlFixture;
 use crate::server::{Kind, Server, failed};
 use lockkeeper_core::BoxFuture;
+use lockkeeper_faults::lending::Servers;
 use lockkeeper_faults::long;
 
 /// How many cases run at once: most of a case's time is a wait for the end of a session.
 const CASES_AT_ONCE: usize = 4;
+
+/// Those that no case has.
+static SERVERS: Servers<Server> = Servers::new();
 
 /// Runs it on the servers after which this test binary is named: all cases, or those with this in their names.
 pub(crate) fn run(binary: &str, only: Option<&str>) -> ExitCode {
@@ -37,11 +41,24 @@ pub(crate) fn run(binary: &str, only: Option<&str>) -> ExitCode {
             // The harness's futures stay on one thread.
             let runtime = tokio::runtime::Handle::current();
             let &kind = KIND.get().expect("just set");
-            let starting = tokio::task::spawn_blocking(move || runtime.block_on(Server::start(kind)));
+            let starting = tokio::task::spawn_blocking(move || runtime.block_on(without_schema(kind)));
             let server = starting.await.expect("no panic").map_err(failed)?;
-            Ok(Arc::new(SqlFixture::new(kind, server)) as Arc<dyn Fixture>)
+            Ok(Arc::new(SqlFixture::new(kind, SERVERS.lend(server))) as Arc<dyn Fixture>)
         })
     };
     let handoffs = if !long::is_asked_for() { &HANDOFFS[..1] } else { &HANDOFFS };
-    suite::run_under(&arguments, start, handoffs)
+    let code = suite::run_under(&arguments, start, handoffs);
+    SERVERS.clear();
+    code
+}
+
+/// A server without anything of ours: one that another case has had, or a new one.
+async fn without_schema(kind: Kind) -> lockkeeper_faults::Result<Server> {
+    if let Some(mut server) = SERVERS.take() {
+        // A case that failed may have left it standing still, or without a process.
+        if server.resume().is_ok() && server.wipe().await.is_ok() {
+            return Ok(server);
+        }
+    }
+    Server::start(kind).await
 }

@@ -40,7 +40,8 @@ pub(super) fn cases() -> Vec<Case> {
             .given_back()
             .needs(&[FaultKind::Pause, FaultKind::Cut]),
         Case::new("after a restart of the service the lock can be had and tokens go on growing", restarted)
-            .needs(&[FaultKind::Restart]),
+            .needs(&[FaultKind::Restart])
+            .outlives_sessions(),
     ]
 }
 

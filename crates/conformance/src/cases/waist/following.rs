@@ -54,7 +54,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a follower is told of what stood there before, and of its scope alone", tells_its_scope),
         Case::new("a follower that was cut off equals a look", equals_a_look_after_cuts).needs(&[FaultKind::Cut]),
         Case::new("a follower of a service that was started again equals a look", equals_a_look_after_restarts)
-            .needs(&[FaultKind::Restart]),
+            .needs(&[FaultKind::Restart])
+            .outlives_sessions(),
         Case::new("a follower hears of sessions that end", hears_of_sessions).needs(&[FaultKind::ExpireSession]),
     ];
     cases.into_iter().map(|case| case.promised(|promised| promised.following != Following::None)).collect()
