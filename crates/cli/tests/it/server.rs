@@ -222,7 +222,10 @@ fn every_kind_of_lock_and_every_order_works_on_our_server() {
         assert_eq!(run(&["break", "x", "--token", &token]).code, Some(0), "{options:?}");
         let (code, said) = end(holder);
         assert_eq!(code, Some(123), "{options:?}: {said}");
-        assert!(said.ends_with("(an operator broke the lock), and the command was ended\n"), "{said}");
+        // On a busy machine the watchdog may be late, and the command is ended before it is known why.
+        let why = ["an operator broke the lock", "its watchdog did not end the command in time"];
+        let is_told = why.iter().any(|why| said.ends_with(&format!("({why}), and the command was ended\n")));
+        assert!(is_told, "{said}");
 
         let frozen = run(&["freeze", "x", "--kind", kind, "--reason", "new disks"]);
         assert_eq!(frozen.code, Some(0), "{options:?}: {frozen:?}");

@@ -98,7 +98,7 @@ fn classes() -> Result<PathBuf> {
     cache::made(cache::path("curator", SOURCES), |folder| {
         cache::write(folder, SOURCES)?;
         let output = Command::new("javac")
-            .args(["-J-Xmx256m", "-J-XX:TieredStopAtLevel=1", "-cp", &class_path(JARS), "-d"])
+            .args(["-J-Xmx256m", "-J-XX:TieredStopAtLevel=1", "-encoding", "UTF-8", "-cp", &class_path(JARS), "-d"])
             .arg(folder)
             .args(SOURCES.iter().map(|(name, _)| folder.join(name)))
             .stdin(Stdio::null())
