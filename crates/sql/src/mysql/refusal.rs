@@ -25,7 +25,7 @@ pub(super) fn of_statement(error: Error, grants: &str) -> Failure {
         return of_transport(error, Effect::Unknown);
     };
     let (kind, effect) = match kind_of(said.code) {
-        // The last words of a connection may come after a commit.
+        // What a connection tells last may come after a commit.
         FailureKind::Broken => (FailureKind::Broken, Effect::Unknown),
         // The schema was removed under us: over the next connection it is made again, or the cause is told.
         FailureKind::Unsupported => (FailureKind::Broken, Effect::None),
@@ -117,8 +117,8 @@ fn of_transport(error: Error, effect: Effect) -> Failure {
 /// What kind of failure a refusal with this number is.
 fn kind_of(code: u16) -> FailureKind {
     match code {
-        // A deadlock, a lock that was waited for too long or not at all, a statement that was ended or took too long.
-        1205 | 1213 | 1317 | 1969 | 3024 | 3572 => FailureKind::Busy,
+        // A deadlock, a lock that was waited for too long or not at all.
+        1205 | 1213 | 3572 => FailureKind::Busy,
         // No such user or wrong password, no right to the database, to a table, to a column, to more, to a procedure.
         1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1410 | 1698 | 3118 | 3159 | 4151 => FailureKind::Refused,
         // `read_only`, a transaction that only reads, InnoDB that only reads.
@@ -131,6 +131,10 @@ fn kind_of(code: u16) -> FailureKind {
         1040 | 1047 | 1129 | 1203 | 1226 | 3032 => FailureKind::Unavailable,
         // The server ends, or has ended the connection.
         1053 | 1927 | 3169 | 4031 => FailureKind::Broken,
+        // A statement that was ended, or took too long. Between two instructions of a procedure no handler runs: its
+        // transaction may be open, with rows locked, or committed. The last one says that such a transaction is open.
+        // With the connection it ends.
+        1317 | 1969 | 3024 | 1568 => FailureKind::Broken,
         // No such database, table or procedure.
         1049 | 1146 | 1305 => FailureKind::Unsupported,
         _ => FailureKind::Other,
@@ -154,6 +158,9 @@ mod tests {
             (1290, FailureKind::ReadOnly, true),
             (1040, FailureKind::Unavailable, true),
             (1927, FailureKind::Broken, true),
+            (1317, FailureKind::Broken, true),
+            (1969, FailureKind::Broken, true),
+            (1568, FailureKind::Broken, true),
             (1114, FailureKind::Full, false),
             (1370, FailureKind::Refused, false),
             (1064, FailureKind::Other, false),

@@ -43,7 +43,7 @@ const FILES: [&str; 8] = [
 ];
 
 /// What stands for a part in the files. A part may name those that come after it.
-const PARTS: [(&str, &str); 24] = [
+const PARTS: [(&str, &str); 26] = [
     ("look", include_str!("sql/part/look.sql")),
     ("view_variables", include_str!("sql/part/view_variables.sql")),
     ("view", include_str!("sql/part/view.sql")),
@@ -55,6 +55,8 @@ const PARTS: [(&str, &str); 24] = [
     ("lock_queue", include_str!("sql/part/lock_queue.sql")),
     ("session_stands", include_str!("sql/part/session_stands.sql")),
     ("stale_or_gone", include_str!("sql/part/stale_or_gone.sql")),
+    ("session_ends", include_str!("sql/part/session_ends.sql")),
+    ("interrupted", include_str!("sql/part/interrupted.sql")),
     ("broken_and_asked", include_str!("sql/part/broken_and_asked.sql")),
     ("missing", include_str!("sql/part/missing.sql")),
     ("each", include_str!("sql/part/each.sql")),

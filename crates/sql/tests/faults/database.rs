@@ -138,6 +138,27 @@ impl Server {
         }
     }
 
+    /// Ends what one of the clients' connections executes; answers whether one executed anything.
+    pub(crate) async fn interrupt_statement(&self) -> bool {
+        match self {
+            Self::Postgres(server) => {
+                let ending = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity \
+                              WHERE application_name = 'lockkeeper' AND state = 'active' ORDER BY random() LIMIT 1";
+                !server.ask(ending).await.expect("the operator's right").is_empty()
+            }
+            Self::Mariadb(server) => {
+                // In one statement, since most last for less than two round trips. Waits at doors would be met most.
+                let ending = "BEGIN NOT ATOMIC DECLARE v_id BIGINT; \
+                              SELECT id INTO v_id FROM information_schema.processlist \
+                              WHERE host LIKE '127.0.0.1:%' AND command = 'Query' AND info NOT LIKE '%GET_LOCK%' \
+                              ORDER BY rand() LIMIT 1; \
+                              IF v_id IS NOT NULL THEN KILL QUERY v_id; SELECT v_id; END IF; END";
+                // Its connection may have ended by itself.
+                server.ask(ending).await.is_ok_and(|ended| !ended.is_empty())
+            }
+        }
+    }
+
     /// Holds the row of a queue until it is [let go](Self::let_row_go), as another program's transaction.
     pub(crate) async fn hold_row(&self, queue: &str) {
         let row = format!("FROM lockkeeper.queue WHERE name = '{queue}' FOR UPDATE");

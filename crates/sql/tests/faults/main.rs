@@ -10,6 +10,7 @@
 //! | `deaths` | holders that are killed, stopped, or cut off |
 //! | `servers` | a server that is killed, stands still, or whose clock jumps |
 //! | `cuts` | connections that the server ends at each statement |
+//! | `interruptions` | statements that an operator ends |
 //! | `stuck` | a row that another program's transaction holds |
 //! | `promotion` | a standby that is promoted without a grant |
 //! | `database` | servers of either kind, and their clients |
@@ -19,6 +20,7 @@
 mod cuts;
 mod database;
 mod deaths;
+mod interruptions;
 mod promotion;
 mod servers;
 #[path = "../support/service.rs"]
@@ -40,7 +42,7 @@ const TESTS_AT_ONCE: usize = 2;
 
 type Test = (&'static str, fn(Kind) -> Availability, fn(Kind, Random) -> Result<(), String>);
 
-const TESTS: [Test; 10] = [
+const TESTS: [Test; 11] = [
     ("no_two_hold_when_holders_are_killed", Kind::availability, |kind, random| {
         deaths::play(kind, Death::Killed, random)
     }),
@@ -65,6 +67,7 @@ const TESTS: [Test; 10] = [
     ("no_two_hold_when_a_standby_is_promoted_without_a_grant", Kind::availability, promotion::play),
     ("a_hold_stands_while_another_programs_transaction_holds_a_row", Kind::availability, stuck::play),
     ("no_two_hold_when_connections_are_ended_at_each_statement", Kind::availability, cuts::play),
+    ("nothing_is_lost_or_left_when_statements_are_interrupted", Kind::availability, interruptions::play),
 ];
 
 fn main() -> ExitCode {

@@ -60,9 +60,7 @@ answer: BEGIN
     LEAVE answer;
   END IF;
   DELETE FROM {schema}.contender WHERE session = p_session;
-  DELETE FROM {schema}.watch WHERE session = p_session;
-  DELETE FROM {schema}.broken WHERE session = p_session;
-  DELETE FROM {schema}.session WHERE id = p_session;
+  {session_ends}
   COMMIT;
   SELECT 0 AS what, 'removed' AS text;
 END

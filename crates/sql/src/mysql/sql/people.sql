@@ -55,6 +55,9 @@ BEGIN
     FOR UPDATE;
   IF v_is_there AND p_token IS NOT NULL THEN
     DELETE FROM {schema}.contender WHERE ticket = p_ticket;
+    IF EXISTS (SELECT 1 FROM {schema}.contender c WHERE c.ticket = p_ticket) THEN
+      {interrupted}
+    END IF;
     IF v_owner IS NOT NULL THEN
       INSERT INTO {schema}.broken (ticket, session) VALUES (p_ticket, v_owner)
         ON DUPLICATE KEY UPDATE session = v_owner;

@@ -126,8 +126,13 @@ BEGIN
   SELECT q.last INTO v_last FROM {schema}.queue q WHERE q.name = p_name AND q.part = p_part FOR UPDATE;
   DELETE FROM {schema}.contender WHERE ticket = p_ticket AND (session = p_session OR session IS NULL);
   IF ROW_COUNT() = 0 THEN
-    DELETE FROM {schema}.broken WHERE ticket = p_ticket AND session = p_session;
-    IF ROW_COUNT() > 0 THEN
+    IF EXISTS (SELECT 1 FROM {schema}.contender c
+      WHERE c.ticket = p_ticket AND (c.session = p_session OR c.session IS NULL))
+    THEN
+      {interrupted}
+    END IF;
+    IF EXISTS (SELECT 1 FROM {schema}.broken b WHERE b.ticket = p_ticket AND b.session = p_session) THEN
+      DELETE FROM {schema}.broken WHERE ticket = p_ticket AND session = p_session;
       SET v_word = 'broken';
     ELSEIF EXISTS (SELECT 1 FROM {schema}.session s WHERE s.id = p_session) THEN
       SET v_word = 'removed';

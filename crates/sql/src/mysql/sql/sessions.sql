@@ -1,6 +1,10 @@
 -- Sessions: they are opened, go on over a new connection, and are closed; and which state of the data is served.
 --
 -- A procedure's rows are read to their end by the client: an error that comes behind them takes them back.
+--
+-- In MariaDB a deletion that an operator interrupts (KILL QUERY) can delete nothing, or a part, and raise no error: the
+-- procedure goes on behind it (seen on 10.11). So what must be gone is looked for behind it; else the procedure fails as
+-- it should have.
 
 -- The version of the tables. Its name and its answer stay as they are in all versions.
 {procedure} {schema}.schema_version()
@@ -132,6 +136,11 @@ answer: BEGIN
   END IF;
   CALL {schema}.lock_queues_v1(p_session, p_tickets);
   DELETE FROM {schema}.contender WHERE session = p_session AND ticket NOT IN (SELECT {nth} FROM {each});
+  IF EXISTS (SELECT 1 FROM {schema}.contender c
+    WHERE c.session = p_session AND c.ticket NOT IN (SELECT {nth} FROM {each}))
+  THEN
+    {interrupted}
+  END IF;
   DELETE FROM {schema}.watch WHERE session = p_session;
   {ok}
   SELECT {what_stands} AS what, c.ticket FROM {each} STRAIGHT_JOIN {schema}.contender c ON c.ticket = {nth}
@@ -155,9 +164,7 @@ BEGIN
   DELETE FROM {schema}.contender WHERE session = p_session ORDER BY name, part LIMIT 1000;
   SELECT COUNT(*) INTO v_left FROM {schema}.contender c WHERE c.session = p_session;
   IF v_left = 0 THEN
-    DELETE FROM {schema}.watch WHERE session = p_session;
-    DELETE FROM {schema}.broken WHERE session = p_session;
-    DELETE FROM {schema}.session WHERE id = p_session;
+    {session_ends}
   END IF;
   COMMIT;
   SELECT 0 AS what, 'ok' AS text, v_left AS number;

@@ -24,6 +24,11 @@ END
 BEGIN
   {begin}
   DELETE FROM {schema}.watch WHERE name = p_name AND part = p_part AND session = p_session;
+  IF EXISTS (SELECT 1 FROM {schema}.watch w
+    WHERE w.name = p_name AND w.part = p_part AND w.session = p_session)
+  THEN
+    {interrupted}
+  END IF;
   {ok}
   COMMIT;
 END
@@ -58,6 +63,9 @@ answer: BEGIN
   END IF;
   IF p_bytes IS NULL THEN
     DELETE FROM {schema}.value WHERE name = p_name AND part = p_part;
+    IF EXISTS (SELECT 1 FROM {schema}.value v WHERE v.name = p_name AND v.part = p_part) THEN
+      {interrupted}
+    END IF;
     SET v_last = 0;
   ELSE
     SET v_last = GREATEST(v_last, {now}) + 1;
