@@ -10,7 +10,7 @@
 //! | `q/<lock>/<part>/<mode>/<segment>/<lease>-<ticket>.<number>@<revision>.<turn>.<next>` | one beside another one |
 //! | `t/<lock>/<part>` | the segment at the tail of a queue, if it is not the first |
 //! | `v/<lock>/<part>` | the value of a queue |
-//! | `x/<lease>/<ticket>` | that the contender was broken |
+//! | `x/<lease>/<ticket>.<revision>` | that the contender that was created at this revision was broken |
 //!
 //! `<number>` counts the contenders that were made in one call. A queue is ordered by the revision at which a contender
 //! was created, then by its number; one beside another stands where that one does, and behind it.
@@ -32,7 +32,7 @@ use lockkeeper_core::{Contender, ContenderId, Mode, MutexRole, Part, QueueName, 
 use crate::layout::identity::Identity;
 pub(crate) use crate::layout::identity::ticket_of;
 pub(crate) use crate::layout::name::{MODES, Name, Position};
-use crate::layout::name::{lease_text, mode_letter, segment_text, slot_text};
+use crate::layout::name::{lease_text, mode_letter, revision_text, segment_text, slot_text};
 use crate::proto::KeyValue;
 use crate::rpc::prefix_end;
 
@@ -205,8 +205,9 @@ impl Layout {
     }
 
     /// The key that says that a contender was broken.
-    pub(crate) fn broken(&self, lease: i64, slot: u32) -> Vec<u8> {
-        format!("{}/x/{}/{}", self.base, lease_text(lease), slot_text(slot)).into_bytes()
+    pub(crate) fn broken(&self, lease: i64, slot: u32, created: i64) -> Vec<u8> {
+        let (lease, slot, created) = (lease_text(lease), slot_text(slot), revision_text(created));
+        format!("{}/x/{lease}/{slot}.{created}", self.base).into_bytes()
     }
 
     /// The name of the lock that a contender's key belongs to, encoded where our own names are in use.

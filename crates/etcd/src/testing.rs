@@ -2,7 +2,7 @@
 //! feature `testing`.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,12 +23,23 @@ struct Shared {
     lease: AtomicI64,
     removals: AtomicU64,
     losses: AtomicU64,
+    ignores_conditions: AtomicBool,
 }
 
 impl Testing {
     /// Loses the next answer to a request of this kind after it took effect, and the connection with it.
     pub fn lose_reply(&self, operation: Operation) {
         self.to_lose().push(operation);
+    }
+
+    /// Has changes of contenders and values take effect whatever stands there by then: the fault that their conditions
+    /// are for.
+    pub fn ignore_conditions(&self) {
+        self.shared.ignores_conditions.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn ignores_conditions(&self) -> bool {
+        self.shared.ignores_conditions.load(Ordering::SeqCst)
     }
 
     /// Returns the lease of the session that was opened last; 0 if there was none.

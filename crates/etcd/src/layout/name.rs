@@ -73,7 +73,8 @@ impl Name {
         let Self { lease, slot, number, beside, .. } = self;
         let mut id = format!("{}-{}.{number:0NUMBER_DIGITS$x}", lease_text(*lease), slot_text(*slot));
         if let Some(Position { revision, turn, next }) = beside {
-            id.push_str(&format!("@{revision:0REVISION_DIGITS$x}.{turn:0NUMBER_DIGITS$x}.{next:0NUMBER_DIGITS$x}"));
+            let revision = revision_text(*revision);
+            id.push_str(&format!("@{revision}.{turn:0NUMBER_DIGITS$x}.{next:0NUMBER_DIGITS$x}"));
         }
         id
     }
@@ -119,6 +120,10 @@ pub(super) fn lease_text(lease: i64) -> String {
 
 pub(super) fn slot_text(slot: u32) -> String {
     format!("{slot:0SLOT_DIGITS$x}")
+}
+
+pub(super) fn revision_text(revision: i64) -> String {
+    format!("{revision:0REVISION_DIGITS$x}")
 }
 
 pub(super) fn segment_text(segment: u32) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, QueueName, QueueView, Ticket};
@@ -32,6 +32,8 @@ pub(super) struct Progress {
     withdrawn: watch::Sender<bool>,
     /// The tail that the entries were sent to, or are to be sent to.
     tail: Mutex<Option<Tail>>,
+    /// The revision at which they were created, once that was answered.
+    created: OnceLock<i64>,
 }
 
 impl Progress {
@@ -56,6 +58,14 @@ impl Progress {
     /// Notes that no attempt has taken effect, since the tail was another one.
     pub(super) fn turn_to(&self, tail: Tail) {
         *self.sent_to() = Some(tail);
+    }
+
+    pub(super) fn note_created(&self, created: i64) {
+        self.created.get_or_init(|| created);
+    }
+
+    pub(super) fn created(&self) -> Option<i64> {
+        self.created.get().copied()
     }
 
     /// Nothing panics while it is locked, so a poisoned lock still guards consistent data.

@@ -193,7 +193,7 @@ async fn find_out(inner: &Inner, place: &Place) -> LossReason {
 /// Asks why a contender of ours is gone: it was broken, it went with its session, or it was removed.
 async fn why_gone(inner: &Inner, link: &Link, place: &Place) -> Result<LossReason, Failure> {
     let (core, layout) = (&inner.core, &inner.core.layout);
-    let mark = layout.broken(place.name.lease, place.name.slot);
+    let mark = layout.broken(place.name.lease, place.name.slot, place.created);
     let questions = vec![delete(mark), key_range(layout.session(core.lease)).into()];
     let request = txn(Vec::new(), questions, Vec::new());
     let answer = core.ask(link, request, Operation::View, core.deadline()).await?;

@@ -142,6 +142,7 @@ impl Join {
                 return Err(error);
             }
         };
+        self.progress.note_created(stored.created);
         let mut places = Vec::with_capacity(self.wanted.len());
         let mut is_withdrawn = false;
         for wanted in &self.wanted {

@@ -10,7 +10,7 @@ use crate::layout::Name;
 use crate::proto::{self, KeyValue, PutRequest};
 use crate::queue::inner::{Inner, Look, refuse};
 use crate::queue::record::Record;
-use crate::rpc::{Failure, FailureKind, created_at, delete, key_range, modified_at, operation, put, txn};
+use crate::rpc::{Failure, FailureKind, created_at, delete, key_range, modified_at, operation, put};
 use crate::session::Link;
 
 /// How often a contender's record is read again because another request was written meanwhile.
@@ -70,7 +70,7 @@ impl Asking {
             let conditions = vec![modified_at(self.key.clone(), found.mod_revision)];
             let deadline = self.inner.core.deadline();
             let link = self.inner.core.link(deadline).await?;
-            let request = txn(conditions, vec![write], Vec::new());
+            let request = self.inner.core.meant(conditions, vec![write], Vec::new());
             if self.inner.core.ask(&link, request, Operation::Request, deadline).await?.succeeded {
                 return Ok(true);
             }
@@ -93,16 +93,17 @@ impl Asking {
             return Ok(false);
         }
         let is_it = created_at(self.key.clone(), self.created);
-        let marks = self.name.iter().map(|name| put(core.layout.broken(name.lease, name.slot), "broken", name.lease));
+        let mark = |name: &Name| core.layout.broken(name.lease, name.slot, self.created);
+        let marks = self.name.iter().map(|name| put(mark(name), "broken", name.lease));
         let changes = std::iter::once(delete(self.key.clone())).chain(marks).collect();
         let deadline = core.deadline();
         let link = core.link(deadline).await?;
-        let request = txn(vec![is_it.clone()], changes, Vec::new());
+        let request = core.meant(vec![is_it.clone()], changes, Vec::new());
         match core.ask(&link, request, Operation::Request, deadline).await {
             Ok(answer) => Ok(answer.succeeded),
             // The owner's session is over; a contender that outlives it is there all the same.
             Err(failure) if failure.kind == FailureKind::LeaseNotFound => {
-                let request = txn(vec![is_it], vec![delete(self.key.clone())], Vec::new());
+                let request = core.meant(vec![is_it], vec![delete(self.key.clone())], Vec::new());
                 Ok(core.ask(&link, request, Operation::Request, deadline).await?.succeeded)
             }
             Err(failure) => Err(failure),

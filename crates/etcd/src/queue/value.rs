@@ -8,7 +8,7 @@ use lockkeeper_core::{
 
 use crate::proto::{KeyValue, RangeRequest, RangeResponse, Response, ResponseOp};
 use crate::queue::inner::{Inner, Look, refuse};
-use crate::rpc::{Effect, Failure, FailureKind, absent, delete, key_range, modified_at, put, txn};
+use crate::rpc::{Effect, Failure, FailureKind, absent, delete, key_range, modified_at, put};
 use crate::session::{Link, header};
 
 /// The state of a value is where tokens begin and the revision at which it was written: a service that begins anew uses
@@ -72,7 +72,8 @@ pub(super) fn write(
 }
 
 /// Writes under the stamp of the connection, as a join does: a write that was not answered never takes effect behind
-/// one that comes after it over the next connection.
+/// one that comes after it over the next connection. Without a stamp only a write on a state that was read does so: no
+/// state comes twice, but a value can be absent again.
 async fn write_now(
     inner: &Inner,
     queue: &QueueName,
@@ -81,6 +82,7 @@ async fn write_now(
 ) -> Result<Option<ValueVersion>, Failure> {
     let core = &inner.core;
     let (key, offset) = (core.layout.value(queue), core.epoch().offset);
+    let is_on_state = matches!(expected, Expected::Version(_));
     let mut conditions = match expected {
         Expected::Any => Vec::new(),
         Expected::Absent => vec![absent(key.clone())],
@@ -95,9 +97,14 @@ async fn write_now(
     };
     let deadline = core.deadline();
     let link = core.link(deadline).await?;
+    if link.stamp.is_none() && !is_on_state {
+        // The next connection may find room for one.
+        link.connection.shut();
+        return Err(Failure::new(FailureKind::NoSpace, Effect::None, "the service has no room"));
+    }
     let session = core.layout.session(core.lease);
     conditions.extend(link.stamp.map(|stamp| modified_at(session.clone(), stamp)));
-    let request = txn(conditions, vec![change], vec![key_range(session).into()]);
+    let request = core.meant(conditions, vec![change], vec![key_range(session).into()]);
     let answer = core.ask(&link, request, Operation::Value, deadline).await?;
     if answer.succeeded {
         return Ok(Some(version(offset, header(&answer)?.revision)));

@@ -1,7 +1,9 @@
 //! Leaving: a deletion that goes on until it is certain.
 //!
-//! It runs in the lane of its lock, behind the join that it undoes. A join of which no answer came is undone by the
-//! same deletion on the next connection, whose stamp lets no older join take effect any more.
+//! It runs in the lane of its lock, behind the join that it undoes. The slot of a contender that has left is taken
+//! again, and so is its key, while an earlier deletion may still be on its way. So each deletion names the revision at
+//! which its contender was created. Where no answer to the join has told that, a look on the next connection does,
+//! whose stamp lets no older join take effect any more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +12,12 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal};
 
 use crate::layout::Name;
-use crate::proto::{DeleteRangeRequest, RangeRequest, Response, ResponseOp, TxnRequest};
+use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnRequest, TxnResponse};
 use crate::queue::entries::{Entry, Progress};
 use crate::queue::guard;
 use crate::queue::inner::Inner;
 use crate::queue::tail::Tail;
-use crate::rpc::{Effect, Failure, delete, key_range, prefix_range, txn};
+use crate::rpc::{Effect, Failure, created_at, delete, key_range, prefix_range};
 use crate::session::Link;
 
 /// The first pause before a deletion that was refused is tried again.
@@ -35,18 +37,15 @@ struct Leaving {
     /// Its name, or that in the first segment if its join was not answered.
     name: Name,
     outlives_session: bool,
-    /// Its join, if that was not answered.
-    unanswered: Option<Arc<Progress>>,
+    meant: Meant,
 }
 
-/// What is known of our own deletions so far.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Tried {
-    Never,
-    /// One of them was not answered.
-    Perhaps,
-    /// The first that was answered found nothing, and no other was sent before.
-    InVain,
+/// Which contender is to go: another one may have its name by the time that a deletion is taken in.
+enum Meant {
+    /// The one that was created at this revision.
+    Created(i64),
+    /// The one of this join, which was under way when it was withdrawn: no caller has believed in it.
+    Of(Arc<Progress>),
 }
 
 /// How a deletion ended.
@@ -65,16 +64,16 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
         return Withdrawal::done(Ok(()));
     };
     inner.core.depend_no_more();
-    let (name, outlives_session, unanswered) = match entry {
-        Entry::Joining(joining) => (joining.name, joining.outlives_session, Some(joining.progress)),
+    let (name, outlives_session, meant) = match entry {
+        Entry::Joining(joining) => (joining.name, joining.outlives_session, Meant::Of(joining.progress)),
         Entry::Placed { place, is_standing: true } if place.bond.reason() == Some(LossReason::Broken) => {
             // The service keeps nothing of it.
             inner.entries().free_slot(place.name.slot);
             return Withdrawal::done(Err(lost(LossReason::Broken, queue)));
         }
-        Entry::Placed { place, .. } => (place.name.clone(), place.outlives_session, None),
+        Entry::Placed { place, .. } => (place.name.clone(), place.outlives_session, Meant::Created(place.created)),
     };
-    let leaving = Leaving { inner: inner.clone(), queue: queue.clone(), name, outlives_session, unanswered };
+    let leaving = Leaving { inner: inner.clone(), queue: queue.clone(), name, outlives_session, meant };
     Withdrawal::under_way(inner.run(Operation::Leave, queue, leaving.leave()))
 }
 
@@ -84,7 +83,7 @@ fn lost(reason: LossReason, queue: &QueueName) -> Error {
 
 impl Leaving {
     async fn leave(self) -> Result<()> {
-        if self.unanswered.as_ref().is_some_and(|progress| !progress.was_sent()) {
+        if matches!(&self.meant, Meant::Of(progress) if !progress.was_sent()) {
             self.free_slot();
             return Ok(());
         }
@@ -125,7 +124,7 @@ impl Leaving {
     /// Deletes until the contender is gone, or the session is over and its contenders with it.
     async fn delete_until_certain(&self) -> Result<Ending, Failure> {
         let core = &self.inner.core;
-        let mut tried = Tried::Never;
+        let mut may_have_left = false;
         let mut pause = PAUSE_MIN;
         loop {
             let Some(link) = core.next_link().await else {
@@ -133,8 +132,8 @@ impl Leaving {
                 return Ok(Ending::WithSession);
             };
             let again = core.clock.now().saturating_add(core.timing.patience().max(AGAIN_AFTER_MIN));
-            match self.delete(&link, core.deadline().min(again), &mut tried).await {
-                Ok(_) if self.unanswered.is_some() && link.stamp.is_none() => {
+            match self.delete(&link, core.deadline().min(again), may_have_left).await {
+                Ok(_) if self.known().is_none() && link.stamp.is_none() => {
                     // Without a new stamp the join can still take effect. The next connection may find room for one.
                     core.until_other(&link, core.clock.now().saturating_add(pause)).await;
                     link.connection.shut();
@@ -143,9 +142,7 @@ impl Leaving {
                 }
                 Ok(ending) => return Ok(ending),
                 Err(failure) if failure.is_passing() => {
-                    if failure.effect == Effect::Unknown && tried == Tried::Never {
-                        tried = Tried::Perhaps;
-                    }
+                    may_have_left |= failure.effect == Effect::Unknown;
                     core.after(&failure, &link, core.deadline()).await;
                 }
                 Err(failure) => {
@@ -161,20 +158,35 @@ impl Leaving {
         }
     }
 
-    /// Deletes once. Most contenders are there, and then a deletion alone says enough.
-    async fn delete(&self, link: &Link, deadline: BootInstant, tried: &mut Tried) -> Result<Ending, Failure> {
-        let core = &self.inner.core;
-        if self.unanswered.is_none() && !self.may_empty_long_queue() {
-            let deletion = DeleteRangeRequest { key: self.key(), range_end: Vec::new() };
-            if core.ask(link, deletion, Operation::Leave, deadline).await?.deleted > 0 {
-                return Ok(Ending::Left);
-            }
-            if *tried == Tried::Never {
-                *tried = Tried::InVain;
-            }
+    /// Deletes once.
+    async fn delete(&self, link: &Link, deadline: BootInstant, may_have_left: bool) -> Result<Ending, Failure> {
+        let Some(created) = self.created(link, deadline).await? else {
+            return Ok(Ending::Left);
+        };
+        let answer = self.inner.core.ask(link, self.request(created), Operation::Leave, deadline).await?;
+        self.judge(&answer, may_have_left)
+    }
+
+    /// Returns the revision at which it was created, as far as answers have told it.
+    fn known(&self) -> Option<i64> {
+        match &self.meant {
+            Meant::Created(created) => Some(*created),
+            Meant::Of(progress) => progress.created(),
         }
-        let answer = core.ask(link, self.request(), Operation::Leave, deadline).await?;
-        self.judge(&answer.responses, *tried)
+    }
+
+    /// Returns the revision at which it was created; `None` if it is not there.
+    async fn created(&self, link: &Link, deadline: BootInstant) -> Result<Option<i64>, Failure> {
+        if let Some(created) = self.known() {
+            return Ok(Some(created));
+        }
+        #[cfg(feature = "testing")]
+        if self.inner.core.testing.ignores_conditions() {
+            return Ok(Some(0));
+        }
+        let look = key_range(self.key());
+        let answer = self.inner.core.ask(link, look, Operation::Leave, deadline).await?;
+        Ok(answer.kvs.first().map(|kv| kv.create_revision))
     }
 
     fn key(&self) -> Vec<u8> {
@@ -188,41 +200,45 @@ impl Leaving {
 
     /// The join that it undoes has ended, so that its segment is known.
     fn name(&self) -> Name {
-        match &self.unanswered {
-            Some(progress) => self.name.in_segment(progress.tail(Tail::default).segment),
-            None => self.name.clone(),
+        match &self.meant {
+            Meant::Of(progress) => self.name.in_segment(progress.tail(Tail::default).segment),
+            Meant::Created(_) => self.name.clone(),
         }
     }
 
-    fn request(&self) -> TxnRequest {
+    /// Deletes it if it is the one that is meant, or else asks why it is gone.
+    fn request(&self, created: i64) -> TxnRequest {
         let (core, layout) = (&self.inner.core, &self.inner.core.layout);
-        let mark = delete(layout.broken(core.lease, self.name.slot));
-        let mut operations = vec![delete(self.key()), mark, key_range(layout.session(core.lease)).into()];
+        let is_it = created_at(self.key(), created);
+        let mark = delete(layout.broken(core.lease, self.name.slot, created));
+        let mut success = vec![delete(self.key())];
+        let mut failure = vec![mark, key_range(layout.session(core.lease)).into()];
         if self.may_empty_long_queue() {
             let others = prefix_range(layout.queue(&self.queue));
-            operations.push(RangeRequest { keys_only: true, limit: 1, ..others }.into());
+            let others = RequestOp::from(RangeRequest { keys_only: true, limit: 1, ..others });
+            success.push(others.clone());
+            failure.push(others);
         }
-        txn(Vec::new(), operations, Vec::new())
+        core.meant(vec![is_it], success, failure)
     }
 
-    fn judge(&self, answers: &[ResponseOp], tried: Tried) -> Result<Ending, Failure> {
-        let (contender, mark, session, others) = match answers {
-            [contender, mark, session] => (contender, mark, session, None),
-            [contender, mark, session, others] => (contender, mark, session, Some(others)),
+    fn judge(&self, answer: &TxnResponse, may_have_left: bool) -> Result<Ending, Failure> {
+        let (why_gone, others) = match (answer.succeeded, &*answer.responses) {
+            (true, [_, others @ ..]) => (None, others),
+            (false, [mark, session, others @ ..]) => (Some((mark, session)), others),
             _ => return Err(Failure::unexpected()),
         };
-        let ResponseOp { response: Some(Response::DeleteRange(contender)) } = contender else {
-            return Err(Failure::unexpected());
-        };
-        if let Some(ResponseOp { response: Some(Response::Range(others)) }) = others
+        if let [ResponseOp { response: Some(Response::Range(others)) }] = others
             && others.kvs.is_empty()
         {
             self.inner.begin_anew(&self.queue);
         }
+        let Some((mark, session)) = why_gone else {
+            return Ok(Ending::Left);
+        };
         let reason = guard::reason(mark, session).ok_or_else(Failure::unexpected)?;
-        // A deletion before this one may have taken effect; and no caller has believed in a contender that was never
-        // answered.
-        let is_ours = contender.deleted > 0 || tried == Tried::Perhaps || self.unanswered.is_some();
+        // A deletion before this one may have taken effect.
+        let is_ours = may_have_left || matches!(self.meant, Meant::Of(_));
         Ok(if is_ours { Ending::Left } else { Ending::WasGone(reason) })
     }
 }

@@ -3,9 +3,9 @@
 use prost::Message;
 
 use crate::proto::{
-    AuthenticateRequest, AuthenticateResponse, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
-    LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, MemberListRequest, MemberListResponse, RangeRequest,
-    RangeResponse, ResponseHeader, StatusRequest, StatusResponse, TxnRequest, TxnResponse,
+    AuthenticateRequest, AuthenticateResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest,
+    LeaseRevokeResponse, MemberListRequest, MemberListResponse, RangeRequest, RangeResponse, ResponseHeader,
+    StatusRequest, StatusResponse, TxnRequest, TxnResponse,
 };
 
 /// A request that is answered once.
@@ -27,12 +27,6 @@ impl Answer for RangeResponse {
     }
 }
 
-impl Answer for DeleteRangeResponse {
-    fn header(&self) -> Option<ResponseHeader> {
-        self.header
-    }
-}
-
 impl Answer for TxnResponse {
     fn header(&self) -> Option<ResponseHeader> {
         self.header
@@ -42,11 +36,6 @@ impl Answer for TxnResponse {
 impl Call for RangeRequest {
     type Answer = RangeResponse;
     const PATH: &'static str = "/etcdserverpb.KV/Range";
-}
-
-impl Call for DeleteRangeRequest {
-    type Answer = DeleteRangeResponse;
-    const PATH: &'static str = "/etcdserverpb.KV/DeleteRange";
 }
 
 impl Call for TxnRequest {

@@ -11,7 +11,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use crate::layout::Layout;
-use crate::rpc::{Answer, Call, Effect, Failure, FailureKind};
+use crate::proto::{Compare, RequestOp, TxnRequest};
+use crate::rpc::{Answer, Call, Effect, Failure, FailureKind, txn};
 use crate::session::belief::{Belief, Timing};
 use crate::session::lanes::Lanes;
 use crate::session::link::{Epoch, Link, header};
@@ -273,6 +274,18 @@ impl Core {
         let mut ending = self.ending.subscribe();
         let ended = ending.wait_for(Option::is_some).await.ok().and_then(|ending| ending.clone());
         ended.unwrap_or(Ending::Certain)
+    }
+
+    /// A change of what it is meant for, and of nothing that came after that: it may be taken in late.
+    pub(crate) fn meant(
+        &self,
+        conditions: Vec<Compare>,
+        success: Vec<RequestOp>,
+        failure: Vec<RequestOp>,
+    ) -> TxnRequest {
+        #[cfg(feature = "testing")]
+        let conditions = if self.testing.ignores_conditions() { Vec::new() } else { conditions };
+        txn(conditions, success, failure)
     }
 
     /// Makes a request that goes through the quorum, so that its answer proves the session too.
