@@ -14,6 +14,8 @@ mod client;
 mod faults;
 #[path = "both/following.rs"]
 mod following;
+#[path = "both/late_writes.rs"]
+mod late_writes;
 #[path = "both/leftovers.rs"]
 mod leftovers;
 #[path = "both/mutex.rs"]
