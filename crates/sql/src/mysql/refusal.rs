@@ -131,10 +131,10 @@ fn kind_of(code: u16) -> FailureKind {
         1040 | 1047 | 1129 | 1203 | 1226 | 3032 => FailureKind::Unavailable,
         // The server ends, or has ended the connection.
         1053 | 1927 | 3169 | 4031 => FailureKind::Broken,
-        // A statement that was ended, or took too long. Between two instructions of a procedure no handler runs: its
-        // transaction may be open, with rows locked, or committed. The last one says that such a transaction is open.
-        // With the connection it ends.
-        1317 | 1969 | 3024 | 1568 => FailureKind::Broken,
+        // A statement that was ended, also while it sorted, or took too long; a commit that failed. Between two
+        // instructions of a procedure no handler runs: its transaction may be open, with rows locked, or committed; 1568
+        // says that one is open. With the connection it ends.
+        1028 | 1180 | 1317 | 1568 | 1969 | 3024 => FailureKind::Broken,
         // No such database, table or procedure.
         1049 | 1146 | 1305 => FailureKind::Unsupported,
         _ => FailureKind::Other,
