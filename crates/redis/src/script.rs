@@ -69,12 +69,6 @@ impl Script {
         &every(naming)[self as usize]
     }
 
-    /// Returns its whole text.
-    #[cfg(test)]
-    fn text(self) -> String {
-        text(Naming::Ours, BODIES[self as usize].1)
-    }
-
     /// Returns those that locks need, for a connection that is to know them.
     pub(crate) fn of_locks(naming: Naming) -> &'static [connection::Script] {
         &every(naming)[..Self::Dead as usize]

@@ -1,12 +1,14 @@
 //! The scripts in a real server, against the model and against what no model shows: memory, time and pieces.
 
+use std::sync::LazyLock;
+
 use lockkeeper_faults::redis::Server;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use redis::{Connection, RedisResult, Value};
 
-use super::Script;
 use super::model::{Model, Stored};
+use super::{Naming, Script};
 use crate::layout::{Member, SessionId};
 use crate::session::Timing;
 use crate::url::SESSION_TIMEOUT_MIN;
@@ -42,7 +44,13 @@ struct Runs(Connection);
 /// two steps, so that a busy machine ends no session that a model takes for alive.
 const CLOCK: &str = "{test}:clock";
 
-/// A script that reads [`CLOCK`].
+/// The scripts that read [`CLOCK`], in the order of their declaration: making one takes longer than a call.
+static WITH_CLOCK: LazyLock<Vec<String>> =
+    LazyLock::new(|| super::BODIES.iter().map(|(_, body)| with_clock(&super::text(Naming::Ours, body))).collect());
+
+/// The script that tells the service's time.
+static NOW: LazyLock<String> = LazyLock::new(|| format!("{}\nreturn whole(vt)", with_clock(super::COMMON)));
+
 fn with_clock(script: &str) -> String {
     let read = format!("(redis.call('EXISTS', '{CLOCK}') == 1 and redis.call('HMGET', '{CLOCK}', 's', 'us') or");
     script.replace("redis.call('TIME')", &format!("{read} redis.call('TIME'))"))
@@ -77,7 +85,7 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
 
 impl Runs {
     fn run(&mut self, script: Script, arguments: &[&str]) -> RedisResult<Value> {
-        redis::cmd("EVAL").arg(with_clock(&script.text())).arg(1).arg(BASE).arg(arguments).query(&mut self.0)
+        redis::cmd("EVAL").arg(&WITH_CLOCK[script as usize]).arg(1).arg(BASE).arg(arguments).query(&mut self.0)
     }
 
     fn answer(&mut self, script: Script, arguments: &[&str]) -> Vec<String> {
@@ -147,8 +155,7 @@ impl Runs {
     }
 
     fn now_ms(&mut self) -> u64 {
-        let script = format!("{}\nreturn whole(vt)", with_clock(super::COMMON));
-        let now = redis::cmd("EVAL").arg(script).arg(1).arg(BASE).query::<String>(&mut self.0).expect("the clock");
+        let now = redis::cmd("EVAL").arg(&*NOW).arg(1).arg(BASE).query::<String>(&mut self.0).expect("the clock");
         now.parse().expect("a number")
     }
 
