@@ -64,6 +64,9 @@ BEGIN
     END IF;
   ELSEIF v_is_there THEN
     UPDATE {schema}.contender c SET c.ask = p_ask WHERE c.ticket = p_ticket;
+    IF NOT EXISTS (SELECT 1 FROM {schema}.contender c WHERE c.ticket = p_ticket AND c.ask <=> p_ask) THEN
+      {interrupted}
+    END IF;
   END IF;
   SELECT 0 AS what, 'ok' AS text, v_is_there AS number;
   COMMIT;

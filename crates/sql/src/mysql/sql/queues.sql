@@ -18,6 +18,7 @@ answer: BEGIN
   DECLARE v_next double;
   DECLARE v_from bigint DEFAULT 1;
   DECLARE v_to bigint;
+  DECLARE v_door varchar(40) CHARACTER SET ascii;
   DECLARE v_doors bigint;
   {view_variables}
   {begin}
@@ -55,6 +56,9 @@ answer: BEGIN
           (SELECT 1 FROM {schema}.contender c WHERE c.name = p_name AND c.part = p_part), v_modes, 0);
       END IF;
       UPDATE {schema}.queue q SET q.last = v_last, q.modes = v_modes WHERE q.name = p_name AND q.part = p_part;
+      IF ROW_COUNT() = 0 THEN
+        {interrupted}
+      END IF;
       SET v_token = v_last - v_count + 1, v_place = 0;
     ELSE
       SELECT c.token, c.place INTO v_token, v_place FROM {schema}.contender c
@@ -76,6 +80,9 @@ answer: BEGIN
       IF v_modes & v_asked <> v_asked THEN
         SET v_modes = v_modes | v_asked;
         UPDATE {schema}.queue q SET q.modes = v_modes WHERE q.name = p_name AND q.part = p_part;
+        IF ROW_COUNT() = 0 THEN
+          {interrupted}
+        END IF;
       END IF;
       SET v_place = v_place + v_step;
     END IF;
@@ -108,7 +115,9 @@ answer: BEGIN
   {view}
   -- The doors are taken last: a transaction that was given up has none.
   IF v_count = 1 THEN
-    DO GET_LOCK(CONCAT('lk.', LOWER(HEX(p_tickets))), 0);
+    -- Ours already if the join was sent before: what is taken twice, one release does not open.
+    SET v_door = CONCAT('lk.', LOWER(HEX(p_tickets)));
+    DO IF(IS_USED_LOCK(v_door) <=> CONNECTION_ID(), 0, GET_LOCK(v_door, 0));
   ELSE
     SELECT COUNT({take_door}) INTO v_doors FROM {each} STRAIGHT_JOIN {schema}.contender c ON c.ticket = {nth};
   END IF;

@@ -3,8 +3,8 @@
 -- A procedure's rows are read to their end by the client: an error that comes behind them takes them back.
 --
 -- In MariaDB a deletion that an operator interrupts (KILL QUERY) can delete nothing, or a part, and raise no error: the
--- procedure goes on behind it (seen on 10.11). So what must be gone is looked for behind it; else the procedure fails as
--- it should have.
+-- procedure goes on behind it (seen on 10.11). So what must be gone, or changed, is looked for behind it; else the
+-- procedure fails as it should have.
 
 -- The version of the tables. Its name and its answer stay as they are in all versions.
 {procedure} {schema}.schema_version()

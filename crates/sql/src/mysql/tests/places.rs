@@ -21,7 +21,7 @@ const NUMBER_TAKEN: &str = "      IF v_last >= ";
 const HELD_UP: &str = "      DO SLEEP(RAND() * 0.01);\n      IF v_last >= ";
 
 /// Takes a number from a sequence, and locks no row for it.
-const FROM_A_SEQUENCE: [(&str, &str); 3] = [
+const FROM_A_SEQUENCE: [(&str, &str); 4] = [
     (
         "SELECT q.last, q.modes INTO v_last, v_modes FROM lockkeeper.queue q WHERE q.name = p_name AND q.part = p_part \
          FOR UPDATE;\n  IF v_last IS NULL THEN",
@@ -32,6 +32,8 @@ const FROM_A_SEQUENCE: [(&str, &str); 3] = [
         "UPDATE lockkeeper.queue q SET q.last = v_last, q.modes = v_modes WHERE",
         "UPDATE lockkeeper.queue q SET q.last = 0 WHERE FALSE AND",
     ),
+    // The join would take that for an interruption.
+    ("AND q.part = p_part;\n      IF ROW_COUNT() = 0 THEN", "AND q.part = p_part;\n      IF FALSE THEN"),
 ];
 
 /// How the transaction of a join begins.
