@@ -3,7 +3,8 @@
 //!
 //! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it; [`etcd`] starts etcd, alone or
 //!   as a cluster; [`redis`] starts Redis; [`postgres`] starts PostgreSQL,
-//!   [`mariadb`] MariaDB; [`lending`] hands servers from test to test. [`pgbouncer`] is a pooler before PostgreSQL. [`sqlite`] is the shell of SQLite.
+//!   [`mariadb`] MariaDB; [`lending`] hands servers from test to test. [`pgbouncer`] is a pooler before PostgreSQL.
+//!   [`sqlite`] is the shell of SQLite.
 //! - [`authority`] gives out certificates to servers and clients.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
