@@ -1,6 +1,7 @@
 //! The rules of belief and of observation together: no session is removed while it believes itself.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
@@ -324,12 +325,15 @@ fn events() -> impl Strategy<Value = Vec<(Event, u64)>> {
     proptest::collection::vec((event, later_ms), 0..80)
 }
 
+/// How fast the observer's clock may run, in percent of the owner's.
+const SPEEDS_PERCENT: RangeInclusive<u64> = 98..=102;
+
 /// Runs the model; fails with what it found wrong.
-fn run_model(bugs: Bugs, cases: u32) -> Result<(), String> {
+fn run_model(bugs: Bugs, speeds_percent: RangeInclusive<u64>, cases: u32) -> Result<(), String> {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[13; 32]);
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 100, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, rng);
-    let found = runner.run(&(events(), 98..=102_u64), |(events, speed_percent)| {
+    let found = runner.run(&(events(), speeds_percent), |(events, speed_percent)| {
         let mut world = World::new(bugs, speed_percent);
         for (event, later_ms) in events {
             world.now_ms += later_ms;
@@ -347,7 +351,7 @@ fn run_model(bugs: Bugs, cases: u32) -> Result<(), String> {
 
 #[test]
 fn no_session_is_removed_while_it_believes_itself() {
-    if let Err(found) = run_model(Bugs::default(), 4_000) {
+    if let Err(found) = run_model(Bugs::default(), SPEEDS_PERCENT, 4_000) {
         panic!("{found}");
     }
 }
@@ -360,6 +364,15 @@ fn the_model_finds_each_planted_bug() {
         Bugs { joins_prove: true, ..Bugs::default() },
         Bugs { keeps_observation: true, ..Bugs::default() },
     ] {
-        assert!(run_model(bugs, 20_000).is_err(), "not found: {bugs:?}");
+        assert!(run_model(bugs, SPEEDS_PERCENT, 20_000).is_err(), "not found: {bugs:?}");
     }
+}
+
+#[test]
+fn clocks_that_run_at_one_speed_within_two_percent_remove_no_believer_and_others_do() {
+    for speed_percent in [*SPEEDS_PERCENT.start(), *SPEEDS_PERCENT.end()] {
+        let found = run_model(Bugs::default(), speed_percent..=speed_percent, 1_000);
+        assert!(found.is_ok(), "at {speed_percent} %: {found:?}");
+    }
+    assert!(run_model(Bugs::default(), 115..=115, 20_000).is_err(), "no clock is too fast for the model");
 }
