@@ -133,6 +133,27 @@ async fn a_restart_forgets_no_token_that_is_kept_in_a_file() {
     assert_eq!(answer(&mut restarted, request("good", "x 42")).await.0, 200);
 }
 
+/// As in two processes: what is under way in one of them is nothing that the other one knows.
+#[cfg(feature = "file")]
+#[tokio::test]
+async fn two_layers_over_one_file_refuse_the_same_tokens_and_do_not_wait_for_each_other() {
+    let place = tempfile::TempDir::new().unwrap();
+    let tokens = lockkeeper::fence::FileTokens::new(place.path().join("tokens"));
+    let resource = Resource::new();
+    let (mut one, mut other) = (fenced(&resource, tokens.clone()), fenced(&resource, tokens));
+    let slow = tokio::spawn(one.call(request("slow", "x 1")));
+    resource.logged(1).await;
+    let next = tokio::spawn(other.call(request("next", "x 2")));
+    assert_eq!(resource.logged(2).await, ["begin slow 1", "begin next 2"], "both are under way");
+    resource.may_end.add_permits(2);
+    assert_eq!(slow.await.unwrap().unwrap().status(), StatusCode::OK);
+    assert_eq!(next.await.unwrap().unwrap().status(), StatusCode::OK);
+    for service in [&mut one, &mut other] {
+        assert_eq!(answer(service, request("stale", "x 1")).await.0, 412);
+    }
+    assert!(!resource.log().iter().any(|line| line.contains("stale")));
+}
+
 #[tokio::test]
 async fn each_request_is_behind_the_lock_that_its_path_names() {
     let resource = Resource::quick();
