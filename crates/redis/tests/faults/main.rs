@@ -1,5 +1,6 @@
 //! One lock at a time, under faults: holders that die, stand still or are cut off; a server that is killed, stands
-//! still, has its clock moved, loses its data or fills its memory; a replica that is promoted without a grant.
+//! still, has its clock moved, loses its data or fills its memory; a replica that is promoted without a grant
+//! or without a release.
 //!
 //! In each round a holder in another process and a rival that waits behind it are clients of one server. Until when the
 //! holder believes itself is compared with when the rival is granted the lock, on one clock; and the rival's token is
@@ -10,7 +11,7 @@
 //! | --- | --- |
 //! | `deaths` | holders that are killed, stopped, or cut off |
 //! | `servers` | a server that is killed, stands still, or whose clock jumps |
-//! | `promotion` | a replica that is promoted without a grant |
+//! | `promotion` | a replica that is promoted without a grant, or without a release |
 //! | `data` | data that is lost at once, and tokens over it |
 //! | `memory` | a server whose memory is full |
 //!
@@ -41,7 +42,7 @@ const TESTS_AT_ONCE: usize = 2;
 
 type Test = (&'static str, fn() -> Availability, fn(Random) -> Result<(), String>);
 
-const TESTS: [Test; 16] = [
+const TESTS: [Test; 17] = [
     ("no_two_hold_when_holders_are_killed", availability, |random| {
         deaths::play(Death::Killed, deaths::SETTINGS, random)
     }),
@@ -68,6 +69,11 @@ const TESTS: [Test; 16] = [
         servers::play_planted(Harm::Forward, random)
     }),
     ("a_promotion_without_a_grant_ends_the_hold_as_expired", availability, promotion::play),
+    (
+        "a_promotion_without_a_release_keeps_the_lock_taken_until_its_session_is_over",
+        availability,
+        promotion::play_releases,
+    ),
     ("tokens_grow_over_the_loss_of_all_data", availability, data::play),
     ("a_full_memory_ends_no_hold_and_no_wait_and_refuses_joins", availability, |_| memory::play_full()),
     ("a_contender_that_is_evicted_is_told_at_once", availability, memory::play_evicted),

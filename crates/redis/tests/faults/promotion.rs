@@ -2,6 +2,8 @@
 //! them, and the first is told that its session has ended as soon as it comes to the new master.
 //!
 //! In each round another hold had reached the replica before: it goes on, and its rival waits.
+//!
+//! A replica that has not heard of a release keeps the lock taken until the session of its last holder is over.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -132,4 +134,60 @@ async fn play_round(round: u32, mut random: Random) -> Vec<Outcome> {
     soon("closing", newcomer.close()).await.expect("the new master serves");
     let kept = kept.end(what, struck_at, Ends::WhenGivenBack).await;
     vec![lost, kept]
+}
+
+pub(crate) fn play_releases(random: Random) -> Result<(), String> {
+    let tally = rounds::play(ROUNDS, AT_ONCE, random, async |_, _| {
+        let (closed, living) = tokio::join!(play_release(false), play_release(true));
+        vec![closed, living]
+    });
+    tally.tell("faults: promotions without a release", "");
+    tally.check_tokens()
+}
+
+/// Has a release be lost; returns the hold that was given back, and the next one.
+///
+/// A last holder that has closed its keeper cannot renew its session at the new master. One that lives on does, and has
+/// forgotten its contender there: only the end of its session takes that away.
+async fn play_release(lives_on: bool) -> Outcome {
+    let mut pair = Pair::start().await;
+    let addresses = pair.addresses();
+    let last = REDIS.keeper(&addresses, SETTINGS);
+    let guard = soon("the grant", last.mutex(LOST).expect("a name").lock()).await.expect("it is granted");
+    let token = guard.fencing_token();
+    pair.until_caught_up().await;
+    pair.between.blackhole();
+    soon("the release", guard.release()).await.expect("the master serves");
+    let given_back_at = now();
+    if !lives_on {
+        soon("closing", last.close()).await.expect("the master serves");
+    }
+    pair.master.kill();
+    pair.replica.promote().await.expect("it is promoted");
+    let next = REDIS.keeper(&addresses[1..], SETTINGS);
+    let door = next.mutex(LOST).expect("a name");
+    let tried = soon("an answer", door.try_lock()).await.expect("the new master serves");
+    assert!(tried.is_none(), "the release was not lost: the test shows nothing");
+    if lives_on {
+        let elsewhere =
+            soon("another lock", last.mutex("elsewhere").expect("a name").lock()).await.expect("it is free");
+        soon("the release", elsewhere.release()).await.expect("the new master serves");
+        assert!(
+            soon("an answer", door.try_lock()).await.expect("the new master serves").is_none(),
+            "its session lives"
+        );
+        soon("closing", last.close()).await.expect("the new master serves");
+    }
+    let granted = soon("the next grant", door.lock()).await.expect("it is granted");
+    let outcome = Outcome {
+        what: format!("a lost release, lives on: {lives_on}"),
+        struck_at: given_back_at,
+        token,
+        last_held: Some(given_back_at),
+        ended_by: Some(LossReason::Released),
+        next_token: granted.fencing_token(),
+        granted_at: now(),
+    };
+    soon("the release", granted.release()).await.expect("the new master serves");
+    outcome
 }
