@@ -1,8 +1,9 @@
-//! What no common suite can know of etcd: the order of unawaited calls, names that are used again, rights, TLS,
-//! examinations, followers, restored snapshots, losses that are told late, servers in trouble, and servers that are
-//! none.
+//! What no common suite can know of etcd: a balancer, the order of unawaited calls, names that are used again, rights,
+//! TLS, examinations, followers, restored snapshots, losses that are told late, servers in trouble, and servers that
+//! are none.
 
 mod access;
+mod balanced;
 #[path = "../support/client.rs"]
 mod client;
 mod examination;
