@@ -92,6 +92,23 @@ async fn a_call_without_a_wait_fails_once_at_an_idle_place_and_has_it_given_up()
     assert!(mutex.try_lock().await.unwrap().is_some());
 }
 
+/// Its holder watches nothing, as one that stands still, and gives nothing up.
+#[tokio::test(start_paused = true)]
+async fn what_a_call_without_a_wait_leaves_at_an_idle_place_stands_in_the_queue_for_a_tenth_of_a_second_at_most() {
+    let service = service();
+    let keeper = sticky_builder(&service).attendant(Attendant::new(drop)).build();
+    let (rival, onlooker) = (service.keeper(), service.keeper());
+    drop(keeper.mutex("door").unwrap().lock().await.unwrap());
+    assert!(rival.mutex("door").unwrap().try_lock().await.unwrap().is_none());
+    yield_often().await;
+    let standing = async || onlooker.contenders("door").await.unwrap().len();
+    assert_eq!(standing().await, 2, "the idle place, and what asks for it");
+    tokio::time::sleep(Duration::from_millis(99)).await;
+    assert_eq!(standing().await, 2);
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert_eq!(standing().await, 1, "nothing waits for the idle place any more");
+}
+
 /// Each join has a token, so a join that was not needed would leave a gap.
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_wait_joins_no_queue_whose_holder_keeps_no_places() {
