@@ -13,7 +13,7 @@
 //! | `default_directory` | where the locks lie when no service is named |
 //! | `doctor`, `doctor_timing` | what is found of a service, and how that ends; what is found of its times |
 //! | `escaping` | names, data and nodes that would steer a terminal, printed by every command |
-//! | `fence` | a holder that was overtaken does not run its command |
+//! | `fence`, `fence_crash` | a holder that was overtaken does not run its command, also after a crash of the machine |
 //! | `gc` | what is left is printed, and removed if it is still dead |
 //! | `held_up`, `permanent`, `replaced_directory` | how fast a run ends that cannot go on |
 //! | `hold` | a lock without a command |
@@ -24,7 +24,8 @@
 //! | `orders` | `revoke`, `break`, `freeze`, `thaw` |
 //! | `page`, `page_services`, `page_keyboard` | the monitor's page in a real browser; on each service; by keys |
 //! | `run_command`, `run_terminal` | the command of a `run` is its caller's in all but its end |
-//! | `run_killed`, `run_namespace` | a `run` whose processes are struck |
+//! | `run_containers` | runs in several containers with one directory |
+//! | `run_killed`, `run_namespace`, `run_set_user` | a `run` whose processes are struck |
 //! | `server` | a server, its locks and its end |
 //! | `server_data` | what a server keeps on disk, backed up and restored by the commands of its document |
 //! | `server_metrics` | its metrics, as Prometheus reads them |
@@ -53,6 +54,7 @@ mod doctor_timing;
 #[cfg(feature = "monitor")]
 mod escaping;
 mod fence;
+mod fence_crash;
 #[cfg(feature = "monitor")]
 mod gc;
 mod held_up;
@@ -81,8 +83,10 @@ mod page_services;
 mod permanent;
 mod replaced_directory;
 mod run_command;
+mod run_containers;
 mod run_killed;
 mod run_namespace;
+mod run_set_user;
 mod run_terminal;
 mod server;
 mod server_attacks;
