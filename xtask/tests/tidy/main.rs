@@ -5,6 +5,7 @@
 
 mod circles;
 mod crates;
+mod guarantees;
 mod layers;
 mod readme;
 mod sources;
