@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::{Advice, Error, ErrorKind, Liveness, LossReason, SafeUntil};
+use lockkeeper_core::{Advice, Error, ErrorKind, Expected, Liveness, LossReason, SafeUntil};
 use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
@@ -65,6 +65,35 @@ async fn a_full_database_refuses_joins_with_the_cure_and_lets_holders_leave() {
     Server::ask(address, "/v3/maintenance/alarm", &alarm).await.expect("no alarm");
     let guard = soon("the grant", keeper.mutex("window").expect("a name").lock()).await.expect("there is room");
     soon("the release", guard.release()).await.expect("it was held");
+}
+
+/// A session that connects while the database is full has no stamp, so that nothing bars what it writes from coming
+/// late.
+#[tokio::test]
+async fn without_a_stamp_a_value_is_changed_only_on_a_state_that_was_read() {
+    if !can_run() {
+        return;
+    }
+    let server = Server::standalone().await.expect("a server");
+    let way = Proxy::of_bytes(server.address()).await.expect("a proxy");
+    let session = session(&backend(way.address(), "")).await;
+    let write = |expected, value| session.set_value(&door(), expected, value);
+    let written = soon("the write", write(Expected::Any, Some(b"first".as_slice().into()))).await.expect("an answer");
+    let alarm = json!({ "action": "ACTIVATE", "alarm": "NOSPACE" }).to_string();
+    Server::ask(server.address(), "/v3/maintenance/alarm", &alarm).await.expect("an alarm");
+    way.cut_and_refuse().await.expect("it is cut");
+    let cut = async || (way.connections() == 0).then_some(());
+    wait::until("the end of the connection", SOON, cut).await.expect("it ends");
+    way.accept_again().await.expect("it accepts");
+    for expected in [Expected::Any, Expected::Absent] {
+        // Over the next connection.
+        soon("the value", session.value(&door())).await.expect("a look").expect("it is there");
+        let error = soon("the refusal", write(expected, None)).await.expect_err("it might come late");
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::LimitReached, Advice::Transient), "{error}");
+    }
+    soon("the value", session.value(&door())).await.expect("a look").expect("it is there");
+    let removal = soon("the removal", write(Expected::Version(written.expect("it is written")), None)).await;
+    assert!(removal.expect("an answer").is_some(), "it was as expected");
 }
 
 #[tokio::test]

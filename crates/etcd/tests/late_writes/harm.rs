@@ -10,10 +10,14 @@ use std::time::Duration;
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{Enqueued, Expected, Request, Revocation, Session, Ticket};
 use lockkeeper_faults::etcd::Server;
+use lockkeeper_faults::wait;
 use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
 use crate::client::backend;
 use crate::way::Client;
+
+/// As many connections as a round needs.
+const CONNECTIONS: usize = 3;
 
 /// How long the harm of a late write is looked for.
 const LOOKED_FOR: Duration = Duration::from_millis(100);
@@ -32,17 +36,23 @@ pub(crate) enum Write {
 
 /// The server, and who stands behind in the queue.
 pub(crate) struct Stage {
-    server: SocketAddr,
-    settings: &'static str,
+    /// The servers of its clients.
+    servers: Vec<SocketAddr>,
+    settings: String,
     ignores_conditions: bool,
     next: Arc<dyn Session>,
 }
 
 impl Stage {
-    pub(crate) async fn new(server: &Server, settings: &'static str) -> Self {
-        let server = server.address();
-        let next = session(&backend(server, &format!("?session_timeout=60s{settings}"))).await;
-        Self { server, settings, ignores_conditions: false, next }
+    pub(crate) async fn new(server: &Server, layout: &str) -> Self {
+        let settings = format!("session_timeout=60s{layout}");
+        Self::of(&[server.address(); CONNECTIONS], server.address(), &settings).await
+    }
+
+    /// A stage on several servers; who stands behind is a client of one of them.
+    pub(crate) async fn of(servers: &[SocketAddr], next: SocketAddr, settings: &str) -> Self {
+        let next = session(&backend(next, &format!("?{settings}"))).await;
+        Self { servers: servers.to_owned(), settings: settings.to_owned(), ignores_conditions: false, next }
     }
 
     /// Its clients' writes meet whatever stands there.
@@ -61,7 +71,7 @@ impl Stage {
     }
 
     async fn client(&self) -> Client {
-        Client::open(self.server, self.settings, self.ignores_conditions).await
+        Client::open(&self.servers, &self.settings, self.ignores_conditions).await
     }
 
     async fn deletion(&self) -> Option<String> {
@@ -99,15 +109,13 @@ impl Stage {
         let (client, asking) = (self.client().await, self.client().await);
         let (ours, left) = (&client.session, ticket());
         let first = join(&**ours, left).await;
+        let ask = |request| tokio::spawn(asking.session.request(&door(), &first.id, request));
         let asked = if let Write::Break = write {
             asking.hold(0);
-            tokio::spawn(asking.session.request(&door(), &first.id, Request::Break { token: first.token }))
+            ask(Request::Break { token: first.token })
         } else {
-            let request = Request::Yield(Revocation::new(None, None));
-            let asked = asking.session.request(&door(), &first.id, request);
             // The record is read before it is written.
-            asking.hold_after_one(0).await;
-            tokio::spawn(asked)
+            asking.hold_after_one(0, || ask(Request::Yield(Revocation::new(None, None)))).await
         };
         asking.end(0).await;
         let _ = soon("an answer", asked).await.expect("no panic");
@@ -125,7 +133,9 @@ impl Stage {
         client.end(0).await;
         let early = soon("an answer", early).await.expect("no panic");
         assert!(early.is_err(), "it is not answered: {early:?}");
-        soon("an answer", write(b"late")).await.expect("it is written").expect("whatever was there");
+        // The former connection may be in use for a moment.
+        let late = async || write(b"late").await.ok();
+        wait::until("the later value", wait::PATIENCE, late).await.expect("it is written").expect("whatever was there");
         client.pass(0);
         let looking = async {
             loop {
@@ -142,7 +152,12 @@ impl Stage {
 
     /// Joins again by the key of a contender that has left, lets the late write pass, and looks whether the second
     /// contender is first in the queue all the while and its owner is asked nothing.
-    async fn harm(&self, ours: &Arc<dyn Session>, key_of_first: &str, pass: impl Fn()) -> Option<String> {
+    pub(crate) async fn harm(
+        &self,
+        ours: &Arc<dyn Session>,
+        key_of_first: &str,
+        pass: impl FnOnce(),
+    ) -> Option<String> {
         let (second, behind) = (ticket(), ticket());
         let place = join(&**ours, second).await;
         assert_eq!(key(&place), key_of_first, "a slot is taken again");
@@ -171,12 +186,12 @@ impl Stage {
     }
 }
 
-async fn join(session: &dyn Session, ticket: Ticket) -> Enqueued {
+pub(crate) async fn join(session: &dyn Session, ticket: Ticket) -> Enqueued {
     soon("a place", session.enqueue_one(&door(), entry(ticket))).await.expect("a place")
 }
 
 /// The end of a contender's key: what stands in its identity before the revision at which it was created.
-fn key(place: &Enqueued) -> &str {
+pub(crate) fn key(place: &Enqueued) -> &str {
     let (key, _) = place.id.as_str().rsplit_once(':').expect("an identity");
     key
 }

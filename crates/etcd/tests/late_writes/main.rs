@@ -4,11 +4,13 @@
 //! | file | what is there |
 //! | --- | --- |
 //! | `harm` | one round of each kind of write, and whether it did harm |
+//! | `stopped` | a member of a cluster that stands still with a release unread, and goes on |
 //! | `way` | a client whose bytes are held back on their way, while it goes on over its next connection |
 
 #[path = "../support/client.rs"]
 mod client;
 mod harm;
+mod stopped;
 mod way;
 
 use lockkeeper_faults::etcd::Server;
@@ -25,30 +27,30 @@ const ROUNDS: u32 = 200;
 const TRIES_MAX: u32 = 200;
 
 /// No write of this kind ever reaches what came after that which it was meant for.
-async fn never_does_harm(write: Write, settings: &'static str) {
+async fn never_does_harm(write: Write, layout: &str) {
     if !can_run() {
         return;
     }
     let server = Server::standalone().await.expect("a server");
-    let stage = Stage::new(&server, settings).await;
+    let stage = Stage::new(&server, layout).await;
     let rounds = long::rounds(ROUNDS);
     for round in 0..rounds {
         let harm = stage.play(write).await;
         assert_eq!(harm, None, "round {round}");
     }
-    figures::tell(&format!("late_writes {write:?} {settings}: 0 of {rounds} reached what came after"));
+    figures::tell(&format!("late_writes {write:?} {layout}: 0 of {rounds} reached what came after"));
 }
 
 /// Without their conditions the same writes do.
-async fn does_harm_without_the_condition(write: Write, settings: &'static str) {
+async fn does_harm_without_the_condition(write: Write, layout: &str) {
     if !can_run() {
         return;
     }
     let server = Server::standalone().await.expect("a server");
-    let stage = Stage::new(&server, settings).await.without_conditions();
+    let stage = Stage::new(&server, layout).await.without_conditions();
     for tried in 1..=TRIES_MAX {
         if let Some(harm) = stage.play(write).await {
-            println!("{write:?} {settings}: found in round {tried}: {harm}");
+            println!("{write:?} {layout}: found in round {tried}: {harm}");
             return;
         }
     }
@@ -56,15 +58,15 @@ async fn does_harm_without_the_condition(write: Write, settings: &'static str) {
 }
 
 macro_rules! late {
-    ($($write:ident, $settings:literal: $holds:ident, $planted:ident;)*) => {$(
+    ($($write:ident, $layout:literal: $holds:ident, $planted:ident;)*) => {$(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $holds() {
-            never_does_harm(Write::$write, $settings).await;
+            never_does_harm(Write::$write, $layout).await;
         }
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $planted() {
-            does_harm_without_the_condition(Write::$write, $settings).await;
+            does_harm_without_the_condition(Write::$write, $layout).await;
         }
     )*};
 }

@@ -19,23 +19,22 @@ const DELAYED_BY: Duration = Duration::from_millis(100);
 /// … and how long after the first answer they are: all answers to a new connection come at once.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(50);
 
-/// As many connections as a round needs.
-const WAYS: usize = 3;
-
 /// A session, and the ways that its connections take, one after the other.
 pub(crate) struct Client {
     pub(crate) session: Arc<dyn Session>,
+    /// The place of its first server among those that it was given.
+    pub(crate) first: usize,
     ways: Vec<Proxy>,
 }
 
 impl Client {
-    pub(crate) async fn open(server: SocketAddr, settings: &str, ignores_conditions: bool) -> Self {
+    pub(crate) async fn open(servers: &[SocketAddr], settings: &str, ignores_conditions: bool) -> Self {
         let mut ways = Vec::new();
-        for _ in 0..WAYS {
+        for &server in servers {
             ways.push(Proxy::of_bytes(server).await.expect("a proxy"));
         }
         let hosts: Vec<_> = ways.iter().map(|way| way.address().to_string()).collect();
-        let url = format!("etcd://{}?session_timeout=60s{settings}", hosts.join(","));
+        let url = format!("etcd://{}?{settings}", hosts.join(","));
         let backend = EtcdBackend::open(&url.parse().expect("a URL")).expect("a good URL");
         if ignores_conditions {
             backend.testing().ignore_conditions();
@@ -44,7 +43,7 @@ impl Client {
         // Processes begin at different servers, and go on with the next.
         let first = ways.iter().position(|way| way.connections() > 0).expect("the session has a connection");
         ways.rotate_left(first);
-        Self { session, ways }
+        Self { session, first, ways }
     }
 
     /// Holds back all that is sent from now on over one of its connections, counted from 0.
@@ -52,14 +51,17 @@ impl Client {
         self.ways[way].set_flow(Direction::ToServer, Flow::Hold);
     }
 
-    /// Lets one request through that is about to be sent, and holds back what is sent after its answer.
-    pub(crate) async fn hold_after_one(&self, way: usize) {
+    /// Makes a call, lets its first request through, and holds back what is sent after the answer to that.
+    pub(crate) async fn hold_after_one<T>(&self, way: usize, call: impl FnOnce() -> T) -> T {
         let proxy = &self.ways[way];
         proxy.set_flow(Direction::ToClient, Flow::Hold);
-        self.until_passed(way, Direction::ToServer, proxy.bursts().len()).await;
+        let has_passed = proxy.bursts().len();
+        let called = call();
+        self.until_passed(way, Direction::ToServer, has_passed).await;
         tokio::time::sleep(ON_LOOPBACK).await;
         self.hold(way);
         proxy.set_flow(Direction::ToClient, Flow::Pass);
+        called
     }
 
     /// Lets a connection begin over a way that none has taken, and holds back what is sent over it then.

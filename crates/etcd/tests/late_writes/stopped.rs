@@ -1,0 +1,86 @@
+//! A member of a cluster of three that stands still with a release unread, and goes on when the client has left by
+//! another member and stands in the queue again.
+
+use std::thread;
+use std::time::Duration;
+
+use lockkeeper_conformance::soon;
+use lockkeeper_faults::etcd::{Cluster, Release, availability_of};
+use lockkeeper_faults::{figures, long};
+use lockkeeper_trials::waist::{door, ticket};
+
+use crate::harm::{Stage, join, key};
+use crate::way::Client;
+
+/// How many releases are tried in the long run; the plain one does a tenth.
+const ROUNDS: u32 = 40;
+
+/// How often it is tried at most until a release that must do harm was late.
+const TRIES_MAX: u32 = 40;
+
+/// A release goes to the next member after two seconds if renewals may take no longer.
+const SETTINGS: &str = "session_timeout=8s";
+
+/// Time for the release to reach the socket of the member.
+const ON_LOOPBACK: Duration = Duration::from_millis(20);
+
+/// Where it was seen first.
+const RELEASE: Release = Release::Distro;
+
+fn can_run() -> bool {
+    availability_of(RELEASE).or_skip(thread::current().name().expect("the harness names the thread of a test"))
+}
+
+/// Plays a round; says what harm the late release did.
+async fn play(cluster: &mut Cluster, ignores_conditions: bool) -> Option<String> {
+    let servers = cluster.addresses();
+    let leader = cluster.leader().await.expect("a leader");
+    let client = loop {
+        let client = Client::open(&servers, SETTINGS, ignores_conditions).await;
+        if client.first != leader {
+            break client;
+        }
+        soon("the end", client.session.close()).await.expect("the end");
+    };
+    // Who stands behind is a client of another member.
+    let behind = (0..servers.len()).find(|&at| at != client.first).expect("there are three");
+    let stage = Stage::of(&servers, servers[behind], SETTINGS).await;
+    let left = ticket();
+    let first = join(&*client.session, left).await;
+    cluster.server_mut(client.first).pause().expect("it runs");
+    let leaving = tokio::spawn(client.session.withdraw(&door(), left));
+    tokio::time::sleep(ON_LOOPBACK).await;
+    soon("the release", leaving).await.expect("no panic").expect("it was held");
+    let go_on = || cluster.server_mut(client.first).resume().expect("it runs");
+    stage.harm(&client.session, key(&first), go_on).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_goes_on_takes_no_release_from_a_later_contender() {
+    if !can_run() {
+        return;
+    }
+    let mut cluster = Cluster::start(RELEASE, 3).await.expect("a cluster");
+    let rounds = long::rounds(ROUNDS);
+    for round in 0..rounds {
+        assert_eq!(play(&mut cluster, false).await, None, "round {round}");
+        cluster.serving().await.expect("all serve");
+    }
+    figures::tell(&format!("late_writes, members that stood still: 0 of {rounds} releases reached what came after"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_condition_a_member_that_goes_on_takes_the_next_contender() {
+    if !can_run() {
+        return;
+    }
+    let mut cluster = Cluster::start(RELEASE, 3).await.expect("a cluster");
+    for tried in 1..=TRIES_MAX {
+        if let Some(harm) = play(&mut cluster, true).await {
+            println!("found in round {tried}: {harm}");
+            return;
+        }
+        cluster.serving().await.expect("all serve");
+    }
+    panic!("none of {TRIES_MAX} came late enough to tell anything");
+}
