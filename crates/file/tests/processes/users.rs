@@ -37,7 +37,10 @@ impl Stage {
         let parent = tempdir().unwrap();
         allow(parent.path(), 0o755);
         let (directory, program) = (parent.path().join("locks"), parent.path().join("program"));
-        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        // Not by this process: a child that another thread starts meanwhile would have the file open to write for a
+        // moment, and such a file cannot be executed.
+        let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap();
+        assert!(copied.success(), "the program is copied");
         fs::create_dir(&directory).unwrap();
         allow(&program, 0o755);
         allow(&directory, mode);
