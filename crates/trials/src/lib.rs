@@ -9,12 +9,14 @@
 //! - [`rounds`]: many of them; [`Tally`]: what they have shown together.
 //! - [`deaths`]: holders that die, stand still or are cut off, on any service.
 //! - [`crowd`]: thousands of waiters of ten processes; [`waits`]: thousands of waits of one session.
+//! - [`late`]: what a write that is taken in late does to the next contender.
 //! - [`waist`]: sessions and entries, for trials below the recipes.
 
 mod contest;
 pub mod crowd;
 pub mod deaths;
 mod holder;
+pub mod late;
 mod program;
 mod rival;
 pub mod rounds;

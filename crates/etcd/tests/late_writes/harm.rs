@@ -5,22 +5,19 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Enqueued, Expected, Request, Revocation, Session, Ticket};
+use lockkeeper_core::{Enqueued, Expected, Request, Revocation, Session};
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::wait;
-use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
+use lockkeeper_trials::late::{self, LOOKED_FOR, join};
+use lockkeeper_trials::waist::{door, entry, session, ticket};
 
 use crate::client::backend;
 use crate::way::Client;
 
 /// As many connections as a round needs.
 const CONNECTIONS: usize = 3;
-
-/// How long the harm of a late write is looked for.
-const LOOKED_FOR: Duration = Duration::from_millis(100);
 
 /// A kind of write.
 #[derive(Clone, Copy, Debug)]
@@ -150,44 +147,19 @@ impl Stage {
         harm
     }
 
-    /// Joins again by the key of a contender that has left, lets the late write pass, and looks whether the second
-    /// contender is first in the queue all the while and its owner is asked nothing.
+    /// Says what harm a late write does that was meant for a contender with this key: the next one has it too.
     pub(crate) async fn harm(
         &self,
         ours: &Arc<dyn Session>,
         key_of_first: &str,
         pass: impl FnOnce(),
     ) -> Option<String> {
-        let (second, behind) = (ticket(), ticket());
-        let place = join(&**ours, second).await;
-        assert_eq!(key(&place), key_of_first, "a slot is taken again");
-        join(&*self.next, behind).await;
-        pass();
-        let looking = async {
-            loop {
-                let seen = tickets(&*self.next).await;
-                if seen != [Some(second), Some(behind)] {
-                    return format!("the queue is {seen:?}, not {:?}", [second, behind]);
-                }
-            }
+        let let_pass = |place: &Enqueued| {
+            assert_eq!(key(place), key_of_first, "a slot is taken again");
+            pass();
         };
-        let looked = tokio::time::timeout(LOOKED_FOR, async {
-            tokio::select! {
-                harm = looking => harm,
-                asked = place.standing.revoked() => format!("its owner is asked to give up: {asked:?}"),
-            }
-        });
-        let harm = looked.await.ok();
-        let left = soon("the release", ours.withdraw(&door(), second)).await;
-        let harm = harm.or_else(|| left.err().map(|error| error.to_string()));
-        soon("the release", self.next.withdraw(&door(), behind)).await.expect("it stands");
-        soon("the end", ours.close()).await.expect("the end");
-        harm
+        late::harm(&**ours, &*self.next, let_pass).await
     }
-}
-
-pub(crate) async fn join(session: &dyn Session, ticket: Ticket) -> Enqueued {
-    soon("a place", session.enqueue_one(&door(), entry(ticket))).await.expect("a place")
 }
 
 /// The end of a contender's key: what stands in its identity before the revision at which it was created.

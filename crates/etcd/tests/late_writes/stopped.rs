@@ -7,9 +7,10 @@ use std::time::Duration;
 use lockkeeper_conformance::soon;
 use lockkeeper_faults::etcd::{Cluster, Release, availability_of};
 use lockkeeper_faults::{figures, long};
+use lockkeeper_trials::late::join;
 use lockkeeper_trials::waist::{door, ticket};
 
-use crate::harm::{Stage, join, key};
+use crate::harm::{Stage, key};
 use crate::way::Client;
 
 /// How many releases are tried in the long run; the plain one does a tenth.

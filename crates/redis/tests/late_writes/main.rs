@@ -10,20 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Enqueued, Expected, Request, Revocation, Session, Ticket};
+use lockkeeper_core::{Enqueued, Expected, Request, Revocation, Session};
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::{figures, long, wait};
 use lockkeeper_redis::RedisBackend;
-use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
+use lockkeeper_trials::late::{LOOKED_FOR, harm, join};
+use lockkeeper_trials::waist::{door, session, ticket};
 
 use crate::client::{backend, can_run};
 
 /// How many writes of a kind are tried in the long run; the plain one does a tenth.
 const ROUNDS: u32 = 200;
-
-/// How long the harm of a late write is looked for.
-const LOOKED_FOR: Duration = Duration::from_millis(100);
 
 /// How often it is tried at most until a write that must do harm was late: on a busy machine its bytes may not have
 /// reached the proxy when its connection ends.
@@ -61,39 +59,6 @@ impl Client {
     }
 }
 
-async fn join(session: &dyn Session, ticket: Ticket) -> Enqueued {
-    soon("a place", session.enqueue_one(&door(), entry(ticket))).await.expect("a place")
-}
-
-/// Joins again after a contender has left, lets the late write pass, and looks whether the second contender is first in
-/// the queue all the while and its owner is asked nothing.
-async fn harm(ours: &dyn Session, next: &dyn Session, pass: impl Fn()) -> Option<String> {
-    let (second, behind) = (ticket(), ticket());
-    let place = join(ours, second).await;
-    join(next, behind).await;
-    pass();
-    let looking = async {
-        loop {
-            let seen = tickets(next).await;
-            if seen != [Some(second), Some(behind)] {
-                return format!("the queue is {seen:?}, not {:?}", [second, behind]);
-            }
-        }
-    };
-    let looked = tokio::time::timeout(LOOKED_FOR, async {
-        tokio::select! {
-            harm = looking => harm,
-            asked = place.standing.revoked() => format!("its owner is asked to give up: {asked:?}"),
-        }
-    });
-    let harm = looked.await.ok();
-    let left = soon("the release", ours.withdraw(&door(), second)).await;
-    let harm = harm.or_else(|| left.err().map(|error| error.to_string()));
-    soon("the release", next.withdraw(&door(), behind)).await.expect("it stands");
-    soon("the end", ours.close()).await.expect("the end");
-    harm
-}
-
 /// Plays the rounds of one kind of write, none of which may do harm.
 async fn play(what: &str, settings: &'static str, round: impl AsyncFn(SocketAddr, Arc<dyn Session>) -> Option<String>) {
     if !can_run() {
@@ -116,7 +81,7 @@ async fn late_removal(server: SocketAddr, next: Arc<dyn Session>, settings: &str
     let leaving = tokio::spawn(ours.withdraw(&door(), left));
     client.end().await;
     soon("the release", leaving).await.expect("no panic").expect("it was held");
-    harm(ours, &*next, || client.pass()).await
+    harm(ours, &*next, |_| client.pass()).await
 }
 
 /// Another session asks the first contender.
@@ -134,7 +99,7 @@ async fn late_request(
     // Whether it is sent again or not, its first bytes are on their way.
     let _ = soon("an answer", asked).await.expect("no panic");
     let _ = soon("the release", ours.withdraw(&door(), left)).await;
-    let harm = harm(ours, &*next, || asking.pass()).await;
+    let harm = harm(ours, &*next, |_| asking.pass()).await;
     soon("the end", asking.session.close()).await.expect("the end");
     harm
 }
