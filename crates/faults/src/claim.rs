@@ -16,7 +16,7 @@ use crate::{Error, Result};
 pub(crate) struct Claim {
     number: u32,
     /// Held for its lock. The file itself stays: removing it would let two processes lock two files of one name.
-    _file: File,
+    file: File,
 }
 
 impl Claim {
@@ -39,11 +39,19 @@ impl Claim {
         let path = folder()?.join(format!("{kind}-{number}"));
         let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
         file.try_lock().ok()?;
-        Some(Self { number, _file: file })
+        Some(Self { number, file })
     }
 
     pub(crate) fn number(&self) -> u32 {
         self.number
+    }
+}
+
+impl Drop for Claim {
+    /// A child that another thread has just forked shares the open file until it executes its program: closing ours would
+    /// not release the lock.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 
