@@ -139,8 +139,12 @@ impl Backend for Tap {
         self.paced(self.inner.remove(remnant))
     }
 
-    fn renew_tokens(&self) -> BoxFuture<Result<()>> {
-        self.paced(self.inner.renew_tokens())
+    fn after_restore(&self) -> BoxFuture<Result<Finding>> {
+        self.paced(self.inner.after_restore())
+    }
+
+    fn limit_session_timeout(&self, timeout_max: Duration) -> BoxFuture<Result<()>> {
+        self.paced(self.inner.limit_session_timeout(timeout_max))
     }
 
     fn set_up(&self) -> BoxFuture<Result<()>> {

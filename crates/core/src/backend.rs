@@ -105,16 +105,26 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(false)))
     }
 
-    /// Counts tokens anew, above all that were granted before: for an operator who has restored the service's data from
-    /// an older state, so that its own numbers come twice.
+    /// Does what an operator must who has restored the service's data from an older state: on etcd, whose own numbers
+    /// come twice then, tokens are counted anew, above all that were granted before; on a database, where a holder's row
+    /// may be lost, no lock is granted until every session of before has run out. Returns what was done.
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](crate::ErrorKind::Unsupported), permanent, where tokens cannot be counted anew.
-    fn renew_tokens(&self) -> BoxFuture<Result<()>> {
-        let message = "tokens cannot be counted anew on this service";
-        let unsupported = Error::permanent(ErrorKind::Unsupported, Operation::Configure, message);
-        Box::pin(std::future::ready(Err(unsupported)))
+    /// [`Unsupported`](crate::ErrorKind::Unsupported), permanent, where nothing can be done.
+    fn after_restore(&self) -> BoxFuture<Result<Finding>> {
+        unsupported("nothing can be done after a restore of this service's data")
+    }
+
+    /// Sets the longest timeout that a session may be opened with, on a database: for so long no lock is granted after a
+    /// loss of data. A longer one than before has no lock granted for as long, so that a standby learns of it first.
+    ///
+    /// # Errors
+    ///
+    /// Permanent while a session with a longer timeout is open, and where there is no such limit
+    /// ([`Unsupported`](crate::ErrorKind::Unsupported)).
+    fn limit_session_timeout(&self, _timeout_max: Duration) -> BoxFuture<Result<()>> {
+        unsupported("this service's own configuration limits the timeouts of sessions")
     }
 
     /// Makes what the service must have before the first lock, or brings it up to this version: on a database, the
@@ -162,6 +172,11 @@ impl SessionTimeout {
     pub fn is_clipped(&self) -> bool {
         self.asked != self.granted
     }
+}
+
+fn unsupported<T: Send + 'static>(message: &'static str) -> BoxFuture<Result<T>> {
+    let error = Error::permanent(ErrorKind::Unsupported, Operation::Configure, message);
+    Box::pin(std::future::ready(Err(error)))
 }
 
 /// A liveness bond between this process and the service, and what is done under it.

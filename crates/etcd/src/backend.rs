@@ -212,11 +212,14 @@ impl Backend for EtcdBackend {
         }))
     }
 
-    fn renew_tokens(&self) -> BoxFuture<Result<()>> {
+    fn after_restore(&self) -> BoxFuture<Result<Finding>> {
         let (config, now) = (self.config.clone(), self.clock.unix_time());
         Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
             let config = config.clone();
-            Box::pin(async move { renew_tokens(lookout.connection(), &config, now, deadline).await })
+            Box::pin(async move {
+                renew_tokens(lookout.connection(), &config, now, deadline).await?;
+                Ok(Finding::note("tokens are counted anew from the clock"))
+            })
         }))
     }
 

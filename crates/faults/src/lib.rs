@@ -26,6 +26,7 @@ mod cache;
 mod claim;
 mod clock;
 mod daemon;
+mod data;
 mod error;
 mod family;
 mod scratch;

@@ -1,10 +1,11 @@
 //! PgBouncer, Debian's: a pooler between clients and a real PostgreSQL.
 //!
 //! It lends its clients one of its own connections to the server, for a transaction or for as long as they are there.
-//! It reaches the server over the socket in its folder, and asks it for the users.
+//! It reaches the server over a link to the server's socket, and asks it for the users.
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix;
 use std::path::{Path, PathBuf};
 
 use tokio::net::TcpStream;
@@ -15,6 +16,9 @@ use crate::{Availability, Error, Result, postgres, process};
 
 /// The program, which Debian keeps where only root's `PATH` looks.
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
+
+/// The number in the name of the socket by which it reaches the server.
+const SERVER_PORT: u16 = 5_432;
 
 /// How many clients it accepts: those of the largest test.
 const CLIENTS_MAX: u32 = 2_000;
@@ -51,20 +55,33 @@ impl PgBouncer {
         let daemon = Daemon::new(Ground::default())?;
         let mut this = Self { daemon, superuser: (superuser.to_owned(), password.map(str::to_owned)) };
         let users = this.file("users");
-        let folder = server.socket_folder().display();
         let texts = [
-            (this.file("configuration"), this.configuration(&folder.to_string(), server, lending, connections)),
+            (this.file("configuration"), this.configuration(lending, connections)),
             (users, format!("\"{superuser}\" \"{}\"\n", password.unwrap_or_default())),
         ];
         for (file, text) in texts {
             fs::write(&file, text).map_err(Error::io(file.display()))?;
         }
+        this.point_to(server)?;
         this.run().await?;
         Ok(this)
     }
 
-    fn configuration(&self, folder: &str, server: &postgres::Server, lending: Lending, connections: u32) -> String {
-        let (address, users) = (self.address(), self.file("users"));
+    /// Has it reach this server with each connection that it opens from now on. It keeps its clients.
+    ///
+    /// # Errors
+    ///
+    /// The way could not be made.
+    pub fn point_to(&self, server: &postgres::Server) -> Result<()> {
+        let socket = |port: u16| format!(".s.PGSQL.{port}");
+        let (way, next) = (self.file(&socket(SERVER_PORT)), self.file("next"));
+        let target = server.socket_folder().join(socket(server.address().port()));
+        let made = unix::fs::symlink(target, &next).and_then(|()| fs::rename(&next, &way));
+        made.map_err(Error::io(way.display()))
+    }
+
+    fn configuration(&self, lending: Lending, connections: u32) -> String {
+        let (address, users, folder) = (self.address(), self.file("users"), self.daemon.folder().display());
         let mode = match lending {
             Lending::Transaction => "transaction",
             Lending::Session => "session",
@@ -73,7 +90,7 @@ impl PgBouncer {
         let authentication = if password.is_some() { "scram-sha-256" } else { "trust" };
         let lines = [
             "[databases]".to_owned(),
-            format!("* = host={folder} port={} auth_user={superuser}", server.address().port()),
+            format!("* = host={folder} port={SERVER_PORT} auth_user={superuser}"),
             "[pgbouncer]".to_owned(),
             format!("listen_addr = {}", address.ip()),
             format!("listen_port = {}", address.port()),

@@ -34,7 +34,7 @@ pub(crate) fn copy<A: AsRef<OsStr> + Hash>(
     run(Command::new("cp").arg("--archive").arg(made.join(DATA)).arg(to))
 }
 
-fn run(command: &mut Command) -> Result<()> {
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().map_err(Error::io(&name))?;
     match output.status.success() {

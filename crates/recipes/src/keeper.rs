@@ -152,15 +152,15 @@ impl Keeper {
         Ok(findings)
     }
 
-    /// Counts tokens anew, above all that were granted before: for an operator who has restored the service's data from
-    /// an older state, before the first lock is taken. Holders should have ended.
+    /// Does what an operator must who has restored the service's data from an older state, and returns what was done:
+    /// on etcd, tokens are counted anew, above all that were granted before; on a database, no lock is granted until
+    /// every session of before has run out. It should be done before the first lock is taken.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported), permanent, where tokens cannot be counted
-    /// anew: it can be done on etcd.
-    pub async fn renew_tokens(&self) -> Result<()> {
-        self.shared.backend.renew_tokens().await
+    /// [`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported), permanent, on other services.
+    pub async fn after_restore(&self) -> Result<Finding> {
+        self.shared.backend.after_restore().await
     }
 
     /// Makes what the service must have before the first lock, or brings it up to this version: on a database, the
@@ -171,6 +171,17 @@ impl Keeper {
     /// Permanent if this user may not; the error says what to ask for.
     pub async fn set_up(&self) -> Result<()> {
         self.shared.backend.set_up().await
+    }
+
+    /// Sets the longest session timeout that clients may have, on a database; at first it is 60 s. For so long no lock is
+    /// granted after a loss of data, or after a longer one is allowed.
+    ///
+    /// # Errors
+    ///
+    /// Permanent while a session with a longer timeout is open, and where there is no such limit
+    /// ([`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported)).
+    pub async fn limit_session_timeout(&self, timeout_max: Duration) -> Result<()> {
+        self.shared.backend.limit_session_timeout(timeout_max).await
     }
 
     /// Returns what [`set_up`](Self::set_up) does as text for the service's own client, with the rights that users of

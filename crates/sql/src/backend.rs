@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower, Operation,
-    QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower,
+    Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::engine::Engine;
@@ -16,9 +17,10 @@ use crate::follow::Following;
 use crate::look::Onlooker;
 use crate::queue::{self, SqlSession};
 use crate::session::{Core, Opening, open};
+use crate::statement::{Argument, Statement, status};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
-use crate::url::{Config, Dialect};
+use crate::url::{self, Config, Dialect};
 
 const POSTGRES: Capabilities =
     Capabilities::new("postgres", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Noticed)
@@ -122,6 +124,29 @@ impl SqlBackend {
     }
 }
 
+impl SqlBackend {
+    /// Sets the longest session timeout, or says that the data were restored if there is none.
+    fn limit(&self, timeout_max: Option<Duration>) -> BoxFuture<Result<()>> {
+        let onlooker = self.onlooker.clone();
+        Box::pin(async move {
+            if let Some(timeout_max) = timeout_max {
+                url::check_session_timeout(timeout_max)?;
+            }
+            let timeout_ms = timeout_max.and_then(|timeout_max| i64::try_from(timeout_max.as_millis()).ok());
+            let limit = Argument::OptionalInt(timeout_ms);
+            let statement = Statement::new("limit", vec![limit, Argument::Flag(timeout_max.is_none())]);
+            let rows = onlooker.ask(&statement, Operation::Configure).await?;
+            let status = status(&rows).map_err(|failure| failure.into_core(Operation::Configure, true))?;
+            if status.text.as_deref() == Some("ok") {
+                return Ok(());
+            }
+            let longest = Duration::from_millis(status.timeout_ms.unwrap_or_default().unsigned_abs());
+            let message = format!("a session with a timeout of {longest:?} is open, which is longer: end it first");
+            Err(Error::permanent(ErrorKind::InvalidConfig, Operation::Configure, message))
+        })
+    }
+}
+
 impl Backend for SqlBackend {
     fn service(&self) -> String {
         self.config.service.clone()
@@ -188,6 +213,18 @@ impl Backend for SqlBackend {
     fn set_up(&self) -> BoxFuture<Result<()>> {
         let making = self.engine.set_up(self.clock.now().saturating_add(self.config.connect_timeout));
         Box::pin(async move { making.await.map_err(|failure| failure.into_core(Operation::Configure, false)) })
+    }
+
+    fn after_restore(&self) -> BoxFuture<Result<Finding>> {
+        let limiting = self.limit(None);
+        Box::pin(async move {
+            limiting.await?;
+            Ok(Finding::note("no lock is granted until every session of before the restore has run out"))
+        })
+    }
+
+    fn limit_session_timeout(&self, timeout_max: Duration) -> BoxFuture<Result<()>> {
+        self.limit(Some(timeout_max))
     }
 
     fn set_up_text(&self) -> Option<String> {

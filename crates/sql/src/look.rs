@@ -53,14 +53,6 @@ impl Lookout {
         }
     }
 
-    /// Which state of the data its server serves; `None` where a session has told the tables of it.
-    pub(crate) fn instance(&self) -> Option<&str> {
-        match self {
-            Self::Lent(_) => None,
-            Self::Own(_, greeting) => Some(&greeting.instance),
-        }
-    }
-
     /// Ends a connection over which a look has failed in passing, so that the next one goes over another. That of a
     /// lock's session ends only if it is of no use to that either.
     fn judge(&self, failure: &Failure) {

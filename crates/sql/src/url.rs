@@ -216,12 +216,17 @@ fn refuse_unknown(url: &ServiceUrl, is_secured: bool) -> Result<()> {
 
 fn session_timeout(url: &ServiceUrl) -> Result<Duration> {
     let timeout = url.duration("session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
+    check_session_timeout(timeout).map(|()| timeout)
+}
+
+/// Refuses a session timeout that does not lie within its limits.
+pub(crate) fn check_session_timeout(timeout: Duration) -> Result<()> {
     if !(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&timeout) {
         let message =
             format!("a session timeout on a database lies between {SESSION_TIMEOUT_MIN:?} and {SESSION_TIMEOUT_MAX:?}");
         return Err(invalid(message));
     }
-    Ok(timeout)
+    Ok(())
 }
 
 fn database(url: &ServiceUrl, dialect: Dialect) -> Result<Option<String>> {

@@ -163,12 +163,12 @@ A service that LOCKKEEPER_URL or a config file names is examined too, as by --co
 Examples:
   lockkeeper doctor --connect zk://zk1:2181
   lockkeeper doctor --connect redis+sentinel://s1,s2,s3/main
-  lockkeeper doctor --connect etcd://h1 --after-restore   once, after the restoration of a snapshot of etcd
+  lockkeeper doctor --connect etcd://h1 --after-restore   once, after the service's data were restored
 
 Exit codes: 0 nothing but notes, 1 warnings, 2 errors, 125 a bad option.")]
     Doctor {
-        /// Count fencing tokens anew, since the service's data were restored from a snapshot, as in
-        /// `doctor --after-restore`; then examine it
+        /// Tell the service first that its data were restored: etcd counts fencing tokens anew; a database grants no lock
+        /// until every session of before has run out
         #[arg(long)]
         after_restore: bool,
     },
@@ -177,13 +177,18 @@ Exit codes: 0 nothing but notes, 1 warnings, 2 errors, 125 a bad option.")]
 Examples:
   lockkeeper setup --connect postgres://admin@db1/app           make the schema, or bring it up to this version
   lockkeeper setup --print --connect mariadb://db1 > setup.sql  for an operator who makes it by hand
+  lockkeeper setup --connect mariadb://db1 --max-session-timeout 2m
 
 It needs the rights of an administrator. Users of locks need less; what is printed ends with their rights. What is \
 there stays. A service that needs nothing says so.")]
     Setup {
         /// Only print what would be made, in the service's own language; nothing is connected to
-        #[arg(long)]
+        #[arg(long, conflicts_with = "max_session_timeout")]
         print: bool,
+        /// The longest session timeout that clients may have, 60s at first. After a loss of data no lock is granted for
+        /// so long
+        #[arg(long, value_name = "DURATION", value_parser = lockkeeper::parse_duration)]
+        max_session_timeout: Option<Duration>,
     },
     /// Run a ZooKeeper server for this machine
     Server(Box<ServerArgs>),

@@ -50,7 +50,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Thaw(args) => orders::thaw(&global, &args),
         Command::Capabilities => capabilities::capabilities(&global),
         Command::Doctor { after_restore } => doctor::doctor(&global, after_restore),
-        Command::Setup { print } => setup::setup(&global, print),
+        Command::Setup { print, max_session_timeout } => setup::setup(&global, print, max_session_timeout),
         Command::Server(args) => server::server(&global, (*args).into()),
         Command::Completions { shell } => completions::completions(shell),
         Command::Man => manual::man(),

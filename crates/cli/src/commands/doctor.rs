@@ -63,8 +63,7 @@ fn examined(
 async fn examine(keeper: &Keeper, after_restore: bool) -> lockkeeper::Result<Vec<Finding>> {
     let mut findings = Vec::new();
     if after_restore {
-        keeper.renew_tokens().await?;
-        findings.push(Finding::note("tokens are counted anew from the clock"));
+        findings.push(keeper.after_restore().await?);
     }
     findings.extend(keeper.examine().await?);
     Ok(findings)

@@ -1,5 +1,7 @@
 //! `setup`: what a service must have before the first lock. What that is, the service's backend knows.
 
+use std::time::Duration;
+
 use super::service::{block_on_closing, open};
 use crate::args::Global;
 use crate::exit::Failure;
@@ -7,7 +9,7 @@ use crate::output;
 use crate::voice::say;
 
 /// Makes what the service needs, or prints what would be made.
-pub(super) fn setup(global: &Global, only_print: bool) -> Result<u8, Failure> {
+pub(super) fn setup(global: &Global, only_print: bool, timeout_max: Option<Duration>) -> Result<u8, Failure> {
     let keeper = open(global)?;
     let Some(text) = keeper.set_up_text() else {
         say(&format!("{} needs no setup", keeper.service()));
@@ -16,7 +18,13 @@ pub(super) fn setup(global: &Global, only_print: bool) -> Result<u8, Failure> {
     if only_print {
         return output::print(&text).map(|()| 0);
     }
-    block_on_closing(&keeper, keeper.set_up())??;
+    block_on_closing(&keeper, async {
+        keeper.set_up().await?;
+        match timeout_max {
+            Some(timeout_max) => keeper.limit_session_timeout(timeout_max).await,
+            None => Ok(()),
+        }
+    })??;
     say(&format!("{} is set up", keeper.service()));
     Ok(0)
 }

@@ -96,6 +96,35 @@ async fn what_setup_prints_for_mariadb_makes_a_working_schema_with_its_client() 
     assert_locks(&server.url_as("app", Some("s3cret"), ""));
 }
 
+/// Allows longer session timeouts of the service of a URL.
+fn allow_longer_timeouts(url: &str) {
+    let refused = Site::of(&format!("{url}?session_timeout=90s")).place.run(&["run", "-q", "job", "--", "true"]);
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    assert!(refused.stderr.contains("lockkeeper setup --max-session-timeout 90000ms"), "{refused:?}");
+    let place = Site::of(url).place;
+    let failed = place.run(&["setup", "--max-session-timeout", "11m"]);
+    assert!(failed.code == Some(125) && failed.stderr.contains("between 2s and 600s"), "{failed:?}");
+    let allowed = place.run(&["setup", "--max-session-timeout", "90s"]);
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    let found = place.run(&["doctor"]);
+    assert!(found.stdout.contains("no lock is granted until a client has waited, for 90s at most"), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_longer_session_timeout_is_refused_until_setup_allows_it_and_then_all_wait() {
+    let test = "setup::a_longer_session_timeout_is_refused_until_setup_allows_it_and_then_all_wait";
+    if postgres::availability().or_skip(test) {
+        let server = postgres::Server::standalone().await.expect("a server");
+        assert_locks(&server.url("postgres"));
+        allow_longer_timeouts(&server.url("postgres"));
+    }
+    if mariadb::availability().or_skip(test) {
+        let server = mariadb::Server::standalone().await.expect("a server");
+        assert_locks(&server.url(""));
+        allow_longer_timeouts(&server.url(""));
+    }
+}
+
 #[test]
 fn a_url_of_sqlite_is_refused_and_names_that_of_a_folder() {
     let ended = Site::of("sqlite:/var/lib/app.db").place.run(&["setup"]);

@@ -139,7 +139,7 @@ async fn a_beginning_of_tokens_that_cannot_be_is_found() {
     begin_tokens_at(server.address(), &u64::MAX.to_string()).await;
     let findings = found(&backend, Scrutiny::Full).await;
     assert_eq!(severity_of(&findings, "a clock that was ahead"), Some(Severity::Warning), "{findings:?}");
-    soon("the answer", backend.renew_tokens()).await.expect_err("the clock is behind the tokens");
+    soon("the answer", backend.after_restore()).await.expect_err("the clock is behind the tokens");
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn tokens_that_are_counted_anew_grow_for_new_clients_and_for_those_that_li
     }
     let server = Server::standalone().await.expect("a server");
     let keepers = [(); 2].map(|()| Keeper::new(Arc::new(backend(server.address(), ""))));
-    soon("the answer", keepers[0].renew_tokens()).await.expect("there is nothing to do before the first session");
+    soon("the answer", keepers[0].after_restore()).await.expect("there is nothing to do before the first session");
     let token = async |keeper: &Keeper| {
         let guard = soon("the grant", keeper.mutex("door").expect("a name").lock()).await.expect("the lock");
         let token = guard.fencing_token();
@@ -157,7 +157,7 @@ async fn tokens_that_are_counted_anew_grow_for_new_clients_and_for_those_that_li
         token
     };
     let before = token(&keepers[0]).await;
-    soon("the answer", keepers[1].renew_tokens()).await.expect("tokens are counted anew");
+    soon("the answer", keepers[1].after_restore()).await.expect("tokens are counted anew");
     let living = token(&keepers[0]).await;
     let new = token(&keepers[1]).await;
     // As many as the clock has gone on by, and not one more as without it.

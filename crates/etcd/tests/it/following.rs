@@ -193,7 +193,7 @@ async fn tokens_that_are_counted_anew_are_told() {
     let mut onlooker = Onlooker::begin(backend(server.address(), "")).await;
     let token = |onlooker: &Onlooker| onlooker.picture.locks().values().next().and_then(|infos| infos[0].token);
     let before = token(&onlooker);
-    soon("the renewal", onlooker.backend.renew_tokens()).await.expect("tokens are counted anew");
+    soon("the renewal", onlooker.backend.after_restore()).await.expect("tokens are counted anew");
     onlooker.until_equal().await;
     assert!(token(&onlooker) > before && before.is_some());
 }

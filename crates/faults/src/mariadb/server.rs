@@ -13,7 +13,7 @@ use crate::authority::Papers;
 use crate::daemon::{self, Daemon, Row};
 use crate::ports::ReservedPort;
 use crate::process::Process;
-use crate::{Error, Result, clock, template};
+use crate::{Error, Result, clock, data, template};
 
 /// How the first data are made: by a superuser who needs no password over the socket.
 const MAKING: [&str; 5] =
@@ -223,6 +223,25 @@ impl Server {
         self.stop().await;
         self.start()?;
         self.serving().await
+    }
+
+    /// Copies its data as the disk has them now: cold if it was [stopped](Self::stop), or as a snapshot of its volume if
+    /// it is [paused](Self::pause).
+    ///
+    /// # Errors
+    ///
+    /// They could not be copied.
+    pub fn copy_data(&self) -> Result<()> {
+        data::copy(&self.data_folder())
+    }
+
+    /// Puts the copy into the place of its data. It does not run.
+    ///
+    /// # Errors
+    ///
+    /// There is no copy.
+    pub fn put_data_back(&self) -> Result<()> {
+        data::put_back(&self.data_folder())
     }
 
     /// Stops the process (SIGSTOP); its sockets stay open.

@@ -9,7 +9,7 @@ use super::asking::{DATABASE, SUPERUSER, Superuser, identifier, literal};
 use super::{Setup, programs};
 use crate::daemon::{self, Daemon, Row};
 use crate::process::Process;
-use crate::{Error, Result, clock, template};
+use crate::{Error, Result, clock, data, template};
 
 /// How the first data are made: by a superuser who needs no password; in Unicode, and sorted by bytes.
 const INITDB: [&str; 5] = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"];
@@ -222,6 +222,25 @@ impl Server {
         self.stop().await;
         self.start()?;
         self.serving().await
+    }
+
+    /// Copies its data as the disk has them now: cold if it was [stopped](Self::stop), or as a snapshot of its volume if
+    /// it is [paused](Self::pause).
+    ///
+    /// # Errors
+    ///
+    /// They could not be copied.
+    pub fn copy_data(&self) -> Result<()> {
+        data::copy(&self.data_folder())
+    }
+
+    /// Puts the copy into the place of its data. It does not run.
+    ///
+    /// # Errors
+    ///
+    /// There is no copy.
+    pub fn put_data_back(&self) -> Result<()> {
+        data::put_back(&self.data_folder())
     }
 
     /// Stops all its processes (SIGSTOP); its sockets stay open.

@@ -140,10 +140,11 @@ impl Keeper {
         self.user.call(async move { keeper.examine().await })
     }
 
-    /// Counts tokens anew, as [`lockkeeper::Keeper::renew_tokens`](crate::Keeper::renew_tokens) does.
-    pub fn renew_tokens(&self) -> Result<()> {
+    /// Does what an operator must who has restored the service's data, as
+    /// [`lockkeeper::Keeper::after_restore`](crate::Keeper::after_restore) does.
+    pub fn after_restore(&self) -> Result<Finding> {
         let keeper = self.user.keeper.clone();
-        self.user.call(async move { keeper.renew_tokens().await })
+        self.user.call(async move { keeper.after_restore().await })
     }
 
     /// Makes what the service must have before the first lock, as
@@ -151,6 +152,13 @@ impl Keeper {
     pub fn set_up(&self) -> Result<()> {
         let keeper = self.user.keeper.clone();
         self.user.call(async move { keeper.set_up().await })
+    }
+
+    /// Sets the longest session timeout, as
+    /// [`lockkeeper::Keeper::limit_session_timeout`](crate::Keeper::limit_session_timeout) does.
+    pub fn limit_session_timeout(&self, timeout_max: Duration) -> Result<()> {
+        let keeper = self.user.keeper.clone();
+        self.user.call(async move { keeper.limit_session_timeout(timeout_max).await })
     }
 
     /// Returns what [`set_up`](Self::set_up) does as text for the service's own client; `None` where nothing is needed.

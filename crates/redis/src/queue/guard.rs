@@ -168,7 +168,7 @@ async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
     }
     place.bond.explain(reason);
     #[cfg(feature = "testing")]
-    if inner.core.bond().liveness().is_held() {
+    if inner.core.check(Operation::Wait).is_ok() {
         inner.core.testing.note_removal();
     }
 }

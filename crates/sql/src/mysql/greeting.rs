@@ -36,14 +36,14 @@ const OTHERS: [(&str, &str); 11] = [
 /// The variables that are read. Each server has only some of them.
 const VARIABLES: &str = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'read_only', \
      'innodb_read_only', 'wsrep_on', 'log_bin', 'binlog_format', 'server_uuid', 'server_id', 'hostname', 'port', \
-     'innodb_flush_log_at_trx_commit', 'sync_binlog', 'group_replication_single_primary_mode', \
-     'group_replication_group_name', 'max_statement_time', 'lower_case_table_names', 'aurora_version')";
+     'group_replication_single_primary_mode', 'group_replication_group_name', 'max_statement_time', \
+     'lower_case_table_names', 'aurora_version')";
 
 /// The number of the thread that answers, and the user that we are.
 const WHO: &str = "SELECT CONNECTION_ID(), CURRENT_USER()";
 
 /// When the server started, by its own clock: both numbers are those of one moment, so that it is the same each time,
-/// and also after the clock was set. MariaDB alone reads the comment; MySQL is asked only if it matters.
+/// and also after the clock was set. MariaDB alone reads the comment; MySQL is asked alone.
 const STARTED_MARIADB: &str = "SELECT COALESCE(NULL /*M! , (SELECT CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SIGNED) \
      FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'UPTIME') */)";
 const STARTED_MYSQL: &str = "SELECT CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SIGNED) \
@@ -59,7 +59,7 @@ pub(super) struct Server {
     thread: u64,
     /// As `app@%`.
     pub(super) user: String,
-    /// When it started, if a crash of its machine may lose what it has acknowledged.
+    /// When it started.
     started: Option<i64>,
 }
 
@@ -77,20 +77,16 @@ impl Server {
     /// What is asked of every server.
     pub(super) const QUESTIONS: [&str; 3] = [VARIABLES, WHO, STARTED_MARIADB];
 
-    /// Reads the answers to [`QUESTIONS`](Self::QUESTIONS). When it started is asked again if that matters and is not
-    /// told.
+    /// Reads the answers to [`QUESTIONS`](Self::QUESTIONS). When it started is asked again if that is not told.
     pub(super) async fn read(connection: &mut Conn, answers: [Vec<Row>; 3]) -> Result<Self, Failure> {
         let [variables, who, started] = answers;
         let (thread, user) = first::<(u64, String)>(who)?.ok_or_else(Failure::unexpected)?;
         let variables = variables.into_iter().map(read::<(String, String)>);
         let variables = variables.map(|variable| variable.map(|(name, value)| (name.to_lowercase(), value)));
         let named_thread = u64::from(connection.id());
-        let mut this =
-            Self { variables: variables.collect::<Result<_, _>>()?, named_thread, thread, user, started: None };
-        if this.is_forgetful() {
-            this.started = first::<Option<i64>>(started)?.flatten();
-        }
-        if this.is_forgetful() && this.started.is_none() {
+        let started = first::<Option<i64>>(started)?.flatten();
+        let mut this = Self { variables: variables.collect::<Result<_, _>>()?, named_thread, thread, user, started };
+        if this.started.is_none() {
             let started = if this.is_mariadb() { STARTED_MARIADB } else { STARTED_MYSQL };
             this.started = connection.query_first(started).await.map_err(refusal::of_greeting)?;
         }
@@ -107,12 +103,6 @@ impl Server {
 
     pub(super) fn is_mariadb(&self) -> bool {
         self.variable("version").contains("MariaDB")
-    }
-
-    /// Whether a crash of its machine may lose what it has acknowledged.
-    fn is_forgetful(&self) -> bool {
-        self.variable("innodb_flush_log_at_trx_commit") != "1"
-            || self.is_on("log_bin") && self.variable("sync_binlog") != "1"
     }
 
     /// Refuses a server that can serve no locks.
@@ -199,7 +189,7 @@ impl Found {
             format!("SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = '{schema}'"),
             format!(
                 "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME NOT IN \
-                 ('meta', 'session', 'queue', 'contender', 'value', 'watch', 'broken', 'number')"
+                 ('meta', 'state', 'session', 'queue', 'contender', 'value', 'watch', 'broken', 'number')"
             ),
         ]
     }
@@ -333,19 +323,15 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_and_a_server_that_forgets_are_noticed() {
+    fn a_proxy_and_another_start_are_noticed() {
         let h1 = config("mariadb://h1");
         let greeting = server(&[]).greeting(&h1);
         assert_eq!((greeting.instance.as_str(), greeting.waking), ("1/h1/3306", Waking::Doors));
         let proxied = Server { thread: 8, ..server(&[]) };
         assert_eq!(proxied.greeting(&h1).waking, Waking::Looks);
         assert_eq!(server(&[]).greeting(&config("mysql://h1?wake=look")).waking, Waking::Looks);
-        assert!(!server(&[]).is_forgetful());
-        assert!(server(&[("sync_binlog", "0")]).is_forgetful());
-        assert!(server(&[("innodb_flush_log_at_trx_commit", "2")]).is_forgetful());
-        assert!(!server(&[("sync_binlog", "0"), ("log_bin", "OFF")]).is_forgetful());
-        let forgets = Server { started: Some(5), ..server(&[("server_uuid", "u")]) };
-        assert_eq!(forgets.greeting(&h1).instance, "u@5");
+        let started = Server { started: Some(5), ..server(&[("server_uuid", "u")]) };
+        assert_eq!(started.greeting(&h1).instance, "u@5");
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! The text of the tables and procedures. What all procedures share is written once, in `sql/part/`, and put in here.
 
+use crate::session::{BRIEF, SESSION_TIMEOUT_MAX_DEFAULT};
 use crate::statement::What;
 
 /// The version of the tables. A procedure that changes its meaning gets a new name; a table is only added to.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
 /// The procedures that a client calls, without their version.
-pub(super) const PROCEDURES: [&str; 21] = [
-    "hello",
+pub(super) const PROCEDURES: [&str; 23] = [
+    "greet",
     "settle",
+    "doubt",
+    "limit",
     "open",
     "resume",
     "beat",
@@ -43,7 +46,7 @@ const FILES: [&str; 8] = [
 ];
 
 /// What stands for a part in the files. A part may name those that come after it.
-const PARTS: [(&str, &str); 26] = [
+const PARTS: [(&str, &str); 29] = [
     ("look", include_str!("sql/part/look.sql")),
     ("view_variables", include_str!("sql/part/view_variables.sql")),
     ("view", include_str!("sql/part/view.sql")),
@@ -64,6 +67,9 @@ const PARTS: [(&str, &str); 26] = [
     ("take_door", include_str!("sql/part/take_door.sql")),
     ("door", include_str!("sql/part/door.sql")),
     ("ok", include_str!("sql/part/ok.sql")),
+    ("settled", include_str!("sql/part/settled.sql")),
+    ("is_settled", include_str!("sql/part/is_settled.sql")),
+    ("run", include_str!("sql/part/run.sql")),
     ("begin", include_str!("sql/part/begin.sql")),
     ("begin_look", include_str!("sql/part/begin_look.sql")),
     ("now", include_str!("sql/part/now.sql")),
@@ -167,6 +173,8 @@ fn constants(schema: &str) -> Vec<(&'static str, String)> {
         ("last_max", LAST_MAX.to_string()),
         ("variables", list(&VARIABLES)),
         ("counters", list(&COUNTERS)),
+        ("timeout_max_ms", SESSION_TIMEOUT_MAX_DEFAULT.as_millis().to_string()),
+        ("brief_ms", BRIEF.as_millis().to_string()),
         ("version", VERSION.to_string()),
         ("schema", schema.to_owned()),
     ]

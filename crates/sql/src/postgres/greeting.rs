@@ -21,8 +21,6 @@ SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', cur
   current_setting('server_version_num')::int,
   CASE WHEN NOT s.is_aurora THEN (SELECT c.system_identifier::text FROM pg_control_system() c) ELSE '' END,
   CASE WHEN NOT s.is_aurora AND NOT pg_is_in_recovery() THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
-  CASE WHEN current_setting('fsync') = 'off' OR current_setting('full_page_writes') = 'off'
-    THEN extract(epoch FROM pg_postmaster_start_time())::text END,
   current_user::text, current_database()::text, has_database_privilege(current_database(), 'CREATE'),
   s.oid IS NOT NULL, coalesce(has_schema_privilege(s.oid, 'USAGE'), false),
   (SELECT count(*) FROM pg_proc p WHERE p.pronamespace = s.oid),
@@ -86,8 +84,6 @@ pub(super) struct Found {
     release: i32,
     system: String,
     timeline: Option<String>,
-    /// When the server started, if a crash of its machine may lose what it has acknowledged.
-    started: Option<String>,
     pub(super) role: String,
     database: String,
     may_create: bool,
@@ -148,23 +144,22 @@ impl Found {
         let answer = patiently(client, &text).await?;
         let row = plain::only_row(&answer)?;
         Ok(Self {
-            who: Who { process: plain::value(row, 16)?, version: plain::value(row, 17)? },
+            who: Who { process: plain::value(row, 15)?, version: plain::value(row, 16)? },
             is_in_recovery: plain::flag(row, 0)?,
             is_read_only: plain::flag(row, 1)?,
             encoding: plain::value(row, 2)?,
             release: plain::value(row, 3)?,
             system: plain::value(row, 4)?,
             timeline: plain::optional(row, 5)?,
-            started: plain::optional(row, 6)?,
-            role: plain::value(row, 7)?,
-            database: plain::value(row, 8)?,
-            may_create: plain::flag(row, 9)?,
-            has_schema: plain::flag(row, 10)?,
-            may_use: plain::flag(row, 11)?,
-            functions: plain::value(row, 12)?,
-            known_functions: plain::value(row, 13)?,
-            executable_functions: plain::value(row, 14)?,
-            is_aurora: plain::flag(row, 15)?,
+            role: plain::value(row, 6)?,
+            database: plain::value(row, 7)?,
+            may_create: plain::flag(row, 8)?,
+            has_schema: plain::flag(row, 9)?,
+            may_use: plain::flag(row, 10)?,
+            functions: plain::value(row, 11)?,
+            known_functions: plain::value(row, 12)?,
+            executable_functions: plain::value(row, 13)?,
+            is_aurora: plain::flag(row, 14)?,
         })
     }
 
@@ -263,9 +258,8 @@ impl Found {
     /// What is told to a session.
     pub(super) fn greeting(&self, wakes: bool) -> Greeting {
         let timeline = self.timeline.as_deref().unwrap_or_default();
-        let started = self.started.as_ref().map(|started| format!("@{started}")).unwrap_or_default();
         let waking = if wakes { Waking::Told } else { Waking::Looks };
-        Greeting { instance: format!("{}/{timeline}{started}", self.system), waking }
+        Greeting { instance: format!("{}/{timeline}", self.system), waking }
     }
 }
 
@@ -294,7 +288,6 @@ mod tests {
             release: 150_018,
             system: "77".to_owned(),
             timeline: Some("00000002".to_owned()),
-            started: None,
             role: "app".to_owned(),
             database: "db".to_owned(),
             may_create: true,
@@ -362,9 +355,9 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_changes_with_the_timeline_and_where_nothing_is_flushed_with_each_start() {
+    fn an_instance_changes_with_the_timeline() {
         let instance = |found: Found| found.greeting(true).instance;
         assert_eq!(instance(found()), "77/00000002");
-        assert_eq!(instance(Found { started: Some("5.25".to_owned()), ..found() }), "77/00000002@5.25");
+        assert_eq!(instance(Found { timeline: Some("00000003".to_owned()), ..found() }), "77/00000003");
     }
 }

@@ -1,14 +1,17 @@
 //! The text of the tables and functions. What all functions share is written once, in `sql/part/`, and put in here.
 
+use crate::session::{BRIEF, SESSION_TIMEOUT_MAX_DEFAULT};
 use crate::statement::What;
 
 /// The version of the tables. A function that changes its meaning gets a new name; a table is only added to.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
 /// The functions that a client calls, without their version.
-pub(super) const FUNCTIONS: [&str; 23] = [
-    "hello",
+pub(super) const FUNCTIONS: [&str; 25] = [
+    "greet",
     "settle",
+    "doubt",
+    "limit",
     "open",
     "resume",
     "beat",
@@ -45,7 +48,7 @@ const FILES: [&str; 8] = [
 ];
 
 /// What stands for a part in the files. A part may name those that come after it.
-const PARTS: [(&str, &str); 11] = [
+const PARTS: [(&str, &str); 15] = [
     ("look", include_str!("sql/part/look.sql")),
     ("view_variables", include_str!("sql/part/view_variables.sql")),
     ("view", include_str!("sql/part/view.sql")),
@@ -55,6 +58,10 @@ const PARTS: [(&str, &str); 11] = [
     ("stale_or_gone", include_str!("sql/part/stale_or_gone.sql")),
     ("broken_and_asked", include_str!("sql/part/broken_and_asked.sql")),
     ("guard", include_str!("sql/part/guard.sql")),
+    ("settled", include_str!("sql/part/settled.sql")),
+    ("is_settled", include_str!("sql/part/is_settled.sql")),
+    ("is_present", include_str!("sql/part/is_present.sql")),
+    ("mark", "pg_current_xact_id()::xid"),
     ("answer", include_str!("sql/part/answer.sql")),
     // Names are found only where we mean them. A lock on a row is waited for as long as one holder of ours may need it.
     ("settings", "SET search_path = pg_catalog, {schema}, pg_temp SET lock_timeout = '2s'"),
@@ -107,6 +114,8 @@ fn constants(schema: &str) -> Vec<(&'static str, String)> {
         ("counted", COUNTED_MAX.to_string()),
         ("joins", JOINS_MAX.to_string()),
         ("last_max", LAST_MAX.to_string()),
+        ("timeout_max_ms", SESSION_TIMEOUT_MAX_DEFAULT.as_millis().to_string()),
+        ("brief_ms", BRIEF.as_millis().to_string()),
         ("version", VERSION.to_string()),
         ("channel", channel_prefix(schema)),
         ("schema", schema.to_owned()),

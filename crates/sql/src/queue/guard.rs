@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "testing")]
+use lockkeeper_core::Operation;
 use lockkeeper_core::{LossReason, Ticket};
 
 use crate::queue::inner::Inner;
@@ -61,7 +63,7 @@ async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
     }
     place.bond.explain(reason);
     #[cfg(feature = "testing")]
-    if inner.core.bond().liveness().is_held() {
+    if inner.core.check(Operation::Wait).is_ok() {
         inner.core.testing.note_removal();
     }
 }

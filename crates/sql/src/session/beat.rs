@@ -6,10 +6,11 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Operation, Ticket};
 
 use crate::failure::{Effect, Failure, FailureKind};
-use crate::session::core::{Core, session_gone};
+use crate::session::core::Core;
 use crate::session::link::Link;
 use crate::session::others::Others;
 use crate::session::roll::News;
+use crate::session::settling;
 use crate::statement::{Argument, Row, Statement, What, status, tickets, word};
 
 /// Beats until the connection fails, or the service has ended the session: then the failure's kind is
@@ -61,7 +62,7 @@ async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInsta
     let rows = core.patiently(asking).await?;
     match word(&rows)? {
         "ok" => {}
-        "gone" => return Err(session_gone()),
+        "gone" => return Err(settling::miss_session(core, link).await),
         _ => return Err(superseded()),
     }
     core.proven(sent_at);
@@ -72,6 +73,8 @@ async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInsta
     if should_listen && status(&rows)?.epoch != Some(1) {
         core.waits.deafen();
     }
+    let missing: Vec<_> = tickets(&rows, What::Missing).filter(|ticket| ours.contains(ticket)).collect();
+    settling::miss_contenders(core, link, &rows, &missing).await?;
     note(core, &rows, &ours, &awaited);
     Ok(())
 }

@@ -322,6 +322,11 @@ impl Core {
         }
     }
 
+    /// Whether the session may be believed now.
+    pub(super) fn is_believed(&self) -> bool {
+        self.clock.now() < locked(&self.belief).safe_until()
+    }
+
     /// Waits until the session may be believed for as long as a grant should be worth, or is lost.
     pub(crate) async fn until_believable(&self) -> Result<(), LossReason> {
         loop {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockkeeper_core::ConnectionNumber;
 
-use crate::engine::{Waking, Wire};
+use crate::engine::{Greeting, Waking, Wire};
 use crate::url::Server;
 
 /// A connection that a session has been taken over to.
@@ -15,14 +15,17 @@ pub(crate) struct Link {
     /// Counts the session's connections. A join names it, so that none of an older connection takes effect any more.
     pub(crate) number: u64,
     pub(crate) server: Server,
+    /// The server's account of itself.
+    pub(super) instance: String,
     /// How waiters are woken over it.
     pub(crate) waking: Waking,
     is_shut: AtomicBool,
 }
 
 impl Link {
-    pub(crate) fn new(wire: Arc<dyn Wire>, number: u64, server: Server, waking: Waking) -> Self {
-        Self { wire, number, server, waking, is_shut: AtomicBool::new(false) }
+    pub(crate) fn new(wire: Arc<dyn Wire>, number: u64, server: Server, greeting: Greeting) -> Self {
+        let Greeting { instance, waking } = greeting;
+        Self { wire, number, server, instance, waking, is_shut: AtomicBool::new(false) }
     }
 
     pub(crate) const fn connection_number(&self) -> ConnectionNumber {

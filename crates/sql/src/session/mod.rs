@@ -24,6 +24,7 @@ pub(crate) use self::link::Link;
 pub(crate) use self::observation::Shown;
 pub(crate) use self::open::{Opening, open};
 pub(crate) use self::roll::News;
+pub(crate) use self::settling::{BRIEF, SESSION_TIMEOUT_MAX_DEFAULT};
 pub(crate) use self::waits::{Told, Wake};
 
 #[cfg(all(test, feature = "testing"))]

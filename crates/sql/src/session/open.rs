@@ -8,14 +8,14 @@ use lockkeeper_core::{Error, ErrorKind, Operation, Owner, Result, Ticket};
 use tokio::runtime::Handle;
 
 use crate::engine::{Connected, Engine, Wire};
-use crate::failure::{Effect, Failure};
+use crate::failure::{Effect, Failure, FailureKind};
 use crate::session::core::{Core, Parts};
 use crate::session::driver::Driver;
 use crate::session::finder::Finder;
 use crate::session::link::Link;
 use crate::session::restore::Taken;
-use crate::session::settling::{Unsettled, hello};
-use crate::statement::{Argument, Row, SessionId, Statement, word};
+use crate::session::settling::{Unsettled, greet};
+use crate::statement::{Argument, Row, SessionId, Statement, status, word};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
 use crate::url::Config;
@@ -76,13 +76,13 @@ async fn attempt(
     let Opening { config, clock, .. } = opening;
     let Connected { wire, greeting, hints } = connected;
     let server = config.servers.get(server).cloned().ok_or_else(Failure::unexpected)?;
-    let greeted = wire.ask(hello(&greeting.instance));
+    let greeted = wire.ask(greet(&greeting.instance));
     let opened_at = clock.now();
     let opened = wire.ask(begin(config, id));
     let unclaimed = Unclaimed { wire: Some(wire), id, clock, runtime };
     let answers = async {
         let greeted = greeted.await?;
-        let unsettled = Unsettled::read(&greeted, &greeting.instance, clock.now(), None)?;
+        let unsettled = Unsettled::read(&greeted, clock.now(), None)?;
         Ok::<_, Failure>((unsettled, opened.await?))
     };
     let (unsettled, opened): (_, Vec<Row>) = tokio::select! {
@@ -90,9 +90,11 @@ async fn attempt(
         answers = answers => answers?,
         () = clock.sleep_until(deadline) => return Err(Failure::late(Effect::Unknown)),
     };
-    // It says the same of the data's state as the answer before.
-    if !matches!(word(&opened)?, "ok" | "unsettled") {
-        return Err(Failure::unexpected());
+    match word(&opened)? {
+        // It says the same of the data's state as the answer before.
+        "ok" | "unsettled" => {}
+        "long" => return Err(too_long(config, status(&opened)?.timeout_ms.unwrap_or_default())),
+        _ => return Err(Failure::unexpected()),
     }
     let parts = Parts {
         config: config.clone(),
@@ -105,7 +107,7 @@ async fn attempt(
     #[cfg(feature = "testing")]
     opening.testing.note_session(id.to_string());
     let core = Arc::new(Core::new(parts, runtime.clone()));
-    let link = Arc::new(Link::new(unclaimed.claim(), FIRST_CONNECTION, server, greeting.waking));
+    let link = Arc::new(Link::new(unclaimed.claim(), FIRST_CONNECTION, server, greeting));
     Ok((core, Taken { link, hints, unsettled, proven_at: opened_at }))
 }
 
@@ -115,6 +117,18 @@ fn begin(config: &Config, id: SessionId) -> Statement {
     let owner = Owner::this_process().to_string();
     let arguments = vec![id.into(), Argument::Int(timeout_ms), Argument::Text(owner), Argument::Flag(sweeps)];
     Statement::new("open", arguments)
+}
+
+/// Says that no session may be opened with such a timeout: after a loss of data, others would not wait for its end.
+fn too_long(config: &Config, timeout_max_ms: i64) -> Failure {
+    let (timeout, schema) = (config.session_timeout(), &config.schema);
+    let timeout_max = Duration::from_millis(timeout_max_ms.unsigned_abs());
+    let message = format!(
+        "a session timeout of {timeout:?} is longer than the {timeout_max:?} that the schema `{schema}` allows; an \
+         administrator allows it by: lockkeeper setup --max-session-timeout {}ms",
+        timeout.as_millis()
+    );
+    Failure::new(FailureKind::Settings, Effect::None, message)
 }
 
 /// A session that is not taken over yet: it is ended if it never is.

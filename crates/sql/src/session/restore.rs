@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use crate::engine::{Connected, Hint};
 use crate::failure::Failure;
 use crate::session::beat::{note_ours, superseded};
-use crate::session::core::{Core, session_gone};
+use crate::session::core::Core;
 use crate::session::link::Link;
-use crate::session::settling::{Unsettled, hello};
+use crate::session::settling::{self, Unsettled, greet};
 use crate::statement::{Argument, Statement, What, tickets, word};
 use crate::url::Server;
 
@@ -35,17 +35,16 @@ pub(super) async fn restore(
     unsettled: Option<&Unsettled>,
 ) -> Result<Taken, Failure> {
     let Connected { wire, greeting, hints } = connected;
-    let link = Arc::new(Link::new(wire, number, server, greeting.waking));
-    let instance = greeting.instance;
-    let greeted = core.ask(&link, hello(&instance), Operation::Connect);
+    let link = Arc::new(Link::new(wire, number, server, greeting));
+    let greeted = core.ask(&link, greet(&link.instance), Operation::Connect);
     let (proven_at, kept) = (core.clock.now(), core.roll.kept());
     let resumed = core.ask(&link, resume(core, number, &kept), Operation::Connect);
     let greeted = core.patiently(greeted).await?;
-    let unsettled = Unsettled::read(&greeted, &instance, core.clock.now(), unsettled)?;
+    let unsettled = Unsettled::read(&greeted, core.clock.now(), unsettled)?;
     let rows = core.patiently(resumed).await?;
     match word(&rows)? {
         "ok" => {}
-        "gone" => return Err(session_gone()),
+        "gone" => return Err(settling::miss_session(core, &link).await),
         _ => return Err(superseded()),
     }
     core.proven(proven_at);
@@ -55,6 +54,7 @@ pub(super) async fn restore(
     } else {
         tickets(&rows, What::Missing).collect()
     };
+    settling::miss_contenders(core, &link, &rows, &missing).await?;
     note_ours(core, &rows);
     core.roll.tell_missing(missing);
     Ok(Taken { link, hints, unsettled, proven_at })

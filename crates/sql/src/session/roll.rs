@@ -126,6 +126,12 @@ impl Roll {
         taken
     }
 
+    /// Whether one of these stood, for all that was known.
+    pub(super) fn has_standing<'a>(&self, mut tickets: impl Iterator<Item = &'a Ticket>) -> bool {
+        let state = self.state();
+        tickets.any(|ticket| matches!(state.by_ticket.get(ticket), Some(Known::Stands { .. })))
+    }
+
     /// Tells that these of the tickets stand no more; one that is withdrawn meanwhile is no loss.
     pub(super) fn tell_missing(&self, tickets: impl IntoIterator<Item = Ticket>) {
         let state = self.state();

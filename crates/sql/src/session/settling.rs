@@ -1,59 +1,63 @@
 //! Waits until no session can believe in a lock that another state of the data had granted.
 //!
-//! After a promotion or a restore, or the restart of a server that does not flush, the data may lack what was
-//! acknowledged before, a holder's row among it. So no lock is granted until every session of before has run out: for
-//! the greatest timeout that a session was ever opened with, and the margin. Each client counts that on its own clock,
-//! from the answer that told it; no server's clock has a part in it.
+//! After a promotion, a restore or another start of the server, the data may lack what was acknowledged before, a holder's
+//! row among it, and the timeouts of sessions too. So no lock is granted until every session of before has run out: for
+//! the greatest timeout that any may have, and the margin. Where nothing seems to be lost, the wait is [`BRIEF`]: a
+//! former client that is back within it, and misses what it had, has all wait for that greatest timeout. Each client
+//! counts that on its own clock, from the answer that told it; no server's clock has a part in it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::Operation;
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Operation, Ticket};
 
 use crate::failure::{Effect, Failure, FailureKind};
 use crate::session::belief::Timing;
-use crate::session::core::Core;
+use crate::session::core::{Core, session_gone};
 use crate::session::link::Link;
-use crate::statement::{Argument, Row, Statement, status};
+use crate::statement::{Argument, Row, Statement, What, status, tickets};
+
+/// The greatest timeout of sessions unless `setup` says another: for so long no lock is granted after a loss of data.
+pub(crate) const SESSION_TIMEOUT_MAX_DEFAULT: Duration = Duration::from_secs(60);
+
+/// For how long no lock is granted after a start that seems to have lost nothing. A client that has lost its connection
+/// tries to connect every [`PAUSE_MAX`](super::PAUSE_MAX) at least.
+pub(crate) const BRIEF: Duration = Duration::from_secs(5);
 
 /// The longest time that is waited, in milliseconds: a day. No session has a timeout as long.
-const TIMEOUT_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
+const WAIT_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
 
 /// A state of the data that is not settled.
 #[derive(Clone, Debug)]
 pub(super) struct Unsettled {
-    instance: String,
+    /// The name that the tables have for it.
+    state: String,
     settles_at: BootInstant,
 }
 
-/// Asks whether this state of the data is settled.
-pub(super) fn hello(instance: &str) -> Statement {
-    Statement::new("hello", vec![Argument::Text(instance.to_owned())])
+/// Asks whether the state of the data is settled. `instance` is the server's account of itself.
+pub(super) fn greet(instance: &str) -> Statement {
+    Statement::new("greet", vec![Argument::Text(instance.to_owned())])
 }
 
 impl Unsettled {
-    /// Reads the answer of `hello`, received at this moment; `None` if it is settled. `before` is what was known over
-    /// an earlier connection.
-    pub(super) fn read(
-        rows: &[Row],
-        instance: &str,
-        at: BootInstant,
-        before: Option<&Self>,
-    ) -> Result<Option<Self>, Failure> {
+    /// Reads the answer of `greet`, received at this moment; `None` if it is settled. `before` is what was known over an
+    /// earlier connection.
+    pub(super) fn read(rows: &[Row], at: BootInstant, before: Option<&Self>) -> Result<Option<Self>, Failure> {
         let status = status(rows)?;
-        match status.text.as_deref() {
-            Some("ok") => Ok(None),
-            Some("unsettled") => {
+        match (status.text.as_deref(), &status.ask) {
+            (Some("ok"), _) => Ok(None),
+            (Some("unsettled"), Some(state)) => {
                 // The wait goes on that was begun over another connection to the same.
-                if let Some(before) = before.filter(|before| before.instance == instance) {
+                if let Some(before) = before.filter(|before| before.state == *state) {
                     return Ok(Some(before.clone()));
                 }
-                let timeout_ms = status.timeout_ms.unwrap_or(TIMEOUT_MS_MAX).clamp(0, TIMEOUT_MS_MAX);
-                let timeout = Duration::from_millis(timeout_ms.unsigned_abs());
+                let wait_ms = status.timeout_ms.unwrap_or(WAIT_MS_MAX).clamp(0, WAIT_MS_MAX);
+                let timeout = Duration::from_millis(wait_ms.unsigned_abs());
                 let settles_at = at.saturating_add(Timing { timeout }.doubt());
-                Ok(Some(Self { instance: instance.to_owned(), settles_at }))
+                Ok(Some(Self { state: state.clone(), settles_at }))
             }
             _ => Err(Failure::unexpected()),
         }
@@ -63,12 +67,43 @@ impl Unsettled {
     fn trouble(&self, now: BootInstant) -> Failure {
         let left = self.settles_at.saturating_duration_since(now);
         let message = format!(
-            "the server may lack what it had acknowledged, after a promotion, a restore, or a restart without flushed \
-             data: it grants no lock for {} s, until all who held one of before have given it up",
+            "the server may lack what it had acknowledged, after a promotion, a restore, or another start: it grants no \
+             lock for {} s, until all who held one of before have given it up or have come back",
             left.as_secs() + 1
         );
         Failure::new(FailureKind::Unavailable, Effect::None, message)
     }
+}
+
+/// Takes in that the data have no row of this session; returns the failure of what found it out.
+pub(super) async fn miss_session(core: &Core, link: &Arc<Link>) -> Failure {
+    // None may have removed it while it is believed.
+    let doubted = if core.is_believed() { doubt(core, link).await } else { Ok(()) };
+    doubted.err().unwrap_or_else(session_gone)
+}
+
+/// Takes in that the data have no row of these contenders of ours. `rows` tell which of them were broken.
+pub(super) async fn miss_contenders(
+    core: &Core,
+    link: &Arc<Link>,
+    rows: &[Row],
+    missing: &[Ticket],
+) -> Result<(), Failure> {
+    let broken: Vec<Ticket> = tickets(rows, What::Broken).collect();
+    match core.roll.has_standing(missing.iter().filter(|ticket| !broken.contains(ticket))) {
+        true => doubt(core, link).await,
+        false => Ok(()),
+    }
+}
+
+/// Says that the data lack what was acknowledged to this session, if they are not settled.
+async fn doubt(core: &Core, link: &Arc<Link>) -> Result<(), Failure> {
+    let greeted = core.patiently(core.ask(link, greet(&link.instance), Operation::Connect)).await?;
+    let Some(unsettled) = Unsettled::read(&greeted, core.clock.now(), None)? else {
+        return Ok(());
+    };
+    let doubt = Statement::new("doubt", vec![Argument::Text(unsettled.state)]);
+    core.patiently(core.ask(link, doubt, Operation::Connect)).await.map(drop)
 }
 
 /// Puts a connection to use: at once, or once the state of its data is settled.
@@ -86,27 +121,37 @@ pub(super) async fn attach(
 
 async fn until_settled(core: &Core, link: &Arc<Link>, unsettled: &Unsettled) -> Result<(), Failure> {
     tracing::debug!(target: "lockkeeper", server = %link.server, "{}", unsettled.trouble(core.clock.now()));
+    let mut unsettled = unsettled.clone();
     loop {
         let now = core.clock.now();
         core.set_trouble(Some(unsettled.trouble(now).at(&link.server)));
         let next = now.saturating_add(core.timing.busy_interval()).min(unsettled.settles_at);
         core.clock.sleep_until(next).await;
-        // Another client may have settled it.
-        let is_due = core.clock.now() >= unsettled.settles_at;
-        let statement = if is_due {
-            Statement::new("settle", vec![Argument::Text(unsettled.instance.clone())])
-        } else {
-            hello(&unsettled.instance)
-        };
-        match core.ask(link, statement, Operation::Connect).await {
-            Ok(rows) if status(&rows)?.text.as_deref() == Some("ok") => return Ok(()),
-            // The data changed its state again.
-            Ok(_) if is_due => return Err(Failure::broken(Effect::None)),
-            Ok(_) => {}
-            Err(failure) if failure.is_passing() && !failure.needs_another() => {
-                core.clock.sleep_until(core.clock.now().saturating_add(core.timing.busy_interval() / 4)).await;
+        if core.clock.now() >= unsettled.settles_at {
+            let settle = Statement::new("settle", vec![Argument::Text(unsettled.state.clone())]);
+            match core.ask(link, settle, Operation::Connect).await {
+                Ok(rows) if status(&rows)?.text.as_deref() == Some("ok") => return Ok(()),
+                // The data changed their state again.
+                Ok(_) => {}
+                Err(failure) => pause_after(core, failure).await?,
             }
-            Err(failure) => return Err(failure),
+        }
+        // Another client may have settled it, or told that it misses something.
+        match core.ask(link, greet(&link.instance), Operation::Connect).await {
+            Ok(rows) => match Unsettled::read(&rows, core.clock.now(), Some(&unsettled))? {
+                Some(still) => unsettled = still,
+                None => return Ok(()),
+            },
+            Err(failure) => pause_after(core, failure).await?,
         }
     }
+}
+
+/// Waits a little after a failure that passes over the same connection.
+async fn pause_after(core: &Core, failure: Failure) -> Result<(), Failure> {
+    if !failure.is_passing() || failure.needs_another() {
+        return Err(failure);
+    }
+    core.clock.sleep_until(core.clock.now().saturating_add(core.timing.busy_interval() / 4)).await;
+    Ok(())
 }

@@ -107,13 +107,16 @@ async fn what_our_tables_say_is_found() {
     let listen = "INSERT INTO lockkeeper.session (id, epoch, beat, timeout_ms, owner, listening) \
                   SELECT gen_random_uuid(), 1, 1, 20000, 'a test', true FROM generate_series(1, 128)";
     server.ask(listen).await.expect("sessions");
-    server.ask("UPDATE lockkeeper.meta SET instance = 'other', timeout_max_ms = 30000").await.expect("another state");
+    server.ask("UPDATE lockkeeper.state SET instance = 'other', timeout_max_ms = 30000").await.expect("another state");
     let expected = [(Warning, "128 sessions listen, which is the limit"), ALONE, (Warning, "30s")];
     assert_found(&url(&server), ABOUT, &expected).await;
     server
-        .ask("TRUNCATE lockkeeper.session; UPDATE lockkeeper.meta SET version = 2, instance = NULL")
+        .ask(
+            "TRUNCATE lockkeeper.session; UPDATE lockkeeper.state SET instance = NULL; \
+             UPDATE lockkeeper.meta SET version = 3",
+        )
         .await
-        .expect("2");
+        .expect("3");
     assert_found(&url(&server), ABOUT, &[(Note, "newer"), ALONE]).await;
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use lockkeeper_conformance::SOON;
-use lockkeeper_faults::{Availability, mariadb, postgres, wait};
+use lockkeeper_faults::{Availability, mariadb, pgbouncer, postgres, wait};
 use lockkeeper_trials::Service;
 
 use crate::service::{MARIADB, POSTGRES};
@@ -30,6 +30,13 @@ pub(crate) enum Need {
     Standby,
 }
 
+/// How its data were copied.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Copied {
+    Cold,
+    Running,
+}
+
 /// One server.
 #[derive(Debug)]
 pub(crate) enum Server {
@@ -51,6 +58,10 @@ impl Kind {
             Self::Mariadb => mariadb::clock_availability,
         };
         self.availability().and(clock)
+    }
+
+    pub(crate) fn pooler_availability(self) -> Availability {
+        self.availability().and(pgbouncer::availability)
     }
 
     /// How its clients are made.
@@ -157,6 +168,50 @@ impl Server {
                 server.ask(ending).await.is_ok_and(|ended| !ended.is_empty())
             }
         }
+    }
+
+    /// Copies its data: cold, behind a clean end, or as a snapshot of its volume; and lets it serve again.
+    pub(crate) async fn copy(&mut self, copy: Copied) {
+        match copy {
+            Copied::Cold => {
+                self.stop().await;
+                self.copy_data();
+                self.start();
+                self.serving().await;
+            }
+            Copied::Running => {
+                self.pause();
+                self.copy_data();
+                self.resume();
+            }
+        }
+    }
+
+    async fn stop(&mut self) {
+        match self {
+            Self::Postgres(server) => server.stop().await,
+            Self::Mariadb(server) => server.stop().await,
+        }
+    }
+
+    fn copy_data(&self) {
+        let copied = match self {
+            Self::Postgres(server) => server.copy_data(),
+            Self::Mariadb(server) => server.copy_data(),
+        };
+        copied.expect("its data are copied");
+    }
+
+    /// Puts the copy into the place of its data, and waits until it serves.
+    pub(crate) async fn put_back(&mut self) {
+        self.kill();
+        let put_back = match self {
+            Self::Postgres(server) => server.put_data_back(),
+            Self::Mariadb(server) => server.put_data_back(),
+        };
+        put_back.expect("the copy is put back");
+        self.start();
+        self.serving().await;
     }
 
     /// Holds the row of a queue until it is [let go](Self::let_row_go), as another program's transaction.

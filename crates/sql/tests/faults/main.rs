@@ -13,6 +13,7 @@
 //! | `interruptions` | statements that an operator ends |
 //! | `stuck` | a row that another program's transaction holds |
 //! | `promotion` | a standby that is promoted without a grant |
+//! | `restores` | older data that know nothing of a holder, nor of its timeout |
 //! | `database` | servers of either kind, and their clients |
 //!
 //! What the trials of all backends share is in `lockkeeper-trials`.
@@ -22,6 +23,7 @@ mod database;
 mod deaths;
 mod interruptions;
 mod promotion;
+mod restores;
 mod servers;
 #[path = "../support/service.rs"]
 mod service;
@@ -35,6 +37,7 @@ use lockkeeper_faults::Availability;
 use lockkeeper_trials::deaths::Death;
 
 use crate::database::Kind;
+use crate::restores::{Older, Way};
 use crate::servers::Harm;
 
 /// How many tests run at once: most of a round's time is a wait for the end of a session.
@@ -42,7 +45,7 @@ const TESTS_AT_ONCE: usize = 2;
 
 type Test = (&'static str, fn(Kind) -> Availability, fn(Kind, Random) -> Result<(), String>);
 
-const TESTS: [Test; 11] = [
+const TESTS: [Test; 15] = [
     ("no_two_hold_when_holders_are_killed", Kind::availability, |kind, random| {
         deaths::play(kind, Death::Killed, random)
     }),
@@ -65,6 +68,18 @@ const TESTS: [Test; 11] = [
         servers::play(kind, Harm::Back, random)
     }),
     ("no_two_hold_when_a_standby_is_promoted_without_a_grant", Kind::availability, promotion::play),
+    ("no_two_hold_when_a_copy_is_put_back_that_lacks_the_longest_timeout", Kind::availability, |kind, random| {
+        restores::play(kind, Older::PutBack, Way::Direct, random)
+    }),
+    ("no_two_hold_when_a_standby_is_promoted_that_lacks_the_longest_timeout", Kind::availability, |kind, random| {
+        restores::play(kind, Older::Promoted, Way::Direct, random)
+    }),
+    ("no_two_hold_when_a_copy_is_put_back_behind_a_pooler", Kind::pooler_availability, |kind, random| {
+        restores::play(kind, Older::PutBack, Way::Pooled, random)
+    }),
+    ("no_two_hold_when_a_standby_is_promoted_behind_a_pooler", Kind::pooler_availability, |kind, random| {
+        restores::play(kind, Older::Promoted, Way::Pooled, random)
+    }),
     ("a_hold_stands_while_another_programs_transaction_holds_a_row", Kind::availability, stuck::play),
     ("no_two_hold_when_connections_are_ended_at_each_statement", Kind::availability, cuts::play),
     ("nothing_is_lost_or_left_when_statements_are_interrupted", Kind::availability, interruptions::play),
@@ -78,7 +93,10 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_ONCE);
     let trials = [("postgres", Kind::Postgres), ("mariadb", Kind::Mariadb)].into_iter().flat_map(|(name, kind)| {
-        TESTS.map(|test| {
+        // There is a pooler for PostgreSQL alone.
+        let tests =
+            TESTS.into_iter().filter(move |test| kind == Kind::Postgres || !test.0.ends_with("behind_a_pooler"));
+        tests.map(move |test| {
             let name = format!("{name}::{}", test.0);
             Trial::test(name.clone(), move || played(&name, kind, test))
         })

@@ -15,6 +15,8 @@ const ROUNDS: u32 = 20;
 
 const SETTINGS: &str = "session_timeout=4s";
 
+const TIMEOUT: Duration = Duration::from_secs(4);
+
 /// How many rounds are played at the same time, each on other servers.
 const AT_ONCE: u32 = 2;
 
@@ -37,6 +39,8 @@ async fn play_round(kind: Kind) -> Vec<Outcome> {
     let service = kind.service();
     // The tables are there before the standby is copied.
     let first = service.keeper(&[primary.address()], SETTINGS);
+    soon("the schema", first.set_up()).await.expect("it is made");
+    soon("a limit", first.limit_session_timeout(TIMEOUT)).await.expect("no session is open");
     let warm = soon("a first lock", first.mutex("warm").expect("a name").lock()).await.expect("it is free");
     soon("its release", warm.release()).await.expect("the primary serves");
     let mut standby = primary.standby().await;

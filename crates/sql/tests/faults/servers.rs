@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_conformance::Random;
+use lockkeeper_conformance::{Random, soon};
 use lockkeeper_faults::long;
 use lockkeeper_trials::{Contest, Ends, Outcome, now, rounds};
 
@@ -11,6 +11,8 @@ use crate::database::{Kind, Need, Server};
 
 /// Short, so that many rounds can be played; a holder has more than two seconds to find the server again.
 const SETTINGS: &str = "session_timeout=4s";
+
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Longer than the session timeout.
 const STANDSTILL: Duration = Duration::from_secs(5);
@@ -84,6 +86,9 @@ pub(crate) fn play(kind: Kind, harm: Harm, random: Random) -> Result<(), String>
 async fn play_round(kind: Kind, harm: Harm, mut random: Random) -> Vec<Outcome> {
     let mut server = kind.start(harm.need()).await;
     let servers = [server.address()];
+    let operator = kind.service().keeper(&servers, SETTINGS);
+    soon("the schema", operator.set_up()).await.expect("it is made");
+    soon("a limit", operator.limit_session_timeout(TIMEOUT)).await.expect("no session is open");
     let contest = |lock| Contest::start(kind.service(), &servers, SETTINGS, lock);
     let (steady, lonely, mut dead) = tokio::join!(contest("steady"), contest("lonely"), contest("dead"));
     tokio::time::sleep(Duration::from_millis(random.below(STRUCK_AFTER_MAX_MS))).await;

@@ -78,13 +78,13 @@ async fn an_older_and_a_newer_schema_are_told_apart() {
     }
     let server = server().await;
     assert_locks(&url(&server)).await;
-    server.ask("UPDATE lockkeeper.meta SET version = 2").await.expect("a newer version");
+    server.ask("UPDATE lockkeeper.meta SET version = 3").await.expect("a newer version");
     // It has what we call.
     assert_locks(&url(&server)).await;
     server.ask("DROP PROCEDURE lockkeeper.unwatch_v1").await.expect("it is gone");
-    assert_refused(&url(&server), UNSUPPORTED, &["newer version 2", "version 1", "newer Lockkeeper"]).await;
+    assert_refused(&url(&server), UNSUPPORTED, &["newer version 3", "version 2", "newer Lockkeeper"]).await;
     server.ask("UPDATE lockkeeper.meta SET version = 0").await.expect("an older version");
-    assert_refused(&url(&server), UNSUPPORTED, &["of version 0", "version 1", "`lockkeeper setup`"]).await;
+    assert_refused(&url(&server), UNSUPPORTED, &["of version 0", "version 2", "`lockkeeper setup`"]).await;
     assert_nothing_left(&server).await;
     keeper(&url(&server)).set_up().await.expect("it is brought up to date");
     assert_locks(&url(&server)).await;

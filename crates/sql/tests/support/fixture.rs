@@ -170,6 +170,13 @@ impl SqlClient {
         Ok(())
     }
 
+    /// Starts the server again. Its new state of the data is waited for as long as sessions here may last.
+    async fn restart(self) -> Result<()> {
+        let sql = self.fixture.kind.limiting(self.fixture.timeout());
+        self.fixture.operate(sql).await?;
+        self.fixture.on_server(async |mut server| server.restart().await).await
+    }
+
     /// Deletes a contender's row. Its owner and those behind it are told in no certain order; here the owner is told
     /// first, unless its runtime stands still.
     async fn remove(self, contender: ContenderId, stands_still: bool) -> Result<()> {
@@ -232,7 +239,7 @@ impl suite::Client for SqlClient {
                 return Box::pin(self.clone().remove(contender, stands_still));
             }
             Fault::Wipe => return self.fixture.on_server(async |server| server.wipe().await),
-            Fault::Restart => return self.fixture.on_server(async |mut server| server.restart().await),
+            Fault::Restart => return Box::pin(self.clone().restart()),
         }
         Box::pin(std::future::ready(Ok(())))
     }

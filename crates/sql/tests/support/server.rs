@@ -1,6 +1,7 @@
 //! The real server of one case, of either kind, and what an operator does with it.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use lockkeeper_conformance::SOON;
 use lockkeeper_faults::pgbouncer::{Lending, PgBouncer};
@@ -129,6 +130,15 @@ impl Kind {
             Self::Postgres | Self::PgBouncer => format!("DELETE FROM lockkeeper.session WHERE id = {id}"),
             // Nothing there is deleted by another deletion.
             Self::Mariadb => format!("CALL lockkeeper.close_v1({id})"),
+        }
+    }
+
+    /// Sets the longest session timeout as an operator would.
+    pub(crate) fn limiting(self, timeout: Duration) -> String {
+        let timeout_ms = timeout.as_millis();
+        match self {
+            Self::Postgres | Self::PgBouncer => format!("SELECT text FROM lockkeeper.limit_v1({timeout_ms}, false)"),
+            Self::Mariadb => format!("CALL lockkeeper.limit_v1({timeout_ms}, FALSE)"),
         }
     }
 

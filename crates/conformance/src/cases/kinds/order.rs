@@ -82,6 +82,8 @@ async fn passed_on_without_a_look(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     let holder = ann.lock("line").await;
     let waiting = queue_up(std::slice::from_ref(&ann), WAITERS).await;
+    // One that has its place and does not wait yet looks if the place ahead goes meanwhile.
+    ann.until_waits(WAITERS as u64).await;
     release(holder).await;
     served_in_order(&ann, waiting).await;
     assert_eq!(ann.tap.looks(), 0, "looks for {WAITERS} hand-offs");

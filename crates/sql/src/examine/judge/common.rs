@@ -31,7 +31,7 @@ pub(super) const TRANSACTION_MAX_S: u64 = 300;
 /// `the schema `lockkeeper` has version 1, and the state of the data is 7/00000001`
 pub(super) fn state(seen: &Seen<'_>) -> String {
     let (schema, version) = (&seen.config.schema, seen.report.words("schema_version"));
-    let instance = seen.instance.map_or_else(|| seen.report.words("instance"), str::to_owned);
+    let instance = seen.report.words("instance");
     let median_ms = seen.median.as_secs_f64() * 1_000.0;
     format!(
         "the schema `{schema}` has version {version}; the state of the data is {instance}; a request takes \
@@ -56,16 +56,15 @@ pub(super) fn judge_schema(report: &Report, ours: i64) -> Option<Finding> {
 }
 
 /// Judges whether locks are granted in this state of the data.
-pub(super) fn judge_settled(report: &Report, instance: Option<&str>) -> Option<Finding> {
-    let known = report.get("instance");
-    let is_other = instance.is_some_and(|instance| known.is_some_and(|known| known != instance));
-    if !is_other && !report.is_off("is_settled") {
+pub(super) fn judge_settled(report: &Report) -> Option<Finding> {
+    // Before the first client there is nothing to wait for.
+    if !report.is_off("is_settled") || report.get("instance").is_none() {
         return None;
     }
     let pause = report.number("timeout_max_ms").map(Duration::from_millis).unwrap_or_default();
     let what = format!(
-        "the server serves another state of the data than before (a promotion, a restore, or a restart without flushed \
-         data): no lock is granted until a client has waited for the greatest session timeout, {pause:?}"
+        "the server serves another state of the data than before (a promotion, a restore, or another start): no lock is \
+         granted until a client has waited, for {pause:?} at most"
     );
     Some(Finding::new(Severity::Warning, what, "wait; see why the server was replaced if that was not meant"))
 }

@@ -23,8 +23,6 @@ use crate::url::Config;
 pub(super) struct Seen<'a> {
     pub(super) config: &'a Config,
     pub(super) waking: Waking,
-    /// Which state of the data the server said that it serves, if no session has told the tables.
-    pub(super) instance: Option<&'a str>,
     pub(super) clocks: Option<Clocks>,
     /// What half of the requests took at most.
     pub(super) median: Duration,
@@ -51,7 +49,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Vec<Finding> {
         #[cfg(not(all(feature = "postgres", feature = "mysql")))]
         _ => Vec::new(),
     };
-    findings.extend(common::judge_settled(seen.report, seen.instance));
+    findings.extend(common::judge_settled(seen.report));
     findings.extend(common::judge_waking(seen.config, seen.waking));
     findings.extend(seen.clocks.and_then(common::judge_clock));
     findings.extend(common::judge_round_trip(seen.config.session_timeout(), seen.median));

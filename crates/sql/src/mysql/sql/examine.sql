@@ -5,9 +5,10 @@
 BEGIN
   {ok}
   SELECT {what_fact} AS what, 'schema_version' AS text, m.version AS ask FROM {schema}.meta m;
-  SELECT {what_fact} AS what, 'instance' AS text, CONVERT(m.instance USING utf8mb4) AS ask FROM {schema}.meta m;
-  SELECT {what_fact} AS what, 'is_settled' AS text, IF(m.is_settled, 'true', 'false') AS ask FROM {schema}.meta m;
-  SELECT {what_fact} AS what, 'timeout_max_ms' AS text, m.timeout_max_ms AS ask FROM {schema}.meta m;
+  SELECT {what_fact} AS what, 'instance' AS text, CONVERT(s.instance USING utf8mb4) AS ask FROM {schema}.state s;
+  SELECT {what_fact} AS what, 'is_settled' AS text, IF({is_settled}, 'true', 'false') AS ask;
+  SELECT {what_fact} AS what, 'wait_ms' AS text, s.wait_ms AS ask FROM {schema}.state s;
+  SELECT {what_fact} AS what, 'timeout_max_ms' AS text, s.timeout_max_ms AS ask FROM {schema}.state s;
   SELECT {what_fact} AS what, 'clock_us' AS text,
     TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS ask;
   IF VERSION() LIKE '%MariaDB%' THEN

@@ -13,6 +13,10 @@ answer: BEGIN
     {stale_or_gone}
   END IF;
   SELECT 0 AS what, 'ok' AS text, CONNECTION_ID() AS number, 0 AS epoch;
+  -- That one who is waited for is gone is told only where it can be a turn.
+  IF NOT {is_settled} THEN
+    SET v_tickets = p_roll, v_count = LENGTH(p_roll) DIV 16;
+  END IF;
   IF v_count > 0 THEN
     {missing}
   END IF;
@@ -44,6 +48,11 @@ answer: BEGIN
   DECLARE v_epoch bigint;
   DECLARE v_free bigint;
   {begin}
+  IF NOT {is_settled} THEN
+    SELECT 0 AS what, 'busy' AS text;
+    ROLLBACK;
+    LEAVE answer;
+  END IF;
   SELECT s.epoch INTO v_epoch FROM {schema}.session s
     WHERE s.id = p_session AND s.epoch = p_epoch AND s.beat = p_beat FOR UPDATE SKIP LOCKED;
   IF v_epoch IS NULL THEN

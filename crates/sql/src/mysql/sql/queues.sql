@@ -22,6 +22,7 @@ answer: BEGIN
   DECLARE v_doors bigint;
   {view_variables}
   {begin}
+  {settled}
   -- The lock waits for no other join, and is waited for by all that raises the epoch or removes the session.
   {session_stands}
   IF v_count = 1 THEN
@@ -160,6 +161,7 @@ END
 BEGIN
   {view_variables}
   {begin_look}
+  {settled}
   {ok}
   {look}
   COMMIT;
@@ -172,6 +174,7 @@ BEGIN
   DECLARE v_tickets mediumblob DEFAULT p_tickets;
   DECLARE v_count bigint DEFAULT LENGTH(p_tickets) DIV 16;
   {begin_look}
+  {settled}
   {ok}
   {missing}
   COMMIT;

@@ -1,18 +1,27 @@
 -- The tables. `{schema}` is replaced by the database's name. All of it can be sent again: it only adds. A line `//` ends
 -- each statement.
 --
--- Everywhere, locks are taken in this order: meta, session, queue (by name and part), contender.
+-- Everywhere, locks are taken in this order: meta, state, session, queue (by name and part), contender.
 CREATE DATABASE IF NOT EXISTS {schema} CHARACTER SET utf8mb4
 //
--- One row. `instance` says which state of the data was served last; until it `is_settled`, clients let no lock be
--- granted. `floor` is a number below which no queue gives out tokens.
+-- One row. `floor` is a number below which no queue gives out tokens.
 CREATE TABLE IF NOT EXISTS {schema}.meta (
   one tinyint NOT NULL DEFAULT 1 PRIMARY KEY,
   version int NOT NULL,
-  instance varbinary(500),
-  is_settled boolean NOT NULL DEFAULT TRUE,
-  timeout_max_ms bigint NOT NULL DEFAULT 0,
   floor bigint NOT NULL DEFAULT 0
+) ENGINE=InnoDB
+//
+-- One row: the state of the data that is served. Each start of the server begins another one, `id`. It is not settled
+-- until a client has waited for `wait_ms`; until then no lock is granted. `run` is the number of the server's run that
+-- it was told of. No session may be opened with a timeout above `timeout_max_ms`.
+CREATE TABLE IF NOT EXISTS {schema}.state (
+  one tinyint NOT NULL DEFAULT 1 PRIMARY KEY,
+  id varbinary(36) NOT NULL DEFAULT '',
+  instance varbinary(500),
+  run varbinary(17),
+  is_settled boolean NOT NULL DEFAULT TRUE,
+  wait_ms bigint NOT NULL DEFAULT 0,
+  timeout_max_ms bigint NOT NULL
 ) ENGINE=InnoDB
 //
 CREATE TABLE IF NOT EXISTS {schema}.session (

@@ -11,47 +11,99 @@
 {settings}
 SELECT m.version FROM {schema}.meta m
 //
--- Which instance is settled. Another one than the last is not, until a client that has waited says so.
-{procedure} {schema}.hello_v1(p_instance varbinary(500))
+-- Which state of the data this is, and for how long it is to be waited for if it is not settled. Another start of the
+-- server, or another server, begins another state. If the server flushes what it acknowledges, another start of the same
+-- seems to have lost nothing: then former clients have a short time to say that it has (`doubt`).
+{procedure} {schema}.greet_v1(p_instance varbinary(500))
 {settings}
 BEGIN
+  DECLARE v_run varbinary(17) DEFAULT {run};
+  DECLARE v_id varbinary(36) DEFAULT UUID();
+  DECLARE v_flushes boolean DEFAULT
+    @@global.innodb_flush_log_at_trx_commit = 1 AND (NOT @@global.log_bin OR @@global.sync_binlog = 1);
   {begin}
-  IF NOT (SELECT m.instance FROM {schema}.meta m) <=> p_instance THEN
-    -- From the left to the right: the instance of before decides.
-    UPDATE {schema}.meta m SET m.is_settled = m.is_settled AND m.instance IS NULL, m.instance = p_instance
-      WHERE NOT m.instance <=> p_instance;
-  END IF;
-  SELECT 0 AS what, IF(m.is_settled, 'ok', 'unsettled') AS text, m.version AS number, m.timeout_max_ms AS timeout_ms
-    FROM {schema}.meta m;
+  -- From the left to the right: what stands there decides.
+  UPDATE {schema}.state s SET
+      s.wait_ms = CASE
+        WHEN NOT v_flushes OR SUBSTRING_INDEX(s.instance, '@', 1) <> SUBSTRING_INDEX(p_instance, '@', 1)
+          THEN s.timeout_max_ms
+        WHEN s.is_settled THEN LEAST({brief_ms}, s.timeout_max_ms)
+        ELSE s.wait_ms END,
+      s.is_settled = s.instance IS NULL,
+      s.instance = p_instance, s.run = v_run, s.id = v_id
+    WHERE NOT (s.instance <=> p_instance AND s.run <=> v_run);
+  SELECT 0 AS what, IF(s.is_settled AND s.instance = p_instance AND s.run = v_run, 'ok', 'unsettled') AS text,
+      m.version AS number, s.wait_ms AS timeout_ms, CONVERT(s.id USING utf8mb4) AS ask
+    FROM {schema}.state s JOIN {schema}.meta m;
   COMMIT;
 END
 //
--- Says that every session of the former instance has stopped believing in its locks.
-{procedure} {schema}.settle_v1(p_instance varbinary(500))
+DROP PROCEDURE IF EXISTS {schema}.hello_v1
+//
+-- Says that every session of the former state has stopped believing in its locks.
+{procedure} {schema}.settle_v1(p_state varbinary(36))
 {settings}
 BEGIN
   {begin}
-  UPDATE {schema}.meta m SET m.is_settled = TRUE WHERE m.instance = p_instance AND NOT m.is_settled;
-  SELECT 0 AS what, IF(m.instance <=> p_instance, 'ok', 'unsettled') AS text, m.timeout_max_ms AS timeout_ms
-    FROM {schema}.meta m;
+  UPDATE {schema}.state s SET s.is_settled = TRUE WHERE s.id = p_state AND NOT s.is_settled;
+  SELECT 0 AS what, IF(s.id = p_state AND s.is_settled, 'ok', 'unsettled') AS text FROM {schema}.state s;
+  COMMIT;
+END
+//
+-- Says that the data lack what was acknowledged to a session that is still believed: so they lost other grants too.
+{procedure} {schema}.doubt_v1(p_state varbinary(36))
+{settings}
+BEGIN
+  DECLARE v_id varbinary(36) DEFAULT UUID();
+  {begin}
+  UPDATE {schema}.state s SET s.id = v_id, s.wait_ms = s.timeout_max_ms
+    WHERE s.id = p_state AND NOT s.is_settled AND s.wait_ms < s.timeout_max_ms;
+  {ok}
+  COMMIT;
+END
+//
+-- Changes the greatest timeout of sessions, or begins a state that is not settled since the data were restored; both
+-- are NULL or false if not asked for. A greater timeout begins such a state too: then a replica that lags behind by less
+-- than the wait lacks no grant to a session with that timeout.
+{procedure} {schema}.limit_v1(p_timeout_ms bigint, p_is_restored boolean)
+{settings}
+answer: BEGIN
+  DECLARE v_id varbinary(36) DEFAULT UUID();
+  DECLARE v_timeout_max_ms bigint;
+  DECLARE v_longest_ms bigint;
+  {begin}
+  SELECT s.timeout_max_ms INTO v_timeout_max_ms FROM {schema}.state s FOR UPDATE;
+  SELECT MAX(s.timeout_ms) INTO v_longest_ms FROM {schema}.session s;
+  IF p_timeout_ms < v_longest_ms THEN
+    SELECT 0 AS what, 'long' AS text, v_longest_ms AS timeout_ms;
+    ROLLBACK;
+    LEAVE answer;
+  END IF;
+  UPDATE {schema}.state s SET s.timeout_max_ms = COALESCE(p_timeout_ms, s.timeout_max_ms);
+  UPDATE {schema}.state s SET s.id = v_id, s.is_settled = FALSE, s.wait_ms = s.timeout_max_ms
+    WHERE p_is_restored OR s.instance IS NOT NULL AND p_timeout_ms > v_timeout_max_ms;
+  {ok}
   COMMIT;
 END
 //
 {procedure} {schema}.open_v1(
   p_session binary(16), p_timeout_ms bigint, p_owner text CHARACTER SET utf8mb4, p_sweeps boolean)
 {settings}
-BEGIN
+answer: BEGIN
+  DECLARE v_timeout_max_ms bigint;
   {begin}
-  IF (SELECT m.timeout_max_ms FROM {schema}.meta m) < p_timeout_ms THEN
-    UPDATE {schema}.meta m SET m.timeout_max_ms = p_timeout_ms WHERE m.timeout_max_ms < p_timeout_ms;
+  SELECT s.timeout_max_ms INTO v_timeout_max_ms FROM {schema}.state s LOCK IN SHARE MODE;
+  IF p_timeout_ms > v_timeout_max_ms THEN
+    SELECT 0 AS what, 'long' AS text, v_timeout_max_ms AS timeout_ms;
+    ROLLBACK;
+    LEAVE answer;
   END IF;
   INSERT INTO {schema}.session (id, epoch, beat, timeout_ms, owner) VALUES (p_session, 1, 1, p_timeout_ms, p_owner)
     ON DUPLICATE KEY UPDATE id = p_session;
   IF p_sweeps THEN
     CALL {schema}.sweep_v1();
   END IF;
-  SELECT 0 AS what, IF(m.is_settled, 'ok', 'unsettled') AS text, m.version AS number, m.timeout_max_ms AS timeout_ms
-    FROM {schema}.meta m;
+  SELECT 0 AS what, IF(s.is_settled, 'ok', 'unsettled') AS text FROM {schema}.state s;
   COMMIT;
 END
 //

@@ -9,6 +9,7 @@ answer: BEGIN
   DECLARE p_whole boolean DEFAULT TRUE;
   {view_variables}
   {begin}
+  {settled}
   {session_stands}
   {lock_queue}
   INSERT INTO {schema}.watch (name, part, session) VALUES (p_name, p_part, p_session)

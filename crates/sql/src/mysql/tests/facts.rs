@@ -4,7 +4,7 @@ use crate::mysql::tests::support::{Client, can_run, server, url};
 use crate::statement::What;
 
 /// The facts that each MariaDB tells.
-const FACTS: [&str; 15] = [
+const FACTS: [&str; 16] = [
     "binlog_format",
     "clock_us",
     "history",
@@ -20,6 +20,7 @@ const FACTS: [&str; 15] = [
     "sync_binlog",
     "threads_connected",
     "version",
+    "wait_ms",
 ];
 
 #[tokio::test]

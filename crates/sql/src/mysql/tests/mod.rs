@@ -8,6 +8,7 @@ mod greetings;
 mod places;
 #[cfg(feature = "tls")]
 mod secured;
+mod states;
 mod support;
 mod views;
 mod wires;

@@ -14,9 +14,9 @@ BEGIN
       FROM unnest(ARRAY['server_version', 'server_encoding', 'fsync', 'full_page_writes', 'synchronous_commit',
         'synchronous_standby_names', 'max_connections', 'superuser_reserved_connections']) s (name)
       UNION ALL
-      SELECT s.name, s.value FROM {schema}.meta m CROSS JOIN LATERAL (VALUES
-        ('schema_version', m.version::text), ('instance', m.instance), ('is_settled', m.is_settled::text),
-        ('timeout_max_ms', m.timeout_max_ms::text)) s (name, value)
+      SELECT f.name, f.value FROM {schema}.meta m CROSS JOIN {schema}.state s CROSS JOIN LATERAL (VALUES
+        ('schema_version', m.version::text), ('instance', s.instance), ('is_settled', ({is_settled})::text),
+        ('wait_ms', s.wait_ms::text), ('timeout_max_ms', s.timeout_max_ms::text)) f (name, value)
       UNION ALL
       SELECT s.name, s.value FROM (VALUES
         ('is_aurora', (to_regproc('pg_catalog.aurora_version') IS NOT NULL)::text),

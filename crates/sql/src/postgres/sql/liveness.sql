@@ -27,7 +27,8 @@ BEGIN
   RETURN QUERY
     SELECT {what_missing}::smallint, t.ticket, NULL::uuid, NULL::bigint, NULL::double precision, NULL::smallint,
       NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::bytea
-    FROM unnest(p_roll || p_awaited) t (ticket)
+    -- That one who is waited for is gone is told only where it can be a turn.
+    FROM unnest(CASE WHEN {is_settled} THEN p_roll || p_awaited ELSE p_roll END) t (ticket)
     WHERE NOT EXISTS (SELECT FROM {schema}.contender c WHERE c.ticket = t.ticket);
   {broken_and_asked}
   RETURN QUERY
@@ -58,6 +59,11 @@ DECLARE
 BEGIN
   {guard}
   what := 0;
+  IF NOT {is_settled} THEN
+    text := 'busy';
+    RETURN NEXT;
+    RETURN;
+  END IF;
   PERFORM FROM {schema}.session s WHERE s.id = p_session AND s.epoch = p_epoch AND s.beat = p_beat
     FOR UPDATE SKIP LOCKED;
   IF NOT FOUND THEN

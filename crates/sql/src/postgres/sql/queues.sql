@@ -23,6 +23,7 @@ DECLARE
   {view_variables}
 BEGIN
   {guard}
+  {settled}
   -- The lock waits for no other join, and is waited for by all that raises the epoch or removes the session.
   SELECT EXISTS (SELECT FROM {schema}.contender c WHERE c.ticket = ANY (p_tickets)) INTO v_is_resent
     FROM {schema}.session s WHERE s.id = p_session AND s.epoch = p_epoch FOR SHARE;
@@ -185,6 +186,7 @@ DECLARE
   v_part smallint := p_part;
   {view_variables}
 BEGIN
+  {settled}
   what := 0;
   text := 'ok';
   RETURN NEXT;
@@ -195,6 +197,7 @@ END $$;
 CREATE OR REPLACE FUNCTION {schema}.missing_v1(p_tickets uuid[]) RETURNS {answer} STABLE AS $$
 #variable_conflict use_column
 BEGIN
+  {settled}
   what := 0;
   text := 'ok';
   RETURN NEXT;

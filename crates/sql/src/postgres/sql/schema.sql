@@ -1,18 +1,33 @@
 -- The tables. `{schema}` is replaced by the schema's name. All of it can be sent again: it only adds.
 --
--- Everywhere, locks are taken in this order: meta, session, queue (by name and part), contender.
+-- Everywhere, locks are taken in this order: meta, state, session, queue (by name and part), contender.
 CREATE SCHEMA IF NOT EXISTS {schema};
 
--- One row. `instance` says which state of the data was served last; until it `is_settled`, clients let no lock be
--- granted. `floor` is a number below which no queue gives out tokens.
+-- One row. `floor` is a number below which no queue gives out tokens.
 CREATE TABLE IF NOT EXISTS {schema}.meta (
   one smallint PRIMARY KEY DEFAULT 1 CHECK (one = 1),
   version integer NOT NULL,
-  instance text,
-  is_settled boolean NOT NULL DEFAULT true,
-  timeout_max_ms bigint NOT NULL DEFAULT 0,
   floor bigint NOT NULL DEFAULT 0
 );
+
+-- One row: the state of the data that is served. Each start of the server begins another one, `id`. It is not settled
+-- until a client has waited for `wait_ms`; until then no lock is granted. `started` is the start that it was told of,
+-- and `mark` the transaction that wrote the row, so that a row from a dump is known. No session may be opened with a
+-- timeout above `timeout_max_ms`.
+CREATE TABLE IF NOT EXISTS {schema}.state (
+  one smallint PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+  id uuid NOT NULL DEFAULT gen_random_uuid(),
+  instance text,
+  started timestamptz,
+  mark xid,
+  is_settled boolean NOT NULL DEFAULT true,
+  wait_ms bigint NOT NULL DEFAULT 0,
+  timeout_max_ms bigint NOT NULL
+);
+
+-- The start of the server that was told last. The table is not logged: it is empty after a start that follows no clean
+-- end, after a promotion, and in a copy of a server that ran.
+CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.start (started timestamptz PRIMARY KEY);
 
 -- Half of each page is left free here and in `queue`: a row that changes then stays on its page, and its indexes as
 -- they are.
@@ -80,6 +95,11 @@ CREATE TABLE IF NOT EXISTS {schema}.broken (
   session uuid NOT NULL
 );
 CREATE INDEX IF NOT EXISTS broken_session ON {schema}.broken (session);
+
+-- Sessions of an earlier version keep their timeouts.
+INSERT INTO {schema}.state (timeout_max_ms)
+SELECT greatest({timeout_max_ms}, (SELECT max(s.timeout_ms) FROM {schema}.session s))
+ON CONFLICT (one) DO NOTHING;
 
 INSERT INTO {schema}.meta (version) VALUES ({version})
 ON CONFLICT (one) DO UPDATE SET version = greatest(meta.version, excluded.version);

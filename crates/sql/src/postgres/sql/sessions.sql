@@ -5,56 +5,99 @@ CREATE OR REPLACE FUNCTION {schema}.version() RETURNS integer LANGUAGE sql STABL
   SELECT m.version FROM {schema}.meta m;
 $$;
 
--- Which instance is settled. Another one than the last is not, until a client that has waited says so.
-CREATE OR REPLACE FUNCTION {schema}.hello_v1(p_instance text) RETURNS {answer} AS $$
+-- Which state of the data this is, and for how long it is to be waited for if it is not settled. Another start of the
+-- server, another server, or a row from a dump begins another state. A start behind a clean end seems to have lost
+-- nothing: then former clients have a short time to say that it has (`doubt`).
+CREATE OR REPLACE FUNCTION {schema}.greet_v1(p_instance text) RETURNS {answer} AS $$
 #variable_conflict use_column
-DECLARE
-  v_meta {schema}.meta;
 BEGIN
   {guard}
-  SELECT * INTO v_meta FROM {schema}.meta m;
-  IF v_meta.instance IS DISTINCT FROM p_instance THEN
-    UPDATE {schema}.meta m SET instance = p_instance, is_settled = m.is_settled AND m.instance IS NULL
-      WHERE m.instance IS DISTINCT FROM p_instance;
-    SELECT * INTO v_meta FROM {schema}.meta m;
+  IF NOT EXISTS (SELECT FROM {schema}.state s WHERE s.instance = p_instance AND {is_present}) THEN
+    UPDATE {schema}.state s SET
+        id = gen_random_uuid(), instance = p_instance, started = pg_postmaster_start_time(), mark = {mark},
+        is_settled = s.instance IS NULL,
+        wait_ms = CASE
+          WHEN s.instance <> p_instance OR s.mark <> s.xmin
+            OR NOT EXISTS (SELECT FROM {schema}.start t WHERE t.started = s.started) THEN s.timeout_max_ms
+          WHEN s.is_settled THEN least({brief_ms}, s.timeout_max_ms)
+          ELSE s.wait_ms END
+      WHERE s.instance IS DISTINCT FROM p_instance OR ({is_present}) IS NOT TRUE;
+    DELETE FROM {schema}.start t WHERE t.started <> pg_postmaster_start_time();
+    INSERT INTO {schema}.start (started) VALUES (pg_postmaster_start_time()) ON CONFLICT (started) DO NOTHING;
   END IF;
   what := 0;
-  text := CASE WHEN v_meta.is_settled THEN 'ok' ELSE 'unsettled' END;
-  number := v_meta.version;
-  timeout_ms := v_meta.timeout_max_ms;
+  SELECT CASE WHEN s.is_settled THEN 'ok' ELSE 'unsettled' END, s.wait_ms, s.id::text INTO text, timeout_ms, ask
+    FROM {schema}.state s;
+  number := {schema}.version();
+  RETURN NEXT;
+END $$;
+DROP FUNCTION IF EXISTS {schema}.hello_v1(text);
+
+-- Says that every session of the former state has stopped believing in its locks.
+CREATE OR REPLACE FUNCTION {schema}.settle_v1(p_state text) RETURNS {answer} AS $$
+#variable_conflict use_column
+BEGIN
+  {guard}
+  UPDATE {schema}.state s SET is_settled = true, mark = {mark} WHERE s.id = p_state::uuid AND NOT s.is_settled;
+  what := 0;
+  SELECT CASE WHEN s.id = p_state::uuid THEN 'ok' ELSE 'unsettled' END INTO text FROM {schema}.state s;
   RETURN NEXT;
 END $$;
 
--- Says that every session of the former instance has stopped believing in its locks.
-CREATE OR REPLACE FUNCTION {schema}.settle_v1(p_instance text) RETURNS {answer} AS $$
+-- Says that the data lack what was acknowledged to a session that is still believed: so they lost other grants too.
+CREATE OR REPLACE FUNCTION {schema}.doubt_v1(p_state text) RETURNS {answer} AS $$
 #variable_conflict use_column
 BEGIN
   {guard}
-  UPDATE {schema}.meta m SET is_settled = true WHERE m.instance = p_instance AND NOT m.is_settled;
+  UPDATE {schema}.state s SET id = gen_random_uuid(), mark = {mark}, wait_ms = s.timeout_max_ms
+    WHERE s.id = p_state::uuid AND NOT s.is_settled AND s.wait_ms < s.timeout_max_ms;
   what := 0;
-  SELECT CASE WHEN m.instance = p_instance THEN 'ok' ELSE 'unsettled' END, m.timeout_max_ms INTO text, timeout_ms
-    FROM {schema}.meta m;
+  text := 'ok';
+  RETURN NEXT;
+END $$;
+
+-- Changes the greatest timeout of sessions, or begins a state that is not settled since the data were restored; both
+-- are NULL or false if not asked for. A greater timeout begins such a state too: then a standby that lags behind by less
+-- than the wait lacks no grant to a session with that timeout.
+CREATE OR REPLACE FUNCTION {schema}.limit_v1(p_timeout_ms bigint, p_is_restored boolean) RETURNS {answer} AS $$
+#variable_conflict use_column
+DECLARE
+  v_timeout_max_ms bigint;
+BEGIN
+  {guard}
+  SELECT s.timeout_max_ms INTO v_timeout_max_ms FROM {schema}.state s FOR UPDATE;
+  what := 0;
+  SELECT max(s.timeout_ms) INTO timeout_ms FROM {schema}.session s;
+  IF p_timeout_ms < timeout_ms THEN
+    text := 'long';
+    RETURN NEXT;
+    RETURN;
+  END IF;
+  UPDATE {schema}.state s SET timeout_max_ms = coalesce(p_timeout_ms, s.timeout_max_ms), mark = {mark};
+  UPDATE {schema}.state s SET id = gen_random_uuid(), is_settled = false, wait_ms = s.timeout_max_ms
+    WHERE p_is_restored OR s.instance IS NOT NULL AND p_timeout_ms > v_timeout_max_ms;
+  text := 'ok';
   RETURN NEXT;
 END $$;
 
 CREATE OR REPLACE FUNCTION {schema}.open_v1(p_session uuid, p_timeout_ms bigint, p_owner text, p_sweeps boolean)
 RETURNS {answer} AS $$
 #variable_conflict use_column
-DECLARE
-  v_meta {schema}.meta;
 BEGIN
   {guard}
-  UPDATE {schema}.meta m SET timeout_max_ms = p_timeout_ms WHERE m.timeout_max_ms < p_timeout_ms;
+  what := 0;
+  SELECT CASE WHEN s.is_settled THEN 'ok' ELSE 'unsettled' END, s.timeout_max_ms INTO text, timeout_ms
+    FROM {schema}.state s FOR SHARE;
+  IF p_timeout_ms > timeout_ms THEN
+    text := 'long';
+    RETURN NEXT;
+    RETURN;
+  END IF;
   INSERT INTO {schema}.session (id, epoch, beat, timeout_ms, owner) VALUES (p_session, 1, 1, p_timeout_ms, p_owner)
     ON CONFLICT (id) DO NOTHING;
   IF p_sweeps THEN
     PERFORM {schema}.sweep_v1();
   END IF;
-  SELECT * INTO v_meta FROM {schema}.meta m;
-  what := 0;
-  text := CASE WHEN v_meta.is_settled THEN 'ok' ELSE 'unsettled' END;
-  number := v_meta.version;
-  timeout_ms := v_meta.timeout_max_ms;
   RETURN NEXT;
 END $$;
 

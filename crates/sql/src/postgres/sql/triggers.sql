@@ -40,7 +40,7 @@ BEGIN
       AND (c.token, c.place, c.ticket) > (behind.token, behind.place, behind.ticket)
     ORDER BY c.token, c.place, c.ticket LIMIT 1;
     EXIT WHEN NOT FOUND;
-    IF behind.listening THEN
+    IF behind.listening AND {is_settled} THEN
       PERFORM pg_notify('{channel}' || replace(behind.session::text, '-', ''),
         'd ' || replace(OLD.ticket::text, '-', ''));
     END IF;

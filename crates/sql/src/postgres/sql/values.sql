@@ -11,6 +11,7 @@ DECLARE
   {view_variables}
 BEGIN
   {guard}
+  {settled}
   {session_stands}
   PERFORM {schema}.lock_queue_v1(p_name, v_part, 0);
   INSERT INTO {schema}.watch (name, part, session) VALUES (p_name, v_part, p_session) ON CONFLICT DO NOTHING;

@@ -4,7 +4,7 @@ use crate::postgres::tests::support::{Client, can_run, server, url};
 use crate::statement::What;
 
 /// The facts that each server tells.
-const FACTS: [&str; 24] = [
+const FACTS: [&str; 25] = [
     "clock_us",
     "connections",
     "dead_contender",
@@ -27,6 +27,7 @@ const FACTS: [&str; 24] = [
     "synchronous_commit",
     "synchronous_standby_names",
     "timeout_max_ms",
+    "wait_ms",
     "instance",
     "prepared_s",
 ];

@@ -104,12 +104,12 @@ async fn schemas_of_other_versions_and_of_others_are_told_apart() {
     }
     let server = server().await;
     drop(connect(&url(&server)).await.expect("the schema"));
-    server.ask("UPDATE lockkeeper.meta SET version = 2").await.expect("a newer version");
+    server.ask("UPDATE lockkeeper.meta SET version = 3").await.expect("a newer version");
     drop(connect(&url(&server)).await.expect("what we call is still there"));
     server.ask("DROP FUNCTION lockkeeper.unwatch_v1").await.expect("it is gone");
-    refused(&url(&server), FailureKind::Unsupported, &["newer version 2", "version 1"]).await;
+    refused(&url(&server), FailureKind::Unsupported, &["newer version 3", "version 2"]).await;
     server.ask("UPDATE lockkeeper.meta SET version = 0").await.expect("an older version");
-    refused(&url(&server), FailureKind::Unsupported, &["of version 0", "version 1", "lockkeeper setup"]).await;
+    refused(&url(&server), FailureKind::Unsupported, &["of version 0", "version 2", "lockkeeper setup"]).await;
     soon("a set-up", engine(&url(&server)).set_up(deadline())).await.expect("it is brought up to date");
     drop(connect(&url(&server)).await.expect("it is complete"));
     server.ask("CREATE SCHEMA shop; CREATE FUNCTION shop.buy() RETURNS int LANGUAGE sql AS 'SELECT 1'").await.unwrap();

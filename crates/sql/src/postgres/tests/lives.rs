@@ -144,24 +144,6 @@ async fn a_session_is_closed_a_thousand_contenders_at_a_time() {
 }
 
 #[tokio::test]
-async fn another_state_of_the_data_is_unsettled_until_a_client_says_that_it_has_waited() {
-    if !can_run() {
-        return;
-    }
-    let server = server().await;
-    let client = Client::open(&url(&server), 1).await;
-    let word = async |function, instance: &str| client.told(function, vec![text(instance)]).await.0;
-    assert_eq!(word("hello", "a").await, "ok", "a new schema is settled");
-    assert_eq!([word("hello", "b").await, word("hello", "b").await], ["unsettled", "unsettled"]);
-    let rows = soon("a hello", client.call("hello", vec![text("b")])).await.expect("an answer");
-    assert_eq!((rows[0].timeout_ms, rows[0].number), (Some(10_000), Some(1)), "the greatest timeout");
-    let open = vec![Argument::Id(2), Argument::Int(4_000), text("another"), Argument::Flag(false)];
-    assert_eq!(client.told("open", open).await.0, "unsettled");
-    assert_eq!(word("settle", "a").await, "unsettled", "it is another one now");
-    assert_eq!([word("settle", "b").await, word("hello", "b").await], ["ok", "ok"]);
-}
-
-#[tokio::test]
 async fn tokens_grow_over_a_wiped_schema_and_over_the_removal_of_idle_queues() {
     if !can_run() {
         return;

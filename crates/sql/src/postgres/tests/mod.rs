@@ -7,6 +7,7 @@ mod facts;
 mod greetings;
 mod lives;
 mod places;
+mod states;
 mod support;
 mod views;
 mod wires;

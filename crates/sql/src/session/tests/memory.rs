@@ -17,6 +17,10 @@ use crate::statement::{Argument, Row, SessionId, Statement, What};
 pub(super) struct Data {
     pub(super) instance: String,
     pub(super) settled: Option<String>,
+    /// How long a state that seems to have lost nothing is to be waited for, if it is such a one.
+    pub(super) brief: Option<Duration>,
+    /// How often that was doubted.
+    pub(super) doubts: usize,
     pub(super) waking: Waking,
     /// Whether no connection can be opened, by the server's place.
     pub(super) down: BTreeMap<usize, FailureKind>,
@@ -71,6 +75,8 @@ impl Database {
         let data = Data {
             instance: "one".to_owned(),
             settled: Some("one".to_owned()),
+            brief: None,
+            doubts: 0,
             waking,
             down: BTreeMap::new(),
             is_stuck: false,
@@ -257,9 +263,17 @@ impl Data {
         }
         use Argument::{Flag, Id, Ids, Int, Text};
         Some(Ok(match (statement.function, &statement.arguments[..]) {
-            ("hello", [Text(instance)]) => vec![self.state_of(instance)],
-            ("settle", [Text(instance)]) => {
-                self.settled = Some(instance.clone());
+            ("greet", [Text(instance)]) => vec![self.state_of(instance)],
+            ("settle", [Text(state)]) if *state == self.state(&self.instance) => {
+                self.settled = Some(self.instance.clone());
+                vec![status("ok", 0)]
+            }
+            ("settle", [Text(_)]) => vec![status("unsettled", 0)],
+            ("doubt", [Text(state)]) => {
+                // What is doubted already, is not doubted more.
+                if *state == self.state(&self.instance) && self.doubts == 0 {
+                    self.doubts += 1;
+                }
                 vec![status("ok", 0)]
             }
             ("open", [Id(session), Int(timeout_ms), Text(_), Flag(_)]) => {
@@ -308,11 +322,18 @@ impl Data {
         }))
     }
 
+    /// The name of the state of the data.
+    fn state(&self, instance: &str) -> String {
+        format!("{instance}, doubted {} times", self.doubts)
+    }
+
     fn state_of(&self, instance: &str) -> Row {
         let greatest = self.sessions.values().map(|row| row.timeout_ms).max().unwrap_or(0);
+        let brief = self.brief.filter(|_| self.doubts == 0).map(|brief| i64::try_from(brief.as_millis()).unwrap());
+        let state = Some(self.state(instance));
         match self.settled.as_deref() == Some(instance) {
-            true => status("ok", 1),
-            false => Row { timeout_ms: Some(greatest), ..status("unsettled", 1) },
+            true => Row { ask: state, ..status("ok", 1) },
+            false => Row { timeout_ms: brief.or(Some(greatest)), ask: state, ..status("unsettled", 1) },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Liveness, Operation};
+use lockkeeper_core::{Liveness, Operation, Ticket};
 
 use super::memory::Database;
 use super::{TIMEOUT, pass, pass_ms, session, try_open};
@@ -50,6 +50,61 @@ async fn a_new_session_opens_and_its_calls_are_late_until_then() {
     assert!(error.is_transient() && error.to_string().contains("promotion"), "{error}");
     core.next_link().await.unwrap();
     core.final_answer(&mut call).await.unwrap();
+}
+
+/// How long a state is waited for that seems to have lost nothing.
+const BRIEF: Duration = Duration::from_secs(5);
+
+/// Has the server start again behind a clean end, maybe with older data.
+fn restart(database: &Database) {
+    database.data().brief = Some(BRIEF);
+    promote(database);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_clean_start_calls_wait_for_a_short_time() {
+    let database = Database::new(Waking::Looks);
+    let core = session(&database).await;
+    core.roll.add(Ticket::from_bits(7));
+    database.data().contenders.insert(7, core.id.0);
+    restart(&database);
+    pass(BRIEF).await;
+    assert!(core.present_link().is_none());
+    pass_ms(300).await;
+    assert!(core.present_link().is_some());
+    assert_eq!(database.count("doubt"), 0, "its contender is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_misses_its_session_or_its_contender_has_all_wait_for_the_greatest_timeout() {
+    for misses_session in [true, false] {
+        let database = Database::new(Waking::Looks);
+        let (holder, other) = (session(&database).await, session(&database).await);
+        holder.roll.add(Ticket::from_bits(7));
+        if misses_session {
+            database.data().sessions.remove(&holder.id.0);
+        }
+        restart(&database);
+        pass(BRIEF + Duration::from_millis(300)).await;
+        assert_eq!(database.data().doubts, 1, "{misses_session}");
+        assert_eq!(holder.bond().liveness().is_held(), !misses_session);
+        pass(TIMEOUT - BRIEF - Duration::from_secs(1)).await;
+        assert!(other.present_link().is_none(), "{misses_session}");
+        pass(BRIEF + Duration::from_secs(2)).await;
+        assert!(other.present_link().is_some(), "{misses_session}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_was_broken_is_not_missed() {
+    let database = Database::new(Waking::Looks);
+    let core = session(&database).await;
+    core.roll.add(Ticket::from_bits(7));
+    database.data().broken.insert(7, core.id.0);
+    restart(&database);
+    pass(BRIEF + Duration::from_millis(300)).await;
+    assert!(core.present_link().is_some());
+    assert_eq!(database.count("doubt"), 0);
 }
 
 #[tokio::test(start_paused = true)]
