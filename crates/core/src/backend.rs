@@ -106,8 +106,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Does what an operator must who has restored the service's data from an older state: on etcd, whose own numbers
-    /// come twice then, tokens are counted anew, above all that were granted before; on a database, where a holder's row
-    /// may be lost, no lock is granted until every session of before has run out. Returns what was done.
+    /// come twice then, tokens are counted anew, above all that were granted before; on a database, where a holder's
+    /// row may be lost, no lock is granted until every session of before has run out. Returns what was done.
     ///
     /// # Errors
     ///
@@ -116,8 +116,9 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         unsupported("nothing can be done after a restore of this service's data")
     }
 
-    /// Sets the longest timeout that a session may be opened with, on a database: for so long no lock is granted after a
-    /// loss of data. A longer one than before has no lock granted for as long, so that a standby learns of it first.
+    /// Sets the longest timeout that a session may be opened with, on a database: for so long no lock is granted after
+    /// a loss of data. After a longer one than before no lock is granted for as long, so that a standby learns of it
+    /// first.
     ///
     /// # Errors
     ///

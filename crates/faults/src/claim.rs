@@ -48,8 +48,8 @@ impl Claim {
 }
 
 impl Drop for Claim {
-    /// A child that another thread has just forked shares the open file until it executes its program: closing ours would
-    /// not release the lock.
+    /// A child that another thread has just forked shares the open file until it executes its program: closing ours
+    /// would not release the lock.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }

@@ -173,8 +173,8 @@ impl Keeper {
         self.shared.backend.set_up().await
     }
 
-    /// Sets the longest session timeout that clients may have, on a database; at first it is 60 s. For so long no lock is
-    /// granted after a loss of data, or after a longer one is allowed.
+    /// Sets the longest session timeout that clients may have, on a database; at first it is 60 s. For so long no lock
+    /// is granted after a loss of data, or after a longer one is allowed.
     ///
     /// # Errors
     ///

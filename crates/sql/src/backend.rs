@@ -38,8 +38,10 @@ const POSTGRES_CONDITIONS: &[&str] = &[
     "the clocks of the clients' machines run at one speed, within 2 %; what they show does not matter, nor does the \
      server's",
     "the clock of the holder's machine goes on while the machine stands still",
-    "a server that restarts still has its data: `fsync` and `full_page_writes` are on",
+    "a crash of the server's machine damages no data: `fsync` and `full_page_writes` are on",
     "no operator deletes the rows of a holder",
+    "where older data that look complete are put back, cold or into a running server, a client that held a lock is \
+     connected, or `lockkeeper doctor --after-restore` comes first",
 ];
 
 /// What it rests on there.
@@ -47,8 +49,9 @@ const MYSQL_CONDITIONS: &[&str] = &[
     "a server that was replaced answers no client any more: a replica is promoted only when the old server is dead",
     POSTGRES_CONDITIONS[1],
     POSTGRES_CONDITIONS[2],
-    "a server that restarts still has its data: `innodb_flush_log_at_trx_commit` is 1",
-    "no operator deletes the rows of a holder",
+    POSTGRES_CONDITIONS[4],
+    "where older data are put back on the same server, a client that held a lock is connected, or `lockkeeper doctor \
+     --after-restore` comes first",
     "one server is written to: Group Replication with several primaries is refused, and Galera but for \
      `galera=one-node`",
     "it was tested on MariaDB; on MySQL it was not",

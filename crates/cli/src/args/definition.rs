@@ -167,8 +167,8 @@ Examples:
 
 Exit codes: 0 nothing but notes, 1 warnings, 2 errors, 125 a bad option.")]
     Doctor {
-        /// Tell the service first that its data were restored: etcd counts fencing tokens anew; a database grants no lock
-        /// until every session of before has run out
+        /// Tell the service first that its data were restored: etcd counts fencing tokens anew; a database grants no
+        /// lock until every session of before has run out
         #[arg(long)]
         after_restore: bool,
     },

@@ -128,8 +128,9 @@ const POSTGRES: Row = Row {
     tokens_survive: "a loss of all data, a failover and a restored backup, unless the server's clock was set back \
                      further than the loss",
     consistency: "one primary: transactions under the lock of the queue's row",
-    breaks_exclusion: "a primary that was replaced and still answers; `fsync` off and a crash; clocks whose speeds \
-                       differ by more than 2 %; a paused virtual machine without its clock; a row deleted by hand",
+    breaks_exclusion: "a primary that was replaced and still answers; a cold copy put back while no holder is \
+                       connected, without `lockkeeper doctor --after-restore`; clocks whose speeds differ by more \
+                       than 2 %; a paused virtual machine without its clock; a row deleted by hand",
     cost: "one server, with synchronous standbys more",
     ..ETCD
 };
@@ -137,9 +138,10 @@ const POSTGRES: Row = Row {
 const MYSQL: Row = Row {
     service: "mysql",
     url: "mariadb://HOST,… or mysql://HOST,…",
-    breaks_exclusion: "a server that was replaced and still answers; `innodb_flush_log_at_trx_commit` other than 1 and \
-                       a crash; clocks whose speeds differ by more than 2 %; a paused virtual machine without its \
-                       clock; a row deleted by hand. Tested on MariaDB; on MySQL it was not",
+    breaks_exclusion: "a server that was replaced and still answers; a copy put back on the same server while no \
+                       holder is connected, without `lockkeeper doctor --after-restore`; clocks whose speeds differ \
+                       by more than 2 %; a paused virtual machine without its clock; a row deleted by hand. Tested on MariaDB; \
+                       on MySQL it was not",
     cost: "one server, with replicas more",
     ..POSTGRES
 };

@@ -158,7 +158,7 @@ impl Stage {
             assert_eq!(key(place), key_of_first, "a slot is taken again");
             pass();
         };
-        late::harm(&**ours, &*self.next, let_pass).await
+        late::harm(&**ours, &*self.next, None, let_pass).await
     }
 }
 

@@ -34,25 +34,29 @@ fn can_run() -> bool {
 
 /// Plays a round; says what harm the late release did.
 async fn play(cluster: &mut Cluster, ignores_conditions: bool) -> Option<String> {
-    let servers = cluster.addresses();
+    let members = cluster.addresses();
     let leader = cluster.leader().await.expect("a leader");
-    let client = loop {
+    let mut servers = members.clone();
+    let (client, stopped) = loop {
         let client = Client::open(&servers, SETTINGS, ignores_conditions).await;
-        if client.first != leader {
-            break client;
+        let first = members.iter().position(|member| *member == servers[client.first]).expect("it is one of them");
+        if first != leader {
+            break (client, first);
         }
         soon("the end", client.session.close()).await.expect("the end");
+        // A process begins at the same place of each list.
+        servers.rotate_left(1);
     };
     // Who stands behind is a client of another member.
     let behind = (0..servers.len()).find(|&at| at != client.first).expect("there are three");
     let stage = Stage::of(&servers, servers[behind], SETTINGS).await;
     let left = ticket();
     let first = join(&*client.session, left).await;
-    cluster.server_mut(client.first).pause().expect("it runs");
+    cluster.server_mut(stopped).pause().expect("it runs");
     let leaving = tokio::spawn(client.session.withdraw(&door(), left));
     tokio::time::sleep(ON_LOOPBACK).await;
     soon("the release", leaving).await.expect("no panic").expect("it was held");
-    let go_on = || cluster.server_mut(client.first).resume().expect("it runs");
+    let go_on = || cluster.server_mut(stopped).resume().expect("it runs");
     stage.harm(&client.session, key(&first), go_on).await
 }
 

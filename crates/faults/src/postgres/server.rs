@@ -224,8 +224,8 @@ impl Server {
         self.serving().await
     }
 
-    /// Copies its data as the disk has them now: cold if it was [stopped](Self::stop), or as a snapshot of its volume if
-    /// it is [paused](Self::pause).
+    /// Copies its data as the disk has them now: cold if it was [stopped](Self::stop), or as a snapshot of its volume
+    /// if it is [paused](Self::pause).
     ///
     /// # Errors
     ///

@@ -140,14 +140,21 @@ impl Proxy {
     ///
     /// The port did not close in time.
     pub async fn cut_and_refuse(&self) -> Result<()> {
-        self.shared.change(|plan| {
-            plan.accepts = false;
-            plan.cuts += 1;
-        });
+        self.shared.change(|plan| plan.cuts += 1);
+        self.refuse().await
+    }
+
+    /// Closes the port: on return, connecting is refused. Connections stay open.
+    ///
+    /// # Errors
+    ///
+    /// The port did not close in time.
+    pub async fn refuse(&self) -> Result<()> {
+        self.shared.change(|plan| plan.accepts = false);
         self.listening_is(false).await
     }
 
-    /// Opens the port again after [`cut_and_refuse`](Self::cut_and_refuse).
+    /// Opens the port again after [`refuse`](Self::refuse) or [`cut_and_refuse`](Self::cut_and_refuse).
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
 //! Waits until no session can believe in a lock that another state of the data had granted.
 //!
-//! After a promotion, a restore or another start of the server, the data may lack what was acknowledged before, a holder's
-//! row among it, and the timeouts of sessions too. So no lock is granted until every session of before has run out: for
-//! the greatest timeout that any may have, and the margin. Where nothing seems to be lost, the wait is [`BRIEF`]: a
-//! former client that is back within it, and misses what it had, has all wait for that greatest timeout. Each client
-//! counts that on its own clock, from the answer that told it; no server's clock has a part in it.
+//! After a promotion, a restore or another start of the server, the data may lack what was acknowledged before, a
+//! holder's row among it, and the timeouts of sessions too. So no lock is granted until every session of before has run
+//! out: for the greatest timeout that any may have, and the margin. Where nothing seems to be lost, the wait is
+//! [`BRIEF`]: a former client that is back within it, and misses what it had, has all wait for that greatest timeout.
+//! Each client counts that on its own clock, from the answer that told it; no server's clock has a part in it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ pub(super) fn greet(instance: &str) -> Statement {
 }
 
 impl Unsettled {
-    /// Reads the answer of `greet`, received at this moment; `None` if it is settled. `before` is what was known over an
-    /// earlier connection.
+    /// Reads the answer of `greet`, received at this moment; `None` if it is settled. `before` is what was known over
+    /// an earlier connection.
     pub(super) fn read(rows: &[Row], at: BootInstant, before: Option<&Self>) -> Result<Option<Self>, Failure> {
         let status = status(rows)?;
         match (status.text.as_deref(), &status.ask) {
@@ -67,8 +67,8 @@ impl Unsettled {
     fn trouble(&self, now: BootInstant) -> Failure {
         let left = self.settles_at.saturating_duration_since(now);
         let message = format!(
-            "the server may lack what it had acknowledged, after a promotion, a restore, or another start: it grants no \
-             lock for {} s, until all who held one of before have given it up or have come back",
+            "the server may lack what it had acknowledged, after a promotion, a restore, or another start: it grants \
+             no lock for {} s, until all who held one of before have given it up or have come back",
             left.as_secs() + 1
         );
         Failure::new(FailureKind::Unavailable, Effect::None, message)

@@ -1,9 +1,9 @@
 //! Data that are put back while a holder lives of whom they know nothing, nor of its timeout, which is the longest. No
 //! client is granted anything until that holder has stopped to believe itself: no two hold.
 //!
-//! A round puts a cold copy or a snapshot back, or promotes a standby that fell behind; its next client is one that was
-//! connected all the time, or a new one. The holder is cut off but where the server seems to have lost nothing. On PostgreSQL each is played through PgBouncer too: its clients' connections
-//! outlive the change of the server.
+//! A round puts a cold copy or a snapshot back, or promotes a standby that fell behind; its next client is one that
+//! was connected all the time, or a new one. The holder is cut off but where the server seems to have lost nothing. On
+//! PostgreSQL each is played through PgBouncer too: its clients' connections outlive the change of the server.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -63,8 +63,8 @@ pub(super) fn judge_settled(report: &Report) -> Option<Finding> {
     }
     let pause = report.number("timeout_max_ms").map(Duration::from_millis).unwrap_or_default();
     let what = format!(
-        "the server serves another state of the data than before (a promotion, a restore, or another start): no lock is \
-         granted until a client has waited, for {pause:?} at most"
+        "the server serves another state of the data than before (a promotion, a restore, or another start): no lock \
+         is granted until a client has waited, for {pause:?} at most"
     );
     Some(Finding::new(Severity::Warning, what, "wait; see why the server was replaced if that was not meant"))
 }

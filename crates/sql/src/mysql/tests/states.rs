@@ -9,7 +9,8 @@ use crate::statement::{Argument, Row};
 
 /// What keeps statements from granting locks in another state, and the same that lets them.
 const UNTIL_SETTLED: (&str, &str) = (
-    "IF NOT EXISTS (SELECT 1 FROM lockkeeper.state s WHERE s.is_settled AND s.run = RIGHT(UUID(), 17)) THEN\n    SIGNAL",
+    "IF NOT EXISTS (SELECT 1 FROM lockkeeper.state s WHERE s.is_settled AND s.run = RIGHT(UUID(), 17)) THEN\n    \
+     SIGNAL",
     "IF FALSE THEN\n    SIGNAL",
 );
 

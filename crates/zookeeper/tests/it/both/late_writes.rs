@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Backend, Contender, Enqueued, Expected, Mode, Request, Revocation, Session};
 use lockkeeper_faults::proxy::{Direction, Flow, Operation, Proxy};
-use lockkeeper_faults::wait;
+use lockkeeper_faults::{long, wait};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 
 use super::SERVER;
@@ -18,8 +18,8 @@ use crate::support::Bench;
 use crate::support::waist::{entry, line};
 use crate::support::way::url;
 
-/// How often each is tried.
-const ROUNDS: u32 = 5;
+/// How often each is tried in the long run; the plain one does a tenth.
+const ROUNDS: u32 = 200;
 
 /// How long the harm of a late write is looked for.
 const LOOKED_FOR: Duration = Duration::from_millis(100);
@@ -118,7 +118,7 @@ async fn does_no_harm(bench: &Bench, ours: &Client, late: &Client) {
 #[tokio::test]
 async fn a_late_deletion_leaves_the_next_contender_of_its_session_alone() {
     let Some(bench) = Bench::start(SERVER).await else { return };
-    for _ in 0..ROUNDS {
+    for _ in 0..long::rounds(ROUNDS) {
         let client = Client::open(&bench).await;
         let (left, _) = client.join().await;
         let leaving = client.session.withdraw(&line("door"), left);
@@ -130,7 +130,7 @@ async fn a_late_deletion_leaves_the_next_contender_of_its_session_alone() {
 /// Another session asks the first contender.
 async fn asks_late(write: Operation, request: impl Fn(&Enqueued) -> Request) {
     let Some(bench) = Bench::start(SERVER).await else { return };
-    for _ in 0..ROUNDS {
+    for _ in 0..long::rounds(ROUNDS) {
         let (client, asking) = (Client::open(&bench).await, Client::open(&bench).await);
         let (left, first) = client.join().await;
         let asked = asking.session.request(&line("door"), &first.id, request(&first));
@@ -154,7 +154,7 @@ async fn a_late_request_to_yield_is_not_told_to_the_next_contender() {
 #[tokio::test]
 async fn a_late_value_never_replaces_one_that_was_made_anew() {
     let Some(bench) = Bench::start(SERVER).await else { return };
-    for _ in 0..ROUNDS {
+    for _ in 0..long::rounds(ROUNDS) {
         let client = Client::open(&bench).await;
         let write = |expected, value: Option<&'static [u8]>| {
             client.session.set_value(&line("count"), expected, value.map(Arc::from))
