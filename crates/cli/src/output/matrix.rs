@@ -140,8 +140,8 @@ const MYSQL: Row = Row {
     url: "mariadb://HOST,… or mysql://HOST,…",
     breaks_exclusion: "a server that was replaced and still answers; a copy put back on the same server while no \
                        holder is connected, without `lockkeeper doctor --after-restore`; clocks whose speeds differ \
-                       by more than 2 %; a paused virtual machine without its clock; a row deleted by hand. Tested on MariaDB; \
-                       on MySQL it was not",
+                       by more than 2 %; a paused virtual machine without its clock; a row deleted by hand. Tested on \
+                       MariaDB; on MySQL it was not",
     cost: "one server, with replicas more",
     ..POSTGRES
 };
