@@ -37,9 +37,15 @@ pub(super) struct Unsettled {
     settles_at: BootInstant,
 }
 
-/// Asks whether the state of the data is settled. `instance` is the server's account of itself.
+/// Asks whether the state of the data is settled. `instance` is the server's account of itself at the connection's
+/// beginning; another one begins another state.
 pub(super) fn greet(instance: &str) -> Statement {
-    Statement::new("greet", vec![Argument::Text(instance.to_owned())])
+    Statement::new("greet", vec![Argument::OptionalText(Some(instance.to_owned()))])
+}
+
+/// Asks the same over a connection that may have come to another server since.
+fn ask() -> Statement {
+    Statement::new("greet", vec![Argument::OptionalText(None)])
 }
 
 impl Unsettled {
@@ -137,7 +143,7 @@ async fn until_settled(core: &Core, link: &Arc<Link>, unsettled: &Unsettled) -> 
             }
         }
         // Another client may have settled it, or told that it misses something.
-        match core.ask(link, greet(&link.instance), Operation::Connect).await {
+        match core.ask(link, ask(), Operation::Connect).await {
             Ok(rows) => match Unsettled::read(&rows, core.clock.now(), Some(&unsettled))? {
                 Some(still) => unsettled = still,
                 None => return Ok(()),

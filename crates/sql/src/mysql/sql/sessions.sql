@@ -13,7 +13,8 @@ SELECT m.version FROM {schema}.meta m
 //
 -- Which state of the data this is, and for how long it is to be waited for if it is not settled. Another start of the
 -- server, or another server, begins another state. If the server flushes what it acknowledges, another start of the same
--- seems to have lost nothing: then former clients have a short time to say that it has (`doubt`).
+-- seems to have lost nothing: then former clients have a short time to say that it has (`doubt`). Without an instance it
+-- only answers.
 {procedure} {schema}.greet_v1(p_instance varbinary(500))
 {settings}
 BEGIN
@@ -31,8 +32,9 @@ BEGIN
         ELSE s.wait_ms END,
       s.is_settled = s.instance IS NULL,
       s.instance = p_instance, s.run = v_run, s.id = v_id
-    WHERE NOT (s.instance <=> p_instance AND s.run <=> v_run);
-  SELECT 0 AS what, IF(s.is_settled AND s.instance = p_instance AND s.run = v_run, 'ok', 'unsettled') AS text,
+    WHERE p_instance IS NOT NULL AND NOT (s.instance <=> p_instance AND s.run <=> v_run);
+  SELECT 0 AS what,
+      IF(s.is_settled AND s.instance = COALESCE(p_instance, s.instance) AND s.run = v_run, 'ok', 'unsettled') AS text,
       m.version AS number, s.wait_ms AS timeout_ms, CONVERT(s.id USING utf8mb4) AS ask
     FROM {schema}.state s JOIN {schema}.meta m;
   COMMIT;

@@ -20,7 +20,7 @@ fn text(text: &str) -> Argument {
 
 /// Greets a server; returns the word, how long the state is to be waited for, and its name.
 async fn greet(client: &Client) -> (String, Option<i64>, String) {
-    let instance = text(&client.greeting.instance);
+    let instance = Argument::OptionalText(Some(client.greeting.instance.clone()));
     let Row { text, timeout_ms, ask, .. } =
         soon("a greeting", client.call("greet", vec![instance])).await.expect("an answer").remove(0);
     (text.expect("a word"), timeout_ms, ask.expect("its name"))

@@ -104,7 +104,7 @@ impl Client {
             Argument::Text("a test".to_owned()),
             Argument::Flag(false),
         ];
-        client.ok("greet", vec![Argument::Text(client.greeting.instance.clone())]).await;
+        client.ok("greet", vec![Argument::OptionalText(Some(client.greeting.instance.clone()))]).await;
         client.ok("open", arguments).await;
         client
     }

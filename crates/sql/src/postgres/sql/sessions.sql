@@ -7,12 +7,14 @@ $$;
 
 -- Which state of the data this is, and for how long it is to be waited for if it is not settled. Another start of the
 -- server, another server, or a row from a dump begins another state. A start behind a clean end seems to have lost
--- nothing: then former clients have a short time to say that it has (`doubt`).
+-- nothing: then former clients have a short time to say that it has (`doubt`). Without an instance it only answers.
 CREATE OR REPLACE FUNCTION {schema}.greet_v1(p_instance text) RETURNS {answer} AS $$
 #variable_conflict use_column
 BEGIN
   {guard}
-  IF NOT EXISTS (SELECT FROM {schema}.state s WHERE s.instance = p_instance AND {is_present}) THEN
+  IF p_instance IS NOT NULL
+    AND NOT EXISTS (SELECT FROM {schema}.state s WHERE s.instance = p_instance AND {is_present})
+  THEN
     UPDATE {schema}.state s SET
         id = gen_random_uuid(), instance = p_instance, started = pg_postmaster_start_time(), mark = {mark},
         is_settled = s.instance IS NULL,
@@ -26,7 +28,7 @@ BEGIN
     INSERT INTO {schema}.start (started) VALUES (pg_postmaster_start_time()) ON CONFLICT (started) DO NOTHING;
   END IF;
   what := 0;
-  SELECT CASE WHEN s.is_settled THEN 'ok' ELSE 'unsettled' END, s.wait_ms, s.id::text INTO text, timeout_ms, ask
+  SELECT CASE WHEN {is_settled} THEN 'ok' ELSE 'unsettled' END, s.wait_ms, s.id::text INTO text, timeout_ms, ask
     FROM {schema}.state s;
   number := {schema}.version();
   RETURN NEXT;

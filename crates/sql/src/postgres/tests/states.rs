@@ -21,7 +21,7 @@ fn text(text: &str) -> Argument {
 
 /// Greets a server; returns the word, how long the state is to be waited for, and its name.
 async fn greet(client: &Client) -> (String, Option<i64>, String) {
-    let instance = text(&client.greeting.instance);
+    let instance = Argument::OptionalText(Some(client.greeting.instance.clone()));
     let Row { text, timeout_ms, ask, .. } =
         soon("a greeting", client.call("greet", vec![instance])).await.expect("an answer").remove(0);
     (text.expect("a word"), timeout_ms, ask.expect("its name"))
@@ -48,7 +48,10 @@ async fn another_state_of_the_data_is_unsettled_until_a_client_says_that_it_has_
     let server = server().await;
     let client = Client::connect(&url(&server), 1).await;
     let greet = async |instance: &str| {
-        soon("a greeting", client.call("greet", vec![text(instance)])).await.expect("an answer").remove(0)
+        soon("a greeting", client.call("greet", vec![Argument::OptionalText(Some(instance.to_owned()))]))
+            .await
+            .expect("an answer")
+            .remove(0)
     };
     let word = async |function, argument: &str| client.told(function, vec![text(argument)]).await.0;
     let first = greet("a").await;

@@ -261,9 +261,12 @@ impl Data {
         if self.is_busy {
             return Some(Err(Failure::new(FailureKind::Busy, Effect::None, "busy")));
         }
-        use Argument::{Flag, Id, Ids, Int, Text};
+        use Argument::{Flag, Id, Ids, Int, OptionalText, Text};
         Some(Ok(match (statement.function, &statement.arguments[..]) {
-            ("greet", [Text(instance)]) => vec![self.state_of(instance)],
+            ("greet", [OptionalText(instance)]) => {
+                let instance = instance.as_ref().unwrap_or(&self.instance);
+                vec![self.state_of(instance)]
+            }
             ("settle", [Text(state)]) if *state == self.state(&self.instance) => {
                 self.settled = Some(self.instance.clone());
                 vec![status("ok", 0)]
