@@ -42,7 +42,9 @@ fn assert_refused(url: &str, words: &[&str]) {
 #[track_caller]
 fn assert_runs(url: &str) {
     let ended = run(url);
-    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "it runs\n", ""), "{ended:?}");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "it runs\n"), "{ended:?}");
+    // On a busy machine the making of the schema may last until it is told of.
+    assert!(ended.stderr.lines().all(|line| line.starts_with("lockkeeper: waiting for ")), "{ended:?}");
 }
 
 /// The files of a URL with TLS: the authorities to trust, and our certificate.
@@ -72,8 +74,8 @@ async fn a_command_on_postgresql_that_is_not_as_it_should_be_says_why_in_one_lin
     assert_refused(&url_as("app", Some("s3cret"), "postgres"), &["GRANT USAGE ON SCHEMA"]);
     let standby = server.standby().await.expect("a standby");
     assert_refused(&format!("{}?{SETTINGS}", standby.url("postgres")), &["standby"]);
-    server.ask("DROP FUNCTION lockkeeper.unwatch_v1; UPDATE lockkeeper.meta SET version = 2").await.expect("newer");
-    assert_refused(&good, &["newer version 2"]);
+    server.ask("DROP FUNCTION lockkeeper.unwatch_v1; UPDATE lockkeeper.meta SET version = 3").await.expect("newer");
+    assert_refused(&good, &["newer version 3"]);
     server.ask("UPDATE lockkeeper.meta SET version = 0").await.expect("older");
     assert_refused(&good, &["of version 0", "`lockkeeper setup`"]);
     assert_eq!(server.value(LEFT).await.expect("a count"), "0");
@@ -96,8 +98,8 @@ async fn a_command_on_mariadb_that_is_not_as_it_should_be_says_why_in_one_line_a
     server.ask("SET GLOBAL max_statement_time = 0; SET GLOBAL read_only = 1").await.expect("a setting");
     assert_refused(&good, &["only reads (`read_only`)"]);
     server.ask("SET GLOBAL read_only = 0; DROP PROCEDURE lockkeeper.unwatch_v1").await.expect("it is gone");
-    server.ask("UPDATE lockkeeper.meta SET version = 2").await.expect("newer");
-    assert_refused(&good, &["newer version 2"]);
+    server.ask("UPDATE lockkeeper.meta SET version = 3").await.expect("newer");
+    assert_refused(&good, &["newer version 3"]);
     server.ask("UPDATE lockkeeper.meta SET version = 0").await.expect("older");
     assert_refused(&good, &["of version 0", "`lockkeeper setup`"]);
     assert_eq!(server.value(LEFT).await.expect("a count"), "0");

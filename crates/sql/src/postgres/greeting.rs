@@ -1,12 +1,12 @@
 //! What a server says of itself, and whether locks can be had there. The judgement is pure.
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::engine::{Greeting, Waking};
 use crate::failure::{Effect, Failure, FailureKind};
 use crate::postgres::open::{limits, patiently};
-use crate::postgres::plain;
 use crate::postgres::text::{FUNCTIONS, VERSION};
+use crate::postgres::{plain, refusal};
 use crate::url::Config;
 
 /// The oldest release that has all that our functions use, as `server_version_num` has it.
@@ -128,21 +128,28 @@ impl Found {
         }
     }
 
+    /// Asks in a transaction that has its limits. What fails there cannot be asked again.
     pub(super) async fn ask(client: &Client, config: &Config) -> Result<Self, Failure> {
-        Self::ask_and(client, config, "NULL").await
+        let answer = client.simple_query(&Self::question(config, "NULL")).await.map_err(refusal::of_greeting)?;
+        Self::read(&answer)
     }
 
     async fn ask_and(client: &Client, config: &Config, settings: &str) -> Result<Self, Failure> {
+        // One message: behind a pooler the limits are those of its transaction alone.
+        let text = format!("{}; {}", limits(config.session_timeout()), Self::question(config, settings));
+        Self::read(&patiently(client, &text).await?)
+    }
+
+    fn question(config: &Config, settings: &str) -> String {
         let functions: Vec<_> = FUNCTIONS.iter().map(|function| format!("{function}_v1")).collect();
         // Plain identifiers.
-        let what = WHAT
-            .replace(":schema", &format!("'{}'", config.schema))
+        WHAT.replace(":schema", &format!("'{}'", config.schema))
             .replace(":functions", &format!("'{{{}}}'", functions.join(",")))
-            .replace(":settings", settings);
-        // One message: behind a pooler the limits are those of its transaction alone.
-        let text = format!("{}; {what}", limits(config.session_timeout()));
-        let answer = patiently(client, &text).await?;
-        let row = plain::only_row(&answer)?;
+            .replace(":settings", settings)
+    }
+
+    fn read(answer: &[SimpleQueryMessage]) -> Result<Self, Failure> {
+        let row = plain::only_row(answer)?;
         Ok(Self {
             who: Who { process: plain::value(row, 15)?, version: plain::value(row, 16)? },
             is_in_recovery: plain::flag(row, 0)?,
