@@ -108,6 +108,8 @@ fn allow_longer_timeouts(url: &str) {
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     let found = place.run(&["doctor"]);
     assert!(found.stdout.contains("no lock is granted until a client has waited, for 90s at most"), "{found:?}");
+    let told = place.run(&["doctor", "--after-restore"]);
+    assert!(told.stdout.contains("until every session of before the restore has run out"), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
