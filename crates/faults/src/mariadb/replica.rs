@@ -67,8 +67,10 @@ impl Server {
     /// It has not within two minutes.
     pub async fn caught_up(&self, source: &Self) -> Result<()> {
         let position = source.value("SELECT @@gtid_binlog_pos").await?;
+        // It may have more by the time that it is asked.
+        let has_it = format!("SELECT MASTER_GTID_WAIT({}, 0)", literal(&position));
         wait::until(&format!("{} caught up", self.address()), SERVING_WITHIN, async || {
-            (self.value("SELECT @@gtid_slave_pos").await.ok()? == position).then_some(())
+            (self.value(&has_it).await.ok()? == "0").then_some(())
         })
         .await
     }
