@@ -90,7 +90,7 @@ impl ServerMachine {
             return false;
         }
         let former = self.state.sessions.attach(session_id, Some(id));
-        if let Some(former) = former.filter(|former| *former != id) {
+        if let Some(former) = former.filter(|former| *former != id && !self.keeps_former_connections) {
             self.close(former, CloseReason::SessionMoved);
         }
         true

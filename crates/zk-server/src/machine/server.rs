@@ -59,6 +59,8 @@ pub struct ServerMachine {
     pub(super) measures: Option<Arc<Measures>>,
     /// While set, nothing may change: what cannot be stored is refused.
     pub(super) refuses_writes: bool,
+    /// A planted fault: a session that moves leaves its former connection open.
+    pub(super) keeps_former_connections: bool,
     outputs: VecDeque<Output>,
     /// How many bytes in the outputs are to be sent.
     answered_bytes: usize,
@@ -105,6 +107,7 @@ impl ServerMachine {
             hook: None,
             measures: None,
             refuses_writes: false,
+            keeps_former_connections: false,
             outputs: VecDeque::new(),
             answered_bytes: 0,
             request_bytes: 0,
@@ -165,6 +168,11 @@ impl ServerMachine {
     /// Has every request shown to `hook` just before it takes effect.
     pub fn set_hook(&mut self, hook: Option<RequestHook>) {
         self.hook = hook;
+    }
+
+    /// Plants a fault: a session that moves leaves its former connection open.
+    pub(crate) fn keep_former_connections(&mut self) {
+        self.keeps_former_connections = true;
     }
 
     /// Has a node count its children from here; returns whether there is such a node.

@@ -22,6 +22,8 @@ pub(super) enum Control {
     Blackhole(bool),
     /// Let nothing happen at all, time included.
     Pause(bool),
+    /// Serve a session's former connection on when it has moved.
+    KeepFormerConnections,
     /// Cut all connections; answers how many there were.
     ResetConnections(oneshot::Sender<usize>),
     /// Have a node count its children from here; answers whether there is such a node.
@@ -56,6 +58,7 @@ impl fmt::Debug for Control {
             Self::Delay(_) => "Delay",
             Self::Blackhole(_) => "Blackhole",
             Self::Pause(_) => "Pause",
+            Self::KeepFormerConnections => "KeepFormerConnections",
             Self::ResetConnections(_) => "ResetConnections",
             Self::SetChildrenMade(..) => "SetChildrenMade",
             Self::Restart(_) => "Restart",

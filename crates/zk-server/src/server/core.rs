@@ -184,6 +184,11 @@ impl Core {
                     self.clock.skip(paused_at.elapsed());
                 }
             }
+            Control::KeepFormerConnections => {
+                if let Some(machine) = &mut self.machine {
+                    machine.keep_former_connections();
+                }
+            }
             Control::ResetConnections(done) => {
                 let _ = done.send(self.cut_all());
             }

@@ -212,6 +212,12 @@ impl EmbeddedServer {
         self.tell(Control::Pause(false));
     }
 
+    /// Plants a fault that no real server has: from now on a session's former connection is served on when the session
+    /// has another one, so that what it brings late takes effect. A restart ends it.
+    pub fn keep_former_connections(&self) {
+        self.tell(Control::KeepFormerConnections);
+    }
+
     /// Cuts all connections without ending their sessions; returns how many there were.
     pub async fn reset_connections(&self) -> usize {
         self.ask(Control::ResetConnections).await.unwrap_or_default()

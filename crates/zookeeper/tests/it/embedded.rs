@@ -4,6 +4,7 @@
 use crate::support::Make;
 
 mod counters;
+mod moved_sessions;
 
 #[path = "both/access.rs"]
 mod access;
