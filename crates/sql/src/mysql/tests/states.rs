@@ -4,7 +4,7 @@
 use lockkeeper_faults::mariadb::{Server, Setup};
 
 use crate::failure::FailureKind;
-use crate::mysql::tests::support::{Client, can_run, join, plant, soon, url};
+use crate::mysql::tests::support::{Client, can_run, join, look, plant, soon, url};
 use crate::statement::{Argument, Row};
 
 /// What keeps statements from granting locks in another state, and the same that lets them.
@@ -103,6 +103,42 @@ async fn is_granted_after_a_restore(server: &Server) -> bool {
             false
         }
     }
+}
+
+/// Whether a server that has started again grants a lock to a client whose proxy connected anew, unseen: over a
+/// connection that has not greeted it.
+async fn is_granted_over_a_proxys_connection(server: &mut Server, number: u128) -> bool {
+    let client = Client::open(&url(server), number).await;
+    client.join("door", 10 * number).await;
+    server.restart().await.expect("it starts again");
+    let mut refused = 0;
+    for (function, arguments) in [
+        ("join", join(client.session, 1, "gate", &[10 * number + 1], &[0])),
+        ("look", look("door", Some(10 * number), false)),
+        ("missing", vec![Argument::Ids(vec![7])]),
+        ("watch", vec![client.session.into(), Argument::Int(1), text("door"), Argument::Int(0)]),
+    ] {
+        // A refusal ends the connection.
+        let again = Client::connect(&url(server), number).await;
+        if let Err(failure) = soon(function, again.call(function, arguments)).await {
+            assert!(failure.kind == FailureKind::Broken && failure.to_string().contains("grants no lock"), "{failure}");
+            refused += 1;
+        }
+    }
+    assert!(refused == 0 || refused == 4, "{refused} of 4 statements were refused");
+    refused == 0
+}
+
+#[tokio::test]
+async fn a_statement_over_a_proxys_connection_grants_nothing_after_another_start() {
+    if !can_run() {
+        return;
+    }
+    let mut server = Setup::new().durable().start().await.expect("a server");
+    assert!(!is_granted_over_a_proxys_connection(&mut server, 1).await);
+    wait_ms(&server).await;
+    plant(&server, &[UNTIL_SETTLED]).await;
+    assert!(is_granted_over_a_proxys_connection(&mut server, 2).await, "the planted fault is found");
 }
 
 #[tokio::test]
