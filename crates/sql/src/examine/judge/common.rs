@@ -28,14 +28,16 @@ const ON_OURS_MAX_S: u64 = 10;
 /// How old any other may be: the dead rows of that time slow all joins down.
 pub(super) const TRANSACTION_MAX_S: u64 = 300;
 
-/// `the schema `lockkeeper` has version 1, and the state of the data is 7/00000001`
+/// `the schema `lockkeeper` has version 2; …`, with what no client can notice.
 pub(super) fn state(seen: &Seen<'_>) -> String {
     let (schema, version) = (&seen.config.schema, seen.report.words("schema_version"));
     let instance = seen.report.words("instance");
+    let timeout_max = seen.report.number("timeout_max_ms").map(Duration::from_millis).unwrap_or_default();
     let median_ms = seen.median.as_secs_f64() * 1_000.0;
     format!(
-        "the schema `{schema}` has version {version}; the state of the data is {instance}; a request takes \
-         {median_ms:.1} ms"
+        "the schema `{schema}` has version {version}; the state of the data is {instance}; a session lasts \
+         {timeout_max:?} at most; a request takes {median_ms:.1} ms; after putting back data that look complete, as a \
+         cold copy, run `lockkeeper doctor --after-restore`"
     )
 }
 
