@@ -99,7 +99,10 @@ impl Core {
                         return;
                     }
                 }
-                Wake::Time => self.handle(Input::Tick),
+                Wake::Time => {
+                    self.take_arrived();
+                    self.handle(Input::Tick);
+                }
                 // Taken with what is let out.
                 Wake::Slice => (),
             }
@@ -130,6 +133,17 @@ impl Core {
     fn take_accepted(&mut self) {
         while let Ok(accepted) = self.inputs.accepted.try_recv() {
             self.accept(accepted);
+        }
+    }
+
+    /// Takes in what had come when a time was due: that the server was busy until then is no silence of its clients.
+    fn take_arrived(&mut self) {
+        for _ in 0..ARRIVALS_MAX {
+            if self.delivery.is_blackholed || self.delivery.is_full() {
+                return;
+            }
+            let Ok(arrival) = self.inputs.arrivals.try_recv() else { return };
+            self.arrive(arrival);
         }
     }
 
