@@ -11,7 +11,7 @@ use lockkeeper_faults::process::{self, Process};
 use lockkeeper_faults::proxy::Proxy;
 use tokio::sync::mpsc;
 
-use crate::{Service, program};
+use crate::{Outcome, Service, program};
 
 /// A holder in another process, which knows its servers through proxies.
 #[derive(Debug)]
@@ -94,6 +94,22 @@ impl Holder {
     /// If its process has ended.
     pub fn ask_back(&mut self) {
         self.input.write_all(b"release\n").and_then(|()| self.input.flush()).expect("it hears");
+    }
+
+    /// Waits for its end, and says how that lies to the next grant.
+    ///
+    /// # Panics
+    ///
+    /// As [`ended`](Self::ended).
+    pub async fn outcome(
+        &mut self,
+        what: String,
+        struck_at: BootInstant,
+        next_token: FencingToken,
+        granted_at: BootInstant,
+    ) -> Outcome {
+        let End { last_held, reason: ended_by } = self.ended().await;
+        Outcome { what, struck_at, token: self.token, last_held: Some(last_held), ended_by, next_token, granted_at }
     }
 
     /// Waits until it says that it has given the lock back, or lost it.

@@ -120,16 +120,8 @@ async fn play_round(round: u32, mut random: Random) -> Vec<Outcome> {
         pair.master.kill();
     }
     let what = if is_demoted { "the old master was demoted" } else { "the old master was killed" };
-    let end = first.ended().await;
-    let lost = Outcome {
-        what: format!("{LOST}: {what}"),
-        struck_at,
-        token: first.token,
-        last_held: Some(end.last_held),
-        ended_by: end.reason,
-        next_token: second.fencing_token(),
-        granted_at,
-    };
+    let shown = format!("{LOST}: {what}");
+    let lost = first.outcome(shown, struck_at, second.fencing_token(), granted_at).await;
     soon("the release", second.release()).await.expect("the new master serves");
     soon("closing", newcomer.close()).await.expect("the new master serves");
     let kept = kept.end(what, struck_at, Ends::WhenGivenBack).await;

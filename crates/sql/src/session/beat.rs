@@ -75,20 +75,15 @@ async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInsta
     }
     let missing: Vec<_> = tickets(&rows, What::Missing).filter(|ticket| ours.contains(ticket)).collect();
     settling::miss_contenders(core, link, &rows, &missing).await?;
-    note(core, &rows, &ours, &awaited);
+    core.roll.tell_missing(missing);
+    tickets(&rows, What::Missing).filter(|ticket| awaited.contains(ticket)).for_each(|gone| core.waits.departed(gone));
+    note_ours(core, &rows);
     Ok(())
 }
 
 /// The failure of a call under an older connection than the session's.
 pub(super) fn superseded() -> Failure {
     Failure::new(FailureKind::Broken, Effect::None, "a later connection has the session")
-}
-
-/// Takes in what an answer says of contenders: of ours, and of those that are waited for.
-pub(super) fn note(core: &Core, rows: &[Row], ours: &[Ticket], awaited: &[Ticket]) {
-    core.roll.tell_missing(tickets(rows, What::Missing).filter(|ticket| ours.contains(ticket)));
-    tickets(rows, What::Missing).filter(|ticket| awaited.contains(ticket)).for_each(|gone| core.waits.departed(gone));
-    note_ours(core, rows);
 }
 
 /// Takes in which of our contenders were broken, or are asked to give up.

@@ -55,16 +55,8 @@ async fn play_round(kind: Kind) -> Vec<Outcome> {
     let mutex = newcomer.mutex(LOST).expect("a name");
     let second = soon("the grant of the new primary", mutex.lock()).await.expect("the new primary serves");
     let granted_at = now();
-    let end = holder.ended().await;
-    let lost = Outcome {
-        what: format!("{LOST}: the primary was killed"),
-        struck_at,
-        token: holder.token,
-        last_held: Some(end.last_held),
-        ended_by: end.reason,
-        next_token: second.fencing_token(),
-        granted_at,
-    };
+    let shown = format!("{LOST}: the primary was killed");
+    let lost = holder.outcome(shown, struck_at, second.fencing_token(), granted_at).await;
     soon("the release", second.release()).await.expect("the new primary serves");
     for keeper in [newcomer, first] {
         let _ = tokio::time::timeout(Duration::from_secs(2), keeper.close()).await;

@@ -1,5 +1,5 @@
-//! Data that are put back while a holder lives of whom they know nothing, nor of its timeout, which is the longest. No
-//! client is granted anything until that holder has stopped to believe itself: no two hold.
+//! Data that are put back while a holder lives that they do not know, nor its timeout, which is the longest. No client
+//! is granted anything until that holder has stopped to believe itself: no two hold.
 //!
 //! A round puts a cold copy or a snapshot back, or promotes a standby that fell behind; its next client is one that
 //! was connected all the time, or a new one. The holder is cut off but where the server seems to have lost nothing. On
@@ -124,16 +124,8 @@ async fn play_round(kind: Kind, older: Older, way: Way, round: u32) -> Outcome {
     let mutex = next.mutex(LOST).expect("a name");
     let second = soon("the next grant", mutex.lock()).await.expect("the server serves");
     let granted_at = now();
-    let end = holder.ended().await;
-    let outcome = Outcome {
-        what: format!("{LOST}: {older:?} ({copied:?}), {way:?}, the next client is new: {is_new}"),
-        struck_at,
-        token: holder.token,
-        last_held: Some(end.last_held),
-        ended_by: end.reason,
-        next_token: second.fencing_token(),
-        granted_at,
-    };
+    let shown = format!("{LOST}: {older:?} ({copied:?}), {way:?}, the next client is new: {is_new}");
+    let outcome = holder.outcome(shown, struck_at, second.fencing_token(), granted_at).await;
     soon("the release", second.release()).await.expect("the server serves");
     for keeper in [next, first] {
         let _ = tokio::time::timeout(Duration::from_secs(2), keeper.close()).await;

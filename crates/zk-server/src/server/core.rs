@@ -111,8 +111,7 @@ impl Core {
     }
 
     async fn wake(&mut self) -> Wake {
-        let is_paused = self.paused_at.is_some();
-        let takes_in = !is_paused && !self.delivery.is_blackholed && !self.delivery.is_full();
+        let (is_paused, takes_in) = (self.paused_at.is_some(), self.takes_in());
         let next_wake = self.machine.as_ref().and_then(ServerMachine::next_wake);
         let next_wake = next_wake.filter(|_| !is_paused).map(|at| self.clock.instant_of(at));
         let mut batch = Vec::new();
@@ -139,12 +138,16 @@ impl Core {
     /// Takes in what had come when a time was due: that the server was busy until then is no silence of its clients.
     fn take_arrived(&mut self) {
         for _ in 0..ARRIVALS_MAX {
-            if self.delivery.is_blackholed || self.delivery.is_full() {
+            if !self.takes_in() {
                 return;
             }
             let Ok(arrival) = self.inputs.arrivals.try_recv() else { return };
             self.arrive(arrival);
         }
+    }
+
+    fn takes_in(&self) -> bool {
+        self.paused_at.is_none() && !self.delivery.is_blackholed && !self.delivery.is_full()
     }
 
     fn accept(&mut self, Accepted { id, peer, link }: Accepted) {
