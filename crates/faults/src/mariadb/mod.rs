@@ -2,17 +2,20 @@
 //!
 //! - [`Setup`]: what a server is started with.
 //! - [`Server`]: kill, stop, restart, pause, promote, move its clock.
+//! - [`Pooler`]: stands between clients and a server, and keeps the clients when the server has ended.
 //! - [`Server::ask`]: sends it SQL as a superuser would, past every client under test.
 //!
 //! Servers listen on loopback, keep their data in a temporary folder, and die with the test. MariaDB refuses to run as
 //! root; there it runs as the user `nobody`.
 
 mod asking;
+mod pooler;
 mod programs;
 mod replica;
 mod server;
 mod setup;
 
+pub use pooler::Pooler;
 pub use server::Server;
 pub use setup::Setup;
 

@@ -1,28 +1,20 @@
-//! The protocol of MySQL and MariaDB, as far as the proxy needs it: where a packet ends, which statement it asks for,
-//! and where an answer ends.
+//! The protocol of MySQL and MariaDB, as far as the proxy needs it: where a packet ends, and which statement it asks
+//! for. Where an answer ends is in `answer`.
 //!
-//! A client sends a command when it has the whole answer to the one before. An answer is a list of results, each an
-//! acknowledgement, an error, or columns and rows; only its end says whether a statement took effect.
+//! A client sends a command when it has the whole answer to the one before; only the answer's end says whether a
+//! statement took effect.
 
 use std::collections::HashMap;
 
+use super::answer::{ACKNOWLEDGED, Answer, FAILED, HEADER_BYTES, LENGTH_BYTES, Step};
 use super::frames::{Length, Operation, Piece, Splitter};
 use super::record::Direction;
 use super::state::{Armed, Shared};
 use super::talk::{Meaning, Talk, Verdict};
 
-/// Before a packet's body: its length in three bytes, and its number within a command or an answer.
-const LENGTH_BYTES: usize = 3;
-const HEADER_BYTES: usize = 4;
-
-/// The longest body of one packet.
-const BODY_BYTES_MAX: usize = (1 << 24) - 1;
-
-/// What a client can do, as its first packet tells: speak TLS, which begins after a packet of this length; and do
-/// without the packet between columns and rows.
+/// What a client can do, as its first packet tells: speak TLS, which begins after a packet of this length.
 const TLS: u32 = 1 << 11;
 const TLS_BYTES: usize = 32;
-const NO_PACKET_BETWEEN: u32 = 1 << 24;
 
 /// Commands.
 const QUERY: u8 = 0x03;
@@ -33,47 +25,19 @@ const EXECUTE_MANY: u8 = 0xfa;
 /// In place of a statement's number: the one that was prepared last.
 const LAST_PREPARED: u32 = u32::MAX;
 
-/// How a server's packet begins.
-const ACKNOWLEDGED: u8 = 0x00;
-const ENDED: u8 = 0xfe;
-const FAILED: u8 = 0xff;
-
-/// The bit of a server's status that says that another result follows.
-const MORE_RESULTS: u16 = 1 << 3;
-
 /// The state of one connection.
 #[derive(Debug, Default)]
 pub(super) struct MySql {
     splitters: [Splitter; 2],
     has_begun: bool,
     is_encrypted: bool,
-    /// There is no packet between columns and rows.
-    is_short: bool,
     /// Prepared statements by their numbers, and the one that is being prepared.
     statements: HashMap<u32, String>,
     preparing: Option<String>,
     last_prepared: u32,
     /// Set while an answer comes that is to be lost.
     armed: Option<Armed>,
-    place: Place,
-}
-
-/// Where in an answer the next packet stands.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum Place {
-    /// At the start of a result.
-    #[default]
-    Start,
-    Columns,
-    Rows,
-}
-
-/// What a packet of an answer says about the answer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Step {
-    GoesOn,
-    Succeeded,
-    Failed,
+    answer: Answer,
 }
 
 impl Talk for MySql {
@@ -104,7 +68,7 @@ impl Talk for MySql {
 impl MySql {
     fn begin(&mut self, body: &[u8]) -> Meaning {
         let abilities = body.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        self.is_short = abilities & NO_PACKET_BETWEEN != 0;
+        self.answer = Answer::to(abilities);
         self.is_encrypted = abilities & TLS != 0 && body.len() == TLS_BYTES;
         self.has_begun = true;
         Meaning::of(Operation::CONNECT)
@@ -113,7 +77,8 @@ impl MySql {
     fn command(&mut self, body: &[u8], shared: &Shared) -> Meaning {
         let Some((&command, rest)) = body.split_first() else { return Meaning::of(Operation::UNMATCHED) };
         let mut meaning = Meaning::of(Operation(command.into()));
-        (self.place, self.armed, self.preparing) = (Place::Start, None, None);
+        (self.armed, self.preparing) = (None, None);
+        self.answer.restart();
         match command {
             QUERY => meaning.text = String::from_utf8_lossy(rest).into_owned(),
             EXECUTE | EXECUTE_MANY => {
@@ -147,35 +112,13 @@ impl MySql {
             self.statements.insert(self.last_prepared, statement);
         }
         if let Some(armed) = self.armed.take() {
-            match self.step(body) {
+            match self.answer.step(body) {
                 Step::GoesOn => (meaning.verdict, self.armed) = (Verdict::Keep, Some(armed)),
                 Step::Succeeded => meaning.verdict = Verdict::Lose(armed),
                 Step::Failed => shared.rearm(armed),
             }
         }
         meaning
-    }
-
-    /// Takes in a packet of an answer.
-    fn step(&mut self, body: &[u8]) -> Step {
-        let first = body.first().copied().unwrap_or_default();
-        let has_ended = first == ENDED && body.len() < BODY_BYTES_MAX;
-        match self.place {
-            _ if first == FAILED => return Step::Failed,
-            Place::Start if first == ACKNOWLEDGED => return self.ended(status_after_counts(body)),
-            Place::Start => self.place = if self.is_short { Place::Rows } else { Place::Columns },
-            Place::Columns if has_ended => self.place = Place::Rows,
-            // This end tells the status first, or after two counts like an acknowledgement.
-            Place::Rows if has_ended && self.is_short => return self.ended(status_after_counts(body)),
-            Place::Rows if has_ended => return self.ended(number(body, 3)),
-            Place::Columns | Place::Rows => {}
-        }
-        Step::GoesOn
-    }
-
-    fn ended(&mut self, status: u16) -> Step {
-        self.place = Place::Start;
-        if status & MORE_RESULTS != 0 { Step::GoesOn } else { Step::Succeeded }
     }
 }
 
@@ -188,26 +131,9 @@ fn length(bytes: &[u8]) -> Length {
     }
 }
 
-/// The status in an acknowledgement, where it follows two counts of one to nine bytes.
-fn status_after_counts(body: &[u8]) -> u16 {
-    let after = |start: usize| {
-        let more = match body.get(start) {
-            Some(0xfc) => 2,
-            Some(0xfd) => 3,
-            Some(0xfe) => 8,
-            _ => 0,
-        };
-        start + 1 + more
-    };
-    number(body, after(after(1)))
-}
-
-fn number(body: &[u8], start: usize) -> u16 {
-    body.get(start..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u16::from_le_bytes(*bytes))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::answer::{ENDED, NO_PACKET_BETWEEN};
     use super::super::state::{AfterDrop, Protocol, Wanted};
     use super::*;
 

@@ -2,9 +2,10 @@
 
 use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::mariadb::{
-    Server, Setup, availability, clock_availability, disk_availability, galera_availability,
+    Pooler, Server, Setup, availability, clock_availability, disk_availability, galera_availability,
 };
 use lockkeeper_faults::namespaces::{self, Network};
+use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
 
 use crate::clocks::assert_ahead;
@@ -68,6 +69,26 @@ async fn a_promoted_replica_lacks_what_it_did_not_receive() {
         ("1".into(), "0".into())
     );
     replica.ask_in("kept", "INSERT INTO kept VALUES (4)").await.expect("stored");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poolers_clients_keep_their_connections_and_settings_when_the_server_ends() {
+    if !availability().or_skip("mariadb::a_poolers_clients_keep_their_connections_and_settings_when_the_server_ends") {
+        return;
+    }
+    let mut server = Setup::new().start().await.expect("a server");
+    let other = Setup::new().start().await.expect("another server");
+    let pooler = Pooler::start(&server).await.expect("a pooler");
+    let mut client = Conn::new(way(&format!("mysql://root@{}", pooler.address()))).await.expect("a connection");
+    client.query_drop("SET SESSION wait_timeout = 77").await.expect("a setting");
+    pooler.point_to(&other);
+    for port in [server.address().port(), other.address().port()] {
+        let found = client.query_first("SELECT @@port, @@wait_timeout, CONNECTION_ID()").await;
+        let (found, silence_s, number): (u16, u64, u32) = found.expect("the same connection").expect("a row");
+        assert_eq!((found, silence_s), (port, 77));
+        assert_ne!(number, client.id(), "the number is the pooler's");
+        server.kill();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,13 +3,17 @@
 use std::net::SocketAddr;
 
 use lockkeeper_conformance::SOON;
-use lockkeeper_faults::{Availability, mariadb, pgbouncer, postgres, wait};
+use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
+use lockkeeper_faults::{Availability, mariadb, postgres, wait};
 use lockkeeper_trials::Service;
 
 use crate::service::{MARIADB, POSTGRES};
 
 /// For how long a row is held at most, in seconds: longer than any test needs it.
 const HELD_S_MAX: u32 = 600;
+
+/// How many connections PgBouncer has: fewer than there are clients.
+const POOLED: u32 = 2;
 
 /// A kind of database.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -44,6 +48,13 @@ pub(crate) enum Server {
     Mariadb(mariadb::Server),
 }
 
+/// What stands between clients and servers, and keeps the clients when a server ends.
+#[derive(Debug)]
+pub(crate) enum Pooler {
+    Postgres(PgBouncer),
+    Mariadb(mariadb::Pooler),
+}
+
 impl Kind {
     pub(crate) fn availability(self) -> Availability {
         match self {
@@ -61,7 +72,10 @@ impl Kind {
     }
 
     pub(crate) fn pooler_availability(self) -> Availability {
-        self.availability().and(pgbouncer::availability)
+        match self {
+            Self::Postgres => self.availability().and(pgbouncer::availability),
+            Self::Mariadb => self.availability(),
+        }
     }
 
     /// How its clients are made.
@@ -93,6 +107,34 @@ impl Kind {
                 };
                 Server::Mariadb(setup.start().await.expect("a server"))
             }
+        }
+    }
+}
+
+impl Pooler {
+    pub(crate) async fn start(server: &Server) -> Self {
+        match server {
+            Server::Postgres(server) => {
+                let pooler = PgBouncer::start(server, Lending::Transaction, POOLED).await;
+                Self::Postgres(pooler.expect("a pooler"))
+            }
+            Server::Mariadb(server) => Self::Mariadb(mariadb::Pooler::start(server).await.expect("a pooler")),
+        }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        match self {
+            Self::Postgres(pooler) => pooler.address(),
+            Self::Mariadb(pooler) => pooler.address(),
+        }
+    }
+
+    /// Has it reach another server from now on.
+    pub(crate) fn point_to(&self, server: &Server) {
+        match (self, server) {
+            (Self::Postgres(pooler), Server::Postgres(server)) => pooler.point_to(server).expect("it reaches it"),
+            (Self::Mariadb(pooler), Server::Mariadb(server)) => pooler.point_to(server),
+            _ => unreachable!("they are of one kind"),
         }
     }
 }

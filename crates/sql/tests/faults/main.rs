@@ -93,10 +93,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_ONCE);
     let trials = [("postgres", Kind::Postgres), ("mariadb", Kind::Mariadb)].into_iter().flat_map(|(name, kind)| {
-        // There is a pooler for PostgreSQL alone.
-        let tests =
-            TESTS.into_iter().filter(move |test| kind == Kind::Postgres || !test.0.ends_with("behind_a_pooler"));
-        tests.map(move |test| {
+        TESTS.into_iter().map(move |test| {
             let name = format!("{name}::{}", test.0);
             Trial::test(name.clone(), move || played(&name, kind, test))
         })

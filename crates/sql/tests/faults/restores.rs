@@ -2,18 +2,17 @@
 //! is granted anything until that holder has stopped to believe itself: no two hold.
 //!
 //! A round puts a cold copy or a snapshot back, or promotes a standby that fell behind; its next client is one that
-//! was connected all the time, or a new one. The holder is cut off but where the server seems to have lost nothing. On
-//! PostgreSQL each is played through PgBouncer too: its clients' connections outlive the change of the server.
+//! was connected all the time, or a new one. The holder is cut off but where the server seems to have lost nothing. Each
+//! is played through a pooler too, PgBouncer or the harness's own: its clients' connections outlive the server's change.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockkeeper_conformance::{Random, soon};
 use lockkeeper_faults::long;
-use lockkeeper_faults::pgbouncer::{Lending, PgBouncer};
 use lockkeeper_trials::{Holder, Outcome, now, rounds};
 
-use crate::database::{Copied, Kind, Need, Server};
+use crate::database::{Copied, Kind, Need, Pooler, Server};
 
 const ROUNDS: u32 = 20;
 
@@ -25,9 +24,6 @@ const SETTINGS: &str = "session_timeout=4s&operation_timeout=60s";
 
 /// … and the one whose session is lost: as long as the schema allows.
 const LONGEST: Duration = Duration::from_secs(9);
-
-/// How many connections the pooler has: fewer than there are clients.
-const POOLED: u32 = 2;
 
 const LOST: &str = "lost";
 
@@ -54,7 +50,7 @@ pub(crate) fn play(kind: Kind, older: Older, way: Way, random: Random) -> Result
 /// The servers, and where clients connect.
 struct Site {
     server: Server,
-    pooler: Option<PgBouncer>,
+    pooler: Option<Pooler>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -62,13 +58,11 @@ impl Site {
     async fn new(kind: Kind, older: Older, way: Way) -> Self {
         let need = if older == Older::Promoted { Need::Standby } else { Need::Durability };
         let server = kind.start(need).await;
-        let pooler = match (&server, way) {
-            (Server::Postgres(server), Way::Pooled) => {
-                Some(PgBouncer::start(server, Lending::Transaction, POOLED).await.expect("a pooler"))
-            }
-            _ => None,
+        let pooler = match way {
+            Way::Direct => None,
+            Way::Pooled => Some(Pooler::start(&server).await),
         };
-        let address = pooler.as_ref().map_or_else(|| server.address(), PgBouncer::address);
+        let address = pooler.as_ref().map_or_else(|| server.address(), Pooler::address);
         Self { server, pooler, addresses: vec![address] }
     }
 
@@ -76,8 +70,8 @@ impl Site {
     async fn promote(&mut self, mut standby: Server) {
         self.server.kill();
         standby.promote().await;
-        if let (Some(pooler), Server::Postgres(standby)) = (&self.pooler, &standby) {
-            pooler.point_to(standby).expect("the pooler reaches it");
+        if let Some(pooler) = &self.pooler {
+            pooler.point_to(&standby);
         }
         self.server = standby;
     }
