@@ -8,6 +8,7 @@ mod bench;
 mod binaries;
 mod cargo;
 mod check;
+mod count;
 mod dependencies;
 mod failures;
 mod features;
@@ -38,6 +39,8 @@ enum Task {
     Check,
     /// Measure the performance budgets as ratios in one run.
     Bench(bench::Options),
+    /// Count the lines of Rust, by crate.
+    Count,
     /// Take the pictures of the documentation anew, of a staged fleet; as root.
     Pictures,
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Check => check::run(),
         Task::Bench(options) => bench::run(&options),
+        Task::Count => count::run(),
         Task::Pictures => pictures::run(),
     }
 }
