@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn code_is_told_from_comments_and_tests() {
-        let text = "//! A file.\n\nuse a;\n// why\nfn one() {}\n\n#[cfg(test)]\nmod tests {\n    fn two() {}\n}\nfn three() {}\n";
+        let text = "//! A file.\n\nuse a;\n// why\nfn one() {}\n\n\
+                    #[cfg(test)]\nmod tests {\n    fn two() {}\n}\nfn three() {}\n";
         let counted = lines("crates/sql/src/a.rs", text);
         assert_eq!(counted, Lines { product: 4, tests: 3, all: 11 });
         assert_eq!(lines("crates/sql/tests/a.rs", text), Lines { product: 0, tests: 7, all: 11 });

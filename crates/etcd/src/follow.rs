@@ -7,10 +7,10 @@
 mod known;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Follower, Operation, Scope, Telling, Told};
+use lockkeeper_session::{Backoff, Effect, Failure, FailureKind};
 use tokio::sync::mpsc;
 
 use crate::follow::known::Known;
@@ -18,9 +18,8 @@ use crate::layout::Layout;
 use crate::look::open_from;
 use crate::proto::{KeyValue, RangeRequest};
 use crate::queue::{Onlooking, Snapshot, snapshot};
-use crate::rpc::{Connection, Effect, Failure, FailureKind, Subscriber, Watch, WatchEvent, Watched, Watches};
+use crate::rpc::{Connection, Subscriber, Watch, WatchEvent, Watched, Watches, for_lack_of};
 use crate::rpc::{key_range, prefix_end};
-use crate::session::{PAUSE_MAX, PAUSE_MIN};
 use crate::url::Config;
 
 /// How many changes wait to be noted. They are noted whether they are read or not, so that only a program that stands
@@ -46,23 +45,22 @@ impl Following {
 
     async fn run(self, telling: Telling) {
         let mut server = std::process::id() as usize;
-        let mut pause = PAUSE_MIN;
+        let mut backoff = Backoff::CONNECTING;
         // It ends well when no caller reads any more.
-        while let Err(failure) = self.until_lost(server, &telling, &mut pause).await {
+        while let Err(failure) = self.until_lost(server, &telling, &mut backoff).await {
             server = server.wrapping_add(1);
-            let failure = failure.for_lack_of(&self.config.layout().rights());
+            let failure = for_lack_of(failure, &self.config.layout().rights());
             let is_passing = failure.is_passing();
             let error = failure.into_core(Operation::Inspect, false);
             if !telling.tell(Told::Lost(error)).await || !is_passing {
                 return;
             }
-            self.clock.sleep_until(self.clock.now().saturating_add(pause)).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            self.clock.sleep_until(self.clock.now().saturating_add(backoff.pause())).await;
         }
     }
 
     /// Follows over one connection until that is of no use any more, or there is no reader.
-    async fn until_lost(&self, server: usize, telling: &Telling, pause: &mut Duration) -> Result<(), Failure> {
+    async fn until_lost(&self, server: usize, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
         let connection = open_from(server, &self.config, &self.clock).await?;
         let layout = self.config.layout();
         let watches = Watches::open(&connection, self.deadline()).await?;
@@ -81,7 +79,7 @@ impl Following {
                     if !is_read || !telling.tell(told).await {
                         return Ok(());
                     }
-                    (is_whole, *pause) = (true, PAUSE_MIN);
+                    (is_whole, *backoff) = (true, Backoff::CONNECTING);
                 }
                 answer = &mut compacted => {
                     answer?;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Openable, Opener, Operation, Result};
+use lockkeeper_session::{Effect, Failure, FailureKind, share};
 
-use crate::rpc::{Connection, Effect, Failure, FailureKind, share};
+use crate::rpc::{Connection, for_lack_of};
 use crate::session::{Core, Link};
 use crate::url::Config;
 
@@ -92,7 +93,7 @@ impl Onlooker {
                 Err(failure) => {
                     lookout.judge(&failure);
                     if !failure.is_passing() || attempt >= LOOK_ATTEMPTS_MAX || self.clock.now() >= deadline {
-                        let failure = failure.for_lack_of(&self.config.layout().rights());
+                        let failure = for_lack_of(failure, &self.config.layout().rights());
                         return Err(failure.into_core(Operation::Inspect, false));
                     }
                     attempt += 1;
@@ -140,7 +141,7 @@ impl Onlooker {
             let opened = open_from(0, &config, &clock).await;
             opened
                 .map(|connection| Lookout::Own(Arc::new(connection)))
-                .map_err(|failure| failure.for_lack_of(&config.layout().rights()).into_core(Operation::Inspect, false))
+                .map_err(|failure| for_lack_of(failure, &config.layout().rights()).into_core(Operation::Inspect, false))
         })
     }
 }

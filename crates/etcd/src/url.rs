@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use lockkeeper_core::{ContenderId, Error, ErrorKind, Operation, QueueName, Result, ServiceUrl};
+use lockkeeper_session::Server;
 
 use crate::layout::{Layout, Naming};
 
@@ -34,21 +35,6 @@ const TLS_SCHEME: &str = "etcd+tls";
 
 /// The keys that an `etcd:` URL may have; `etcd+tls:` has more.
 const KEYS: [&str; 5] = ["session_timeout", "connect_timeout", "operation_timeout", "base", "layout"];
-
-/// One member of a cluster.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Server {
-    pub(crate) name: String,
-    pub(crate) port: u16,
-}
-
-/// `h1:2379`
-impl fmt::Display for Server {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (open, close) = if self.name.contains(':') { ("[", "]") } else { ("", "") };
-        write!(formatter, "{open}{}{close}:{}", self.name, self.port)
-    }
-}
 
 /// Who we are to a cluster that asks for it.
 #[derive(Clone)]
@@ -134,19 +120,10 @@ impl Config {
     /// file that cannot be used; [`ErrorKind::Unsupported`] for an `etcd+tls:` URL without the feature.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
         refuse_unknown(url)?;
-        if url.hosts().is_empty() {
-            let scheme = url.scheme();
-            let message = format!("an `{scheme}:` URL names at least one server, as in {scheme}://h1:2379,h2:2379");
-            return Err(invalid(message));
-        }
-        let server = |host: &lockkeeper_core::url::Host| Server {
-            name: host.name.clone(),
-            port: host.port.unwrap_or(PORT_DEFAULT),
-        };
         let session_timeout = session_timeout(url)?;
         Ok(Self {
             service: url.to_string(),
-            servers: url.hosts().iter().map(server).collect(),
+            servers: Server::of_url(url, PORT_DEFAULT)?,
             access: Access {
                 credentials: credentials(url)?,
                 #[cfg(feature = "tls")]
@@ -160,13 +137,13 @@ impl Config {
         })
     }
 
-    /// Returns where the keys of the service lie.
     /// Returns where a contender of a lock is stored.
     pub fn contender_key(&self, queue: &QueueName, contender: &ContenderId) -> ContenderKey {
         let (key, create_revision) = self.layout().contender(queue, contender);
         ContenderKey { key, create_revision }
     }
 
+    /// Returns where the keys of the service lie.
     pub(crate) fn layout(&self) -> Layout {
         Layout::new(&self.base, self.naming)
     }

@@ -1,8 +1,7 @@
 //! Reads what scripts answer.
 
+use lockkeeper_session::Failure;
 use redis::Value;
-
-use crate::connection::Failure;
 
 /// Reads a list.
 pub(crate) fn list(value: Value) -> Result<Vec<Value>, Failure> {

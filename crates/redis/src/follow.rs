@@ -16,16 +16,17 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Follower, LockNow, Operation, QueueName, Scope, Telling, Told};
+use lockkeeper_session::{Backoff, Effect, Failure, Server};
 use redis::cmd;
 
 use crate::answers::{list, number, only, texts};
-use crate::connection::{Connection, Effect, Failure, Finder, Flight, Marked, Marks, answer, until_replaced};
+use crate::connection::{Connection, Finder, Flight, Marked, Marks, answer, until_replaced};
 use crate::follow::known::Known;
 use crate::layout::Layout;
 use crate::queue::{self, Onlooking};
 use crate::script::Script;
-use crate::session::{PAUSE_MAX, PAUSE_MIN, Timing, taught, teach};
-use crate::url::{Config, Server};
+use crate::session::{Timing, taught, teach};
+use crate::url::Config;
 
 /// How many locks are looked at in one flight: others wait for the server meanwhile, a millisecond or two.
 const LOOKS_AT_ONCE: usize = 20;
@@ -76,27 +77,26 @@ impl Following {
 
     async fn run(self, telling: Telling) {
         let mut finder = Finder::new(self.config.clone(), self.clock.clone());
-        let mut pause = PAUSE_MIN;
+        let mut backoff = Backoff::CONNECTING;
         // It ends well when there is no reader any more.
-        while let Err(failure) = self.until_lost(&mut finder, &telling, &mut pause).await {
+        while let Err(failure) = self.until_lost(&mut finder, &telling, &mut backoff).await {
             let is_passing = failure.is_passing();
             let error = failure.into_core(Operation::Inspect, false);
             if !telling.tell(Told::Lost(error)).await || !is_passing {
                 return;
             }
-            self.clock.sleep_until(self.clock.now().saturating_add(pause)).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            self.clock.sleep_until(self.clock.now().saturating_add(backoff.pause())).await;
         }
     }
 
     /// Follows one server until that is of no use any more, or there is no reader.
-    async fn until_lost(&self, finder: &mut Finder, telling: &Telling, pause: &mut Duration) -> Result<(), Failure> {
+    async fn until_lost(&self, finder: &mut Finder, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
         let ears = self.connect(finder).await?;
         let mut known = Known::new(self.scope.clone());
         if !telling.tell(Told::All(self.look_at_all(&ears, &mut known).await?)).await {
             return Ok(());
         }
-        *pause = PAUSE_MIN;
+        *backoff = Backoff::CONNECTING;
         let mut lost = std::pin::pin!(self.lost(&ears));
         let (mut look_at, mut ask_at) = (self.clock.now(), self.clock.now());
         loop {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Openable, Opener, Operation, Result};
+use lockkeeper_session::{Effect, Failure, Link as _};
 
-use crate::connection::{Connection, Effect, Failure, Finder};
+use crate::connection::{Connection, Finder};
 use crate::session::{Core, Link, taught, teach};
 use crate::url::Config;
 
@@ -102,13 +103,13 @@ impl Onlooker {
     /// Returns the connection for a look.
     async fn lookout(&self, deadline: BootInstant) -> Result<Lookout> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        if let Some(core) = lent.filter(|core| core.bond().liveness().is_held()) {
+        if let Some(core) = lent.filter(|core| core.life.bond().liveness().is_held()) {
             // A session that connects again knows best where.
             let link = tokio::select! {
                 biased;
-                link = core.next_link() => link,
+                link = core.life.next_link() => link,
                 () = self.clock.sleep_until(deadline) => {
-                    let late = core.trouble().unwrap_or_else(|| Failure::late(Effect::None));
+                    let late = core.life.trouble().unwrap_or_else(|| Failure::late(Effect::None));
                     return Err(late.into_core(Operation::Inspect, false));
                 }
             };

@@ -1,11 +1,9 @@
 //! TLS to the servers: what a handshake that failed is to a connection, and what a server without TLS needs.
 
 use lockkeeper_core::{Result, ServiceUrl};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use lockkeeper_tls::{Connector, HandshakeError, Settings, TlsStream};
 use tokio::net::TcpStream;
-
-use crate::connection::{Effect, Failure, FailureKind};
-use crate::url::Server;
 
 /// Reads the files that a URL names; later changes of them have no effect.
 pub(crate) fn connector(url: &ServiceUrl) -> Result<Connector> {

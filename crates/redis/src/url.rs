@@ -7,8 +7,9 @@ use std::fmt;
 use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 
-use crate::connection::{Connection, Effect, Failure, FailureKind};
+use crate::connection::Connection;
 use crate::layout::Layout;
 
 /// The port of a server if the URL names no port.
@@ -50,21 +51,6 @@ const SENTINEL_SCHEME: &str = "redis+sentinel";
 /// The keys that every URL may have; `redis+tls:` has more.
 const KEYS: [&str; 7] =
     ["session_timeout", "connect_timeout", "operation_timeout", "base", "replicas", "clock", "layout"];
-
-/// One server: its name or address, and its port.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Server {
-    pub(crate) name: String,
-    pub(crate) port: u16,
-}
-
-/// `h1:6379`
-impl fmt::Display for Server {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (open, close) = if self.name.contains(':') { ("[", "]") } else { ("", "") };
-        write!(formatter, "{open}{}{close}:{}", self.name, self.port)
-    }
-}
 
 /// How the server with the keys is found.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -176,14 +162,6 @@ impl Config {
     /// file that cannot be used; [`ErrorKind::Unsupported`] for a `redis+tls:` URL without the feature.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
         refuse_unknown(url)?;
-        if url.hosts().is_empty() {
-            let scheme = url.scheme();
-            let (example, path) = match scheme == SENTINEL_SCHEME {
-                true => ("one sentinel", "h1:26379,h2:26379/MASTER"),
-                false => ("one server", "h1:6379"),
-            };
-            return Err(invalid(format!("a `{scheme}:` URL names at least {example}, as in {scheme}://{path}")));
-        }
         let (address, database) = address(url)?;
         let session_timeout = session_timeout(url)?;
         Ok(Self {
@@ -252,9 +230,7 @@ fn refuse_unknown(url: &ServiceUrl) -> Result<()> {
 fn address(url: &ServiceUrl) -> Result<(Address, u32)> {
     let is_sentinel = url.scheme() == SENTINEL_SCHEME;
     let port_default = if is_sentinel { SENTINEL_PORT_DEFAULT } else { PORT_DEFAULT };
-    let server =
-        |host: &lockkeeper_core::url::Host| Server { name: host.name.clone(), port: host.port.unwrap_or(port_default) };
-    let servers = url.hosts().iter().map(server).collect();
+    let servers = Server::of_url(url, port_default)?;
     let path = url.path().trim_matches('/');
     if !is_sentinel {
         return Ok((Address::Servers(servers), database(path)?));

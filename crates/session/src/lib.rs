@@ -1,6 +1,10 @@
 //! What the sessions of backends share where a service is asked over one connection after the other, each of which
 //! keeps the order of what is sent.
 //!
+//! - [`Server`]: one server, as a URL names it.
+//! - [`Failure`]: why a request failed, and what that is to a caller.
+//! - [`late`], [`share`]: when an answer is late, and how the time that is left is shared.
+//! - [`Life`], [`keep`]: the life of a session, and the task that keeps it over one connection after the other.
 //! - [`Outbox`]: the order of the calls, also over a loss of the connection.
 //! - [`Asking`]: a request that goes on if the caller gives it up.
 //! - [`Entries`]: the session's own entries, from before they are sent until they are withdrawn.
@@ -8,11 +12,25 @@
 //! How a service is asked, and what of it a session may believe, is left to each backend.
 
 mod asking;
+mod backoff;
+mod belief;
+mod deadline;
 mod entries;
+mod failure;
+mod keeping;
+mod life;
 mod outbox;
 mod place;
+mod server;
 
 pub use asking::Asking;
+pub use backoff::Backoff;
+pub use belief::Belief;
+pub use deadline::{late, share};
 pub use entries::{Coverage, Entries, Entry, Joining, Progress};
+pub use failure::{Effect, Failure, FailureKind};
+pub use keeping::{Keeping, keep};
+pub use life::{Beginning, Ending, Life, refuse};
 pub use outbox::{Call, Link, Make, Outbox, SessionOver};
 pub use place::{Place, PlaceStanding};
+pub use server::Server;

@@ -10,10 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lockkeeper_core::BoxFuture;
 use tokio::sync::oneshot;
 
+use crate::Server;
+
 /// A connection of a session.
 pub trait Link: Send + Sync + 'static {
     /// Whether nothing can be sent over it any more.
     fn is_over(&self) -> bool;
+
+    /// Ends its use: what is called from now on waits for the next one.
+    fn shut(&self);
+
+    /// The server at its other end.
+    fn server(&self) -> &Server;
 }
 
 /// The failure of a call under a session to which no connection comes any more. A backend's failures are made of it.
@@ -184,6 +192,14 @@ mod tests {
     impl Link for Wire {
         fn is_over(&self) -> bool {
             self.is_over.load(Ordering::SeqCst)
+        }
+
+        fn shut(&self) {
+            self.is_over.store(true, Ordering::SeqCst);
+        }
+
+        fn server(&self) -> &Server {
+            unreachable!("it is at the other end of nothing")
         }
     }
 

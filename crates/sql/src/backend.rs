@@ -180,7 +180,7 @@ impl Backend for SqlBackend {
             drop(latest);
             onlooker.lend(&core);
             #[cfg(feature = "testing")]
-            core.runtime.spawn(beat_when_asked(Arc::downgrade(&core)));
+            core.life.runtime.spawn(beat_when_asked(Arc::downgrade(&core)));
             Ok(Arc::new(SqlSession::new(core)) as Arc<dyn Session>)
         })
     }
@@ -236,7 +236,7 @@ impl Backend for SqlBackend {
 
     fn trouble(&self) -> Option<Error> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_session = latest.session.upgrade().and_then(|core| core.trouble());
+        let of_session = latest.session.upgrade().and_then(|core| core.life.trouble());
         let of_session = of_session.map(|failure| failure.into_core(Operation::Connect, false));
         of_session.or_else(|| latest.trouble.clone())
     }
@@ -252,7 +252,7 @@ async fn beat_when_asked(session: Weak<Core>) {
     while let Some(testing) = session.upgrade().map(|core| core.testing.clone()) {
         testing.asked_to_beat().await;
         if let Some(core) = session.upgrade() {
-            core.urge();
+            core.life.urge();
         }
     }
 }

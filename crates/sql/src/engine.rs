@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Ticket};
+use lockkeeper_session::Failure;
 use tokio::sync::mpsc;
 
-use crate::failure::Failure;
 use crate::statement::{Row, SessionId, Statement};
 
 /// A kind of database. PostgreSQL and MySQL are two; they differ in the language of their functions, and in how they

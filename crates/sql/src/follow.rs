@@ -9,18 +9,17 @@ mod signs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{ContenderInfo, Follower, LockNow, Operation, QueueName, Scope, Telling, Told};
+use lockkeeper_session::{Backoff, Effect, Failure};
 
 use crate::engine::{Engine, Wire};
-use crate::failure::{Effect, Failure};
 use crate::follow::pace::Pace;
 use crate::follow::signs::{Looked, Signs};
 use crate::queue;
 use crate::queue::All;
-use crate::session::{Finder, PAUSE_MAX, PAUSE_MIN};
+use crate::session::Finder;
 use crate::url::Config;
 
 /// All locks with contenders.
@@ -41,21 +40,20 @@ impl Following {
     }
 
     async fn run(self, telling: Telling) {
-        let (mut pause, mut pace) = (PAUSE_MIN, Pace::default());
+        let (mut backoff, mut pace) = (Backoff::CONNECTING, Pace::default());
         // It ends well when there is no reader any more.
-        while let Err(failure) = self.until_lost(&telling, &mut pause, &mut pace).await {
+        while let Err(failure) = self.until_lost(&telling, &mut backoff, &mut pace).await {
             let is_passing = failure.is_passing();
             let error = failure.into_core(Operation::Inspect, false);
             if !telling.tell(Told::Lost(error)).await || !is_passing {
                 return;
             }
-            self.clock.sleep_until(self.clock.now().saturating_add(pause)).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            self.clock.sleep_until(self.clock.now().saturating_add(backoff.pause())).await;
         }
     }
 
     /// Looks over one connection until that is of no use any more, or there is no reader.
-    async fn until_lost(&self, telling: &Telling, pause: &mut Duration, pace: &mut Pace) -> Result<(), Failure> {
+    async fn until_lost(&self, telling: &Telling, backoff: &mut Backoff, pace: &mut Pace) -> Result<(), Failure> {
         let wire = self.connect().await?;
         let mut known: Option<Seen> = None;
         let mut signs = Signs::default();
@@ -69,7 +67,7 @@ impl Following {
                 Some(known) => Told::Changed(changes(known, &seen, &signs)),
             };
             known = Some(seen);
-            *pause = PAUSE_MIN;
+            *backoff = Backoff::CONNECTING;
             let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
             let look_pause = pace.pause_after(ended.saturating_duration_since(began), self.scope.pause_min);
             let looked = Told::Looked { began, pause: look_pause, silent: signs.silent() };

@@ -10,7 +10,6 @@ mod backend;
 mod engine;
 mod engines;
 mod examine;
-mod failure;
 mod follow;
 mod look;
 #[cfg(feature = "mysql")]

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Openable, Opener, Operation, Result};
+use lockkeeper_session::{Effect, Failure, Link as _};
 
 use crate::engine::{Engine, Greeting, Waking, Wire};
-use crate::failure::{Effect, Failure};
 use crate::session::{Core, Finder, Link};
 use crate::statement::{Row, Statement};
 use crate::url::Config;
@@ -126,7 +126,7 @@ impl Onlooker {
     async fn lookout(&self) -> Result<Lookout> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         // While a session has none, since it connects again or the data is not settled, one can look all the same.
-        match lent.and_then(|core| core.present_link()) {
+        match lent.and_then(|core| core.life.present_link()) {
             Some(link) => Ok(Lookout::Lent(link)),
             None => self.opener.get(|| self.open()).await,
         }

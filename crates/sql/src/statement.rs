@@ -5,8 +5,7 @@
 use std::fmt;
 
 use lockkeeper_core::{Part, Ticket};
-
-use crate::failure::Failure;
+use lockkeeper_session::Failure;
 
 /// A session's number, which names it in the tables.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
+use lockkeeper_session::Server;
 
 /// The port of a PostgreSQL server if the URL names no port.
 pub const POSTGRES_PORT_DEFAULT: u16 = 5432;
@@ -29,21 +30,6 @@ const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// The longest name of a schema, in bytes: a longer one PostgreSQL cuts off unsaid.
 const SCHEMA_BYTES_MAX: usize = 48;
-
-/// One server: its name or address, and its port.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Server {
-    pub(crate) name: String,
-    pub(crate) port: u16,
-}
-
-/// `h1:5432`
-impl fmt::Display for Server {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (open, close) = if self.name.contains(':') { ("[", "]") } else { ("", "") };
-        write!(formatter, "{open}{}{close}:{}", self.name, self.port)
-    }
-}
 
 /// Which database's language is spoken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -130,19 +116,11 @@ impl Config {
             Dialect::Postgres => POSTGRES_PORT_DEFAULT,
             Dialect::Mysql => MYSQL_PORT_DEFAULT,
         };
-        if url.hosts().is_empty() {
-            let scheme = url.scheme();
-            return Err(invalid(format!("a `{scheme}:` URL names at least one server, as in {scheme}://h1")));
-        }
-        let server = |host: &lockkeeper_core::url::Host| Server {
-            name: host.name.clone(),
-            port: host.port.unwrap_or(port_default),
-        };
         let session_timeout = session_timeout(url)?;
         Ok(Self {
             service: url.to_string(),
             dialect,
-            servers: url.hosts().iter().map(server).collect(),
+            servers: Server::of_url(url, port_default)?,
             user: url.user().filter(|user| !user.is_empty()).map(str::to_owned),
             password: url.password().map(str::to_owned),
             database: database(url, dialect)?,

@@ -47,7 +47,11 @@ const LAYERS: &[Place] = &[
     },
     Place { layer: 2, package: "lockkeeper-zk-server", may_import: These(&["lockkeeper-zk-proto"]) },
     Place { layer: 2, package: "lockkeeper-file", may_import: These(&["lockkeeper-core"]) },
-    Place { layer: 2, package: "lockkeeper-etcd", may_import: These(&["lockkeeper-core", "lockkeeper-tls"]) },
+    Place {
+        layer: 2,
+        package: "lockkeeper-etcd",
+        may_import: These(&["lockkeeper-core", "lockkeeper-session", "lockkeeper-tls"]),
+    },
     Place {
         layer: 2,
         package: "lockkeeper-redis",

@@ -171,6 +171,8 @@ impl Sweep {
                 self.of_pending(attempt, |pending| pending.joined = joined);
             }
             What::Granted { attempt, token, held } => self.granted(attempt, token, held, at),
+            // It explains what is late.
+            What::Retrying { .. } => {}
             What::Releasing { attempt } => self.releasing(attempt, at),
             What::GaveUp { attempt } => self.of_pending(attempt, |pending| pending.outcome = Some(Outcome::GaveUp)),
             What::Upset { keeper } => self.upset(keeper, at),

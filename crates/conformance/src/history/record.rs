@@ -64,6 +64,13 @@ pub enum What {
         /// Which contender.
         attempt: u32,
     },
+    /// A call of it failed in a way that may pass, and it tries again.
+    Retrying {
+        /// Which contender.
+        attempt: u32,
+        /// What went wrong.
+        error: String,
+    },
     /// It was granted the lock.
     Granted {
         /// Which contender.
@@ -155,10 +162,12 @@ impl History {
 
 impl Observer for History {
     fn on_event(&self, event: &Event) {
-        if let Event::Joined { .. } = event {
-            // Joins outside of any attempt are not recorded.
-            let _ = ATTEMPT.try_with(|&attempt| self.record(What::Joined { attempt }));
-        }
+        // What happens outside of any attempt is not recorded.
+        let _ = ATTEMPT.try_with(|&attempt| match event {
+            Event::Joined { .. } => self.record(What::Joined { attempt }),
+            Event::Retrying { error, .. } => self.record(What::Retrying { attempt, error: format!("{error:#}") }),
+            _ => {}
+        });
     }
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Finding, Operation};
+use lockkeeper_session::{Failure, FailureKind};
 use tokio::task::JoinSet;
 
 use super::judge::{judge_silence, judge_status, judge_unity};
 use crate::proto::{StatusRequest, StatusResponse};
-use crate::rpc::{Connection, Failure, FailureKind};
+use crate::rpc::Connection;
 use crate::url::Config;
 
 /// How long a member may take to say how it is. It needs no quorum for that.

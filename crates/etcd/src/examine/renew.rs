@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::{Effect, Failure, FailureKind};
 
 use super::judge::Offset;
 use super::trial::offset;
-use crate::rpc::{Connection, Effect, Failure, FailureKind, modified_at, put, txn};
+use crate::rpc::{Connection, modified_at, put, txn};
 use crate::session::{Epoch, first_offset};
 use crate::url::Config;
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Finding, Severity};
+use lockkeeper_session::{Failure, FailureKind};
 
 use super::judge::{Offset, judge_least, judge_offset, judge_round_trip};
 use crate::proto::{LeaseGrantRequest, LeaseRevokeRequest, RangeRequest, Response, ResponseOp};
-use crate::rpc::{Connection, Failure, FailureKind, created_at, delete, key_range, prefix_range, put, txn};
+use crate::rpc::{Connection, created_at, delete, key_range, prefix_range, put, txn};
 use crate::session::{Epoch, first_offset};
 use crate::url::Config;
 
@@ -42,7 +43,7 @@ pub(super) async fn try_rights(
             Ok(Some(Finding::new(Severity::Error, what, cure)))
         }
         // That is told of the member.
-        Err(failure) if failure.kind == FailureKind::NoSpace => Ok(None),
+        Err(failure) if failure.kind == FailureKind::Full => Ok(None),
         Err(failure) if failure.to_string().contains(TOO_MANY) => {
             let what = format!("the members refuse a request of {OPERATIONS} operations, as a thousand permits take");
             let cure = "start the members with --max-txn-ops=128, which is the default";
@@ -81,7 +82,7 @@ pub(super) async fn try_least_timeout(
     let granted = match connection.call(LeaseGrantRequest { ttl: 1 }, deadline).await {
         Ok(granted) => granted,
         // That is told of the member.
-        Err(failure) if failure.kind == FailureKind::NoSpace => return Ok(None),
+        Err(failure) if failure.kind == FailureKind::Full => return Ok(None),
         Err(failure) => return Err(failure),
     };
     // One that cannot be given back runs out.

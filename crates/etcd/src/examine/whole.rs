@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Finding, Result, Severity};
+use lockkeeper_session::{Failure, FailureKind};
 
 use super::judge::{judge_members, judge_standstill, judge_status, judge_url};
 use super::members::Members;
 use super::trial::{try_least_timeout, try_offset, try_rights, try_round_trips};
 use crate::proto::{MemberListRequest, StatusRequest};
-use crate::rpc::{Connection, Failure, FailureKind};
+use crate::rpc::Connection;
 use crate::url::Config;
 
 /// What an examination needs beside a connection.

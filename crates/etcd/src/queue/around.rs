@@ -5,11 +5,11 @@
 //! these do not show the first contender and the two nearest of each mode ahead, the queue must be read whole.
 
 use lockkeeper_core::{ConnectionNumber, ContenderId, Mode, QueueName, QueueView};
+use lockkeeper_session::Failure;
 
 use crate::layout::{Layout, MODES, Name, Position, Segments, Stored};
 use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp};
 use crate::queue::tail::SEGMENT_FULL;
-use crate::rpc::Failure;
 
 /// How many of each mode are read from the head: a segment, and those that joined it at the same moment.
 const HEAD_MAX: i64 = 2 * SEGMENT_FULL;

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{BoxFuture, Operation, QueueName, QueueView, Result, Value, ValueVersion};
+use lockkeeper_session::Failure;
 
 use crate::queue::inner::Inner;
 use crate::queue::subscription::{Notification, Subscription, WATCH_AGAIN_AFTER};
 use crate::queue::value;
-use crate::rpc::{Failure, Watched};
+use crate::rpc::Watched;
 use crate::session::Link;
 
 type Look<T> = Box<dyn Fn(Arc<Inner>, Arc<Link>) -> BoxFuture<Result<T, Failure>> + Send + Sync>;

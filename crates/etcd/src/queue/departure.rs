@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result};
+use lockkeeper_session::Failure;
 
 use crate::proto::RangeRequest;
 use crate::queue::inner::Inner;
 use crate::queue::place::Place;
 use crate::queue::subscription::{Notification, Subscription, WATCH_AGAIN_AFTER};
-use crate::rpc::{Failure, Watched, key_range};
+use crate::rpc::{Watched, key_range};
 use crate::session::Link;
 
 /// The key of the contender ahead, and the revision at which it was created.

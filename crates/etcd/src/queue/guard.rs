@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{LossReason, Operation};
+use lockkeeper_session::Failure;
 
 use crate::proto::{KeyValue, Response, ResponseOp};
 use crate::queue::inner::Inner;
 use crate::queue::place::Place;
 use crate::queue::record::Record;
 use crate::queue::subscription::WATCH_AGAIN_AFTER;
-use crate::rpc::{Failure, WatchEvent, Watched, delete, key_range, txn};
+use crate::rpc::{WatchEvent, Watched, delete, key_range, txn};
 use crate::session::Link;
 
 /// How long a contender stands before it is watched, unless its owner waits.

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, ContenderId, Error, ErrorKind, Operation, QueueName, Result};
+use lockkeeper_session::Failure;
 use tokio::sync::{Notify, oneshot};
 
 use crate::queue::entries::Entries;
 use crate::queue::place::Place;
 use crate::queue::tail::Tails;
-use crate::rpc::{Answer, Call, Failure};
+use crate::rpc::{Answer, Call};
 use crate::session::{Core, Link};
 
 /// How often a look is tried again after a lost connection; each attempt waits for the next connection.
@@ -167,9 +168,4 @@ impl fmt::Debug for Inner {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Inner").field(&self.core).finish()
     }
-}
-
-/// An answer that is there at once: the refusal of a call.
-pub(super) fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
-    Box::pin(std::future::ready(Err(error)))
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Answers, ContenderInfo, Part, QueueName};
+use lockkeeper_session::Failure;
 
 use crate::layout::{Layout, Position};
 use crate::proto::{KeyValue, RangeRequest, Response, ResponseOp};
 use crate::queue::record::Record;
-use crate::rpc::{Connection, Failure, key_range, prefix_end, prefix_range, txn};
+use crate::rpc::{Connection, key_range, prefix_end, prefix_range, txn};
 use crate::session::{Epoch, header};
 
 /// How many contenders are read at once.

@@ -16,15 +16,15 @@ use lockkeeper_core::{
     BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, FencingToken, Lifetime, Operation, PlaceBond, QueueName,
     QueueView, Rank, Result, Ticket,
 };
+use lockkeeper_session::{Failure, FailureKind, refuse};
 
 use crate::layout::{Name, Position};
 use crate::queue::entries::{Joining, Progress};
-use crate::queue::inner::{Inner, refuse};
+use crate::queue::inner::Inner;
 use crate::queue::join::attempt::{Attempt, AttemptError};
 use crate::queue::join::placed::Placed;
 use crate::queue::place::{Parts, Place};
 use crate::queue::record::Record;
-use crate::rpc::{Failure, FailureKind};
 
 /// How often a join is sent again because what it was sent with had changed: a stamp changes once a connection, the
 /// offset of tokens once in the life of a service, and the tail while some tens of others join.

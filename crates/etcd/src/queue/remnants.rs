@@ -3,12 +3,13 @@
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Remnant, RemnantKind};
+use lockkeeper_session::Failure;
 
 use crate::layout::Layout;
 use crate::proto::{KeyValue, RangeRequest};
 use crate::queue::inspect::Onlooking;
 use crate::queue::record::Record;
-use crate::rpc::{Connection, Failure, delete, modified_at, prefix_end, txn};
+use crate::rpc::{Connection, delete, modified_at, prefix_end, txn};
 
 /// How many keys are read at once, with what is stored there.
 const PAGE: i64 = 500;

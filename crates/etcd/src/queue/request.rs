@@ -5,12 +5,13 @@ use std::sync::Arc;
 use lockkeeper_core::{
     BoxFuture, ContenderId, Error, ErrorKind, FencingToken, Operation, QueueName, Request, Result, Revocation,
 };
+use lockkeeper_session::{Failure, FailureKind, refuse};
 
 use crate::layout::Name;
 use crate::proto::{self, KeyValue, PutRequest};
-use crate::queue::inner::{Inner, Look, refuse};
+use crate::queue::inner::{Inner, Look};
 use crate::queue::record::Record;
-use crate::rpc::{Failure, FailureKind, created_at, delete, key_range, modified_at, operation, put};
+use crate::rpc::{created_at, delete, key_range, modified_at, operation, put};
 use crate::session::Link;
 
 /// How often a contender's record is read again because another request was written meanwhile.
@@ -102,7 +103,7 @@ impl Asking {
         match core.ask(&link, request, Operation::Request, deadline).await {
             Ok(answer) => Ok(answer.succeeded),
             // The owner's session is over; a contender that outlives it is there all the same.
-            Err(failure) if failure.kind == FailureKind::LeaseNotFound => {
+            Err(failure) if failure.kind == FailureKind::SessionGone => {
                 let request = core.meant(vec![is_it], vec![delete(self.key.clone())], Vec::new());
                 Ok(core.ask(&link, request, Operation::Request, deadline).await?.succeeded)
             }

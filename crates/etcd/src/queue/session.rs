@@ -8,9 +8,10 @@ use lockkeeper_core::{
     Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout,
     Ticket, Value, ValueVersion, Withdrawal,
 };
+use lockkeeper_session::refuse;
 
 use crate::queue::departure::Wait;
-use crate::queue::inner::{Inner, refuse};
+use crate::queue::inner::Inner;
 use crate::queue::{change, guard, join, request, value, withdraw};
 use crate::session::{Core, Ending};
 

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockkeeper_core::{Operation, QueueName};
+use lockkeeper_session::Failure;
 
 use crate::layout::{Layout, MODES};
 use crate::proto::{Compare, KeyValue, Response, ResponseOp};
 use crate::queue::inner::Inner;
-use crate::rpc::{Failure, absent, delete, key_range, modified_at, prefix_end, put, txn};
+use crate::rpc::{absent, delete, key_range, modified_at, prefix_end, put, txn};
 use crate::session::header;
 
 /// How many contenders a segment has before the next one is begun; those that join at the same moment come on top. What

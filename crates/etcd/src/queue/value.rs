@@ -5,10 +5,11 @@ use std::sync::Arc;
 use lockkeeper_core::{
     BoxFuture, Error, ErrorKind, Expected, Operation, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
 };
+use lockkeeper_session::{Effect, Failure, refuse};
 
 use crate::proto::{KeyValue, RangeRequest, RangeResponse, Response, ResponseOp};
-use crate::queue::inner::{Inner, Look, refuse};
-use crate::rpc::{Effect, Failure, FailureKind, absent, delete, key_range, modified_at, put};
+use crate::queue::inner::{Inner, Look};
+use crate::rpc::{absent, delete, key_range, modified_at, no_room, put};
 use crate::session::{Link, header};
 
 /// The state of a value is where tokens begin and the revision at which it was written: a service that begins anew uses
@@ -100,7 +101,7 @@ async fn write_now(
     if link.stamp.is_none() && !is_on_state {
         // The next connection may find room for one.
         link.connection.shut();
-        return Err(Failure::new(FailureKind::NoSpace, Effect::None, "the service has no room"));
+        return Err(no_room());
     }
     let session = core.layout.session(core.lease);
     conditions.extend(link.stamp.map(|stamp| modified_at(session.clone(), stamp)));
@@ -114,7 +115,7 @@ async fn write_now(
         _ => return Err(Failure::unexpected()),
     };
     match stamp {
-        None => Err(Failure::new(FailureKind::LeaseNotFound, Effect::None, "the session has ended")),
+        None => Err(Failure::session_gone()),
         Some(stamp) if link.stamp.is_some_and(|written| written != stamp) => {
             // Another connection of the session has taken over.
             link.connection.shut();

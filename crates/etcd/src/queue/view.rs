@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, Extent, Freshness, Mode, Operation, Part, QueueName, QueueView, Result};
+use lockkeeper_session::Failure;
 
 use crate::layout::{Layout, Stored};
 use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnRequest};
 use crate::queue::around::{Coverage, Spot};
 use crate::queue::inner::{Inner, Look};
-use crate::rpc::{Failure, prefix_range, txn};
+use crate::rpc::{prefix_range, txn};
 use crate::session::Link;
 
 /// How many contenders are read at most where few decide; a queue that has more is read around the place in question.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal};
+use lockkeeper_session::{Backoff, Effect, Failure};
 
 use crate::layout::Name;
 use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnRequest, TxnResponse};
@@ -17,14 +18,8 @@ use crate::queue::entries::{Entry, Progress};
 use crate::queue::guard;
 use crate::queue::inner::Inner;
 use crate::queue::tail::Tail;
-use crate::rpc::{Effect, Failure, created_at, delete, key_range, prefix_range};
+use crate::rpc::{created_at, delete, key_range, prefix_range};
 use crate::session::Link;
-
-/// The first pause before a deletion that was refused is tried again.
-const PAUSE_MIN: Duration = Duration::from_millis(500);
-
-/// The longest pause: the contender should go soon after an operator has given the right back.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// A deletion that is not answered after a renewal's time, but not before this, goes over the next connection: a
 /// request that went down with a leader is answered only seconds after another one was elected.
@@ -125,7 +120,7 @@ impl Leaving {
     async fn delete_until_certain(&self) -> Result<Ending, Failure> {
         let core = &self.inner.core;
         let mut may_have_left = false;
-        let mut pause = PAUSE_MIN;
+        let mut backoff = Backoff::LEAVING;
         loop {
             let Some(link) = core.next_link().await else {
                 core.ended().await;
@@ -135,10 +130,9 @@ impl Leaving {
             match self.delete(&link, core.deadline().min(again), may_have_left).await {
                 Ok(_) if self.known().is_none() && link.stamp.is_none() => {
                     // Without a new stamp the join can still take effect. The next connection may find room for one.
-                    core.until_other(&link, core.clock.now().saturating_add(pause)).await;
+                    core.until_other(&link, core.clock.now().saturating_add(backoff.pause())).await;
                     link.connection.shut();
                     core.until_other(&link, core.deadline()).await;
-                    pause = (pause * 2).min(PAUSE_MAX);
                 }
                 Ok(ending) => return Ok(ending),
                 Err(failure) if failure.is_passing() => {
@@ -150,9 +144,8 @@ impl Leaving {
                     tokio::select! {
                         biased;
                         _ = core.bond().lost() => return Err(failure),
-                        () = core.clock.sleep_until(core.clock.now().saturating_add(pause)) => {}
+                        () = core.clock.sleep_until(core.clock.now().saturating_add(backoff.pause())) => {}
                     }
-                    pause = (pause * 2).min(PAUSE_MAX);
                 }
             }
         }

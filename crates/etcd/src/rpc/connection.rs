@@ -6,12 +6,12 @@
 use std::fmt;
 use std::net::Shutdown;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use http::Uri;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server, late};
 use prost::Message;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -25,16 +25,13 @@ use tower::service_fn;
 
 use crate::proto::{AuthenticateRequest, RangeRequest};
 use crate::rpc::call::Call;
-use crate::rpc::failure::{Effect, Failure, FailureKind, Gone};
+use crate::rpc::failure::{Gone, of_first_call, of_handshake, of_status};
 use crate::rpc::socket::Tap;
 use crate::rpc::unary::Asking;
-use crate::url::{Access, Credentials, Server};
+use crate::url::{Access, Credentials};
 
 /// The longest answer, in bytes: a queue of a hundred thousand contenders, without their data, has a fifth of it.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-
-/// How long a program that goes on after a standstill may take to read what has come in.
-const READ_WITHIN: Duration = Duration::from_millis(100);
 
 /// A connection to one member. Dropping it closes it.
 pub(crate) struct Connection {
@@ -63,7 +60,7 @@ impl Connection {
             Ok(_) => Ok(connection),
             // Users read below the base alone; that is checked where it is read.
             Err(failure) if failure.kind == FailureKind::Refused && access.credentials.is_some() => Ok(connection),
-            Err(failure) => Err(failure.of_first_call(server, access)),
+            Err(failure) => Err(of_first_call(failure, server, access)),
         }
     }
 
@@ -79,7 +76,7 @@ impl Connection {
             if let Some(Credentials { user, password }) = &access.credentials {
                 let request = AuthenticateRequest { name: user.clone(), password: password.clone() };
                 let answer = connection.call(request, deadline).await;
-                let token = answer.map_err(|failure| failure.of_first_call(server, access))?.token;
+                let token = answer.map_err(|failure| of_first_call(failure, server, access))?.token;
                 let token = token.parse().map_err(|_| Failure::unexpected().at(server))?;
                 connection.token = Some(token);
             }
@@ -108,7 +105,7 @@ impl Connection {
         let endpoint = endpoint(server, access);
         let endpoint = endpoint.map_err(|error| Failure::unreachable("has no usable name".to_owned(), error))?;
         let connected = endpoint.connect_with_connector(connector).await;
-        let channel = connected.map_err(|error| Failure::of_handshake(error, access.is_secured()))?;
+        let channel = connected.map_err(|error| of_handshake(error, access.is_secured()))?;
         Ok(Self { server: server.clone(), channel, socket, is_over: over, clock: clock.clone(), token: None })
     }
 
@@ -118,7 +115,7 @@ impl Connection {
         let asking = Asking::new(async move {
             let path = PathAndQuery::from_static(C::PATH);
             let answer = grpc(channel).await?.unary(request, path, ProstCodec::<C, C::Answer>::default()).await;
-            answer.map(tonic::Response::into_inner).map_err(Failure::of_status)
+            answer.map(tonic::Response::into_inner).map_err(of_status)
         });
         tokio::select! {
             biased;
@@ -138,7 +135,7 @@ impl Connection {
             let mut grpc = grpc(self.channel.clone()).await?;
             let path = PathAndQuery::from_static(path);
             let answer = grpc.streaming(self.request(requests), path, ProstCodec::<Q, R>::default()).await;
-            answer.map(tonic::Response::into_inner).map_err(Failure::of_status)
+            answer.map(tonic::Response::into_inner).map_err(of_status)
         };
         tokio::select! {
             biased;
@@ -185,7 +182,7 @@ async fn grpc(channel: Channel) -> Result<Grpc<Channel>, Failure> {
     let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
     // It must be asked before each call. An error says that the channel takes no requests any more.
     let ready = grpc.ready().await;
-    ready.map_err(|error| Failure::of_status(Status::from_error(Box::new(error))))?;
+    ready.map_err(|error| of_status(Status::from_error(Box::new(error))))?;
     Ok(grpc)
 }
 
@@ -200,20 +197,6 @@ fn endpoint(server: &Server, access: &Access) -> Result<Endpoint, tonic::transpo
 #[cfg(not(feature = "tls"))]
 fn endpoint(server: &Server, _access: &Access) -> Result<Endpoint, tonic::transport::Error> {
     Endpoint::from_shared(format!("http://{server}"))
-}
-
-/// Waits until an answer is late. After a deadline that was slept through with the whole program, the answer may be
-/// there and only has to be read.
-pub(crate) async fn late(clock: &dyn Clock, deadline: BootInstant) {
-    clock.sleep_until(deadline).await;
-    clock.sleep_until(clock.now().saturating_add(READ_WITHIN)).await;
-}
-
-/// When an attempt must have ended, so that each of those that are left has as much time: a member that is cut off
-/// gives no answer at all.
-pub(crate) fn share(now: BootInstant, deadline: BootInstant, attempts_left: usize) -> BootInstant {
-    let attempts_left = u32::try_from(attempts_left).unwrap_or(u32::MAX).max(1);
-    now.saturating_add(deadline.saturating_duration_since(now) / attempts_left)
 }
 
 impl Drop for Connection {

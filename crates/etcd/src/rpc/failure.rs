@@ -1,51 +1,11 @@
-//! Why a call failed, whether it may have taken effect, and what it is to a caller of locks.
+//! What the failures of calls mean: what etcd says, and what the driver of HTTP/2 and TLS says.
 
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, io};
 
-use lockkeeper_core::{Error, ErrorKind, LossReason, Operation};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use tonic::{Code, Status};
 
-/// Whether a call that failed may have taken effect.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Effect {
-    /// It did not reach the server, or the server has refused it.
-    None,
-    /// It may have, or may still.
-    Unknown,
-}
-
-/// What kind of failure it was.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum FailureKind {
-    /// The connection ended, or could not be opened.
-    Broken,
-    /// There was no answer in time.
-    Deadline,
-    /// There is no such lease.
-    LeaseNotFound,
-    /// The service's database is full.
-    NoSpace,
-    /// The service does not let this user do it, or does not know the user.
-    Refused,
-    /// The service cannot do it now: it has no leader, or changes it, or is overloaded.
-    Unavailable,
-    /// The revision that was to be read is compacted.
-    Compacted,
-    /// The other end does not speak as etcd does.
-    Protocol,
-    /// The service refused it for another reason.
-    Other,
-}
-
-/// Why a call failed.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) kind: FailureKind,
-    pub(crate) effect: Effect,
-    message: String,
-    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
-}
+use crate::url::Access;
 
 /// The connector's answer when it is asked for a second socket: the first has ended, and nothing was sent.
 #[derive(Debug)]
@@ -68,172 +28,73 @@ const RIGHTS: [&str; 3] = ["permission denied", "user name is empty", "invalid u
 /// What the HTTP/2 driver says of an answer in HTTP/1.
 const NOT_HTTP2: &str = "frame with invalid size";
 
-impl Failure {
-    pub(crate) fn new(kind: FailureKind, effect: Effect, message: impl Into<String>) -> Self {
-        Self { kind, effect, message: message.into(), source: None }
-    }
+/// Says that etcd's database is full.
+pub(crate) fn no_room() -> Failure {
+    let message = "etcd's database is full: free space by compaction and defragmentation, and disarm its NOSPACE alarm";
+    Failure::new(FailureKind::Full, Effect::None, message)
+}
 
-    pub(crate) fn broken(effect: Effect) -> Self {
-        Self::new(FailureKind::Broken, effect, "the connection ended before there was an answer")
+/// Says that there was no TLS handshake, or none that can be trusted. Only a change of settings or certificates can
+/// help where the other end was heard.
+pub(super) fn of_handshake(error: tonic::transport::Error, is_secured: bool) -> Failure {
+    if !is_secured {
+        return Failure::unreachable("cannot be used", error);
     }
-
-    pub(crate) fn late(effect: Effect) -> Self {
-        Self::new(FailureKind::Deadline, effect, "not answered before the deadline")
-    }
-
-    /// Says that an answer is not what was asked for.
-    pub(crate) fn unexpected() -> Self {
-        Self::new(FailureKind::Protocol, Effect::Unknown, "the server answered another question")
-    }
-
-    /// Says that a server could not be reached.
-    pub(super) fn unreachable(
-        message: String,
-        source: impl Into<Box<dyn std::error::Error + Send + Sync + 'static>>,
-    ) -> Self {
-        let source: Box<dyn std::error::Error + Send + Sync> = source.into();
-        Self { kind: FailureKind::Broken, effect: Effect::None, message, source: Some(Arc::from(source)) }
-    }
-
-    /// Says that there was no TLS handshake, or none that can be trusted. Only a change of settings or certificates can
-    /// help where the other end was heard.
-    pub(super) fn of_handshake(error: tonic::transport::Error, is_secured: bool) -> Self {
-        let message = match is_secured {
-            true => {
-                "the TLS handshake failed; `ca` names the authority to trust, and a server without TLS needs `etcd:`"
-            }
-            false => "cannot be used",
-        };
-        let failed = Self::unreachable(message.to_owned(), error);
-        let is_broken = failed.source.as_deref().is_some_and(|source| {
-            has_cause(source, |cause| {
-                cause
-                    .downcast_ref::<std::io::Error>()
-                    .is_some_and(|error| error.kind() != std::io::ErrorKind::InvalidData)
-            })
-        });
-        if is_secured && !is_broken { Self { kind: FailureKind::Refused, ..failed } } else { failed }
-    }
-
-    /// Tells the failures of this end from the answers of the other.
-    pub(super) fn of_status(status: Status) -> Self {
-        let is_local = std::error::Error::source(&status).is_some();
-        let (kind, effect) = if is_local { of_transport(&status) } else { of_answer(status.code(), status.message()) };
-        let message = match (is_local, kind) {
-            (false, _) => status.message().to_owned(),
-            (true, FailureKind::Protocol) => "the server does not speak as etcd does".to_owned(),
-            (true, _) => "the connection ended before there was an answer".to_owned(),
-        };
-        let source = is_local.then(|| Arc::new(status) as Arc<dyn std::error::Error + Send + Sync>);
-        Self { kind, effect, message, source }
-    }
-
-    /// Adds which member it was.
-    pub(crate) fn at(mut self, server: &crate::url::Server) -> Self {
-        self.message = format!("{server}: {}", self.message);
-        self
-    }
-
-    /// Adds which member it was, and what may be wrong if the first call on a connection found no answer: until then a
-    /// connection to a server that speaks otherwise looks like any other.
-    pub(crate) fn of_first_call(self, server: &crate::url::Server, access: &crate::url::Access) -> Self {
-        let mut failure = self.at(server);
-        if failure.kind == FailureKind::Broken {
-            let hint = match access.is_secured() {
-                true => "; a server that asks for a certificate needs `cert` and `key` in the URL",
-                false => "; if it is an etcd that speaks TLS, the URL must begin with `etcd+tls:`",
-            };
-            failure.message.push_str(hint);
-        }
-        failure
-    }
-
-    /// Adds which keys a user must be allowed to use, if that may be why it failed.
-    pub(crate) fn for_lack_of(mut self, rights: &str) -> Self {
-        if self.kind == FailureKind::Refused && RIGHTS.iter().any(|word| self.message.contains(word)) {
-            let message = &self.message;
-            self.message = format!("{message}: the URL must name a user who may read and write {rights}");
-        }
-        self
-    }
-
-    /// Whether another attempt can succeed without any change of settings or data.
-    pub(crate) const fn is_passing(&self) -> bool {
-        matches!(
-            self.kind,
-            FailureKind::Broken | FailureKind::Deadline | FailureKind::Unavailable | FailureKind::Compacted
-        )
-    }
-
-    /// Turns it into an error of locks. `is_write` says whether the call changes anything.
-    pub(crate) fn into_core(self, operation: Operation, is_write: bool) -> Error {
-        let kind = match self.kind {
-            FailureKind::Broken | FailureKind::Deadline | FailureKind::Unavailable | FailureKind::Compacted => {
-                ErrorKind::ConnectionLost
-            }
-            FailureKind::LeaseNotFound => ErrorKind::Lost(LossReason::Expired),
-            FailureKind::NoSpace => ErrorKind::LimitReached,
-            FailureKind::Refused => ErrorKind::Refused,
-            FailureKind::Protocol | FailureKind::Other => ErrorKind::Backend,
-        };
-        let may_have_happened = is_write && self.effect == Effect::Unknown;
-        let can_succeed = self.is_passing() || matches!(self.kind, FailureKind::LeaseNotFound | FailureKind::NoSpace);
-        let message = match self.kind {
-            FailureKind::NoSpace => {
-                "etcd's database is full: free space by compaction and defragmentation, and disarm \
-                                     its NOSPACE alarm"
-                    .to_owned()
-            }
-            _ => self.message.clone(),
-        };
-        let error = match (may_have_happened, can_succeed) {
-            (true, _) => Error::unknown(kind, operation, message),
-            (false, true) => Error::transient(kind, operation, message),
-            (false, false) => Error::permanent(kind, operation, message),
-        };
-        match self.source {
-            Some(source) => error.caused_by(Cause(source)),
-            None => error,
-        }
+    let is_broken = has_cause(&error, |cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() != io::ErrorKind::InvalidData)
+    });
+    let message = "the TLS handshake failed; `ca` names the authority to trust, and a server without TLS needs `etcd:`";
+    match is_broken {
+        true => Failure::unreachable(message, error),
+        false => Failure::untrusted(message).caused_by(error),
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.message)
+/// Tells the failures of this end from the answers of the other.
+pub(super) fn of_status(status: Status) -> Failure {
+    if std::error::Error::source(&status).is_none() {
+        return of_answer(status.code(), status.message());
     }
+    of_transport(&status).caused_by(status)
 }
 
-/// A cause that is shared by the errors of several calls.
-#[derive(Debug)]
-struct Cause(Arc<dyn std::error::Error + Send + Sync>);
-
-impl fmt::Display for Cause {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A chain of transport errors says the same in each link; the last one says what happened.
-        let mut last: &(dyn std::error::Error + 'static) = &*self.0;
-        while let Some(next) = last.source() {
-            last = next;
+/// Adds which member it was, and what may be wrong if the first call on a connection found no answer: until then a
+/// connection to a server that speaks otherwise looks like any other.
+pub(crate) fn of_first_call(failure: Failure, server: &Server, access: &Access) -> Failure {
+    let failure = failure.at(server);
+    match failure.kind {
+        FailureKind::Broken if access.is_secured() => {
+            failure.with_hint("; a server that asks for a certificate needs `cert` and `key` in the URL")
         }
-        write!(formatter, "{last}")
+        FailureKind::Broken => {
+            failure.with_hint("; if it is an etcd that speaks TLS, the URL must begin with `etcd+tls:`")
+        }
+        _ => failure,
     }
 }
 
-impl std::error::Error for Cause {}
+/// Adds which keys a user must be allowed to use, if that may be why it failed.
+pub(crate) fn for_lack_of(failure: Failure, rights: &str) -> Failure {
+    let said = failure.to_string();
+    if failure.kind == FailureKind::Refused && RIGHTS.iter().any(|word| said.contains(word)) {
+        return failure.with_hint(&format!(": the URL must name a user who may read and write {rights}"));
+    }
+    failure
+}
 
 /// Judges a failure of this end. A request that was handed back from the driver's queue was not sent.
-fn of_transport(status: &Status) -> (FailureKind, Effect) {
+fn of_transport(status: &Status) -> Failure {
     let mut cause = std::error::Error::source(status);
     while let Some(error) = cause {
         if error.is::<Gone>() || error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
-            return (FailureKind::Broken, Effect::None);
+            return Failure::broken(Effect::None);
         }
         if error.to_string().contains(NOT_HTTP2) {
-            return (FailureKind::Protocol, Effect::None);
+            return Failure::stranger("the server does not speak as etcd does");
         }
         cause = error.source();
     }
-    (FailureKind::Broken, Effect::Unknown)
+    Failure::broken(Effect::Unknown)
 }
 
 /// Whether an error or one of its causes is meant.
@@ -252,10 +113,10 @@ fn has_cause(
 }
 
 /// Judges an answer of the server.
-fn of_answer(code: Code, message: &str) -> (FailureKind, Effect) {
-    match code {
-        Code::NotFound if message.contains("lease not found") => (FailureKind::LeaseNotFound, Effect::None),
-        Code::ResourceExhausted if message.contains(NO_SPACE) => (FailureKind::NoSpace, Effect::None),
+fn of_answer(code: Code, message: &str) -> Failure {
+    let (kind, effect) = match code {
+        Code::ResourceExhausted if message.contains(NO_SPACE) => return no_room(),
+        Code::NotFound if message.contains("lease not found") => (FailureKind::SessionGone, Effect::None),
         Code::ResourceExhausted => (FailureKind::Unavailable, Effect::None),
         // A token runs out; the next connection gets another one.
         Code::Unauthenticated if message.contains("invalid auth token") => (FailureKind::Broken, Effect::None),
@@ -274,17 +135,18 @@ fn of_answer(code: Code, message: &str) -> (FailureKind, Effect) {
         // Without a leader, or while it changes, a request may still be taken in later.
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => (FailureKind::Unavailable, Effect::Unknown),
         _ => (FailureKind::Other, Effect::Unknown),
-    }
+    };
+    Failure::new(kind, effect, message)
 }
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_core::Advice;
+    use lockkeeper_core::{Advice, Error, ErrorKind, LossReason, Operation};
 
     use super::*;
 
     fn error(code: Code, message: &str, is_write: bool) -> Error {
-        Failure::of_status(Status::new(code, message)).into_core(Operation::Join, is_write)
+        of_status(Status::new(code, message)).into_core(Operation::Join, is_write)
     }
 
     #[test]
@@ -330,9 +192,9 @@ mod tests {
 
     #[test]
     fn a_request_that_was_never_sent_had_no_effect() {
-        let failure = Failure::of_status(Status::from_error(Box::new(Gone)));
+        let failure = of_status(Status::from_error(Box::new(Gone)));
         assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::None));
-        let failure = Failure::of_status(Status::from_error(Box::new(std::io::Error::other("reset"))));
+        let failure = of_status(Status::from_error(Box::new(io::Error::other("reset"))));
         assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::Unknown));
     }
 }

@@ -1,13 +1,14 @@
 //! The stream that keeps one lease alive: a request, an answer, one at a time.
 
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::{Effect, Failure};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use crate::proto::{LeaseKeepAliveRequest, LeaseKeepAliveResponse};
 use crate::rpc::connection::Connection;
-use crate::rpc::failure::{Effect, Failure};
+use crate::rpc::failure::of_status;
 
 const PATH: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 
@@ -45,7 +46,7 @@ impl KeepAlive {
     }
 
     async fn answer(&mut self) -> Result<LeaseKeepAliveResponse, Failure> {
-        let answer = self.answers.message().await.map_err(Failure::of_status)?;
+        let answer = self.answers.message().await.map_err(of_status)?;
         answer.ok_or_else(|| Failure::broken(Effect::Unknown))
     }
 }

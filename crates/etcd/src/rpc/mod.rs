@@ -13,8 +13,8 @@ mod unary;
 mod watches;
 
 pub(crate) use call::{Answer, Call};
-pub(crate) use connection::{Connection, late, share};
-pub(crate) use failure::{Effect, Failure, FailureKind};
+pub(crate) use connection::Connection;
+pub(crate) use failure::{for_lack_of, no_room, of_first_call};
 pub(crate) use keepalive::KeepAlive;
 pub(crate) use request::{
     absent, created_at, delete, exists, group, key_range, modified_at, operation, prefix_end, prefix_range, put, txn,

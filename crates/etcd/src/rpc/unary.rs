@@ -7,9 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use lockkeeper_core::BoxFuture;
+use lockkeeper_session::Failure;
 use tokio::runtime::Handle;
-
-use crate::rpc::failure::Failure;
 
 /// A request under way.
 pub(super) struct Asking<A: Send + 'static> {

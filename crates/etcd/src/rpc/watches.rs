@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::Failure;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
@@ -17,7 +18,6 @@ use crate::proto::{
     WatchRequest, WatchResponse, WatchUnion,
 };
 use crate::rpc::connection::Connection;
-use crate::rpc::failure::Failure;
 use crate::rpc::request::prefix_end;
 
 const PATH: &str = "/etcdserverpb.Watch/Watch";

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, SafeUntil, SessionBond};
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use crate::layout::Layout;
 use crate::proto::{Compare, RequestOp, TxnRequest};
-use crate::rpc::{Answer, Call, Effect, Failure, FailureKind, txn};
+use crate::rpc::{Answer, Call, for_lack_of, txn};
 use crate::session::belief::{Belief, Timing};
 use crate::session::lanes::Lanes;
 use crate::session::link::{Epoch, Link, header};
@@ -403,13 +404,13 @@ impl Core {
 
     /// Turns a failure into an error of locks; a session that is lost meanwhile says more.
     pub(crate) fn fail(&self, failure: Failure, operation: Operation, is_write: bool) -> Error {
-        if failure.kind == FailureKind::LeaseNotFound {
+        if failure.kind == FailureKind::SessionGone {
             self.expire();
         }
         match self.bond.liveness() {
             Liveness::Lost(reason) => lost(reason, operation),
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => {
-                failure.for_lack_of(&self.layout.rights()).into_core(operation, is_write)
+                for_lack_of(failure, &self.layout.rights()).into_core(operation, is_write)
             }
         }
     }

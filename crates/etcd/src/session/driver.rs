@@ -6,19 +6,14 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Liveness, LossReason};
+use lockkeeper_session::{Backoff, Effect, Failure, FailureKind};
 
 use crate::proto::LeaseRevokeRequest;
-use crate::rpc::{Connection, Effect, Failure, FailureKind};
+use crate::rpc::Connection;
 use crate::session::core::{Core, Ending};
 use crate::session::link::Link;
 use crate::session::renewal;
 use crate::session::restore::restore;
-
-/// The pause after all servers were tried, at first …
-pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(20);
-
-/// … and at most: a server that comes back is found soon.
-pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// How long a session that is closed waits for what was asked before.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
@@ -65,7 +60,7 @@ impl Driver {
             () = link.watches.over() => Failure::broken(Effect::None),
             failure = renewal::run(core, link) => failure,
         };
-        if failure.kind == FailureKind::LeaseNotFound {
+        if failure.kind == FailureKind::SessionGone {
             core.expire();
             return std::ops::ControlFlow::Break(());
         }
@@ -77,21 +72,20 @@ impl Driver {
     /// Connects anew; `None` if the session is lost before.
     async fn next_link(&mut self) -> Option<Arc<Link>> {
         let core = self.core.clone();
-        let mut pause = PAUSE_MIN;
+        let mut backoff = Backoff::CONNECTING;
         let connecting = async {
             loop {
                 for _ in 0..core.config.servers.len() {
                     match self.try_link().await {
                         Ok(link) => return Some(link),
-                        Err(failure) if failure.kind == FailureKind::LeaseNotFound => {
+                        Err(failure) if failure.kind == FailureKind::SessionGone => {
                             core.expire();
                             return None;
                         }
                         Err(failure) => core.set_trouble(Some(failure)),
                     }
                 }
-                core.clock.sleep_until(core.clock.now().saturating_add(pause)).await;
-                pause = (pause * 2).min(PAUSE_MAX);
+                core.clock.sleep_until(core.clock.now().saturating_add(backoff.pause())).await;
             }
         };
         tokio::select! {
@@ -145,7 +139,7 @@ impl Driver {
             Some(link) => revoke(&core, &link.connection).await,
             None => Err(core.trouble().unwrap_or_else(|| Failure::broken(Effect::None))),
         };
-        let mut pause = PAUSE_MIN;
+        let mut backoff = Backoff::CONNECTING;
         while let Err(failure) = outcome {
             // A caller that waits should not wait for a server that is away; but what it asked for goes on.
             core.ending.send_replace(Some(Ending::Untold(failure.clone())));
@@ -153,8 +147,7 @@ impl Driver {
             if !failure.is_passing() || core.clock.now() >= until {
                 return;
             }
-            core.clock.sleep_until(core.clock.now().saturating_add(pause)).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            core.clock.sleep_until(core.clock.now().saturating_add(backoff.pause())).await;
             let deadline = core.clock.now().saturating_add(core.timing.patience());
             outcome = match self.connect(deadline).await {
                 Ok(connection) => revoke(&core, &connection).await,
@@ -170,7 +163,7 @@ async fn revoke(core: &Core, connection: &Connection) -> Result<(), Failure> {
     let deadline = core.clock.now().saturating_add(core.timing.patience());
     match connection.call(LeaseRevokeRequest { id: core.lease }, deadline).await {
         Ok(_) => Ok(()),
-        Err(failure) if failure.kind == FailureKind::LeaseNotFound => Ok(()),
+        Err(failure) if failure.kind == FailureKind::SessionGone => Ok(()),
         Err(failure) => Err(failure),
     }
 }

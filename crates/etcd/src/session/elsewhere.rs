@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use lockkeeper_core::SafeUntil;
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::{Effect, Failure, Server, late};
 
-use crate::rpc::{Connection, Effect, Failure, KeepAlive, late};
+use crate::rpc::{Connection, KeepAlive};
 use crate::session::belief::Renewal;
 use crate::session::core::Core;
 use crate::session::link::header;
 use crate::session::renewal::{finds_session, proof};
-use crate::url::Server;
 
 /// The number of a connection that no session has: their numbers begin at 1.
 const NO_CONNECTION: u64 = 0;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use lockkeeper_core::ConnectionNumber;
+use lockkeeper_session::Failure;
 
 use crate::proto::{KeyValue, Response, ResponseHeader, ResponseOp};
-use crate::rpc::{Answer, Connection, Failure, Watches};
+use crate::rpc::{Answer, Connection, Watches};
 
 /// Where the tokens of a service begin, and when that was written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -27,6 +27,5 @@ pub(crate) use belief::Timing;
 #[cfg(feature = "testing")]
 pub(crate) use belief::{Belief, Renewal, Witness};
 pub(crate) use core::{Core, Ending};
-pub(crate) use driver::{PAUSE_MAX, PAUSE_MIN};
 pub(crate) use link::{Epoch, Link, first_offset, header};
 pub(crate) use open::{Opening, open};

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Error, ErrorKind, Operation, Result};
+use lockkeeper_session::{Failure, share};
 use tokio::runtime::Handle;
 
 use crate::proto::{LeaseGrantRequest, LeaseRevokeRequest};
-use crate::rpc::{Connection, Failure, Watches, absent, key_range, put, share, txn};
+use crate::rpc::{Connection, Watches, absent, for_lack_of, key_range, of_first_call, put, txn};
 use crate::session::belief::{Belief, Renewal};
 use crate::session::core::{Core, Parts};
 use crate::session::driver::Driver;
@@ -49,7 +50,7 @@ pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
         }
     }
     let trouble = trouble.unwrap_or_else(Failure::unexpected);
-    Err(trouble.for_lack_of(&opening.config.layout().rights()).into_core(Operation::Connect, false))
+    Err(for_lack_of(trouble, &opening.config.layout().rights()).into_core(Operation::Connect, false))
 }
 
 async fn attempt(
@@ -64,7 +65,7 @@ async fn attempt(
     let sent_at = clock.now();
     let ttl = i64::try_from(config.session_timeout().as_secs()).unwrap_or(i64::MAX);
     let granted = connection.call(LeaseGrantRequest { ttl }, deadline).await;
-    let granted = granted.map_err(|failure| failure.of_first_call(name, &config.access))?;
+    let granted = granted.map_err(|failure| of_first_call(failure, name, &config.access))?;
     let unclaimed = Unclaimed { connection: Some(connection), lease: granted.id, clock: clock.clone(), runtime };
     let timeout = Duration::from_secs(granted.ttl.try_into().map_err(|_| Failure::unexpected())?);
     let term = granted.header.ok_or_else(Failure::unexpected)?.raft_term;

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use lockkeeper_core::Operation;
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::{Effect, Failure, late};
 
 use crate::proto::{RangeRequest, RangeResponse};
-use crate::rpc::{Effect, Failure, FailureKind, KeepAlive, key_range, late};
+use crate::rpc::{KeepAlive, key_range};
 use crate::session::belief::Renewal;
 use crate::session::core::Core;
 use crate::session::elsewhere;
 use crate::session::link::{Link, header};
 
 /// Renews until the connection fails, or the service has ended the session: then the failure's kind is
-/// [`FailureKind::LeaseNotFound`].
+/// [`FailureKind::SessionGone`].
 pub(super) async fn run(core: &Arc<Core>, link: &Link) -> Failure {
     let mut stream = None;
     loop {
@@ -81,9 +82,8 @@ async fn renew_over(
             answer
         }
     };
-    let ended = || Failure::new(FailureKind::LeaseNotFound, Effect::None, "the lease has ended");
     let Ok(seconds @ 1..) = u64::try_from(answer.ttl) else {
-        return Err(ended());
+        return Err(Failure::session_gone());
     };
     let term = answer.header.ok_or_else(Failure::unexpected)?.raft_term;
     let renewal = Renewal { sent_at, connection: link.number, term };
@@ -91,7 +91,7 @@ async fn renew_over(
     let answer = core.ask(link, proof(core), Operation::Connect, deadline).await?;
     header(&answer)?;
     if !finds_session(&answer) {
-        return Err(ended());
+        return Err(Failure::session_gone());
     }
     core.bond().note_proof(sent_at);
     Ok(())

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::{Failure, FailureKind};
 
 use crate::proto::TxnResponse;
-use crate::rpc::{Connection, Effect, Failure, FailureKind, Watches, exists, key_range, modified_at, put, txn};
+use crate::rpc::{Connection, Watches, exists, key_range, modified_at, put, txn};
 use crate::session::core::Core;
 use crate::session::link::{Epoch, Link, first_offset, header};
 
@@ -20,7 +21,7 @@ pub(super) async fn restore(
     let stamping = stamp(core, &connection, number, deadline);
     let ((answer, is_stamped), watches) = tokio::try_join!(stamping, Watches::open(&connection, deadline))?;
     if !answer.succeeded {
-        return Err(Failure::new(FailureKind::LeaseNotFound, Effect::None, "the session has ended"));
+        return Err(Failure::session_gone());
     }
     let revision = header(&answer)?.revision;
     let epoch = answer.responses.into_iter().find_map(Epoch::of).ok_or_else(Failure::unexpected)?;
@@ -52,7 +53,7 @@ async fn stamp(
     match connection.call(stamping, deadline).await {
         Ok(answer) => Ok((answer, true)),
         // Holders hold on, and can leave.
-        Err(failure) if failure.kind == FailureKind::NoSpace => {
+        Err(failure) if failure.kind == FailureKind::Full => {
             let looking = txn(vec![exists(session)], vec![look()], Vec::new());
             Ok((connection.call(looking, deadline).await?, false))
         }

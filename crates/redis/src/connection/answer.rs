@@ -1,9 +1,7 @@
 //! Judges what a server says when it refuses a command: the words are Redis' and Valkey's.
 
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use redis::{ServerError, Value};
-
-use crate::connection::failure::{Effect, Failure, FailureKind};
-use crate::url::Server;
 
 /// The longest text of a server that is repeated to a user, in characters: its own texts are shorter.
 const DETAIL_CHARS_MAX: usize = 300;
@@ -56,7 +54,7 @@ pub(super) fn refusal(error: &ServerError, what: &str) -> Failure {
         "WRONGPASS" => (FailureKind::Refused, "the password is wrong, or the server does not know the user".to_owned()),
         "NOPERM" => (FailureKind::Refused, format!("the user lacks the right to {what}: {detail}")),
         "DENIED" => (FailureKind::Refused, format!("the server takes no connections from here: {detail}")),
-        "READONLY" => (FailureKind::NotMaster, "the server is a replica, which takes no writes".to_owned()),
+        "READONLY" => (FailureKind::ReadOnly, "the server is a replica, which takes no writes".to_owned()),
         "LOADING" => (FailureKind::Unavailable, "the server is loading its data".to_owned()),
         "MASTERDOWN" => (FailureKind::Unavailable, "the server is a replica that has lost its master".to_owned()),
         "CLUSTERDOWN" => (FailureKind::Unavailable, format!("the cluster is down: {detail}")),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server, share};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, Value, cmd};
 
 use crate::connection::answer::answer;
-use crate::connection::failure::{Effect, Failure, FailureKind};
+use crate::connection::failure::of_transport;
 use crate::connection::open::socket;
-use crate::connection::wire::share;
-use crate::url::{Access, Address, Config, Credentials, Server};
+use crate::url::{Access, Address, Config, Credentials};
 
 /// How often in one round a cluster may name another of its servers: the first one knows the right one, unless the keys
 /// move meanwhile.
@@ -148,7 +148,7 @@ pub(crate) async fn until_replaced(config: &Config, clock: &dyn Clock, server: &
             && count > same
         {
             let message = format!("{count} of {} sentinels name another master, {named}", sentinels.len());
-            return Failure::new(FailureKind::NotMaster, Effect::None, message).at(server);
+            return Failure::new(FailureKind::ReadOnly, Effect::None, message).at(server);
         }
     }
 }
@@ -177,7 +177,7 @@ async fn ask(
     }
     .map_err(|failure| match failure.kind {
         FailureKind::Unsupported => Failure::new(FailureKind::Settings, Effect::None, "this is no sentinel"),
-        _ => failure.of_sentinel(),
+        _ => failure.said_by("sentinel"),
     })
 }
 
@@ -189,7 +189,7 @@ async fn ask_as(sentinel: &Server, master: &str, credentials: Option<&Credential
             info = info.set_username(user);
         }
     }
-    let unanswered = |error| Failure::of_transport(error, Effect::None);
+    let unanswered = |error| of_transport(error, Effect::None);
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
     let begun = MultiplexedConnection::new_with_config(&info, socket(sentinel).await?, config).await;
     let (mut connection, driver) = begun.map_err(unanswered)?;

@@ -1,10 +1,9 @@
 //! What a server says of itself when it is greeted.
 
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use std::fmt;
 
 use redis::Value;
-
-use crate::connection::failure::{Effect, Failure, FailureKind};
 
 /// A server's version. A Valkey may name the version of Redis that it is compatible with.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -59,7 +58,7 @@ impl Greeting {
         }
         if matches!(field("role"), Some("replica" | "slave")) {
             let message = "the server is a replica, which takes no writes";
-            return Err(Failure::new(FailureKind::NotMaster, Effect::None, message));
+            return Err(Failure::new(FailureKind::ReadOnly, Effect::None, message));
         }
         let version = field("version").and_then(Version::parse).ok_or_else(Failure::unexpected)?;
         let is_of_cluster = field("mode") == Some("cluster");
@@ -96,7 +95,7 @@ mod tests {
     #[test]
     fn a_replica_a_sentinel_and_one_that_says_nothing_of_use_are_refused() {
         for (fields, kind) in [
-            ([("version", "7.0.15"), ("role", "replica")], FailureKind::NotMaster),
+            ([("version", "7.0.15"), ("role", "replica")], FailureKind::ReadOnly),
             ([("version", "7.0.15"), ("mode", "sentinel")], FailureKind::Settings),
             ([("version", "unstable"), ("role", "master")], FailureKind::Protocol),
         ] {

@@ -18,11 +18,10 @@ mod tracking;
 mod wire;
 
 pub(crate) use answer::answer;
-pub(crate) use failure::{Effect, Failure, FailureKind};
 pub(crate) use find::{Finder, until_replaced};
 pub(crate) use flight::{Flight, Script};
 pub(crate) use greeting::Version;
 pub(crate) use marks::{Marked, Marks};
 pub(crate) use open::Opened;
 pub(crate) use tracking::{Told, Wake};
-pub(crate) use wire::{Connection, late};
+pub(crate) use wire::Connection;

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::Asking;
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Server};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, pipe};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,13 +13,13 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::connection::answer::{HELLO, answer, refusal, refusal_of_hello};
-use crate::connection::failure::{Effect, Failure, FailureKind};
+use crate::connection::failure::of_transport;
 use crate::connection::flight::Flight;
 use crate::connection::greeting::Greeting;
 use crate::connection::tap::{Meter, Tap};
 use crate::connection::tracking::Registry;
 use crate::connection::wire::{Connection, Driver, FLIGHTS_MAX, Line, Over, sorted};
-use crate::url::{Access, Credentials, Server};
+use crate::url::{Access, Credentials};
 
 /// What an operator sees in the server's list of connections.
 const NAME: &str = "lockkeeper";
@@ -115,7 +115,7 @@ async fn greet<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let introduced = Asking::begin(introduce(connection.clone()), runtime.clone());
     let answered = Asking::begin(ask(connection.clone(), first), runtime.clone());
     // A server that is refused is not waited for until it has answered all.
-    let greeting = greeting(introduced.await.map_err(|error| of_transport(error, &meter, access))?)?;
+    let greeting = greeting(introduced.await.map_err(|error| of_broken_greeting(error, &meter, access))?)?;
     let answers = answered.await;
     let connection = Connection {
         server: server.clone(),
@@ -188,7 +188,7 @@ async fn ask(mut connection: MultiplexedConnection, first: Flight) -> Result<Vec
         return Ok(Vec::new());
     }
     let answers = connection.send_packed_commands(&pipeline, 0, parts.len()).await;
-    sorted(&parts, answers.map_err(|error| Failure::of_transport(error, Effect::Unknown))?)
+    sorted(&parts, answers.map_err(|error| of_transport(error, Effect::Unknown))?)
 }
 
 /// Judges why there was no greeting.
@@ -204,13 +204,13 @@ fn of_first_answers(error: RedisError, meter: &Meter, access: &Access) -> Failur
             let message = format!("the database {number} cannot be used: {detail}");
             Failure::new(FailureKind::Settings, Effect::None, message)
         }
-        _ => of_transport(error, meter, access),
+        _ => of_broken_greeting(error, meter, access),
     }
 }
 
 /// Judges why the connection ended before there was one.
-fn of_transport(error: RedisError, meter: &Meter, access: &Access) -> Failure {
-    hinted(Failure::of_transport(error, Effect::None), meter, access)
+fn of_broken_greeting(error: RedisError, meter: &Meter, access: &Access) -> Failure {
+    hinted(of_transport(error, Effect::None), meter, access)
 }
 
 /// Adds what may be wrong if there was no answer, or none of a Redis.

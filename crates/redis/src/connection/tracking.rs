@@ -4,6 +4,7 @@
 //! may be told of a change before the read as well, and its owner looks again. The server tells of a key once for each
 //! read; each wait has its own read. Besides, all keys that it tells of can be marked for an onlooker.
 
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::pin::Pin;
@@ -13,7 +14,6 @@ use std::task::{Context, Poll, ready};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::oneshot;
 
-use crate::connection::failure::{Effect, Failure, FailureKind};
 use crate::connection::marks::Marks;
 
 /// The most waits of one connection: a hundred times the contenders that one process is tested with.

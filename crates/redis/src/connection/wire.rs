@@ -4,11 +4,10 @@
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::Asking;
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Server, late};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
@@ -16,19 +15,15 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::connection::answer::{HELLO, answer, lacks_script, with_command};
-use crate::connection::failure::{Effect, Failure, FailureKind};
+use crate::connection::failure::of_transport;
 use crate::connection::flight::{Flight, Part};
 use crate::connection::greeting::Greeting;
 use crate::connection::marks::Marks;
 use crate::connection::tap::Meter;
 use crate::connection::tracking::{Registry, Told};
-use crate::url::Server;
 
 /// The most flights that wait for their answers: a hundred times the contenders that one process is tested with.
 pub(super) const FLIGHTS_MAX: usize = 1 << 20;
-
-/// How long a program that goes on after a standstill may take to read what has come in.
-const READ_WITHIN: Duration = Duration::from_millis(100);
 
 /// A connection to one server. Dropping it closes it.
 pub(crate) struct Connection {
@@ -83,7 +78,7 @@ impl Connection {
                 Ok(answers) => sorted(&parts, answers).inspect_err(|_| driver.abort()),
                 Err(error) => {
                     let is_begun = meter.written() > begins_at;
-                    Err(Failure::of_transport(error, if is_begun { Effect::Unknown } else { Effect::None }))
+                    Err(of_transport(error, if is_begun { Effect::Unknown } else { Effect::None }))
                 }
             }
         };
@@ -211,20 +206,6 @@ impl Drop for Over {
         self.is_over.send_replace(true);
         self.waits.end();
     }
-}
-
-/// Waits until an answer is late. After a deadline that was slept through with the whole program, the answer may be
-/// there and only has to be read.
-pub(crate) async fn late(clock: &dyn Clock, deadline: BootInstant) {
-    clock.sleep_until(deadline).await;
-    clock.sleep_until(clock.now().saturating_add(READ_WITHIN)).await;
-}
-
-/// When an attempt must have ended, so that each of those that are left has as much time: a server that is cut off
-/// gives no answer at all.
-pub(crate) fn share(now: BootInstant, deadline: BootInstant, attempts_left: usize) -> BootInstant {
-    let attempts_left = u32::try_from(attempts_left).unwrap_or(u32::MAX).max(1);
-    now.saturating_add(deadline.saturating_duration_since(now) / attempts_left)
 }
 
 impl fmt::Debug for Connection {

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Finding, Severity, Ticket};
+use lockkeeper_session::{Failure, FailureKind, late};
 use redis::{Cmd, Value, cmd};
 
 use super::judge::{Clocks, judge_clock, judge_layout, judge_round_trip, judge_token, not_tracked};
 use crate::answers::{list, only, text};
-use crate::connection::{Connection, Failure, FailureKind, Flight, Wake, answer, late};
+use crate::connection::{Connection, Flight, Wake, answer};
 use crate::url::Config;
 
 /// How many round trips are measured.
@@ -70,7 +71,7 @@ pub(super) async fn try_tracking(
         biased;
         wake = told => match wake {
             Wake::Changed => Ok(None),
-            Wake::ConnectionOver => Err(Failure::broken(crate::connection::Effect::None)),
+            Wake::ConnectionOver => Err(Failure::broken(lockkeeper_session::Effect::None)),
         },
         () = late(clock, told_by) => Ok(Some(not_tracked())),
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::Finding;
 use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_session::{Failure, FailureKind};
 use redis::{Value, cmd};
 
 use super::judge::{
@@ -11,7 +12,7 @@ use super::judge::{
 };
 use super::report::Report;
 use super::trial::{ask, try_clock, try_round_trips, try_tracking};
-use crate::connection::{Connection, Failure, FailureKind};
+use crate::connection::Connection;
 use crate::url::{Config, Naming};
 
 /// The settings that `INFO` does not tell.

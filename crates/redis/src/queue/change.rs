@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use lockkeeper_core::{BoxFuture, Operation, QueueName, QueueView, Result, Value, ValueVersion};
-use lockkeeper_session::Coverage;
+use lockkeeper_session::{Coverage, Failure};
 use redis::Value as Answer;
 
-use crate::connection::{Failure, Flight, Told, answer};
+use crate::connection::{Flight, Told, answer};
 use crate::layout::part_letter;
 use crate::queue::inner::Inner;
 use crate::queue::{value, view};
 use crate::script::Script;
-use crate::session::{Link, session_gone};
+use crate::session::Link;
 
 /// What is waited for.
 enum Awaited<T> {
@@ -37,7 +37,7 @@ pub(super) fn of_queue(inner: &Arc<Inner>, queue: &QueueName, seen: &QueueView) 
     let look: Look<QueueView> = Box::new(move |inner, link| {
         let mut keys = inner.core.layout.queues(&name);
         keys.extend(inner.core.layout.plain(&name).map(str::to_owned));
-        let asked_at = inner.core.clock.now();
+        let asked_at = inner.core.life.clock.now();
         let tolds = match wait_for(link, &keys) {
             Ok(tolds) => tolds,
             Err(failure) => return Box::pin(std::future::ready(Err(failure))),
@@ -97,7 +97,7 @@ fn last(mut answers: Vec<Answer>) -> Result<Answer, Failure> {
 
 /// Looks now, and again after each change.
 fn begin<T: Send + 'static>(inner: &Arc<Inner>, queue: &QueueName, look: Look<T>) -> BoxFuture<Result<T>> {
-    let first = inner.core.present_link().map(|link| {
+    let first = inner.core.life.present_link().map(|link| {
         let looking = look(inner, &link);
         (link, looking)
     });
@@ -109,7 +109,7 @@ fn begin<T: Send + 'static>(inner: &Arc<Inner>, queue: &QueueName, look: Look<T>
                 let (link, looking) = match present.take() {
                     Some(present) => present,
                     None => {
-                        let link = inner.core.next_link().await.ok_or_else(session_gone)?;
+                        let link = inner.core.life.next_link().await.ok_or_else(Failure::session_gone)?;
                         let looking = look(&inner, &link);
                         (link, looking)
                     }
@@ -117,14 +117,14 @@ fn begin<T: Send + 'static>(inner: &Arc<Inner>, queue: &QueueName, look: Look<T>
                 match looking.await {
                     Ok(Awaited::Changed(changed)) => return Ok(changed),
                     Ok(Awaited::Same(tolds)) => first_of(tolds).await,
-                    Err(failure) if failure.is_passing() => inner.core.pause_after(&link, &failure).await,
+                    Err(failure) if failure.is_passing() => inner.core.life.pause_after(&link, &failure).await,
                     Err(failure) => return Err(failure),
                 }
             }
         };
         tokio::select! {
             biased;
-            _ = inner.core.bond().lost() => Err(inner.over(Operation::Wait, &queue)),
+            _ = inner.core.life.bond().lost() => Err(inner.over(Operation::Wait, &queue)),
             changed = changed => {
                 changed.map_err(|failure| inner.fail(failure, Operation::Wait, false, &queue))
             }

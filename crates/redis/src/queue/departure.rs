@@ -7,10 +7,11 @@ use std::vec;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result};
+use lockkeeper_session::{Effect, Failure};
 use redis::{Value, cmd};
 
 use crate::answers::number;
-use crate::connection::{Effect, Failure, Flight, Told, Wake, answer};
+use crate::connection::{Flight, Told, Wake, answer};
 use crate::layout::{Member, part_letter};
 use crate::queue::inner::Inner;
 use crate::queue::place::Place;
@@ -18,7 +19,7 @@ use crate::queue::plain::is_foreign;
 use crate::queue::record::Stored;
 use crate::queue::view::read_with_foreigner;
 use crate::script::Script;
-use crate::session::{Link, session_gone};
+use crate::session::Link;
 
 /// How long after the end of another client's key it is looked at: the server tells of an end by time only once it
 /// comes across it, mostly within a tenth of a second, and removes what is read after its time.
@@ -62,7 +63,7 @@ impl Wait {
         seen: ConnectionNumber,
     ) -> Self {
         let mine = mine.and_then(|mine| inner.place_of(queue, mine));
-        let link = inner.core.present_link().filter(|link| link.connection_number() == seen);
+        let link = inner.core.life.present_link().filter(|link| link.connection_number() == seen);
         let first = link.map(|link| {
             let waiting =
                 Waiting { inner: inner.clone(), link, queue: queue.clone(), ahead: ahead.clone(), mine: mine.clone() };
@@ -87,12 +88,12 @@ impl Wait {
             match waiting.departure(looking).await {
                 Ok(Departure::Gone) => {
                     // A session that is lost says so itself.
-                    let _ = inner.core.until_believable().await;
+                    let _ = inner.core.life.until_believable().await;
                     Ok(Departure::Gone)
                 }
                 Ok(Departure::Recheck) => Ok(Departure::Recheck),
                 Err(failure) if failure.is_passing() => {
-                    inner.core.pause_after(&waiting.link, &failure).await;
+                    inner.core.life.pause_after(&waiting.link, &failure).await;
                     Ok(next_connection(&inner).await)
                 }
                 Err(failure) => Err(inner.fail(failure, Operation::Wait, false, &queue)),
@@ -101,7 +102,7 @@ impl Wait {
         let departure = tokio::select! {
             biased;
             () = removed => Ok(Departure::Recheck),
-            _ = inner.core.bond().lost() => return Err(inner.over(Operation::Wait, &queue)),
+            _ = inner.core.life.bond().lost() => return Err(inner.over(Operation::Wait, &queue)),
             departure = departed => departure,
         };
         if let Some(mine) = &mine {
@@ -115,7 +116,7 @@ impl Wait {
 /// Waits for the next connection; what was told on it may not be all.
 async fn next_connection(inner: &Inner) -> Departure {
     // If none comes any more, the session is lost, and that is told instead.
-    if inner.core.next_link().await.is_none() {
+    if inner.core.life.next_link().await.is_none() {
         std::future::pending::<()>().await;
     }
     Departure::Recheck
@@ -124,7 +125,7 @@ async fn next_connection(inner: &Inner) -> Departure {
 /// Waits until another client's key should have ended.
 async fn end(inner: &Inner, ends_at: Option<BootInstant>) {
     match ends_at {
-        Some(ends_at) => inner.core.clock.sleep_until(ends_at).await,
+        Some(ends_at) => inner.core.life.clock.sleep_until(ends_at).await,
         None => std::future::pending().await,
     }
 }
@@ -245,7 +246,7 @@ impl Waiting {
         let there = number(&next(&mut answers, "EXISTS")?)?;
         if there < 1 + u64::from(self.mine.is_some()) {
             // Our own contender may have gone with the session; its removal says so.
-            return if self.mine.is_some() { Ok(Seen::NotMine) } else { Err(session_gone()) };
+            return if self.mine.is_some() { Ok(Seen::NotMine) } else { Err(Failure::session_gone()) };
         }
         if self.inner.core.layout.plain(&self.queue).is_none() {
             return Ok(Seen::Gone);
@@ -256,7 +257,7 @@ impl Waiting {
             && let Some(foreigner) = foreigner.filter(|foreigner| foreigner.id == self.ahead)
         {
             let ends_in = foreigner.ends_in.map(|ends_in| ends_in.saturating_add(ENDED_AFTER));
-            let now = self.inner.core.clock.now();
+            let now = self.inner.core.life.clock.now();
             return Ok(Seen::Ahead(told, ends_in.map(|ends_in| now.saturating_add(ends_in))));
         }
         let Some(mine) = &self.mine else { return Ok(Seen::Gone) };

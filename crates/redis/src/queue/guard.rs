@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{LossReason, Operation};
+use lockkeeper_session::Failure;
 use redis::Value;
 use tokio::sync::Notify;
 
 use crate::answers::{only, text};
-use crate::connection::{Failure, Flight, Told, Wake, answer};
+use crate::connection::{Flight, Told, Wake, answer};
 use crate::queue::inner::Inner;
 use crate::queue::place::Place;
 use crate::queue::record::Stored;
@@ -83,8 +84,8 @@ pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         let gone = tokio::select! {
             biased;
-            _ = inner.core.ended() => return,
-            place = inner.young.grown(&*inner.core.clock) => {
+            _ = inner.core.life.ended() => return,
+            place = inner.young.grown(&*inner.core.life.clock) => {
                 inner.watch(&place);
                 continue;
             }
@@ -101,14 +102,14 @@ pub(super) async fn run(inner: Arc<Inner>) {
 /// Watches one place until it is gone.
 async fn watch(inner: Arc<Inner>, place: Arc<Place>) {
     while place.bond.stands() {
-        let Some(link) = inner.core.next_link().await else { return };
+        let Some(link) = inner.core.life.next_link().await else { return };
         match read(&inner, &link, &place).await {
             Ok(Some(told)) => {
                 // After the end of a connection all is read over the next one.
                 let _: Wake = told.await;
             }
             Ok(None) => inner.found_gone(&place),
-            Err(failure) => inner.core.pause_after(&link, &failure).await,
+            Err(failure) => inner.core.life.pause_after(&link, &failure).await,
         }
     }
 }
@@ -141,7 +142,7 @@ impl Inner {
 
     fn watch(self: &Arc<Self>, place: &Arc<Place>) {
         // The task holds the place, and ends with its withdrawal.
-        let watching = self.core.runtime.spawn(watch(self.clone(), place.clone()));
+        let watching = self.core.life.runtime.spawn(watch(self.clone(), place.clone()));
         place.watch_by(Some(watching.abort_handle()));
         if place.bond.is_left() {
             place.watch_by(None);
@@ -151,7 +152,7 @@ impl Inner {
     /// Notes that a contender of ours is gone, and finds out why.
     pub(super) fn found_gone(self: &Arc<Self>, place: &Arc<Place>) {
         if place.bond.remove() {
-            self.core.runtime.spawn(explain(self.clone(), place.clone()));
+            self.core.life.runtime.spawn(explain(self.clone(), place.clone()));
         }
     }
 }
@@ -159,16 +160,16 @@ impl Inner {
 async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
     let reason = tokio::select! {
         biased;
-        reason = inner.core.bond().lost() => reason,
+        reason = inner.core.life.bond().lost() => reason,
         reason = find_out(&inner, &place) => reason,
     };
     inner.core.roll.remove(place.member.ticket);
     if reason == LossReason::Expired {
-        inner.core.expire();
+        inner.core.life.expire();
     }
     place.bond.explain(reason);
     #[cfg(feature = "testing")]
-    if inner.core.check(Operation::Wait).is_ok() {
+    if inner.core.life.check(Operation::Wait).is_ok() {
         inner.core.testing.note_removal();
     }
 }
@@ -177,9 +178,9 @@ async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
 /// was removed.
 async fn find_out(inner: &Arc<Inner>, place: &Place) -> LossReason {
     let leaving = withdraw::leaving(inner, Script::LeaveJudged, &place.queue, place.member.ticket, Some(&place.id));
-    let mut call = inner.core.call(leaving);
+    let mut call = inner.core.life.call(leaving);
     loop {
-        let failure = match inner.core.final_answer(&mut call).await.and_then(|(_, answer)| text(answer)) {
+        let failure = match call.answer().await.and_then(|(_, answer)| text(answer)) {
             Ok(why) => return reason(&why),
             Err(failure) => failure,
         };
@@ -187,7 +188,7 @@ async fn find_out(inner: &Arc<Inner>, place: &Place) -> LossReason {
             tracing::debug!(target: "lockkeeper", %failure, "the service does not say why a contender is gone");
             return LossReason::Removed;
         }
-        inner.core.again(&mut call, &failure).await;
+        inner.core.life.again(&mut call, &failure).await;
     }
 }
 

@@ -3,19 +3,16 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockkeeper_core::{BoxFuture, ContenderId, Error, ErrorKind, Operation, QueueName, Result};
-use lockkeeper_session::Entries;
+use lockkeeper_core::{ContenderId, Error, ErrorKind, Operation, QueueName, Result};
+use lockkeeper_session::{Entries, Failure};
 use redis::Value;
 
 use crate::answers::only;
-use crate::connection::{Failure, FailureKind, Flight, answer};
+use crate::connection::{Flight, answer};
 use crate::queue::guard::Young;
 use crate::queue::place::Place;
 use crate::script::Script;
 use crate::session::{Core, Link, Make};
-
-/// How often a look is tried again after a failure in passing; each attempt waits for the next connection.
-const LOOK_ATTEMPTS_MAX: u32 = 4;
 
 /// What the parts of a session's queues share. Holding it does not keep the session alive.
 pub(super) struct Inner {
@@ -47,15 +44,15 @@ impl Inner {
         if let Some(why) = self.core.layout.refusal(queue) {
             return Err(Error::permanent(ErrorKind::InvalidName, operation, why).at(queue));
         }
-        self.core.check(operation).map_err(|error| error.at(queue))
+        self.core.life.check(operation).map_err(|error| error.at(queue))
     }
 
     pub(super) fn fail(&self, failure: Failure, operation: Operation, is_write: bool, queue: &QueueName) -> Error {
-        self.core.fail(failure, operation, is_write).at(queue)
+        self.core.life.fail(failure, operation, is_write).at(queue)
     }
 
     pub(super) fn over(&self, operation: Operation, queue: &QueueName) -> Error {
-        self.core.over(operation).at(queue)
+        self.core.life.over(operation).at(queue)
     }
 
     /// Makes the call of one script.
@@ -64,7 +61,7 @@ impl Inner {
         let core = Arc::downgrade(&self.core);
         Arc::new(move |link: &Arc<Link>| {
             let Some(core) = core.upgrade() else {
-                return Box::pin(std::future::ready(Err(crate::session::session_gone())));
+                return Box::pin(std::future::ready(Err(Failure::session_gone())));
             };
             let script = core.layout.script(script);
             let flight = Flight::new().script(script, &[core.layout.base()], &arguments[..]);
@@ -72,46 +69,12 @@ impl Inner {
             Box::pin(async move { Ok((link, answer(only(asking.await?)?, script.name)?)) })
         })
     }
-
-    /// Calls what only looks: now, and again over the next connections if that fails in passing.
-    pub(super) fn look<T: Send + 'static>(self: &Arc<Self>, make: Make<T>) -> BoxFuture<Result<T, Failure>> {
-        let mut call = self.core.call(make);
-        let (inner, deadline) = (self.clone(), self.core.deadline());
-        Box::pin(async move {
-            let mut attempt = 1;
-            loop {
-                match inner.core.answer(&mut call, deadline).await {
-                    Err(failure)
-                        if failure.is_passing()
-                            && failure.kind != FailureKind::Deadline
-                            && attempt < LOOK_ATTEMPTS_MAX =>
-                    {
-                        attempt += 1;
-                        inner.core.again(&mut call, &failure).await;
-                    }
-                    answer => return answer,
-                }
-            }
-        })
-    }
-
-    /// Calls what changes something, once.
-    pub(super) fn write<T: Send + 'static>(self: &Arc<Self>, make: Make<T>) -> BoxFuture<Result<T, Failure>> {
-        let mut call = self.core.call(make);
-        let (inner, deadline) = (self.clone(), self.core.deadline());
-        Box::pin(async move { inner.core.answer(&mut call, deadline).await })
-    }
 }
 
 impl fmt::Debug for Inner {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Inner").field(&self.core).finish()
     }
-}
-
-/// An answer that is there at once: the refusal of a call.
-pub(super) fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
-    Box::pin(std::future::ready(Err(error)))
 }
 
 /// The arguments of a script.

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ConnectionNumber, Contender, ContenderInfo, Part, QueueName};
+use lockkeeper_session::Failure;
 use redis::{Cmd, Value, cmd};
 
 use crate::answers::{only, texts};
-use crate::connection::{Connection, Failure, Flight, answer};
+use crate::connection::{Connection, Flight, answer};
 use crate::layout::{Layout, Member, part_letter, read_listed};
 use crate::queue::plain::{describe, is_foreign};
 use crate::queue::record::Stored;

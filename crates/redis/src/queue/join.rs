@@ -10,18 +10,18 @@ use lockkeeper_core::{
     BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Lifetime, Operation, PlaceBond, QueueName, QueueView,
     Rank, Result, Ticket,
 };
-use lockkeeper_session::{Coverage, Joining, PlaceStanding, Progress};
+use lockkeeper_session::{Coverage, Effect, Failure, FailureKind, Joining, Link as _, PlaceStanding, Progress, refuse};
 use redis::Value;
 
 use crate::answers::{list, number, text, texts};
-use crate::connection::{Effect, Failure, FailureKind, Flight, answer};
+use crate::connection::{Flight, answer};
 use crate::layout::{Member, can_stand, listed, mode_letter, part_letter};
-use crate::queue::inner::{Inner, refuse};
+use crate::queue::inner::Inner;
 use crate::queue::place::Place;
 use crate::queue::record::Record;
 use crate::queue::{view, withdraw};
 use crate::script::Script;
-use crate::session::{Call, Core, Link, Make, check_copies, copied, session_gone};
+use crate::session::{Call, Core, Link, Make, check_copies, copied};
 
 /// The entries of one call.
 struct Join {
@@ -79,8 +79,8 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, entries: &[Entry]) ->
         arguments: arguments(inner, queue, entries, shows_whole),
     };
     let make: Make<Joined> = Arc::new(move |link: &Arc<Link>| sending.send(link));
-    let call = inner.core.call(make);
-    let deadline = inner.core.deadline();
+    let call = inner.core.life.call(make);
+    let deadline = inner.core.life.deadline();
     let (inner, queue) = (inner.clone(), queue.clone());
     Box::pin(Join { inner, queue, tickets, progress, deadline, call, shows_whole }.finish())
 }
@@ -107,7 +107,7 @@ fn check(inner: &Inner, queue: &QueueName, entries: &[Entry]) -> Result<()> {
 
 /// The arguments of the script, but for those that a connection determines: the first two.
 fn arguments(inner: &Inner, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Vec<String> {
-    let since_unix = inner.core.clock.unix_time();
+    let since_unix = inner.core.life.clock.unix_time();
     let extent = if shows_whole { "whole" } else { "around" };
     let timeout_ms = inner.core.timing.timeout.as_millis().to_string();
     let mut arguments =
@@ -149,7 +149,7 @@ impl Sending {
         let arguments: Vec<_> = [&session, &epoch].into_iter().chain(&self.arguments).collect();
         let flight = Flight::new().script(core.layout.script(Script::Join), &[core.layout.base()], arguments);
         let flight = copied(flight, &core.config);
-        let asked_at = core.clock.now();
+        let asked_at = core.life.clock.now();
         let (asking, link) = (core.fly(link, flight, Operation::Join), link.clone());
         Box::pin(async move {
             let mut answers = asking.await?.into_iter();
@@ -168,7 +168,7 @@ impl Sending {
             let mut next = || answer.next().ok_or_else(Failure::unexpected);
             match text(next()?)?.as_str() {
                 "ok" => {}
-                "gone" => return Err(session_gone()),
+                "gone" => return Err(Failure::session_gone()),
                 "stale" => {
                     link.shut();
                     return Ok(Joined::Stale);
@@ -207,7 +207,7 @@ impl Join {
         };
         let view = stored.view.clone();
         let places = self.place(stored)?;
-        if self.inner.core.until_believable().await.is_err() {
+        if self.inner.core.life.until_believable().await.is_err() {
             return Err(self.inner.over(Operation::Join, &self.queue));
         }
         let mut enqueued = Vec::with_capacity(places.len());
@@ -230,7 +230,7 @@ impl Join {
         let core = self.inner.core.clone();
         let mut may_stand = false;
         loop {
-            let failure = match core.answer(&mut self.call, self.deadline).await {
+            let failure = match core.life.answer(&mut self.call, self.deadline).await {
                 Ok(Joined::Stored(stored)) => return Ok(stored),
                 Ok(Joined::Withdrawn) => return Err(withdrawn(&self.queue)),
                 Ok(Joined::AnchorGone) => {
@@ -253,8 +253,8 @@ impl Join {
                 Err(failure) => failure,
             };
             may_stand |= failure.effect == Effect::Unknown;
-            if failure.is_passing() && failure.kind != FailureKind::Deadline && core.clock.now() < self.deadline {
-                core.again(&mut self.call, &failure).await;
+            if failure.is_passing() && failure.kind != FailureKind::Deadline && core.life.clock.now() < self.deadline {
+                core.life.again(&mut self.call, &failure).await;
                 continue;
             }
             self.note_refused(may_stand);
@@ -278,15 +278,19 @@ impl Join {
     fn place(&self, stored: Stored) -> Result<Vec<Arc<Place>>> {
         let Stored { members, view, asked_at } = stored;
         let inner = &self.inner;
-        let placed_at = inner.core.clock.now();
+        let placed_at = inner.core.life.clock.now();
         let mut places = Vec::with_capacity(members.len());
         for member in members {
             let Some(member) = member else {
                 let message = "the contender was removed before its join was answered";
                 return Err(Error::permanent(ErrorKind::Removed, Operation::Join, message).at(&self.queue));
             };
-            let place =
-                Arc::new(Place::new(self.queue.clone(), member, placed_at, PlaceBond::new(inner.core.bond().clone())));
+            let place = Arc::new(Place::new(
+                self.queue.clone(),
+                member,
+                placed_at,
+                PlaceBond::new(inner.core.life.bond().clone()),
+            ));
             if !inner.entries().place(place.clone()) {
                 // The withdrawal was sent behind the join.
                 return Err(withdrawn(&self.queue));

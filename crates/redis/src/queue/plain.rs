@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Answers, Contender, ContenderId, ContenderInfo, Mode, Operation, QueueName, QueueView};
+use lockkeeper_session::Failure;
 use redis::Value;
 
 use crate::answers::only;
-use crate::connection::{Failure, Flight, Told, Wake, answer};
+use crate::connection::{Flight, Told, Wake, answer};
 use crate::queue::inner::Inner;
 use crate::queue::place::Place;
 use crate::session::Link;
@@ -73,7 +74,7 @@ impl Inner {
         if let Some(place) = self.place_of(queue, id) {
             place.watch_plain_by(|| {
                 let watching = watch(self.clone(), place.clone(), key.to_owned());
-                self.core.runtime.spawn(watching).abort_handle()
+                self.core.life.runtime.spawn(watching).abort_handle()
             });
         }
     }
@@ -82,14 +83,14 @@ impl Inner {
 /// Watches a plain lock that a contender of ours has taken, until it is another's or the contender is gone.
 async fn watch(inner: Arc<Inner>, place: Arc<Place>, key: String) {
     while place.bond.stands() {
-        let Some(link) = inner.core.next_link().await else { return };
+        let Some(link) = inner.core.life.next_link().await else { return };
         match read(&inner, &link, &place, &key).await {
             Ok(Some(told)) => {
                 // After the end of a connection it is read over the next one.
                 let _: Wake = told.await;
             }
             Ok(None) => inner.found_gone(&place),
-            Err(failure) => inner.core.pause_after(&link, &failure).await,
+            Err(failure) => inner.core.life.pause_after(&link, &failure).await,
         }
     }
 }

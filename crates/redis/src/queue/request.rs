@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{BoxFuture, ContenderId, Error, ErrorKind, Operation, QueueName, Request, Result};
+use lockkeeper_session::refuse;
 
 use crate::answers::number;
 use crate::layout::{Member, part_letter};
-use crate::queue::inner::{Inner, arguments, refuse};
+use crate::queue::inner::{Inner, arguments};
 use crate::queue::plain::is_foreign;
 use crate::queue::record::request_text;
 use crate::script::Script;
@@ -39,7 +40,7 @@ pub(super) fn begin(
     };
     let (part, name) = (part_letter(queue.part()), queue.encoded());
     let arguments = arguments([part, &name, contender.as_str(), what, &text]);
-    let asking = inner.write(inner.run(Script::Request, arguments, Operation::Request));
+    let asking = inner.core.life.write(inner.run(Script::Request, arguments, Operation::Request));
     let (inner, queue) = (inner.clone(), queue.clone());
     Box::pin(async move {
         let asked = asking.await.and_then(|(_, answer)| number(&answer));

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use lockkeeper_core::{
     BoxFuture, Error, ErrorKind, Expected, Operation, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
 };
+use lockkeeper_session::{Failure, Link as _, refuse};
 use redis::{Cmd, Value as Answer, cmd};
 
 use crate::answers::{list, only, text};
-use crate::connection::{Effect, Failure, FailureKind, Flight, answer};
+use crate::connection::{Flight, answer};
 use crate::layout::part_letter;
-use crate::queue::inner::{Inner, refuse};
+use crate::queue::inner::Inner;
 use crate::script::Script;
-use crate::session::{Link, Make, session_gone};
+use crate::session::{Link, Make};
 
 /// Reads a value by its key.
 pub(super) fn get(key: &str) -> Cmd {
@@ -44,7 +45,7 @@ pub(super) fn read(inner: &Arc<Inner>, queue: &QueueName) -> BoxFuture<Result<Op
         let asking = core.fly(link, Flight::new().command(get(&key)), Operation::Value);
         Box::pin(async move { read_answer(answer(only(asking.await?)?, "HMGET")?) })
     });
-    let looking = inner.look(make);
+    let looking = inner.core.life.look(make);
     let (inner, queue) = (inner.clone(), queue.clone());
     Box::pin(async move { looking.await.map_err(|failure| inner.fail(failure, Operation::Value, false, &queue)) })
 }
@@ -64,7 +65,7 @@ pub(super) fn write(
     if let Err(error) = inner.check(Operation::Value, queue) {
         return refuse(error);
     }
-    let writing = inner.write(making(inner, queue, expected, value));
+    let writing = inner.core.life.write(making(inner, queue, expected, value));
     let (inner, queue) = (inner.clone(), queue.clone());
     Box::pin(async move { writing.await.map_err(|failure| inner.fail(failure, Operation::Value, true, &queue)) })
 }
@@ -94,11 +95,11 @@ fn making(
             match next()?.as_str() {
                 "ok" => Ok(Some(ValueVersion(next()?.parse().map_err(|_| Failure::unexpected())?))),
                 "no" => Ok(None),
-                "gone" => Err(session_gone()),
+                "gone" => Err(Failure::session_gone()),
                 _ => {
                     // Another connection of the session has taken over.
                     link.shut();
-                    Err(Failure::new(FailureKind::Broken, Effect::None, "another connection has the session"))
+                    Err(Failure::superseded())
                 }
             }
         })

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, ConnectionNumber, Extent, Operation, QueueName, QueueView};
-use lockkeeper_session::Coverage;
+use lockkeeper_session::{Coverage, Failure};
 use redis::Value;
 
 use crate::answers::{list, number, text};
-use crate::connection::Failure;
 use crate::layout::{Member, mode_of, part_letter};
 use crate::queue::inner::{Inner, Looked, arguments};
 use crate::queue::plain::Foreigner;
@@ -65,8 +64,8 @@ impl Inner {
         extent: Extent<'_>,
     ) -> BoxFuture<Result<QueueView, Failure>> {
         let coverage = Coverage::of(extent);
-        let asked_at = self.core.clock.now();
-        let looking = self.look(self.looking(queue, extent, operation));
+        let asked_at = self.core.life.clock.now();
+        let looking = self.core.life.look(self.looking(queue, extent, operation));
         let (inner, queue) = (self.clone(), queue.clone());
         let mine = match extent {
             Extent::Around(place) => place.cloned(),

@@ -8,27 +8,19 @@
 //! a second script asks.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_core::{
     ContenderId, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal,
 };
-use lockkeeper_session::{Asking, Entry, Place as _};
+use lockkeeper_session::{Asking, Backoff, Effect, Entry, Failure, FailureKind, Place as _};
 use redis::Value;
 
 use crate::answers::text;
-use crate::connection::{Effect, Failure, FailureKind};
 use crate::layout::part_letter;
 use crate::queue::guard::reason;
 use crate::queue::inner::{Inner, Looked, arguments};
 use crate::script::Script;
 use crate::session::{Call, Make};
-
-/// The first pause before a removal that was refused is tried again.
-const PAUSE_MIN: Duration = Duration::from_millis(500);
-
-/// The longest pause: the contender should go soon after an operator has given the right back.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// What is to be left.
 struct Leaving {
@@ -81,11 +73,11 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
         }
         Entry::Placed { place, .. } => (Some(place.id.clone()), place.outlives_session()),
     };
-    let call = inner.core.call(leaving(inner, Script::LeaveBelieved, queue, ticket, id.as_ref()));
+    let call = inner.core.life.call(leaving(inner, Script::LeaveBelieved, queue, ticket, id.as_ref()));
     let leaving =
         Leaving { inner: inner.clone(), queue: queue.clone(), ticket, id, outlives_session, call, is_judged: false };
     // It goes on if the report is given up.
-    Withdrawal::under_way(Box::pin(Asking::begin(leaving.leave(), inner.core.runtime.clone())))
+    Withdrawal::under_way(Box::pin(Asking::begin(leaving.leave(), inner.core.life.runtime.clone())))
 }
 
 fn lost(reason: LossReason, queue: &QueueName) -> Error {
@@ -98,7 +90,7 @@ impl Leaving {
             Ok(Ending::Left) => Ok(()),
             Ok(Ending::WasGone(reason)) => {
                 if reason == LossReason::Expired {
-                    self.inner.core.expire();
+                    self.inner.core.life.expire();
                 }
                 Err(lost(reason, &self.queue))
             }
@@ -114,7 +106,7 @@ impl Leaving {
             let message = "the session is over and cannot tell the service; the place stays until it is broken";
             return Err(Error::transient(ErrorKind::ConnectionLost, Operation::Leave, message).at(&self.queue));
         }
-        match self.inner.core.bond().liveness() {
+        match self.inner.core.life.bond().liveness() {
             Liveness::Lost(reason @ LossReason::Expired) => Err(lost(reason, &self.queue)),
             _ => Ok(()),
         }
@@ -124,9 +116,9 @@ impl Leaving {
     async fn remove_until_certain(&mut self) -> Result<Ending, Failure> {
         let core = self.inner.core.clone();
         let mut may_be_removed = false;
-        let mut pause = PAUSE_MIN;
+        let mut backoff = Backoff::LEAVING;
         loop {
-            let failure = match core.final_answer(&mut self.call).await {
+            let failure = match self.call.answer().await {
                 Ok((_, answer)) => {
                     let word = text(answer)?;
                     if let Some(ending) = self.judge(&word, may_be_removed) {
@@ -140,26 +132,25 @@ impl Leaving {
             };
             may_be_removed |= failure.effect == Effect::Unknown;
             if failure.kind == FailureKind::SessionGone {
-                core.ended().await;
+                core.life.ended().await;
                 return Ok(Ending::WithSession);
             }
             if !failure.is_passing() {
                 tracing::error!(target: "lockkeeper", %failure, "a contender cannot leave its queue; trying again");
                 tokio::select! {
                     biased;
-                    _ = core.bond().lost() => return Err(failure),
-                    () = core.clock.sleep_until(core.clock.now().saturating_add(pause)) => {}
+                    _ = core.life.bond().lost() => return Err(failure),
+                    () = core.life.clock.sleep_until(core.life.clock.now().saturating_add(backoff.pause())) => {}
                 }
-                pause = (pause * 2).min(PAUSE_MAX);
             }
-            core.again(&mut self.call, &failure).await;
+            core.life.again(&mut self.call, &failure).await;
         }
     }
 
     /// Removes it by the script that asks for the session too.
     fn ask_why(&mut self) {
         let make = leaving(&self.inner, Script::LeaveJudged, &self.queue, self.ticket, self.id.as_ref());
-        self.call = self.inner.core.call(make);
+        self.call = self.inner.core.life.call(make);
         self.is_judged = true;
     }
 

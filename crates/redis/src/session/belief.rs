@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::{Beginning, Belief};
 
 /// A session renews once in this part of the timeout …
 const INTERVAL_DIVISOR: u32 = 6;
@@ -66,8 +67,18 @@ impl Timing {
         MARGIN + self.timeout / MARGIN_DIVISOR
     }
 
+    /// How a session begins that was asked for at this moment.
+    pub(super) fn beginning(self, opened_at: BootInstant, operation_timeout: Duration) -> Beginning {
+        Beginning {
+            belief: Belief::new(self.belief(), opened_at),
+            notice: self.notice(),
+            worth_granting: self.worth_granting(),
+            operation_timeout,
+        }
+    }
+
     /// For how long a renewal is believed, from its sending.
-    fn belief(self) -> Duration {
+    pub(super) fn belief(self) -> Duration {
         self.timeout.saturating_sub(self.guard() + self.margin())
     }
 
@@ -88,31 +99,6 @@ impl Timing {
     }
 }
 
-/// Until when one session may be believed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Belief {
-    timing: Timing,
-    /// When the newest renewal that was answered was sent, or earlier.
-    anchor: BootInstant,
-}
-
-impl Belief {
-    /// Begins with the opening of the session, which was sent at this moment.
-    pub(crate) const fn new(timing: Timing, opened_at: BootInstant) -> Self {
-        Self { timing, anchor: opened_at }
-    }
-
-    /// Notes that a call was answered that renews the session and was sent at this moment.
-    pub(crate) fn renewed(&mut self, sent_at: BootInstant) {
-        self.anchor = self.anchor.max(sent_at);
-    }
-
-    /// Until when the session may be believed.
-    pub(crate) fn safe_until(&self) -> BootInstant {
-        self.anchor.saturating_add(self.timing.belief())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -128,13 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_believed_from_the_sending_of_a_renewal_for_its_timeout_less_guard_and_margin() {
-        let mut belief = Belief::new(of_seconds(20), at(1_000));
-        assert_eq!(belief.safe_until(), at(1_000 + 20_000 - 4_000 - 500));
-        belief.renewed(at(4_000));
-        assert_eq!(belief.safe_until(), at(4_000 + 15_500));
-        belief.renewed(at(3_000));
-        assert_eq!(belief.safe_until(), at(4_000 + 15_500), "an older one takes nothing back");
+    fn a_session_is_believed_for_its_timeout_less_guard_and_margin() {
+        assert_eq!(of_seconds(20).belief().as_millis(), 15_500);
     }
 
     #[test]
@@ -186,7 +167,7 @@ mod tests {
             let timing = of_seconds(TIMEOUT_MS / 1_000);
             let guard_ms = u64::try_from(timing.guard().as_millis()).unwrap();
             let mut service = Service { vt_ms: 0, seen_ms: 0, ends_ms: TIMEOUT_MS, guard_ms };
-            let mut belief = Belief::new(timing, at(0));
+            let mut belief = Belief::new(timing.belief(), at(0));
             let (mut now_ms, mut ahead_ms, mut sent_ms) = (0, 0, None);
             for (number, (kind, later_ms)) in events.into_iter().enumerate() {
                 now_ms += later_ms;
@@ -204,7 +185,7 @@ mod tests {
                         }
                     },
                     2 => if let Some((sent_ms, _)) = sent_ms.take_if(|(_, has_arrived)| *has_arrived) {
-                        belief.renewed(at(sent_ms));
+                        belief.proven(at(sent_ms));
                     },
                     _ => service.call(now_ms + ahead_ms),
                 }

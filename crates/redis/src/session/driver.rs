@@ -1,114 +1,64 @@
-//! The one task of a session that keeps it: it renews, connects again when the connection is lost, and ends the
-//! session.
+//! How a session on Redis is kept: what its connections are used for, how the next one is found, and how it is ended.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Liveness, LossReason};
+use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life, Link as _};
 
 use crate::answers::number;
-use crate::connection::{Connection, Effect, Failure, FailureKind, Finder, Flight, until_replaced};
+use crate::connection::{Connection, Finder, Flight, until_replaced};
 use crate::script::Script;
-use crate::session::core::{Core, Ending};
+use crate::session::core::Core;
 use crate::session::link::Link;
 use crate::session::renewal;
 use crate::session::restore::{restore, taught, teach};
-
-/// The pause after all servers were tried, at first …
-pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(20);
-
-/// … and at most: a server that comes back is found soon.
-pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// How many pieces of a session are ended one after the other: more contenders than one process is tested with.
 const PIECES_MAX: usize = 10_000;
 
 /// Drives one session until it is over.
 pub(super) struct Driver {
-    core: Arc<Core>,
-    finder: Finder,
+    pub(super) core: Arc<Core>,
+    pub(super) finder: Finder,
     /// The number of the next connection.
-    next_connection: u64,
-    /// Also if this is dropped before it has run.
-    _over: Over,
+    pub(super) next_connection: u64,
 }
 
-impl Driver {
-    pub(super) fn new(core: Arc<Core>, finder: Finder, next_connection: u64) -> Self {
-        Self { _over: Over(core.clone()), core, finder, next_connection }
+impl Keeping for Driver {
+    type Link = Link;
+    type Taken = Arc<Link>;
+
+    fn life(&self) -> &Life<Link> {
+        &self.core.life
     }
 
-    pub(super) async fn run(mut self, first: Arc<Link>) {
-        let mut link = Some(first);
-        while let Some(present) = link.take() {
-            if self.serve(&present).await.is_break() {
-                self.end(Some(&present)).await;
-                return;
-            }
-            present.shut();
-            self.core.detach();
-            link = self.next_link().await;
-        }
-        self.end(None).await;
+    fn link(taken: &Arc<Link>) -> Arc<Link> {
+        taken.clone()
     }
 
-    /// Uses a connection until it fails, or the session is lost.
-    async fn serve(&self, link: &Arc<Link>) -> ControlFlow<()> {
+    fn timeout(&self) -> Duration {
+        self.core.timing.timeout
+    }
+
+    async fn serve(&mut self, link: Arc<Link>) -> Failure {
         let core = &self.core;
-        core.attach(link.clone());
-        let failure = tokio::select! {
-            biased;
-            _ = core.bond().lost() => return ControlFlow::Break(()),
-            () = link.connection.over() => Failure::broken(Effect::None),
-            failure = renewal::until_gone(core, &link.connection) => failure,
-            failure = until_replaced(&core.config, &*core.clock, link.connection.server(), core.timing.interval()) => {
-                failure
-            }
-            failure = renewal::run(core, link) => failure,
-        };
-        if failure.kind == FailureKind::SessionGone {
-            core.expire();
-            return ControlFlow::Break(());
-        }
-        tracing::debug!(target: "lockkeeper", server = %link.connection.server(), %failure, "connection lost");
-        core.set_trouble(Some(failure));
-        ControlFlow::Continue(())
-    }
-
-    /// Connects anew; `None` if the session is lost before.
-    async fn next_link(&mut self) -> Option<Arc<Link>> {
-        let core = self.core.clone();
-        let mut pause = PAUSE_MIN;
-        let connecting = async {
-            loop {
-                match self.try_round().await {
-                    Ok(link) => return Some(link),
-                    Err(failure) if failure.kind == FailureKind::SessionGone => {
-                        core.expire();
-                        return None;
-                    }
-                    Err(failure) => core.set_trouble(Some(failure)),
-                }
-                core.clock.sleep_until(core.clock.now().saturating_add(pause)).await;
-                pause = (pause * 2).min(PAUSE_MAX);
-            }
-        };
+        core.life.attach(link.clone());
         tokio::select! {
             biased;
-            _ = core.bond().lost() => None,
-            link = connecting => link,
+            () = link.connection.over() => Failure::broken(Effect::None),
+            failure = renewal::until_gone(core, &link.connection) => failure,
+            failure = until_replaced(&core.config, &*core.life.clock, link.server(), core.timing.interval()) => failure,
+            failure = renewal::run(core, &link) => failure,
         }
     }
 
-    /// Tries each server once.
-    async fn try_round(&mut self) -> Result<Arc<Link>, Failure> {
+    async fn connect(&mut self) -> Result<Arc<Link>, Failure> {
         self.finder.begin_round();
-        let deadline = self.core.clock.now().saturating_add(self.core.timing.patience());
+        let deadline = self.deadline();
         while let Some((server, attempt_ends)) = self.finder.next(deadline).await {
             let core = &self.core;
-            let opened = Connection::open(&server, &core.config.access, &core.clock, attempt_ends).await;
+            let opened = Connection::open(&server, &core.config.access, &core.life.clock, attempt_ends).await;
             let restored = match opened {
                 Ok(connection) => {
                     let number = self.next_connection;
@@ -125,46 +75,21 @@ impl Driver {
         Err(self.finder.trouble())
     }
 
-    /// Ends the session, and all contenders with it, until that is certain or it must have run out.
-    async fn end(&mut self, link: Option<&Link>) {
-        let core = self.core.clone();
-        #[cfg(feature = "testing")]
-        core.testing.note_loss();
-        let until = core.clock.now().saturating_add(core.timing.timeout);
-        let mut outcome = match link {
-            Some(link) => close(&core, &link.connection, Flight::new).await,
-            None => Err(core.trouble().unwrap_or_else(|| Failure::broken(Effect::None))),
-        };
-        if let Some(link) = link {
-            // What has no answer by now gets none.
-            link.shut();
-        }
-        if core.bond().liveness() == Liveness::Lost(LossReason::Expired) {
-            // What is left of it, others remove.
-            core.end(Ending::Certain);
-            return;
-        }
-        let mut pause = PAUSE_MIN;
-        while let Err(failure) = outcome {
-            // A caller that waits should not wait for a server that is away; but what it asked for goes on.
-            core.end(Ending::Untold(failure.clone()));
-            if !failure.is_passing() || core.clock.now() >= until {
-                return;
-            }
-            core.clock.sleep_until(core.clock.now().saturating_add(pause)).await;
-            pause = (pause * 2).min(PAUSE_MAX);
-            outcome = self.close_anew().await;
-        }
-        core.end(Ending::Certain);
+    #[cfg(feature = "testing")]
+    fn lost(&self) {
+        self.core.testing.note_loss();
     }
 
-    /// Ends the session over another connection.
-    async fn close_anew(&mut self) -> Result<(), Failure> {
+    async fn end(&mut self, link: &Link) -> Result<(), Failure> {
+        close(&self.core, &link.connection, Flight::new).await
+    }
+
+    async fn end_anew(&mut self) -> Result<(), Failure> {
         self.finder.begin_round();
-        let deadline = self.core.clock.now().saturating_add(self.core.timing.patience());
+        let deadline = self.deadline();
         while let Some((server, attempt_ends)) = self.finder.next(deadline).await {
             let core = &self.core;
-            let closed = match Connection::open(&server, &core.config.access, &core.clock, attempt_ends).await {
+            let closed = match Connection::open(&server, &core.config.access, &core.life.clock, attempt_ends).await {
                 Ok(connection) => close(core, &connection, || teach(&core.layout)).await,
                 Err(failure) => Err(failure),
             };
@@ -177,28 +102,21 @@ impl Driver {
     }
 }
 
+impl Driver {
+    /// When a round over all servers must have ended.
+    fn deadline(&self) -> BootInstant {
+        self.core.life.clock.now().saturating_add(self.core.timing.patience())
+    }
+}
+
 /// Ends the session over a connection, piece by piece.
 async fn close(core: &Core, connection: &Connection, begin: impl Fn() -> Flight) -> Result<(), Failure> {
     for _ in 0..PIECES_MAX {
-        let deadline: BootInstant = core.clock.now().saturating_add(core.timing.patience());
+        let deadline: BootInstant = core.life.clock.now().saturating_add(core.timing.patience());
         let flight = begin().script(core.layout.script(Script::Close), &[core.layout.base()], core.id.to_string());
         if number(&taught(connection.flight_until(flight, deadline).await?, "close")?)? == 0 {
             return Ok(());
         }
     }
     Err(Failure::unexpected())
-}
-
-/// Says that the session is over when its task ends, also if that is because the runtime has ended.
-struct Over(Arc<Core>);
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.0.bond().lose(LossReason::Closed);
-        let is_ended = self.0.ending.borrow().is_some();
-        if !is_ended {
-            let message = "the runtime of the session has ended";
-            self.0.end(Ending::Untold(Failure::new(FailureKind::Broken, Effect::None, message)));
-        }
-    }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockkeeper_core::ConnectionNumber;
+use lockkeeper_session::Server;
 
 use crate::connection::Connection;
 
@@ -23,16 +24,18 @@ impl Link {
     pub(crate) const fn connection_number(&self) -> ConnectionNumber {
         ConnectionNumber(self.number)
     }
-
-    /// Ends its use: what is called from now on waits for the next one.
-    pub(crate) fn shut(&self) {
-        self.is_shut.store(true, Ordering::SeqCst);
-        self.connection.shut();
-    }
 }
 
 impl lockkeeper_session::Link for Link {
     fn is_over(&self) -> bool {
         self.is_shut.load(Ordering::SeqCst) || self.connection.is_over()
+    }
+    fn shut(&self) {
+        self.is_shut.store(true, Ordering::SeqCst);
+        self.connection.shut();
+    }
+
+    fn server(&self) -> &Server {
+        self.connection.server()
     }
 }

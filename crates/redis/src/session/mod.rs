@@ -13,14 +13,13 @@ mod restore;
 mod roll;
 
 pub(crate) use self::belief::Timing;
-pub(crate) use self::core::{Core, Ending, session_gone};
-pub(crate) use self::driver::{PAUSE_MAX, PAUSE_MIN};
+pub(crate) use self::core::Core;
 pub(crate) use self::link::Link;
 pub(crate) use self::open::{Opening, open};
 pub(crate) use self::replicas::{check as check_copies, copied};
 pub(crate) use self::restore::{taught, teach};
 
-use crate::connection::Failure;
+use lockkeeper_session::Failure;
 
 /// Makes a flight and sends it over a connection.
 pub(crate) type Make<T> = lockkeeper_session::Make<Link, T, Failure>;

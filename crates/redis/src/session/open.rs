@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Error, ErrorKind, Operation, Owner, Result, Ticket};
+use lockkeeper_session::{Effect, Failure, Server, keep};
 use redis::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::answers::{list, text};
-use crate::connection::{Connection, Effect, Failure, Finder, Flight, Opened};
+use crate::connection::{Connection, Finder, Flight, Opened};
 use crate::layout::{Layout, SessionId};
 use crate::script::Script;
 use crate::session::belief::Timing;
@@ -21,7 +22,7 @@ use crate::session::replicas::{check, copied};
 use crate::session::restore::{taught, teach};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
-use crate::url::{ClockGuard, Config, Server};
+use crate::url::{ClockGuard, Config};
 
 /// The number of a session's first connection.
 const FIRST_CONNECTION: u64 = 1;
@@ -54,7 +55,7 @@ pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
         let id = SessionId::from_random(Ticket::mint()?.bits());
         match attempt(&opening, id, server, attempt_ends, &runtime).await {
             Ok((core, link)) => {
-                runtime.spawn(Driver::new(core.clone(), finder, FIRST_CONNECTION + 1).run(link));
+                runtime.spawn(keep(Driver { core: core.clone(), finder, next_connection: FIRST_CONNECTION + 1 }, link));
                 return Ok(core);
             }
             Err(failure) => finder.note(failure),

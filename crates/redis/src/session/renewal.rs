@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Operation, Ticket};
+use lockkeeper_session::{Effect, Failure, late};
 use redis::Value;
 
 use crate::answers::{list, number, only, text};
-use crate::connection::{Connection, Effect, Failure, Flight, Wake, answer, late};
+use crate::connection::{Connection, Flight, Wake, answer};
 use crate::script::Script;
-use crate::session::core::{Core, session_gone};
+use crate::session::core::Core;
 use crate::session::link::Link;
 use crate::session::replicas::{check, copied};
 
@@ -26,24 +27,24 @@ struct Renewed {
 }
 
 /// Renews until the connection fails, or the service has ended the session: then the failure's kind is
-/// [`FailureKind::SessionGone`](crate::connection::FailureKind::SessionGone).
+/// [`FailureKind::SessionGone`](lockkeeper_session::FailureKind::SessionGone).
 pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Failure {
     loop {
-        let sent_at = core.clock.now();
+        let sent_at = core.life.clock.now();
         let pause = match renew(core, link, sent_at).await {
             Ok(Renewed { has_more_dead: true, .. }) => BURIAL_PAUSE,
             Ok(Renewed { guard, .. }) => core.timing.interval_under(guard),
             // The server turns us away for now; the session may still be renewed in time.
             Err(failure) if failure.is_passing() && failure.effect == Effect::None && !failure.needs_another() => {
-                core.set_trouble(Some(failure));
+                core.life.set_trouble(Some(failure));
                 core.timing.interval() / 4
             }
             Err(failure) => return failure,
         };
         tokio::select! {
             biased;
-            () = core.urge.notified() => {}
-            () = core.clock.sleep_until(sent_at.saturating_add(pause)) => {}
+            () = core.life.urged() => {}
+            () = core.life.clock.sleep_until(sent_at.saturating_add(pause)) => {}
         }
     }
 }
@@ -56,7 +57,7 @@ async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Resu
     let answers = tokio::select! {
         biased;
         answers = asking => answers?,
-        () = late(&*core.clock, sent_at.saturating_add(core.timing.patience())) => {
+        () = late(&*core.life.clock, sent_at.saturating_add(core.timing.patience())) => {
             return Err(Failure::broken(Effect::Unknown));
         }
     };
@@ -64,13 +65,13 @@ async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Resu
     let mut answer = list(answer(answers.next().ok_or_else(Failure::unexpected)?, "renew")?)?.into_iter();
     let mut next = || answer.next().ok_or_else(Failure::unexpected);
     if text(next()?)? == "gone" {
-        return Err(session_gone());
+        return Err(Failure::session_gone());
     }
     let (guard_ms, has_more_dead) = (number(&next()?)?, number(&next()?)? != 0);
     check(&core.config, &mut answers)?;
     core.renews_under(guard_ms);
     core.renewed(sent_at);
-    core.set_trouble(None);
+    core.life.set_trouble(None);
     for gone in answer {
         if let Some(ticket) = Ticket::parse(&text(gone)?) {
             core.roll.tell(ticket);
@@ -95,7 +96,7 @@ async fn watch_once(core: &Core, connection: &Connection) -> Result<Wake, Failur
     let told = connection.wait_for(core.layout.alive(core.id).as_bytes())?;
     let answers = connection.flight(Flight::new().tracked_get(&told)).await?;
     match answer(only(answers)?, "GET")? {
-        Value::Nil => Err(session_gone()),
+        Value::Nil => Err(Failure::session_gone()),
         _ => Ok(told.await),
     }
 }

@@ -3,12 +3,13 @@
 //! Replication is asynchronous. This narrows the time in which a promotion can lose a grant, and does not end it: a
 //! replica that has not heard of it may be promoted all the same.
 
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use std::time::Duration;
 
 use redis::{Value, cmd};
 
 use crate::answers::number;
-use crate::connection::{Effect, Failure, FailureKind, Flight, answer};
+use crate::connection::{Flight, answer};
 use crate::url::Config;
 
 /// How long the copies may take: more than the round trip to any replica that is of use …

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::Failure;
 use redis::Value;
 
 use crate::answers::{list, text};
-use crate::connection::{Connection, Effect, Failure, FailureKind, Flight, answer};
+use crate::connection::{Connection, Flight, answer};
 use crate::layout::Layout;
 use crate::script::Script;
-use crate::session::core::{Core, session_gone};
+use crate::session::core::Core;
 use crate::session::link::Link;
 use crate::session::replicas::{check, copied};
 
@@ -34,7 +35,7 @@ pub(super) async fn restore(
     number: u64,
     deadline: BootInstant,
 ) -> Result<Arc<Link>, Failure> {
-    let sent_at = core.clock.now();
+    let sent_at = core.life.clock.now();
     let timeout = core.timing.timeout.as_millis().to_string();
     let arguments = [core.id.to_string(), timeout, core.epoch(number)];
     let flight = teach(&core.layout).script(core.layout.script(Script::Attach), &[core.layout.base()], &arguments[..]);
@@ -47,7 +48,7 @@ pub(super) async fn restore(
             core.renewed(sent_at);
             Ok(Arc::new(Link::new(connection, number)))
         }
-        "gone" => Err(session_gone()),
-        _ => Err(Failure::new(FailureKind::Broken, Effect::None, "a later connection has the session")),
+        "gone" => Err(Failure::session_gone()),
+        _ => Err(Failure::superseded()),
     }
 }

@@ -1,8 +1,8 @@
 //! Reads what a server says of itself: the answer to `examine`. Pure.
 
+use lockkeeper_session::Failure;
 use std::collections::HashMap;
 
-use crate::failure::Failure;
 use crate::statement::{Row, What, word};
 
 /// How many characters of a name are shown that another program has chosen.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use lockkeeper_core::Finding;
 use lockkeeper_core::clock::Clock;
+use lockkeeper_session::Failure;
 
 use super::judge::{Clocks, Seen, judge};
 use super::report::Report;
-use crate::failure::Failure;
 use crate::look::Lookout;
 use crate::statement::{Argument, Statement, word};
 use crate::url::Config;

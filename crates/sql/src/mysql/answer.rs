@@ -1,10 +1,10 @@
 //! The rows of an answer, by the names of their columns. The server writes all values as text.
 
+use lockkeeper_session::Failure;
 use std::str::FromStr;
 
 use mysql_async::Value;
 
-use crate::failure::Failure;
 use crate::statement::Row;
 
 /// Reads one row. What a later version has added is passed over.

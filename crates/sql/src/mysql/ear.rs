@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Ticket};
+use lockkeeper_session::{Effect, Failure};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::engine::Door;
-use crate::failure::{Effect, Failure};
 use crate::mysql::open::begin;
 use crate::mysql::wire::Interruption;
 use crate::mysql::{call, refusal};

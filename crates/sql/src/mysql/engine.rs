@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 
 use crate::engine::{Connected, Engine};
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::mysql::greeting::grants;
 use crate::mysql::open::{Intent, connect};
 use crate::mysql::text;
-use crate::url::{Config, Server};
+use crate::url::Config;
 
 /// MariaDB or MySQL at the servers of a URL.
 #[derive(Clone, Debug)]

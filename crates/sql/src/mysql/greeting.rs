@@ -1,12 +1,12 @@
 //! What a server says of itself, and whether locks can be had there. The judgement is pure.
 
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use std::collections::BTreeMap;
 
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Conn, Row, from_row_opt};
 
 use crate::engine::{Greeting, Waking};
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::mysql::refusal;
 use crate::mysql::text::{PROCEDURES, VERSION};
 use crate::url::Config;

@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Row};
 use tokio::sync::mpsc;
 
 use crate::engine::Connected;
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::mysql::greeting::{self, Found, Schema, Server, grants};
 #[cfg(feature = "tls")]
 use crate::mysql::secure;
 use crate::mysql::wire::{Parts, Wire};
 use crate::mysql::{refusal, text};
-use crate::url::{self, Config};
+use crate::url::Config;
 
 /// How long a statement of ours waits for a row at most, in seconds; the server counts whole ones.
 const LOCK_WAIT_MAX_S: u64 = 2;
@@ -49,7 +49,7 @@ pub(super) enum Intent {
 /// Connects, and makes sure that locks can be had.
 pub(super) async fn connect(
     config: &Arc<Config>,
-    server: &url::Server,
+    server: &lockkeeper_session::Server,
     clock: &Arc<dyn Clock>,
     intent: Intent,
 ) -> Result<Connected, Failure> {
@@ -79,7 +79,7 @@ pub(super) async fn connect(
 }
 
 /// How a server is connected to.
-pub(super) fn access(config: &Config, server: &url::Server) -> Result<Opts, Failure> {
+pub(super) fn access(config: &Config, server: &lockkeeper_session::Server) -> Result<Opts, Failure> {
     let access = OptsBuilder::default()
         .ip_or_hostname(server.name.as_str())
         .tcp_port(server.port)

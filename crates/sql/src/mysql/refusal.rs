@@ -1,8 +1,8 @@
 //! What a refusal of the server is to a caller of locks, by its number.
 
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use mysql_async::{DriverError, Error, IoError, Opts, ServerError};
 
-use crate::failure::{Effect, Failure, FailureKind};
 #[cfg(feature = "tls")]
 use crate::mysql::secure;
 

@@ -2,12 +2,10 @@
 //!
 //! The driver says nothing of the user before the server has shown who it is.
 
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use lockkeeper_tls::rustls::crypto::{CryptoProvider, ring};
 use lockkeeper_tls::{Connector, HandshakeError, Papers, rustls};
 use mysql_async::{ClientIdentity, DriverError, Error, IoError, Opts, SslOpts};
-
-use crate::failure::{Effect, Failure, FailureKind};
-use crate::url::Server;
 
 /// What the driver needs to speak TLS with a server.
 pub(super) fn settings(papers: &Papers, server: &Server) -> Result<SslOpts, Failure> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Ticket};
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
 use tokio::sync::mpsc::error::TrySendError;
@@ -17,7 +18,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::engine::{self, Door, Waking};
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::mysql::ear::Ear;
 use crate::mysql::{answer, call, refusal};
 use crate::statement::{Row, SessionId, Statement};

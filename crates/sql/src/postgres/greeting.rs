@@ -1,9 +1,9 @@
 //! What a server says of itself, and whether locks can be had there. The judgement is pure.
 
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::engine::{Greeting, Waking};
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::postgres::open::{limits, patiently};
 use crate::postgres::text::{FUNCTIONS, VERSION};
 use crate::postgres::{plain, refusal};

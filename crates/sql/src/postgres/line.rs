@@ -3,9 +3,9 @@
 //! What is asked again comes behind all that was asked meanwhile. So a join that was given up may not be, once its
 //! withdrawal was asked: it would take a place that its client takes for given up.
 
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use std::collections::HashMap;
 
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::statement::{Argument, Statement};
 
 /// The most statements that wait for their answers: a hundred times the contenders that one process is tested with.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -12,14 +13,13 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage};
 
 use crate::engine::{Connected, Hint};
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::postgres::greeting::{Found, Schema, grants};
 #[cfg(feature = "tls")]
 use crate::postgres::secure::secure;
 use crate::postgres::tap::{Meter, Tap};
 use crate::postgres::wire::{Driver, Over, Prepared, Shared, Transactions, Wire};
 use crate::postgres::{hints, refusal, text};
-use crate::url::{Config, Server};
+use crate::url::Config;
 
 /// What an operator sees in the server's list of connections.
 const NAME: &str = "lockkeeper";

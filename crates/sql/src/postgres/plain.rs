@@ -3,12 +3,12 @@
 //! Every text and every row of bytes is written in hexadecimal digits, and read so, and a fraction by its bits, so that
 //! no setting of the server changes how they are read.
 
+use lockkeeper_session::Failure;
 use std::str::FromStr;
 
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 use uuid::Uuid;
 
-use crate::failure::Failure;
 use crate::postgres::open::limits;
 use crate::statement::{Argument, Row, Statement};
 use crate::url::Config;

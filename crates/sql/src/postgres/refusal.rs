@@ -1,9 +1,8 @@
 //! What a refusal of the server is to a caller of locks, by its SQLSTATE.
 
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
-
-use crate::failure::{Effect, Failure, FailureKind};
 
 /// What our functions raise where transactions are not READ COMMITTED.
 const ISOLATION: &str = "LK001";

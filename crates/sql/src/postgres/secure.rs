@@ -1,11 +1,9 @@
 //! TLS to a server: it is asked whether it speaks TLS before anything else is said.
 
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use lockkeeper_tls::{Connector, HandshakeError, Papers, TlsStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-use crate::failure::{Effect, Failure, FailureKind};
-use crate::url::Server;
 
 /// The question: its length and its number in PostgreSQL's protocol.
 const QUESTION: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];

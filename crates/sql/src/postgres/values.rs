@@ -1,9 +1,9 @@
 //! Arguments and rows as the crate `tokio-postgres` has them.
 
+use lockkeeper_session::Failure;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use uuid::Uuid;
 
-use crate::failure::Failure;
 use crate::statement::{Argument, Row};
 
 /// The columns of every answer, in the order in which they are read.

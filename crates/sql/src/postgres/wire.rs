@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Ticket};
-use lockkeeper_session::Asking;
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -18,7 +18,6 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
 use crate::engine::{self, Door};
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::postgres::line::{Line, Turn};
 use crate::postgres::tap::Meter;
 use crate::postgres::values::Parameter;

@@ -8,13 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::{BoxFuture, Operation, QueueName, QueueView, Result, Value, ValueVersion};
-use lockkeeper_session::Coverage;
+use lockkeeper_session::{Coverage, Failure};
 
 use crate::engine::Waking;
-use crate::failure::Failure;
 use crate::queue::inner::{Inner, named, stale};
 use crate::queue::rows::Answer;
-use crate::session::{Link, Told, session_gone};
+use crate::session::{Link, Told};
 use crate::statement::{Argument, Statement};
 
 /// The queues of whose changes the session waits to be told.
@@ -63,7 +62,7 @@ impl Drop for Watching {
         let [name, part] = named(&self.queue);
         let statement = Statement::new("unwatch", vec![self.inner.core.id.into(), name, part]);
         // It goes on by itself. If it is lost, what is watched costs the server a message, and ends with the session.
-        drop(self.inner.core.call(self.inner.run(statement, Operation::Wait)));
+        drop(self.inner.core.life.call(self.inner.run(statement, Operation::Wait)));
     }
 }
 
@@ -81,7 +80,7 @@ type Look<T> = Box<dyn Fn(&Arc<Inner>, &Arc<Link>) -> BoxFuture<Result<Awaited<T
 pub(super) fn of_queue(inner: &Arc<Inner>, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
     let (name, seen) = (queue.clone(), Arc::new(seen.clone()));
     let look: Look<QueueView> = Box::new(move |inner, link| {
-        let asked_at = inner.core.clock.now();
+        let asked_at = inner.core.life.clock.now();
         let [text, part] = named(&name);
         let whole = vec![text, part, Argument::OptionalId(None), Argument::Flag(true)];
         let (told, asking) = ask(inner, link, &name, Statement::new("look", whole));
@@ -141,7 +140,7 @@ fn ask(
         let answer = Answer::read(asking.await?)?;
         match answer.word.as_str() {
             "ok" => Ok(answer),
-            "gone" => Err(session_gone()),
+            "gone" => Err(Failure::session_gone()),
             "stale" => Err(stale(&link)),
             _ => Err(Failure::unexpected()),
         }
@@ -152,7 +151,7 @@ fn ask(
 /// Looks now, and again after each change.
 fn begin<T: Send + 'static>(inner: &Arc<Inner>, queue: &QueueName, look: Look<T>) -> BoxFuture<Result<T>> {
     let watching = Watching::begin(inner, queue);
-    let first = inner.core.present_link().map(|link| {
+    let first = inner.core.life.present_link().map(|link| {
         let looking = look(inner, &link);
         (link, looking)
     });
@@ -165,7 +164,7 @@ fn begin<T: Send + 'static>(inner: &Arc<Inner>, queue: &QueueName, look: Look<T>
                 let (link, looking) = match present.take() {
                     Some(present) => present,
                     None => {
-                        let link = inner.core.next_link().await.ok_or_else(session_gone)?;
+                        let link = inner.core.life.next_link().await.ok_or_else(Failure::session_gone)?;
                         let looking = look(&inner, &link);
                         (link, looking)
                     }
@@ -174,14 +173,14 @@ fn begin<T: Send + 'static>(inner: &Arc<Inner>, queue: &QueueName, look: Look<T>
                     Ok(Awaited::Changed(changed)) => return Ok(changed),
                     // Whichever way it ends, a look tells.
                     Ok(Awaited::Same(told)) => drop(told.await),
-                    Err(failure) if failure.is_passing() => inner.core.pause_after(&link, &failure).await,
+                    Err(failure) if failure.is_passing() => inner.core.life.pause_after(&link, &failure).await,
                     Err(failure) => return Err(failure),
                 }
             }
         };
         tokio::select! {
             biased;
-            _ = inner.core.bond().lost() => Err(inner.over(Operation::Wait, &queue)),
+            _ = inner.core.life.bond().lost() => Err(inner.over(Operation::Wait, &queue)),
             changed = changed => {
                 changed.map_err(|failure| inner.fail(failure, Operation::Wait, false, &queue))
             }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{ConnectionNumber, ContenderId, Departure, Extent, Operation, QueueName, Ticket};
+use lockkeeper_session::Failure;
 
-use crate::failure::Failure;
 use crate::queue::inner::Inner;
 use crate::queue::place::Place;
 use crate::queue::rows::{Answer, ticket_of};
@@ -48,7 +48,7 @@ impl Wait {
     }
 
     fn awaited(inner: &Arc<Inner>, mine: Option<&Place>, ahead: Ticket, seen: ConnectionNumber) -> Awaited {
-        let link = inner.core.present_link().filter(|link| link.connection_number() == seen);
+        let link = inner.core.life.present_link().filter(|link| link.connection_number() == seen);
         let Some(link) = link else { return Awaited::NextConnection };
         let waiting = Waiting { inner: inner.clone(), link, ahead };
         let told = waiting.begin(mine);
@@ -73,13 +73,13 @@ impl Wait {
                 return next_connection(&inner).await;
             }
             // A session that is lost says so itself.
-            let _ = inner.core.until_believable().await;
+            let _ = inner.core.life.until_believable().await;
             Departure::Gone
         };
         let departure = tokio::select! {
             biased;
             () = removed => Departure::Recheck,
-            _ = inner.core.bond().lost() => return Err(inner.over(Operation::Wait, &queue)),
+            _ = inner.core.life.bond().lost() => return Err(inner.over(Operation::Wait, &queue)),
             departure = departed => departure,
         };
         if let Some(mine) = &mine {
@@ -116,7 +116,7 @@ impl Waiting {
             if let Some(mine) = mine
                 && let Err(failure) = self.find_place(mine).await
             {
-                self.inner.core.pause_after(&self.link, &failure).await;
+                self.inner.core.life.pause_after(&self.link, &failure).await;
             }
             told = self.begin(mine);
         }
@@ -134,7 +134,7 @@ impl Waiting {
 /// Waits for the next connection; what was told on it may not be all.
 async fn next_connection(inner: &Inner) -> Departure {
     // If none comes any more, the session is lost, and that is told instead.
-    if inner.core.next_link().await.is_none() {
+    if inner.core.life.next_link().await.is_none() {
         std::future::pending::<()>().await;
     }
     Departure::Recheck

@@ -18,7 +18,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         let news = tokio::select! {
             biased;
-            _ = inner.core.ended() => return,
+            _ = inner.core.life.ended() => return,
             news = told.recv() => news,
         };
         match news {
@@ -46,7 +46,7 @@ impl Inner {
     /// Notes that a contender of ours is gone, and finds out why.
     pub(super) fn found_gone(self: &Arc<Self>, place: &Arc<Place>) {
         if place.bond.remove() {
-            self.core.runtime.spawn(explain(self.clone(), place.clone()));
+            self.core.life.runtime.spawn(explain(self.clone(), place.clone()));
         }
     }
 }
@@ -54,16 +54,16 @@ impl Inner {
 async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
     let reason = tokio::select! {
         biased;
-        reason = inner.core.bond().lost() => reason,
+        reason = inner.core.life.bond().lost() => reason,
         reason = find_out(&inner, &place) => reason,
     };
     inner.core.roll.remove(place.ticket);
     if reason == LossReason::Expired {
-        inner.core.expire();
+        inner.core.life.expire();
     }
     place.bond.explain(reason);
     #[cfg(feature = "testing")]
-    if inner.core.check(Operation::Wait).is_ok() {
+    if inner.core.life.check(Operation::Wait).is_ok() {
         inner.core.testing.note_removal();
     }
 }
@@ -71,9 +71,9 @@ async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
 /// Removes what is left of a contender of ours, and asks why it is gone: it was broken, it went with its session, or it
 /// was removed.
 async fn find_out(inner: &Arc<Inner>, place: &Place) -> LossReason {
-    let mut call = inner.core.call(leave::leaving(inner, &place.queue, place.ticket));
+    let mut call = inner.core.life.call(leave::leaving(inner, &place.queue, place.ticket));
     loop {
-        let failure = match inner.core.final_answer(&mut call).await {
+        let failure = match call.answer().await {
             Ok((_, answer)) => return reason(&answer.word),
             Err(failure) => failure,
         };
@@ -81,7 +81,7 @@ async fn find_out(inner: &Arc<Inner>, place: &Place) -> LossReason {
             tracing::debug!(target: "lockkeeper", %failure, "the service does not say why a contender is gone");
             return LossReason::Removed;
         }
-        inner.core.again(&mut call, &failure).await;
+        inner.core.life.again(&mut call, &failure).await;
     }
 }
 

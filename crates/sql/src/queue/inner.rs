@@ -3,18 +3,14 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockkeeper_core::{BoxFuture, ContenderId, Error, Operation, QueueName, Result};
-use lockkeeper_session::Entries;
+use lockkeeper_core::{ContenderId, Error, Operation, QueueName, Result};
+use lockkeeper_session::{Entries, Failure, Link as _};
 
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::queue::change::Watches;
 use crate::queue::place::Place;
 use crate::queue::rows::Answer;
-use crate::session::{Core, Link, Make, session_gone};
+use crate::session::{Core, Link, Make};
 use crate::statement::{Argument, Statement, part_number};
-
-/// How often a look is tried again after a failure in passing; each attempt waits for the next connection.
-const LOOK_ATTEMPTS_MAX: u32 = 4;
 
 /// What the parts of a session's queues share. Holding it does not keep the session alive.
 pub(super) struct Inner {
@@ -43,15 +39,15 @@ impl Inner {
 
     /// Refuses a call under a session that is lost.
     pub(super) fn check(&self, operation: Operation, queue: &QueueName) -> Result<()> {
-        self.core.check(operation).map_err(|error| error.at(queue))
+        self.core.life.check(operation).map_err(|error| error.at(queue))
     }
 
     pub(super) fn fail(&self, failure: Failure, operation: Operation, is_write: bool, queue: &QueueName) -> Error {
-        self.core.fail(failure, operation, is_write).at(queue)
+        self.core.life.fail(failure, operation, is_write).at(queue)
     }
 
     pub(super) fn over(&self, operation: Operation, queue: &QueueName) -> Error {
-        self.core.over(operation).at(queue)
+        self.core.life.over(operation).at(queue)
     }
 
     /// Makes the call of one statement.
@@ -60,40 +56,11 @@ impl Inner {
         let core = Arc::downgrade(&self.core);
         Arc::new(move |link: &Arc<Link>| {
             let Some(core) = core.upgrade() else {
-                return Box::pin(std::future::ready(Err(session_gone())));
+                return Box::pin(std::future::ready(Err(Failure::session_gone())));
             };
             let (asking, link) = (core.ask(link, statement.clone(), operation), link.clone());
             Box::pin(async move { Ok((link, Answer::read(asking.await?)?)) })
         })
-    }
-
-    /// Calls what only looks: now, and again over the next connections if that fails in passing.
-    pub(super) fn look<T: Send + 'static>(self: &Arc<Self>, make: Make<T>) -> BoxFuture<Result<T, Failure>> {
-        let mut call = self.core.call(make);
-        let (inner, deadline) = (self.clone(), self.core.deadline());
-        Box::pin(async move {
-            let mut attempt = 1;
-            loop {
-                match inner.core.answer(&mut call, deadline).await {
-                    Err(failure)
-                        if failure.is_passing()
-                            && failure.kind != FailureKind::Deadline
-                            && attempt < LOOK_ATTEMPTS_MAX =>
-                    {
-                        attempt += 1;
-                        inner.core.again(&mut call, &failure).await;
-                    }
-                    answer => return answer,
-                }
-            }
-        })
-    }
-
-    /// Calls what changes something, once.
-    pub(super) fn write<T: Send + 'static>(self: &Arc<Self>, make: Make<T>) -> BoxFuture<Result<T, Failure>> {
-        let mut call = self.core.call(make);
-        let (inner, deadline) = (self.clone(), self.core.deadline());
-        Box::pin(async move { inner.core.answer(&mut call, deadline).await })
     }
 }
 
@@ -101,11 +68,6 @@ impl fmt::Debug for Inner {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Inner").field(&self.core).finish()
     }
-}
-
-/// An answer that is there at once: the refusal of a call.
-pub(super) fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
-    Box::pin(std::future::ready(Err(error)))
 }
 
 /// How a statement names a queue: its name, and its part.
@@ -116,5 +78,5 @@ pub(super) fn named(queue: &QueueName) -> [Argument; 2] {
 /// Ends the use of a connection that is not the session's any more: another one has taken over.
 pub(super) fn stale(link: &Link) -> Failure {
     link.shut();
-    Failure::new(FailureKind::Broken, Effect::None, "another connection has the session")
+    Failure::superseded()
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockkeeper_core::{ContenderInfo, Operation, QueueName, Result};
+use lockkeeper_session::Failure;
 
 use crate::engine::Wire;
-use crate::failure::Failure;
 use crate::look::Onlooker;
 use crate::queue::inner::named;
 use crate::queue::rows::Answer;

@@ -10,14 +10,13 @@ use lockkeeper_core::{
     BoxFuture, ContenderId, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Lifetime, Mode, Operation, Part, PlaceBond,
     QueueName, QueueView, Rank, Result, Ticket,
 };
-use lockkeeper_session::{Coverage, Joining, PlaceStanding, Progress};
+use lockkeeper_session::{Coverage, Effect, Failure, FailureKind, Joining, PlaceStanding, Progress, refuse};
 
-use crate::failure::{Effect, Failure, FailureKind};
-use crate::queue::inner::{Inner, named, refuse, stale};
+use crate::queue::inner::{Inner, named, stale};
 use crate::queue::place::Place;
 use crate::queue::record;
 use crate::queue::rows::{Answer, Stored, mode_number, ticket_of};
-use crate::session::{Call, Core, Link, Make, session_gone};
+use crate::session::{Call, Core, Link, Make};
 use crate::statement::{Argument, Statement};
 
 /// The entries of one call.
@@ -74,8 +73,8 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, entries: &[Entry]) ->
         arguments: arguments(inner, queue, entries, shows_whole),
     };
     let make: Make<Joined> = Arc::new(move |link: &Arc<Link>| sending.send(link));
-    let call = inner.core.call(make);
-    let deadline = inner.core.deadline();
+    let call = inner.core.life.call(make);
+    let deadline = inner.core.life.deadline();
     let (inner, queue) = (inner.clone(), queue.clone());
     Box::pin(Join { inner, queue, tickets, outlives_session, progress, deadline, call, shows_whole }.finish())
 }
@@ -134,7 +133,7 @@ fn arguments(inner: &Inner, queue: &QueueName, entries: &[Entry], shows_whole: b
         Argument::Bytes(entries.iter().map(|entry| mode_number(entry.mode)).collect()),
         Argument::Flag(is_persistent(&entries[0])),
         Argument::OptionalId(anchor.map(Ticket::bits)),
-        Argument::Text(record::texts(entries, inner.core.clock.unix_time())),
+        Argument::Text(record::texts(entries, inner.core.life.clock.unix_time())),
         Argument::Flag(shows_whole),
     ]
 }
@@ -153,14 +152,14 @@ impl Sending {
         }
         let mut arguments = vec![self.core.id.into(), Argument::Int(self.core.epoch(link.number))];
         arguments.extend_from_slice(&self.arguments);
-        let asked_at = self.core.clock.now();
+        let asked_at = self.core.life.clock.now();
         let asking = self.core.ask(link, Statement::new("join", arguments), Operation::Join);
         let link = link.clone();
         Box::pin(async move {
             let answer = Answer::read(asking.await?)?;
             match answer.word.as_str() {
                 "ok" => {}
-                "gone" => return Err(session_gone()),
+                "gone" => return Err(Failure::session_gone()),
                 "stale" => return Err(stale(&link)),
                 "anchor" => return Ok(Joined::AnchorGone),
                 "full" => return Ok(Joined::Full),
@@ -184,7 +183,7 @@ impl Join {
         };
         let view = shown.view.clone();
         let places = self.place(shown)?;
-        if self.inner.core.until_believable().await.is_err() {
+        if self.inner.core.life.until_believable().await.is_err() {
             return Err(self.inner.over(Operation::Join, &self.queue));
         }
         let mut enqueued = Vec::with_capacity(places.len());
@@ -203,7 +202,7 @@ impl Join {
         let core = self.inner.core.clone();
         let mut may_stand = false;
         loop {
-            let failure = match core.answer(&mut self.call, self.deadline).await {
+            let failure = match core.life.answer(&mut self.call, self.deadline).await {
                 Ok(Joined::Stored(shown)) => return Ok(shown),
                 Ok(Joined::Withdrawn) => return Err(withdrawn(&self.queue)),
                 Ok(Joined::AnchorGone) => {
@@ -218,8 +217,8 @@ impl Join {
                 Err(failure) => failure,
             };
             may_stand |= failure.effect == Effect::Unknown;
-            if failure.is_passing() && failure.kind != FailureKind::Deadline && core.clock.now() < self.deadline {
-                core.again(&mut self.call, &failure).await;
+            if failure.is_passing() && failure.kind != FailureKind::Deadline && core.life.clock.now() < self.deadline {
+                core.life.again(&mut self.call, &failure).await;
                 continue;
             }
             self.note_refused(may_stand);
@@ -243,7 +242,7 @@ impl Join {
     fn place(&self, shown: Shown) -> Result<Vec<Arc<Place>>> {
         let Shown { stored, view, asked_at } = shown;
         let inner = &self.inner;
-        let placed_at = inner.core.clock.now();
+        let placed_at = inner.core.life.clock.now();
         let mut places = Vec::with_capacity(self.tickets.len());
         for ticket in &self.tickets {
             // They are answered in the order of the tickets, but for those that are gone again.
@@ -253,7 +252,7 @@ impl Join {
                 let message = "the contender was removed before its join was answered";
                 return Err(Error::permanent(ErrorKind::Removed, Operation::Join, message).at(&self.queue));
             };
-            let bond = PlaceBond::new(inner.core.bond().clone());
+            let bond = PlaceBond::new(inner.core.life.bond().clone());
             let place = Arc::new(Place::new(self.queue.clone(), stored, self.outlives_session, placed_at, bond));
             place.note(&view);
             if !inner.entries().place(place.clone()) {

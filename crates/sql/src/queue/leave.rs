@@ -4,22 +4,14 @@
 //! next connection, whose epoch lets no older join take effect any more.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal};
-use lockkeeper_session::{Asking, Entry};
+use lockkeeper_session::{Asking, Backoff, Effect, Entry, Failure, FailureKind};
 
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::queue::guard::reason;
 use crate::queue::inner::{Answered, Inner, named};
 use crate::session::{Call, Make};
 use crate::statement::Statement;
-
-/// The first pause before a removal that was refused is tried again.
-const PAUSE_MIN: Duration = Duration::from_millis(500);
-
-/// The longest pause: the contender should go soon after an operator has given the right back.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// What is to be left.
 struct Leaving {
@@ -67,9 +59,9 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
         }
         Entry::Placed { place, .. } => (place.outlives_session, true),
     };
-    let call = inner.core.call(leaving(inner, queue, ticket));
+    let call = inner.core.life.call(leaving(inner, queue, ticket));
     let (inner, queue) = (inner.clone(), queue.clone());
-    let runtime = inner.core.runtime.clone();
+    let runtime = inner.core.life.runtime.clone();
     let leaving = Leaving { inner, queue, ticket, outlives_session, is_answered, call };
     // It goes on if the report is given up.
     Withdrawal::under_way(Box::pin(Asking::begin(leaving.leave(), runtime)))
@@ -88,7 +80,7 @@ impl Leaving {
             Ok(Ending::Left) => Ok(()),
             Ok(Ending::WasGone(reason)) => {
                 if reason == LossReason::Expired {
-                    self.inner.core.expire();
+                    self.inner.core.life.expire();
                 }
                 Err(lost(reason, &self.queue))
             }
@@ -104,7 +96,7 @@ impl Leaving {
             let message = "the session is over and cannot tell the service; the place stays until it is broken";
             return Err(Error::transient(ErrorKind::ConnectionLost, Operation::Leave, message).at(&self.queue));
         }
-        match self.inner.core.bond().liveness() {
+        match self.inner.core.life.bond().liveness() {
             Liveness::Lost(reason @ LossReason::Expired) => Err(lost(reason, &self.queue)),
             _ => Ok(()),
         }
@@ -114,9 +106,9 @@ impl Leaving {
     async fn remove_until_certain(&mut self) -> Result<Ending, Failure> {
         let core = self.inner.core.clone();
         let mut may_be_removed = false;
-        let mut pause = PAUSE_MIN;
+        let mut backoff = Backoff::LEAVING;
         loop {
-            let failure = match core.final_answer(&mut self.call).await {
+            let failure = match self.call.answer().await {
                 Ok((link, answer)) => {
                     // Those of this process that wait for it need not be told by the server.
                     core.waits.left(&link, self.ticket);
@@ -126,19 +118,18 @@ impl Leaving {
             };
             may_be_removed |= failure.effect == Effect::Unknown;
             if failure.kind == FailureKind::SessionGone {
-                core.ended().await;
+                core.life.ended().await;
                 return Ok(Ending::WithSession);
             }
             if !failure.is_passing() {
                 tracing::error!(target: "lockkeeper", %failure, "a contender cannot leave its queue; trying again");
                 tokio::select! {
                     biased;
-                    _ = core.bond().lost() => return Err(failure),
-                    () = core.clock.sleep_until(core.clock.now().saturating_add(pause)) => {}
+                    _ = core.life.bond().lost() => return Err(failure),
+                    () = core.life.clock.sleep_until(core.life.clock.now().saturating_add(backoff.pause())) => {}
                 }
-                pause = (pause * 2).min(PAUSE_MAX);
             }
-            core.again(&mut self.call, &failure).await;
+            core.life.again(&mut self.call, &failure).await;
         }
     }
 

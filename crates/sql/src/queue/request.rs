@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{BoxFuture, ContenderId, Error, ErrorKind, Operation, QueueName, Request, Result};
+use lockkeeper_session::refuse;
 
-use crate::queue::inner::{Inner, named, refuse};
+use crate::queue::inner::{Inner, named};
 use crate::queue::record::request_text;
 use crate::queue::rows::ticket_of;
 use crate::statement::{Argument, Statement};
@@ -34,7 +35,7 @@ pub(super) fn begin(
     };
     let [name, part] = named(queue);
     let arguments = vec![name, part, ticket.into(), Argument::OptionalInt(token), Argument::OptionalText(ask)];
-    let asking = inner.write(inner.run(Statement::new("request", arguments), Operation::Request));
+    let asking = inner.core.life.write(inner.run(Statement::new("request", arguments), Operation::Request));
     let (inner, queue) = (inner.clone(), queue.clone());
     Box::pin(async move {
         let asked = asking.await.and_then(|(_, answer)| answer.number());

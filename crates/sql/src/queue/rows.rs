@@ -8,8 +8,8 @@ use lockkeeper_core::{
     ConnectionNumber, Contender, ContenderId, ContenderInfo, FencingToken, Mode, QueueName, QueueView, Ticket, Value,
     ValueVersion,
 };
+use lockkeeper_session::Failure;
 
-use crate::failure::Failure;
 use crate::queue::record;
 use crate::session::Shown;
 use crate::statement::{PARTS, Row, What, part_number, status, word};

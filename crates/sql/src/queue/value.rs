@@ -5,11 +5,11 @@ use std::sync::Arc;
 use lockkeeper_core::{
     BoxFuture, Error, ErrorKind, Expected, Operation, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
 };
+use lockkeeper_session::{Failure, refuse};
 
-use crate::failure::Failure;
-use crate::queue::inner::{Inner, named, refuse, stale};
+use crate::queue::inner::{Inner, named, stale};
 use crate::queue::rows::{Answer, version};
-use crate::session::{Link, Make, session_gone};
+use crate::session::{Link, Make};
 use crate::statement::{Argument, Statement};
 
 /// Reads the value of a queue.
@@ -17,7 +17,7 @@ pub(super) fn read(inner: &Arc<Inner>, queue: &QueueName) -> BoxFuture<Result<Op
     if let Err(error) = inner.check(Operation::Value, queue) {
         return refuse(error);
     }
-    let looking = inner.look(inner.run(Statement::new("value", named(queue).into()), Operation::Value));
+    let looking = inner.core.life.look(inner.run(Statement::new("value", named(queue).into()), Operation::Value));
     let (inner, queue) = (inner.clone(), queue.clone());
     Box::pin(async move {
         let value = looking.await.and_then(|(_, answer)| answer.value());
@@ -44,7 +44,7 @@ pub(super) fn write(
         // No value of ours was ever in that state.
         return Box::pin(std::future::ready(Ok(None)));
     };
-    let writing = inner.write(making(inner, queue, expected, value));
+    let writing = inner.core.life.write(making(inner, queue, expected, value));
     let (inner, queue) = (inner.clone(), queue.clone());
     Box::pin(async move { writing.await.map_err(|failure| inner.fail(failure, Operation::Value, true, &queue)) })
 }
@@ -83,7 +83,7 @@ fn judge(answer: &Answer, link: &Link) -> Result<Option<ValueVersion>, Failure> 
     match answer.word.as_str() {
         "ok" => version(answer.number()?).map(Some),
         "no" => Ok(None),
-        "gone" => Err(session_gone()),
+        "gone" => Err(Failure::session_gone()),
         "stale" => Err(stale(link)),
         _ => Err(Failure::unexpected()),
     }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Extent, Operation, QueueName, QueueView};
-use lockkeeper_session::Coverage;
+use lockkeeper_session::{Coverage, Failure};
 
-use crate::failure::Failure;
 use crate::queue::inner::{Inner, named};
 use crate::queue::rows::ticket_of;
 use crate::statement::{Argument, Statement};
@@ -31,8 +30,8 @@ impl Inner {
         extent: Extent<'_>,
     ) -> BoxFuture<Result<QueueView, Failure>> {
         let coverage = Coverage::of(extent);
-        let asked_at = self.core.clock.now();
-        let looking = self.look(self.run(looking(queue, extent), Operation::View));
+        let asked_at = self.core.life.clock.now();
+        let looking = self.core.life.look(self.run(looking(queue, extent), Operation::View));
         let (inner, queue) = (self.clone(), queue.clone());
         Box::pin(async move {
             let (link, answer) = looking.await?;

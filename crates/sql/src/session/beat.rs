@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Operation, Ticket};
+use lockkeeper_session::{Effect, Failure};
 
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::session::core::Core;
 use crate::session::link::Link;
 use crate::session::others::Others;
@@ -18,15 +18,15 @@ use crate::statement::{Argument, Row, Statement, What, status, tickets, word};
 pub(super) async fn run(core: &Core, link: &Arc<Link>, others: &Others, mut sent_at: BootInstant) -> Failure {
     loop {
         until_next(core, sent_at).await;
-        sent_at = core.clock.now();
+        sent_at = core.life.clock.now();
         while let Err(failure) = beat(core, link, others, sent_at).await {
             if !failure.is_passing() || failure.effect == Effect::Unknown || failure.needs_another() {
                 return failure;
             }
             // The server turns us away for now; the session may still be proven in time.
-            core.set_trouble(Some(failure));
-            core.clock.sleep_until(sent_at.saturating_add(core.timing.busy_interval() / 4)).await;
-            sent_at = core.clock.now();
+            core.life.set_trouble(Some(failure));
+            core.life.clock.sleep_until(sent_at.saturating_add(core.timing.busy_interval() / 4)).await;
+            sent_at = core.life.clock.now();
         }
     }
 }
@@ -34,14 +34,14 @@ pub(super) async fn run(core: &Core, link: &Arc<Link>, others: &Others, mut sent
 /// Waits until the next beat is due, or is asked for.
 async fn until_next(core: &Core, sent_at: BootInstant) {
     let due = async {
-        core.clock.sleep_until(sent_at.saturating_add(core.timing.busy_interval())).await;
+        core.life.clock.sleep_until(sent_at.saturating_add(core.timing.busy_interval())).await;
         if !core.is_busy() {
-            core.clock.sleep_until(sent_at.saturating_add(core.timing.idle_interval())).await;
+            core.life.clock.sleep_until(sent_at.saturating_add(core.timing.idle_interval())).await;
         }
     };
     tokio::select! {
         biased;
-        () = core.urged() => {}
+        () = core.life.urged() => {}
         () = due => {}
     }
 }
@@ -63,13 +63,13 @@ async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInsta
     match word(&rows)? {
         "ok" => {}
         "gone" => return Err(settling::miss_session(core, link).await),
-        _ => return Err(superseded()),
+        _ => return Err(Failure::superseded()),
     }
     core.proven(sent_at);
-    if core.present_link().is_some() {
-        core.set_trouble(None);
+    if core.life.present_link().is_some() {
+        core.life.set_trouble(None);
     }
-    others.shown(&rows, core.clock.now());
+    others.shown(&rows, core.life.clock.now());
     if should_listen && status(&rows)?.epoch != Some(1) {
         core.waits.deafen();
     }
@@ -79,11 +79,6 @@ async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInsta
     tickets(&rows, What::Missing).filter(|ticket| awaited.contains(ticket)).for_each(|gone| core.waits.departed(gone));
     note_ours(core, &rows);
     Ok(())
-}
-
-/// The failure of a call under an older connection than the session's.
-pub(super) fn superseded() -> Failure {
-    Failure::new(FailureKind::Broken, Effect::None, "a later connection has the session")
 }
 
 /// Takes in which of our contenders were broken, or are asked to give up.

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::{Beginning, Belief};
 
 /// A session that holds or waits beats once in this part of the timeout …
 const BUSY_DIVISOR: u32 = 6;
@@ -55,8 +56,18 @@ impl Timing {
         MARGIN + self.timeout / MARGIN_DIVISOR
     }
 
+    /// How a session begins that was asked for at this moment.
+    pub(super) fn beginning(self, opened_at: BootInstant, operation_timeout: Duration) -> Beginning {
+        Beginning {
+            belief: Belief::new(self.belief(), opened_at),
+            notice: self.notice(),
+            worth_granting: self.worth_granting(),
+            operation_timeout,
+        }
+    }
+
     /// For how long a beat is believed, from its sending.
-    fn belief(self) -> Duration {
+    pub(super) fn belief(self) -> Duration {
         self.timeout.saturating_sub(self.margin())
     }
 
@@ -82,51 +93,17 @@ impl Timing {
     }
 }
 
-/// Until when one session may be believed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Belief {
-    timing: Timing,
-    /// When the newest beat that was answered was sent.
-    anchor: BootInstant,
-}
-
-impl Belief {
-    /// Begins with the opening of the session, which was sent at this moment.
-    pub(crate) const fn new(timing: Timing, opened_at: BootInstant) -> Self {
-        Self { timing, anchor: opened_at }
-    }
-
-    /// Notes that a beat was answered that was sent at this moment.
-    pub(crate) fn proven(&mut self, sent_at: BootInstant) {
-        self.anchor = self.anchor.max(sent_at);
-    }
-
-    /// Until when the session may be believed.
-    pub(crate) fn safe_until(&self) -> BootInstant {
-        self.anchor.saturating_add(self.timing.belief())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(milliseconds: u64) -> BootInstant {
-        BootInstant::from_nanos(milliseconds * 1_000_000)
-    }
 
     fn of_seconds(seconds: u64) -> Timing {
         Timing { timeout: Duration::from_secs(seconds) }
     }
 
     #[test]
-    fn a_session_is_believed_from_the_sending_of_a_beat_for_its_timeout_less_the_margin() {
-        let mut belief = Belief::new(of_seconds(20), at(1_000));
-        assert_eq!(belief.safe_until(), at(1_000 + 19_500));
-        belief.proven(at(4_000));
-        assert_eq!(belief.safe_until(), at(4_000 + 19_500));
-        belief.proven(at(3_000));
-        assert_eq!(belief.safe_until(), at(4_000 + 19_500), "an older one takes nothing back");
+    fn a_session_is_believed_for_its_timeout_less_the_margin() {
+        assert_eq!(of_seconds(20).belief().as_millis(), 19_500);
     }
 
     #[test]

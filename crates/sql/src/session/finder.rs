@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_session::{Effect, Failure};
 
 use crate::engine::{Connected, Engine};
-use crate::failure::{Effect, Failure};
 use crate::url::Config;
 
 /// Says which server is tried next. A round tries each once.

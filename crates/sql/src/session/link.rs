@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockkeeper_core::ConnectionNumber;
+use lockkeeper_session::Server;
 
 use crate::engine::{Greeting, Waking, Wire};
-use crate::url::Server;
 
 /// A connection that a session has been taken over to.
 #[derive(Debug)]
@@ -31,16 +31,18 @@ impl Link {
     pub(crate) const fn connection_number(&self) -> ConnectionNumber {
         ConnectionNumber(self.number)
     }
-
-    /// Ends its use: what is called from now on waits for the next one.
-    pub(crate) fn shut(&self) {
-        self.is_shut.store(true, Ordering::SeqCst);
-        self.wire.shut();
-    }
 }
 
 impl lockkeeper_session::Link for Link {
     fn is_over(&self) -> bool {
         self.is_shut.load(Ordering::SeqCst) || self.wire.is_over()
+    }
+    fn shut(&self) {
+        self.is_shut.store(true, Ordering::SeqCst);
+        self.wire.shut();
+    }
+
+    fn server(&self) -> &Server {
+        &self.server
     }
 }

@@ -17,8 +17,7 @@ mod settling;
 mod waits;
 
 pub(crate) use self::belief::Timing;
-pub(crate) use self::core::{Core, Ending, session_gone};
-pub(crate) use self::driver::{PAUSE_MAX, PAUSE_MIN};
+pub(crate) use self::core::Core;
 pub(crate) use self::finder::Finder;
 pub(crate) use self::link::Link;
 pub(crate) use self::observation::Shown;
@@ -30,7 +29,7 @@ pub(crate) use self::waits::{Told, Wake};
 #[cfg(all(test, feature = "testing"))]
 mod tests;
 
-use crate::failure::Failure;
+use lockkeeper_session::Failure;
 
 /// Makes a request and sends it over a connection.
 pub(crate) type Make<T> = lockkeeper_session::Make<Link, T, Failure>;

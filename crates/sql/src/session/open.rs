@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Error, ErrorKind, Operation, Owner, Result, Ticket};
+use lockkeeper_session::{Effect, Failure, FailureKind, keep};
 use tokio::runtime::Handle;
 
 use crate::engine::{Connected, Engine, Wire};
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::session::core::{Core, Parts};
 use crate::session::driver::Driver;
 use crate::session::finder::Finder;
@@ -56,7 +56,7 @@ pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
         };
         match attempt {
             Ok((core, taken)) => {
-                runtime.spawn(Driver::new(core.clone(), finder, FIRST_CONNECTION + 1).run(taken));
+                runtime.spawn(keep(Driver::new(core.clone(), finder, FIRST_CONNECTION + 1), taken));
                 return Ok(core);
             }
             Err(failure) => finder.note(failure),

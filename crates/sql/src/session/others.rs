@@ -58,7 +58,7 @@ impl Others {
             let due = self.seen().observation.next_due();
             let turn = async {
                 match due {
-                    Some(due) => core.clock.sleep_until(due).await,
+                    Some(due) => core.life.clock.sleep_until(due).await,
                     None => std::future::pending().await,
                 }
             };
@@ -67,7 +67,7 @@ impl Others {
                 () = turn => {}
                 () = self.changed.notified() => continue,
             }
-            let due = self.seen().observation.take_due(core.clock.now());
+            let due = self.seen().observation.take_due(core.life.clock.now());
             if let Some(dead) = due {
                 self.reap(core, link, dead).await;
             }

@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Operation, Ticket};
+use lockkeeper_session::{Failure, Server};
 use tokio::sync::mpsc;
 
 use crate::engine::{Connected, Hint};
-use crate::failure::Failure;
-use crate::session::beat::{note_ours, superseded};
+use crate::session::beat::note_ours;
 use crate::session::core::Core;
 use crate::session::link::Link;
 use crate::session::settling::{self, Unsettled, greet};
 use crate::statement::{Argument, Statement, What, tickets, word};
-use crate::url::Server;
 
 /// A connection that the session has.
 pub(super) struct Taken {
@@ -37,15 +36,15 @@ pub(super) async fn restore(
     let Connected { wire, greeting, hints } = connected;
     let link = Arc::new(Link::new(wire, number, server, greeting));
     let greeted = core.ask(&link, greet(&link.instance), Operation::Connect);
-    let (proven_at, kept) = (core.clock.now(), core.roll.kept());
+    let (proven_at, kept) = (core.life.clock.now(), core.roll.kept());
     let resumed = core.ask(&link, resume(core, number, &kept), Operation::Connect);
     let greeted = core.patiently(greeted).await?;
-    let unsettled = Unsettled::read(&greeted, core.clock.now(), unsettled)?;
+    let unsettled = Unsettled::read(&greeted, core.life.clock.now(), unsettled)?;
     let rows = core.patiently(resumed).await?;
     match word(&rows)? {
         "ok" => {}
         "gone" => return Err(settling::miss_session(core, &link).await),
-        _ => return Err(superseded()),
+        _ => return Err(Failure::superseded()),
     }
     core.proven(proven_at);
     let missing: Vec<Ticket> = if core.epoch(number) > 1 {

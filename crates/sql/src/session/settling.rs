@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Operation, Ticket};
+use lockkeeper_session::{Effect, Failure, FailureKind};
 
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::session::belief::Timing;
-use crate::session::core::{Core, session_gone};
+use crate::session::core::Core;
 use crate::session::link::Link;
 use crate::statement::{Argument, Row, Statement, What, status, tickets};
 
@@ -23,7 +23,7 @@ use crate::statement::{Argument, Row, Statement, What, status, tickets};
 pub(crate) const SESSION_TIMEOUT_MAX_DEFAULT: Duration = Duration::from_secs(60);
 
 /// For how long no lock is granted after a start that seems to have lost nothing. A client that has lost its connection
-/// tries to connect every [`PAUSE_MAX`](super::PAUSE_MAX) at least.
+/// tries to connect at the longest pause of [`Backoff::CONNECTING`](lockkeeper_session::Backoff::CONNECTING).
 pub(crate) const BRIEF: Duration = Duration::from_secs(5);
 
 /// The longest time that is waited, in milliseconds: a day. No session has a timeout as long.
@@ -84,8 +84,8 @@ impl Unsettled {
 /// Takes in that the data have no row of this session; returns the failure of what found it out.
 pub(super) async fn miss_session(core: &Core, link: &Arc<Link>) -> Failure {
     // None may have removed it while it is believed.
-    let doubted = if core.is_believed() { doubt(core, link).await } else { Ok(()) };
-    doubted.err().unwrap_or_else(session_gone)
+    let doubted = if core.life.is_believed() { doubt(core, link).await } else { Ok(()) };
+    doubted.err().unwrap_or_else(Failure::session_gone)
 }
 
 /// Takes in that the data have no row of these contenders of ours. `rows` tell which of them were broken.
@@ -105,7 +105,7 @@ pub(super) async fn miss_contenders(
 /// Says that the data lack what was acknowledged to this session, if they are not settled.
 async fn doubt(core: &Core, link: &Arc<Link>) -> Result<(), Failure> {
     let greeted = core.patiently(core.ask(link, greet(&link.instance), Operation::Connect)).await?;
-    let Some(unsettled) = Unsettled::read(&greeted, core.clock.now(), None)? else {
+    let Some(unsettled) = Unsettled::read(&greeted, core.life.clock.now(), None)? else {
         return Ok(());
     };
     let doubt = Statement::new("doubt", vec![Argument::Text(unsettled.state)]);
@@ -126,14 +126,14 @@ pub(super) async fn attach(
 }
 
 async fn until_settled(core: &Core, link: &Arc<Link>, unsettled: &Unsettled) -> Result<(), Failure> {
-    tracing::debug!(target: "lockkeeper", server = %link.server, "{}", unsettled.trouble(core.clock.now()));
+    tracing::debug!(target: "lockkeeper", server = %link.server, "{}", unsettled.trouble(core.life.clock.now()));
     let mut unsettled = unsettled.clone();
     loop {
-        let now = core.clock.now();
-        core.set_trouble(Some(unsettled.trouble(now).at(&link.server)));
+        let now = core.life.clock.now();
+        core.life.set_trouble(Some(unsettled.trouble(now).at(&link.server)));
         let next = now.saturating_add(core.timing.busy_interval()).min(unsettled.settles_at);
-        core.clock.sleep_until(next).await;
-        if core.clock.now() >= unsettled.settles_at {
+        core.life.clock.sleep_until(next).await;
+        if core.life.clock.now() >= unsettled.settles_at {
             let settle = Statement::new("settle", vec![Argument::Text(unsettled.state.clone())]);
             match core.ask(link, settle, Operation::Connect).await {
                 Ok(rows) if status(&rows)?.text.as_deref() == Some("ok") => return Ok(()),
@@ -144,7 +144,7 @@ async fn until_settled(core: &Core, link: &Arc<Link>, unsettled: &Unsettled) -> 
         }
         // Another client may have settled it, or told that it misses something.
         match core.ask(link, ask(), Operation::Connect).await {
-            Ok(rows) => match Unsettled::read(&rows, core.clock.now(), Some(&unsettled))? {
+            Ok(rows) => match Unsettled::read(&rows, core.life.clock.now(), Some(&unsettled))? {
                 Some(still) => unsettled = still,
                 None => return Ok(()),
             },
@@ -158,6 +158,6 @@ async fn pause_after(core: &Core, failure: Failure) -> Result<(), Failure> {
     if !failure.is_passing() || failure.needs_another() {
         return Err(failure);
     }
-    core.clock.sleep_until(core.clock.now().saturating_add(core.timing.busy_interval() / 4)).await;
+    core.life.clock.sleep_until(core.life.clock.now().saturating_add(core.timing.busy_interval() / 4)).await;
     Ok(())
 }

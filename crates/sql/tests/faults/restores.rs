@@ -2,8 +2,9 @@
 //! is granted anything until that holder has stopped to believe itself: no two hold.
 //!
 //! A round puts a cold copy or a snapshot back, or promotes a standby that fell behind; its next client is one that
-//! was connected all the time, or a new one. The holder is cut off but where the server seems to have lost nothing. Each
-//! is played through a pooler too, PgBouncer or the harness's own: its clients' connections outlive the server's change.
+//! was connected all the time, or a new one. The holder is cut off but where the server seems to have lost nothing.
+//! Each is played through a pooler too, PgBouncer or the harness's own: its clients' connections outlive the change of
+//! the server.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Error, ErrorKind, Operation, QueueView};
+use lockkeeper_session::{Effect, Failure};
 
 use super::{Join, Stored, Wanted, anchor_gone};
 use crate::layout::ticket_of;
@@ -11,7 +12,7 @@ use crate::proto::{KeyValue, RangeRequest, RequestOp, Response, ResponseOp, TxnR
 use crate::queue::around::Coverage;
 use crate::queue::tail::{SEGMENT_FULL, Tail};
 use crate::queue::view::{self, By};
-use crate::rpc::{Effect, Failure, FailureKind, absent, created_at, delete, group, key_range, modified_at, put, txn};
+use crate::rpc::{absent, created_at, delete, group, key_range, modified_at, no_room, put, txn};
 use crate::session::{Epoch, Link, header};
 
 /// How many operations stand side by side in a transaction: a server takes 128, and some of them are looks.
@@ -52,7 +53,7 @@ impl Join {
         let Some(stamp) = link.stamp else {
             // The next connection may find room.
             link.connection.shut();
-            return Err(Failure::new(FailureKind::NoSpace, Effect::None, "the service has no room").into());
+            return Err(no_room().into());
         };
         let epoch = core.epoch();
         let asked_at = core.clock.now();

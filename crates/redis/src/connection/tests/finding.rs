@@ -6,14 +6,14 @@ use std::time::Duration;
 use lockkeeper_core::{ErrorKind, Operation};
 use lockkeeper_faults::ports::ReservedPort;
 use lockkeeper_faults::redis::{Cluster, Sentinels};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use redis::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::connection::tests::strangers::stranger;
 use crate::connection::tests::support::{SOON, can_run, clock, config, deadline, open_url, server_at, soon, words};
-use crate::connection::{Connection, Effect, Failure, FailureKind, Finder, Flight, answer, until_replaced};
-use crate::url::Server;
+use crate::connection::{Connection, Finder, Flight, answer, until_replaced};
 
 /// How often sentinels are asked.
 const ROUND: Duration = Duration::from_millis(200);

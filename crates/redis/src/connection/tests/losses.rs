@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockkeeper_faults::redis::Server;
+use lockkeeper_session::{Effect, FailureKind};
 use redis::cmd;
 
 use crate::connection::tests::support::{NOTHING, SOON, ask, can_run, deadline, open, soon, words};
-use crate::connection::{Connection, Effect, FailureKind, Flight, Script};
+use crate::connection::{Connection, Flight, Script};
 
 /// How many flights wait when the connection is lost, and how long each is: more than the machine's buffers take.
 const FLIGHTS: usize = 2_000;
@@ -103,7 +104,7 @@ async fn a_flight_with_a_deadline_is_late_and_goes_on() {
     let mut server = Server::standalone().await.expect("a server");
     let connection = open(server.address()).await;
     server.pause().expect("it stands still");
-    let soon_late = crate::connection::wire::share(deadline().saturating_sub(SOON), deadline(), 500);
+    let soon_late = lockkeeper_session::share(deadline().saturating_sub(SOON), deadline(), 500);
     let flight = connection.flight_until(Flight::new().command(words("INCR key")), soon_late);
     let failure = soon("the deadline", flight).await.expect_err("it is late");
     assert_eq!((failure.kind, failure.effect), (FailureKind::Deadline, Effect::Unknown));

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use lockkeeper_core::{Advice, ErrorKind, Operation};
 use lockkeeper_faults::ports::ReservedPort;
 use lockkeeper_faults::redis::Server;
+use lockkeeper_session::Failure;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::connection::Failure;
 use crate::connection::tests::support::{ask, can_run, open, open_url, soon};
 
 /// A server that says the next of these whenever it has heard something, and then no more.

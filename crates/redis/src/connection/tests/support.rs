@@ -6,10 +6,11 @@ use std::thread;
 
 pub(super) use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_session::{Failure, Server};
 use redis::{Cmd, Value, cmd};
 
-use crate::connection::{Connection, Failure, Flight, answer};
-use crate::url::{Access, Address, Config, Server};
+use crate::connection::{Connection, Flight, answer};
+use crate::url::{Access, Address, Config};
 
 /// Whether the test that asks may go on; if not, it is skipped by the name that the harness gave to its thread.
 pub(super) fn can_run() -> bool {

@@ -2,10 +2,11 @@
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_faults::redis::Server;
+use lockkeeper_session::Failure;
 use redis::Value;
 
 use crate::connection::tests::support::{NOTHING, ask, can_run, open, soon, words};
-use crate::connection::{Connection, Failure, Flight, Script, Told, Wake};
+use crate::connection::{Connection, Flight, Script, Told, Wake};
 
 /// How often a key is read and deleted at the same time.
 const RACES: u32 = 5_000;

@@ -1,10 +1,10 @@
 //! Greetings: what a server says of itself, and which users are refused and why.
 
+use lockkeeper_session::FailureKind;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
 use crate::engine::{Engine, Waking};
-use crate::failure::FailureKind;
 use crate::mysql::greeting::{Schema, grants};
 use crate::mysql::open::{access, begin, greet, greet_in_steps};
 use crate::mysql::tests::support::{

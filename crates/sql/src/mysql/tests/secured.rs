@@ -4,9 +4,9 @@ use lockkeeper_conformance::until;
 use lockkeeper_core::Ticket;
 use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::mariadb::{Server, Setup};
+use lockkeeper_session::FailureKind;
 
 use crate::engine::{Door, Waking};
-use crate::failure::FailureKind;
 use crate::mysql::tests::support::{Client, SOON, can_run, connect, refused, server, soon};
 
 /// The name in the server's certificate.

@@ -2,8 +2,8 @@
 //! refused until then. A planted fault leaves the condition out.
 
 use lockkeeper_faults::mariadb::{Server, Setup};
+use lockkeeper_session::FailureKind;
 
-use crate::failure::FailureKind;
 use crate::mysql::tests::support::{Client, can_run, join, look, plant, soon, url};
 use crate::statement::{Argument, Row};
 

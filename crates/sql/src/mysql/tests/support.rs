@@ -8,9 +8,9 @@ use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_faults::mariadb::{Server, Setup};
 use lockkeeper_faults::wait;
+use lockkeeper_session::{Failure, FailureKind};
 
 use crate::engine::{Connected, Engine, Greeting, Wire};
-use crate::failure::{Failure, FailureKind};
 use crate::mysql::{Mysql, text};
 use crate::statement::{Argument, Row, SessionId, Statement, What, word};
 use crate::url::Config;

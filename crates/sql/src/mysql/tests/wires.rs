@@ -1,8 +1,8 @@
 //! The connection: what goes in one message, and what becomes of it if a part of it fails, or is interrupted.
 
 use lockkeeper_faults::mariadb::Server;
+use lockkeeper_session::{Effect, Failure, FailureKind};
 
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::mysql::tests::support::{Client, can_run, leave, plant, queue, server, soon, until_asleep, url};
 use crate::statement::{Argument, status, word};
 

@@ -3,9 +3,9 @@
 use lockkeeper_conformance::until;
 use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
 use lockkeeper_faults::postgres::{Server, Setup};
+use lockkeeper_session::FailureKind;
 
 use crate::engine::{Engine, Waking};
-use crate::failure::FailureKind;
 use crate::postgres::greeting::grants;
 use crate::postgres::tests::support::{Client, can_run, connect, deadline, engine, join, look, server, soon, url};
 use crate::statement::Argument;

@@ -3,8 +3,8 @@
 
 use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
 use lockkeeper_faults::postgres::{Server, Setup};
+use lockkeeper_session::FailureKind;
 
-use crate::failure::FailureKind;
 use crate::postgres::tests::support::{Client, can_run, join, look, plant, read, server, soon, url};
 use crate::statement::{Argument, Row, What};
 

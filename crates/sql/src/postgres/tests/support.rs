@@ -8,10 +8,10 @@ use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{BoxFuture, Ticket};
 use lockkeeper_faults::postgres::{Server, Setup};
 use lockkeeper_faults::wait;
+use lockkeeper_session::Failure;
 use tokio::sync::mpsc;
 
 use crate::engine::{Connected, Engine, Greeting, Hint, Wire};
-use crate::failure::Failure;
 use crate::postgres::{Postgres, text};
 use crate::statement::{Argument, Row, SessionId, Statement, What, word};
 use crate::url::Config;

@@ -1,8 +1,8 @@
 //! Connections: statements in the order of the calls, what goes on, and why statements fail.
 
 use lockkeeper_faults::postgres::Server;
+use lockkeeper_session::{Effect, FailureKind};
 
-use crate::failure::{Effect, FailureKind};
 use crate::postgres::tests::support::{
     Client, all, can_run, departed, engine, join, plant, queue, server, soon, until_asleep, url, wake,
 };

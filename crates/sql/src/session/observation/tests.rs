@@ -3,11 +3,11 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use lockkeeper_session::Belief;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
 use super::*;
-use crate::session::belief::Belief;
 
 const TIMEOUT_MS: u64 = 6_000;
 const TIMING: Timing = Timing { timeout: Duration::from_millis(TIMEOUT_MS) };
@@ -176,7 +176,7 @@ impl World {
             copy: (1, 1),
             epoch: 1,
             last_beat: 1,
-            belief: Belief::new(TIMING, at(0)),
+            belief: Belief::new(TIMING.belief(), at(0)),
             messages: Vec::new(),
             observation: Self::observation(bugs),
             showing: None,

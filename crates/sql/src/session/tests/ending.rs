@@ -1,11 +1,11 @@
 //! How sessions end.
 
 use lockkeeper_core::{Liveness, LossReason};
+use lockkeeper_session::Ending;
 
 use super::memory::Database;
 use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, session, session_for};
 use crate::engine::Waking;
-use crate::session::Ending;
 use crate::testing::Testing;
 
 #[tokio::test(start_paused = true)]
@@ -15,8 +15,8 @@ async fn a_session_ends_piece_by_piece_with_all_its_contenders() {
     for bits in 1..=5 {
         add_contender(&database, &core, bits);
     }
-    core.bond().lose(LossReason::Closed);
-    assert!(matches!(core.ended().await, Ending::Certain));
+    core.life.bond().lose(LossReason::Closed);
+    assert!(matches!(core.life.ended().await, Ending::Certain));
     assert_eq!(database.count("close"), 3);
     assert!(database.data().sessions.is_empty() && database.data().contenders.is_empty());
     pass(TIMEOUT).await;
@@ -28,8 +28,8 @@ async fn one_whose_server_is_away_says_so_at_once_and_ends_it_later() {
     let database = Database::new(Waking::Looks);
     let core = session(&database).await;
     database.data().is_stuck = true;
-    core.bond().lose(LossReason::Closed);
-    assert!(matches!(core.ended().await, Ending::Untold(_)));
+    core.life.bond().lose(LossReason::Closed);
+    assert!(matches!(core.life.ended().await, Ending::Untold(_)));
     pass(TIMEOUT / 4).await;
     database.data().is_stuck = false;
     pass(TIMEOUT / 4).await;
@@ -44,12 +44,12 @@ async fn one_that_the_service_has_ended_is_lost_at_the_next_beat_and_at_a_new_co
     database.data().sessions.remove(&core.id.0);
     pass(IDLE_BEAT).await;
     pass_ms(1).await;
-    assert_eq!(core.bond().liveness(), Liveness::Lost(LossReason::Expired));
-    assert!(matches!(core.ended().await, Ending::Certain));
+    assert_eq!(core.life.bond().liveness(), Liveness::Lost(LossReason::Expired));
+    assert!(matches!(core.life.ended().await, Ending::Certain));
     assert!(testing.knows_lost(&core.id.to_string()));
     database.data().sessions.remove(&other.id.0);
     database.cut();
-    assert_eq!(other.bond().lost().await, LossReason::Expired);
+    assert_eq!(other.life.bond().lost().await, LossReason::Expired);
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,10 +59,10 @@ async fn its_calls_fail_when_no_connection_comes_any_more() {
     database.data().is_stuck = true;
     database.cut();
     pass_ms(1).await;
-    let mut call = core.call::<()>(std::sync::Arc::new(|_| unreachable!("no connection comes")));
-    core.bond().lose(LossReason::Closed);
-    let failure = core.final_answer(&mut call).await.unwrap_err();
-    assert_eq!(failure.kind, crate::failure::FailureKind::SessionGone);
+    let mut call = core.life.call::<()>(std::sync::Arc::new(|_| unreachable!("no connection comes")));
+    core.life.bond().lose(LossReason::Closed);
+    let failure = call.answer().await.unwrap_err();
+    assert_eq!(failure.kind, lockkeeper_session::FailureKind::SessionGone);
 }
 
 #[test]
@@ -70,5 +70,5 @@ fn a_session_is_over_when_its_runtime_ends() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let core = runtime.block_on(async { session(&Database::new(Waking::Looks)).await });
     drop(runtime);
-    assert_eq!(core.bond().liveness(), Liveness::Lost(LossReason::Closed));
+    assert_eq!(core.life.bond().liveness(), Liveness::Lost(LossReason::Closed));
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use lockkeeper_core::{Liveness, LossReason, Operation, Ticket};
+use lockkeeper_session::FailureKind;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::memory::Database;
 use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, safe_for, session, session_for, try_open};
 use crate::engine::{Hint, Waking};
-use crate::failure::FailureKind;
 use crate::session::{News, Wake};
 use crate::statement::Argument;
 use crate::testing::Testing;
@@ -18,7 +18,7 @@ async fn an_idle_session_beats_each_quarter_of_its_timeout_and_asks_nothing_else
     let database = Database::new(Waking::Told);
     let core = session(&database).await;
     pass(TIMEOUT * 10).await;
-    assert!(core.bond().liveness().is_held());
+    assert!(core.life.bond().liveness().is_held());
     let asked: Vec<_> = database.data().log.iter().map(|statement| statement.function).collect();
     let beats = asked.iter().filter(|function| **function == "beat").count();
     assert!((38..=40).contains(&beats), "{beats}");
@@ -61,7 +61,7 @@ async fn belief_counts_from_the_sending_of_a_beat_and_ends_before_others_may_rem
     let core = session(&database).await;
     database.data().is_stuck = true;
     assert_eq!(safe_for(&core), TIMEOUT - Duration::from_millis(340));
-    let reason = core.bond().lost().await;
+    let reason = core.life.bond().lost().await;
     assert_eq!(reason, LossReason::Lapsed);
 }
 
@@ -69,7 +69,7 @@ async fn belief_counts_from_the_sending_of_a_beat_and_ends_before_others_may_rem
 async fn a_grant_waits_for_a_beat_if_little_of_the_belief_is_left() {
     let database = Database::new(Waking::Looks);
     let core = session(&database).await;
-    core.until_believable().await.unwrap();
+    core.life.until_believable().await.unwrap();
     assert_eq!(database.count("beat"), 0);
     database.data().is_busy = true;
     pass(TIMEOUT / 2).await;
@@ -78,7 +78,7 @@ async fn a_grant_waits_for_a_beat_if_little_of_the_belief_is_left() {
     assert!(tries > 3, "a server that turns us away is asked again: {tries}");
     let waiting = tokio::spawn({
         let core = core.clone();
-        async move { core.until_believable().await }
+        async move { core.life.until_believable().await }
     });
     pass_ms(10).await;
     assert!(!waiting.is_finished());
@@ -95,7 +95,7 @@ async fn a_new_connection_takes_the_session_over_and_tells_what_became_of_its_co
     for bits in 1..=5 {
         add_contender(&database, &core, bits);
     }
-    let link = core.present_link().unwrap();
+    let link = core.life.present_link().unwrap();
     core.roll.remove(Ticket::from_bits(3));
     core.roll.expect(Ticket::from_bits(6));
     {
@@ -108,7 +108,7 @@ async fn a_new_connection_takes_the_session_over_and_tells_what_became_of_its_co
     }
     database.cut();
     link.wire.over().await;
-    let next = core.next_link().await.unwrap();
+    let next = core.life.next_link().await.unwrap();
     assert_eq!((link.number, next.number), (1, 2));
     let resumed = database.asked("resume").remove(0).arguments;
     assert_eq!(resumed[1], Argument::Int(2));
@@ -122,7 +122,7 @@ async fn a_new_connection_takes_the_session_over_and_tells_what_became_of_its_co
     assert_eq!(news, [News::Broken(ticket(4)), asked, News::Missing(ticket(2)), News::Missing(ticket(4))]);
     let left: Vec<_> = database.data().contenders.keys().copied().collect();
     assert_eq!(left, [1, 5, 6], "one that was withdrawn is removed, one whose join is under way is not");
-    assert!(matches!(core.bond().liveness(), Liveness::Held { .. }));
+    assert!(matches!(core.life.bond().liveness(), Liveness::Held { .. }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,13 +150,13 @@ async fn a_server_that_answers_no_beat_is_left_for_another() {
     database.data().is_stuck = true;
     pass(IDLE_BEAT + TIMEOUT / 6).await;
     pass_ms(200).await;
-    assert!(matches!(core.bond().liveness(), Liveness::Jeopardy { .. }));
+    assert!(matches!(core.life.bond().liveness(), Liveness::Jeopardy { .. }));
     {
         let mut data = database.data();
         data.is_stuck = false;
         data.down.insert(0, FailureKind::ReadOnly);
     }
-    let link = core.next_link().await.unwrap();
+    let link = core.life.next_link().await.unwrap();
     assert_eq!(link.server.to_string(), "h2:5432");
     assert_eq!(database.data().sessions[&core.id.0].epoch, i64::try_from(link.number).unwrap());
 }
@@ -170,7 +170,7 @@ async fn a_lost_answer_ends_the_connection_and_not_the_session() {
     testing.lose_reply("beat");
     testing.lose_reply("resume");
     pass(IDLE_BEAT * 2).await;
-    let link = core.present_link().unwrap();
+    let link = core.life.present_link().unwrap();
     assert_eq!(link.number, 3);
     let statement = crate::statement::Statement::new("missing", vec![Argument::Ids(vec![1])]);
     assert_eq!(core.ask(&link, statement, Operation::Wait).await.unwrap().len(), 2);
@@ -186,7 +186,7 @@ async fn an_open_tries_each_server_and_tells_what_a_user_has_to_know() {
     assert_eq!(database.data().connected, [0, 1]);
     database.data().down.remove(&1);
     let core = session(&database).await;
-    assert_eq!(core.present_link().unwrap().server.to_string(), "h2:5432");
+    assert_eq!(core.life.present_link().unwrap().server.to_string(), "h2:5432");
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +217,7 @@ async fn sessions_that_stand_still_are_removed_and_living_ones_are_not() {
     let mut living = [core.id.0, other.id.0];
     living.sort_unstable();
     assert_eq!(left, living);
-    assert!(core.bond().liveness().is_held() && other.bond().liveness().is_held());
+    assert!(core.life.bond().liveness().is_held() && other.life.bond().liveness().is_held());
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,10 +227,10 @@ async fn a_wait_for_a_dead_session_ends_when_that_is_removed() {
     database.add_session(1, TIMEOUT);
     database.data().contenders.insert(5, 1);
     // It listens already, and nothing tells it of this one.
-    let other = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(6), 7, None);
+    let other = core.waits.departure(&core.life.present_link().unwrap(), Ticket::from_bits(6), 7, None);
     database.data().contenders.insert(6, core.id.0);
     pass(TIMEOUT).await;
-    let told = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(5), 0, None);
+    let told = core.waits.departure(&core.life.present_link().unwrap(), Ticket::from_bits(5), 0, None);
     let begun = tokio::time::Instant::now();
     assert_eq!(told.await, Wake::Departed);
     assert!(begun.elapsed() <= TIMEOUT / 4 + Duration::from_secs(1), "{:?}", begun.elapsed());
@@ -244,7 +244,7 @@ async fn many_that_die_at_once_go_in_one_timeout() {
     (1..=500).for_each(|id| database.add_session(id, TIMEOUT));
     pass(TIMEOUT * 2 + Duration::from_secs(4)).await;
     assert_eq!(database.data().sessions.len(), 1);
-    assert!(core.bond().liveness().is_held());
+    assert!(core.life.bond().liveness().is_held());
 }
 
 #[tokio::test(start_paused = true)]

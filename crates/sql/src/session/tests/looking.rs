@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{LossReason, Operation, ServiceUrl};
+use lockkeeper_session::FailureKind;
 
 use super::memory::Database;
 use super::{TIMEOUT, pass_ms, session};
 use crate::engine::Waking;
-use crate::failure::FailureKind;
 use crate::look::Onlooker;
 use crate::statement::{Argument, Statement};
 use crate::url::Config;
@@ -46,8 +46,8 @@ async fn they_go_over_a_sessions_connection_while_it_has_one() {
     onlooker.lend(&core);
     onlooker.ask(&missing(), Operation::Inspect).await.unwrap();
     assert_eq!(database.data().connected, [0]);
-    core.bond().lose(LossReason::Closed);
-    core.ended().await;
+    core.life.bond().lose(LossReason::Closed);
+    core.life.ended().await;
     onlooker.ask(&missing(), Operation::Inspect).await.unwrap();
     assert_eq!(database.data().connected, [0, 0]);
 }
@@ -60,7 +60,7 @@ async fn they_are_answered_while_the_data_is_not_settled() {
     database.data().instance = "two".to_owned();
     database.cut();
     pass_ms(100).await;
-    assert!(core.present_link().is_none());
+    assert!(core.life.present_link().is_none());
     onlooker.ask(&missing(), Operation::Inspect).await.unwrap();
 }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock, TestClock};
 use lockkeeper_core::{BoxFuture, Ticket};
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::engine::{Connected, Door, Engine, Greeting, Hint, Waking, Wire};
-use crate::failure::{Effect, Failure, FailureKind};
 use crate::statement::{Argument, Row, SessionId, Statement, What};
 
 /// What a test makes of the database, and what it sees of it.

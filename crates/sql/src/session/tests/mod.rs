@@ -33,7 +33,7 @@ async fn session(database: &Database) -> Arc<Core> {
 
 async fn session_for(database: &Database, testing: Testing) -> Arc<Core> {
     let core = try_open(database, "postgres://h1,h2/db?session_timeout=12s", testing).await.unwrap();
-    core.next_link().await.unwrap();
+    core.life.next_link().await.unwrap();
     core
 }
 
@@ -56,8 +56,10 @@ async fn pass_ms(milliseconds: u64) {
 
 /// How long a session may be believed from now on.
 fn safe_for(core: &Core) -> Duration {
-    match core.bond().liveness() {
-        Liveness::Held { safe_until } | Liveness::Jeopardy { safe_until } => safe_until.left(core.clock.now()).unwrap(),
+    match core.life.bond().liveness() {
+        Liveness::Held { safe_until } | Liveness::Jeopardy { safe_until } => {
+            safe_until.left(core.life.clock.now()).unwrap()
+        }
         Liveness::Lost(_) => Duration::ZERO,
     }
 }

@@ -23,18 +23,18 @@ async fn calls_wait_for_the_greatest_timeout_and_beats_go_on() {
     database.add_session(1, TIMEOUT * 2);
     promote(&database);
     pass_ms(100).await;
-    assert!(core.present_link().is_none());
-    assert!(matches!(core.bond().liveness(), Liveness::Held { .. }), "it is kept all the same");
-    let why = core.trouble().unwrap().to_string();
+    assert!(core.life.present_link().is_none());
+    assert!(matches!(core.life.bond().liveness(), Liveness::Held { .. }), "it is kept all the same");
+    let why = core.life.trouble().unwrap().to_string();
     assert!(why.contains("grants no lock for 25 s"), "{why}");
     pass(TIMEOUT * 2).await;
-    assert!(core.present_link().is_none());
+    assert!(core.life.present_link().is_none());
     assert!(database.count("beat") > 5);
     pass(Duration::from_millis(580)).await;
-    assert!(core.present_link().is_some());
+    assert!(core.life.present_link().is_some());
     assert_eq!(database.data().settled.as_deref(), Some("two"));
-    assert!(core.trouble().is_none());
-    assert!(core.bond().liveness().is_held());
+    assert!(core.life.trouble().is_none());
+    assert!(core.life.bond().liveness().is_held());
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,13 +43,13 @@ async fn a_new_session_opens_and_its_calls_are_late_until_then() {
     database.add_session(1, TIMEOUT);
     database.data().instance = "two".to_owned();
     let core = try_open(&database, "postgres://h1/db?session_timeout=12s", Testing::default()).await.unwrap();
-    let mut call = core.call::<()>(std::sync::Arc::new(|_| Box::pin(std::future::ready(Ok(())))));
-    let deadline = core.deadline();
-    let failure = core.answer(&mut call, deadline).await.unwrap_err();
-    let error = core.fail(failure, Operation::Join, true);
+    let mut call = core.life.call::<()>(std::sync::Arc::new(|_| Box::pin(std::future::ready(Ok(())))));
+    let deadline = core.life.deadline();
+    let failure = core.life.answer(&mut call, deadline).await.unwrap_err();
+    let error = core.life.fail(failure, Operation::Join, true);
     assert!(error.is_transient() && error.to_string().contains("promotion"), "{error}");
-    core.next_link().await.unwrap();
-    core.final_answer(&mut call).await.unwrap();
+    core.life.next_link().await.unwrap();
+    call.answer().await.unwrap();
 }
 
 /// How long a state is waited for that seems to have lost nothing.
@@ -69,9 +69,9 @@ async fn after_a_clean_start_calls_wait_for_a_short_time() {
     database.data().contenders.insert(7, core.id.0);
     restart(&database);
     pass(BRIEF).await;
-    assert!(core.present_link().is_none());
+    assert!(core.life.present_link().is_none());
     pass_ms(300).await;
-    assert!(core.present_link().is_some());
+    assert!(core.life.present_link().is_some());
     assert_eq!(database.count("doubt"), 0, "its contender is there");
 }
 
@@ -87,11 +87,11 @@ async fn a_client_that_misses_its_session_or_its_contender_has_all_wait_for_the_
         restart(&database);
         pass(BRIEF + Duration::from_millis(300)).await;
         assert_eq!(database.data().doubts, 1, "{misses_session}");
-        assert_eq!(holder.bond().liveness().is_held(), !misses_session);
+        assert_eq!(holder.life.bond().liveness().is_held(), !misses_session);
         pass(TIMEOUT - BRIEF - Duration::from_secs(1)).await;
-        assert!(other.present_link().is_none(), "{misses_session}");
+        assert!(other.life.present_link().is_none(), "{misses_session}");
         pass(BRIEF + Duration::from_secs(2)).await;
-        assert!(other.present_link().is_some(), "{misses_session}");
+        assert!(other.life.present_link().is_some(), "{misses_session}");
     }
 }
 
@@ -103,7 +103,7 @@ async fn a_contender_that_was_broken_is_not_missed() {
     database.data().broken.insert(7, core.id.0);
     restart(&database);
     pass(BRIEF + Duration::from_millis(300)).await;
-    assert!(core.present_link().is_some());
+    assert!(core.life.present_link().is_some());
     assert_eq!(database.count("doubt"), 0);
 }
 
@@ -116,7 +116,7 @@ async fn it_ends_once_another_client_has_settled_it() {
     database.data().settled = Some("two".to_owned());
     pass(TIMEOUT / 6).await;
     pass_ms(1).await;
-    assert!(core.present_link().is_some());
+    assert!(core.life.present_link().is_some());
     assert_eq!(database.count("settle"), 0);
 }
 
@@ -128,14 +128,14 @@ async fn the_wait_goes_on_over_a_new_connection_to_the_same_and_begins_anew_at_a
     pass(TIMEOUT - Duration::from_secs(1)).await;
     database.cut();
     pass(Duration::from_millis(1_500)).await;
-    assert!(core.present_link().is_some());
+    assert!(core.life.present_link().is_some());
     database.data().instance = "three".to_owned();
     database.cut();
     pass(TIMEOUT / 2).await;
     database.data().instance = "four".to_owned();
     database.cut();
     pass(TIMEOUT - Duration::from_secs(1)).await;
-    assert!(core.present_link().is_none());
+    assert!(core.life.present_link().is_none());
     pass(Duration::from_secs(2)).await;
-    assert!(core.present_link().is_some());
+    assert!(core.life.present_link().is_some());
 }

@@ -14,7 +14,7 @@ use crate::statement::Argument;
 /// A contender of another session, and a wait for it.
 fn wait(database: &Database, core: &Core, bits: u128, nearness: usize) -> Told {
     database.data().contenders.entry(bits).or_insert(77);
-    core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(bits), nearness, None)
+    core.waits.departure(&core.life.present_link().unwrap(), Ticket::from_bits(bits), nearness, None)
 }
 
 async fn took(told: Told) -> (Wake, Duration) {
@@ -61,7 +61,7 @@ async fn wait_in_crowd(database: &Database, core: &Core) -> Told {
     database.data().contenders.insert(1, 77);
     database.data().ahead = 99;
     let line = (queue(), FencingToken::new(7, 0).unwrap());
-    let told = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(1), 98, Some(line));
+    let told = core.waits.departure(&core.life.present_link().unwrap(), Ticket::from_bits(1), 98, Some(line));
     pass_ms(50).await;
     assert_eq!((database.count("rest"), database.tells(core.id)), (1, true), "it is not known how quickly turns come");
     database.data().ahead = 89;
@@ -93,7 +93,7 @@ async fn another_wait_ends_the_rest_of_a_session_and_one_behind_the_first_does_n
     let core = session(&database).await;
     let told = wait_in_crowd(&database, &core).await;
     let line = (queue(), FencingToken::new(9, 0).unwrap());
-    let behind = core.waits.departure(&core.present_link().unwrap(), Ticket::from_bits(1), 99, Some(line));
+    let behind = core.waits.departure(&core.life.present_link().unwrap(), Ticket::from_bits(1), 99, Some(line));
     pass_ms(10).await;
     assert!(!database.tells(core.id));
     let other = wait(&database, &core, 2, 0);
@@ -110,7 +110,7 @@ async fn a_beat_beside_a_question_for_rest_does_not_take_the_session_for_deaf() 
     let core = session(&database).await;
     let told = wait_in_crowd(&database, &core).await;
     for _ in 0..200 {
-        core.urge();
+        core.life.urge();
         pass_ms(10).await;
     }
     assert!(database.tells(core.id), "it listens again");
@@ -149,7 +149,7 @@ async fn nothing_is_looked_at_once_all_waits_ended() {
     let database = Database::new(Waking::Looks);
     let core = session(&database).await;
     drop(wait(&database, &core, 1, 0));
-    drop(core.waits.change(&core.present_link().unwrap(), &queue()));
+    drop(core.waits.change(&core.life.present_link().unwrap(), &queue()));
     pass(TIMEOUT).await;
     assert_eq!(database.count("missing"), 0);
 }
@@ -197,13 +197,13 @@ async fn behind_a_pooler_that_does_not_let_it_listen_it_looks_from_the_next_beat
 async fn all_waits_end_with_their_connection() {
     let database = Database::new(Waking::Told);
     let core = session(&database).await;
-    let link = core.present_link().unwrap();
+    let link = core.life.present_link().unwrap();
     let (departure, change) = (wait(&database, &core, 1, 0), core.waits.change(&link, &queue()));
     database.cut();
     assert_eq!(took(departure).await.0, Wake::ConnectionOver);
     assert_eq!(took(change).await.0, Wake::ConnectionOver);
     assert_eq!(took(core.waits.change(&link, &queue())).await, (Wake::ConnectionOver, Duration::ZERO));
-    let next = core.next_link().await.unwrap();
+    let next = core.life.next_link().await.unwrap();
     let late = core.waits.departure(&link, Ticket::from_bits(1), 0, None);
     assert_eq!(took(late).await, (Wake::ConnectionOver, Duration::ZERO));
     drop(core.waits.departure(&next, Ticket::from_bits(1), 0, None));
@@ -213,7 +213,7 @@ async fn all_waits_end_with_their_connection() {
 async fn a_change_is_told_to_those_who_wait_for_that_queue() {
     let database = Database::new(Waking::Told);
     let core = session(&database).await;
-    let link = core.present_link().unwrap();
+    let link = core.life.present_link().unwrap();
     // What happened before it listened may have been missed.
     assert_eq!(took(core.waits.change(&link, &queue())).await, (Wake::Look, Duration::ZERO));
     pass(TIMEOUT).await;
@@ -229,7 +229,7 @@ async fn where_nothing_is_told_a_wait_for_a_change_ends_in_a_look() {
     for waking in [Waking::Looks, Waking::Doors] {
         let database = Database::new(waking);
         let core = session(&database).await;
-        let (wake, after) = took(core.waits.change(&core.present_link().unwrap(), &queue())).await;
+        let (wake, after) = took(core.waits.change(&core.life.present_link().unwrap(), &queue())).await;
         assert_eq!(wake, Wake::Look);
         assert!((200..=251).contains(&after.as_millis()), "{after:?}");
     }

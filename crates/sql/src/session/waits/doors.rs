@@ -30,7 +30,7 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
 async fn until_another(core: &Core, changes_at: Option<BootInstant>) {
     let turn = async {
         match changes_at {
-            Some(changes_at) => core.clock.sleep_until(changes_at).await,
+            Some(changes_at) => core.life.clock.sleep_until(changes_at).await,
             None => std::future::pending().await,
         }
     };
@@ -43,7 +43,7 @@ async fn until_another(core: &Core, changes_at: Option<BootInstant>) {
 
 /// Waits at one door until it opens, the time is up, or another one is next.
 async fn wait_at(core: &Core, link: &Link, ticket: Ticket) {
-    let ends_at = core.clock.now().saturating_add(core.timing.busy_interval());
+    let ends_at = core.life.clock.now().saturating_add(core.timing.busy_interval());
     let mut door = link.wire.door(ticket, core.timing.busy_interval());
     let ended = loop {
         let next = core.waits.next_door();
@@ -57,8 +57,8 @@ async fn wait_at(core: &Core, link: &Link, ticket: Ticket) {
         }
     };
     match ended {
-        Ok(Door::GivenUp) if core.clock.now() < ends_at => {
-            core.clock.sleep_until(core.clock.now().saturating_add(DISTURBED_PAUSE)).await;
+        Ok(Door::GivenUp) if core.life.clock.now() < ends_at => {
+            core.life.clock.sleep_until(core.life.clock.now().saturating_add(DISTURBED_PAUSE)).await;
         }
         Ok(Door::GivenUp) => {}
         Ok(Door::Opened) => core.waits.opened(ticket),

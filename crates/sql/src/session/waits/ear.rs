@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::Operation;
+use lockkeeper_session::{Failure, Link as _};
 
-use crate::failure::Failure;
 use crate::session::core::Core;
 use crate::session::link::Link;
 use crate::session::waits::book::{Line, Telling};
@@ -137,7 +137,7 @@ async fn rest(core: &Core, link: &Arc<Link>, line: &Line, mut rest: Rest) {
     loop {
         tokio::select! {
             biased;
-            () = core.clock.sleep_until(rest.until) => {}
+            () = core.life.clock.sleep_until(rest.until) => {}
             () = core.waits.until_before(line) => return,
         }
         if rest.is_near_then {
@@ -151,7 +151,7 @@ async fn rest(core: &Core, link: &Arc<Link>, line: &Line, mut rest: Rest) {
 /// Finds out how many stand ahead of a wait. If they are many, in a quick queue, the session is told no more, and it is
 /// returned how long it rests.
 async fn count(core: &Core, link: &Arc<Link>, line: &Line) -> Option<Rest> {
-    let asked_at = core.clock.now();
+    let asked_at = core.life.clock.now();
     let far = core.waits.count(line);
     let (queue, token) = line;
     let number = |far: usize| i64::try_from(far).unwrap_or(i64::MAX);
@@ -194,7 +194,7 @@ async fn until_idle(core: &Core) -> Over {
         let in_crowd = core.waits.is_quick();
         let (check, idle_for) = if in_crowd { (CROWD_IDLE_CHECK, CROWD_IDLE_FOR) } else { (IDLE_CHECK, IDLE_FOR) };
         pause(core, check).await;
-        let now = core.clock.now();
+        let now = core.life.clock.now();
         let since = *idle_since.get_or_insert(now);
         if core.is_busy() {
             idle_since = None;
@@ -208,5 +208,5 @@ async fn until_idle(core: &Core) -> Over {
 }
 
 async fn pause(core: &Core, duration: Duration) {
-    core.clock.sleep_until(core.clock.now().saturating_add(duration)).await;
+    core.life.clock.sleep_until(core.life.clock.now().saturating_add(duration)).await;
 }

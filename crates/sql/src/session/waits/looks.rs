@@ -15,7 +15,7 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
         let due = core.waits.next_due();
         let turn = async {
             match due {
-                Some(due) => core.clock.sleep_until(due).await,
+                Some(due) => core.life.clock.sleep_until(due).await,
                 None => std::future::pending().await,
             }
         };

@@ -44,7 +44,7 @@ async fn hear(core: &Core, mut hints: mpsc::Receiver<Hint>) -> Infallible {
         match hint {
             Hint::Departed(ticket) => core.waits.departed(ticket),
             Hint::Changed { name, part } => core.waits.changed(&name, part),
-            Hint::Asked => core.urge(),
+            Hint::Asked => core.life.urge(),
         }
     }
     // They end with the connection, of which the driver hears.

@@ -1,0 +1,375 @@
+//! The life of a session: its present connection, what is proven of it, how it ended, and the calls under it.
+//!
+//! What proves a session, and for how long, its backend knows; how it is kept, `keeping`.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{BoxFuture, Error, ErrorKind, Liveness, LossReason, Operation, Result, SafeUntil, SessionBond};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+
+use crate::{Belief, Call, Effect, Failure, FailureKind, Link, Make, Outbox, late};
+
+/// The pause before a call is made again that the service has turned away for now.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often a look is tried again after a failure in passing; each attempt waits for the next connection.
+const LOOK_ATTEMPTS_MAX: u32 = 4;
+
+/// How a session ended.
+#[derive(Clone, Debug)]
+pub enum Ending {
+    /// The service has ended it: we told it to, or it had done so before.
+    Certain,
+    /// The service could not be told. It ends the session at its timeout.
+    Untold(Failure),
+}
+
+/// How a session begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning {
+    /// Until when its opening lets it be believed.
+    pub belief: Belief,
+    /// How long before its deadline a holder certainly learns that proofs fail.
+    pub notice: Duration,
+    /// For how long the session should be believed at least when a lock is granted.
+    pub worth_granting: Duration,
+    /// How long one request may take.
+    pub operation_timeout: Duration,
+}
+
+/// What all parts of one session share on every service. Holding it does not keep the session alive.
+pub struct Life<L> {
+    /// The clock of all deadlines.
+    pub clock: Arc<dyn Clock>,
+    /// Where the session lives.
+    pub runtime: Handle,
+    bond: SessionBond,
+    belief: Mutex<Belief>,
+    worth_granting: Duration,
+    operation_timeout: Duration,
+    outbox: Outbox<L>,
+    /// The connection in use, if there is one.
+    link: watch::Sender<Option<Arc<L>>>,
+    /// Set once no connection comes any more.
+    ending: watch::Sender<Option<Ending>>,
+    /// Asks for a proof now.
+    urge: Notify,
+    /// Counts the proofs.
+    proofs: watch::Sender<u64>,
+    /// Why the last attempt to connect failed.
+    trouble: Mutex<Option<Failure>>,
+}
+
+impl<L: Link> Life<L> {
+    /// Begins with the opening of the session.
+    pub fn new(clock: Arc<dyn Clock>, runtime: Handle, beginning: Beginning) -> Self {
+        let Beginning { belief, notice, worth_granting, operation_timeout } = beginning;
+        let bond = SessionBond::new(clock.clone(), SafeUntil::At(belief.safe_until()));
+        bond.set_notice(notice);
+        Self {
+            clock,
+            runtime,
+            bond,
+            belief: Mutex::new(belief),
+            worth_granting,
+            operation_timeout,
+            outbox: Outbox::default(),
+            link: watch::Sender::new(None),
+            ending: watch::Sender::new(None),
+            urge: Notify::new(),
+            proofs: watch::Sender::new(0),
+            trouble: Mutex::default(),
+        }
+    }
+
+    /// What ends the session, and until when it is believed.
+    pub const fn bond(&self) -> &SessionBond {
+        &self.bond
+    }
+
+    /// Notes that a request was answered that proves the session and was sent at this moment.
+    pub fn proven(&self, sent_at: BootInstant) {
+        let safe_until = {
+            let mut belief = locked(&self.belief);
+            belief.proven(sent_at);
+            belief.safe_until()
+        };
+        self.bond.note_proof(sent_at);
+        self.bond.renew(SafeUntil::At(safe_until));
+        self.proofs.send_modify(|count| *count += 1);
+    }
+
+    /// Asks for a proof now.
+    pub fn urge(&self) {
+        self.urge.notify_one();
+    }
+
+    /// Waits until a proof is asked for.
+    pub async fn urged(&self) {
+        self.urge.notified().await;
+    }
+
+    /// Returns why the last attempt to connect failed.
+    pub fn trouble(&self) -> Option<Failure> {
+        locked(&self.trouble).clone()
+    }
+
+    /// Notes why an attempt to connect failed, or that there is no trouble any more.
+    pub fn set_trouble(&self, trouble: Option<Failure>) {
+        *locked(&self.trouble) = trouble;
+    }
+
+    /// Puts a connection to use; what has waited for it is sent first.
+    pub fn attach(&self, link: Arc<L>) {
+        self.set_trouble(None);
+        self.outbox.attach(&link);
+        self.link.send_replace(Some(link));
+    }
+
+    /// Notes that the connection in use is lost.
+    pub(crate) fn detach(&self) {
+        self.outbox.detach();
+        self.link.send_replace(None);
+        let safe_until = locked(&self.belief).safe_until();
+        self.bond.jeopardize(SafeUntil::At(safe_until));
+    }
+
+    /// Notes that no connection comes any more; the first ending stands until it is known to be certain.
+    pub(crate) fn end(&self, ending: Ending) {
+        self.detach();
+        self.outbox.end();
+        self.ending.send_replace(Some(ending));
+    }
+
+    /// Notes that the task which keeps the session has ended, whatever for; answers whether no ending was known.
+    pub(crate) fn abandon(&self) -> bool {
+        self.bond.lose(LossReason::Closed);
+        let is_first = self.ending.borrow().is_none();
+        if is_first {
+            let message = "the runtime of the session has ended";
+            self.end(Ending::Untold(Failure::new(FailureKind::Broken, Effect::None, message)));
+        }
+        is_first
+    }
+
+    /// Returns the connection in use, if there is one.
+    pub fn present_link(&self) -> Option<Arc<L>> {
+        self.link.borrow().clone().filter(|link| !link.is_over())
+    }
+
+    /// Returns the connection in use, or waits for the next one, however long that takes; `None` if none comes any
+    /// more.
+    pub async fn next_link(&self) -> Option<Arc<L>> {
+        let (mut links, mut ending) = (self.link.subscribe(), self.ending.subscribe());
+        let is_usable = |link: &Option<Arc<L>>| link.as_ref().is_some_and(|link| !link.is_over());
+        tokio::select! {
+            biased;
+            _ = ending.wait_for(Option::is_some) => None,
+            link = links.wait_for(is_usable) => link.ok().and_then(|link| link.clone()),
+        }
+    }
+
+    /// Waits until the session is over for the service, or the service could not be told.
+    pub async fn ended(&self) -> Ending {
+        let mut ending = self.ending.subscribe();
+        let ended = ending.wait_for(Option::is_some).await.ok().and_then(|ending| ending.clone());
+        ended.unwrap_or_else(|| Ending::Untold(Failure::broken(Effect::None)))
+    }
+
+    /// Waits until the service has ended a session that was closed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::ConnectionLost`], transient: the service could not be told. It ends the session at its timeout.
+    pub async fn closed(&self) -> Result<()> {
+        match self.ended().await {
+            Ending::Certain => Ok(()),
+            Ending::Untold(failure) => {
+                let message = format!("the service could not be told: {failure}");
+                Err(Error::transient(ErrorKind::ConnectionLost, Operation::Close, message))
+            }
+        }
+    }
+
+    /// Calls the service: now, or over the next connection if there is none.
+    pub fn call<T: Send + 'static>(&self, make: Make<L, T, Failure>) -> Call<L, T, Failure> {
+        self.outbox.call(make)
+    }
+
+    /// Waits for the answer to a call until this moment.
+    ///
+    /// # Errors
+    ///
+    /// Why there was none: the call's failure, or the last trouble of the session if the call was never sent.
+    pub async fn answer<T: Send + 'static>(
+        &self,
+        call: &mut Call<L, T, Failure>,
+        deadline: BootInstant,
+    ) -> Result<T, Failure> {
+        let is_in_time = tokio::select! {
+            biased;
+            answer = call.answer() => return answer,
+            () = late(&*self.clock, deadline) => call.is_sent(),
+        };
+        match (is_in_time, self.trouble()) {
+            (false, Some(trouble)) => Err(trouble),
+            (false, None) => Err(Failure::late(Effect::None)),
+            (true, _) => Err(Failure::late(Effect::Unknown)),
+        }
+    }
+
+    /// When a request that is made now must be answered.
+    pub fn deadline(&self) -> BootInstant {
+        self.clock.now().saturating_add(self.operation_timeout)
+    }
+
+    /// Calls what only looks: now, and again over the next connections if that fails in passing.
+    pub fn look<T: Send + 'static>(self: &Arc<Self>, make: Make<L, T, Failure>) -> BoxFuture<Result<T, Failure>> {
+        let (mut call, life, deadline) = (self.call(make), self.clone(), self.deadline());
+        Box::pin(async move {
+            let mut left = LOOK_ATTEMPTS_MAX;
+            loop {
+                left -= 1;
+                match life.answer(&mut call, deadline).await {
+                    Err(failure) if failure.is_passing() && failure.kind != FailureKind::Deadline && left > 0 => {
+                        life.again(&mut call, &failure).await;
+                    }
+                    answer => return answer,
+                }
+            }
+        })
+    }
+
+    /// Calls what changes something, once.
+    pub fn write<T: Send + 'static>(self: &Arc<Self>, make: Make<L, T, Failure>) -> BoxFuture<Result<T, Failure>> {
+        let (mut call, life, deadline) = (self.call(make), self.clone(), self.deadline());
+        Box::pin(async move { life.answer(&mut call, deadline).await })
+    }
+
+    /// Makes a call again that failed in passing, at its turn.
+    pub async fn again<T: Send + 'static>(&self, call: &mut Call<L, T, Failure>, failure: &Failure) {
+        if !failure.needs_another() {
+            self.clock.sleep_until(self.clock.now().saturating_add(PAUSE)).await;
+        }
+        self.outbox.again(call);
+    }
+
+    /// Waits after a failure over this connection: until another one is in use if it is of no use any more, else a
+    /// little.
+    pub async fn pause_after(&self, link: &Arc<L>, failure: &Failure) {
+        if !failure.needs_another() {
+            self.clock.sleep_until(self.clock.now().saturating_add(PAUSE)).await;
+            return;
+        }
+        link.shut();
+        let (mut links, mut ending) = (self.link.subscribe(), self.ending.subscribe());
+        let is_other = |present: &Option<Arc<L>>| present.as_ref().is_none_or(|present| !Arc::ptr_eq(present, link));
+        tokio::select! {
+            biased;
+            _ = ending.wait_for(Option::is_some) => {}
+            _ = links.wait_for(is_other) => {}
+        }
+    }
+
+    /// How long the session can certainly be believed from now on.
+    fn safe_for(&self) -> Duration {
+        match self.bond.liveness() {
+            Liveness::Held { safe_until } => safe_until.left(self.clock.now()).unwrap_or(Duration::MAX),
+            Liveness::Jeopardy { .. } | Liveness::Lost(_) => Duration::ZERO,
+        }
+    }
+
+    /// Whether the session may be believed now, whatever became of it here.
+    pub fn is_believed(&self) -> bool {
+        self.clock.now() < locked(&self.belief).safe_until()
+    }
+
+    /// Waits until the session may be believed for as long as a grant should be worth, or is lost.
+    ///
+    /// # Errors
+    ///
+    /// Why it is lost.
+    pub async fn until_believable(&self) -> Result<(), LossReason> {
+        if self.safe_for() >= self.worth_granting {
+            return Ok(());
+        }
+        loop {
+            let mut proofs = self.proofs.subscribe();
+            if let Liveness::Lost(reason) = self.bond.liveness() {
+                return Err(reason);
+            }
+            if self.safe_for() >= self.worth_granting {
+                return Ok(());
+            }
+            self.urge();
+            tokio::select! {
+                biased;
+                reason = self.bond.lost() => return Err(reason),
+                // The sender lives in what we hold.
+                _ = proofs.changed() => {}
+            }
+        }
+    }
+
+    /// Notes that the service has ended the session.
+    pub fn expire(&self) {
+        self.bond.lose(LossReason::Expired);
+    }
+
+    /// Refuses a call under a session that is lost.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`], transient: another session may be opened.
+    pub fn check(&self, operation: Operation) -> Result<()> {
+        match self.bond.liveness() {
+            Liveness::Lost(reason) => Err(lost(reason, operation)),
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
+        }
+    }
+
+    /// The error that the session is over.
+    pub fn over(&self, operation: Operation) -> Error {
+        match self.bond.liveness() {
+            Liveness::Lost(reason) => lost(reason, operation),
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => lost(LossReason::Expired, operation),
+        }
+    }
+
+    /// Turns a failure into an error of locks; a session that is lost meanwhile says more.
+    pub fn fail(&self, failure: Failure, operation: Operation, is_write: bool) -> Error {
+        if failure.kind == FailureKind::SessionGone {
+            self.expire();
+        }
+        match self.bond.liveness() {
+            Liveness::Lost(reason) => lost(reason, operation),
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => failure.into_core(operation, is_write),
+        }
+    }
+}
+
+/// An answer that is there at once: the refusal of a call.
+pub fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
+    Box::pin(std::future::ready(Err(error)))
+}
+
+fn lost(reason: LossReason, operation: Operation) -> Error {
+    Error::transient(ErrorKind::Lost(reason), operation, reason.to_string())
+}
+
+/// Nothing panics while one of them is locked.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<L: Link> fmt::Debug for Life<L> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_connected = self.present_link().is_some();
+        let mut shown = formatter.debug_struct("Life");
+        shown.field("bond", &self.bond).field("is_connected", &is_connected).finish_non_exhaustive()
+    }
+}
