@@ -13,7 +13,7 @@ use super::record::{Asks, Record, What};
 /// The limits of a history, beside the rules without numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The longest time for which the lock may be free while a contender waits for it.
+    /// The longest time for which the lock may be free while a contender waits for it, and no call fails.
     pub hand_off_max: Duration,
     /// How many permits may be held at the same time.
     pub permits: u32,
@@ -171,8 +171,8 @@ impl Sweep {
                 self.of_pending(attempt, |pending| pending.joined = joined);
             }
             What::Granted { attempt, token, held } => self.granted(attempt, token, held, at),
-            // It explains what is late.
-            What::Retrying { .. } => {}
+            // Its pause is the retry policy's, and no wake-up that came late.
+            What::Retrying { .. } => self.free_since = None,
             What::Releasing { attempt } => self.releasing(attempt, at),
             What::GaveUp { attempt } => self.of_pending(attempt, |pending| pending.outcome = Some(Outcome::GaveUp)),
             What::Upset { keeper } => self.upset(keeper, at),

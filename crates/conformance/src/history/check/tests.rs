@@ -148,6 +148,9 @@ fn a_late_wake_up_is_found_and_a_long_hold_is_none() {
     shift(&mut records[5..]);
     let free_for = Duration::from_millis(3_001);
     assert_eq!(check(&records, LIMITS), [Violation::SlowHandOff { attempt: 2, free_for }]);
+    let failed = What::Retrying { attempt: 2, error: "the connection ended".to_owned() };
+    records.insert(5, Record { at: records[4].at, what: failed });
+    assert_eq!(check(&records, LIMITS), []);
 }
 
 #[test]
