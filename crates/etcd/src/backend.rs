@@ -225,7 +225,7 @@ impl Backend for EtcdBackend {
 
     fn trouble(&self) -> Option<Error> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_session = latest.session.upgrade().and_then(|core| core.trouble());
+        let of_session = latest.session.upgrade().and_then(|core| core.life.trouble());
         let of_session = of_session.map(|failure| failure.into_core(Operation::Connect, false));
         of_session.or_else(|| latest.trouble.clone())
     }

@@ -109,19 +109,15 @@ impl Onlooker {
     /// Returns the connection for a look.
     async fn lookout(&self, deadline: BootInstant) -> Result<Lookout> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        if let Some(core) = lent.filter(|core| core.bond().liveness().is_held()) {
-            let link = core.present_link().filter(|link| !link.connection.is_over());
-            match link {
-                Some(link) => return Ok(Lookout::Lent(link)),
-                // The session connects again, and knows best where.
-                None => match core.next_link_until(deadline).await {
-                    Ok(link) => return Ok(Lookout::Lent(link)),
-                    Err(failure) if core.bond().liveness().is_held() => {
-                        return Err(failure.into_core(Operation::Inspect, false));
-                    }
-                    // It is over by now.
-                    Err(_) => {}
-                },
+        if let Some(core) = lent.filter(|core| core.life.bond().liveness().is_held()) {
+            // One that connects again knows best where.
+            match core.life.next_link_until(deadline).await {
+                Ok(link) => return Ok(Lookout::Lent(link)),
+                Err(failure) if core.life.bond().liveness().is_held() => {
+                    return Err(failure.into_core(Operation::Inspect, false));
+                }
+                // It is over by now.
+                Err(_) => {}
             }
         }
         self.opener.get(|| self.open()).await

@@ -156,8 +156,7 @@ async fn pause(clock: &dyn Clock, backoff: &mut Backoff) {
 
 impl<K: Keeping> Drop for Keeper<K> {
     fn drop(&mut self) {
-        if self.0.life().abandon() {
-            self.0.detached();
-        }
+        self.0.life().abandon();
+        self.0.detached();
     }
 }

@@ -5,6 +5,7 @@
 //! - [`Failure`]: why a request failed, and what that is to a caller.
 //! - [`late`], [`share`]: when an answer is late, and how the time that is left is shared.
 //! - [`Life`], [`keep`]: the life of a session, and the task that keeps it over one connection after the other.
+//! - [`Record`], [`Ask`]: what is stored beside a contender for people.
 //! - [`Outbox`]: the order of the calls, also over a loss of the connection.
 //! - [`Asking`]: a request that goes on if the caller gives it up.
 //! - [`Entries`]: the session's own entries, from before they are sent until they are withdrawn.
@@ -21,6 +22,7 @@ mod keeping;
 mod life;
 mod outbox;
 mod place;
+mod record;
 mod server;
 
 pub use asking::Asking;
@@ -33,4 +35,5 @@ pub use keeping::{Keeping, keep};
 pub use life::{Beginning, Ending, Life, refuse};
 pub use outbox::{Call, Link, Make, Outbox, SessionOver};
 pub use place::{Place, PlaceStanding};
+pub use record::{Ask, Record};
 pub use server::Server;

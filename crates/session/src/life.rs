@@ -11,7 +11,7 @@ use lockkeeper_core::{BoxFuture, Error, ErrorKind, Liveness, LossReason, Operati
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use crate::{Belief, Call, Effect, Failure, FailureKind, Link, Make, Outbox, late};
+use crate::{Call, Effect, Failure, FailureKind, Link, Make, Outbox, late};
 
 /// The pause before a call is made again that the service has turned away for now.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ pub enum Ending {
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning {
     /// Until when its opening lets it be believed.
-    pub belief: Belief,
+    pub safe_until: BootInstant,
     /// How long before its deadline a holder certainly learns that proofs fail.
     pub notice: Duration,
     /// For how long the session should be believed at least when a lock is granted.
@@ -48,7 +48,7 @@ pub struct Life<L> {
     /// Where the session lives.
     pub runtime: Handle,
     bond: SessionBond,
-    belief: Mutex<Belief>,
+    safe_until: Mutex<BootInstant>,
     worth_granting: Duration,
     operation_timeout: Duration,
     outbox: Outbox<L>,
@@ -67,14 +67,14 @@ pub struct Life<L> {
 impl<L: Link> Life<L> {
     /// Begins with the opening of the session.
     pub fn new(clock: Arc<dyn Clock>, runtime: Handle, beginning: Beginning) -> Self {
-        let Beginning { belief, notice, worth_granting, operation_timeout } = beginning;
-        let bond = SessionBond::new(clock.clone(), SafeUntil::At(belief.safe_until()));
+        let Beginning { safe_until, notice, worth_granting, operation_timeout } = beginning;
+        let bond = SessionBond::new(clock.clone(), SafeUntil::At(safe_until));
         bond.set_notice(notice);
         Self {
             clock,
             runtime,
             bond,
-            belief: Mutex::new(belief),
+            safe_until: Mutex::new(safe_until),
             worth_granting,
             operation_timeout,
             outbox: Outbox::default(),
@@ -91,15 +91,15 @@ impl<L: Link> Life<L> {
         &self.bond
     }
 
-    /// Notes that a request was answered that proves the session and was sent at this moment.
-    pub fn proven(&self, sent_at: BootInstant) {
-        let safe_until = {
-            let mut belief = locked(&self.belief);
-            belief.proven(sent_at);
-            belief.safe_until()
-        };
-        self.bond.note_proof(sent_at);
+    /// Notes until when the session may be believed.
+    pub fn believe(&self, safe_until: BootInstant) {
+        *locked(&self.safe_until) = safe_until;
         self.bond.renew(SafeUntil::At(safe_until));
+    }
+
+    /// Notes that a request to prove the session was answered that was sent at this moment.
+    pub fn proven(&self, sent_at: BootInstant) {
+        self.bond.note_proof(sent_at);
         self.proofs.send_modify(|count| *count += 1);
     }
 
@@ -134,7 +134,7 @@ impl<L: Link> Life<L> {
     pub(crate) fn detach(&self) {
         self.outbox.detach();
         self.link.send_replace(None);
-        let safe_until = locked(&self.belief).safe_until();
+        let safe_until = *locked(&self.safe_until);
         self.bond.jeopardize(SafeUntil::At(safe_until));
     }
 
@@ -145,15 +145,13 @@ impl<L: Link> Life<L> {
         self.ending.send_replace(Some(ending));
     }
 
-    /// Notes that the task which keeps the session has ended, whatever for; answers whether no ending was known.
-    pub(crate) fn abandon(&self) -> bool {
+    /// Notes that the task which keeps the session has ended, whatever for.
+    pub(crate) fn abandon(&self) {
         self.bond.lose(LossReason::Closed);
-        let is_first = self.ending.borrow().is_none();
-        if is_first {
+        if self.ending.borrow().is_none() {
             let message = "the runtime of the session has ended";
             self.end(Ending::Untold(Failure::new(FailureKind::Broken, Effect::None, message)));
         }
-        is_first
     }
 
     /// Returns the connection in use, if there is one.
@@ -170,6 +168,38 @@ impl<L: Link> Life<L> {
             biased;
             _ = ending.wait_for(Option::is_some) => None,
             link = links.wait_for(is_usable) => link.ok().and_then(|link| link.clone()),
+        }
+    }
+
+    /// Returns the connections from now on, also those that are over.
+    pub fn links(&self) -> watch::Receiver<Option<Arc<L>>> {
+        self.link.subscribe()
+    }
+
+    /// Returns the connection in use, or waits for the next one until this moment.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none by then: the last trouble of the session.
+    pub async fn next_link_until(&self, deadline: BootInstant) -> Result<Arc<L>, Failure> {
+        tokio::select! {
+            biased;
+            link = self.next_link() => link.ok_or_else(|| Failure::broken(Effect::None)),
+            () = self.clock.sleep_until(deadline) => {
+                Err(self.trouble().unwrap_or_else(|| Failure::late(Effect::None)))
+            }
+        }
+    }
+
+    /// Waits until this connection is not in use any more, or no other comes.
+    pub async fn until_other(&self, link: &L) {
+        let (mut links, mut ending) = (self.link.subscribe(), self.ending.subscribe());
+        let is_other =
+            |present: &Option<Arc<L>>| present.as_ref().is_none_or(|present| !std::ptr::eq(Arc::as_ptr(present), link));
+        tokio::select! {
+            biased;
+            _ = ending.wait_for(Option::is_some) => {}
+            _ = links.wait_for(is_other) => {}
         }
     }
 
@@ -260,19 +290,13 @@ impl<L: Link> Life<L> {
 
     /// Waits after a failure over this connection: until another one is in use if it is of no use any more, else a
     /// little.
-    pub async fn pause_after(&self, link: &Arc<L>, failure: &Failure) {
+    pub async fn pause_after(&self, link: &L, failure: &Failure) {
         if !failure.needs_another() {
             self.clock.sleep_until(self.clock.now().saturating_add(PAUSE)).await;
             return;
         }
         link.shut();
-        let (mut links, mut ending) = (self.link.subscribe(), self.ending.subscribe());
-        let is_other = |present: &Option<Arc<L>>| present.as_ref().is_none_or(|present| !Arc::ptr_eq(present, link));
-        tokio::select! {
-            biased;
-            _ = ending.wait_for(Option::is_some) => {}
-            _ = links.wait_for(is_other) => {}
-        }
+        self.until_other(link).await;
     }
 
     /// How long the session can certainly be believed from now on.
@@ -285,7 +309,7 @@ impl<L: Link> Life<L> {
 
     /// Whether the session may be believed now, whatever became of it here.
     pub fn is_believed(&self) -> bool {
-        self.clock.now() < locked(&self.belief).safe_until()
+        self.clock.now() < *locked(&self.safe_until)
     }
 
     /// Waits until the session may be believed for as long as a grant should be worth, or is lost.
@@ -313,6 +337,26 @@ impl<L: Link> Life<L> {
                 _ = proofs.changed() => {}
             }
         }
+    }
+
+    /// Waits until a proof that was asked for after this call has come, or the session is lost.
+    ///
+    /// # Errors
+    ///
+    /// Why it is lost.
+    pub async fn until_proven_anew(&self) -> Result<(), LossReason> {
+        let mut proofs = self.proofs.subscribe();
+        // The first may have been asked for before.
+        for _ in 0..2 {
+            self.urge();
+            tokio::select! {
+                biased;
+                reason = self.bond.lost() => return Err(reason),
+                // The sender lives in what we hold.
+                _ = proofs.changed() => {}
+            }
+        }
+        Ok(())
     }
 
     /// Notes that the service has ended the session.

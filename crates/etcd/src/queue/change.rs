@@ -66,7 +66,7 @@ pub(super) fn of_value(
 
 impl<T: Send + 'static> Change<T> {
     fn begin(self) -> BoxFuture<Result<T>> {
-        let first = self.inner.core.present_link().map(|link| self.subscribe(link));
+        let first = self.inner.core.life.present_link().map(|link| self.subscribe(link));
         Box::pin(self.finish(first))
     }
 
@@ -83,16 +83,16 @@ impl<T: Send + 'static> Change<T> {
             loop {
                 let (link, subscription) = match present.take() {
                     Some(present) => present,
-                    None => self.subscribe(inner.core.next_link().await.ok_or_else(over)?),
+                    None => self.subscribe(inner.core.life.next_link().await.ok_or_else(over)?),
                 };
                 match self.until_awaited(&link, subscription).await {
                     Ok(Some(awaited)) => return Ok(awaited),
                     Ok(None) => {
-                        let again = inner.core.clock.now().saturating_add(WATCH_AGAIN_AFTER);
+                        let again = inner.core.life.clock.now().saturating_add(WATCH_AGAIN_AFTER);
                         inner.core.until_other(&link, again).await;
                     }
                     Err(failure) if failure.is_passing() => {
-                        inner.core.after(&failure, &link, inner.core.deadline()).await;
+                        inner.core.after(&failure, &link, inner.core.life.deadline()).await;
                     }
                     Err(failure) => return Err(inner.fail(failure, Operation::Wait, false, &queue)),
                 }
@@ -100,7 +100,7 @@ impl<T: Send + 'static> Change<T> {
         };
         tokio::select! {
             biased;
-            _ = inner.core.bond().lost() => Err(over()),
+            _ = inner.core.life.bond().lost() => Err(over()),
             changed = changed => changed,
         }
     }

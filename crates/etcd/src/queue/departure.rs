@@ -39,7 +39,7 @@ impl Wait {
             inner.watch_now(place);
         }
         let ahead = inner.core.layout.contender(queue, ahead);
-        let link = inner.core.present_link().filter(|link| link.connection_number() == seen);
+        let link = inner.core.life.present_link().filter(|link| link.connection_number() == seen);
         let subscription = link.map(|link| {
             let subscription = Subscription::begin(&link, Watched::Deletion(ahead.0.clone()));
             (link, subscription)
@@ -63,12 +63,12 @@ impl Wait {
                 Ok(true) => {
                     inner.told_on(link.number);
                     // A session that is lost says so itself.
-                    let _ = inner.core.until_believable().await;
+                    let _ = inner.core.life.until_believable().await;
                     Ok(Departure::Gone)
                 }
                 Ok(false) => {
                     drop(subscription);
-                    let again = inner.core.clock.now().saturating_add(WATCH_AGAIN_AFTER);
+                    let again = inner.core.life.clock.now().saturating_add(WATCH_AGAIN_AFTER);
                     inner.core.until_other(&link, again).await;
                     Ok(next_connection(&inner).await)
                 }
@@ -78,13 +78,13 @@ impl Wait {
         let departure = tokio::select! {
             biased;
             () = removed => Ok(Departure::Recheck),
-            _ = inner.core.bond().lost() => return Err(inner.over(Operation::Wait, &queue)),
+            _ = inner.core.life.bond().lost() => return Err(inner.over(Operation::Wait, &queue)),
             departure = departed => departure,
         };
         if let Some(mine) = &mine {
             mine.bond.explained().await;
         }
-        match inner.core.check(Operation::Wait) {
+        match inner.core.life.check(Operation::Wait) {
             Ok(()) => departure,
             Err(error) => Err(error.at(&queue)),
         }
@@ -94,7 +94,7 @@ impl Wait {
 /// Waits for the next connection; what was told on it may not be all.
 async fn next_connection(inner: &Inner) -> Departure {
     // If none comes any more, the session is lost, and that is told instead.
-    if inner.core.next_link().await.is_none() {
+    if inner.core.life.next_link().await.is_none() {
         std::future::pending::<()>().await;
     }
     Departure::Recheck
@@ -130,9 +130,9 @@ async fn departure(
 async fn look_and_pause(inner: &Inner, link: &Link, ahead: &Ahead) -> Result<bool, Failure> {
     let core = &inner.core;
     match is_there(inner, link, ahead).await {
-        Ok(true) => core.clock.sleep_until(core.clock.now().saturating_add(core.timing.timeout)).await,
+        Ok(true) => core.life.clock.sleep_until(core.life.clock.now().saturating_add(core.timing.timeout)).await,
         Ok(false) => return Ok(true),
-        Err(failure) if failure.is_passing() => core.after(&failure, link, core.deadline()).await,
+        Err(failure) if failure.is_passing() => core.after(&failure, link, core.life.deadline()).await,
         Err(failure) => return Err(failure),
     }
     Ok(false)
@@ -141,6 +141,6 @@ async fn look_and_pause(inner: &Inner, link: &Link, ahead: &Ahead) -> Result<boo
 /// Another contender may have its key by now.
 async fn is_there(inner: &Inner, link: &Link, (key, created): &Ahead) -> Result<bool, Failure> {
     let range = RangeRequest { keys_only: true, serializable: true, ..key_range(key.clone()) };
-    let answer = inner.core.send(link, range, Operation::Wait, inner.core.deadline()).await?;
+    let answer = inner.core.send(link, range, Operation::Wait, inner.core.life.deadline()).await?;
     Ok(answer.kvs.first().is_some_and(|kv| kv.create_revision == *created))
 }

@@ -23,12 +23,12 @@ const WATCH_AFTER: Duration = Duration::from_millis(100);
 
 /// Watches for one session, until it is over.
 pub(super) async fn run(inner: Arc<Inner>) {
-    while let Some(link) = inner.core.next_link().await {
-        let mut links = inner.core.links();
+    while let Some(link) = inner.core.life.next_link().await {
+        let mut links = inner.core.life.links();
         let expiring = inner.clone();
         let on_session = move |event: WatchEvent<'_>| {
             if matches!(event, WatchEvent::Deleted(_)) {
-                expiring.core.expire();
+                expiring.core.life.expire();
             }
         };
         let session = inner.core.layout.session(inner.core.lease);
@@ -54,14 +54,14 @@ pub(super) async fn run(inner: Arc<Inner>) {
 
 async fn sleep(inner: &Inner, until: Option<BootInstant>) {
     match until {
-        Some(until) => inner.core.clock.sleep_until(until).await,
+        Some(until) => inner.core.life.clock.sleep_until(until).await,
         None => std::future::pending().await,
     }
 }
 
 /// Watches the places that have stood long enough; returns when the next one has.
 fn watch_those_due(inner: &Arc<Inner>, link: &Arc<Link>) -> Option<BootInstant> {
-    let now = inner.core.clock.now();
+    let now = inner.core.life.clock.now();
     loop {
         let place = {
             let mut unwatched = inner.unwatched();
@@ -91,14 +91,14 @@ fn watch(inner: &Arc<Inner>, link: &Arc<Link>, place: &Arc<Place>) {
         match event {
             WatchEvent::Created => {
                 if let Some(link) = weak_link.upgrade() {
-                    inner.core.runtime.clone().spawn(check(inner, link, place));
+                    inner.core.life.runtime.clone().spawn(check(inner, link, place));
                 }
             }
             WatchEvent::Put(kv) => note(&place, kv),
             WatchEvent::Deleted(_) => inner.found_gone(&place),
             // On another connection all that stand are watched anew.
             WatchEvent::Over if weak_link.upgrade().is_some_and(|link| !link.connection.is_over()) => {
-                let later = inner.core.clock.now().saturating_add(WATCH_AGAIN_AFTER);
+                let later = inner.core.life.clock.now().saturating_add(WATCH_AGAIN_AFTER);
                 inner.unwatched().push_back((later, place));
                 inner.kick.notify_one();
             }
@@ -116,7 +116,7 @@ fn watch(inner: &Arc<Inner>, link: &Arc<Link>, place: &Arc<Place>) {
 async fn check(inner: Arc<Inner>, link: Arc<Link>, place: Arc<Place>) {
     let range = crate::proto::RangeRequest { serializable: true, ..key_range(place.key.clone()) };
     // After a failure the next connection begins with another look.
-    let Ok(answer) = inner.core.send(&link, range, Operation::View, inner.core.deadline()).await else {
+    let Ok(answer) = inner.core.send(&link, range, Operation::View, inner.core.life.deadline()).await else {
         return;
     };
     match answer.kvs.first().filter(|kv| kv.create_revision == place.created) {
@@ -149,7 +149,7 @@ impl Inner {
 
     /// Has a place watched now.
     pub(super) fn watch_now(self: &Arc<Self>, place: &Arc<Place>) {
-        if let Some(link) = self.core.present_link().filter(|_| !place.is_watched()) {
+        if let Some(link) = self.core.life.present_link().filter(|_| !place.is_watched()) {
             watch(self, &link, place);
         }
     }
@@ -157,7 +157,7 @@ impl Inner {
     /// Notes that a contender of ours is gone, and finds out why.
     pub(super) fn found_gone(self: &Arc<Self>, place: &Arc<Place>) {
         if place.bond.remove() {
-            self.core.runtime.spawn(explain(self.clone(), place.clone()));
+            self.core.life.runtime.spawn(explain(self.clone(), place.clone()));
         }
     }
 }
@@ -165,11 +165,11 @@ impl Inner {
 async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
     let reason = find_out(&inner, &place).await;
     if reason == LossReason::Expired {
-        inner.core.expire();
+        inner.core.life.expire();
     }
     place.bond.explain(reason);
     #[cfg(feature = "testing")]
-    if inner.core.check(Operation::Wait).is_ok() {
+    if inner.core.life.check(Operation::Wait).is_ok() {
         inner.core.testing.note_removal();
     }
 }
@@ -177,18 +177,18 @@ async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
 /// Finds out why a contender of ours is gone, or that its session is over.
 async fn find_out(inner: &Inner, place: &Place) -> LossReason {
     let core = &inner.core;
-    while let Some(link) = core.next_link().await {
+    while let Some(link) = core.life.next_link().await {
         match why_gone(inner, &link, place).await {
             Ok(reason) => return reason,
-            Err(failure) if failure.is_passing() => core.after(&failure, &link, core.deadline()).await,
+            Err(failure) if failure.is_passing() => core.after(&failure, &link, core.life.deadline()).await,
             Err(failure) => {
                 tracing::debug!(target: "lockkeeper", %failure, "the service does not say why a contender is gone");
                 // If the session stands after that, at least the contender did not go with it.
-                return core.until_renewed().await.err().unwrap_or(LossReason::Removed);
+                return core.life.until_proven_anew().await.err().unwrap_or(LossReason::Removed);
             }
         }
     }
-    core.bond().lost().await
+    core.life.bond().lost().await
 }
 
 /// Asks why a contender of ours is gone: it was broken, it went with its session, or it was removed.
@@ -197,7 +197,7 @@ async fn why_gone(inner: &Inner, link: &Link, place: &Place) -> Result<LossReaso
     let mark = layout.broken(place.name.lease, place.name.slot, place.created);
     let questions = vec![delete(mark), key_range(layout.session(core.lease)).into()];
     let request = txn(Vec::new(), questions, Vec::new());
-    let answer = core.ask(link, request, Operation::View, core.deadline()).await?;
+    let answer = core.ask(link, request, Operation::View, core.life.deadline()).await?;
     match &*answer.responses {
         [mark, session] => reason(mark, session).ok_or_else(Failure::unexpected),
         _ => Err(Failure::unexpected()),

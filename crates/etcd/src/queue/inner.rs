@@ -78,7 +78,7 @@ impl Inner {
         if let Some(why) = self.core.layout.refusal(queue) {
             return Err(Error::permanent(ErrorKind::InvalidName, operation, why).at(queue));
         }
-        self.core.check(operation).map_err(|error| error.at(queue))
+        self.core.life.check(operation).map_err(|error| error.at(queue))
     }
 
     pub(super) fn fail(&self, failure: Failure, operation: Operation, is_write: bool, queue: &QueueName) -> Error {
@@ -86,7 +86,7 @@ impl Inner {
     }
 
     pub(super) fn over(&self, operation: Operation, queue: &QueueName) -> Error {
-        self.core.over(operation).at(queue)
+        self.core.life.over(operation).at(queue)
     }
 
     /// Runs something behind all earlier calls on the same lock: it is begun now, whether or not its answer is awaited.
@@ -135,10 +135,10 @@ impl Inner {
         operation: Operation,
         request: impl Fn(&Link) -> Look<C>,
     ) -> Result<(Arc<Link>, C::Answer), Failure> {
-        let deadline = self.core.deadline();
+        let deadline = self.core.life.deadline();
         let mut attempt = 1;
         loop {
-            let link = self.core.link(deadline).await?;
+            let link = self.core.life.next_link_until(deadline).await?;
             let answer = match request(&link) {
                 Look::Quorum(request) => self.core.ask(&link, request, operation, deadline).await,
                 Look::Member(request) => self.core.send(&link, request, operation, deadline).await,

@@ -95,7 +95,7 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, entries: &[Entry]) ->
 
 impl Join {
     fn new(inner: &Arc<Inner>, queue: &QueueName, entries: &[Entry]) -> Result<Self> {
-        let since_unix = inner.core.clock.unix_time();
+        let since_unix = inner.core.life.clock.unix_time();
         let mut wanted = Vec::with_capacity(entries.len());
         for (number, entry) in (0..).zip(entries) {
             let anchor = match &entry.rank {
@@ -119,7 +119,7 @@ impl Join {
             let message = format!("{ANCHORS_MAX} contenders beside which others stand at once are the most");
             return Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(queue));
         }
-        let (inner, queue, deadline) = (inner.clone(), queue.clone(), inner.core.deadline());
+        let (inner, queue, deadline) = (inner.clone(), queue.clone(), inner.core.life.deadline());
         Ok(Self { inner, queue, wanted, progress: Arc::default(), deadline })
     }
 
@@ -163,11 +163,11 @@ impl Join {
         let fail = |failure, is_write| self.inner.fail(failure, Operation::Join, is_write, &self.queue);
         let mut resends = 0;
         loop {
-            core.check(Operation::Join).map_err(|error| error.at(&self.queue))?;
+            core.life.check(Operation::Join).map_err(|error| error.at(&self.queue))?;
             let link = tokio::select! {
                 biased;
                 () = self.progress.withdrawal() => return Err(withdrawn(&self.queue)),
-                link = core.link(self.deadline) => link,
+                link = core.life.next_link_until(self.deadline) => link,
             };
             let failure = match link {
                 Ok(link) => match self.attempt(&link).await {
@@ -197,7 +197,9 @@ impl Join {
 
     /// Whether a join that failed may be sent again over the next connection.
     fn can_go_on(&self, failure: &Failure) -> bool {
-        failure.is_passing() && failure.kind != FailureKind::Deadline && self.inner.core.clock.now() < self.deadline
+        failure.is_passing()
+            && failure.kind != FailureKind::Deadline
+            && self.inner.core.life.clock.now() < self.deadline
     }
 
     fn place(&self, wanted: &Wanted, stored: &Stored) -> Result<Place> {
@@ -223,7 +225,7 @@ impl Join {
             placed_at: stored.placed_at,
             outlives_session: wanted.outlives_session,
             beside: beside.unwrap_or_else(|| Arc::new(AtomicU32::new(0))),
-            bond: PlaceBond::new(self.inner.core.bond().clone()),
+            bond: PlaceBond::new(self.inner.core.life.bond().clone()),
         }))
     }
 

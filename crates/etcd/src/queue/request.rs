@@ -69,8 +69,8 @@ impl Asking {
             let (key, value) = (self.key.clone(), record.to_bytes());
             let write = operation(proto::Request::Put(PutRequest { key, value, lease: 0, ignore_lease: true }));
             let conditions = vec![modified_at(self.key.clone(), found.mod_revision)];
-            let deadline = self.inner.core.deadline();
-            let link = self.inner.core.link(deadline).await?;
+            let deadline = self.inner.core.life.deadline();
+            let link = self.inner.core.life.next_link_until(deadline).await?;
             let request = self.inner.core.meant(conditions, vec![write], Vec::new());
             if self.inner.core.ask(&link, request, Operation::Request, deadline).await?.succeeded {
                 return Ok(true);
@@ -97,8 +97,8 @@ impl Asking {
         let mark = |name: &Name| core.layout.broken(name.lease, name.slot, self.created);
         let marks = self.name.iter().map(|name| put(mark(name), "broken", name.lease));
         let changes = std::iter::once(delete(self.key.clone())).chain(marks).collect();
-        let deadline = core.deadline();
-        let link = core.link(deadline).await?;
+        let deadline = core.life.deadline();
+        let link = core.life.next_link_until(deadline).await?;
         let request = core.meant(vec![is_it.clone()], changes, Vec::new());
         match core.ask(&link, request, Operation::Request, deadline).await {
             Ok(answer) => Ok(answer.succeeded),

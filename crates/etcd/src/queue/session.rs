@@ -4,16 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use lockkeeper_core::{
-    BoxFuture, ConnectionNumber, ContenderId, Departure, Enqueued, Entry, Error, ErrorKind, Expected, Extent,
-    Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout,
-    Ticket, Value, ValueVersion, Withdrawal,
+    BoxFuture, ConnectionNumber, ContenderId, Departure, Enqueued, Entry, Expected, Extent, Freshness, LossReason,
+    Operation, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout, Ticket, Value,
+    ValueVersion, Withdrawal,
 };
 use lockkeeper_session::refuse;
 
 use crate::queue::departure::Wait;
 use crate::queue::inner::Inner;
 use crate::queue::{change, guard, join, request, value, withdraw};
-use crate::session::{Core, Ending};
+use crate::session::Core;
 
 /// One session of a keeper. Dropping it ends it.
 pub(crate) struct EtcdSession {
@@ -23,7 +23,7 @@ pub(crate) struct EtcdSession {
 impl EtcdSession {
     /// Takes a session for locks, and starts what watches its contenders.
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        let runtime = core.runtime.clone();
+        let runtime = core.life.runtime.clone();
         let inner = Arc::new(Inner::new(core));
         runtime.spawn(guard::run(inner.clone()));
         Self { inner }
@@ -32,7 +32,7 @@ impl EtcdSession {
 
 impl Session for EtcdSession {
     fn bond(&self) -> &SessionBond {
-        self.inner.core.bond()
+        self.inner.core.life.bond()
     }
 
     fn timeout(&self) -> Option<SessionTimeout> {
@@ -109,22 +109,14 @@ impl Session for EtcdSession {
 
     fn close(&self) -> BoxFuture<Result<()>> {
         let core = self.inner.core.clone();
-        core.bond().lose(LossReason::Closed);
-        Box::pin(async move {
-            match core.ended().await {
-                Ending::Certain => Ok(()),
-                Ending::Untold(failure) => {
-                    let message = format!("the service could not be told: {failure}");
-                    Err(Error::transient(ErrorKind::ConnectionLost, Operation::Close, message))
-                }
-            }
-        })
+        core.life.bond().lose(LossReason::Closed);
+        Box::pin(async move { core.life.closed().await })
     }
 }
 
 impl Drop for EtcdSession {
     fn drop(&mut self) {
-        self.inner.core.bond().lose(LossReason::Closed);
+        self.inner.core.life.bond().lose(LossReason::Closed);
     }
 }
 

@@ -98,16 +98,16 @@ impl Inner {
         let Some(next) = full.segment.checked_add(1) else {
             return;
         };
-        self.core.runtime.spawn(async move {
+        self.core.life.runtime.spawn(async move {
             let key = inner.core.layout.tail(&queue);
             let mut conditions = none_from(&inner.core.layout, &queue, next);
             conditions.push(modified_at(key.clone(), full.written));
             let text = next.to_string().into_bytes();
             let request = txn(conditions, vec![put(key.clone(), text, 0)], vec![key_range(key).into()]);
-            let Some(link) = inner.core.present_link() else {
+            let Some(link) = inner.core.life.present_link() else {
                 return;
             };
-            let asking = inner.core.ask(&link, request, Operation::Value, inner.core.deadline());
+            let asking = inner.core.ask(&link, request, Operation::Value, inner.core.life.deadline());
             let Ok(answer) = asking.await else {
                 return;
             };
@@ -125,14 +125,14 @@ impl Inner {
     /// Begins with the first segment again, in the background, if the queue is empty.
     pub(super) fn begin_anew(self: &Arc<Self>, queue: &QueueName) {
         let (inner, queue) = (self.clone(), queue.clone());
-        self.core.runtime.spawn(async move {
+        self.core.life.runtime.spawn(async move {
             let key = inner.core.layout.tail(&queue);
             let empty = none_below(inner.core.layout.queue(&queue));
-            let Some(link) = inner.core.present_link() else {
+            let Some(link) = inner.core.life.present_link() else {
                 return;
             };
             let request = txn(vec![empty], vec![delete(key)], Vec::new());
-            let answer = inner.core.ask(&link, request, Operation::Value, inner.core.deadline()).await;
+            let answer = inner.core.ask(&link, request, Operation::Value, inner.core.life.deadline()).await;
             if answer.is_ok_and(|answer| answer.succeeded) {
                 inner.tails().note_tail(&queue, Tail::default());
             }

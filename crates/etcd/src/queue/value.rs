@@ -47,7 +47,7 @@ pub(super) fn read(inner: &Arc<Inner>, queue: &QueueName) -> BoxFuture<Result<Op
 /// Reads the value of a queue as the member behind this connection has it.
 pub(super) async fn of_member(inner: &Inner, link: &Link, queue: &QueueName) -> Result<Option<Value>, Failure> {
     let range = RangeRequest { serializable: true, ..key_range(inner.core.layout.value(queue)) };
-    let answer = inner.core.send(link, range, Operation::Wait, inner.core.deadline()).await?;
+    let answer = inner.core.send(link, range, Operation::Wait, inner.core.life.deadline()).await?;
     Ok(read_answer(inner, answer))
 }
 
@@ -96,8 +96,8 @@ async fn write_now(
         Some(value) => put(key, &*value, 0),
         None => delete(key),
     };
-    let deadline = core.deadline();
-    let link = core.link(deadline).await?;
+    let deadline = core.life.deadline();
+    let link = core.life.next_link_until(deadline).await?;
     if link.stamp.is_none() && !is_on_state {
         // The next connection may find room for one.
         link.connection.shut();

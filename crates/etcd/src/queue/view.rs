@@ -154,7 +154,7 @@ impl Inner {
         by: impl Fn(&Link) -> By + Send + Sync,
     ) -> Result<(Arc<Link>, Shown), Failure> {
         let layout = &self.core.layout;
-        let asked_at = self.core.clock.now();
+        let asked_at = self.core.life.clock.now();
         let looked = self.look(operation, |link| {
             let by = by(link);
             look_by(by, ranges(layout, queue, by, limit))
@@ -176,7 +176,7 @@ impl Inner {
         by: impl Fn(&Link) -> By + Send + Sync,
     ) -> Result<(Arc<Link>, Option<QueueView>), Failure> {
         let layout = &self.core.layout;
-        let asked_at = self.core.clock.now();
+        let asked_at = self.core.life.clock.now();
         let looked = self.look(operation, |link| {
             let by = by(link);
             let mut ranges = spot.ranges(layout, queue, by == By::Member);
@@ -199,9 +199,9 @@ impl Inner {
     /// Looks at a queue as the member behind this connection has it.
     pub(super) async fn view_of_member(self: &Arc<Self>, queue: &QueueName, link: &Link) -> Result<QueueView, Failure> {
         let layout = &self.core.layout;
-        let asked_at = self.core.clock.now();
+        let asked_at = self.core.life.clock.now();
         let request = txn(Vec::new(), ranges(layout, queue, By::Member, 0), Vec::new());
-        let answer = self.core.send(link, request, Operation::View, self.core.deadline()).await?;
+        let answer = self.core.send(link, request, Operation::View, self.core.life.deadline()).await?;
         let view = read(layout, queue, link, &answer.responses)?.view;
         self.settle(queue, &view, &Coverage::ALL, asked_at).await;
         Ok(view)

@@ -90,7 +90,7 @@ impl Leaving {
             Ok(Ending::Left) => Ok(()),
             Ok(Ending::WasGone(reason)) => {
                 if reason == LossReason::Expired {
-                    self.inner.core.expire();
+                    self.inner.core.life.expire();
                 }
                 Err(lost(reason, &self.queue))
             }
@@ -110,7 +110,7 @@ impl Leaving {
             let message = "the session is over and cannot tell the service; the place stays until it is broken";
             return Err(Error::transient(ErrorKind::ConnectionLost, Operation::Leave, message).at(&self.queue));
         }
-        match self.inner.core.bond().liveness() {
+        match self.inner.core.life.bond().liveness() {
             Liveness::Lost(reason @ LossReason::Expired) => Err(lost(reason, &self.queue)),
             _ => Ok(()),
         }
@@ -122,29 +122,29 @@ impl Leaving {
         let mut may_have_left = false;
         let mut backoff = Backoff::LEAVING;
         loop {
-            let Some(link) = core.next_link().await else {
-                core.ended().await;
+            let Some(link) = core.life.next_link().await else {
+                core.life.ended().await;
                 return Ok(Ending::WithSession);
             };
-            let again = core.clock.now().saturating_add(core.timing.patience().max(AGAIN_AFTER_MIN));
-            match self.delete(&link, core.deadline().min(again), may_have_left).await {
+            let again = core.life.clock.now().saturating_add(core.timing.patience().max(AGAIN_AFTER_MIN));
+            match self.delete(&link, core.life.deadline().min(again), may_have_left).await {
                 Ok(_) if self.known().is_none() && link.stamp.is_none() => {
                     // Without a new stamp the join can still take effect. The next connection may find room for one.
-                    core.until_other(&link, core.clock.now().saturating_add(backoff.pause())).await;
+                    core.until_other(&link, core.life.clock.now().saturating_add(backoff.pause())).await;
                     link.connection.shut();
-                    core.until_other(&link, core.deadline()).await;
+                    core.until_other(&link, core.life.deadline()).await;
                 }
                 Ok(ending) => return Ok(ending),
                 Err(failure) if failure.is_passing() => {
                     may_have_left |= failure.effect == Effect::Unknown;
-                    core.after(&failure, &link, core.deadline()).await;
+                    core.after(&failure, &link, core.life.deadline()).await;
                 }
                 Err(failure) => {
                     tracing::error!(target: "lockkeeper", %failure, "a contender cannot leave its queue; trying again");
                     tokio::select! {
                         biased;
-                        _ = core.bond().lost() => return Err(failure),
-                        () = core.clock.sleep_until(core.clock.now().saturating_add(backoff.pause())) => {}
+                        _ = core.life.bond().lost() => return Err(failure),
+                        () = core.life.clock.sleep_until(core.life.clock.now().saturating_add(backoff.pause())) => {}
                     }
                 }
             }

@@ -10,7 +10,7 @@ use crate::proto::{
 
 /// A request that is answered once.
 pub(crate) trait Call: Message + 'static {
-    type Answer: Message + Default + 'static;
+    type Answer: Message + Default + Unpin + 'static;
 
     /// The path of the call, as HTTP/2 carries it.
     const PATH: &'static str;

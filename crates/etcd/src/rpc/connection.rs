@@ -11,9 +11,10 @@ use http::Uri;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Effect, Failure, FailureKind, Server, late};
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Server, late};
 use prost::Message;
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_stream::Stream;
 use tonic::client::Grpc;
@@ -27,7 +28,6 @@ use crate::proto::{AuthenticateRequest, RangeRequest};
 use crate::rpc::call::Call;
 use crate::rpc::failure::{Gone, of_first_call, of_handshake, of_status};
 use crate::rpc::socket::Tap;
-use crate::rpc::unary::Asking;
 use crate::url::{Access, Credentials};
 
 /// The longest answer, in bytes: a queue of a hundred thousand contenders, without their data, has a fifth of it.
@@ -109,14 +109,17 @@ impl Connection {
         Ok(Self { server: server.clone(), channel, socket, is_over: over, clock: clock.clone(), token: None })
     }
 
-    /// Asks, and waits for the answer until the deadline. Dropping the future does not take the request back.
+    /// Asks, and waits for the answer until the deadline. Dropping the future does not take the request back: one that
+    /// is given up would be reset, and etcd 3.5.0 to 3.5.6 can crash if that is a transaction that only reads
+    /// (etcd-io/etcd#14110, #14891).
     pub(crate) async fn call<C: Call>(&self, request: C, deadline: BootInstant) -> Result<C::Answer, Failure> {
         let (channel, request) = (self.channel.clone(), self.request(request));
-        let asking = Asking::new(async move {
+        let asking = async move {
             let path = PathAndQuery::from_static(C::PATH);
             let answer = grpc(channel).await?.unary(request, path, ProstCodec::<C, C::Answer>::default()).await;
             answer.map(tonic::Response::into_inner).map_err(of_status)
-        });
+        };
+        let asking = Asking::begin(asking, Handle::current());
         tokio::select! {
             biased;
             answer = asking => answer,

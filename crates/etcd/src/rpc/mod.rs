@@ -9,7 +9,6 @@ mod failure;
 mod keepalive;
 mod request;
 mod socket;
-mod unary;
 mod watches;
 
 pub(crate) use call::{Answer, Call};

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::SafeUntil;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::{Effect, Failure, Server, late};
 
@@ -21,11 +20,11 @@ const NO_CONNECTION: u64 = 0;
 /// Tries the other members in turn until one has renewed the lease, and has proven it; or until the deadline.
 pub(super) async fn renew(core: &Core, silent: &Server, deadline: BootInstant) {
     for server in core.config.servers.iter().filter(|server| *server != silent) {
-        let attempt_ends = core.clock.now().saturating_add(core.timing.doubt()).min(deadline);
+        let attempt_ends = core.life.clock.now().saturating_add(core.timing.doubt()).min(deadline);
         let renewed = tokio::select! {
             biased;
             renewed = renew_over(core, server, attempt_ends) => renewed,
-            () = late(&*core.clock, attempt_ends) => Err(Failure::late(Effect::Unknown)),
+            () = late(&*core.life.clock, attempt_ends) => Err(Failure::late(Effect::Unknown)),
         };
         match renewed {
             Ok(()) => return,
@@ -38,8 +37,8 @@ pub(super) async fn renew(core: &Core, silent: &Server, deadline: BootInstant) {
 
 /// Renews over one member. That the lease has ended is left to the connection in use to tell.
 async fn renew_over(core: &Core, server: &Server, deadline: BootInstant) -> Result<(), Failure> {
-    let connection = Connection::open(server, &core.config.access, &core.clock, deadline).await?;
-    let sent_at = core.clock.now();
+    let connection = Connection::open(server, &core.config.access, &core.life.clock, deadline).await?;
+    let sent_at = core.life.clock.now();
     let (_stream, answer) = KeepAlive::open(&connection, core.lease, deadline).await?;
     let Ok(seconds @ 1..) = u64::try_from(answer.ttl) else {
         return Err(Failure::unexpected());
@@ -53,8 +52,8 @@ async fn renew_over(core: &Core, server: &Server, deadline: BootInstant) -> Resu
     if finds_session(&answer)
         && let Some(safe_until) = core.belief().prove(witness, term)
     {
-        core.bond().note_proof(sent_at);
-        core.bond().renew(SafeUntil::At(safe_until));
+        core.life.bond().note_proof(sent_at);
+        core.life.believe(safe_until);
     }
     Ok(())
 }

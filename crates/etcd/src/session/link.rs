@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_core::ConnectionNumber;
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Failure, Server};
 
 use crate::proto::{KeyValue, Response, ResponseHeader, ResponseOp};
 use crate::rpc::{Answer, Connection, Watches};
@@ -26,6 +26,20 @@ pub(crate) struct Link {
     /// The revision at which the session's key was written when this connection began. A join names it, so that none of
     /// an older connection takes effect any more. `None` if the service had no room for that: then nothing joins.
     pub(crate) stamp: Option<i64>,
+}
+
+impl lockkeeper_session::Link for Link {
+    fn is_over(&self) -> bool {
+        self.connection.is_over()
+    }
+
+    fn shut(&self) {
+        self.connection.shut();
+    }
+
+    fn server(&self) -> &Server {
+        self.connection.server()
+    }
 }
 
 impl Link {

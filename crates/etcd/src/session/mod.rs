@@ -26,6 +26,6 @@ mod restore;
 pub(crate) use belief::Timing;
 #[cfg(feature = "testing")]
 pub(crate) use belief::{Belief, Renewal, Witness};
-pub(crate) use core::{Core, Ending};
+pub(crate) use core::Core;
 pub(crate) use link::{Epoch, Link, first_offset, header};
 pub(crate) use open::{Opening, open};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Error, ErrorKind, Operation, Result};
-use lockkeeper_session::{Failure, share};
+use lockkeeper_session::{Failure, keep, share};
 use tokio::runtime::Handle;
 
 use crate::proto::{LeaseGrantRequest, LeaseRevokeRequest};
@@ -89,8 +89,8 @@ async fn attempt(
     core.set_epoch(epoch);
     core.note_revision(stamp);
     let link = Arc::new(Link { connection, watches, number: FIRST_CONNECTION, stamp: Some(stamp) });
-    let driver = Driver::new(core.clone(), server.wrapping_add(1), FIRST_CONNECTION + 1);
-    runtime.spawn(driver.run(link));
+    let next_server = server.wrapping_add(1);
+    runtime.spawn(keep(Driver { core: core.clone(), next_server, next_connection: FIRST_CONNECTION + 1 }, link));
     Ok(core)
 }
 

@@ -19,11 +19,11 @@ use crate::session::link::{Link, header};
 pub(super) async fn run(core: &Arc<Core>, link: &Link) -> Failure {
     let mut stream = None;
     loop {
-        let sent_at = core.clock.now();
+        let sent_at = core.life.clock.now();
         if let Err(failure) = renew(core, link, &mut stream, sent_at).await {
             return failure;
         }
-        core.renewals.send_modify(|count| *count += 1);
+        core.life.proven(sent_at);
         until_due(core, sent_at).await;
     }
 }
@@ -37,9 +37,9 @@ async fn until_due(core: &Core, sent_at: BootInstant) {
         };
         tokio::select! {
             biased;
-            () = core.urge.notified() => return,
+            () = core.life.urged() => return,
             () = core.entered.notified() => {}
-            () = core.clock.sleep_until(sent_at.saturating_add(interval)) => return,
+            () = core.life.clock.sleep_until(sent_at.saturating_add(interval)) => return,
         }
     }
 }
@@ -54,7 +54,7 @@ async fn renew(
     let deadline = sent_at.saturating_add(core.timing.patience());
     let renewing = renew_over(core, link, stream, sent_at, deadline);
     let elsewhere = async {
-        core.clock.sleep_until(sent_at.saturating_add(core.timing.doubt())).await;
+        core.life.clock.sleep_until(sent_at.saturating_add(core.timing.doubt())).await;
         elsewhere::renew(core, link.connection.server(), deadline).await;
         // This connection may still be of use.
         std::future::pending().await
@@ -62,7 +62,7 @@ async fn renew(
     tokio::select! {
         biased;
         renewed = renewing => renewed,
-        () = late(&*core.clock, deadline) => Err(Failure::late(Effect::Unknown)),
+        () = late(&*core.life.clock, deadline) => Err(Failure::late(Effect::Unknown)),
         never = elsewhere => never,
     }
 }
@@ -93,7 +93,6 @@ async fn renew_over(
     if !finds_session(&answer) {
         return Err(Failure::session_gone());
     }
-    core.bond().note_proof(sent_at);
     Ok(())
 }
 

@@ -70,7 +70,7 @@ async fn begin_anew(
     deadline: BootInstant,
 ) -> Result<Epoch, Failure> {
     let key = core.layout.offset();
-    let offset = first_offset(core.clock.unix_time()).max(passed);
+    let offset = first_offset(core.life.clock.unix_time()).max(passed);
     let look = || key_range(key.clone()).into();
     let write = put(key.clone(), offset.to_string(), 0);
     let request = txn(vec![modified_at(key.clone(), seen.written)], vec![write, look()], vec![look()]);

@@ -10,7 +10,9 @@ use lockkeeper_core::{
     BoxFuture, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Lifetime, Operation, PlaceBond, QueueName, QueueView,
     Rank, Result, Ticket,
 };
-use lockkeeper_session::{Coverage, Effect, Failure, FailureKind, Joining, Link as _, PlaceStanding, Progress, refuse};
+use lockkeeper_session::{
+    Coverage, Effect, Failure, FailureKind, Joining, Link as _, PlaceStanding, Progress, Record, refuse,
+};
 use redis::Value;
 
 use crate::answers::{list, number, text, texts};
@@ -18,7 +20,6 @@ use crate::connection::{Flight, answer};
 use crate::layout::{Member, can_stand, listed, mode_letter, part_letter};
 use crate::queue::inner::Inner;
 use crate::queue::place::Place;
-use crate::queue::record::Record;
 use crate::queue::{view, withdraw};
 use crate::script::Script;
 use crate::session::{Call, Core, Link, Make, check_copies, copied};

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{BoxFuture, ContenderId, Error, ErrorKind, Operation, QueueName, Request, Result};
-use lockkeeper_session::refuse;
+use lockkeeper_session::{Ask, refuse};
 
 use crate::answers::number;
 use crate::layout::{Member, part_letter};
 use crate::queue::inner::{Inner, arguments};
 use crate::queue::plain::is_foreign;
-use crate::queue::record::request_text;
 use crate::script::Script;
 
 /// Sends a request, behind the earlier calls.
@@ -30,7 +29,7 @@ pub(super) fn begin(
         return Box::pin(std::future::ready(Ok(false)));
     };
     let (what, text) = match request {
-        Request::Yield(revocation) => ("yield", request_text(revocation)),
+        Request::Yield(revocation) => ("yield", Ask::of(revocation).to_text()),
         Request::Break { token } if Some(*token) == member.token() => ("break", String::new()),
         Request::Break { .. } => return Box::pin(std::future::ready(Ok(false))),
         _ => {

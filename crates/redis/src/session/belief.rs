@@ -7,9 +7,6 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Beginning, Belief};
-
 /// A session renews once in this part of the timeout …
 const INTERVAL_DIVISOR: u32 = 6;
 
@@ -67,16 +64,6 @@ impl Timing {
         MARGIN + self.timeout / MARGIN_DIVISOR
     }
 
-    /// How a session begins that was asked for at this moment.
-    pub(super) fn beginning(self, opened_at: BootInstant, operation_timeout: Duration) -> Beginning {
-        Beginning {
-            belief: Belief::new(self.belief(), opened_at),
-            notice: self.notice(),
-            worth_granting: self.worth_granting(),
-            operation_timeout,
-        }
-    }
-
     /// For how long a renewal is believed, from its sending.
     pub(super) fn belief(self) -> Duration {
         self.timeout.saturating_sub(self.guard() + self.margin())
@@ -102,6 +89,9 @@ impl Timing {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+
+    use lockkeeper_core::clock::BootInstant;
+    use lockkeeper_session::Belief;
 
     use super::*;
 

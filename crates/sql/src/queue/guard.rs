@@ -5,11 +5,11 @@ use std::sync::Arc;
 #[cfg(feature = "testing")]
 use lockkeeper_core::Operation;
 use lockkeeper_core::{LossReason, Ticket};
+use lockkeeper_session::Ask;
 
 use crate::queue::inner::Inner;
 use crate::queue::leave;
 use crate::queue::place::Place;
-use crate::queue::record::read_request;
 use crate::session::News;
 
 /// Takes in what beats tell of our own contenders, until the session is over.
@@ -29,7 +29,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
                 }
             }
             Some(News::Asked(ticket, ask)) => {
-                if let (Some(place), Some(revocation)) = (place(&inner, ticket), read_request(&ask)) {
+                if let (Some(place), Some(revocation)) = (place(&inner, ticket), Ask::read(&ask)) {
                     place.bond.revoke(revocation);
                 }
             }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{BoxFuture, ContenderId, Error, ErrorKind, Operation, QueueName, Request, Result};
-use lockkeeper_session::refuse;
+use lockkeeper_session::{Ask, refuse};
 
 use crate::queue::inner::{Inner, named};
-use crate::queue::record::request_text;
 use crate::queue::rows::ticket_of;
 use crate::statement::{Argument, Statement};
 
@@ -24,7 +23,7 @@ pub(super) fn begin(
         return Box::pin(std::future::ready(Ok(false)));
     };
     let (token, ask) = match request {
-        Request::Yield(revocation) => (None, Some(request_text(revocation))),
+        Request::Yield(revocation) => (None, Some(Ask::of(revocation).to_text())),
         Request::Break { token } if token.turn() == 0 => (Some(token.as_i64()), None),
         // Only a process knows its turns.
         Request::Break { .. } => return Box::pin(std::future::ready(Ok(false))),

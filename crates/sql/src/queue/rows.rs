@@ -8,9 +8,8 @@ use lockkeeper_core::{
     ConnectionNumber, Contender, ContenderId, ContenderInfo, FencingToken, Mode, QueueName, QueueView, Ticket, Value,
     ValueVersion,
 };
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Ask, Failure, Record};
 
-use crate::queue::record;
 use crate::session::Shown;
 use crate::statement::{PARTS, Row, What, part_number, status, word};
 
@@ -177,10 +176,10 @@ impl<'a> Seat<'a> {
         info.ticket = Some(self.ticket);
         info.token = Some(self.token);
         info.session = self.row.session.map(|session| format!("{session:032x}"));
-        if let Some(text) = &self.row.text {
-            record::describe(text, &mut info);
+        if let Some(record) = self.row.text.as_deref().and_then(Record::read) {
+            record.describe(&mut info);
         }
-        info.revocation = self.row.ask.as_deref().and_then(record::read_request);
+        info.revocation = self.row.ask.as_deref().and_then(Ask::read);
         info
     }
 }

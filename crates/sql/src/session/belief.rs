@@ -6,9 +6,6 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Beginning, Belief};
-
 /// A session that holds or waits beats once in this part of the timeout …
 const BUSY_DIVISOR: u32 = 6;
 
@@ -54,16 +51,6 @@ impl Timing {
     /// By how much belief ends early, and others remove the session late.
     pub(crate) fn margin(self) -> Duration {
         MARGIN + self.timeout / MARGIN_DIVISOR
-    }
-
-    /// How a session begins that was asked for at this moment.
-    pub(super) fn beginning(self, opened_at: BootInstant, operation_timeout: Duration) -> Beginning {
-        Beginning {
-            belief: Belief::new(self.belief(), opened_at),
-            notice: self.notice(),
-            worth_granting: self.worth_granting(),
-            operation_timeout,
-        }
     }
 
     /// For how long a beat is believed, from its sending.

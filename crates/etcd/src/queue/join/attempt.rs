@@ -56,7 +56,7 @@ impl Join {
             return Err(no_room().into());
         };
         let epoch = core.epoch();
-        let asked_at = core.clock.now();
+        let asked_at = core.life.clock.now();
         let was_sent = self.progress.was_sent();
         self.progress.note_sent();
         let tail = self.tail();
@@ -78,7 +78,7 @@ impl Join {
         let at = answers.len().checked_sub(looks).ok_or_else(Failure::unexpected)?;
         let shown = answers.split_off(at);
         let view = self.seen(link, tail, &shown, asked_at)?;
-        let (first_token, placed_at) = (core.layout.first_token(epoch.offset), core.clock.now());
+        let (first_token, placed_at) = (core.layout.first_token(epoch.offset), core.life.clock.now());
         let stored = |created| {
             Attempt::Stored(Stored { created, first_token, segment: tail.segment, view, placed_at, link: link.number })
         };
@@ -189,7 +189,7 @@ impl Join {
     ) -> Result<Attempt, AttemptError> {
         let core = &self.inner.core;
         let Some(written) = stamp else {
-            core.expire();
+            core.life.expire();
             return Err(AttemptError::Refused(self.inner.over(Operation::Join, &self.queue)));
         };
         match Epoch::of(offset) {
@@ -200,7 +200,7 @@ impl Join {
             Some(_) => {}
             None => {
                 let message = "the key from which tokens are counted was deleted; a new session writes it anew";
-                core.expire();
+                core.life.expire();
                 return Err(AttemptError::Refused(
                     Error::permanent(ErrorKind::Backend, Operation::Join, message).at(&self.queue),
                 ));

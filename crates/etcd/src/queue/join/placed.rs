@@ -25,7 +25,7 @@ impl Placed {
     /// Hands out the standings of places once they may be believed, with what the queue shows.
     pub(super) async fn stand(self, inner: Arc<Inner>) -> Result<Vec<Enqueued>> {
         let Self { queue, view, link, places } = self;
-        if inner.core.until_believable().await.is_err() {
+        if inner.core.life.until_believable().await.is_err() {
             return Err(inner.over(Operation::Join, &queue));
         }
         let view = match view {
