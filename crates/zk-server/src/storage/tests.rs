@@ -410,14 +410,17 @@ fn a_log_without_its_snapshot_is_refused() {
 
 /// What a copying thread found: how much was acknowledged when it began, and the copy.
 fn copies_under_way(folder: &Path, acknowledged: &AtomicU64, count: usize) -> Vec<(u64, tempfile::TempDir)> {
-    let copy = |_| {
+    let copy = |_| loop {
         let before = acknowledged.load(Ordering::SeqCst);
         let copied = tempfile::tempdir().unwrap();
         for name in names(folder) {
             // A file that is gone meanwhile is missing in the copy, as in one that a program makes.
             let _ = fs::copy(folder.join(&name), copied.path().join(&name));
         }
-        (before, copied)
+        // One that has nothing but the lock is no copy, and that program says so.
+        if names(copied.path()).len() > 1 {
+            return (before, copied);
+        }
     };
     (0..count).map(copy).collect()
 }
