@@ -1,5 +1,4 @@
-//! What the sessions of backends share where a service is asked over one connection after the other, each of which
-//! keeps the order of what is sent.
+//! What the sessions of backends share where a service is asked over one connection after the other.
 //!
 //! - [`Server`]: one server, as a URL names it.
 //! - [`Failure`]: why a request failed, and what that is to a caller.

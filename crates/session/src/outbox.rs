@@ -199,7 +199,7 @@ mod tests {
         }
 
         fn server(&self) -> &Server {
-            unreachable!("it is at the other end of nothing")
+            unreachable!("no call asks for it")
         }
     }
 
