@@ -156,6 +156,23 @@ impl Stage {
         panic!("none of {TRIES_MAX} came late enough to tell anything: {write:?}");
     }
 
+    /// Plays rounds in which the late write is for the first contender of the queue, and not for one by its name, until
+    /// one does harm, as a planted fault must.
+    ///
+    /// # Panics
+    ///
+    /// If none does.
+    pub async fn find_by_place(&self, request: fn(&Enqueued) -> Request) {
+        for _ in 0..TRIES_MAX {
+            let client = self.client().await;
+            let pass = |first: &Enqueued| drop(tokio::spawn(self.next.request(&door(), &first.id, request(first))));
+            if harm(&*client.session, &*self.next, Some(&*self.onlooker), pass).await.is_some() {
+                return;
+            }
+        }
+        panic!("none of {TRIES_MAX} was found");
+    }
+
     /// Plays a round; says what harm the late write did.
     async fn round(&self, write: Write) -> Option<String> {
         match write {

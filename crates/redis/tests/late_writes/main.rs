@@ -65,6 +65,14 @@ async fn a_late_value_never_replaces_a_later_one() {
     stage.play("Redis, values", Write::Value).await;
 }
 
+/// A contender's name, with a number and a ticket that no other has, is the only condition of a removal and a request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_is_for_the_first_contender_and_not_for_a_name_is_found() {
+    let Some((_server, stage)) = stage("").await else { return };
+    stage.find_by_place(|first| Request::Break { token: first.token }).await;
+    stage.find_by_place(|_| Request::Yield(Revocation::new(None, None))).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_epochs_a_late_value_replaces_a_later_one() {
     if !can_run() {

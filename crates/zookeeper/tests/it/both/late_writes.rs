@@ -21,6 +21,9 @@ use crate::support::way::url;
 /// How often each is tried in the long run; the plain one does a tenth.
 const ROUNDS: u32 = 200;
 
+/// How often a planted fault is tried at most until it does harm in time.
+const TRIES_MAX: u32 = 100;
+
 /// How long the harm of a late write is looked for.
 const LOOKED_FOR: Duration = Duration::from_millis(100);
 
@@ -94,25 +97,28 @@ impl Client {
 }
 
 /// Has a session stand in the queue again, lets the late write pass, and looks whether that contender stands all the
-/// while and its owner is asked nothing.
-async fn does_no_harm(bench: &Bench, ours: &Client, late: &Client) {
+/// while and its owner is asked nothing; says what harm was done.
+async fn harm(bench: &Bench, ours: &Client, pass: impl FnOnce(&Enqueued)) -> Option<String> {
     let onlooker = bench.neighbouring_waist("").await;
     let (second, place) = ours.join().await;
-    late.pass();
+    pass(&place);
     let looking = async {
         loop {
             let seen = onlooker.view(&line("door")).await.contenders;
-            assert!(seen.iter().map(|contender: &Contender| &contender.id).eq([&place.id]), "{seen:?}");
+            if !seen.iter().map(|contender: &Contender| &contender.id).eq([&place.id]) {
+                return format!("the queue is {seen:?}");
+            }
         }
     };
-    let harm = tokio::time::timeout(LOOKED_FOR, async {
+    let looked = tokio::time::timeout(LOOKED_FOR, async {
         tokio::select! {
-            () = looking => unreachable!("it looks without end"),
-            asked = place.standing.revoked() => asked,
+            harm = looking => harm,
+            asked = place.standing.revoked() => format!("its owner is asked to give up: {asked:?}"),
         }
     });
-    assert!(harm.await.is_err(), "its owner is asked to give up");
-    ours.leave(second).await.expect("it was held");
+    let harm = looked.await.ok();
+    let left = ours.leave(second).await;
+    harm.or_else(|| left.err().map(|error| error.to_string()))
 }
 
 #[tokio::test]
@@ -123,7 +129,7 @@ async fn a_late_deletion_leaves_the_next_contender_of_its_session_alone() {
         let (left, _) = client.join().await;
         let leaving = client.session.withdraw(&line("door"), left);
         client.hold((Operation::DELETE, 0), leaving).await.expect("it was held");
-        does_no_harm(&bench, &client, &client).await;
+        assert_eq!(harm(&bench, &client, |_| client.pass()).await, None);
     }
 }
 
@@ -137,7 +143,7 @@ async fn asks_late(write: Operation, request: impl Fn(&Enqueued) -> Request) {
         let asked = asking.hold((write, 2), asked).await;
         assert!(asked.is_err(), "it is not answered: {asked:?}");
         client.leave(left).await.expect("it was held");
-        does_no_harm(&bench, &client, &asking).await;
+        assert_eq!(harm(&bench, &client, |_| asking.pass()).await, None);
     }
 }
 
@@ -149,6 +155,28 @@ async fn a_late_order_to_break_leaves_the_next_contender_alone() {
 #[tokio::test]
 async fn a_late_request_to_yield_is_not_told_to_the_next_contender() {
     asks_late(Operation::SET_DATA, |_| Request::Yield(Revocation::new(None, None))).await;
+}
+
+/// A contender's path, with a ticket and a number that no other has, is the only condition of a deletion and a request.
+#[tokio::test]
+async fn a_write_that_is_for_the_first_contender_and_not_for_a_path_is_found() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let (client, asking) = (Client::open(&bench).await, Client::open(&bench).await);
+    let requests: [fn(&Enqueued) -> Request; 2] =
+        [|first| Request::Break { token: first.token }, |_| Request::Yield(Revocation::new(None, None))];
+    for request in requests {
+        let mut found = None;
+        for _ in 0..TRIES_MAX {
+            let pass = |first: &Enqueued| {
+                drop(tokio::spawn(asking.session.request(&line("door"), &first.id, request(first))));
+            };
+            found = harm(&bench, &client, pass).await;
+            if found.is_some() {
+                break;
+            }
+        }
+        assert!(found.is_some(), "none of {TRIES_MAX} was found");
+    }
 }
 
 /// Lets the write of a value pass when that was removed and made anew; says whether it replaced the new one.
