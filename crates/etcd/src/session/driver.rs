@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Liveness, LossReason};
 use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life};
 
@@ -81,7 +82,7 @@ impl Keeping for Driver {
     async fn end_anew(&mut self) -> Result<(), Failure> {
         let mut trouble = Failure::broken(Effect::None);
         for _ in 0..self.core.config.servers.len() {
-            let ended = match self.open().await {
+            let ended = match self.open(self.deadline()).await {
                 Ok(connection) => revoke(&self.core, &connection).await,
                 Err(failure) => Err(failure),
             };
@@ -96,20 +97,24 @@ impl Keeping for Driver {
 
 impl Driver {
     async fn try_link(&mut self) -> Result<Arc<Link>, Failure> {
-        let connection = self.open().await?;
+        let deadline = self.deadline();
+        let connection = self.open(deadline).await?;
         let number = self.next_connection;
         self.next_connection += 1;
-        let deadline = self.core.life.clock.now().saturating_add(self.core.timing.patience());
         restore(&self.core, connection, number, deadline).await
     }
 
+    /// When an attempt at one server must have ended.
+    fn deadline(&self) -> BootInstant {
+        self.core.life.clock.now().saturating_add(self.core.timing.patience())
+    }
+
     /// Connects to the next server.
-    async fn open(&mut self) -> Result<Connection, Failure> {
-        let (config, clock) = (&self.core.config, &self.core.life.clock);
+    async fn open(&mut self, deadline: BootInstant) -> Result<Connection, Failure> {
+        let config = &self.core.config;
         let server = &config.servers[self.next_server % config.servers.len()];
         self.next_server = self.next_server.wrapping_add(1);
-        let deadline = clock.now().saturating_add(self.core.timing.patience());
-        Connection::open(server, &config.access, clock, deadline).await
+        Connection::open(server, &config.access, &self.core.life.clock, deadline).await
     }
 
     /// Lets what was asked before the session was closed be answered.
