@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Liveness, LossReason, Operation};
-use lockkeeper_session::{Beginning, Belief, Effect, Failure, Life, Link as _};
+use lockkeeper_session::{Beginning, Belief, Failure, Life, Link as _};
 use redis::Value;
 use tokio::runtime::Handle;
 
@@ -111,7 +111,7 @@ impl Core {
             #[cfg(feature = "testing")]
             if answers.is_ok() && testing.loses(operation) {
                 link.shut();
-                return Err(Failure::broken(Effect::Unknown));
+                return Err(Failure::broken(lockkeeper_session::Effect::Unknown));
             }
             let _ = operation;
             if answers.as_ref().is_err_and(Failure::needs_another) {
