@@ -68,8 +68,8 @@ async fn settings_users_and_encodings_are_set_up() {
         return;
     }
     let setup = Setup::new().password("it's@/").setting("default_transaction_isolation", "repeatable read");
-    let server = setup.setting("statement_timeout", "5s").start().await.expect("a server");
-    for (setting, value) in [("default_transaction_isolation", "repeatable read"), ("statement_timeout", "5s")] {
+    let server = setup.setting("deadlock_timeout", "5s").start().await.expect("a server");
+    for (setting, value) in [("default_transaction_isolation", "repeatable read"), ("deadlock_timeout", "5s")] {
         assert_eq!(server.value(&format!("SHOW {setting}")).await.expect("told"), value);
     }
     server.create_database("odd", "LATIN1").await.expect("made");

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 pub(crate) struct Seen {
     /// The sessions granted, oldest first; one that went on is there several times.
     pub(crate) sessions: Vec<Credentials>,
-    /// How often a session was refused because it is over.
+    /// How often a session was refused because it is over, and its client has let go of that connection.
     pub(crate) refusals: usize,
 }
 
@@ -42,16 +42,17 @@ impl SniffingDial {
         self.seen().sessions.last().cloned()
     }
 
-    fn note(&self, response: ConnectResponse) {
-        let mut seen = self.seen();
-        match response.session_id {
-            0 => seen.refusals += 1,
-            session_id => seen.sessions.push(Credentials {
+    /// Notes a session that was granted; `false` if it was refused.
+    fn note(&self, response: ConnectResponse) -> bool {
+        let session_id = response.session_id;
+        if session_id != 0 {
+            self.seen().sessions.push(Credentials {
                 session_id,
                 password: response.password.unwrap_or_default(),
                 timeout_least: std::time::Duration::ZERO,
-            }),
+            });
         }
+        session_id != 0
     }
 }
 
@@ -61,7 +62,7 @@ impl Dial for SniffingDial {
         Box::pin(async move {
             let inner = dialling.await?;
             let handshake = Some(Deframer::new(FRAME_BYTES_DEFAULT_MAX));
-            Ok(Box::new(Sniffed { inner, handshake, seen }) as Box<dyn Stream>)
+            Ok(Box::new(Sniffed { inner, handshake, is_refused: false, seen }) as Box<dyn Stream>)
         })
     }
 }
@@ -70,7 +71,15 @@ struct Sniffed {
     inner: Box<dyn Stream>,
     /// Until the first frame has come.
     handshake: Option<Deframer>,
+    is_refused: bool,
     seen: SniffingDial,
+}
+
+/// What is only read is not known yet to the client's session.
+impl Drop for Sniffed {
+    fn drop(&mut self) {
+        self.seen.seen().refusals += usize::from(self.is_refused);
+    }
 }
 
 impl AsyncRead for Sniffed {
@@ -87,7 +96,7 @@ impl AsyncRead for Sniffed {
                 Ok(None) => self.handshake = Some(handshake),
                 Ok(Some(frame)) => {
                     if let Ok(response) = ConnectResponse::decode(frame) {
-                        self.seen.note(response);
+                        self.is_refused = !self.seen.note(response);
                     }
                 }
                 Err(_) => {}
