@@ -4,30 +4,28 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 
-/// Until when one session may be believed: for a fixed time from the sending of the newest request that proved it.
+/// Until when one session may be believed.
 #[derive(Clone, Copy, Debug)]
 pub struct Belief {
-    span: Duration,
-    /// When the newest request was sent that proved the session, or earlier.
-    anchor: BootInstant,
+    safe_until: BootInstant,
 }
 
 impl Belief {
-    /// Begins with the opening of the session, which was sent at this moment. Each proof is worth `span`.
+    /// Begins with what the opening of the session is worth.
     #[must_use]
-    pub const fn new(span: Duration, opened_at: BootInstant) -> Self {
-        Self { span, anchor: opened_at }
+    pub const fn until(safe_until: BootInstant) -> Self {
+        Self { safe_until }
     }
 
-    /// Notes that a request was answered that proves the session and was sent at this moment.
-    pub fn proven(&mut self, sent_at: BootInstant) {
-        self.anchor = self.anchor.max(sent_at);
+    /// Notes that a request was answered that proves the session for so long, from the moment when it was sent on.
+    pub fn prove(&mut self, sent_at: BootInstant, span: Duration) {
+        self.safe_until = self.safe_until.max(sent_at.saturating_add(span));
     }
 
     /// Until when the session may be believed.
     #[must_use]
-    pub fn safe_until(&self) -> BootInstant {
-        self.anchor.saturating_add(self.span)
+    pub const fn safe_until(&self) -> BootInstant {
+        self.safe_until
     }
 }
 
@@ -38,11 +36,11 @@ mod tests {
     #[test]
     fn a_session_is_believed_from_the_sending_of_a_proof() {
         let at = |seconds: u64| BootInstant::from_nanos(seconds * 1_000_000_000);
-        let mut belief = Belief::new(Duration::from_secs(20), at(1));
-        assert_eq!(belief.safe_until(), at(21));
-        belief.proven(at(4));
+        let span = Duration::from_secs(20);
+        let mut belief = Belief::until(at(21));
+        belief.prove(at(4), span);
         assert_eq!(belief.safe_until(), at(24));
-        belief.proven(at(3));
+        belief.prove(at(3), span);
         assert_eq!(belief.safe_until(), at(24), "an older one takes nothing back");
     }
 }

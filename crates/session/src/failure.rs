@@ -61,24 +61,7 @@ impl FailureKind {
     /// Whether another attempt can succeed without any change of settings or data.
     #[must_use]
     pub const fn is_passing(self) -> bool {
-        match self {
-            Self::Broken
-            | Self::Busy
-            | Self::Compacted
-            | Self::Deadline
-            | Self::Moved
-            | Self::ReadOnly
-            | Self::TooFewReplicas
-            | Self::Unavailable => true,
-            Self::Full
-            | Self::Limit
-            | Self::Protocol
-            | Self::Refused
-            | Self::SessionGone
-            | Self::Settings
-            | Self::Unsupported
-            | Self::Other => false,
-        }
+        matches!(self.to_caller(), (ErrorKind::ConnectionLost, _))
     }
 
     /// What it is to a caller of locks, and whether another attempt can succeed.

@@ -11,7 +11,7 @@ use lockkeeper_core::{BoxFuture, Error, ErrorKind, Liveness, LossReason, Operati
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use crate::{Call, Effect, Failure, FailureKind, Link, Make, Outbox, late};
+use crate::{Belief, Call, Effect, Failure, FailureKind, Link, Make, Outbox, late};
 
 /// The pause before a call is made again that the service has turned away for now.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -48,7 +48,7 @@ pub struct Life<L> {
     /// Where the session lives.
     pub runtime: Handle,
     bond: SessionBond,
-    safe_until: Mutex<BootInstant>,
+    belief: Mutex<Belief>,
     worth_granting: Duration,
     operation_timeout: Duration,
     outbox: Outbox<L>,
@@ -74,7 +74,7 @@ impl<L: Link> Life<L> {
             clock,
             runtime,
             bond,
-            safe_until: Mutex::new(safe_until),
+            belief: Mutex::new(Belief::until(safe_until)),
             worth_granting,
             operation_timeout,
             outbox: Outbox::default(),
@@ -91,10 +91,22 @@ impl<L: Link> Life<L> {
         &self.bond
     }
 
-    /// Notes until when the session may be believed.
+    /// Notes until when the session may be believed, by a rule of the service.
     pub fn believe(&self, safe_until: BootInstant) {
-        *locked(&self.safe_until) = safe_until;
-        self.bond.renew(SafeUntil::At(safe_until));
+        self.change_belief(|belief| *belief = Belief::until(safe_until));
+    }
+
+    /// Notes that a request was answered that proves the session for so long, from the moment when it was sent on.
+    pub fn proven_for(&self, sent_at: BootInstant, span: Duration) {
+        self.change_belief(|belief| belief.prove(sent_at, span));
+        self.proven(sent_at);
+    }
+
+    /// The bond is renewed under the lock, so that an older answer takes nothing back.
+    fn change_belief(&self, change: impl FnOnce(&mut Belief)) {
+        let mut belief = locked(&self.belief);
+        change(&mut belief);
+        self.bond.renew(SafeUntil::At(belief.safe_until()));
     }
 
     /// Notes that a request to prove the session was answered that was sent at this moment.
@@ -134,7 +146,7 @@ impl<L: Link> Life<L> {
     pub(crate) fn detach(&self) {
         self.outbox.detach();
         self.link.send_replace(None);
-        let safe_until = *locked(&self.safe_until);
+        let safe_until = locked(&self.belief).safe_until();
         self.bond.jeopardize(SafeUntil::At(safe_until));
     }
 
@@ -145,7 +157,7 @@ impl<L: Link> Life<L> {
         self.ending.send_replace(Some(ending));
     }
 
-    /// Notes that the task which keeps the session has ended, whatever for.
+    /// Notes that the task that keeps the session has ended.
     pub(crate) fn abandon(&self) {
         self.bond.lose(LossReason::Closed);
         if self.ending.borrow().is_none() {
@@ -307,9 +319,9 @@ impl<L: Link> Life<L> {
         }
     }
 
-    /// Whether the session may be believed now, whatever became of it here.
+    /// Whether the session may be believed now, also if it was closed here.
     pub fn is_believed(&self) -> bool {
-        self.clock.now() < *locked(&self.safe_until)
+        self.clock.now() < locked(&self.belief).safe_until()
     }
 
     /// Waits until the session may be believed for as long as a grant should be worth, or is lost.

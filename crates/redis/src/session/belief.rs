@@ -157,7 +157,7 @@ mod tests {
             let timing = of_seconds(TIMEOUT_MS / 1_000);
             let guard_ms = u64::try_from(timing.guard().as_millis()).unwrap();
             let mut service = Service { vt_ms: 0, seen_ms: 0, ends_ms: TIMEOUT_MS, guard_ms };
-            let mut belief = Belief::new(timing.belief(), at(0));
+            let mut belief = Belief::until(at(0).saturating_add(timing.belief()));
             let (mut now_ms, mut ahead_ms, mut sent_ms) = (0, 0, None);
             for (number, (kind, later_ms)) in events.into_iter().enumerate() {
                 now_ms += later_ms;
@@ -175,7 +175,7 @@ mod tests {
                         }
                     },
                     2 => if let Some((sent_ms, _)) = sent_ms.take_if(|(_, has_arrived)| *has_arrived) {
-                        belief.proven(at(sent_ms));
+                        belief.prove(at(sent_ms), timing.belief());
                     },
                     _ => service.call(now_ms + ahead_ms),
                 }

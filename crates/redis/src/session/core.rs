@@ -1,12 +1,12 @@
 //! What all parts of one session share: its number, its present connection, what is believed, and the calls.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Liveness, LossReason, Operation};
-use lockkeeper_session::{Beginning, Belief, Failure, Life, Link as _};
+use lockkeeper_session::{Beginning, Failure, Life, Link as _};
 use redis::Value;
 use tokio::runtime::Handle;
 
@@ -26,7 +26,6 @@ pub(crate) struct Core {
     pub(crate) id: SessionId,
     pub(crate) timing: Timing,
     pub(crate) life: Arc<Life<Link>>,
-    belief: Mutex<Belief>,
     /// The least guard of all sessions as the last renewal was told it, in milliseconds.
     guard_ms: AtomicU64,
     /// The contenders that renewals ask for.
@@ -50,9 +49,8 @@ impl Core {
     pub(super) fn new(parts: Parts, runtime: Handle) -> Self {
         let Parts { config, clock, id, opened_at, .. } = parts;
         let timing = Timing { timeout: config.session_timeout() };
-        let belief = Belief::new(timing.belief(), opened_at);
         let beginning = Beginning {
-            safe_until: belief.safe_until(),
+            safe_until: opened_at.saturating_add(timing.belief()),
             notice: timing.notice(),
             worth_granting: timing.worth_granting(),
             operation_timeout: config.operation_timeout,
@@ -63,7 +61,6 @@ impl Core {
             id,
             timing,
             life: Arc::new(Life::new(clock, runtime, beginning)),
-            belief: Mutex::new(belief),
             // The first renewal is sent at once.
             guard_ms: AtomicU64::new(u64::try_from(timing.guard().as_millis()).unwrap_or(u64::MAX)),
             roll: Roll::default(),
@@ -74,12 +71,7 @@ impl Core {
 
     /// Notes that a call was answered that renews the session and was sent at this moment.
     pub(crate) fn renewed(&self, sent_at: BootInstant) {
-        // Under the lock, so that an older answer takes nothing back.
-        let mut belief = self.belief.lock().unwrap_or_else(PoisonError::into_inner);
-        belief.proven(sent_at);
-        self.life.believe(belief.safe_until());
-        drop(belief);
-        self.life.proven(sent_at);
+        self.life.proven_for(sent_at, self.timing.belief());
     }
 
     /// Notes the guard, in milliseconds, by which the next renewal is timed.

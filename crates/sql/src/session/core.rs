@@ -1,12 +1,12 @@
 //! What all parts of one session share: its number, its present connection, what is believed, and the calls.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Operation};
-use lockkeeper_session::{Beginning, Belief, Effect, Failure, Life, Link as _, late};
+use lockkeeper_session::{Beginning, Effect, Failure, Life, Link as _, late};
 use tokio::runtime::Handle;
 
 use crate::session::belief::Timing;
@@ -27,7 +27,6 @@ pub(crate) struct Core {
     pub(crate) id: SessionId,
     pub(crate) timing: Timing,
     pub(crate) life: Arc<Life<Link>>,
-    belief: Mutex<Belief>,
     /// The number of the last beat.
     last_beat: AtomicI64,
     /// Our own contenders.
@@ -53,9 +52,8 @@ impl Core {
     pub(super) fn new(parts: Parts, runtime: Handle) -> Self {
         let Parts { config, clock, id, opened_at, .. } = parts;
         let timing = Timing { timeout: config.session_timeout() };
-        let belief = Belief::new(timing.belief(), opened_at);
         let beginning = Beginning {
-            safe_until: belief.safe_until(),
+            safe_until: opened_at.saturating_add(timing.belief()),
             notice: timing.notice(),
             worth_granting: timing.worth_granting(),
             operation_timeout: config.operation_timeout,
@@ -66,7 +64,6 @@ impl Core {
             timing,
             waits: Waits::new(clock.clone(), id.seed(), timing.patience()),
             life: Arc::new(Life::new(clock, runtime, beginning)),
-            belief: Mutex::new(belief),
             last_beat: AtomicI64::new(FIRST_BEAT),
             roll: Roll::default(),
             #[cfg(feature = "testing")]
@@ -78,12 +75,7 @@ impl Core {
     pub(super) fn proven(&self, sent_at: BootInstant) {
         #[cfg(feature = "testing")]
         let sent_at = if self.testing.counts_from_replies() { self.life.clock.now() } else { sent_at };
-        // Under the lock, so that an older answer takes nothing back.
-        let mut belief = self.belief.lock().unwrap_or_else(PoisonError::into_inner);
-        belief.proven(sent_at);
-        self.life.believe(belief.safe_until());
-        drop(belief);
-        self.life.proven(sent_at);
+        self.life.proven_for(sent_at, self.timing.belief());
     }
 
     /// Returns the number of the next beat, greater than any before.

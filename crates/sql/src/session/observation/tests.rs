@@ -176,7 +176,7 @@ impl World {
             copy: (1, 1),
             epoch: 1,
             last_beat: 1,
-            belief: Belief::new(TIMING.belief(), at(0)),
+            belief: Belief::until(at(0).saturating_add(TIMING.belief())),
             messages: Vec::new(),
             observation: Self::observation(bugs),
             showing: None,
@@ -291,7 +291,7 @@ impl World {
             let message = self.messages.remove(answered);
             if message.beat.is_some() || self.bugs.joins_prove {
                 let from_ms = if self.bugs.counts_from_replies { self.now_ms } else { message.sent_ms };
-                self.belief.proven(at(from_ms));
+                self.belief.prove(at(from_ms), TIMING.belief());
             }
         }
     }
