@@ -4,7 +4,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Liveness, LossReason};
@@ -42,9 +41,6 @@ pub trait Keeping: Send + 'static {
 
     /// Tries each server once, and ends the session at the first that lets it.
     fn end_anew(&mut self) -> impl Future<Output = Result<(), Failure>> + Send;
-
-    /// After how long the service ends the session by itself.
-    fn timeout(&self) -> Duration;
 }
 
 /// Keeps a session until it is over. If the future is dropped, as it is with its runtime, the session is abandoned;
@@ -118,7 +114,7 @@ impl<K: Keeping> Keeper<K> {
     /// Ends the session until that is certain or it must have run out.
     async fn end(&mut self, link: Option<&K::Link>) {
         self.0.lost();
-        let until = self.0.life().clock.now().saturating_add(self.0.timeout());
+        let until = self.0.life().clock.now().saturating_add(self.0.life().timeout);
         let mut outcome = match link {
             Some(link) => self.0.end(link).await,
             None => Err(self.0.life().trouble().unwrap_or_else(|| Failure::broken(Effect::None))),

@@ -31,6 +31,8 @@ pub enum Ending {
 /// How a session begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning {
+    /// After how long the service ends the session by itself.
+    pub timeout: Duration,
     /// Until when its opening lets it be believed.
     pub safe_until: BootInstant,
     /// How long before its deadline a holder certainly learns that proofs fail.
@@ -49,6 +51,7 @@ pub struct Life<L> {
     pub runtime: Handle,
     bond: SessionBond,
     belief: Mutex<Belief>,
+    pub(crate) timeout: Duration,
     worth_granting: Duration,
     operation_timeout: Duration,
     outbox: Outbox<L>,
@@ -67,7 +70,7 @@ pub struct Life<L> {
 impl<L: Link> Life<L> {
     /// Begins with the opening of the session.
     pub fn new(clock: Arc<dyn Clock>, runtime: Handle, beginning: Beginning) -> Self {
-        let Beginning { safe_until, notice, worth_granting, operation_timeout } = beginning;
+        let Beginning { timeout, safe_until, notice, worth_granting, operation_timeout } = beginning;
         let bond = SessionBond::new(clock.clone(), SafeUntil::At(safe_until));
         bond.set_notice(notice);
         Self {
@@ -75,6 +78,7 @@ impl<L: Link> Life<L> {
             runtime,
             bond,
             belief: Mutex::new(Belief::until(safe_until)),
+            timeout,
             worth_granting,
             operation_timeout,
             outbox: Outbox::default(),

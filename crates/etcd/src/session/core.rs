@@ -61,6 +61,7 @@ impl Core {
         let Parts { config, clock, lease, timeout, belief, safe_until, .. } = parts;
         let timing = Timing { timeout };
         let beginning = Beginning {
+            timeout: timing.timeout,
             safe_until,
             notice: timing.notice(),
             worth_granting: timing.worth_granting(),

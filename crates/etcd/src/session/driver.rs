@@ -38,10 +38,6 @@ impl Keeping for Driver {
         taken.clone()
     }
 
-    fn timeout(&self) -> Duration {
-        self.core.timing.timeout
-    }
-
     async fn serve(&mut self, link: Arc<Link>) -> Failure {
         let core = &self.core;
         core.life.attach(link.clone());

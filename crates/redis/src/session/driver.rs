@@ -1,7 +1,6 @@
 //! How a session on Redis is kept: what its connections are used for, how the next one is found, and how it is ended.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life, Link as _};
@@ -35,10 +34,6 @@ impl Keeping for Driver {
 
     fn link(taken: &Arc<Link>) -> Arc<Link> {
         taken.clone()
-    }
-
-    fn timeout(&self) -> Duration {
-        self.core.timing.timeout
     }
 
     async fn serve(&mut self, link: Arc<Link>) -> Failure {

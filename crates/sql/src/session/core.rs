@@ -53,6 +53,7 @@ impl Core {
         let Parts { config, clock, id, opened_at, .. } = parts;
         let timing = Timing { timeout: config.session_timeout() };
         let beginning = Beginning {
+            timeout: timing.timeout,
             safe_until: opened_at.saturating_add(timing.belief()),
             notice: timing.notice(),
             worth_granting: timing.worth_granting(),

@@ -2,7 +2,6 @@
 //! ended.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life};
@@ -51,10 +50,6 @@ impl Keeping for Driver {
 
     fn link(taken: &Taken) -> Arc<Link> {
         taken.link.clone()
-    }
-
-    fn timeout(&self) -> Duration {
-        self.core.timing.timeout
     }
 
     async fn serve(&mut self, taken: Taken) -> Failure {
