@@ -1,22 +1,24 @@
 //! The backend: it opens sessions, and looks at queues without joining them.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
     Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
+use lockkeeper_session::Failure;
 
 use crate::examine::{Examination, examine_briefly, examine_cluster, examine_members, renew_tokens, together};
 use crate::follow::Following;
 use crate::layout::{Layout, Naming};
-use crate::look::Onlooker;
+use crate::look::{self, Onlooker, onlooker};
 use crate::queue::{self, EtcdSession, Onlooking};
-use crate::session::{Core, Opening, open};
+use crate::rpc::Connection;
+use crate::session::{Opening, open};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
 use crate::url::Config;
@@ -61,17 +63,8 @@ pub struct EtcdBackend {
     onlooker: Arc<Onlooker>,
     /// The server that the next session tries first.
     next_server: AtomicUsize,
-    /// The session that was opened last.
-    latest: Arc<Mutex<Latest>>,
     #[cfg(feature = "testing")]
     testing: Testing,
-}
-
-/// What is known of the last attempt to reach the service.
-#[derive(Debug, Default)]
-struct Latest {
-    session: Weak<Core>,
-    trouble: Option<Error>,
 }
 
 impl EtcdBackend {
@@ -87,14 +80,13 @@ impl EtcdBackend {
     /// Takes a service by another clock, which should be the keeper's too.
     pub fn with(config: Config, clock: Arc<dyn Clock>) -> Self {
         let config = Arc::new(config);
-        let onlooker = Arc::new(Onlooker::new(config.clone(), clock.clone()));
+        let onlooker = Arc::new(onlooker(config.clone(), clock.clone()));
         Self {
             layout: config.layout(),
             config,
             clock,
             onlooker,
             next_server: AtomicUsize::new(std::process::id() as usize),
-            latest: Arc::default(),
             #[cfg(feature = "testing")]
             testing: Testing::default(),
         }
@@ -104,6 +96,14 @@ impl EtcdBackend {
     #[cfg(feature = "testing")]
     pub fn testing(&self) -> Testing {
         self.testing.clone()
+    }
+
+    /// Looks over a connection of no session, or of the last one.
+    fn look<T: Send + 'static>(
+        &self,
+        look: impl FnMut(Arc<Connection>, BootInstant) -> BoxFuture<Result<T, Failure>> + Send + 'static,
+    ) -> BoxFuture<Result<T>> {
+        Box::pin(look::look(self.onlooker.clone(), self.config.clone(), look))
     }
 }
 
@@ -127,15 +127,11 @@ impl Backend for EtcdBackend {
             #[cfg(feature = "testing")]
             testing: self.testing.clone(),
         };
-        let (onlooker, latest) = (self.onlooker.clone(), self.latest.clone());
+        let onlooker = self.onlooker.clone();
         Box::pin(async move {
             let opened = open(opening).await;
-            let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
-            latest.trouble = opened.as_ref().err().cloned();
+            onlooker.note(opened.as_ref().map(|core| &core.life));
             let core = opened?;
-            latest.session = Arc::downgrade(&core);
-            drop(latest);
-            onlooker.lend(&core);
             #[cfg(feature = "testing")]
             core.testing.note_lease(core.lease);
             Ok(Arc::new(EtcdSession::new(core)) as Arc<dyn Session>)
@@ -147,12 +143,12 @@ impl Backend for EtcdBackend {
             let error = Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue);
             return Box::pin(std::future::ready(Err(error)));
         }
-        let (onlooker, layout, queue) = (self.onlooker.clone(), self.layout.clone(), queue.clone());
+        let (layout, queue) = (self.layout.clone(), queue.clone());
         let name = queue.clone();
-        let look = onlooker.look(move |lookout, deadline| {
+        let look = self.look(move |connection, deadline| {
             let (layout, queue) = (layout.clone(), queue.clone());
             Box::pin(async move {
-                let looking = Onlooking { connection: lookout.connection(), layout: &layout, deadline };
+                let looking = Onlooking { connection: &connection, layout: &layout, deadline };
                 queue::inspect(&looking, &queue).await
             })
         });
@@ -161,13 +157,13 @@ impl Backend for EtcdBackend {
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         let (layout, prefix) = (self.layout.clone(), prefix.to_owned());
-        Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
+        self.look(move |connection, deadline| {
             let (layout, prefix) = (layout.clone(), prefix.clone());
             Box::pin(async move {
-                let looking = Onlooking { connection: lookout.connection(), layout: &layout, deadline };
+                let looking = Onlooking { connection: &connection, layout: &layout, deadline };
                 queue::names(&looking, &prefix).await
             })
-        }))
+        })
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
@@ -176,58 +172,54 @@ impl Backend for EtcdBackend {
     }
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
-        let onlooker = self.onlooker.clone();
         if scrutiny == Scrutiny::Brief {
-            return Box::pin(onlooker.look(|lookout, deadline| {
-                Box::pin(async move { examine_briefly(lookout.connection(), deadline).await })
-            }));
+            return self
+                .look(|connection, deadline| Box::pin(async move { examine_briefly(&connection, deadline).await }));
         }
         let examination = Examination { config: self.config.clone(), clock: self.clock.clone() };
+        let (config, clock) = (self.config.clone(), self.clock.clone());
+        let of_cluster = self.look(move |connection, deadline| {
+            let examination = examination.clone();
+            Box::pin(async move { examine_cluster(&examination, &connection, deadline).await })
+        });
         Box::pin(async move {
-            let members = examine_members(&examination.config, &examination.clock).await;
-            let of_cluster = onlooker.look(move |lookout, deadline| {
-                let examination = examination.clone();
-                Box::pin(async move { examine_cluster(&examination, lookout.connection(), deadline).await })
-            });
+            let members = examine_members(&config, &clock).await;
             together(members, of_cluster.await)
         })
     }
 
     fn remnants(&self, _unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
         let layout = self.layout.clone();
-        Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
+        self.look(move |connection, deadline| {
             let layout = layout.clone();
             Box::pin(async move {
-                let looking = Onlooking { connection: lookout.connection(), layout: &layout, deadline };
+                let looking = Onlooking { connection: &connection, layout: &layout, deadline };
                 queue::remnants(&looking).await
             })
-        }))
+        })
     }
 
     fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
         let remnant = remnant.clone();
-        Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
+        self.look(move |connection, deadline| {
             let remnant = remnant.clone();
-            Box::pin(async move { queue::remove(lookout.connection(), &remnant, deadline).await })
-        }))
+            Box::pin(async move { queue::remove(&connection, &remnant, deadline).await })
+        })
     }
 
     fn after_restore(&self) -> BoxFuture<Result<Finding>> {
         let (config, now) = (self.config.clone(), self.clock.unix_time());
-        Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
+        self.look(move |connection, deadline| {
             let config = config.clone();
             Box::pin(async move {
-                renew_tokens(lookout.connection(), &config, now, deadline).await?;
+                renew_tokens(&connection, &config, now, deadline).await?;
                 Ok(Finding::note("tokens are counted anew from the clock"))
             })
-        }))
+        })
     }
 
     fn trouble(&self) -> Option<Error> {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_session = latest.session.upgrade().and_then(|core| core.life.trouble());
-        let of_session = of_session.map(|failure| failure.into_core(Operation::Connect, false));
-        of_session.or_else(|| latest.trouble.clone())
+        self.onlooker.trouble()
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {

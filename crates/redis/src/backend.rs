@@ -1,20 +1,22 @@
 //! The backend: it opens sessions, and looks at queues without joining them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
-use lockkeeper_core::clock::{Clock, SystemClock};
+use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
     Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
+use lockkeeper_session::Failure;
 
+use crate::connection::Connection;
 use crate::examine::{Examination, examine_briefly, examine_wholly};
 use crate::follow::Following;
 use crate::layout::Layout;
-use crate::look::Onlooker;
-use crate::queue::{self, Onlooking, RedisSession};
-use crate::session::{Core, Opening, open};
+use crate::look::{Onlooker, onlooker};
+use crate::queue::{self, Onlooking};
+use crate::session::{Opening, open};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
 use crate::url::{Config, Naming};
@@ -71,17 +73,8 @@ pub struct RedisBackend {
     layout: Layout,
     clock: Arc<dyn Clock>,
     onlooker: Arc<Onlooker>,
-    /// The session that was opened last.
-    latest: Arc<Mutex<Latest>>,
     #[cfg(feature = "testing")]
     testing: Testing,
-}
-
-/// What is known of the last attempt to reach the service.
-#[derive(Debug, Default)]
-struct Latest {
-    session: Weak<Core>,
-    trouble: Option<Error>,
 }
 
 impl RedisBackend {
@@ -97,13 +90,12 @@ impl RedisBackend {
     /// Takes a service by another clock, which should be the keeper's too.
     pub fn with(config: Config, clock: Arc<dyn Clock>) -> Self {
         let config = Arc::new(config);
-        let onlooker = Arc::new(Onlooker::new(config.clone(), clock.clone()));
+        let onlooker = Arc::new(onlooker(config.clone(), clock.clone()));
         Self {
             layout: config.layout(),
             config,
             clock,
             onlooker,
-            latest: Arc::default(),
             #[cfg(feature = "testing")]
             testing: Testing::default(),
         }
@@ -113,6 +105,14 @@ impl RedisBackend {
     #[cfg(feature = "testing")]
     pub fn testing(&self) -> Testing {
         self.testing.clone()
+    }
+
+    /// Looks over a connection of no session, or of the last one.
+    fn look<T: Send + 'static>(
+        &self,
+        look: impl FnMut(Arc<Connection>, BootInstant) -> BoxFuture<Result<T, Failure>> + Send + 'static,
+    ) -> BoxFuture<Result<T>> {
+        Box::pin(self.onlooker.clone().look(Operation::Inspect, look))
     }
 }
 
@@ -135,18 +135,14 @@ impl Backend for RedisBackend {
             #[cfg(feature = "testing")]
             testing: self.testing.clone(),
         };
-        let (onlooker, latest) = (self.onlooker.clone(), self.latest.clone());
+        let onlooker = self.onlooker.clone();
         Box::pin(async move {
             let opened = open(opening).await;
-            let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
-            latest.trouble = opened.as_ref().err().cloned();
+            onlooker.note(opened.as_ref().map(|core| &core.life));
             let core = opened?;
-            latest.session = Arc::downgrade(&core);
-            drop(latest);
-            onlooker.lend(&core);
             #[cfg(feature = "testing")]
             core.testing.note_session(core.id.to_string());
-            Ok(Arc::new(RedisSession::new(core)) as Arc<dyn Session>)
+            Ok(Arc::new(queue::begin(core)) as Arc<dyn Session>)
         })
     }
 
@@ -156,10 +152,10 @@ impl Backend for RedisBackend {
             return Box::pin(std::future::ready(Err(error)));
         }
         let (layout, name) = (self.layout.clone(), queue.clone());
-        let look = self.onlooker.clone().look(move |lookout, deadline| {
+        let look = self.look(move |connection, deadline| {
             let (layout, name) = (layout.clone(), name.clone());
             Box::pin(async move {
-                let looking = Onlooking { connection: lookout.connection(), layout: &layout, deadline };
+                let looking = Onlooking { connection: &connection, layout: &layout, deadline };
                 queue::inspect(&looking, &name).await
             })
         });
@@ -169,13 +165,13 @@ impl Backend for RedisBackend {
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         let (layout, prefix) = (self.layout.clone(), prefix.to_owned());
-        Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
+        self.look(move |connection, deadline| {
             let (layout, prefix) = (layout.clone(), prefix.clone());
             Box::pin(async move {
-                let looking = Onlooking { connection: lookout.connection(), layout: &layout, deadline };
+                let looking = Onlooking { connection: &connection, layout: &layout, deadline };
                 queue::names(&looking, &prefix).await
             })
-        }))
+        })
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
@@ -185,22 +181,19 @@ impl Backend for RedisBackend {
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         let examination = Examination { config: self.config.clone(), clock: self.clock.clone() };
-        Box::pin(self.onlooker.clone().look(move |lookout, deadline| {
+        self.look(move |connection, deadline| {
             let examination = examination.clone();
             Box::pin(async move {
                 match scrutiny {
-                    Scrutiny::Brief => examine_briefly(lookout.connection(), deadline).await,
-                    _ => examine_wholly(&examination, lookout.connection(), deadline).await,
+                    Scrutiny::Brief => examine_briefly(&connection, deadline).await,
+                    _ => examine_wholly(&examination, &connection, deadline).await,
                 }
             })
-        }))
+        })
     }
 
     fn trouble(&self) -> Option<Error> {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_session = latest.session.upgrade().and_then(|core| core.life.trouble());
-        let of_session = of_session.map(|failure| failure.into_core(Operation::Connect, false));
-        of_session.or_else(|| latest.trouble.clone())
+        self.onlooker.trouble()
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {

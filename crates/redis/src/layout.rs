@@ -290,11 +290,6 @@ const fn modes_of(part: Part) -> &'static [Mode] {
     }
 }
 
-/// Whether contenders of this mode may stand in queues of this part.
-pub(crate) fn can_stand(part: Part, mode: Mode) -> bool {
-    modes_of(part).contains(&mode)
-}
-
 pub(crate) const fn mode_letter(mode: Mode) -> &'static str {
     match mode {
         Mode::Mutex | Mode::Exclusive => "m",

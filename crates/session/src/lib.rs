@@ -7,7 +7,8 @@
 //! - [`Record`], [`Ask`]: what is stored beside a contender for people.
 //! - [`Outbox`]: the order of the calls, also over a loss of the connection.
 //! - [`Asking`]: a request that goes on if the caller gives it up.
-//! - [`Entries`]: the session's own entries, from before they are sent until they are withdrawn.
+//! - [`Onlooker`]: over which connection looks go that belong to no session.
+//! - [`QueueSession`], [`Service`]: queues of contenders over one session, and what a service must be able to do.
 //!
 //! How a service is asked, and what of it a session may believe, is left to each backend.
 
@@ -15,12 +16,12 @@ mod asking;
 mod backoff;
 mod belief;
 mod deadline;
-mod entries;
 mod failure;
 mod keeping;
 mod life;
+mod look;
 mod outbox;
-mod place;
+mod queue;
 mod record;
 mod server;
 
@@ -28,11 +29,11 @@ pub use asking::Asking;
 pub use backoff::Backoff;
 pub use belief::Belief;
 pub use deadline::{late, share};
-pub use entries::{Coverage, Entries, Entry, Joining, Progress};
 pub use failure::{Effect, Failure, FailureKind};
 pub use keeping::{Keeping, keep};
 pub use life::{Beginning, Ending, Life, refuse};
+pub use look::{Lookable, Looking, Onlooker};
 pub use outbox::{Call, Link, Make, Outbox, SessionOver};
-pub use place::{Place, PlaceStanding};
+pub use queue::{Departing, Joined, Left, Own, Place, QueueSession, Queues, Service, Stage, Stood, Stored, Watch};
 pub use record::{Ask, Record};
 pub use server::Server;

@@ -14,10 +14,10 @@ use tokio::sync::{Notify, watch};
 use crate::{Belief, Call, Effect, Failure, FailureKind, Link, Make, Outbox, late};
 
 /// The pause before a call is made again that the service has turned away for now.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a look is tried again after a failure in passing; each attempt waits for the next connection.
-const LOOK_ATTEMPTS_MAX: u32 = 4;
+pub(crate) const LOOK_ATTEMPTS_MAX: u32 = 4;
 
 /// How a session ended.
 #[derive(Clone, Debug)]
@@ -326,6 +326,16 @@ impl<L: Link> Life<L> {
     /// Whether the session may be believed now, also if it was closed here.
     pub fn is_believed(&self) -> bool {
         self.clock.now() < locked(&self.belief).safe_until()
+    }
+
+    /// Whether the session has certainly stood until now, or until it was closed by its user a moment ago.
+    pub(crate) fn has_stood(&self) -> bool {
+        match self.bond.liveness() {
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } | Liveness::Lost(LossReason::Closed) => {
+                self.is_believed()
+            }
+            Liveness::Lost(_) => false,
+        }
     }
 
     /// Waits until the session may be believed for as long as a grant should be worth, or is lost.

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockkeeper_core::BoxFuture;
+use lockkeeper_core::{BoxFuture, ConnectionNumber};
 use tokio::sync::oneshot;
 
-use crate::Server;
+use crate::{Failure, Server};
 
 /// A connection of a session.
 pub trait Link: Send + Sync + 'static {
@@ -22,6 +22,14 @@ pub trait Link: Send + Sync + 'static {
 
     /// The server at its other end.
     fn server(&self) -> &Server;
+
+    /// Counts the session's connections. What names it has no effect any more once a later one has the session.
+    fn number(&self) -> u64;
+
+    /// How views name it.
+    fn connection_number(&self) -> ConnectionNumber {
+        ConnectionNumber(self.number())
+    }
 }
 
 /// The failure of a call under a session to which no connection comes any more. A backend's failures are made of it.
@@ -32,7 +40,7 @@ pub struct SessionOver;
 type Sender<L> = Box<dyn FnOnce(&Arc<L>) + Send>;
 
 /// Makes a request and sends it over a connection: before it returns, so that requests stand in the order of the calls.
-pub type Make<L, T, F> = Arc<dyn Fn(&Arc<L>) -> BoxFuture<Result<T, F>> + Send + Sync>;
+pub type Make<L, T, F = Failure> = Arc<dyn Fn(&Arc<L>) -> BoxFuture<Result<T, F>> + Send + Sync>;
 
 /// What one session calls, in the order of the calls.
 pub struct Outbox<L> {
@@ -49,7 +57,7 @@ struct State<L> {
 }
 
 /// A call under way.
-pub struct Call<L, T, F> {
+pub struct Call<L, T, F = Failure> {
     turn: u64,
     make: Make<L, T, F>,
     sending: Sending<T, F>,
@@ -200,6 +208,10 @@ mod tests {
 
         fn server(&self) -> &Server {
             unreachable!("no call asks for it")
+        }
+
+        fn number(&self) -> u64 {
+            self.number.into()
         }
     }
 

@@ -1,7 +1,7 @@
 //! The backend: it opens sessions, and looks at queues without joining them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
@@ -14,9 +14,9 @@ use crate::engine::Engine;
 use crate::engines;
 use crate::examine::{Examination, examine};
 use crate::follow::Following;
-use crate::look::Onlooker;
-use crate::queue::{self, SqlSession};
-use crate::session::{Core, Opening, open};
+use crate::look::{Onlooker, ask, onlooker};
+use crate::queue;
+use crate::session::{Opening, open};
 use crate::statement::{Argument, Statement, status};
 #[cfg(feature = "testing")]
 use crate::testing::Testing;
@@ -76,17 +76,8 @@ pub struct SqlBackend {
     engine: Arc<dyn Engine>,
     clock: Arc<dyn Clock>,
     onlooker: Arc<Onlooker>,
-    /// The session that was opened last.
-    latest: Arc<Mutex<Latest>>,
     #[cfg(feature = "testing")]
     testing: Testing,
-}
-
-/// What is known of the last attempt to reach the service.
-#[derive(Debug, Default)]
-struct Latest {
-    session: Weak<Core>,
-    trouble: Option<Error>,
 }
 
 impl SqlBackend {
@@ -108,13 +99,12 @@ impl SqlBackend {
     pub fn with(config: Config, clock: Arc<dyn Clock>) -> Result<Self> {
         let config = Arc::new(config);
         let engine = engines::of(&config, &clock)?;
-        let onlooker = Arc::new(Onlooker::new(engine.clone(), config.clone(), clock.clone()));
+        let onlooker = Arc::new(onlooker(engine.clone(), config.clone(), clock.clone()));
         Ok(Self {
             config,
             engine,
             clock,
             onlooker,
-            latest: Arc::default(),
             #[cfg(feature = "testing")]
             testing: Testing::default(),
         })
@@ -138,7 +128,7 @@ impl SqlBackend {
             let timeout_ms = timeout_max.and_then(|timeout_max| i64::try_from(timeout_max.as_millis()).ok());
             let limit = Argument::OptionalInt(timeout_ms);
             let statement = Statement::new("limit", vec![limit, Argument::Flag(timeout_max.is_none())]);
-            let rows = onlooker.ask(&statement, Operation::Configure).await?;
+            let rows = ask(&onlooker, &statement, Operation::Configure).await?;
             let status = status(&rows).map_err(|failure| failure.into_core(Operation::Configure, true))?;
             if status.text.as_deref() == Some("ok") {
                 return Ok(());
@@ -170,18 +160,14 @@ impl Backend for SqlBackend {
             #[cfg(feature = "testing")]
             testing: self.testing.clone(),
         };
-        let (onlooker, latest) = (self.onlooker.clone(), self.latest.clone());
+        let onlooker = self.onlooker.clone();
         Box::pin(async move {
             let opened = open(opening).await;
-            let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
-            latest.trouble = opened.as_ref().err().cloned();
+            onlooker.note(opened.as_ref().map(|core| &core.life));
             let core = opened?;
-            latest.session = Arc::downgrade(&core);
-            drop(latest);
-            onlooker.lend(&core);
             #[cfg(feature = "testing")]
             core.life.runtime.spawn(beat_when_asked(Arc::downgrade(&core)));
-            Ok(Arc::new(SqlSession::new(core)) as Arc<dyn Session>)
+            Ok(Arc::new(queue::begin(core)) as Arc<dyn Session>)
         })
     }
 
@@ -209,7 +195,8 @@ impl Backend for SqlBackend {
         let examination = Examination { config: self.config.clone(), clock: self.clock.clone() };
         let onlooker = self.onlooker.clone();
         Box::pin(async move {
-            onlooker.look(Operation::Inspect, |lookout| Box::pin(examine(examination.clone(), lookout))).await
+            let look = |lookout, _| Box::pin(examine(examination.clone(), lookout)) as _;
+            onlooker.look(Operation::Inspect, look).await
         })
     }
 
@@ -235,10 +222,7 @@ impl Backend for SqlBackend {
     }
 
     fn trouble(&self) -> Option<Error> {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_session = latest.session.upgrade().and_then(|core| core.life.trouble());
-        let of_session = of_session.map(|failure| failure.into_core(Operation::Connect, false));
-        of_session.or_else(|| latest.trouble.clone())
+        self.onlooker.trouble()
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
@@ -248,7 +232,7 @@ impl Backend for SqlBackend {
 }
 
 #[cfg(feature = "testing")]
-async fn beat_when_asked(session: Weak<Core>) {
+async fn beat_when_asked(session: std::sync::Weak<crate::session::Core>) {
     while let Some(testing) = session.upgrade().map(|core| core.testing.clone()) {
         testing.asked_to_beat().await;
         if let Some(core) = session.upgrade() {

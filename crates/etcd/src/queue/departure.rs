@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result};
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Failure, Link as _};
 
 use crate::proto::RangeRequest;
 use crate::queue::inner::Inner;

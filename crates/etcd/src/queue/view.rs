@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, Extent, Freshness, Mode, Operation, Part, QueueName, QueueView, Result};
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Failure, Link as _};
 
 use crate::layout::{Layout, Stored};
 use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnRequest};

@@ -1,8 +1,8 @@
 //! One connection of a session, and what was read when it began.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::ConnectionNumber;
 use lockkeeper_session::{Failure, Server};
 
 use crate::proto::{KeyValue, Response, ResponseHeader, ResponseOp};
@@ -19,7 +19,7 @@ pub(crate) struct Epoch {
 /// A connection of a session. It is used once the session's stamp was written over it.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) connection: Connection,
+    pub(crate) connection: Arc<Connection>,
     pub(crate) watches: Watches,
     /// Counts the session's connections.
     pub(crate) number: u64,
@@ -40,12 +40,9 @@ impl lockkeeper_session::Link for Link {
     fn server(&self) -> &Server {
         self.connection.server()
     }
-}
 
-impl Link {
-    /// The number by which views name this connection.
-    pub(crate) const fn connection_number(&self) -> ConnectionNumber {
-        ConnectionNumber(self.number)
+    fn number(&self) -> u64 {
+        self.number
     }
 }
 

@@ -88,7 +88,8 @@ async fn attempt(
     let core = Arc::new(Core::new(parts, runtime.clone()));
     core.set_epoch(epoch);
     core.note_revision(stamp);
-    let link = Arc::new(Link { connection, watches, number: FIRST_CONNECTION, stamp: Some(stamp) });
+    let link =
+        Arc::new(Link { connection: Arc::new(connection), watches, number: FIRST_CONNECTION, stamp: Some(stamp) });
     let next_server = server.wrapping_add(1);
     runtime.spawn(keep(Driver { core: core.clone(), next_server, next_connection: FIRST_CONNECTION + 1 }, link));
     Ok(core)

@@ -36,7 +36,7 @@ pub(super) async fn restore(
         epoch
     };
     core.set_epoch(epoch);
-    Ok(Arc::new(Link { connection, watches, number, stamp: is_stamped.then_some(revision) }))
+    Ok(Arc::new(Link { connection: Arc::new(connection), watches, number, stamp: is_stamped.then_some(revision) }))
 }
 
 /// Writes the session's key, if it is there; without room for that it only looks at it. Returns whether it was written.

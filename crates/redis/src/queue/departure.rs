@@ -6,33 +6,24 @@ use std::time::Duration;
 use std::vec;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{BoxFuture, ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result};
-use lockkeeper_session::{Effect, Failure};
+use lockkeeper_core::{BoxFuture, ContenderId, Departure, Operation, QueueName};
+use lockkeeper_session::{Departing, Effect, Failure, Link as _};
 use redis::{Value, cmd};
 
 use crate::answers::number;
 use crate::connection::{Flight, Told, Wake, answer};
 use crate::layout::{Member, part_letter};
-use crate::queue::inner::Inner;
 use crate::queue::place::Place;
-use crate::queue::plain::is_foreign;
+use crate::queue::plain::{is_foreign, note_turn};
 use crate::queue::record::Stored;
+use crate::queue::service::{Queues, Redis};
 use crate::queue::view::read_with_foreigner;
 use crate::script::Script;
-use crate::session::Link;
+use crate::session::{Core, Link};
 
 /// How long after the end of another client's key it is looked at: the server tells of an end by time only once it
 /// comes across it, mostly within a tenth of a second, and removes what is read after its time.
 const ENDED_AFTER: Duration = Duration::from_millis(20);
-
-/// A wait under way.
-pub(super) struct Wait {
-    inner: Arc<Inner>,
-    queue: QueueName,
-    mine: Option<Arc<Place>>,
-    /// The first look, over the connection that the contender ahead was seen on; `None` if that is lost.
-    first: Option<(Waiting, Looking)>,
-}
 
 type Looking = BoxFuture<Result<Seen, Failure>>;
 
@@ -53,79 +44,18 @@ enum Seen {
     NotMine,
 }
 
-impl Wait {
-    /// Looks at the contender ahead, now.
-    pub(super) fn begin(
-        inner: &Arc<Inner>,
-        queue: &QueueName,
-        mine: Option<&ContenderId>,
-        ahead: &ContenderId,
-        seen: ConnectionNumber,
-    ) -> Self {
-        let mine = mine.and_then(|mine| inner.place_of(queue, mine));
-        let link = inner.core.life.present_link().filter(|link| link.connection_number() == seen);
-        let first = link.map(|link| {
-            let waiting =
-                Waiting { inner: inner.clone(), link, queue: queue.clone(), ahead: ahead.clone(), mine: mine.clone() };
-            let looking = waiting.look();
-            (waiting, looking)
-        });
-        Self { inner: inner.clone(), queue: queue.clone(), mine, first }
-    }
-
-    pub(super) async fn finish(self) -> Result<Departure> {
-        let Self { inner, queue, mine, first } = self;
-        let removed = async {
-            match &mine {
-                Some(mine) => mine.bond.removed().await,
-                None => std::future::pending().await,
-            }
-        };
-        let departed = async {
-            let Some((waiting, looking)) = first else {
-                return Ok(next_connection(&inner).await);
-            };
-            match waiting.departure(looking).await {
-                Ok(Departure::Gone) => {
-                    // A session that is lost says so itself.
-                    let _ = inner.core.life.until_believable().await;
-                    Ok(Departure::Gone)
-                }
-                Ok(Departure::Recheck) => Ok(Departure::Recheck),
-                Err(failure) if failure.is_passing() => {
-                    inner.core.life.pause_after(&waiting.link, &failure).await;
-                    Ok(next_connection(&inner).await)
-                }
-                Err(failure) => Err(inner.fail(failure, Operation::Wait, false, &queue)),
-            }
-        };
-        let departure = tokio::select! {
-            biased;
-            () = removed => Ok(Departure::Recheck),
-            _ = inner.core.life.bond().lost() => return Err(inner.over(Operation::Wait, &queue)),
-            departure = departed => departure,
-        };
-        if let Some(mine) = &mine {
-            mine.bond.explained().await;
-        }
-        inner.check(Operation::Wait, &queue)?;
-        departure
-    }
-}
-
-/// Waits for the next connection; what was told on it may not be all.
-async fn next_connection(inner: &Inner) -> Departure {
-    // If none comes any more, the session is lost, and that is told instead.
-    if inner.core.life.next_link().await.is_none() {
-        std::future::pending::<()>().await;
-    }
-    Departure::Recheck
+/// Looks at the contender ahead, now, and waits until it is gone.
+pub(super) fn begin(queues: &Arc<Queues>, departing: Departing<Redis>) -> BoxFuture<Result<Departure, Failure>> {
+    let Departing { link, queue, ahead, mine } = departing;
+    let waiting = Waiting { queues: queues.clone(), link, queue, ahead, mine };
+    let looking = waiting.look();
+    Box::pin(async move { waiting.departure(looking).await })
 }
 
 /// Waits until another client's key should have ended.
-async fn end(inner: &Inner, ends_at: Option<BootInstant>) {
+async fn end(core: &Core, ends_at: Option<BootInstant>) {
     match ends_at {
-        Some(ends_at) => inner.core.life.clock.sleep_until(ends_at).await,
+        Some(ends_at) => core.life.clock.sleep_until(ends_at).await,
         None => std::future::pending().await,
     }
 }
@@ -133,7 +63,7 @@ async fn end(inner: &Inner, ends_at: Option<BootInstant>) {
 /// What is waited for, over one connection.
 #[derive(Clone)]
 struct Waiting {
-    inner: Arc<Inner>,
+    queues: Arc<Queues>,
     link: Arc<Link>,
     queue: QueueName,
     ahead: ContenderId,
@@ -149,7 +79,7 @@ impl Waiting {
                     let wake = tokio::select! {
                         biased;
                         wake = told => wake,
-                        () = end(&self.inner, ends_at) => Wake::Changed,
+                        () = end(&self.queues.service.core, ends_at) => Wake::Changed,
                     };
                     match wake {
                         Wake::Changed if is_foreign(&self.ahead) => looking = self.look(),
@@ -163,7 +93,7 @@ impl Waiting {
                 Seen::Overtaken => return Ok(Departure::Recheck),
                 Seen::NotMine => {
                     if let Some(mine) = &self.mine {
-                        self.inner.found_gone(mine);
+                        self.queues.found_gone(mine);
                     }
                     return Ok(Departure::Recheck);
                 }
@@ -173,7 +103,7 @@ impl Waiting {
 
     /// Reads the contender ahead, so that a change of it is told. If it is another client, this looks for its end too.
     fn look(&self) -> Looking {
-        let layout = &self.inner.core.layout;
+        let layout = &self.queues.service.core.layout;
         let (key, read) = match (Member::of(&self.ahead), layout.plain(&self.queue)) {
             (Some(member), _) => (layout.contender(member.ticket), "GET"),
             // Another program's data may be no text.
@@ -203,7 +133,7 @@ impl Waiting {
     fn check(&self) -> Looking {
         let Some(member) = Member::of(&self.ahead) else { return self.look() };
         let mut get = cmd("GET");
-        get.arg(self.inner.core.layout.contender(member.ticket));
+        get.arg(self.queues.service.core.layout.contender(member.ticket));
         let asking = self.fly(self.with_proofs(Flight::new().command(get)));
         let waiting = self.clone();
         Box::pin(async move {
@@ -222,11 +152,11 @@ impl Waiting {
     /// Adds what a departure is judged by. If all data was lost at once, the contender ahead went with our own and with
     /// the session, and its departure proves nothing. Where a plain lock is needed too, the look takes it.
     fn with_proofs(&self, flight: Flight) -> Flight {
-        let layout = &self.inner.core.layout;
+        let layout = &self.queues.service.core.layout;
         let mut exist = cmd("EXISTS");
-        exist.arg(layout.alive(self.inner.core.id));
+        exist.arg(layout.alive(self.queues.service.core.id));
         if let Some(mine) = &self.mine {
-            exist.arg(layout.contender(mine.member.ticket));
+            exist.arg(layout.contender(mine.ticket));
         }
         let flight = flight.command(exist);
         if layout.plain(&self.queue).is_none() {
@@ -238,7 +168,7 @@ impl Waiting {
     }
 
     fn fly(&self, flight: Flight) -> BoxFuture<Result<Vec<Value>, Failure>> {
-        self.inner.core.fly(&self.link, flight, Operation::Wait)
+        self.queues.service.core.fly(&self.link, flight, Operation::Wait)
     }
 
     /// Judges a departure by its proofs.
@@ -248,7 +178,7 @@ impl Waiting {
             // Our own contender may have gone with the session; its removal says so.
             return if self.mine.is_some() { Ok(Seen::NotMine) } else { Err(Failure::session_gone()) };
         }
-        if self.inner.core.layout.plain(&self.queue).is_none() {
+        if self.queues.service.core.layout.plain(&self.queue).is_none() {
             return Ok(Seen::Gone);
         }
         // This view was made for our own contender, and shows it first if it has the plain lock now.
@@ -257,11 +187,11 @@ impl Waiting {
             && let Some(foreigner) = foreigner.filter(|foreigner| foreigner.id == self.ahead)
         {
             let ends_in = foreigner.ends_in.map(|ends_in| ends_in.saturating_add(ENDED_AFTER));
-            let now = self.inner.core.life.clock.now();
+            let now = self.queues.service.core.life.clock.now();
             return Ok(Seen::Ahead(told, ends_in.map(|ends_in| now.saturating_add(ends_in))));
         }
         let Some(mine) = &self.mine else { return Ok(Seen::Gone) };
-        self.inner.note_turn(&self.queue, &view, &mine.id);
+        note_turn(&self.queues, mine, &view);
         let is_first = view.contenders.first().is_some_and(|first| first.id == mine.id);
         Ok(if is_first { Seen::Gone } else { Seen::Overtaken })
     }

@@ -1,4 +1,4 @@
-//! Watches our own contenders, and finds out why one is gone.
+//! Watches our own contenders.
 //!
 //! Most locks are released soon, and then a watch would cost more than the lock. So a task reads a contender's record
 //! once that has stood for a while, again after each change, and over each new connection.
@@ -7,20 +7,18 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use lockkeeper_core::Operation;
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{LossReason, Operation};
 use lockkeeper_session::Failure;
 use redis::Value;
 use tokio::sync::Notify;
 
-use crate::answers::{only, text};
+use crate::answers::only;
 use crate::connection::{Flight, Told, Wake, answer};
-use crate::queue::inner::Inner;
 use crate::queue::place::Place;
 use crate::queue::record::Stored;
-use crate::queue::withdraw;
-use crate::script::Script;
-use crate::session::Link;
+use crate::queue::service::Queues;
+use crate::session::{Core, Link};
 
 /// How long a contender stands before it is watched.
 const WATCH_AFTER: Duration = Duration::from_millis(100);
@@ -35,7 +33,7 @@ pub(super) struct Young {
 }
 
 impl Young {
-    fn add(&self, place: &Arc<Place>) {
+    pub(super) fn add(&self, place: &Arc<Place>) {
         let mut places = self.places();
         places.push_back(Arc::downgrade(place));
         if places.len() == 1 {
@@ -79,45 +77,55 @@ impl Young {
 
 /// Takes in which contenders renewals found to be gone, and has those watched that have stood for a while, until the
 /// session is over.
-pub(super) async fn run(inner: Arc<Inner>) {
-    let mut told = inner.core.roll.told();
+pub(super) async fn run(queues: Arc<Queues>) {
+    let core = &queues.service.core;
+    let mut told = core.roll.told();
     loop {
         let gone = tokio::select! {
             biased;
-            _ = inner.core.life.ended() => return,
-            place = inner.young.grown(&*inner.core.life.clock) => {
-                inner.watch(&place);
+            _ = core.life.ended() => return,
+            place = queues.service.young.grown(&*core.life.clock) => {
+                begin(&queues, &place);
                 continue;
             }
             gone = told.recv() => gone,
         };
         let Some(ticket) = gone else { return };
-        let place = inner.entries().of_ticket(ticket).cloned();
-        if let Some(place) = place {
-            inner.found_gone(&place);
+        if let Some(place) = queues.of_ticket(ticket) {
+            queues.found_gone(&place);
         }
     }
 }
 
+/// Has a place watched. The task holds the place, and ends with its withdrawal.
+fn begin(queues: &Arc<Queues>, place: &Arc<Place>) {
+    let watching = queues.service.core.life.runtime.spawn(watch(queues.clone(), place.clone()));
+    place.own.watch_by(Some(watching.abort_handle()));
+    if place.bond.is_left() {
+        place.own.watch_by(None);
+    }
+}
+
 /// Watches one place until it is gone.
-async fn watch(inner: Arc<Inner>, place: Arc<Place>) {
+async fn watch(queues: Arc<Queues>, place: Arc<Place>) {
+    let core = &queues.service.core;
     while place.bond.stands() {
-        let Some(link) = inner.core.life.next_link().await else { return };
-        match read(&inner, &link, &place).await {
+        let Some(link) = core.life.next_link().await else { return };
+        match read(core, &link, &place).await {
             Ok(Some(told)) => {
                 // After the end of a connection all is read over the next one.
                 let _: Wake = told.await;
             }
-            Ok(None) => inner.found_gone(&place),
-            Err(failure) => inner.core.life.pause_after(&link, &failure).await,
+            Ok(None) => queues.found_gone(&place),
+            Err(failure) => core.life.pause_after(&link, &failure).await,
         }
     }
 }
 
 /// Reads a place's record; `None` if that is gone.
-async fn read(inner: &Inner, link: &Arc<Link>, place: &Place) -> Result<Option<Told>, Failure> {
-    let told = link.connection.wait_for(inner.core.layout.contender(place.member.ticket).as_bytes())?;
-    let answers = inner.core.fly(link, Flight::new().tracked_get(&told), Operation::Wait).await?;
+async fn read(core: &Core, link: &Arc<Link>, place: &Place) -> Result<Option<Told>, Failure> {
+    let told = link.connection.wait_for(core.layout.contender(place.ticket).as_bytes())?;
+    let answers = core.fly(link, Flight::new().tracked_get(&told), Operation::Wait).await?;
     Ok(note(place, answer(only(answers)?, "GET")?)?.then_some(told))
 }
 
@@ -132,71 +140,4 @@ fn note(place: &Place, record: Value) -> Result<bool, Failure> {
         place.bond.revoke(revocation);
     }
     Ok(true)
-}
-
-impl Inner {
-    /// Has a place watched, once it has stood for a while.
-    pub(super) fn watch_later(&self, place: &Arc<Place>) {
-        self.young.add(place);
-    }
-
-    fn watch(self: &Arc<Self>, place: &Arc<Place>) {
-        // The task holds the place, and ends with its withdrawal.
-        let watching = self.core.life.runtime.spawn(watch(self.clone(), place.clone()));
-        place.watch_by(Some(watching.abort_handle()));
-        if place.bond.is_left() {
-            place.watch_by(None);
-        }
-    }
-
-    /// Notes that a contender of ours is gone, and finds out why.
-    pub(super) fn found_gone(self: &Arc<Self>, place: &Arc<Place>) {
-        if place.bond.remove() {
-            self.core.life.runtime.spawn(explain(self.clone(), place.clone()));
-        }
-    }
-}
-
-async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
-    let reason = tokio::select! {
-        biased;
-        reason = inner.core.life.bond().lost() => reason,
-        reason = find_out(&inner, &place) => reason,
-    };
-    inner.core.roll.remove(place.member.ticket);
-    if reason == LossReason::Expired {
-        inner.core.life.expire();
-    }
-    place.bond.explain(reason);
-    #[cfg(feature = "testing")]
-    if inner.core.life.check(Operation::Wait).is_ok() {
-        inner.core.testing.note_removal();
-    }
-}
-
-/// Removes what is left of a contender of ours, and asks why it is gone: it was broken, it went with its session, or it
-/// was removed.
-async fn find_out(inner: &Arc<Inner>, place: &Place) -> LossReason {
-    let leaving = withdraw::leaving(inner, Script::LeaveJudged, &place.queue, place.member.ticket, Some(&place.id));
-    let mut call = inner.core.life.call(leaving);
-    loop {
-        let failure = match call.answer().await.and_then(|(_, answer)| text(answer)) {
-            Ok(why) => return reason(&why),
-            Err(failure) => failure,
-        };
-        if !failure.is_passing() {
-            tracing::debug!(target: "lockkeeper", %failure, "the service does not say why a contender is gone");
-            return LossReason::Removed;
-        }
-        inner.core.life.again(&mut call, &failure).await;
-    }
-}
-
-/// Reads the word of a script for why a contender is gone. One that is there in part was deleted by hand.
-pub(super) fn reason(why: &str) -> LossReason {
-    match why {
-        "broken" => LossReason::Broken,
-        "gone" => LossReason::Expired,
-        _ => LossReason::Removed,
-    }
 }

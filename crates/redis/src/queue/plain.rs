@@ -6,15 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Answers, Contender, ContenderId, ContenderInfo, Mode, Operation, QueueName, QueueView};
+use lockkeeper_core::{Answers, Contender, ContenderId, ContenderInfo, Mode, Operation, QueueView};
 use lockkeeper_session::Failure;
 use redis::Value;
 
 use crate::answers::only;
 use crate::connection::{Flight, Told, Wake, answer};
-use crate::queue::inner::Inner;
-use crate::queue::place::Place;
-use crate::session::Link;
+use crate::queue::place::{Place, watch_plain_by};
+use crate::queue::service::Queues;
+use crate::session::{Core, Link};
 
 /// What the identity of another client begins with; that of a contender of ours begins with a digit.
 const PREFIX: &str = "plain:";
@@ -63,46 +63,41 @@ pub(super) fn describe(contender: &Contender, value: Value) -> ContenderInfo {
     info
 }
 
-impl Inner {
-    /// Has a contender's plain lock watched from the view on that was made for it and shows it first: that view took
-    /// it.
-    pub(super) fn note_turn(self: &Arc<Self>, queue: &QueueName, view: &QueueView, id: &ContenderId) {
-        let Some(key) = self.core.layout.plain(queue) else { return };
-        if view.contenders.first().is_none_or(|first| first.id != *id) {
-            return;
-        }
-        if let Some(place) = self.place_of(queue, id) {
-            place.watch_plain_by(|| {
-                let watching = watch(self.clone(), place.clone(), key.to_owned());
-                self.core.life.runtime.spawn(watching).abort_handle()
-            });
-        }
+/// Has a contender's plain lock watched from the view on that was made for it and shows it first: that view took it.
+pub(super) fn note_turn(queues: &Arc<Queues>, place: &Arc<Place>, view: &QueueView) {
+    let core = &queues.service.core;
+    let Some(key) = core.layout.plain(&place.queue) else { return };
+    if view.contenders.first().is_some_and(|first| first.id == place.id) {
+        watch_plain_by(place, || {
+            core.life.runtime.spawn(watch(queues.clone(), place.clone(), key.to_owned())).abort_handle()
+        });
     }
 }
 
 /// Watches a plain lock that a contender of ours has taken, until it is another's or the contender is gone.
-async fn watch(inner: Arc<Inner>, place: Arc<Place>, key: String) {
+async fn watch(queues: Arc<Queues>, place: Arc<Place>, key: String) {
+    let core = &queues.service.core;
     while place.bond.stands() {
-        let Some(link) = inner.core.life.next_link().await else { return };
-        match read(&inner, &link, &place, &key).await {
+        let Some(link) = core.life.next_link().await else { return };
+        match read(core, &link, &place, &key).await {
             Ok(Some(told)) => {
                 // After the end of a connection it is read over the next one.
                 let _: Wake = told.await;
             }
-            Ok(None) => inner.found_gone(&place),
-            Err(failure) => inner.core.life.pause_after(&link, &failure).await,
+            Ok(None) => queues.found_gone(&place),
+            Err(failure) => core.life.pause_after(&link, &failure).await,
         }
     }
 }
 
 /// Reads a plain lock; `None` if it is not that of this contender any more.
-async fn read(inner: &Inner, link: &Arc<Link>, place: &Place, key: &str) -> Result<Option<Told>, Failure> {
+async fn read(core: &Core, link: &Arc<Link>, place: &Place, key: &str) -> Result<Option<Told>, Failure> {
     let told = link.connection.wait_for(key.as_bytes())?;
-    let value = only(inner.core.fly(link, Flight::new().tracked_get(&told), Operation::Wait).await?)?;
+    let value = only(core.fly(link, Flight::new().tracked_get(&told), Operation::Wait).await?)?;
     if matches!(&value, Value::ServerError(error) if error.code() == "WRONGTYPE") {
         return Ok(None);
     }
-    let ours = inner.core.layout.contender(place.member.ticket);
+    let ours = core.layout.contender(place.ticket);
     Ok((answer(value, "GET")? == Value::BulkString(ours.into_bytes())).then_some(told))
 }
 

@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{
-    BoxFuture, Error, ErrorKind, Expected, Operation, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
-};
-use lockkeeper_session::{Failure, Link as _, refuse};
+use lockkeeper_core::{Expected, Operation, QueueName, Value, ValueVersion};
+use lockkeeper_session::{Failure, Link as _};
 use redis::{Cmd, Value as Answer, cmd};
 
 use crate::answers::{list, only, text};
 use crate::connection::{Flight, answer};
 use crate::layout::part_letter;
-use crate::queue::inner::Inner;
 use crate::script::Script;
-use crate::session::{Link, Make};
+use crate::session::{Core, Link, Make};
 
 /// Reads a value by its key.
 pub(super) fn get(key: &str) -> Cmd {
@@ -35,48 +32,23 @@ pub(super) fn read_answer(answer: Answer) -> Result<Option<Value>, Failure> {
     }
 }
 
-/// Reads the value of a queue.
-pub(super) fn read(inner: &Arc<Inner>, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-    if let Err(error) = inner.check(Operation::Value, queue) {
-        return refuse(error);
-    }
-    let (core, key) = (inner.core.clone(), inner.core.layout.value(queue));
-    let make: Make<Option<Value>> = Arc::new(move |link: &Arc<Link>| {
+/// Makes the call that reads the value of a queue.
+pub(super) fn reading(core: &Arc<Core>, queue: &QueueName) -> Make<Option<Value>> {
+    let (core, key) = (core.clone(), core.layout.value(queue));
+    Arc::new(move |link: &Arc<Link>| {
         let asking = core.fly(link, Flight::new().command(get(&key)), Operation::Value);
         Box::pin(async move { read_answer(answer(only(asking.await?)?, "HMGET")?) })
-    });
-    let looking = inner.core.life.look(make);
-    let (inner, queue) = (inner.clone(), queue.clone());
-    Box::pin(async move { looking.await.map_err(|failure| inner.fail(failure, Operation::Value, false, &queue)) })
+    })
 }
 
-/// Writes the value of a queue, or removes it, if it is as expected. It names the connection's epoch, as a join does: a
-/// write that was not answered never takes effect behind one that comes after it over the next connection.
-pub(super) fn write(
-    inner: &Arc<Inner>,
-    queue: &QueueName,
-    expected: Expected,
-    value: Option<Arc<[u8]>>,
-) -> BoxFuture<Result<Option<ValueVersion>>> {
-    if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
-        let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
-        return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
-    }
-    if let Err(error) = inner.check(Operation::Value, queue) {
-        return refuse(error);
-    }
-    let writing = inner.core.life.write(making(inner, queue, expected, value));
-    let (inner, queue) = (inner.clone(), queue.clone());
-    Box::pin(async move { writing.await.map_err(|failure| inner.fail(failure, Operation::Value, true, &queue)) })
-}
-
-fn making(
-    inner: &Arc<Inner>,
+/// Makes the call that writes or removes it. It names the connection's epoch, as a join does.
+pub(super) fn writing(
+    core: &Arc<Core>,
     queue: &QueueName,
     expected: Expected,
     value: Option<Arc<[u8]>>,
 ) -> Make<Option<ValueVersion>> {
-    let (core, part, name) = (inner.core.clone(), part_letter(queue.part()), queue.encoded());
+    let (core, part, name) = (core.clone(), part_letter(queue.part()), queue.encoded());
     let expected = match expected {
         Expected::Any => "any".to_owned(),
         Expected::Absent => "absent".to_owned(),

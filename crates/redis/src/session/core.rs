@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{BoxFuture, Liveness, LossReason, Operation};
+use lockkeeper_core::{BoxFuture, Operation};
 use lockkeeper_session::{Beginning, Failure, Life, Link as _};
 use redis::Value;
 use tokio::runtime::Handle;
@@ -122,16 +122,6 @@ impl Core {
             return "1".to_owned();
         }
         number.to_string()
-    }
-
-    /// Whether the session has certainly stood until now, or until it was closed by its user a moment ago.
-    pub(crate) fn has_stood(&self) -> bool {
-        match self.life.bond().liveness() {
-            Liveness::Held { .. } | Liveness::Jeopardy { .. } | Liveness::Lost(LossReason::Closed) => {
-                self.life.is_believed()
-            }
-            Liveness::Lost(_) => false,
-        }
     }
 }
 

@@ -23,6 +23,3 @@ use lockkeeper_session::Failure;
 
 /// Makes a flight and sends it over a connection.
 pub(crate) type Make<T> = lockkeeper_session::Make<Link, T, Failure>;
-
-/// A call under way.
-pub(crate) type Call<T> = lockkeeper_session::Call<Link, T, Failure>;

@@ -27,17 +27,17 @@ pub(crate) struct Examination {
 }
 
 /// Examines a server in full. It changes nothing there.
-pub(crate) async fn examine(examination: Examination, lookout: Lookout) -> Result<Vec<Finding>, Failure> {
+pub(crate) async fn examine(examination: Examination, lookout: Arc<Lookout>) -> Result<Vec<Finding>, Failure> {
     let Examination { config, clock } = examination;
     let median = median_round_trip(&lookout, &*clock, config.operation_timeout / MEASURING_DIVISOR).await?;
     let before = clock.unix_time();
-    let rows = lookout.wire().ask(Statement::new("examine", Vec::new())).await?;
+    let rows = lookout.wire.ask(Statement::new("examine", Vec::new())).await?;
     let after = clock.unix_time();
     let report = Report::of(&rows)?;
     let server = report.number("clock_us").map(Duration::from_micros);
     Ok(judge(&Seen {
         config: &config,
-        waking: lookout.waking(),
+        waking: lookout.waking,
         clocks: server.map(|server| Clocks { server, before, after }),
         median,
         report: &report,
@@ -52,7 +52,7 @@ async fn median_round_trip(lookout: &Lookout, clock: &dyn Clock, within: Duratio
     let mut took = Vec::with_capacity(ROUND_TRIPS_MAX);
     loop {
         let start = clock.now();
-        word(&lookout.wire().ask(nothing.clone()).await?)?;
+        word(&lookout.wire.ask(nothing.clone()).await?)?;
         let end = clock.now();
         took.push(end.saturating_duration_since(start));
         if took.len() == ROUND_TRIPS_MAX || end.saturating_duration_since(begun) >= within {
@@ -71,7 +71,7 @@ mod tests {
     use lockkeeper_core::{BoxFuture, Severity, Ticket};
 
     use super::*;
-    use crate::engine::{Door, Greeting, Waking, Wire};
+    use crate::engine::{Door, Waking, Wire};
     use crate::statement::{Row, SessionId, What};
 
     /// A server that takes its time for each answer, and whose clock is ahead.
@@ -129,8 +129,7 @@ mod tests {
         let config = Arc::new(Config::from_url(&url).unwrap());
         let (takes, ahead) = (Duration::from_millis(takes_ms), Duration::from_millis(ahead_ms));
         let wire = Arc::new(Slow { clock: clock.clone(), takes, ahead, asked: Mutex::default() });
-        let greeting = Greeting { instance: "one".to_owned(), waking: Waking::Told };
-        let lookout = Lookout::Own(wire.clone(), greeting);
+        let lookout = Arc::new(Lookout { wire: wire.clone(), waking: Waking::Told });
         let found = examine(Examination { config, clock }, lookout).await.unwrap();
         let warnings = found.into_iter().filter(|finding| finding.severity == Severity::Warning);
         let asked = wire.asked.lock().unwrap();

@@ -1,21 +1,22 @@
 //! Looks at queues without a session: who stands in them, and which locks have contenders.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use lockkeeper_core::{ContenderInfo, Operation, QueueName, Result};
 use lockkeeper_session::Failure;
 
 use crate::engine::Wire;
-use crate::look::Onlooker;
-use crate::queue::inner::named;
+use crate::look::{Onlooker, ask};
 use crate::queue::rows::Answer;
+use crate::queue::service::named;
 use crate::session::Shown;
 use crate::statement::{Argument, PARTS, Row, Statement};
 
 /// Shows the contenders in all queues of a lock; of a semaphore the permits come first.
-pub(crate) async fn inspect(onlooker: &Onlooker, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
+pub(crate) async fn inspect(onlooker: &Arc<Onlooker>, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
     let [line, permits, waiters] = statements(lock);
-    let ask = |statement| onlooker.ask(statement, Operation::Inspect);
+    let ask = |statement| ask(onlooker, statement, Operation::Inspect);
     let (line, permits, waiters) = tokio::try_join!(ask(&line), ask(&permits), ask(&waiters))?;
     let mut infos = Vec::new();
     for rows in [line, permits, waiters] {
@@ -58,9 +59,9 @@ fn statements(lock: &QueueName) -> [Statement; PARTS.len()] {
 }
 
 /// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names.
-pub(crate) async fn names(onlooker: &Onlooker, prefix: &str) -> Result<Vec<QueueName>> {
+pub(crate) async fn names(onlooker: &Arc<Onlooker>, prefix: &str) -> Result<Vec<QueueName>> {
     let statement = Statement::new("queues", vec![Argument::Text(prefix.to_owned())]);
-    let names = read(onlooker.ask(&statement, Operation::Inspect).await?, Answer::names)?;
+    let names = read(ask(onlooker, &statement, Operation::Inspect).await?, Answer::names)?;
     let names: BTreeSet<_> = names.into_iter().filter(|name| name.as_str().starts_with(prefix)).collect();
     Ok(names.into_iter().collect())
 }

@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use lockkeeper_core::{
-    ConnectionNumber, Contender, ContenderId, ContenderInfo, FencingToken, Mode, QueueName, QueueView, Ticket, Value,
-    ValueVersion,
+    ConnectionNumber, Contender, ContenderInfo, FencingToken, Mode, QueueName, QueueView, Ticket, Value, ValueVersion,
 };
 use lockkeeper_session::{Ask, Failure, Record};
 
+use crate::queue::place::id_of;
 use crate::session::Shown;
 use crate::statement::{PARTS, Row, What, part_number, status, word};
 
@@ -26,16 +26,6 @@ pub(super) fn mode_number(mode: Mode) -> u8 {
 /// Reads a mode. Whom a mode of a later version excludes is not known, so it is taken for one that excludes all.
 fn mode_of(number: i16) -> Mode {
     usize::try_from(number).ok().and_then(|at| MODES.get(at).copied()).unwrap_or(Mode::Exclusive)
-}
-
-/// How a contender is named.
-pub(super) fn id_of(ticket: Ticket) -> ContenderId {
-    ContenderId::new(ticket.to_string())
-}
-
-/// Reads the name of a contender of ours.
-pub(super) fn ticket_of(id: &ContenderId) -> Option<Ticket> {
-    Ticket::parse(id.as_str())
 }
 
 /// An answer: how the call ended, and what it shows.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lockkeeper_core::ConnectionNumber;
 use lockkeeper_session::Server;
 
 use crate::engine::{Greeting, Waking, Wire};
@@ -27,16 +26,13 @@ impl Link {
         let Greeting { instance, waking } = greeting;
         Self { wire, number, server, instance, waking, is_shut: AtomicBool::new(false) }
     }
-
-    pub(crate) const fn connection_number(&self) -> ConnectionNumber {
-        ConnectionNumber(self.number)
-    }
 }
 
 impl lockkeeper_session::Link for Link {
     fn is_over(&self) -> bool {
         self.is_shut.load(Ordering::SeqCst) || self.wire.is_over()
     }
+
     fn shut(&self) {
         self.is_shut.store(true, Ordering::SeqCst);
         self.wire.shut();
@@ -44,5 +40,9 @@ impl lockkeeper_session::Link for Link {
 
     fn server(&self) -> &Server {
         &self.server
+    }
+
+    fn number(&self) -> u64 {
+        self.number
     }
 }

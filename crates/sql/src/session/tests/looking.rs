@@ -8,14 +8,14 @@ use lockkeeper_session::FailureKind;
 use super::memory::Database;
 use super::{TIMEOUT, pass_ms, session};
 use crate::engine::Waking;
-use crate::look::Onlooker;
+use crate::look::{self, Onlooker, ask};
 use crate::statement::{Argument, Statement};
 use crate::url::Config;
 
-fn onlooker(database: &Database) -> Onlooker {
+fn onlooker(database: &Database) -> Arc<Onlooker> {
     let url = ServiceUrl::parse("postgres://h1,h2/db?session_timeout=12s").unwrap();
     let config = Arc::new(Config::from_url(&url).unwrap());
-    Onlooker::new(Arc::new(database.clone()), config, database.clock.clone())
+    Arc::new(look::onlooker(Arc::new(database.clone()), config, database.clock.clone()))
 }
 
 fn missing() -> Statement {
@@ -28,14 +28,14 @@ async fn they_go_over_a_separate_connection_that_is_opened_once() {
     let onlooker = onlooker(&database);
     assert!(database.data().connected.is_empty());
     for _ in 0..2 {
-        assert_eq!(onlooker.ask(&missing(), Operation::Inspect).await.unwrap().len(), 2);
+        assert_eq!(ask(&onlooker, &missing(), Operation::Inspect).await.unwrap().len(), 2);
     }
     assert_eq!(database.data().connected, [0]);
     database.cut();
-    onlooker.ask(&missing(), Operation::Inspect).await.unwrap();
+    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap();
     assert_eq!(database.data().connected, [0, 0]);
     onlooker.close();
-    onlooker.ask(&missing(), Operation::Inspect).await.unwrap_err();
+    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap_err();
     assert!(database.data().sessions.is_empty());
 }
 
@@ -43,12 +43,12 @@ async fn they_go_over_a_separate_connection_that_is_opened_once() {
 async fn they_go_over_a_sessions_connection_while_it_has_one() {
     let database = Database::new(Waking::Looks);
     let (onlooker, core) = (onlooker(&database), session(&database).await);
-    onlooker.lend(&core);
-    onlooker.ask(&missing(), Operation::Inspect).await.unwrap();
+    onlooker.note(Ok(&core.life));
+    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap();
     assert_eq!(database.data().connected, [0]);
     core.life.bond().lose(LossReason::Closed);
     core.life.ended().await;
-    onlooker.ask(&missing(), Operation::Inspect).await.unwrap();
+    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap();
     assert_eq!(database.data().connected, [0, 0]);
 }
 
@@ -56,12 +56,12 @@ async fn they_go_over_a_sessions_connection_while_it_has_one() {
 async fn they_are_answered_while_the_data_is_not_settled() {
     let database = Database::new(Waking::Looks);
     let (onlooker, core) = (onlooker(&database), session(&database).await);
-    onlooker.lend(&core);
+    onlooker.note(Ok(&core.life));
     database.data().instance = "two".to_owned();
     database.cut();
     pass_ms(100).await;
     assert!(core.life.present_link().is_none());
-    onlooker.ask(&missing(), Operation::Inspect).await.unwrap();
+    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,18 +69,18 @@ async fn they_are_made_again_after_a_failure_in_passing_and_end_in_time() {
     let database = Database::new(Waking::Looks);
     let onlooker = onlooker(&database);
     database.data().is_busy = true;
-    let error = onlooker.ask(&missing(), Operation::Inspect).await.unwrap_err();
+    let error = ask(&onlooker, &missing(), Operation::Inspect).await.unwrap_err();
     assert!(error.is_transient(), "{error}");
     assert_eq!(database.count("missing"), 4);
     database.data().is_busy = false;
-    onlooker.ask(&missing(), Operation::Inspect).await.unwrap();
+    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap();
     database.data().is_stuck = true;
     let begun = tokio::time::Instant::now();
-    onlooker.ask(&missing(), Operation::Inspect).await.unwrap_err();
+    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap_err();
     assert!(begun.elapsed() <= TIMEOUT * 2, "{:?}", begun.elapsed());
     database.data().is_stuck = false;
     database.data().down = [(0, FailureKind::ReadOnly), (1, FailureKind::Refused)].into();
     database.cut();
-    let error = onlooker.ask(&missing(), Operation::Inspect).await.unwrap_err();
+    let error = ask(&onlooker, &missing(), Operation::Inspect).await.unwrap_err();
     assert_eq!(error.kind(), lockkeeper_core::ErrorKind::Refused);
 }

@@ -6,22 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, Extent, QueueName, QueueView, Ticket};
 
-use crate::place::Place;
+use crate::queue::place::{Own, Place};
 
 /// An entry that is not known to be stored.
 #[derive(Clone, Debug)]
-pub struct Joining {
+pub(super) struct Joining {
     /// The queue that it is to be stored in.
-    pub queue: QueueName,
+    pub(super) queue: QueueName,
     /// Whether it stays when the session ends.
-    pub outlives_session: bool,
+    pub(super) outlives_session: bool,
     /// How far its join is.
-    pub progress: Arc<Progress>,
+    pub(super) progress: Arc<Progress>,
 }
 
 /// How far a join is, shared by all of its entries.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub(super) struct Progress {
     state: Mutex<State>,
 }
 
@@ -33,26 +33,26 @@ struct State {
 
 impl Progress {
     /// Notes that it is about to be sent; `false` if one of its entries was withdrawn: then it must not be.
-    pub fn send(&self) -> bool {
+    pub(super) fn send(&self) -> bool {
         let mut state = self.state();
         state.was_sent |= !state.is_withdrawn;
         !state.is_withdrawn
     }
 
     /// Notes a withdrawal; returns whether it may have taken effect. From now on it is not sent any more.
-    pub fn withdraw(&self) -> bool {
+    pub(super) fn withdraw(&self) -> bool {
         let mut state = self.state();
         state.is_withdrawn = true;
         state.was_sent
     }
 
     /// Whether it may have taken effect.
-    pub fn was_sent(&self) -> bool {
+    pub(super) fn was_sent(&self) -> bool {
         self.state().was_sent
     }
 
     /// Notes that no attempt has taken effect, or can any more.
-    pub fn note_unsent(&self) {
+    pub(super) fn note_unsent(&self) {
         self.state().was_sent = false;
     }
 
@@ -64,30 +64,30 @@ impl Progress {
 
 /// One ticket, from before it is sent until it is withdrawn.
 #[derive(Debug)]
-pub enum Entry<P> {
+pub(super) enum Entry<O> {
     /// It is not known to be stored.
     Joining(Joining),
     /// It is stored.
     Placed {
         /// Where it stands.
-        place: Arc<P>,
+        place: Arc<Place<O>>,
         /// Whether its standing was handed out.
         is_standing: bool,
     },
 }
 
-impl<P: Place> Entry<P> {
+impl<O> Entry<O> {
     fn queue(&self) -> &QueueName {
         match self {
             Self::Joining(joining) => &joining.queue,
-            Self::Placed { place, .. } => place.queue(),
+            Self::Placed { place, .. } => &place.queue,
         }
     }
 }
 
 /// Of which contenders it is known that a view shows them if they are there.
 #[derive(Clone, Debug)]
-pub enum Coverage {
+pub(super) enum Coverage {
     /// All of them.
     Whole,
     /// This one.
@@ -99,7 +99,7 @@ pub enum Coverage {
 impl Coverage {
     /// What a view of this extent is known to show.
     #[must_use]
-    pub fn of(extent: Extent<'_>) -> Self {
+    pub(super) fn of(extent: Extent<'_>) -> Self {
         match extent {
             Extent::Whole => Self::Whole,
             Extent::Around(Some(place)) => Self::One(place.clone()),
@@ -110,25 +110,25 @@ impl Coverage {
 
 /// All entries of one session.
 #[derive(Debug)]
-pub struct Entries<P> {
-    by_ticket: BTreeMap<Ticket, Entry<P>>,
+pub(super) struct Entries<O> {
+    by_ticket: BTreeMap<Ticket, Entry<O>>,
 }
 
-impl<P> Default for Entries<P> {
+impl<O> Default for Entries<O> {
     fn default() -> Self {
         Self { by_ticket: BTreeMap::new() }
     }
 }
 
-impl<P: Place> Entries<P> {
+impl<O: Own> Entries<O> {
     /// Notes a ticket before it is sent.
-    pub fn begin(&mut self, ticket: Ticket, joining: Joining) {
+    pub(super) fn begin(&mut self, ticket: Ticket, joining: Joining) {
         self.by_ticket.insert(ticket, Entry::Joining(joining));
     }
 
     /// Notes what a ticket became; returns whether it is still wanted.
-    pub fn place(&mut self, place: Arc<P>) -> bool {
-        let Some(entry) = self.by_ticket.get_mut(&place.ticket()) else {
+    pub(super) fn place(&mut self, place: Arc<Place<O>>) -> bool {
+        let Some(entry) = self.by_ticket.get_mut(&place.ticket) else {
             return false;
         };
         *entry = Entry::Placed { place, is_standing: false };
@@ -136,7 +136,7 @@ impl<P: Place> Entries<P> {
     }
 
     /// Notes that a ticket's standing is handed out; returns whether it is still wanted.
-    pub fn stand(&mut self, ticket: Ticket) -> bool {
+    pub(super) fn stand(&mut self, ticket: Ticket) -> bool {
         match self.by_ticket.get_mut(&ticket) {
             Some(Entry::Placed { is_standing, .. }) => {
                 *is_standing = true;
@@ -147,12 +147,12 @@ impl<P: Place> Entries<P> {
     }
 
     /// Forgets a ticket that never took effect.
-    pub fn forget(&mut self, ticket: Ticket) {
+    pub(super) fn forget(&mut self, ticket: Ticket) {
         self.by_ticket.remove(&ticket);
     }
 
     /// Forgets a ticket of this queue that is being withdrawn: it is marked as left by ourselves.
-    pub fn take_from(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Entry<P>> {
+    pub(super) fn take_from(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Entry<O>> {
         if self.by_ticket.get(&ticket)?.queue() != queue {
             return None;
         }
@@ -165,13 +165,13 @@ impl<P: Place> Entries<P> {
     }
 
     /// Forgets a place of this queue that outlives the session and stays; returns whether there was one.
-    pub fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> bool {
-        let outlives_session = self.of_ticket(ticket).is_some_and(|place| place.outlives_session());
+    pub(super) fn keep(&mut self, queue: &QueueName, ticket: Ticket) -> bool {
+        let outlives_session = self.of_ticket(ticket).is_some_and(|place| place.outlives_session);
         outlives_session && self.take_from(queue, ticket).is_some()
     }
 
     /// Finds the place of a ticket.
-    pub fn of_ticket(&self, ticket: Ticket) -> Option<&Arc<P>> {
+    pub(super) fn of_ticket(&self, ticket: Ticket) -> Option<&Arc<Place<O>>> {
         match self.by_ticket.get(&ticket) {
             Some(Entry::Placed { place, .. }) => Some(place),
             _ => None,
@@ -179,26 +179,26 @@ impl<P: Place> Entries<P> {
     }
 
     /// Finds the place of a contender of ours in a queue.
-    pub fn find(&self, queue: &QueueName, id: &ContenderId) -> Option<&Arc<P>> {
-        self.of_ticket(P::ticket_in(id)?).filter(|place| place.queue() == queue && place.id() == id)
+    pub(super) fn find(&self, queue: &QueueName, id: &ContenderId) -> Option<&Arc<Place<O>>> {
+        self.of_ticket(O::ticket_in(id)?).filter(|place| place.queue == *queue && place.id == *id)
     }
 
     /// Returns the places in a queue that are gone, and it is not known why.
-    pub fn unexplained(&self, queue: &QueueName) -> Vec<Arc<P>> {
-        self.places(queue).filter(|place| place.bond().is_unexplained()).cloned().collect()
+    pub(super) fn unexplained(&self, queue: &QueueName) -> Vec<Arc<Place<O>>> {
+        self.places(queue).filter(|place| place.bond.is_unexplained()).cloned().collect()
     }
 
     /// Returns the places in a queue that are not in a view of it, which was asked for at `asked_at` and would show
     /// them.
-    pub fn missing(
+    pub(super) fn missing(
         &self,
         queue: &QueueName,
         view: &QueueView,
         coverage: &Coverage,
         asked_at: BootInstant,
-    ) -> Vec<Arc<P>> {
-        let is_missing = |place: &&Arc<P>| {
-            place.placed_at() < asked_at && place.bond().stands() && view.position(place.id()).is_none()
+    ) -> Vec<Arc<Place<O>>> {
+        let is_missing = |place: &&Arc<Place<O>>| {
+            place.placed_at < asked_at && place.bond.stands() && view.position(&place.id).is_none()
         };
         match coverage {
             Coverage::Whole => self.places(queue).filter(is_missing).cloned().collect(),
@@ -207,9 +207,9 @@ impl<P: Place> Entries<P> {
         }
     }
 
-    fn places<'a>(&'a self, queue: &'a QueueName) -> impl Iterator<Item = &'a Arc<P>> {
+    fn places<'a>(&'a self, queue: &'a QueueName) -> impl Iterator<Item = &'a Arc<Place<O>>> {
         self.by_ticket.values().filter_map(move |entry| match entry {
-            Entry::Placed { place, .. } if place.queue() == queue => Some(place),
+            Entry::Placed { place, .. } if place.queue == *queue => Some(place),
             _ => None,
         })
     }

@@ -1,0 +1,172 @@
+//! How queues lie in Redis: the calls of one session, each one script, and what is told of its contenders.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, LossReason, Operation, QueueName, QueueView,
+    Request, Ticket, Value, ValueVersion,
+};
+use lockkeeper_session::{Ask, Departing, Failure, Joined, Left, Life, Link as _, Service, Stage, Watch};
+
+use crate::answers::{number, only, text};
+use crate::connection::{Flight, answer};
+use crate::layout::{Member, part_letter};
+use crate::queue::guard::{self, Young};
+use crate::queue::place::Own;
+use crate::queue::plain::{is_foreign, note_turn};
+use crate::queue::{departure, join, value, view, watch};
+use crate::script::Script;
+use crate::session::{Core, Link, Make};
+
+/// One session's queues on Redis.
+pub(crate) struct Redis {
+    pub(super) core: Arc<Core>,
+    pub(super) young: Young,
+}
+
+/// The queues of one session.
+pub(super) type Queues = lockkeeper_session::Queues<Redis>;
+
+/// A session of a keeper.
+pub(crate) type RedisSession = lockkeeper_session::QueueSession<Redis>;
+
+/// Takes a session for locks.
+pub(crate) fn begin(core: Arc<Core>) -> RedisSession {
+    RedisSession::new(Redis { core, young: Young::default() }, guard::run)
+}
+
+impl Redis {
+    /// Makes the call of one script.
+    fn run<T: Send + 'static>(
+        &self,
+        script: Script,
+        arguments: Vec<Vec<u8>>,
+        operation: Operation,
+        read: impl Fn(&Link, redis::Value) -> Result<T, Failure> + Clone + Send + Sync + 'static,
+    ) -> Make<T> {
+        let core = self.core.clone();
+        Arc::new(move |link: &Arc<Link>| {
+            let script = core.layout.script(script);
+            let flight = Flight::new().script(script, &[core.layout.base()], &arguments[..]);
+            let (asking, link, read) = (core.fly(link, flight, operation), link.clone(), read.clone());
+            Box::pin(async move { read(&link, answer(only(asking.await?)?, script.name)?) })
+        })
+    }
+}
+
+impl Service for Redis {
+    type Link = Link;
+    type Own = Own;
+
+    fn life(&self) -> &Arc<Life<Link>> {
+        &self.core.life
+    }
+
+    fn refusal(&self, queue: &QueueName, _entries: &[Entry]) -> Option<(ErrorKind, String)> {
+        self.core.layout.refusal(queue).map(|why| (ErrorKind::InvalidName, why))
+    }
+
+    fn join(&self, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Make<Joined<Own>> {
+        join::make(&self.core, queue, entries, shows_whole)
+    }
+
+    /// By one of two scripts: the one that does not ask for the session is cheaper.
+    fn leave(&self, queue: &QueueName, ticket: Ticket, id: Option<&ContenderId>, why: bool) -> Make<Left> {
+        let script = if why { Script::LeaveJudged } else { Script::LeaveBelieved };
+        let member = id.map(ContenderId::as_str).unwrap_or_default();
+        let (session, part, name) = (self.core.id.to_string(), part_letter(queue.part()), queue.encoded());
+        let arguments = arguments([&session, part, &name, &ticket.to_string(), member]);
+        self.run(script, arguments, Operation::Leave, move |_, answer| {
+            Ok(match text(answer)?.as_str() {
+                "left" if why => Left::Removed,
+                "left" => Left::RemovedUnproven,
+                "absent" => Left::Absent,
+                "broken" => Left::Gone(LossReason::Broken),
+                "gone" => Left::Gone(LossReason::Expired),
+                // One that is there in part was deleted by hand.
+                _ => Left::Gone(LossReason::Removed),
+            })
+        })
+    }
+
+    fn look(&self, queue: &QueueName, extent: Extent<'_>) -> Make<QueueView> {
+        let (place, extent) = match extent {
+            Extent::Whole => ("", "whole"),
+            // Only contenders of ours have places in the order.
+            Extent::Around(Some(place)) if Member::of(place).is_some() => (place.as_str(), "around"),
+            Extent::Around(_) => ("", "around"),
+        };
+        let arguments = arguments([part_letter(queue.part()), &queue.encoded(), place, extent]);
+        let read = |link: &Link, answer| view::read(link.connection_number(), answer);
+        self.run(Script::Look, arguments, Operation::View, read)
+    }
+
+    fn request(
+        &self,
+        queue: &QueueName,
+        contender: &ContenderId,
+        request: &Request,
+    ) -> Result<Option<Make<bool>>, (ErrorKind, String)> {
+        let refuse = |message: &str| Err((ErrorKind::Unsupported, message.to_owned()));
+        if is_foreign(contender) {
+            return refuse("the lock is another client's plain key, which hears no request");
+        }
+        let Some(member) = Member::of(contender) else { return Ok(None) };
+        let (what, text) = match request {
+            Request::Yield(revocation) => ("yield", Ask::of(revocation).to_text()),
+            Request::Break { token } if Some(*token) == member.token() => ("break", String::new()),
+            Request::Break { .. } => return Ok(None),
+            _ => return refuse("there is no such request on Redis"),
+        };
+        let arguments = arguments([part_letter(queue.part()), &queue.encoded(), contender.as_str(), what, &text]);
+        let read = |_: &Link, answer| Ok(number(&answer)? == 1);
+        Ok(Some(self.run(Script::Request, arguments, Operation::Request, read)))
+    }
+
+    fn value(&self, queue: &QueueName) -> Make<Option<Value>> {
+        value::reading(&self.core, queue)
+    }
+
+    fn set_value(&self, queue: &QueueName, expected: Expected, value: Option<Arc<[u8]>>) -> Make<Option<ValueVersion>> {
+        value::writing(&self.core, queue, expected, value)
+    }
+
+    fn watch_queue(queues: &Arc<Queues>, queue: &QueueName) -> Watch<Link, QueueView> {
+        watch::of_queue(&queues.service.core, queue)
+    }
+
+    fn watch_value(queues: &Arc<Queues>, queue: &QueueName) -> Watch<Link, Option<Value>> {
+        watch::of_value(&queues.service.core, queue)
+    }
+
+    fn depart(queues: &Arc<Queues>, departing: Departing<Self>) -> BoxFuture<Result<Departure, Failure>> {
+        departure::begin(queues, departing)
+    }
+
+    fn note(queues: &Arc<Queues>, stage: Stage<'_, Own>) {
+        let Self { core, young } = &queues.service;
+        match stage {
+            Stage::Joining(_) => {}
+            Stage::Placed(place) => {
+                let queue = &place.queue;
+                let at = [part_letter(queue.part()).to_owned(), queue.encoded(), place.id.to_string()];
+                core.roll.add(place.ticket, at);
+                young.add(place);
+            }
+            Stage::Shown(place, view) => note_turn(queues, place, view),
+            Stage::Gone(ticket) => core.roll.remove(ticket),
+            Stage::Explained =>
+            {
+                #[cfg(feature = "testing")]
+                if core.life.check(Operation::Wait).is_ok() {
+                    core.testing.note_removal();
+                }
+            }
+        }
+    }
+}
+
+/// The arguments of a script.
+fn arguments<const N: usize>(texts: [&str; N]) -> Vec<Vec<u8>> {
+    texts.into_iter().map(|text| text.as_bytes().to_vec()).collect()
+}

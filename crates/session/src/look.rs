@@ -1,0 +1,171 @@
+//! Over which connection looks at queues go that belong to no session: that of a lock's session if there is one, else a
+//! separate one, opened at the first look.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{BoxFuture, Error, Openable, Opener, Operation, Result};
+
+use crate::life::{LOOK_ATTEMPTS_MAX, PAUSE};
+use crate::{Effect, Failure, Life, Link, late};
+
+/// A connection that can be looked over.
+pub trait Lookable: fmt::Debug + Send + Sync + 'static {
+    /// Whether nothing can be sent over it any more.
+    fn is_over(&self) -> bool;
+
+    /// Ends its use.
+    fn shut(&self);
+}
+
+/// How one service is looked at.
+pub struct Looking<L, C> {
+    /// Opens a connection for looks alone.
+    pub open: Box<dyn Fn() -> BoxFuture<Result<Arc<C>>> + Send + Sync>,
+    /// Lends the connection of a session.
+    pub lend: fn(&L) -> Arc<C>,
+    /// Whether a failure of a look shows that a session's connection is of no use to the session either.
+    pub is_useless: fn(&Failure) -> bool,
+}
+
+/// Where looks go.
+pub struct Onlooker<L, C: Lookable> {
+    clock: Arc<dyn Clock>,
+    /// How long a look may take.
+    timeout: Duration,
+    looking: Looking<L, C>,
+    opener: Opener<Own<C>>,
+    latest: Mutex<Latest<L>>,
+}
+
+/// What is known of the last attempt to open a session.
+struct Latest<L> {
+    session: Weak<Life<L>>,
+    trouble: Option<Error>,
+}
+
+/// A connection for looks alone.
+struct Own<C>(Arc<C>);
+
+impl<C> Clone for Own<C> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<C: Lookable> Openable for Own<C> {
+    fn is_open(&self) -> bool {
+        !self.0.is_over()
+    }
+
+    fn discard(self) {
+        self.0.shut();
+    }
+}
+
+impl<L: Link, C: Lookable> Onlooker<L, C> {
+    /// Begins without a connection.
+    pub fn new(clock: Arc<dyn Clock>, timeout: Duration, looking: Looking<L, C>) -> Self {
+        let latest = Mutex::new(Latest { session: Weak::new(), trouble: None });
+        Self { clock, timeout, looking, opener: Opener::new(|_| {}), latest }
+    }
+
+    /// Notes how the opening of a session ended. Looks go over its connection while it has one.
+    pub fn note(&self, opened: Result<&Arc<Life<L>>, &Error>) {
+        let mut latest = self.latest();
+        latest.trouble = opened.err().cloned();
+        if let Ok(life) = opened {
+            latest.session = Arc::downgrade(life);
+        }
+    }
+
+    /// Returns why the service cannot be reached now, as far as the last session has found out.
+    pub fn trouble(&self) -> Option<Error> {
+        let latest = self.latest();
+        let of_session = latest.session.upgrade().and_then(|life| life.trouble());
+        let of_session = of_session.map(|failure| failure.into_core(Operation::Connect, false));
+        of_session.or_else(|| latest.trouble.clone())
+    }
+
+    /// Makes a look, again over the next connection if one fails.
+    ///
+    /// # Errors
+    ///
+    /// Why the last one failed, or that none was answered in time.
+    pub async fn look<T>(
+        self: Arc<Self>,
+        operation: Operation,
+        mut look: impl FnMut(Arc<C>, BootInstant) -> BoxFuture<Result<T, Failure>> + Send,
+    ) -> Result<T> {
+        let deadline = self.clock.now().saturating_add(self.timeout);
+        let mut attempt = 1;
+        loop {
+            let (connection, lender) = self.connection().await?;
+            let seen = tokio::select! {
+                biased;
+                seen = look(connection.clone(), deadline) => seen,
+                () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
+            };
+            let failure = match seen {
+                Ok(seen) => return Ok(seen),
+                Err(failure) => failure,
+            };
+            // The next look goes over another connection. That of a session ends only if it is of no use to that
+            // either.
+            match &lender {
+                Some(link) if (self.looking.is_useless)(&failure) => link.shut(),
+                None if failure.is_passing() => connection.shut(),
+                Some(_) | None => {}
+            }
+            if !failure.is_passing() || attempt >= LOOK_ATTEMPTS_MAX || self.clock.now() >= deadline {
+                return Err(failure.into_core(operation, false));
+            }
+            attempt += 1;
+            if lender.map_or_else(|| !connection.is_over(), |link| !link.is_over()) {
+                let again = self.clock.now().saturating_add(PAUSE);
+                self.clock.sleep_until(again.min(deadline)).await;
+            }
+        }
+    }
+
+    /// Returns the connection for a look, and the session's connection that it is, if it is one. While a session has
+    /// none, since it connects again or may not be granted locks yet, one can look all the same.
+    async fn connection(&self) -> Result<(Arc<C>, Option<Arc<L>>)> {
+        let session = self.latest().session.upgrade();
+        if let Some(link) = session.and_then(|life| life.present_link()) {
+            return Ok(((self.looking.lend)(&link), Some(link)));
+        }
+        let opened = self.opener.get(|| {
+            let opening = (self.looking.open)();
+            Box::pin(async move { opening.await.map(Own) })
+        });
+        opened.await.map(|own| (own.0, None))
+    }
+
+    /// Ends the connection for looks, if there is one, and opens no more.
+    pub fn close(&self) {
+        self.opener.shut();
+        if let Some(own) = self.opener.take() {
+            own.discard();
+        }
+    }
+
+    /// Nothing panics while it is locked.
+    fn latest(&self) -> MutexGuard<'_, Latest<L>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<L: Link, C: Lookable> fmt::Debug for Onlooker<L, C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Onlooker").finish_non_exhaustive()
+    }
+}
+
+impl<L, C> fmt::Debug for Looking<L, C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Looking").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,153 @@
+//! Leaving: a removal that goes on until it is certain.
+//!
+//! It is sent behind the join that it undoes. A join of which no answer came is undone by the same removal over the
+//! next connection, after which no older join takes effect any more.
+//!
+//! A removal need not ask whether the session lives: if that is believed when the answer comes, it lived all the time;
+//! so it did if its user has closed it meanwhile, behind the removal. Only if it is not, or if the contender was gone,
+//! a second one asks.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    ContenderId, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal,
+};
+
+use crate::queue::entries::Entry;
+use crate::queue::queues::Queues;
+use crate::queue::service::{Left, Service, Stage};
+use crate::{Asking, Backoff, Call, Effect, Failure, FailureKind};
+
+/// What is to be left.
+struct Leaving<S: Service> {
+    queues: Arc<Queues<S>>,
+    queue: QueueName,
+    ticket: Ticket,
+    /// `None` if its join was not answered: no caller has believed in it.
+    id: Option<ContenderId>,
+    outlives_session: bool,
+    call: Call<S::Link, Left>,
+}
+
+/// How a removal ended.
+enum Ending {
+    /// The contender is gone by our own removal for all that is known, or was never made.
+    Left,
+    /// It was gone before, not by us.
+    WasGone(LossReason),
+    /// The session is over, and the contender with it.
+    WithSession,
+}
+
+/// Starts to withdraw a ticket.
+pub(super) fn begin<S: Service>(queues: &Arc<Queues<S>>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
+    let Some(entry) = queues.entries().take_from(queue, ticket) else {
+        return Withdrawal::done(Ok(()));
+    };
+    let done = |outcome| {
+        S::note(queues, Stage::Gone(ticket));
+        Withdrawal::done(outcome)
+    };
+    let (id, outlives_session) = match entry {
+        Entry::Joining(joining) if !joining.progress.was_sent() => return done(Ok(())),
+        Entry::Joining(joining) => (None, joining.outlives_session),
+        // The service keeps nothing of it.
+        Entry::Placed { place, is_standing: true } if place.bond.reason() == Some(LossReason::Broken) => {
+            return done(Err(lost(LossReason::Broken, queue)));
+        }
+        Entry::Placed { place, .. } => (Some(place.id.clone()), place.outlives_session),
+    };
+    let life = queues.service.life();
+    let call = life.call(queues.service.leave(queue, ticket, id.as_ref(), false));
+    let runtime = life.runtime.clone();
+    let leaving = Leaving { queues: queues.clone(), queue: queue.clone(), ticket, id, outlives_session, call };
+    // It goes on if the report is given up.
+    Withdrawal::under_way(Box::pin(Asking::begin(leaving.leave(), runtime)))
+}
+
+fn lost(reason: LossReason, queue: &QueueName) -> Error {
+    Error::transient(ErrorKind::Lost(reason), Operation::Leave, reason.to_string()).at(queue)
+}
+
+impl<S: Service> Leaving<S> {
+    async fn leave(mut self) -> Result<()> {
+        let outcome = self.remove_until_certain().await;
+        // Until now a new connection was to keep it, so that the answer is about this removal.
+        S::note(&self.queues, Stage::Gone(self.ticket));
+        match outcome {
+            Ok(Ending::Left) => Ok(()),
+            Ok(Ending::WasGone(reason)) => {
+                if reason == LossReason::Expired {
+                    self.queues.service.life().expire();
+                }
+                Err(lost(reason, &self.queue))
+            }
+            Ok(Ending::WithSession) => self.after_session(),
+            Err(failure) => Err(self.queues.fail(failure, Operation::Leave, true, &self.queue)),
+        }
+    }
+
+    /// It is not known whether the session ended before the place was left or after, so no caller may rely on the
+    /// latter.
+    fn after_session(&self) -> Result<()> {
+        if self.outlives_session {
+            let message = "the session is over and cannot tell the service; the place stays until it is broken";
+            return Err(Error::transient(ErrorKind::ConnectionLost, Operation::Leave, message).at(&self.queue));
+        }
+        match self.queues.service.life().bond().liveness() {
+            Liveness::Lost(reason @ LossReason::Expired) => Err(lost(reason, &self.queue)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes until the contender is gone, or the session is over and its contenders with it.
+    async fn remove_until_certain(&mut self) -> Result<Ending, Failure> {
+        let life = self.queues.service.life().clone();
+        let mut may_be_removed = false;
+        let mut backoff = Backoff::LEAVING;
+        loop {
+            let failure = match self.call.answer().await {
+                Ok(left) => {
+                    if let Some(ending) = self.judge(left, may_be_removed) {
+                        return Ok(ending);
+                    }
+                    may_be_removed |= left == Left::RemovedUnproven;
+                    let id = self.id.as_ref();
+                    self.call = life.call(self.queues.service.leave(&self.queue, self.ticket, id, true));
+                    continue;
+                }
+                Err(failure) => failure,
+            };
+            may_be_removed |= failure.effect == Effect::Unknown;
+            if failure.kind == FailureKind::SessionGone {
+                life.ended().await;
+                return Ok(Ending::WithSession);
+            }
+            if !failure.is_passing() {
+                tracing::error!(target: "lockkeeper", %failure, "a contender cannot leave its queue; trying again");
+                tokio::select! {
+                    biased;
+                    _ = life.bond().lost() => return Err(failure),
+                    () = life.clock.sleep_until(life.clock.now().saturating_add(backoff.pause())) => {}
+                }
+            }
+            life.again(&mut self.call, &failure).await;
+        }
+    }
+
+    /// A removal before this one may have taken effect; and no caller has believed in a contender whose join was not
+    /// answered. `None` if it is not known yet whether the contender stood until now.
+    fn judge(&self, left: Left, may_be_removed: bool) -> Option<Ending> {
+        match left {
+            Left::Removed => Some(Ending::Left),
+            Left::RemovedUnproven => {
+                let has_stood = self.outlives_session || self.queues.service.life().has_stood();
+                has_stood.then_some(Ending::Left)
+            }
+            Left::Absent => None,
+            Left::Gone(LossReason::Expired) => Some(Ending::WasGone(LossReason::Expired)),
+            Left::Gone(_) if may_be_removed || self.id.is_none() => Some(Ending::Left),
+            Left::Gone(reason) => Some(Ending::WasGone(reason)),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What the calls of one session share: the service, our own contenders, and what becomes known of these.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{
+    BoxFuture, ContenderId, Entry, Error, Extent, LossReason, Operation, QueueName, QueueView, Result, Ticket,
+};
+
+use crate::Failure;
+use crate::queue::Place;
+use crate::queue::entries::{Coverage, Entries};
+use crate::queue::service::{Left, Service, Stage};
+
+/// The queues of one session. Holding them does not keep the session alive.
+pub struct Queues<S: Service> {
+    /// The service, as the session sees it.
+    pub service: S,
+    entries: Mutex<Entries<S::Own>>,
+}
+
+impl<S: Service> Queues<S> {
+    pub(super) fn new(service: S) -> Self {
+        Self { service, entries: Mutex::default() }
+    }
+
+    /// No code panics while the entries are locked, so a panic elsewhere leaves them whole.
+    pub(super) fn entries(&self) -> MutexGuard<'_, Entries<S::Own>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds the place of a contender of ours.
+    pub fn place_of(&self, queue: &QueueName, id: &ContenderId) -> Option<Arc<Place<S::Own>>> {
+        self.entries().find(queue, id).cloned()
+    }
+
+    /// Finds the place of a ticket.
+    pub fn of_ticket(&self, ticket: Ticket) -> Option<Arc<Place<S::Own>>> {
+        self.entries().of_ticket(ticket).cloned()
+    }
+
+    /// Refuses a call for what the service cannot have, or under a session that is lost.
+    pub(super) fn check(&self, operation: Operation, queue: &QueueName, entries: &[Entry]) -> Result<()> {
+        if let Some((kind, why)) = self.service.refusal(queue, entries) {
+            return Err(Error::permanent(kind, operation, why).at(queue));
+        }
+        self.service.life().check(operation).map_err(|error| error.at(queue))
+    }
+
+    pub(super) fn fail(&self, failure: Failure, operation: Operation, is_write: bool, queue: &QueueName) -> Error {
+        self.service.life().fail(failure, operation, is_write).at(queue)
+    }
+
+    pub(super) fn over(&self, operation: Operation, queue: &QueueName) -> Error {
+        self.service.life().over(operation).at(queue)
+    }
+
+    /// Looks at a queue, now.
+    pub(super) fn view(
+        self: &Arc<Self>,
+        queue: &QueueName,
+        extent: Extent<'_>,
+    ) -> BoxFuture<Result<QueueView, Failure>> {
+        let coverage = Coverage::of(extent);
+        let life = self.service.life();
+        let asked_at = life.clock.now();
+        let looking = life.look(self.service.look(queue, extent));
+        let (queues, queue) = (self.clone(), queue.clone());
+        Box::pin(async move {
+            let view = looking.await?;
+            if let Coverage::One(mine) = &coverage
+                && let Some(place) = queues.place_of(&queue, mine)
+            {
+                S::note(&queues, Stage::Shown(&place, &view));
+            }
+            queues.settle(&queue, &view, &coverage, asked_at).await;
+            Ok(view)
+        })
+    }
+
+    /// Notes which of our own contenders are gone by a view, and waits until it is known why.
+    pub(super) async fn settle(
+        self: &Arc<Self>,
+        queue: &QueueName,
+        view: &QueueView,
+        coverage: &Coverage,
+        asked_at: BootInstant,
+    ) {
+        self.note_missing(queue, view, coverage, asked_at);
+        let unexplained = self.entries().unexplained(queue);
+        for place in unexplained {
+            place.bond.explained().await;
+        }
+    }
+
+    /// Notes which of our own contenders are gone by a view that was asked for at this moment, so that no other caller
+    /// of this process is granted their place before their own callers know.
+    pub(super) fn note_missing(
+        self: &Arc<Self>,
+        queue: &QueueName,
+        view: &QueueView,
+        coverage: &Coverage,
+        asked_at: BootInstant,
+    ) {
+        let missing = self.entries().missing(queue, view, coverage, asked_at);
+        for place in missing {
+            self.found_gone(&place);
+        }
+    }
+
+    /// Notes that a contender of ours is gone, and finds out why.
+    pub fn found_gone(self: &Arc<Self>, place: &Arc<Place<S::Own>>) {
+        if place.bond.remove() {
+            self.service.life().runtime.spawn(explain(self.clone(), place.clone()));
+        }
+    }
+}
+
+async fn explain<S: Service>(queues: Arc<Queues<S>>, place: Arc<Place<S::Own>>) {
+    let life = queues.service.life();
+    let reason = tokio::select! {
+        biased;
+        reason = life.bond().lost() => reason,
+        reason = find_out(&queues.service, &place) => reason,
+    };
+    S::note(&queues, Stage::Gone(place.ticket));
+    if reason == LossReason::Expired {
+        life.expire();
+    }
+    place.bond.explain(reason);
+    S::note(&queues, Stage::Explained);
+}
+
+/// Removes what is left of a contender of ours, and asks why it is gone: it was broken, it went with its session, or it
+/// was removed.
+async fn find_out<S: Service>(service: &S, place: &Place<S::Own>) -> LossReason {
+    let life = service.life();
+    let mut call = life.call(service.leave(&place.queue, place.ticket, Some(&place.id), true));
+    loop {
+        let failure = match call.answer().await {
+            Ok(Left::Gone(reason)) => return reason,
+            // It was there in part: that was deleted by hand.
+            Ok(Left::Removed | Left::RemovedUnproven | Left::Absent) => return LossReason::Removed,
+            Err(failure) => failure,
+        };
+        if !failure.is_passing() {
+            tracing::debug!(target: "lockkeeper", %failure, "the service does not say why a contender is gone");
+            return LossReason::Removed;
+        }
+        life.again(&mut call, &failure).await;
+    }
+}
+
+impl<S: Service> fmt::Debug for Queues<S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Queues").field(self.service.life()).finish()
+    }
+}

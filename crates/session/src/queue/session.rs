@@ -1,0 +1,150 @@
+//! A session as locks see it: the waist's methods. Each of the larger ones has its own file.
+
+use std::fmt;
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    BoxFuture, ConnectionNumber, ContenderId, Departure, Enqueued, Entry, Error, ErrorKind, Expected, Extent,
+    Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout,
+    Ticket, VALUE_BYTES_MAX, Value, ValueVersion, Withdrawal,
+};
+
+use crate::Failure;
+use crate::queue::queues::Queues;
+use crate::queue::service::{Service, Stage};
+use crate::queue::{change, departure, join, leave};
+use crate::refuse;
+
+/// One session of a keeper. Dropping it ends it.
+pub struct QueueSession<S: Service> {
+    queues: Arc<Queues<S>>,
+}
+
+impl<S: Service> QueueSession<S> {
+    /// Takes a session for locks. `listen` hears what becomes of our own contenders, until the session is over.
+    pub fn new<F>(service: S, listen: impl FnOnce(Arc<Queues<S>>) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let queues = Arc::new(Queues::new(service));
+        queues.service.life().runtime.spawn(listen(queues.clone()));
+        Self { queues }
+    }
+
+    /// Waits for an answer, whose failure is one of this operation.
+    fn finish<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        is_write: bool,
+        queue: &QueueName,
+        asking: BoxFuture<Result<T, Failure>>,
+    ) -> BoxFuture<Result<T>> {
+        let (queues, queue) = (self.queues.clone(), queue.clone());
+        Box::pin(async move { asking.await.map_err(|failure| queues.fail(failure, operation, is_write, &queue)) })
+    }
+}
+
+impl<S: Service> Session for QueueSession<S> {
+    fn bond(&self) -> &SessionBond {
+        self.queues.service.life().bond()
+    }
+
+    fn timeout(&self) -> Option<SessionTimeout> {
+        let timeout = self.queues.service.life().timeout;
+        Some(SessionTimeout { asked: timeout, granted: timeout })
+    }
+
+    fn view(&self, queue: &QueueName, _freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
+        if let Err(error) = self.queues.check(Operation::View, queue, &[]) {
+            return refuse(error);
+        }
+        self.finish(Operation::View, false, queue, self.queues.view(queue, extent))
+    }
+
+    fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
+        join::begin(&self.queues, queue, &entries)
+    }
+
+    fn departure(
+        &self,
+        queue: &QueueName,
+        mine: Option<&ContenderId>,
+        ahead: &ContenderId,
+        seen: ConnectionNumber,
+    ) -> BoxFuture<Result<Departure>> {
+        departure::begin(&self.queues, queue, mine, ahead, seen)
+    }
+
+    fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
+        change::of_queue(&self.queues, queue, seen)
+    }
+
+    fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>> {
+        if let Err(error) = self.queues.check(Operation::Request, queue, &[]) {
+            return refuse(error);
+        }
+        match self.queues.service.request(queue, contender, &request) {
+            Ok(Some(make)) => self.finish(Operation::Request, true, queue, self.queues.service.life().write(make)),
+            Ok(None) => Box::pin(std::future::ready(Ok(false))),
+            Err((kind, why)) => refuse(Error::permanent(kind, Operation::Request, why).at(queue)),
+        }
+    }
+
+    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        if let Err(error) = self.queues.check(Operation::Value, queue, &[]) {
+            return refuse(error);
+        }
+        let service = &self.queues.service;
+        self.finish(Operation::Value, false, queue, service.life().look(service.value(queue)))
+    }
+
+    fn set_value(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
+            let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
+            return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
+        }
+        if let Err(error) = self.queues.check(Operation::Value, queue, &[]) {
+            return refuse(error);
+        }
+        let service = &self.queues.service;
+        self.finish(Operation::Value, true, queue, service.life().write(service.set_value(queue, expected, value)))
+    }
+
+    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        change::of_value(&self.queues, queue, seen)
+    }
+
+    fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
+        leave::begin(&self.queues, queue, ticket)
+    }
+
+    fn keep(&self, queue: &QueueName, ticket: Ticket) {
+        let was_there = self.queues.entries().keep(queue, ticket);
+        if was_there {
+            S::note(&self.queues, Stage::Gone(ticket));
+        }
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let life = self.queues.service.life().clone();
+        life.bond().lose(LossReason::Closed);
+        Box::pin(async move { life.closed().await })
+    }
+}
+
+impl<S: Service> Drop for QueueSession<S> {
+    fn drop(&mut self) {
+        self.queues.service.life().bond().lose(LossReason::Closed);
+    }
+}
+
+impl<S: Service> fmt::Debug for QueueSession<S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("QueueSession").field(&self.queues).finish()
+    }
+}
