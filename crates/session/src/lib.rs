@@ -34,6 +34,8 @@ pub use keeping::{Keeping, keep};
 pub use life::{Beginning, Ending, Life, refuse};
 pub use look::{Lookable, Looking, Onlooker};
 pub use outbox::{Call, Link, Make, Outbox, SessionOver};
-pub use queue::{Departing, Joined, Left, Own, Place, QueueSession, Queues, Service, Stage, Stood, Stored, Watch};
+pub use queue::{
+    Departing, Joined, Left, Own, Place, QueueSession, Queues, Refusal, Service, Stage, Stood, Stored, Watch,
+};
 pub use record::{Ask, Record};
 pub use server::Server;

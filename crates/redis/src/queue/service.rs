@@ -6,7 +6,7 @@ use lockkeeper_core::{
     BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, LossReason, Operation, QueueName, QueueView,
     Request, Ticket, Value, ValueVersion,
 };
-use lockkeeper_session::{Ask, Departing, Failure, Joined, Left, Life, Link as _, Service, Stage, Watch};
+use lockkeeper_session::{Ask, Departing, Failure, Joined, Left, Life, Link as _, Refusal, Service, Stage, Watch};
 
 use crate::answers::{number, only, text};
 use crate::connection::{Flight, answer};
@@ -62,7 +62,7 @@ impl Service for Redis {
         &self.core.life
     }
 
-    fn refusal(&self, queue: &QueueName, _entries: &[Entry]) -> Option<(ErrorKind, String)> {
+    fn refusal(&self, queue: &QueueName, _entries: &[Entry]) -> Option<Refusal> {
         self.core.layout.refusal(queue).map(|why| (ErrorKind::InvalidName, why))
     }
 
@@ -106,7 +106,7 @@ impl Service for Redis {
         queue: &QueueName,
         contender: &ContenderId,
         request: &Request,
-    ) -> Result<Option<Make<bool>>, (ErrorKind, String)> {
+    ) -> Result<Option<Make<bool>>, Refusal> {
         let refuse = |message: &str| Err((ErrorKind::Unsupported, message.to_owned()));
         if is_foreign(contender) {
             return refuse("the lock is another client's plain key, which hears no request");

@@ -20,5 +20,5 @@ mod session;
 pub use departure::Departing;
 pub use place::{Own, Place};
 pub use queues::Queues;
-pub use service::{Joined, Left, Service, Stage, Stood, Stored, Watch};
+pub use service::{Joined, Left, Refusal, Service, Stage, Stood, Stored, Watch};
 pub use session::QueueSession;

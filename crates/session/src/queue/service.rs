@@ -26,7 +26,7 @@ pub trait Service: Send + Sync + Sized + 'static {
     fn life(&self) -> &Arc<Life<Self::Link>>;
 
     /// Why no such queue can be, or these entries cannot be stored in it together.
-    fn refusal(&self, queue: &QueueName, entries: &[Entry]) -> Option<(ErrorKind, String)>;
+    fn refusal(&self, queue: &QueueName, entries: &[Entry]) -> Option<Refusal>;
 
     /// Stores entries, all or none, unless they are stored already or a later connection has the session; and shows the
     /// whole queue, or what is around the one entry.
@@ -44,13 +44,13 @@ pub trait Service: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     ///
-    /// Why it cannot be sent: the kind of the error, and its words.
+    /// Why it cannot be sent.
     fn request(
         &self,
         queue: &QueueName,
         contender: &ContenderId,
         request: &Request,
-    ) -> Result<Option<Make<Self::Link, bool>>, (ErrorKind, String)>;
+    ) -> Result<Option<Make<Self::Link, bool>>, Refusal>;
 
     /// Reads the value of a queue.
     fn value(&self, queue: &QueueName) -> Make<Self::Link, Option<Value>>;
@@ -77,6 +77,9 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// Notes how far a contender of ours is.
     fn note(queues: &Arc<Queues<Self>>, stage: Stage<'_, Self::Own>);
 }
+
+/// Why something cannot be asked for: the kind of the error, and its words.
+pub type Refusal = (ErrorKind, String);
 
 /// Looks over a connection, and begins to watch before: the future ends when what was seen may have changed. Dropping
 /// it ends the watch.

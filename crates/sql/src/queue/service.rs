@@ -7,7 +7,7 @@ use lockkeeper_core::{
     QueueView, Rank, Request, Ticket, Value, ValueVersion,
 };
 use lockkeeper_session::{
-    Ask, Departing, Failure, Joined, Left, Life, Link as _, Service, Stage, Stood, Stored, Watch,
+    Ask, Departing, Failure, Joined, Left, Life, Link as _, Refusal, Service, Stage, Stood, Stored, Watch,
 };
 
 use crate::queue::place::{Own, id_of, ticket_of};
@@ -59,7 +59,7 @@ impl Service for Sql {
         &self.core.life
     }
 
-    fn refusal(&self, _queue: &QueueName, entries: &[Entry]) -> Option<(ErrorKind, String)> {
+    fn refusal(&self, _queue: &QueueName, entries: &[Entry]) -> Option<Refusal> {
         let first = entries.first()?;
         let differs = |entry: &Entry| is_persistent(entry) != is_persistent(first) || anchor(entry) != anchor(first);
         let message = "places that are taken together stand together, and live as long as each other";
@@ -137,7 +137,7 @@ impl Service for Sql {
         queue: &QueueName,
         contender: &ContenderId,
         request: &Request,
-    ) -> Result<Option<Make<bool>>, (ErrorKind, String)> {
+    ) -> Result<Option<Make<bool>>, Refusal> {
         let Some(ticket) = ticket_of(contender) else { return Ok(None) };
         let (token, ask) = match request {
             Request::Yield(revocation) => (None, Some(Ask::of(revocation).to_text())),
