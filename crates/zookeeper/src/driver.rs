@@ -51,7 +51,7 @@ impl Drop for Ending {
 
 impl Driver {
     pub(crate) fn new(link: Arc<Link>, dial: Arc<dyn Dial>, hosts: Hosts, share: Share) -> Self {
-        let clock = link.clock().clone();
+        let clock = link.clock.clone();
         let (alarm, chores) = (Alarm::new(clock.clone()), JoinSet::new());
         Self { link, dial, hosts, share, lookups: Lookups::default(), is_round_silent: false, clock, alarm, chores }
     }

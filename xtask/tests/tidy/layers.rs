@@ -43,7 +43,7 @@ const LAYERS: &[Place] = &[
     Place {
         layer: 2,
         package: "lockkeeper-zookeeper",
-        may_import: These(&["lockkeeper-core", "lockkeeper-tls", "lockkeeper-zk-proto"]),
+        may_import: These(&["lockkeeper-core", "lockkeeper-session", "lockkeeper-tls", "lockkeeper-zk-proto"]),
     },
     Place { layer: 2, package: "lockkeeper-zk-server", may_import: These(&["lockkeeper-zk-proto"]) },
     Place { layer: 2, package: "lockkeeper-file", may_import: These(&["lockkeeper-core"]) },

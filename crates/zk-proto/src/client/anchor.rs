@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// The least lateness of a leader's ping that is allowed for.
-pub const PING_LATENESS_MIN: Duration = Duration::from_millis(100);
+/// The lateness of a leader's ping that is allowed for.
+const PING_LATENESS: Duration = Duration::from_millis(100);
 
-/// The least margin, to which a fiftieth of the timeout is added for clocks that run unequally fast.
-pub const MARGIN_MIN: Duration = Duration::from_millis(100);
+/// The margin, to which a fiftieth of the timeout is added for clocks that run unequally fast.
+const MARGIN: Duration = Duration::from_millis(100);
 
 /// The part of the timeout that is added to the margin.
 const MARGIN_TIMEOUT_DIVISOR: u32 = 50;
@@ -39,11 +39,9 @@ const SAMPLES_MAX: usize = 512;
 const SLOTS_PER_SPAN: u32 = 64;
 
 /// Bounds under which [`Anchor`] is right; read them as promises about the ensemble.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AnchorConfig {
     tick: Option<Duration>,
-    ping_lateness: Duration,
-    margin: Duration,
 }
 
 impl AnchorConfig {
@@ -52,35 +50,17 @@ impl AnchorConfig {
     /// Else half of the session timeout stands for it, which is right while the ensemble's `minSessionTimeout` is at
     /// least two ticks, as it is by default.
     pub const fn new(tick: Option<Duration>) -> Self {
-        Self { tick, ping_lateness: PING_LATENESS_MIN, margin: MARGIN_MIN }
-    }
-
-    /// Allows a leader's ping to be late by `lateness`; less than [`PING_LATENESS_MIN`] counts as that.
-    #[must_use]
-    pub fn with_ping_lateness(self, lateness: Duration) -> Self {
-        Self { ping_lateness: lateness.max(PING_LATENESS_MIN), ..self }
-    }
-
-    /// Stops believing `margin` earlier; less than [`MARGIN_MIN`] counts as that. A fiftieth of the timeout is added.
-    #[must_use]
-    pub fn with_margin(self, margin: Duration) -> Self {
-        Self { margin: margin.max(MARGIN_MIN), ..self }
+        Self { tick }
     }
 
     /// How long before a write is sent an answer must have come to be proved by the write.
     pub fn span(&self, timeout_least: Duration) -> Duration {
-        self.tick.unwrap_or(timeout_least / 2) / 2 + self.ping_lateness
+        self.tick.unwrap_or(timeout_least / 2) / 2 + PING_LATENESS
     }
 
     /// How much earlier than the service a session is given up.
     pub fn margin(&self, timeout_least: Duration) -> Duration {
-        self.margin + timeout_least / MARGIN_TIMEOUT_DIVISOR
-    }
-}
-
-impl Default for AnchorConfig {
-    fn default() -> Self {
-        Self::new(None)
+        MARGIN + timeout_least / MARGIN_TIMEOUT_DIVISOR
     }
 }
 
@@ -312,9 +292,8 @@ mod tests {
     }
 
     #[test]
-    fn bounds_cannot_be_set_below_their_floors() {
-        let config = AnchorConfig::default().with_ping_lateness(Duration::ZERO).with_margin(Duration::from_millis(1));
-        assert_eq!(config, AnchorConfig::default());
+    fn the_bounds_grow_with_the_timeout() {
+        let config = AnchorConfig::default();
         assert_eq!(config.span(TIMEOUT), Duration::from_millis(2_600), "half the timeout stands for the tick");
         assert_eq!(config.margin(TIMEOUT), Duration::from_millis(MARGIN_MS));
     }

@@ -39,7 +39,7 @@ pub const TRANSMIT_BYTES_MAX: usize = 64 * 1024;
 /// How many requests at least are sent in each timeout while something depends on the session.
 ///
 /// The anchor is as old as the last answered request that a write has proved, so the requests must be dense.
-pub const PINGS_PER_TIMEOUT_DEFAULT: u32 = 10;
+const PINGS_PER_TIMEOUT_ENGAGED: u32 = 10;
 
 /// How many pings are sent in each timeout while nothing depends on the session, as Apache's client does.
 const PINGS_PER_TIMEOUT_IDLE: u32 = 3;
@@ -63,7 +63,6 @@ pub enum Engagement {
 pub struct SessionConfig {
     pub(super) session_timeout: Duration,
     pub(super) handshake_timeout: Duration,
-    pub(super) pings_per_timeout: u32,
     pub(super) frame_bytes_max: usize,
     pub(super) anchor: AnchorConfig,
 }
@@ -71,27 +70,14 @@ pub struct SessionConfig {
 impl SessionConfig {
     /// Asks for this session timeout, on each connection the same.
     ///
-    /// A handshake may take a third of it; pings and the frame maximum are the defaults.
+    /// A handshake may take a third of it; the frame maximum is the default.
     pub fn new(session_timeout: Duration) -> Self {
         Self {
             session_timeout,
             handshake_timeout: session_timeout / 3,
-            pings_per_timeout: PINGS_PER_TIMEOUT_DEFAULT,
             frame_bytes_max: FRAME_BYTES_DEFAULT_MAX,
             anchor: AnchorConfig::default(),
         }
-    }
-
-    /// Gives a new connection this long to answer the handshake.
-    #[must_use]
-    pub const fn with_handshake_timeout(self, handshake_timeout: Duration) -> Self {
-        Self { handshake_timeout, ..self }
-    }
-
-    /// Sends at least `count` requests in each timeout while engaged; none counts as one.
-    #[must_use]
-    pub fn with_pings_per_timeout(self, count: u32) -> Self {
-        Self { pings_per_timeout: count.max(1), ..self }
     }
 
     /// Sends and accepts frames of at most this many bytes; it should be the server's `jute.maxbuffer`.
@@ -114,10 +100,10 @@ impl SessionConfig {
     }
 
     /// How long to send nothing before a ping is due.
-    pub(super) fn ping_after(&self, timeout: Duration, engagement: Engagement) -> Duration {
+    pub(super) fn ping_after(timeout: Duration, engagement: Engagement) -> Duration {
         match engagement {
             Engagement::Idle => timeout / PINGS_PER_TIMEOUT_IDLE,
-            Engagement::Engaged => timeout / self.pings_per_timeout,
+            Engagement::Engaged => timeout / PINGS_PER_TIMEOUT_ENGAGED,
         }
     }
 
@@ -131,7 +117,7 @@ impl SessionConfig {
     }
 
     /// How long nothing goes out at least when this process has stood still: two pings are missing.
-    pub(super) fn stall_min(&self, timeout: Duration, engagement: Engagement) -> Duration {
-        2 * self.ping_after(timeout, engagement)
+    pub(super) fn stall_min(timeout: Duration, engagement: Engagement) -> Duration {
+        2 * Self::ping_after(timeout, engagement)
     }
 }

@@ -14,8 +14,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::client::config::{DELETIONS_BYTES_MAX, DELETIONS_MAX};
 use crate::client::event::{Event, Reply, RequestError, RequestId};
-use crate::client::in_flight::{Open, Sent};
-use crate::client::outbox::{Change, Company, Rank, Turn, Unsent};
+use crate::client::in_flight::Sent;
+use crate::client::outbox::{Change, Company, Open, Rank, Turn, Unsent};
 use crate::client::session::ClientSession;
 use crate::jute::{DecodeError, Reader};
 use crate::message::{
@@ -92,9 +92,8 @@ impl ClientSession {
         let frame = encode_request(xid, &request, self.config.frame_bytes_max).ok()?;
         let mut deletions = Vec::with_capacity(count);
         for _ in 0..count {
-            let (id, Unsent { opcode, deadline, aside, lists, change, .. }) = self.outbox.pop()?;
+            let (id, Unsent { open, change, .. }) = self.outbox.pop()?;
             let Change::Deletes(path) = change else { unreachable!("the first ones are deletions") };
-            let open = Open { opcode, deadline, aside, lists, is_outdated: false };
             deletions.push(Deletion { id, path, open });
         }
         let (creation, open) = made_path.and_then(|path| self.pop_creation(path)).unzip();
@@ -106,8 +105,7 @@ impl ClientSession {
     }
 
     fn pop_creation(&mut self, path: Box<str>) -> Option<(Creation, Open)> {
-        let (turn, id, Unsent { frame, opcode, deadline, aside, lists, .. }) = self.outbox.pop_with_turn()?;
-        let open = Open { opcode, deadline, aside, lists, is_outdated: false };
+        let (turn, id, Unsent { frame, open, .. }) = self.outbox.pop_with_turn()?;
         Some((Creation { id, path, frame, turn }, open))
     }
 
@@ -181,17 +179,13 @@ impl ClientSession {
     fn delete_again(&mut self, Deletion { id, path, open }: Deletion) {
         let request = Request::Delete { path: path.into(), version: -1 };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted into a larger frame");
-        let Open { opcode, deadline, aside, lists, .. } = open;
-        let unsent = Unsent { frame, opcode, deadline, aside, lists, change: Change::Other };
-        self.outbox.push(id, unsent, Rank::Deletion);
+        self.outbox.push(id, Unsent { frame, open, change: Change::Other }, Rank::Deletion);
     }
 
     /// Puts a creation that had no effect back to where it stood, to be sent alone.
     fn create_again(&mut self, Creation { id, path, frame, turn }: Creation, open: Open) {
-        let Open { opcode, deadline, aside, lists, .. } = open;
         let change = Change::Makes { below: parent_of(&path).into(), company: Company::Alone };
-        let unsent = Unsent { frame, opcode, deadline, aside, lists, change };
-        self.outbox.put_back(id, unsent, turn);
+        self.outbox.put_back(id, Unsent { frame, open, change }, turn);
     }
 
     /// Asks once more for a list that shows what was to be deleted before it.
@@ -202,9 +196,8 @@ impl ClientSession {
             _ => Request::GetChildren { path, watch },
         };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted before");
-        let Open { opcode, deadline, aside, .. } = open;
-        let unsent = Unsent { frame, opcode, deadline, aside, lists: Some(node.into()), change: Change::Other };
-        self.outbox.push(id, unsent, Rank::InTurn);
+        let open = Open { is_outdated: false, ..open };
+        self.outbox.push(id, Unsent { frame, open, change: Change::Other }, Rank::InTurn);
     }
 }
 

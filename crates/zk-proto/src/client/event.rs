@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::time::Duration;
 
 use crate::frame::FrameError;
 use crate::jute::DecodeError;
@@ -44,12 +43,6 @@ pub enum Event {
     Connected {
         /// The connection.
         epoch: Epoch,
-        /// The session.
-        session_id: i64,
-        /// The timeout granted on this connection.
-        timeout: Duration,
-        /// Whether the session is new.
-        origin: Origin,
     },
     /// The server has all our watches again; what was missed meanwhile has been told before this.
     ///
@@ -69,8 +62,6 @@ pub enum Event {
     Disconnected {
         /// The connection.
         epoch: Epoch,
-        /// How far it had come.
-        stage: Stage,
         /// Why.
         reason: DisconnectReason,
     },
@@ -104,26 +95,6 @@ pub struct WatchNotice {
     pub event: WatcherEvent,
     /// Which of our watches saw it, in the order of asking; empty if those were forgotten meanwhile.
     pub fired: Vec<WatchId>,
-}
-
-/// Tells whether a session was made or gone on with.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a session was there before, or not")]
-pub enum Origin {
-    /// It was made on this connection.
-    New,
-    /// It existed before.
-    Resumed,
-}
-
-/// Tells how far a connection had come.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "the handshake was answered, or not")]
-pub enum Stage {
-    /// The handshake was not answered. A server that lags behind what we have seen closes the connection here.
-    Handshake,
-    /// Requests went out.
-    Online,
 }
 
 /// Tells why a request has no good answer.

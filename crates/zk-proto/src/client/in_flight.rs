@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::client::config::{IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX};
 use crate::client::deletions::Together;
 use crate::client::event::{ProtocolError, RequestId};
-use crate::client::outbox::Aside;
+use crate::client::outbox::{Aside, Open};
 use crate::message::{OpCode, XID_AUTH, XID_PING};
 use crate::time::Timestamp;
 
@@ -22,18 +22,6 @@ pub(super) struct Sent {
     pub(super) id: Option<RequestId>,
     /// How many bytes it and its answer count for, as was foreseen.
     pub(super) bytes: usize,
-}
-
-/// What is known of a request whose caller waits.
-#[derive(Debug)]
-pub(super) struct Open {
-    pub(super) opcode: OpCode,
-    pub(super) deadline: Option<Timestamp>,
-    pub(super) aside: Aside,
-    /// The node whose children it lists, if it does.
-    pub(super) lists: Option<Box<str>>,
-    /// Whether it shows its node's children as they were before requests that were sent ahead of it.
-    pub(super) is_outdated: bool,
 }
 
 /// An authentication in its line.

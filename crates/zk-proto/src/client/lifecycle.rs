@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use crate::client::config::SessionConfig;
 use crate::client::event::{
-    DisconnectReason, Epoch, Event, LossReason, Origin, ProtocolError, Reply, RequestError, RequestId, Stage,
-    WhyUnanswered, WhyUnsent,
+    DisconnectReason, Epoch, Event, LossReason, ProtocolError, Reply, RequestError, RequestId, WhyUnanswered, WhyUnsent,
 };
-use crate::client::in_flight::Open;
-use crate::client::outbox::Aside;
+use crate::client::outbox::{Aside, Open};
 use crate::client::session::{ClientSession, Closing, Control, Credentials, Handshake, Online, Phase};
 use crate::frame::Deframer;
 use crate::message::{ConnectRequest, ReadOnlyFlag, Request, XID_SET_WATCHES, encode_request};
@@ -87,21 +85,13 @@ impl ClientSession {
     }
 
     /// Goes online with the session the server has granted.
-    pub(super) fn go_online(&mut self, now: Timestamp, sent_at: Timestamp, granted: Credentials) {
+    pub(super) fn go_online(&mut self, now: Timestamp, sent_at: Timestamp, granted: Credentials, timeout: Duration) {
         let Phase::Handshake(Handshake { deframer, .. }) = std::mem::replace(&mut self.phase, Phase::Offline) else {
             return;
         };
         self.reach_deadline = None;
-        let timeout = granted.timeout_least;
-        let origin = if self.credentials.is_some() { Origin::Resumed } else { Origin::New };
-        if let Some(before) = &self.credentials {
-            // What an earlier object of this session negotiated counts too.
-            self.anchor.handle_connected(sent_at, now, before.timeout_least);
-        }
         self.anchor.handle_connected(sent_at, now, timeout);
-        let session_id = granted.session_id;
-        let timeout_least = self.anchor.timeout_least().unwrap_or(timeout);
-        self.credentials = Some(Credentials { timeout_least, ..granted });
+        self.credentials = Some(granted);
         let mut control: VecDeque<_> = (0..self.auths.len()).map(Control::Auth).collect();
         let restores = self.encode_restores();
         let restores_open = restores.len();
@@ -118,7 +108,7 @@ impl ClientSession {
             is_leaving: false,
         });
         let epoch = self.epoch;
-        self.events.push_back(Event::Connected { epoch, session_id, timeout, origin });
+        self.events.push_back(Event::Connected { epoch });
         if restores_open == 0 {
             self.events.push_back(Event::WatchesRestored { epoch });
         }
@@ -139,18 +129,15 @@ impl ClientSession {
 
     /// Gives up the connection, if there is one, and tells how each request that was sent on it ended.
     pub(super) fn fail_connection(&mut self, now: Timestamp, reason: DisconnectReason) {
-        let stage = match &self.phase {
-            Phase::Handshake(_) => Stage::Handshake,
-            Phase::Online(online) => {
-                self.reach_deadline = Some(now.after(online.timeout));
-                Stage::Online
-            }
+        match &self.phase {
+            Phase::Handshake(_) => (),
+            Phase::Online(online) => self.reach_deadline = Some(now.after(online.timeout)),
             Phase::Offline | Phase::Over(_) => return,
-        };
+        }
         self.phase = Phase::Offline;
         self.anchor.handle_disconnected();
         self.outbox.handle_disconnected();
-        self.events.push_back(Event::Disconnected { epoch: self.epoch, stage, reason });
+        self.events.push_back(Event::Disconnected { epoch: self.epoch, reason });
         self.fail_in_flight(WhyUnanswered::ConnectionLost);
         if self.closing == Closing::Asked && self.credentials.is_none() {
             // There never was a session that we know of: there is nothing to close.
@@ -169,7 +156,7 @@ impl ClientSession {
         self.fail_in_flight(WhyUnanswered::Over(reason));
         let unsent = RequestError::NotSent(WhyUnsent::Over(reason));
         while let Some((id, request)) = self.outbox.pop() {
-            if request.aside.is_told() {
+            if request.open.aside.is_told() {
                 self.tell_failure(id, unsent.clone());
             }
         }

@@ -14,14 +14,13 @@ mod submit;
 mod timers;
 mod transmit;
 
-pub use anchor::{Anchor, AnchorConfig, Exchange, MARGIN_MIN, PING_LATENESS_MIN, Proof};
+pub use anchor::{Anchor, AnchorConfig, Exchange, Proof};
 pub use config::{
     AUTHS_MAX, DELETIONS_BYTES_MAX, DELETIONS_MAX, Engagement, FRAME_BYTES_MIN, IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX,
-    PINGS_PER_TIMEOUT_DEFAULT, QUEUED_AHEAD_MAX, QUEUED_BYTES_MAX, QUEUED_REQUESTS_MAX, SessionConfig,
-    TRANSMIT_BYTES_MAX,
+    QUEUED_AHEAD_MAX, QUEUED_BYTES_MAX, QUEUED_REQUESTS_MAX, SessionConfig, TRANSMIT_BYTES_MAX,
 };
 pub use event::{
-    DisconnectReason, Epoch, Event, LossReason, Origin, ProtocolError, Reply, RequestError, RequestId, Stage,
-    SubmitError, WatchNotice, WhyUnanswered, WhyUnsent,
+    DisconnectReason, Epoch, Event, LossReason, ProtocolError, Reply, RequestError, RequestId, SubmitError,
+    WatchNotice, WhyUnanswered, WhyUnsent,
 };
 pub use session::{ClientSession, Credentials, SessionState};

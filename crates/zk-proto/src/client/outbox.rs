@@ -14,12 +14,20 @@ use crate::time::Timestamp;
 pub(super) struct Unsent {
     /// The whole frame, with an xid of 0.
     pub(super) frame: BytesMut,
+    pub(super) open: Open,
+    pub(super) change: Change,
+}
+
+/// What is known of a request whose caller waits.
+#[derive(Debug)]
+pub(super) struct Open {
     pub(super) opcode: OpCode,
     pub(super) deadline: Option<Timestamp>,
     pub(super) aside: Aside,
     /// The node whose children it lists, if it does: that answer may be long.
     pub(super) lists: Option<Box<str>>,
-    pub(super) change: Change,
+    /// Whether it shows its node's children as they were before requests that were sent ahead of it.
+    pub(super) is_outdated: bool,
 }
 
 /// What a request changes, as far as it matters for what it leaves with.
@@ -43,6 +51,12 @@ pub(super) enum Company {
 }
 
 impl Unsent {
+    /// A request of the machine's own.
+    pub(super) const fn own(frame: BytesMut, opcode: OpCode, aside: Aside) -> Self {
+        let open = Open { opcode, deadline: None, aside, lists: None, is_outdated: false };
+        Self { frame, open, change: Change::Other }
+    }
+
     /// The node below which it makes others, if it does.
     pub(super) fn makes_below(&self) -> Option<&str> {
         match &self.change {
@@ -199,7 +213,7 @@ impl Outbox {
 
     /// Drops what makes sense on the present connection alone.
     pub(super) fn handle_disconnected(&mut self) {
-        let stale = self.requests.values().filter(|(_, unsent)| !unsent.aside.is_told()).map(|(id, _)| *id);
+        let stale = self.requests.values().filter(|(_, unsent)| !unsent.open.aside.is_told()).map(|(id, _)| *id);
         for id in stale.collect::<Vec<_>>() {
             self.remove(id);
         }

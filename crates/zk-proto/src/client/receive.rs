@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::client::anchor::{Exchange, Proof};
 use crate::client::event::{DisconnectReason, Event, LossReason, ProtocolError, Reply, RequestError, WatchNotice};
-use crate::client::in_flight::{Open, Sent};
-use crate::client::outbox::Aside;
+use crate::client::in_flight::Sent;
+use crate::client::outbox::{Aside, Open};
 use crate::client::session::{ClientSession, Credentials, Phase};
 use crate::frame::FrameError;
 use crate::jute::{DecodeError, Reader};
@@ -103,12 +103,8 @@ impl ClientSession {
             None if !is_granted => return Err(ProtocolError::SessionRefused.into()),
             Some(_) | None => (),
         }
-        let granted = Credentials {
-            session_id: response.session_id,
-            password: response.password.unwrap_or_default(),
-            timeout_least: Duration::from_millis(timeout_ms),
-        };
-        self.go_online(now, sent_at, granted);
+        let (session_id, password) = (response.session_id, response.password.unwrap_or_default());
+        self.go_online(now, sent_at, Credentials { session_id, password }, Duration::from_millis(timeout_ms));
         Ok(())
     }
 

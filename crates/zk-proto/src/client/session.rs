@@ -11,7 +11,7 @@ use crate::client::config::{AUTHS_MAX, Engagement, SessionConfig};
 use crate::client::event::{Epoch, Event, LossReason, RequestId, SubmitError};
 use crate::client::in_flight::InFlight;
 use crate::client::lengths::ListLengths;
-use crate::client::outbox::{Aside, Audience, Change, Outbox, Rank, Unsent};
+use crate::client::outbox::{Aside, Audience, Outbox, Rank, Unsent};
 use crate::frame::{Deframer, FrameError};
 use crate::message::{Auth, OpCode, Request, WatcherKind, XID_AUTH, XID_FIRST, encode_request};
 use crate::time::Timestamp;
@@ -68,8 +68,6 @@ pub struct Credentials {
     pub session_id: i64,
     /// Its password.
     pub password: Bytes,
-    /// The least timeout negotiated so far: a server that was restarted goes back to it.
-    pub timeout_least: Duration,
 }
 
 /// Tells how a session stands with the service.
@@ -172,14 +170,6 @@ impl ClientSession {
             next_id: 1,
             next_xid: XID_FIRST,
         }
-    }
-
-    /// Starts offline; the first connection goes on with a session that is there.
-    ///
-    /// Two objects that go on with one session take the connection from each other; a server tells the loser nothing.
-    /// The xids begin again: on an ensemble, nothing that the earlier object sent may be unanswered.
-    pub fn resume(config: SessionConfig, credentials: Credentials) -> Self {
-        Self { credentials: Some(credentials), ..Self::new(config) }
     }
 
     /// Authenticates this connection and every later one, before anything else is sent on it.
@@ -341,34 +331,21 @@ impl ClientSession {
         let frame = encode_request(0, &Request::CloseSession, self.config.frame_bytes_max);
         let frame = frame.expect("a bare header fits into any frame");
         let id = self.mint_id();
-        let unsent = Unsent {
-            frame,
-            opcode: OpCode::CloseSession,
-            deadline: None,
-            aside: Aside::Close,
-            lists: None,
-            change: Change::Other,
-        };
-        self.outbox.push(id, unsent, Rank::InTurn);
+        self.outbox.push(id, Unsent::own(frame, OpCode::CloseSession, Aside::Close), Rank::InTurn);
     }
 
     /// Queues the removal of a forgotten watch; skips it if there is no room, since a stray event does no harm.
     fn push_removal(&mut self, path: String, kind: WatcherKind) {
-        let request = Request::RemoveWatches { path, kind };
+        let request = Request::RemoveWatches { path: path.clone(), kind };
         let Ok(frame) = encode_request(0, &request, self.config.frame_bytes_max) else {
             return;
         };
         if self.outbox.is_full_for(frame.len(), Rank::InTurn) {
             return;
         }
-        let Request::RemoveWatches { path, kind } = request else {
-            return;
-        };
         let id = self.mint_id();
         let aside = Aside::Removal { path, kind, audience: Audience::NoCaller };
-        let unsent =
-            Unsent { frame, opcode: OpCode::RemoveWatches, deadline: None, aside, lists: None, change: Change::Other };
-        self.outbox.push(id, unsent, Rank::InTurn);
+        self.outbox.push(id, Unsent::own(frame, OpCode::RemoveWatches, aside), Rank::InTurn);
     }
 }
 

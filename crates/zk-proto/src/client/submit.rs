@@ -2,7 +2,7 @@
 
 use crate::client::deletions::parent_of;
 use crate::client::event::{RequestId, SubmitError};
-use crate::client::outbox::{Aside, Audience, Change, Company, Rank, Unsent};
+use crate::client::outbox::{Aside, Audience, Change, Company, Open, Rank, Unsent};
 use crate::client::session::ClientSession;
 use crate::frame::{FrameError, build_frame};
 use crate::message::{MultiOperation, OpCode, Request, encode_request};
@@ -110,7 +110,8 @@ impl ClientSession {
             _ => None,
         };
         let change = change_of(request, company);
-        self.outbox.push(id, Unsent { frame, opcode, deadline, aside, lists, change }, rank);
+        let open = Open { opcode, deadline, aside, lists, is_outdated: false };
+        self.outbox.push(id, Unsent { frame, open, change }, rank);
         Ok(id)
     }
 
@@ -123,12 +124,13 @@ impl ClientSession {
             return false;
         }
         for &id in ids {
-            let Some(unsent) = self.outbox.remove(id) else {
+            let Some(mut unsent) = self.outbox.remove(id) else {
                 continue;
             };
-            self.forget_deadline(unsent.deadline, id);
+            let before = std::mem::replace(&mut unsent.open.deadline, deadline);
+            self.forget_deadline(before, id);
             self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
-            self.outbox.push(id, Unsent { deadline, ..unsent }, Rank::InTurn);
+            self.outbox.push(id, unsent, Rank::InTurn);
         }
         true
     }
@@ -138,8 +140,8 @@ impl ClientSession {
         let Some(unsent) = self.outbox.remove(id) else {
             return false;
         };
-        self.forget_deadline(unsent.deadline, id);
-        if matches!(unsent.aside, Aside::Watch) {
+        self.forget_deadline(unsent.open.deadline, id);
+        if matches!(unsent.open.aside, Aside::Watch) {
             self.watches.forget(id.watch());
         }
         true

@@ -1,5 +1,6 @@
 //! What happens because time passes.
 
+use crate::client::config::SessionConfig;
 use crate::client::event::{DisconnectReason, Event, LossReason, RequestError, RequestId, WhyUnanswered, WhyUnsent};
 use crate::client::outbox::Aside;
 use crate::client::session::{ClientSession, Control, Online, Phase};
@@ -48,7 +49,7 @@ impl ClientSession {
 
     /// When the next ping is due; `None` while one waits to be handed out.
     fn ping_due(&self, online: &Online) -> Option<Timestamp> {
-        let due = online.last_sent_at.after(self.config.ping_after(online.timeout, self.engagement));
+        let due = online.last_sent_at.after(SessionConfig::ping_after(online.timeout, self.engagement));
         (online.ping_waits_since.is_none() && !online.is_leaving).then_some(due)
     }
 
@@ -62,7 +63,7 @@ impl ClientSession {
     /// Gives up a request at its deadline.
     fn give_up(&mut self, id: RequestId) {
         if let Some(unsent) = self.outbox.remove(id) {
-            if matches!(unsent.aside, Aside::Watch) {
+            if matches!(unsent.open.aside, Aside::Watch) {
                 self.watches.forget(id.watch());
             }
             self.tell_failure(id, RequestError::NotSent(WhyUnsent::Deadline));

@@ -3,8 +3,8 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::client::config::TRANSMIT_BYTES_MAX;
-use crate::client::in_flight::{Open, Sent, SentAuth};
+use crate::client::config::{SessionConfig, TRANSMIT_BYTES_MAX};
+use crate::client::in_flight::{Sent, SentAuth};
 use crate::client::outbox::{Rank, Unsent};
 use crate::client::session::{ClientSession, Closing, Control, Online, Phase, encode_auth};
 use crate::message::{Request, XID_PING, XID_SET_WATCHES, encode_request};
@@ -44,7 +44,7 @@ impl ClientSession {
         }
         let gathered = gathered?;
         if let Phase::Online(online) = &mut self.phase {
-            let stall_min = self.config.stall_min(online.timeout, self.engagement);
+            let stall_min = SessionConfig::stall_min(online.timeout, self.engagement);
             if now.since(online.last_sent_at) > stall_min {
                 online.stalled_until = Some(now);
             }
@@ -90,7 +90,7 @@ impl ClientSession {
             Some(_) => self.next_control(now),
             None => {
                 let (rank, next) = self.outbox.next()?;
-                let bytes = next.frame.len() + self.lengths.foresee(next.lists.as_deref());
+                let bytes = next.frame.len() + self.lengths.foresee(next.open.lists.as_deref());
                 let may_go = rank == Rank::Ahead || answers == Answers::Unheeded || self.in_flight.has_room_for(bytes);
                 if !may_go || next.frame.len() > room {
                     return None;
@@ -105,13 +105,10 @@ impl ClientSession {
                     // The one before it may have to be sent again, and nodes stand in the order of their requests.
                     return None;
                 }
-                let (id, mut unsent) = self.outbox.pop()?;
+                let (id, Unsent { mut frame, open, .. }) = self.outbox.pop()?;
                 let xid = self.mint_xid();
-                unsent.frame[XID_OFFSET..XID_OFFSET + size_of::<i32>()].copy_from_slice(&xid.to_be_bytes());
-                let sent = Sent { xid, sent_at: now, opcode: unsent.opcode, id: Some(id), bytes };
-                let Unsent { frame, opcode, deadline, aside, lists, .. } = unsent;
-                let open = Open { opcode, deadline, aside, lists, is_outdated: false };
-                self.in_flight.push(sent, Some(open));
+                frame[XID_OFFSET..XID_OFFSET + size_of::<i32>()].copy_from_slice(&xid.to_be_bytes());
+                self.in_flight.push(Sent { xid, sent_at: now, opcode: open.opcode, id: Some(id), bytes }, Some(open));
                 Some(frame)
             }
         }

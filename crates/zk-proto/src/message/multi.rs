@@ -207,6 +207,15 @@ impl MultiReadOperation {
 }
 
 impl MultiResult {
+    /// Finds the operation to blame for a transaction that failed, by its place, and why.
+    pub fn blamed(results: &[Self]) -> Option<(usize, ErrorCode)> {
+        results.iter().enumerate().find_map(|(at, result)| match result {
+            Self::Error(ErrorCode::Ok | ErrorCode::RuntimeInconsistency) => None,
+            Self::Error(code) => Some((at, *code)),
+            _ => None,
+        })
+    }
+
     pub(crate) fn encode_list(list: &[Self], writer: &mut Writer) {
         for result in list {
             let (code, error) = match result {

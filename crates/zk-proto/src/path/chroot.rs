@@ -12,11 +12,6 @@ impl Chroot {
         Self(path)
     }
 
-    /// No chroot.
-    pub fn none() -> Self {
-        Self(ZnodePath::root())
-    }
-
     /// The node taken for the root.
     pub const fn path(&self) -> &ZnodePath {
         &self.0
@@ -38,7 +33,7 @@ impl Chroot {
         if self.0.is_root() {
             return path.clone();
         }
-        SequentialPath::parse(format!("{}{path}", self.0)).expect("a path under a path is a path")
+        SequentialPath::parse(format!("{}{}", self.0, path.as_str())).expect("a path under a path is a path")
     }
 
     /// The client's path for `path`, which came from the server; `None` if it lies outside.

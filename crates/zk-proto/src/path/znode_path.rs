@@ -4,11 +4,11 @@ use std::error::Error;
 use std::fmt;
 
 /// Names a node: absolute, normal, free of characters that ZooKeeper refuses.
-#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ZnodePath(String);
 
 /// Names a node to be created with a sequence number appended; may therefore end in a slash.
-#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct SequentialPath(String);
 
 /// Says why a string is not a valid path, and where.
@@ -129,13 +129,8 @@ impl ZnodePath {
 
     /// The parent; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
-        let (parent, _) = self.split()?;
+        let (parent, _) = self.0.rsplit_once('/').filter(|_| !self.is_root())?;
         Some(if parent.is_empty() { Self::root() } else { Self(parent.into()) })
-    }
-
-    /// The last name; empty for the root.
-    pub fn name(&self) -> &str {
-        self.split().map_or("", |(_, name)| name)
     }
 
     /// The child called `name`.
@@ -147,19 +142,7 @@ impl ZnodePath {
         if name.contains('/') {
             return Err(PathError::new(name, PathErrorReason::NotOneName));
         }
-        Self::parse(self.join_text(name))
-    }
-
-    /// The children to be created as `prefix` and a sequence number; the prefix may be empty.
-    ///
-    /// # Errors
-    ///
-    /// Fails if prefix and number are not one name by the rules for paths.
-    pub fn sequential_child(&self, prefix: &str) -> Result<SequentialPath, PathError> {
-        if prefix.contains('/') {
-            return Err(PathError::new(prefix, PathErrorReason::NotOneName));
-        }
-        SequentialPath::parse(self.join_text(prefix))
+        Self::parse(if self.is_root() { format!("/{name}") } else { format!("{}/{name}", self.0) })
     }
 
     /// Whether `other` is this node or lies below it.
@@ -170,14 +153,6 @@ impl ZnodePath {
     /// This node, its parent, and so on up to the root.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self.clone()), Self::parent)
-    }
-
-    fn split(&self) -> Option<(&str, &str)> {
-        if self.is_root() { None } else { self.0.rsplit_once('/') }
-    }
-
-    fn join_text(&self, name: &str) -> String {
-        if self.is_root() { format!("/{name}") } else { format!("{}/{name}", self.0) }
     }
 }
 
@@ -204,16 +179,6 @@ impl SequentialPath {
 impl PathError {
     fn new(path: &str, reason: PathErrorReason) -> Self {
         Self { path: path.chars().take(PATH_SHOWN_CHARACTERS_MAX).collect(), reason }
-    }
-
-    /// The beginning of what was refused.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Why it was refused.
-    pub const fn reason(&self) -> PathErrorReason {
-        self.reason
     }
 }
 
@@ -242,24 +207,6 @@ impl Error for PathError {}
 impl fmt::Display for ZnodePath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for ZnodePath {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, formatter)
-    }
-}
-
-impl fmt::Display for SequentialPath {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for SequentialPath {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, formatter)
     }
 }
 
@@ -324,15 +271,13 @@ mod tests {
     #[test]
     fn parents_children_and_ancestors_fit_together() {
         let path = ZnodePath::parse("/a/b").unwrap();
-        assert_eq!((path.parent().unwrap().as_str(), path.name()), ("/a", "b"));
+        assert_eq!(path.parent().unwrap().as_str(), "/a");
         assert_eq!(path.ancestors().map(String::from).collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
-        assert_eq!((ZnodePath::root().parent(), ZnodePath::root().name()), (None, ""));
+        assert_eq!(ZnodePath::root().parent(), None);
         assert_eq!(ZnodePath::root().child("x").unwrap().as_str(), "/x");
-        assert_eq!(path.sequential_child("lock-").unwrap().as_str(), "/a/b/lock-");
         for name in ["", "a/b", "..", "\0"] {
             assert!(path.child(name).is_err(), "{name:?}");
         }
-        assert_eq!(path.sequential_child("a/b").unwrap_err().reason(), PathErrorReason::NotOneName);
     }
 
     #[test]

@@ -49,6 +49,32 @@ pub struct Client {
     handle: Arc<Handle>,
 }
 
+/// What it takes to open sessions of one service.
+#[derive(Clone)]
+pub(crate) struct Access {
+    pub(crate) config: Arc<Config>,
+    pub(crate) dial: Arc<dyn Dial>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Where the attempts of all sessions stopped.
+    trail: Arc<Trail>,
+}
+
+impl Access {
+    pub(crate) fn new(config: Config, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Self {
+        Self { config: Arc::new(config), dial, clock, trail: Arc::new(Trail::new(random())) }
+    }
+
+    /// Opens a session; that begins with the call.
+    pub(crate) fn open(&self) -> impl Future<Output = Result<Client, ClientError>> + Send + use<> {
+        let (started, config) = (Client::start(self), self.config.clone());
+        async move {
+            let client = started?;
+            client.until_open(&config).await?;
+            Ok(client)
+        }
+    }
+}
+
 /// What a client counts: the session ends with the last clone of the client. The driver holds none.
 struct Handle {
     link: Arc<Link>,
@@ -92,16 +118,14 @@ impl Client {
         dial: Arc<dyn Dial>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ClientError> {
-        let client = Self::start(config, dial, clock, Arc::new(Trail::new(random())))?;
-        client.until_open(config).await?;
-        Ok(client)
+        Access::new(config.clone(), dial, clock).open().await
     }
 
     /// Waits until there is a session. It ends when every server has refused, or at the configuration's connection
     /// timeout.
     pub(crate) async fn until_open(&self, config: &Config) -> Result<(), ClientError> {
         let link = self.link();
-        let clock = link.clock();
+        let clock = &link.clock;
         let deadline = clock.now().saturating_add(config.connect_timeout);
         let settled = tokio::select! {
             biased;
@@ -120,25 +144,16 @@ impl Client {
     }
 
     /// Starts the task that opens a session and keeps it.
-    pub(crate) fn start(
-        config: &Config,
-        dial: Arc<dyn Dial>,
-        clock: Arc<dyn Clock>,
-        trail: Arc<Trail>,
-    ) -> Result<Self, ClientError> {
+    pub(crate) fn start(access: &Access) -> Result<Self, ClientError> {
+        let Access { config, dial, clock, trail } = access.clone();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             let message = "a session is kept by a task, and there is no tokio runtime to run it";
-            return Err(ClientError::new(
-                ClientErrorKind::NoRuntime,
-                Advice::Permanent,
-                OpCode::CreateSession,
-                "",
-                message,
-            ));
+            let (kind, operation) = (ClientErrorKind::NoRuntime, OpCode::CreateSession);
+            return Err(ClientError::new(kind, Advice::Permanent, operation, "", message));
         };
         let hosts = Hosts::new(config.servers.clone(), random(), trail);
-        let link = Arc::new(Link::new(config, clock));
-        runtime.spawn(Driver::new(link.clone(), dial, hosts, Share::new(config)).run());
+        let link = Arc::new(Link::new(&config, clock));
+        runtime.spawn(Driver::new(link.clone(), dial, hosts, Share::new(&config)).run());
         Ok(Self { handle: Arc::new(Handle { link }) })
     }
 

@@ -7,7 +7,7 @@ mod transaction;
 mod watch;
 
 pub use handle::Client;
-pub(crate) use handle::random;
+pub(crate) use handle::{Access, random};
 pub use node::{Created, NewNode};
 pub use transaction::{Transaction, TransactionResult};
 pub use watch::{Watch, WatchEvent};

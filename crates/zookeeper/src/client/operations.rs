@@ -1,12 +1,12 @@
 //! The requests, one method each. What holds for all of them is in the documentation of [`Client`].
 
 use bytes::Bytes;
-use lockkeeper_zk_proto::message::{Acl, Auth, ErrorCode, OpCode, Request, Response, Stat};
+use lockkeeper_zk_proto::message::{Acl, Auth, OpCode, Request, Response, Stat};
 use lockkeeper_zk_proto::path::{SequentialPath, ZnodePath};
 
 use crate::client::{Client, Created, NewNode, Watch};
 use crate::error::ClientError;
-use crate::link::{Call, Fired};
+use crate::link::{Call, if_there};
 
 impl Client {
     /// Makes a node.
@@ -20,12 +20,8 @@ impl Client {
         });
         let client = self.clone();
         async move {
-            match call?.response().await? {
-                Response::Create2 { path: made, stat } => {
-                    Ok(Created { path: client.client_path(OpCode::Create2, &made)?, stat })
-                }
-                _ => Err(ClientError::unexpected(OpCode::Create2, &path)),
-            }
+            let (made, stat) = call?.created().await?;
+            Ok(Created { path: client.client_path(OpCode::Create2, &made)?, stat })
         }
     }
 
@@ -45,8 +41,7 @@ impl Client {
     /// Asks whether there is a node: its Stat, or `None`.
     pub fn exists(&self, path: &str) -> impl Future<Output = Result<Option<Stat>, ClientError>> + Send + use<> {
         let call = self.call(OpCode::Exists, path, |path| Request::Exists { path, watch: false });
-        let path = path.to_owned();
-        async move { existence(call?.response().await, &path) }
+        async move { if_there(call?.stat().await) }
     }
 
     /// Asks whether there is a node, and watches for its creation, change or deletion.
@@ -55,11 +50,9 @@ impl Client {
         path: &str,
     ) -> impl Future<Output = Result<(Option<Stat>, Watch), ClientError>> + Send + use<> {
         let call = self.call_watching(OpCode::Exists, path, |path| Request::Exists { path, watch: true });
-        let path = path.to_owned();
         async move {
-            let (call, fired) = call?;
-            let stat = existence(call.response().await, &path)?;
-            Ok((stat, Watch::new(fired, OpCode::Exists, path)))
+            let (call, watch) = call?;
+            Ok((if_there(call.stat().await)?, watch))
         }
     }
 
@@ -68,8 +61,7 @@ impl Client {
     /// Refused with `NoNode` or `NoAuth`.
     pub fn get_data(&self, path: &str) -> impl Future<Output = Result<(Bytes, Stat), ClientError>> + Send + use<> {
         let call = self.call(OpCode::GetData, path, |path| Request::GetData { path, watch: false });
-        let path = path.to_owned();
-        async move { data(call?.response().await?, &path) }
+        async move { call?.data().await }
     }
 
     /// Reads a node's data, and watches for its change or deletion. Without a node there is no watch.
@@ -80,11 +72,10 @@ impl Client {
         path: &str,
     ) -> impl Future<Output = Result<(Bytes, Stat, Watch), ClientError>> + Send + use<> {
         let call = self.call_watching(OpCode::GetData, path, |path| Request::GetData { path, watch: true });
-        let path = path.to_owned();
         async move {
-            let (call, fired) = call?;
-            let (data, stat) = data(call.response().await?, &path)?;
-            Ok((data, stat, Watch::new(fired, OpCode::GetData, path)))
+            let (call, watch) = call?;
+            let (data, stat) = call.data().await?;
+            Ok((data, stat, watch))
         }
     }
 
@@ -96,8 +87,7 @@ impl Client {
         path: &str,
     ) -> impl Future<Output = Result<(Vec<String>, Stat), ClientError>> + Send + use<> {
         let call = self.call(OpCode::GetChildren2, path, |path| Request::GetChildren2 { path, watch: false });
-        let path = path.to_owned();
-        async move { children(call?.response().await?, &path) }
+        async move { call?.read(children).await }
     }
 
     /// Lists a node's children, and watches for a change of their set. Without a node there is no watch.
@@ -108,11 +98,10 @@ impl Client {
         path: &str,
     ) -> impl Future<Output = Result<(Vec<String>, Stat, Watch), ClientError>> + Send + use<> {
         let call = self.call_watching(OpCode::GetChildren2, path, |path| Request::GetChildren2 { path, watch: true });
-        let path = path.to_owned();
         async move {
-            let (call, fired) = call?;
-            let (children, stat) = children(call.response().await?, &path)?;
-            Ok((children, stat, Watch::new(fired, OpCode::GetChildren2, path)))
+            let (call, watch) = call?;
+            let (children, stat) = call.read(children).await?;
+            Ok((children, stat, watch))
         }
     }
 
@@ -127,8 +116,7 @@ impl Client {
     ) -> impl Future<Output = Result<Stat, ClientError>> + Send + use<Data> {
         let (data, version) = (Some(data.into()), version.unwrap_or(-1));
         let call = self.call(OpCode::SetData, path, |path| Request::SetData { path, data, version });
-        let path = path.to_owned();
-        async move { stat(call?.response().await?, OpCode::SetData, &path) }
+        async move { call?.stat().await }
     }
 
     /// Reads a node's access list.
@@ -136,13 +124,11 @@ impl Client {
     /// Refused with `NoNode` or `NoAuth`.
     pub fn get_acl(&self, path: &str) -> impl Future<Output = Result<(Vec<Acl>, Stat), ClientError>> + Send + use<> {
         let call = self.call(OpCode::GetAcl, path, |path| Request::GetAcl { path });
-        let path = path.to_owned();
-        async move {
-            match call?.response().await? {
-                Response::GetAcl { acl, stat } => Ok((acl, stat)),
-                _ => Err(ClientError::unexpected(OpCode::GetAcl, &path)),
-            }
-        }
+        let read = |response| match response {
+            Response::GetAcl { acl, stat } => Some((acl, stat)),
+            _ => None,
+        };
+        async move { call?.read(read).await }
     }
 
     /// Sets a node's access list if its access version is this; `None` for any.
@@ -156,8 +142,7 @@ impl Client {
     ) -> impl Future<Output = Result<Stat, ClientError>> + Send + use<> {
         let version = version.unwrap_or(-1);
         let call = self.call(OpCode::SetAcl, path, |path| Request::SetAcl { path, acl, version });
-        let path = path.to_owned();
-        async move { stat(call?.response().await?, OpCode::SetAcl, &path) }
+        async move { call?.stat().await }
     }
 
     /// Has the server catch up with its leader. Reads asked for after it see what was acknowledged before.
@@ -191,7 +176,7 @@ impl Client {
         path: &str,
         is_sequential: bool,
     ) -> Result<String, ClientError> {
-        let chroot = self.link().chroot();
+        let chroot = &self.link().chroot;
         let server_path = match is_sequential {
             true => SequentialPath::parse(path).map(|path| chroot.join_sequential(&path).into()),
             false => ZnodePath::parse(path).map(|path| chroot.join(&path).into()),
@@ -201,7 +186,7 @@ impl Client {
 
     /// The client's path for one that the server sent.
     pub(super) fn client_path(&self, operation: OpCode, path: &str) -> Result<String, ClientError> {
-        match self.link().chroot().strip(path) {
+        match self.link().chroot.strip(path) {
             Ok(Some(path)) => Ok(path.into()),
             Ok(None) | Err(_) => Err(ClientError::unexpected(operation, path)),
         }
@@ -222,37 +207,16 @@ impl Client {
         operation: OpCode,
         path: &str,
         request: impl FnOnce(String) -> Request,
-    ) -> Result<(Call, Fired), ClientError> {
+    ) -> Result<(Call, Watch), ClientError> {
         let server_path = self.server_path(operation, path, false)?;
-        Ok(self.link().call_watching(&request(server_path), path))
+        let (call, fired) = self.link().call_watching(&request(server_path), path);
+        Ok((call, Watch::new(fired, operation, path.to_owned())))
     }
 }
 
-fn existence(response: Result<Response, ClientError>, path: &str) -> Result<Option<Stat>, ClientError> {
+fn children(response: Response) -> Option<(Vec<String>, Stat)> {
     match response {
-        Ok(response) => stat(response, OpCode::Exists, path).map(Some),
-        Err(error) if error.is(ErrorCode::NoNode) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn stat(response: Response, operation: OpCode, path: &str) -> Result<Stat, ClientError> {
-    match response {
-        Response::Stat(stat) => Ok(stat),
-        _ => Err(ClientError::unexpected(operation, path)),
-    }
-}
-
-fn data(response: Response, path: &str) -> Result<(Bytes, Stat), ClientError> {
-    match response {
-        Response::GetData { data, stat } => Ok((data.unwrap_or_default(), stat)),
-        _ => Err(ClientError::unexpected(OpCode::GetData, path)),
-    }
-}
-
-fn children(response: Response, path: &str) -> Result<(Vec<String>, Stat), ClientError> {
-    match response {
-        Response::GetChildren2 { children, stat } => Ok((children, stat)),
-        _ => Err(ClientError::unexpected(OpCode::GetChildren2, path)),
+        Response::GetChildren2 { children, stat } => Some((children, stat)),
+        _ => None,
     }
 }

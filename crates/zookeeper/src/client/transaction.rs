@@ -1,9 +1,7 @@
 //! Several changes that take effect together or not at all.
 
 use bytes::Bytes;
-use lockkeeper_zk_proto::message::{
-    CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Request, Response, Stat,
-};
+use lockkeeper_zk_proto::message::{CreateMode, MultiOperation, MultiResult, OpCode, Request, Stat};
 
 use crate::client::{Client, NewNode};
 use crate::error::ClientError;
@@ -103,16 +101,8 @@ impl Transaction<'_> {
         };
         let client = client.clone();
         async move {
-            let Response::Multi(results) = call?.response().await? else {
-                return Err(ClientError::unexpected(OpCode::Multi, ""));
-            };
-            let blamed = results.iter().position(|result| {
-                let blameless = [ErrorCode::Ok, ErrorCode::RuntimeInconsistency];
-                matches!(result, MultiResult::Error(code) if !blameless.contains(code))
-            });
-            if let Some(at) = blamed
-                && let MultiResult::Error(code) = results[at]
-            {
+            let results = call?.results().await?;
+            if let Some((at, code)) = MultiResult::blamed(&results) {
                 let path = paths.get(at).map_or("", String::as_str);
                 return Err(ClientError::of_refusal(code, OpCode::Multi, path));
             }

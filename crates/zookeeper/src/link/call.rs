@@ -4,8 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use lockkeeper_zk_proto::client::RequestId;
-use lockkeeper_zk_proto::message::{OpCode, Response};
+use lockkeeper_zk_proto::message::{ErrorCode, MultiResult, OpCode, Response, Stat};
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::oneshot;
 
@@ -64,6 +65,94 @@ impl Call {
     /// Waits for the response only.
     pub(crate) async fn response(self) -> Result<Response, ClientError> {
         self.await.result
+    }
+
+    /// Waits for a node's data.
+    pub(crate) async fn data(self) -> Result<(Bytes, Stat), ClientError> {
+        self.data_on().await.1
+    }
+
+    /// Waits for a node's data; also tells the connection on which the answer came.
+    pub(crate) async fn data_on(self) -> (u64, Result<(Bytes, Stat), ClientError>) {
+        self.read_on(|response| match response {
+            Response::GetData { data, stat } => Some((data.unwrap_or_default(), stat)),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits for what the service knows of a node.
+    pub(crate) async fn stat(self) -> Result<Stat, ClientError> {
+        self.read(|response| match response {
+            Response::Stat(stat) => Some(stat),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits for the path of a node that was made, and for what the service knows of it.
+    pub(crate) async fn created(self) -> Result<(String, Stat), ClientError> {
+        self.read(|response| match response {
+            Response::Create2 { path, stat } => Some((path, stat)),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits for the names of a node's children.
+    pub(crate) async fn children(self) -> Result<Vec<String>, ClientError> {
+        self.read(|response| match response {
+            Response::GetChildren { children } => Some(children),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits for what came of a transaction.
+    pub(crate) async fn results(self) -> Result<Vec<MultiResult>, ClientError> {
+        self.read(|response| match response {
+            Response::Multi(results) => Some(results),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits for the response, and reads it; one to another question is an error.
+    pub(crate) async fn read<T>(self, read: impl FnOnce(Response) -> Option<T> + Send) -> Result<T, ClientError> {
+        self.read_on(read).await.1
+    }
+
+    async fn read_on<T>(mut self, read: impl FnOnce(Response) -> Option<T> + Send) -> (u64, Result<T, ClientError>) {
+        let Answer { epoch, result, .. } = (&mut self).await;
+        let unexpected = || ClientError::unexpected(self.operation, &self.path);
+        (epoch, result.and_then(|response| read(response).ok_or_else(unexpected)))
+    }
+}
+
+/// Tells a node that is not there from a failure.
+pub(crate) fn if_there<T>(found: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+    match found {
+        Err(error) if error.is(ErrorCode::NoNode) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// A sync, and a read behind it in one segment: it shows all that was acknowledged to any client before.
+#[derive(Debug)]
+pub(crate) struct Synced {
+    pub(super) sync: Call,
+    pub(super) read: Call,
+}
+
+impl Synced {
+    /// Waits for the sync.
+    pub(crate) async fn ready(self) -> Result<Call, ClientError> {
+        self.sync.response().await.map(|_| self.read)
+    }
+
+    /// Waits for a node's data.
+    pub(crate) async fn data(self) -> Result<(Bytes, Stat), ClientError> {
+        self.ready().await?.data().await
     }
 }
 

@@ -7,7 +7,7 @@ mod session;
 mod state;
 mod worth;
 
-pub(crate) use call::{Answer, Call, Fired};
+pub(crate) use call::{Answer, Call, Fired, Synced, if_there};
 pub(crate) use session::{Link, Phase};
 pub(crate) use state::{Happening, OnReply, Outcome, Then};
 pub(crate) use worth::holding_interval;

@@ -10,7 +10,7 @@ use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::oneshot;
 
 use crate::error::ClientError;
-use crate::link::call::{Call, Fired};
+use crate::link::call::{Call, Fired, Synced};
 use crate::link::length::check_length;
 use crate::link::session::Link;
 use crate::link::state::{Happening, OnEach, OnFire, OnReply, Outcome, State, Then, Watcher};
@@ -21,19 +21,24 @@ type Submit = fn(&mut ClientSession, &Request, Option<Timestamp>) -> Result<Requ
 impl Link {
     /// Sends a request. It is on its way when this returns; dropping the call before it was sent takes it back.
     pub(crate) fn call(self: &Arc<Self>, request: &Request, path: &str) -> Call {
-        self.submit_call(request, path, Some(self.operation_time_max()), None)
+        self.begin(request, path, Some(self.operation_time_max), None, ClientSession::submit)
+    }
+
+    /// Sends a sync for this node and a read behind it.
+    pub(crate) fn call_synced(self: &Arc<Self>, node: &str, read: &Request, path: &str) -> Synced {
+        let sync = self.call(&Request::Sync { path: node.to_owned() }, path);
+        Synced { sync, read: self.call(read, path) }
     }
 
     /// As [`call`](Self::call), for a request that makes one node: it may leave as one transaction with deletions that
     /// are not written yet, and is answered as by [`ClientSession::submit_creation`].
     pub(crate) fn call_creation(self: &Arc<Self>, request: &Request, path: &str) -> Call {
-        let time_max = Some(self.operation_time_max());
-        self.submit_call_by(request, path, time_max, None, ClientSession::submit_creation)
+        self.begin(request, path, Some(self.operation_time_max), None, ClientSession::submit_creation)
     }
 
     /// Sends a request that is never given up while the session lives.
     pub(crate) fn call_without_deadline(self: &Arc<Self>, request: &Request, path: &str) -> Call {
-        self.submit_call(request, path, None, None)
+        self.begin(request, path, None, None, ClientSession::submit)
     }
 
     /// Sends a request that goes before all that is not written yet, and is never kept back: the session is proved in
@@ -49,9 +54,7 @@ impl Link {
 
     /// As [`submit_ahead`](Self::submit_ahead), but the caller waits for the answer.
     pub(crate) fn call_ahead(self: &Arc<Self>, request: &Request, path: &str) -> Call {
-        let (answer, answered) = oneshot::channel();
-        let submitted = self.submit_ahead(request, path, tell(answer));
-        Call::new(self.clone(), submitted, answered, request.opcode(), path)
+        self.begin(request, path, Some(self.timeout()), None, ClientSession::submit_ahead)
     }
 
     /// As [`call`](Self::call), for requests that go out one behind the other, with answers that are told where they
@@ -64,7 +67,7 @@ impl Link {
         for (request, _) in &requests {
             check(request, path)?;
         }
-        let time_max = self.operation_time_max();
+        let time_max = self.operation_time_max;
         self.take_on(|state, now| {
             let mut ids = Vec::with_capacity(requests.len());
             for (request, _) in &requests {
@@ -89,7 +92,7 @@ impl Link {
     /// Puts requests behind all others, in their order, as if they were made now, if none of them is written yet;
     /// answers whether it was so. Otherwise it changes nothing.
     pub(crate) fn postpone_all(&self, ids: &[RequestId]) -> bool {
-        let deadline = self.now().after(self.operation_time_max());
+        let deadline = self.now().after(self.operation_time_max);
         !ids.is_empty() && self.state().machine.postpone_all(ids, Some(deadline))
     }
 
@@ -101,7 +104,7 @@ impl Link {
             let _ = notice.send(happening);
         });
         let watcher = Some(Watcher::Once(on_fire));
-        let call = self.submit_call(request, path, Some(self.operation_time_max()), watcher);
+        let call = self.begin(request, path, Some(self.operation_time_max), watcher, ClientSession::submit);
         let fired = Fired::new(self.clone(), call.watch(), event);
         (call, fired)
     }
@@ -111,20 +114,12 @@ impl Link {
     /// [`ErrorCode::Unimplemented`](lockkeeper_zk_proto::message::ErrorCode::Unimplemented) by servers before 3.6.
     pub(crate) fn watch_below(self: &Arc<Self>, path: &str, on_each: OnEach) -> Call {
         let request = Request::AddWatch { path: path.to_owned(), mode: AddWatchMode::PersistentRecursive };
-        self.submit_call(&request, path, Some(self.operation_time_max()), Some(Watcher::Each(on_each)))
+        let watcher = Some(Watcher::Each(on_each));
+        self.begin(&request, path, Some(self.operation_time_max), watcher, ClientSession::submit)
     }
 
-    fn submit_call(
-        self: &Arc<Self>,
-        request: &Request,
-        path: &str,
-        deadline: Option<Duration>,
-        watcher: Option<Watcher>,
-    ) -> Call {
-        self.submit_call_by(request, path, deadline, watcher, ClientSession::submit)
-    }
-
-    fn submit_call_by(
+    /// Sends a request, whose answer is waited for.
+    fn begin(
         self: &Arc<Self>,
         request: &Request,
         path: &str,
@@ -133,8 +128,7 @@ impl Link {
         submit: Submit,
     ) -> Call {
         let (answer, answered) = oneshot::channel();
-        let on_reply = tell(answer);
-        let submitted = self.enter(request, path, deadline, on_reply, watcher, submit);
+        let submitted = self.enter(request, path, deadline, tell(answer), watcher, submit);
         Call::new(self.clone(), submitted, answered, request.opcode(), path)
     }
 
@@ -150,17 +144,16 @@ impl Link {
         Call::new(self.clone(), submitted, answered, OpCode::Auth, "")
     }
 
-    /// Sends a request whose answer and event are handled where they arrive, under the lock and in the order of
-    /// arrival, by functions that must be quick and must not call back into this type.
+    /// Sends a request that is never given up, and whose answer and event are handled where they arrive, under the lock
+    /// and in the order of arrival, by functions that must be quick and must not call back into this type.
     pub(crate) fn submit(
         &self,
         request: &Request,
         path: &str,
-        deadline: Option<Duration>,
         on_reply: OnReply,
         on_fire: Option<OnFire>,
     ) -> Result<RequestId, ClientError> {
-        self.enter(request, path, deadline, on_reply, on_fire.map(Watcher::Once), ClientSession::submit)
+        self.enter(request, path, None, on_reply, on_fire.map(Watcher::Once), ClientSession::submit)
     }
 
     /// Sends a deletion of a node in any version, which is never given up while the session lives, and goes before all

@@ -63,11 +63,12 @@ pub(crate) struct Link {
     /// Wakes the driver.
     pub(super) wake: Notify,
     status: watch::Sender<Status>,
-    bond: SessionBond,
-    clock: Arc<dyn Clock>,
-    chroot: Chroot,
+    pub(crate) bond: SessionBond,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) chroot: Chroot,
     timeout_wanted: Duration,
-    operation_time_max: Duration,
+    /// How long one request may take.
+    pub(crate) operation_time_max: Duration,
     pub(super) anchor: AnchorConfig,
 }
 
@@ -97,18 +98,6 @@ impl Link {
         }
     }
 
-    pub(crate) fn bond(&self) -> &SessionBond {
-        &self.bond
-    }
-
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
-    pub(crate) fn chroot(&self) -> &Chroot {
-        &self.chroot
-    }
-
     pub(crate) fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
     }
@@ -123,11 +112,6 @@ impl Link {
 
     pub(crate) fn status_now(&self) -> Status {
         *self.status.borrow()
-    }
-
-    /// Returns how long one request may take.
-    pub(crate) fn operation_time_max(&self) -> Duration {
-        self.operation_time_max
     }
 
     /// Returns the session's number once there is one.

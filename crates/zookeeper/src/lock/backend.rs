@@ -10,13 +10,12 @@ use lockkeeper_core::{
     QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
-use crate::client::{self, Client};
+use crate::client::{Access, Client};
 use crate::config::Config;
 use crate::dial::Dial;
-use crate::hosts::Trail;
 use crate::link::Link;
-use crate::lock::examine::{Examination, examine};
-use crate::lock::follow::Following;
+use crate::lock::examine::examine;
+use crate::lock::follow::follow;
 use crate::lock::look::Onlooker;
 use crate::lock::session::ZooKeeperSession;
 
@@ -48,11 +47,7 @@ const CAPABILITIES: Capabilities =
 /// # Ok::<(), lockkeeper_core::Error>(())
 /// ```
 pub struct ZooKeeperBackend {
-    config: Arc<Config>,
-    dial: Arc<dyn Dial>,
-    clock: Arc<dyn Clock>,
-    /// Where the attempts of all sessions stopped.
-    trail: Arc<Trail>,
+    access: Access,
     onlooker: Arc<Onlooker>,
     /// The session that was begun last, opened or not.
     latest: Mutex<Weak<Link>>,
@@ -73,16 +68,15 @@ impl ZooKeeperBackend {
 
     /// Takes a service over other connections and by another clock, which should be the keeper's too.
     pub fn with(config: Config, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Self {
-        let config = Arc::new(config);
-        let trail = Arc::new(Trail::new(client::random()));
-        let onlooker = Arc::new(Onlooker::new(config.clone(), dial.clone(), clock.clone(), trail.clone()));
-        Self { config, dial, clock, trail, onlooker, latest: Mutex::default() }
+        let access = Access::new(config, dial, clock);
+        let onlooker = Arc::new(Onlooker::new(access.clone()));
+        Self { access, onlooker, latest: Mutex::default() }
     }
 }
 
 impl Backend for ZooKeeperBackend {
     fn service(&self) -> String {
-        self.config.service.clone()
+        self.access.config.service.clone()
     }
 
     fn capabilities(&self) -> &Capabilities {
@@ -90,8 +84,8 @@ impl Backend for ZooKeeperBackend {
     }
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
-        let (config, onlooker) = (self.config.clone(), self.onlooker.clone());
-        let started = Client::start(&config, self.dial.clone(), self.clock.clone(), self.trail.clone());
+        let (config, onlooker) = (self.access.config.clone(), self.onlooker.clone());
+        let started = Client::start(&self.access);
         if let Ok(client) = &started {
             *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(client.link());
         }
@@ -120,9 +114,7 @@ impl Backend for ZooKeeperBackend {
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
-        let (config, dial) = (self.config.clone(), self.dial.clone());
-        let (clock, trail) = (self.clock.clone(), self.trail.clone());
-        Some(Following { config, dial, clock, trail }.begin(scope.clone()))
+        Some(follow(self.access.clone(), scope.clone()))
     }
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
@@ -130,9 +122,7 @@ impl Backend for ZooKeeperBackend {
             // A timeout that the server changed is told when the session is opened; all else takes many requests.
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }
-        let (config, dial) = (self.config.clone(), self.dial.clone());
-        let (clock, trail) = (self.clock.clone(), self.trail.clone());
-        Box::pin(examine(Examination { config, dial, clock, trail }))
+        Box::pin(examine(self.access.clone()))
     }
 
     fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
@@ -152,6 +142,6 @@ impl Backend for ZooKeeperBackend {
 
 impl fmt::Debug for ZooKeeperBackend {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("ZooKeeperBackend").field(&self.config).finish()
+        formatter.debug_tuple("ZooKeeperBackend").field(&self.access.config).finish()
     }
 }

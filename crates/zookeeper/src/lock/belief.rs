@@ -13,7 +13,7 @@ use crate::lock::place::Place;
 /// that is at once, since the write that made a node proves as much as any other. After a stall of this process it
 /// takes a new connection and another write.
 pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operation: Operation) -> Result<()> {
-    let clock = inner.link.clock();
+    let clock = &inner.link.clock;
     let timeout = inner.link.timeout();
     let give_up_at = clock.now().saturating_add(timeout);
     if inner.safe_for() >= inner.link.worth_granting() {
@@ -52,10 +52,10 @@ pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operatio
 /// Sends a write that goes through the quorum and changes nothing, and waits for its answer; returns the connection on
 /// which the answer came.
 async fn prove(inner: &Inner, place: &Arc<Place>) -> (u64, Result<(), ClientError>) {
-    let sent_at = inner.link.clock().now();
+    let sent_at = inner.link.clock.now();
     let answer = inner.link.call_ahead(&proof_request(place), place.path.shown()).await;
     if answer.result.is_ok() {
-        inner.link.bond().note_proof(sent_at);
+        inner.link.bond.note_proof(sent_at);
     }
     if finds_node_gone(&answer.result) {
         inner.found_gone(place);

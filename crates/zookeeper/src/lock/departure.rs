@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use lockkeeper_core::{ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result, Ticket};
 use lockkeeper_zk_proto::message::{ErrorCode, EventKind, Request};
 
-use crate::error::ClientErrorKind;
+use crate::error::ClientError;
 use crate::link::{Call, Fired, Happening};
 use crate::lock::belief::until_believable;
 use crate::lock::inner::Inner;
@@ -28,7 +28,7 @@ pub(super) struct Wait {
 }
 
 /// How the end of the contender ahead is heard of.
-pub(super) enum Ahead {
+enum Ahead {
     /// It is one of this session's.
     Ours(Arc<Place>),
     /// By a watch on its node.
@@ -58,7 +58,7 @@ impl Wait {
         mine: Option<&ContenderId>,
         ahead: &ContenderId,
         seen: ConnectionNumber,
-    ) -> Result<(Self, Ahead)> {
+    ) -> Result<impl Future<Output = Result<Departure>> + Send + use<>> {
         let path = inner.path_of(queue)?;
         let mine = mine.and_then(|mine| inner.place_of(mine)).map(|(ticket, place)| {
             inner.places().wait_begins(ticket);
@@ -78,11 +78,12 @@ impl Wait {
                 Ahead::Watched(call, fired)
             }
         };
-        Ok((Self { inner, queue: queue.clone(), path, ahead: ahead.clone(), mine, seen: seen.0 }, contender))
+        let wait = Self { inner, queue: queue.clone(), path, ahead: ahead.clone(), mine, seen: seen.0 };
+        Ok(wait.finish(contender))
     }
 
     /// Waits until the contender ahead is gone, or a new look is needed.
-    pub(super) async fn finish(self, ahead: Ahead) -> Result<Departure> {
+    async fn finish(self, ahead: Ahead) -> Result<Departure> {
         let removal = async {
             match &self.mine {
                 Some(mine) => mine.place.bond.removed().await,
@@ -126,14 +127,9 @@ impl Wait {
                 (End::Unknown, _) => Departure::Recheck,
             }
         };
-        tokio::select! {
-            biased;
-            end = end => Ok(end),
-            // An answer on the next connection proves nothing.
-            _ = self.inner.link.until(|status| status.epoch != self.seen || !status.phase.is_online()) => {
-                self.reconnected().await
-            }
-        }
+        // An answer on the next connection proves nothing.
+        let end = self.inner.on_connection(self.seen, &self.queue, end).await?;
+        Ok(end.unwrap_or(Departure::Recheck))
     }
 
     /// Waits for the event of a watch.
@@ -151,21 +147,13 @@ impl Wait {
             Ok(_) => return Ok(Departure::Recheck),
             Err(error) if error.is(ErrorCode::NoNode) && is_same_connection => return Ok(Departure::Gone),
             Err(error) if error.is(ErrorCode::NoNode) => return Ok(Departure::Recheck),
-            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => return self.reconnected().await,
-            Err(error) => return Err(self.inner.fail(error, Operation::Wait, &self.queue)),
+            Err(error) => return self.after_failure(error).await,
         }
-        tokio::select! {
-            biased;
-            happening = fired => match happening {
-                Some(Happening { epoch, kind: EventKind::NodeDeleted }) if epoch == self.seen => Ok(Departure::Gone),
-                Some(_) => Ok(Departure::Recheck),
-                None => Err(self.inner.session_over(Operation::Wait, &self.queue)),
-            },
-            // The watch ends with its connection: an event on the next one proves nothing.
-            _ = self.inner.link.until(|status| status.epoch != self.seen || !status.phase.is_online()) => {
-                self.reconnected().await
-            }
-        }
+        // The watch ends with its connection: an event on the next one proves nothing.
+        Ok(match self.inner.fired(fired, self.seen, &self.queue).await? {
+            Some(Happening { epoch, kind: EventKind::NodeDeleted }) if epoch == self.seen => Departure::Gone,
+            _ => Departure::Recheck,
+        })
     }
 
     /// Waits, as an onlooker, for a contender that may be listed but not read. Servers tell of its end to those that
@@ -174,27 +162,16 @@ impl Wait {
         let (list, fired) = self.inner.send_watching_list(&self.path, self.queue.part());
         let listing = match list.listing().await {
             Ok(listing) => listing,
-            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => return self.reconnected().await,
-            Err(error) => return Err(self.inner.fail(error, Operation::Wait, &self.queue)),
+            Err(error) => return self.after_failure(error).await,
         };
         let is_there = |children: Vec<String>| children.iter().any(|child| *child == self.ahead.as_str());
-        if listing.epoch != self.seen || !listing.children.is_some_and(is_there) {
-            return Ok(Departure::Recheck);
+        if listing.epoch == self.seen && listing.children.is_some_and(is_there) {
+            self.inner.fired(fired, self.seen, &self.queue).await?;
         }
-        tokio::select! {
-            biased;
-            happening = fired => match happening {
-                Some(_) => Ok(Departure::Recheck),
-                None => Err(self.inner.session_over(Operation::Wait, &self.queue)),
-            },
-            _ = self.inner.link.until(|status| status.epoch != self.seen || !status.phase.is_online()) => {
-                self.reconnected().await
-            }
-        }
+        Ok(Departure::Recheck)
     }
 
-    async fn reconnected(&self) -> Result<Departure> {
-        self.inner.until_restored(Operation::Wait, &self.queue).await?;
-        Ok(Departure::Recheck)
+    async fn after_failure(&self, error: ClientError) -> Result<Departure> {
+        self.inner.after_failure(&self.queue, error).await.map(|()| Departure::Recheck)
     }
 }

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::config::Config;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::{ForeignPolicy, Naming};
-use crate::link::{Link, Phase};
+use crate::link::{Fired, Happening, Link, Phase};
 use crate::lock::paths::QueuePath;
 use crate::lock::place::{End, Place, Places};
 use crate::lock::shared_list::SharedLists;
@@ -49,7 +49,7 @@ pub(super) struct Inner {
     /// Held by the one place that sends a proof for all that wait for one.
     pub(super) proving: tokio::sync::Mutex<()>,
     /// Wakes the prover.
-    pub(super) kick: Arc<Notify>,
+    pub(super) kick: Notify,
     /// When the prover will look by itself; [`u64::MAX`] if it will not, or is just looking.
     prover_wakes_at_nanos: AtomicU64,
     /// Nodes that this session has seen below which queues lie; they may have vanished since.
@@ -69,7 +69,7 @@ impl Inner {
             places: Mutex::default(),
             lists: SharedLists::default(),
             proving: tokio::sync::Mutex::default(),
-            kick: Arc::new(Notify::new()),
+            kick: Notify::new(),
             prover_wakes_at_nanos: AtomicU64::new(u64::MAX),
             seen: Mutex::default(),
             reported: Mutex::default(),
@@ -82,7 +82,7 @@ impl Inner {
     }
 
     pub(super) fn path_of(&self, queue: &QueueName) -> Result<QueuePath> {
-        QueuePath::of(queue, &self.base, self.link.chroot(), self.naming.layout)
+        QueuePath::of(queue, &self.base, &self.link.chroot, self.naming.layout)
     }
 
     fn seen(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -152,7 +152,7 @@ impl Inner {
 
     /// Turns a failure into an error of locks.
     pub(super) fn fail(&self, error: ClientError, operation: Operation, queue: &QueueName) -> Error {
-        let lost = match self.link.bond().liveness() {
+        let lost = match self.link.bond.liveness() {
             Liveness::Lost(reason) => Some(reason),
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
         };
@@ -169,7 +169,7 @@ impl Inner {
 
     /// How long the session can certainly be believed from now on.
     pub(super) fn safe_for(&self) -> Duration {
-        let now = self.link.clock().now();
+        let now = self.link.clock.now();
         self.link.safe_until().map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
@@ -180,7 +180,7 @@ impl Inner {
 
     /// Makes sure that the prover looks at a new place in time; most places are left before that.
     pub(super) fn expect_prover(&self) {
-        let due = self.link.clock().now().saturating_add(WATCH_AFTER);
+        let due = self.link.clock.now().saturating_add(WATCH_AFTER);
         if self.prover_wakes_at_nanos.load(Ordering::SeqCst) > due.as_nanos() {
             self.wake_prover();
         }
@@ -214,9 +214,34 @@ impl Inner {
         }
     }
 
+    /// Waits for something on this connection; `None` if there was another one before, and what was missed on it has
+    /// been told.
+    pub(super) async fn on_connection<T>(
+        &self,
+        epoch: u64,
+        queue: &QueueName,
+        work: impl Future<Output = T> + Send,
+    ) -> Result<Option<T>> {
+        tokio::select! {
+            biased;
+            done = work => Ok(Some(done)),
+            _ = self.link.until(|status| status.epoch != epoch || !status.phase.is_online()) => {
+                self.until_restored(Operation::Wait, queue).await.map(|()| None)
+            }
+        }
+    }
+
+    /// Waits until a watch that was set on this connection fires, or there is another one.
+    pub(super) async fn fired(&self, fired: Fired, epoch: u64, queue: &QueueName) -> Result<Option<Happening>> {
+        match self.on_connection(epoch, queue, fired).await? {
+            Some(None) => Err(self.session_over(Operation::Wait, queue)),
+            happening => Ok(happening.flatten()),
+        }
+    }
+
     /// Returns the error that the session is over.
     pub(super) fn session_over(&self, operation: Operation, queue: &QueueName) -> Error {
-        let reason = match self.link.bond().liveness() {
+        let reason = match self.link.bond.liveness() {
             Liveness::Lost(reason) => reason,
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => LossReason::Expired,
         };
@@ -260,7 +285,12 @@ impl fmt::Debug for Inner {
     }
 }
 
-/// An answer that is there at once: the refusal of a call.
-pub(super) fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
-    Box::pin(std::future::ready(Err(error)))
+/// What a call has begun, or why it was refused.
+pub(super) fn begun<T: Send + 'static>(
+    begun: Result<impl Future<Output = Result<T>> + Send + 'static>,
+) -> BoxFuture<Result<T>> {
+    match begun {
+        Ok(work) => Box::pin(work),
+        Err(error) => Box::pin(std::future::ready(Err(error))),
+    }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Contender, ContenderId, ContenderInfo, FencingToken, Mode, Operation, QueueName, Result};
-use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response, Stat};
+use lockkeeper_zk_proto::message::{ErrorCode, Request, Stat};
 
 use crate::config::Config;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::Named;
-use crate::link::{Call, Link};
+use crate::link::{Call, Link, if_there};
 use crate::lock::owner::ContenderData;
 use crate::lock::paths::QueuePath;
 use crate::lock::shown::{Found, Room, describe, own_token, show};
@@ -25,7 +25,7 @@ pub(super) async fn inspect(link: &Arc<Link>, config: &Config, lock: &QueueName)
     let layout = config.naming.layout;
     let path_of = |room: Room| {
         let (part, layout) = room.queue(layout);
-        QueuePath::of(&lock.with_part(part), &config.base, link.chroot(), layout)
+        QueuePath::of(&lock.with_part(part), &config.base, &link.chroot, layout)
     };
     let line = path_of(Room::Line)?;
     let in_line = children(link, &line.on_server(), line.shown()).await.map_err(fail)?;
@@ -48,19 +48,42 @@ async fn describe_all(
     path: &QueuePath,
     contenders: Vec<Contender>,
 ) -> Result<Vec<ContenderInfo>, ClientError> {
-    let mut found = Vec::with_capacity(contenders.len());
-    for batch in contenders.chunks(READS_AT_ONCE_MAX) {
-        let read = |contender: &Contender| {
-            let request = Request::GetData { path: path.child_on_server(contender.id.as_str()), watch: false };
-            link.call(&request, path.shown())
-        };
-        let calls: Vec<Call> = batch.iter().map(read).collect();
-        for (contender, call) in batch.iter().zip(calls) {
-            let read = Found::of(contender, call.response().await, path.shown())?;
-            found.extend(read.map(|read| (contender.clone(), read)));
+    let read =
+        |contender: &Contender| Request::GetData { path: path.child_on_server(contender.id.as_str()), watch: false };
+    let answers = ask_all(link, path.shown(), &contenders, read, Call::data).await?;
+    let found = contenders.into_iter().zip(answers).filter_map(|(contender, answer)| {
+        let found = Found::of(&contender, answer)?;
+        Some((contender, found))
+    });
+    Ok(show(found))
+}
+
+/// What the service said to a read: there may be no such node, or this user may not read it.
+pub(super) type Said<T> = Result<T, ClientError>;
+
+/// Asks about each of these, many at a time; the answers come in their order.
+///
+/// # Errors
+///
+/// The first one but for a node that is not there or may not be read.
+pub(super) async fn ask_all<Node: Sync, T, Answer: Future<Output = Said<T>> + Send>(
+    link: &Arc<Link>,
+    shown: &str,
+    nodes: &[Node],
+    request: impl Fn(&Node) -> Request + Send,
+    answer: impl Fn(Call) -> Answer + Send,
+) -> Result<Vec<Said<T>>, ClientError> {
+    let mut answers = Vec::with_capacity(nodes.len());
+    for batch in nodes.chunks(READS_AT_ONCE_MAX) {
+        let calls: Vec<Call> = batch.iter().map(|node| link.call(&request(node), shown)).collect();
+        for call in calls {
+            match answer(call).await {
+                Err(error) if !error.is(ErrorCode::NoNode) && !error.is(ErrorCode::NoAuth) => return Err(error),
+                said => answers.push(said),
+            }
         }
     }
-    Ok(show(found))
+    Ok(answers)
 }
 
 /// Returns the token that a contender is shown with.
@@ -90,33 +113,22 @@ pub(super) async fn token_of(
         return Ok(own);
     };
     let request = Request::GetData { path: path.child_on_server(&writer), watch: false };
-    match link.call(&request, path.shown()).response().await {
-        Ok(Response::GetData { data, stat }) => {
-            let contender = Contender { id: ContenderId::new(writer), ticket: None, mode: Mode::Write };
-            Ok(describe(&contender, &data.unwrap_or_default(), &stat).token)
-        }
-        Ok(_) => Err(ClientError::unexpected(OpCode::GetData, path.shown())),
-        Err(error) if error.is(ErrorCode::NoNode) => Ok(own),
-        Err(error) => Err(error),
-    }
+    let Some((data, stat)) = if_there(link.call(&request, path.shown()).data().await)? else {
+        return Ok(own);
+    };
+    let contender = Contender { id: ContenderId::new(writer), ticket: None, mode: Mode::Write };
+    Ok(describe(&contender, &data, &stat).token)
 }
 
 /// Lists a node's children after a sync; none if there is no such node.
 pub(super) async fn children(link: &Arc<Link>, path: &str, shown: &str) -> Result<Vec<String>, ClientError> {
     let mut attempt = 1;
     loop {
-        let sync = link.call(&Request::Sync { path: path.to_owned() }, shown);
-        let list = link.call(&Request::GetChildren { path: path.to_owned(), watch: false }, shown);
-        let listed = match sync.response().await {
-            Ok(_) => list.response().await,
-            Err(error) => Err(error),
-        };
-        match listed {
-            Ok(Response::GetChildren { children }) => return Ok(children),
-            Ok(_) => return Err(ClientError::unexpected(OpCode::GetChildren, shown)),
-            Err(error) if error.is(ErrorCode::NoNode) => return Ok(Vec::new()),
+        let list = Request::GetChildren { path: path.to_owned(), watch: false };
+        let listed = async { link.call_synced(path, &list, shown).ready().await?.children().await };
+        match if_there(listed.await) {
             Err(error) if error.kind() == ClientErrorKind::ConnectionLost && attempt < ATTEMPTS_MAX => attempt += 1,
-            Err(error) => return Err(error),
+            children => return children.map(Option::unwrap_or_default),
         }
     }
 }

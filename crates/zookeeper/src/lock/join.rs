@@ -13,7 +13,7 @@ use lockkeeper_zk_proto::message::{
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::find_ticket;
-use crate::link::{Answer, Call};
+use crate::link::{Answer, Call, if_there};
 use crate::lock::inner::Inner;
 use crate::lock::listing::{Freshness, Listing};
 use crate::lock::paths::QueuePath;
@@ -93,17 +93,7 @@ impl Join {
     /// session that are just being left, unless many of its contenders wait.
     fn send(&self) -> Sent {
         let link = &self.inner.link;
-        let paths = self.path.with_parents_on_server();
-        let (all, named_at) = (paths.len(), self.path.named_at());
-        let unseen = self.inner.unseen(paths);
-        let is_whole = unseen.len() == all;
-        let make = |(at, path): (usize, String)| {
-            let data = if at == named_at { queue_data::initial(&self.queue) } else { Vec::new() };
-            let acl = if at < named_at { vec![Acl::open()] } else { self.inner.acl.clone() };
-            let create = Create { path, data: Some(data.into()), acl, mode: CreateMode::Container };
-            link.call(&Request::CreateContainer(create), self.path.shown())
-        };
-        let parents = unseen.into_iter().map(make).collect();
+        let (parents, is_whole) = self.inner.make_parents(&self.queue, &self.path, self.path.with_parents_on_server());
         let request = request(&self.wanted);
         // Where others of this session wait, the next of them is granted the lock by the deletion, so nothing is to be
         // done along with that.
@@ -234,14 +224,9 @@ impl Join {
         let calls: Vec<_> = names.iter().map(exists).collect();
         let mut nodes = Vec::with_capacity(names.len());
         for (name, call) in names.into_iter().zip(calls) {
-            match call.response().await {
-                Ok(Response::Stat(stat)) => {
-                    nodes.push(MadeNode { name, czxid: stat.czxid, ephemeral_owner: Some(stat.ephemeral_owner) });
-                }
-                Ok(_) => return Err(self.fail_unknown(ClientError::unexpected(OpCode::Exists, self.path.shown()))),
-                Err(error) if error.is(ErrorCode::NoNode) => return Err(self.removed()),
-                Err(error) => return Err(self.fail_unknown(error)),
-            }
+            let stat = if_there(call.stat().await).map_err(|error| self.fail_unknown(error))?;
+            let stat = stat.ok_or_else(|| self.removed())?;
+            nodes.push(MadeNode { name, czxid: stat.czxid, ephemeral_owner: Some(stat.ephemeral_owner) });
         }
         Ok(Some(Made { nodes, listing: Some(listing) }))
     }
@@ -306,6 +291,23 @@ impl MadeNode {
     fn of(path: &str, czxid: i64, ephemeral_owner: Option<i64>) -> Self {
         let name = path.rsplit('/').next().unwrap_or_default().to_owned();
         Self { name, czxid, ephemeral_owner }
+    }
+}
+
+impl Inner {
+    /// Sends the creation of those of these nodes that this session has not seen; they are a queue's own and those above
+    /// it, from the top. Tells whether that is all of them.
+    pub(super) fn make_parents(&self, queue: &QueueName, path: &QueuePath, nodes: Vec<String>) -> (Vec<Call>, bool) {
+        let (all, named_at) = (nodes.len(), path.named_at());
+        let make = |(at, node): (usize, String)| {
+            let data = if at == named_at { queue_data::initial(queue) } else { Vec::new() };
+            let acl = if at < named_at { vec![Acl::open()] } else { self.acl.clone() };
+            let create = Create { path: node, data: Some(data.into()), acl, mode: CreateMode::Container };
+            self.link.call(&Request::CreateContainer(create), path.shown())
+        };
+        let parents: Vec<_> = self.unseen(nodes).into_iter().map(make).collect();
+        let is_whole = parents.len() == all;
+        (parents, is_whole)
     }
 }
 

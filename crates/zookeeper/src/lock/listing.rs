@@ -69,7 +69,7 @@ impl Listing {
 }
 
 /// Reads the answer to a list: the connection, and the children if there is such a node.
-pub(super) fn children(Answer { epoch, result, .. }: Answer) -> Result<(u64, Option<Vec<String>>), ClientError> {
+fn children(Answer { epoch, result, .. }: Answer) -> Result<(u64, Option<Vec<String>>), ClientError> {
     match result {
         Ok(Response::GetChildren { children }) => Ok((epoch, Some(children))),
         Ok(_) => Err(ClientError::unexpected(OpCode::GetChildren, "")),

@@ -1,26 +1,18 @@
 //! Looks at queues without joining them: over which session that goes.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, ContenderInfo, Openable, Opener, Operation, QueueName, Remnant, Result};
 
-use crate::client::Client;
-use crate::config::Config;
-use crate::dial::Dial;
+use crate::client::{Access, Client};
 use crate::error::ClientError;
-use crate::hosts::Trail;
 use crate::link::Link;
 use crate::lock::{inspect, names, remnants};
 
 /// Where looks go: over the session of a lock if there is one, else over a separate client, opened at the first look.
 pub(super) struct Onlooker {
-    config: Arc<Config>,
-    dial: Arc<dyn Dial>,
-    clock: Arc<dyn Clock>,
-    trail: Arc<Trail>,
+    access: Access,
     /// The client for looks while no lock has a session.
     opener: Opener<Client>,
     /// The session that was opened last for locks; servers limit the connections of one address.
@@ -28,9 +20,8 @@ pub(super) struct Onlooker {
 }
 
 impl Onlooker {
-    pub(super) fn new(config: Arc<Config>, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>, trail: Arc<Trail>) -> Self {
-        let opener = Opener::new(|_| {});
-        Self { config, dial, clock, trail, opener, lent: Mutex::default() }
+    pub(super) fn new(access: Access) -> Self {
+        Self { access, opener: Opener::new(|_| {}), lent: Mutex::default() }
     }
 
     /// Lets looks go over a lock's session while it lives.
@@ -51,42 +42,35 @@ impl Onlooker {
 
     async fn link(&self) -> Result<Arc<Link>> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        if let Some(link) = lent.filter(|link| !link.is_over() && link.bond().liveness().is_held()) {
+        if let Some(link) = lent.filter(|link| !link.is_over() && link.bond.liveness().is_held()) {
             return Ok(link);
         }
         Ok(self.opener.get(|| self.open()).await?.link().clone())
     }
 
     fn open(&self) -> BoxFuture<Result<Client>> {
-        let started = Client::start(&self.config, self.dial.clone(), self.clock.clone(), self.trail.clone());
-        let config = self.config.clone();
-        Box::pin(async move {
-            let client = started.map_err(|error| error.into_core(Operation::Inspect, None))?;
-            client.until_open(&config).await.map_err(|error| error.into_core(Operation::Inspect, None))?;
-            Ok(client)
-        })
+        let opening = self.access.open();
+        Box::pin(async move { opening.await.map_err(|error| error.into_core(Operation::Inspect, None)) })
     }
 
     /// Shows the contenders in the queues of a lock.
     pub(super) async fn inspect(&self, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
         let link = self.link().await.map_err(|error| error.at(lock))?;
-        inspect::inspect(&link, &self.config, lock).await
+        inspect::inspect(&link, &self.access.config, lock).await
     }
 
     /// Names the locks below the base in which a contender stands.
     pub(super) async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
         let link = self.link().await?;
-        names::queues(&link, &self.config, prefix).await
+        names::queues(&link, &self.access.config, prefix).await
     }
-}
 
-impl Onlooker {
     /// Lists what clients have left below the base.
     pub(super) async fn remnants(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
         let fail = |error: ClientError| error.into_core(Operation::Inspect, None);
         let link = self.link().await?;
-        let census = remnants::count(&link, &self.config).await.map_err(fail)?;
-        let now = remnants::server_time(&link, &self.config).await.map_err(fail)?;
+        let census = remnants::count(&link, &self.access.config).await.map_err(fail)?;
+        let now = remnants::server_time(&link, &self.access.config).await.map_err(fail)?;
         Ok(remnants::judge(&census, now, unused_for))
     }
 
@@ -103,11 +87,5 @@ impl Openable for Client {
 
     fn discard(self) {
         // Dropping it closes it.
-    }
-}
-
-impl fmt::Debug for Onlooker {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Onlooker").field(&self.config).finish()
     }
 }

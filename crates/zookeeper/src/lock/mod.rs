@@ -2,7 +2,6 @@
 
 mod backend;
 mod belief;
-mod caller_data;
 mod change;
 mod departure;
 mod examine;
@@ -26,6 +25,7 @@ mod settle;
 mod shared_list;
 mod shown;
 mod standing;
+mod trial;
 mod value;
 mod viewing;
 mod wanted;

@@ -3,27 +3,28 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lockkeeper_core::{Operation, QueueName, Result};
-use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response, Stat};
+use lockkeeper_zk_proto::message::Request;
 
 use crate::config::Config;
 use crate::error::ClientError;
 use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, KAZOO_WAITERS, Layout};
-use crate::link::{Call, Link};
-use crate::lock::inspect::{READS_AT_ONCE_MAX, children};
+use crate::link::{Call, Link, if_there};
+use crate::lock::inspect::{READS_AT_ONCE_MAX, ask_all, children};
 use crate::lock::queue_data::QueueData;
 
 /// A node below the base, and what it holds.
 struct Found {
     node: String,
-    data: Vec<u8>,
+    data: Bytes,
     children: i32,
 }
 
 /// Names the locks below the base in which a contender stands, each once. Locks at other paths are not among them.
 pub(super) async fn queues(link: &Arc<Link>, config: &Config, prefix: &str) -> Result<Vec<QueueName>> {
     let fail = |error: ClientError| error.into_core(Operation::Inspect, None);
-    let base = link.chroot().join(&config.base);
+    let base = link.chroot.join(&config.base);
     let shown = config.base.as_str();
     let path_of = |node: &str| if base.is_root() { format!("/{node}") } else { format!("{base}/{node}") };
     let nodes = children(link, base.as_str(), shown).await.map_err(fail)?;
@@ -40,24 +41,16 @@ pub(super) async fn queues(link: &Arc<Link>, config: &Config, prefix: &str) -> R
 async fn read_all(
     link: &Arc<Link>,
     nodes: &[String],
-    path_of: impl Fn(&str) -> String,
+    path_of: impl Fn(&str) -> String + Sync,
     shown: &str,
 ) -> Result<Vec<Found>, ClientError> {
-    let read = |node: &String| link.call(&Request::GetData { path: path_of(node), watch: false }, shown);
-    let calls: Vec<Call> = nodes.iter().map(read).collect();
-    let mut all = Vec::new();
-    for (node, call) in nodes.iter().zip(calls) {
-        match call.response().await {
-            Ok(Response::GetData { data, stat }) if stat.num_children > 0 => {
-                let data = data.unwrap_or_default().into();
-                all.push(Found { node: node.clone(), data, children: stat.num_children });
-            }
-            Ok(_) => {}
-            Err(error) if error.is(ErrorCode::NoNode) || error.is(ErrorCode::NoAuth) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(all)
+    let read = |node: &String| Request::GetData { path: path_of(node), watch: false };
+    let said = ask_all(link, shown, nodes, read, Call::data).await?;
+    let found = nodes.iter().zip(said).filter_map(|(node, said)| {
+        let (data, stat) = said.ok()?;
+        (stat.num_children > 0).then(|| Found { node: node.clone(), data, children: stat.num_children })
+    });
+    Ok(found.collect())
 }
 
 /// Leaves out the nodes whose only children are the parts of a semaphore without contenders.
@@ -81,9 +74,9 @@ async fn leave_out_empty_semaphores(
         let mut others = found.children;
         let mut stands = 0;
         for call in calls.into_iter().flatten() {
-            if let Some(Stat { num_children, .. }) = stat_of(call).await? {
+            if let Some(stat) = if_there(call.stat().await)? {
                 others -= 1;
-                stands += num_children;
+                stands += stat.num_children;
             }
         }
         is_in_use.push(others > 0 || stands > 0);
@@ -91,15 +84,6 @@ async fn leave_out_empty_semaphores(
     let mut is_in_use = is_in_use.into_iter();
     found.retain(|_| is_in_use.next().unwrap_or(true));
     Ok(())
-}
-
-async fn stat_of(call: Call) -> Result<Option<Stat>, ClientError> {
-    match call.response().await {
-        Ok(Response::Stat(stat)) => Ok(Some(stat)),
-        Ok(_) => Err(ClientError::unexpected(OpCode::Exists, "")),
-        Err(error) if error.is(ErrorCode::NoNode) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Reads the name of the lock that a node belongs to: kazoo's gates lie beside their locks.

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_core::{Answers, Caller, Entry, FencingToken, Lifetime, Owner, Revocation};
+use lockkeeper_core::{Answers, Caller, Entry, FencingToken, Flow, Lifetime, Owner, ProcessId, Revocation, TicketHead};
+use lockkeeper_session::Ask;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::lock::caller_data::CallerData;
 
 /// What Curator's `Revoker` writes into a contender's node to ask its owner to give up.
 pub(super) const REVOKE: &[u8] = b"__REVOKE__";
@@ -31,21 +30,11 @@ pub(super) struct ContenderData {
     turn: u32,
     /// That its owner is asked to give up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    revoke: Option<RevokeData>,
-    /// Whose it is, more closely.
-    #[serde(flatten)]
-    caller: CallerData,
-    /// What other versions and other programs have written; it stays when the data is written again.
+    revoke: Option<Ask>,
+    /// Whose it is, more closely, and what other versions and other programs have written; it stays when the data is
+    /// written again. A key of another form than ours counts as absent, and costs the contender nothing else.
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-struct RevokeData {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    within_ms: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -79,8 +68,7 @@ impl ContenderData {
             grant: shared.map(FencingToken::as_u64),
             turn: shared.map_or(turn, FencingToken::turn),
             revoke: None,
-            caller: CallerData::of(&entry.caller),
-            others: BTreeMap::new(),
+            others: caller_keys(&entry.caller),
         }
     }
 
@@ -100,7 +88,13 @@ impl ContenderData {
     }
 
     pub(super) fn caller(&self) -> Caller {
-        self.caller.caller()
+        let text = |key| self.others.get(key).and_then(Value::as_str);
+        let mut caller = Caller::default();
+        caller.process = text("proc").and_then(ProcessId::parse);
+        caller.flow = text("flow").and_then(Flow::parse);
+        caller.within = text("within").and_then(TicketHead::parse);
+        caller.until_unix = self.others.get("until").and_then(Value::as_u64).and_then(Caller::until_of_ms);
+        caller
     }
 
     pub(super) const fn since_unix(&self) -> Duration {
@@ -126,24 +120,26 @@ impl ContenderData {
     /// Asks the owner to give up, in place of an earlier request. What else is written there stays.
     #[must_use]
     pub(super) fn with_request(self, revocation: &Revocation) -> Self {
-        let revoke = RevokeData {
-            why: revocation.why.as_deref().map(|why| shortened(why, REASON_BYTES_MAX)),
-            within_ms: revocation.within.map(|within| u64::try_from(within.as_millis()).unwrap_or(u64::MAX)),
-        };
-        Self { revoke: Some(revoke), ..self }
+        Self { revoke: Some(Ask::of(revocation)), ..self }
     }
+}
 
-    fn request(&self) -> Option<Revocation> {
-        let RevokeData { why, within_ms } = self.revoke.clone()?;
-        Some(Revocation::new(why, within_ms.map(Duration::from_millis)))
-    }
+/// Whose a contender is, each part if it is known. All of them add at most 98 bytes to the node.
+fn caller_keys(caller: &Caller) -> BTreeMap<String, Value> {
+    let keys = [
+        ("proc", caller.process.map(|process| process.to_string().into())),
+        ("flow", caller.flow.map(|flow| flow.to_string().into())),
+        ("within", caller.within.map(|within| within.to_string().into())),
+        ("until", caller.until_ms().map(Value::from)),
+    ];
+    keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
 /// Reads a request to give up from a contender's node: Curator's, or one of ours.
 pub(super) fn read_request(data: &[u8]) -> Option<Revocation> {
     match data {
         REVOKE => Some(Revocation::default()),
-        data => ContenderData::read(data)?.request(),
+        data => ContenderData::read(data)?.revoke.map(Ask::revocation),
     }
 }
 
@@ -162,7 +158,7 @@ fn shortened(word: &str, bytes_max: usize) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use lockkeeper_core::{Flow, Mode, Ticket};
+    use lockkeeper_core::{Mode, Ticket};
 
     use super::*;
 
@@ -212,17 +208,43 @@ mod tests {
     #[test]
     fn a_request_keeps_whose_it_is_and_what_another_version_has_written() {
         let text = concat!(
-            r#"{"host":"h","pid":1,"command":"c","since":0,"proc":"00000000000000ab","flow":"t3","#,
-            r#""until":1750000000123,"later":{"a":[1]},"trace":"x"}"#
+            r#"{"host":"h","pid":1,"command":"c","since":0,"flow":"t3","later":{"a":[1]},"#,
+            r#""proc":"00000000000000ab","trace":"x","until":1750000000123}"#
         );
         let read = ContenderData::read(text.as_bytes()).unwrap();
         assert_eq!(read.caller().flow, Flow::parse("t3"));
         assert_eq!(String::from_utf8(read.to_bytes()).unwrap(), text);
         let asked = ContenderData::read(&read.with_request(&Revocation::default()).to_bytes()).unwrap();
         assert_eq!((asked.caller(), &asked.others), (read_again(text).caller(), &read_again(text).others));
-        assert_eq!(asked.others.keys().collect::<Vec<_>>(), ["later", "trace"]);
-        let strange = read_again(&text.replace("\"t3\"", "[7]"));
-        assert_eq!((strange.owner(), strange.caller().flow), (Owner::new("h", 1, "c"), None));
+        assert_eq!(asked.others.keys().collect::<Vec<_>>(), ["flow", "later", "proc", "trace", "until"]);
+    }
+
+    #[test]
+    fn all_that_is_known_of_a_caller_is_written_in_few_bytes_and_read_back() {
+        let mut entry = entry(Owner::new("h", 1, "c"));
+        let bare = ContenderData::of(&entry, Duration::ZERO, None, 0);
+        assert_eq!(bare.caller(), Caller::default());
+        entry.caller.process = ProcessId::parse("0123456789abcdef");
+        entry.caller.flow = Flow::parse("t99999999999");
+        entry.caller.within = Some(Ticket::from_bits(u128::MAX).head());
+        entry.caller.until_unix = Some(Duration::from_millis(9_999_999_999_999));
+        let bytes = ContenderData::of(&entry, Duration::ZERO, None, 0).to_bytes();
+        assert_eq!(bytes.len() - bare.to_bytes().len(), 98);
+        assert_eq!(ContenderData::read(&bytes).unwrap().caller(), entry.caller);
+    }
+
+    #[test]
+    fn what_others_have_written_of_a_caller_in_another_form_counts_as_absent() {
+        for (keys, kept) in [
+            (r#""proc":7,"flow":["t1"],"within":null,"until":"soon""#, None),
+            (r#""proc":"x","flow":"t","within":"0","until":-1"#, None),
+            (r#""proc":{},"flow":"k3","within":true,"until":99999999999999"#, Flow::parse("k3")),
+        ] {
+            let read = read_again(&format!(r#"{{"host":"h","pid":1,"command":"c","since":0,{keys}}}"#));
+            let mut expected = Caller::default();
+            expected.flow = kept;
+            assert_eq!((read.owner(), read.caller()), (Owner::new("h", 1, "c"), expected), "{keys}");
+        }
     }
 
     fn read_again(text: &str) -> ContenderData {

@@ -1,8 +1,8 @@
 //! What runs in the background while a contender of ours stands in a queue: proof writes, and the watches on our own
 //! nodes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use lockkeeper_core::LossReason;
 use lockkeeper_core::clock::BootInstant;
@@ -47,19 +47,19 @@ impl Prover {
     pub(super) async fn run(mut self) {
         let inner = self.inner.clone();
         let mut status = inner.link.status();
-        let lost = inner.link.bond().lost();
+        let lost = inner.link.bond.lost();
         tokio::pin!(lost);
         let reason = loop {
             // A place that joins from here on finds that no wake-up is set, and wakes us.
             inner.prover_sleeps_until(None);
-            let now = inner.link.clock().now();
+            let now = inner.link.clock.now();
             let watch_due = self.watch_those_due(now);
             let proof_due = self.prove_if_due(now);
             let next = [watch_due, proof_due].into_iter().flatten().min();
             inner.prover_sleeps_until(next);
             let sleep = async {
                 match next {
-                    Some(next) => inner.link.clock().sleep_until(next).await,
+                    Some(next) => inner.link.clock.sleep_until(next).await,
                     None => std::future::pending().await,
                 }
             };
@@ -140,7 +140,7 @@ impl Prover {
 
     fn send(&self, place: &Arc<Place>, now: BootInstant) {
         self.is_outstanding.store(true, Ordering::Release);
-        let (outstanding, after) = (self.is_outstanding.clone(), Aftercare::of(&self.inner));
+        let (outstanding, later) = (self.is_outstanding.clone(), Arc::downgrade(&self.inner));
         let (place, path) = (place.clone(), place.path.shown().to_owned());
         let request = proof_request(&place);
         let on_reply = {
@@ -152,9 +152,11 @@ impl Prover {
                     place.bond.session().note_proof(now);
                 }
                 if finds_node_gone(&result) {
-                    after.found_gone(&place);
+                    found_gone(&later, &place);
                 }
-                after.kick.notify_one();
+                if let Some(inner) = later.upgrade() {
+                    inner.wake_prover();
+                }
                 Then::Done
             })
         };
@@ -173,17 +175,16 @@ pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
     }
     let request = Request::GetData { path: place.on_server(), watch: true };
     let (replied, fired) = (place.clone(), place.clone());
-    let after = Aftercare::of(inner);
-    let after_event = after.clone();
+    let (later, later_still) = (Arc::downgrade(inner), Arc::downgrade(inner));
     let on_reply = Box::new(move |outcome: Outcome| {
         let is_answered = matches!(outcome.result, Ok(_) | Err(RequestError::Refused(_)));
         let guarded = replied.clone();
         match outcome.result {
             Ok(Response::GetData { data, .. }) => note_revocation(&replied, data.as_deref()),
-            Err(RequestError::Refused(ErrorCode::NoNode)) => after.found_gone(&replied),
+            Err(RequestError::Refused(ErrorCode::NoNode)) => found_gone(&later, &replied),
             // We may not read it: proofs still find out, in their turn.
             Ok(_) | Err(RequestError::Refused(_)) => {}
-            Err(_) => after.watch_again(replied),
+            Err(_) => watch_again(&later, replied),
         }
         if is_answered {
             // After what the answer says of our own node was noted. An earlier watch may have been answered too.
@@ -192,41 +193,30 @@ pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
         Then::Done
     });
     let on_fire = Box::new(move |happening: Happening| match happening.kind {
-        EventKind::NodeDeleted => after_event.found_gone(&fired),
-        _ => after_event.watch_again(fired),
+        EventKind::NodeDeleted => found_gone(&later_still, &fired),
+        _ => watch_again(&later_still, fired),
     });
-    let submitted = inner.link.submit(&request, place.path.shown(), None, on_reply, Some(on_fire));
+    let submitted = inner.link.submit(&request, place.path.shown(), on_reply, Some(on_fire));
     if submitted.is_err() {
         place.is_watched.store(false, Ordering::Release);
         let _ = place.is_guarded.set(false);
     }
 }
 
-/// Has the prover look after a place, since the service cannot be asked where answers arrive.
-#[derive(Clone)]
-struct Aftercare {
-    inner: std::sync::Weak<Inner>,
-    kick: Arc<tokio::sync::Notify>,
+/// Has the prover set a watch again, since the service cannot be asked where answers arrive.
+fn watch_again(later: &Weak<Inner>, place: Arc<Place>) {
+    place.is_watched.store(false, Ordering::Release);
+    if let Some(inner) = later.upgrade() {
+        inner.look_after(place);
+    }
 }
 
-impl Aftercare {
-    fn of(inner: &Arc<Inner>) -> Self {
-        Self { inner: Arc::downgrade(inner), kick: inner.kick.clone() }
-    }
-
-    fn watch_again(self, place: Arc<Place>) {
-        place.is_watched.store(false, Ordering::Release);
-        if let Some(inner) = self.inner.upgrade() {
-            inner.look_after(place);
-        }
-    }
-
-    fn found_gone(&self, place: &Arc<Place>) {
-        match self.inner.upgrade() {
-            Some(inner) => inner.found_gone(place),
-            None => {
-                place.bond.remove();
-            }
+/// Notes that the node of a place is gone.
+fn found_gone(later: &Weak<Inner>, place: &Arc<Place>) {
+    match later.upgrade() {
+        Some(inner) => inner.found_gone(place),
+        None => {
+            place.bond.remove();
         }
     }
 }

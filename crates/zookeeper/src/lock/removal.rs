@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::LossReason;
-use lockkeeper_zk_proto::message::{Request, Response};
+use lockkeeper_zk_proto::message::Request;
 
 use crate::error::ClientErrorKind;
 use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX};
@@ -26,18 +26,10 @@ pub(super) fn explain(inner: &Arc<Inner>, place: Arc<Place>) {
 pub(super) async fn find_out(inner: Arc<Inner>, place: &Place) -> LossReason {
     let path = place.path.line_on_server();
     for _ in 0..LOOK_ATTEMPTS_MAX {
-        let sync = inner.link.call(&Request::Sync { path: path.clone() }, place.path.shown());
-        let read = inner.link.call(&Request::GetData { path: path.clone(), watch: false }, place.path.shown());
-        let answer = match sync.response().await {
-            Ok(_) => read.response().await,
-            Err(error) => Err(error),
-        };
-        match answer {
-            Ok(Response::GetData { data, .. })
-                if QueueData::read(data.as_deref().unwrap_or_default()).is_broken(place.id.as_str()) =>
-            {
-                return LossReason::Broken;
-            }
+        let read = Request::GetData { path: path.clone(), watch: false };
+        let read = inner.link.call_synced(&path, &read, place.path.shown());
+        match read.data().await {
+            Ok((data, _)) if QueueData::read(&data).is_broken(place.id.as_str()) => return LossReason::Broken,
             Err(error) if error.kind() == ClientErrorKind::ConnectionLost => {}
             // No note, no node, or no right to read it.
             Ok(_) | Err(_) => return LossReason::Removed,

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lockkeeper_core::{
     BoxFuture, ContenderId, Error, ErrorKind, FencingToken, Operation, QueueName, Result, Revocation,
 };
-use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Request, Response, Stat};
+use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Request, Stat};
 
 use crate::error::ClientError;
-use crate::link::Call;
-use crate::lock::inner::{Inner, refuse};
+use crate::link::{Call, Synced, if_there};
+use crate::lock::inner::Inner;
 use crate::lock::inspect::token_of;
 use crate::lock::owner::{ContenderData, REVOKE};
 use crate::lock::paths::QueuePath;
@@ -24,14 +25,11 @@ pub(super) fn begin(
     queue: &QueueName,
     contender: &ContenderId,
     request: lockkeeper_core::Request,
-) -> BoxFuture<Result<bool>> {
-    let path = match inner.path_of(queue) {
-        Ok(path) => path,
-        Err(error) => return refuse(error),
-    };
+) -> Result<BoxFuture<Result<bool>>> {
+    let path = inner.path_of(queue)?;
     let first = Read::send(inner, &path, contender);
     let asking = Asking { inner: inner.clone(), queue: queue.clone(), path, contender: contender.clone() };
-    inner.run(Operation::Request, queue, async move {
+    Ok(inner.run(Operation::Request, queue, async move {
         match request {
             lockkeeper_core::Request::Yield(revocation) => asking.ask(&revocation, first).await,
             lockkeeper_core::Request::Break { token } => asking.break_it(token, first).await,
@@ -40,7 +38,7 @@ pub(super) fn begin(
                 Err(Error::permanent(ErrorKind::Unsupported, Operation::Request, message).at(&asking.queue))
             }
         }
-    })
+    }))
 }
 
 /// A request under way.
@@ -53,47 +51,32 @@ struct Asking {
 
 /// A sync, and the contender's node and the lock's own read after it, in one segment.
 struct Read {
-    sync: Call,
-    contender: Call,
+    contender: Synced,
     line: Call,
 }
 
+/// A node's data, and what the service knows of it.
+type Node = (Bytes, Stat);
+
 impl Read {
     fn send(inner: &Inner, path: &QueuePath, contender: &ContenderId) -> Self {
-        let read = |path: String, shown| inner.link.call(&Request::GetData { path, watch: false }, shown);
+        let read = |path| Request::GetData { path, watch: false };
+        let contender = read(path.child_on_server(contender.as_str()));
         Self {
-            sync: inner.link.call(&Request::Sync { path: path.on_server() }, path.shown()),
-            contender: read(path.child_on_server(contender.as_str()), path.shown()),
-            line: read(path.line_on_server(), path.shown()),
+            contender: inner.link.call_synced(&path.on_server(), &contender, path.shown()),
+            line: inner.link.call(&read(path.line_on_server()), path.shown()),
         }
     }
 
     /// Returns the contender's node, if it is there, and as much of the lock's own node as may be read.
     async fn nodes(self) -> Result<Option<(Node, Option<Node>)>, ClientError> {
-        self.sync.await.result?;
-        let contender = match Node::read(self.contender).await {
-            Err(error) if error.is(ErrorCode::NoNode) => return Ok(None),
-            contender => contender?,
+        let Some(contender) = if_there(self.contender.data().await)? else {
+            return Ok(None);
         };
-        match Node::read(self.line).await {
+        match self.line.data().await {
             Ok(line) => Ok(Some((contender, Some(line)))),
             Err(error) if error.code().is_some() => Ok(Some((contender, None))),
             Err(error) => Err(error),
-        }
-    }
-}
-
-/// A node as it was read.
-struct Node {
-    data: Vec<u8>,
-    stat: Stat,
-}
-
-impl Node {
-    async fn read(call: Call) -> Result<Self, ClientError> {
-        match call.response().await? {
-            Response::GetData { data, stat } => Ok(Self { data: data.unwrap_or_default().into(), stat }),
-            _ => Err(ClientError::unexpected(OpCode::GetData, "")),
         }
     }
 }
@@ -104,15 +87,15 @@ impl Asking {
     async fn ask(&self, revocation: &Revocation, first: Read) -> Result<bool> {
         let mut read = first;
         for _ in 0..ATTEMPTS_MAX {
-            let Some((node, _)) = read.nodes().await.map_err(|error| self.fail(error))? else {
+            let Some(((data, stat), _)) = read.nodes().await.map_err(|error| self.fail(error))? else {
                 return Ok(false);
             };
-            let data = match ContenderData::read(&node.data) {
+            let data = match ContenderData::read(&data) {
                 Some(data) => data.with_request(revocation).to_bytes(),
                 None => REVOKE.to_vec(),
             };
             let path = self.path.child_on_server(self.contender.as_str());
-            let request = Request::SetData { path, data: Some(data.into()), version: node.stat.version };
+            let request = Request::SetData { path, data: Some(data.into()), version: stat.version };
             match self.inner.link.call(&request, self.path.shown()).response().await {
                 Ok(_) => return Ok(true),
                 Err(error) if error.is(ErrorCode::NoNode) => return Ok(false),
@@ -129,19 +112,19 @@ impl Asking {
     async fn break_it(&self, token: FencingToken, first: Read) -> Result<bool> {
         let mut read = first;
         for _ in 0..ATTEMPTS_MAX {
-            let Some((node, line)) = read.nodes().await.map_err(|error| self.fail(error))? else {
+            let Some(((data, stat), line)) = read.nodes().await.map_err(|error| self.fail(error))? else {
                 return Ok(false);
             };
             let id = self.contender.as_str();
-            let shown = token_of(&self.inner.link, &self.path, id, &node.data, &node.stat).await;
+            let shown = token_of(&self.inner.link, &self.path, id, &data, &stat).await;
             if shown.map_err(|error| self.fail(error))? != Some(token) {
                 return Ok(false);
             }
             let mut operations = Vec::with_capacity(2);
-            if let Some(line) = line
-                && let Some(noted) = QueueData::read(&line.data).with_broken(id)
+            if let Some((data, stat)) = line
+                && let Some(noted) = QueueData::read(&data).with_broken(id)
             {
-                let (path, version) = (self.path.line_on_server(), line.stat.version);
+                let (path, version) = (self.path.line_on_server(), stat.version);
                 operations.push(MultiOperation::SetData { path, data: Some(noted.into()), version });
             }
             operations.push(MultiOperation::Delete { path: self.path.child_on_server(id), version: -1 });
@@ -159,14 +142,7 @@ impl Asking {
     async fn commit(&self, mut operations: Vec<MultiOperation>) -> Result<Committed, ClientError> {
         loop {
             let request = Request::Multi(operations.clone());
-            let Response::Multi(results) = self.inner.link.call(&request, self.path.shown()).response().await? else {
-                return Err(ClientError::unexpected(OpCode::Multi, self.path.shown()));
-            };
-            let blameless = [ErrorCode::Ok, ErrorCode::RuntimeInconsistency];
-            let blamed = results.iter().enumerate().find_map(|(at, result)| match result {
-                MultiResult::Error(code) if !blameless.contains(code) => Some((at, *code)),
-                _ => None,
-            });
+            let blamed = MultiResult::blamed(&self.inner.link.call(&request, self.path.shown()).results().await?);
             let is_note = blamed.is_some_and(|(at, _)| at + 1 < operations.len());
             match blamed.map(|(_, code)| code) {
                 None => return Ok(Committed::Done),

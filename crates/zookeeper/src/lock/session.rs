@@ -12,7 +12,7 @@ use lockkeeper_core::{
 
 use crate::client::Client;
 use crate::config::Config;
-use crate::lock::inner::{Inner, refuse};
+use crate::lock::inner::{Inner, begun};
 use crate::lock::listing;
 use crate::lock::prover::Prover;
 use crate::lock::{change, departure, join, request, value, withdraw};
@@ -35,7 +35,7 @@ impl ZooKeeperSession {
 
 impl Session for ZooKeeperSession {
     fn bond(&self) -> &SessionBond {
-        self.inner.link.bond()
+        &self.inner.link.bond
     }
 
     fn timeout(&self) -> Option<SessionTimeout> {
@@ -50,20 +50,12 @@ impl Session for ZooKeeperSession {
             Freshness::AfterDeparture => listing::Freshness::Behind,
         };
         let (inner, queue) = (self.inner.clone(), queue.clone());
-        let path = match inner.path_of(&queue) {
-            Ok(path) => path,
-            Err(error) => return refuse(error),
-        };
-        let list = inner.send_list(&path, queue.part(), freshness);
-        Box::pin(async move {
+        let asked = inner.path_of(&queue).map(|path| (inner.send_list(&path, queue.part(), freshness), path));
+        begun(asked.map(|(list, path)| async move {
             let listing = inner.look(&path, queue.part(), list).await;
             let listing = listing.map_err(|error| inner.fail(error, Operation::View, &queue))?;
-            let view = inner.view(&queue, &path, &listing, Operation::View).await?;
-            if listing.misses_any(&inner, &path, queue.part(), &view) {
-                inner.outlive(&path).await;
-            }
-            Ok(view)
-        })
+            inner.outlived_view(&queue, &path, &listing, Operation::View).await
+        }))
     }
 
     fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
@@ -72,12 +64,10 @@ impl Session for ZooKeeperSession {
         }
         if entries.len() > ENTRIES_MAX {
             let message = format!("{ENTRIES_MAX} places at once are the most");
-            return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(queue));
+            let error = Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(queue);
+            return Box::pin(std::future::ready(Err(error)));
         }
-        match join::Join::begin(self.inner.clone(), queue, &entries) {
-            Ok((join, sent)) => Box::pin(join.finish(sent)),
-            Err(error) => refuse(error),
-        }
+        begun(join::Join::begin(self.inner.clone(), queue, &entries).map(|(join, sent)| join.finish(sent)))
     }
 
     fn departure(
@@ -87,10 +77,7 @@ impl Session for ZooKeeperSession {
         ahead: &ContenderId,
         seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
-        match departure::Wait::begin(self.inner.clone(), queue, mine, ahead, seen) {
-            Ok((wait, watch)) => Box::pin(wait.finish(watch)),
-            Err(error) => refuse(error),
-        }
+        begun(departure::Wait::begin(self.inner.clone(), queue, mine, ahead, seen))
     }
 
     fn hears_of(&self, contender: &ContenderId) -> bool {
@@ -98,10 +85,7 @@ impl Session for ZooKeeperSession {
     }
 
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
-        match change::QueueWait::begin(self.inner.clone(), queue, seen) {
-            Ok((wait, sent)) => Box::pin(wait.finish(sent)),
-            Err(error) => refuse(error),
-        }
+        begun(change::queue_changed(self.inner.clone(), queue, seen))
     }
 
     fn request(
@@ -110,11 +94,11 @@ impl Session for ZooKeeperSession {
         contender: &ContenderId,
         request: lockkeeper_core::Request,
     ) -> BoxFuture<Result<bool>> {
-        request::begin(&self.inner, queue, contender, request)
+        begun(request::begin(&self.inner, queue, contender, request))
     }
 
     fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-        value::read(&self.inner, queue)
+        begun(value::read(&self.inner, queue))
     }
 
     fn set_value(
@@ -123,14 +107,11 @@ impl Session for ZooKeeperSession {
         expected: Expected,
         value: Option<Arc<[u8]>>,
     ) -> BoxFuture<Result<Option<ValueVersion>>> {
-        value::write(&self.inner, queue, expected, value)
+        begun(value::write(&self.inner, queue, expected, value))
     }
 
     fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
-        match change::ValueWait::begin(self.inner.clone(), queue, seen) {
-            Ok((wait, sent)) => Box::pin(wait.finish(sent)),
-            Err(error) => refuse(error),
-        }
+        begun(change::value_changed(self.inner.clone(), queue, seen))
     }
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {

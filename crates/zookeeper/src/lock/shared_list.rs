@@ -191,10 +191,10 @@ impl SharedLists {
         part: Part,
         freshness: Freshness,
     ) -> ListShare {
-        let now = link.clock().now();
+        let now = link.clock.now();
         let share = |list| {
-            let give_up_at = now.saturating_add(link.operation_time_max());
-            ListShare { list, clock: link.clock().clone(), give_up_at }
+            let give_up_at = now.saturating_add(link.operation_time_max);
+            ListShare { list, clock: link.clock.clone(), give_up_at }
         };
         let queue = path.on_server();
         let mut known = self.known();

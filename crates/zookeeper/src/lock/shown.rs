@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use lockkeeper_core::{Answers, Contender, ContenderInfo, FencingToken, Mode, Part};
-use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Response, Stat};
+use lockkeeper_zk_proto::message::{ErrorCode, Stat};
 
-use crate::error::ClientError;
 use crate::layout::{ForeignPolicy, Layout, Named, bare_permits, bare_ticket, is_curators, read_queue};
+use crate::lock::inspect::Said;
 use crate::lock::owner::{self, ContenderData};
 
 /// A node that holds contenders of a lock; they are shown in this order.
@@ -70,20 +71,11 @@ pub(super) enum Found {
 }
 
 impl Found {
-    /// Reads the answer to a read; `None` if there is no such node any more.
-    pub(super) fn of(
-        contender: &Contender,
-        answer: Result<Response, ClientError>,
-        shown: &str,
-    ) -> Result<Option<Self>, ClientError> {
-        match answer {
-            Ok(Response::GetData { data, stat }) => {
-                Ok(Some(Self::Read(Box::new(describe(contender, &data.unwrap_or_default(), &stat)))))
-            }
-            Ok(_) => Err(ClientError::unexpected(OpCode::GetData, shown)),
-            Err(error) if error.is(ErrorCode::NoNode) => Ok(None),
-            Err(error) if error.is(ErrorCode::NoAuth) => Ok(Some(Self::Refused)),
-            Err(error) => Err(error),
+    /// Reads what the service said to a read; `None` if there is no such node any more.
+    pub(super) fn of(contender: &Contender, said: Said<(Bytes, Stat)>) -> Option<Self> {
+        match said {
+            Ok((data, stat)) => Some(Self::Read(Box::new(describe(contender, &data, &stat)))),
+            Err(error) => error.is(ErrorCode::NoAuth).then_some(Self::Refused),
         }
     }
 }

@@ -9,19 +9,20 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lockkeeper_core::{
     BoxFuture, Error, ErrorKind, Expected, Operation, Part, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
 };
 use lockkeeper_zk_proto::message::{
-    Acl, Create, CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Request, Response, Stat,
+    Create, CreateMode, ErrorCode, MultiOperation, MultiResult, Request, Response, Stat,
 };
 
 use crate::error::{ClientError, ClientErrorKind};
-use crate::link::Call;
-use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX, refuse};
+use crate::link::{Synced, if_there};
+use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX};
 use crate::lock::join::refusal_of;
 use crate::lock::paths::QueuePath;
-use crate::lock::queue_data::{self, QueueData};
+use crate::lock::queue_data::QueueData;
 
 /// How often a write is begun anew because another client changed the node in between.
 const ATTEMPTS_MAX: u32 = 100;
@@ -51,60 +52,43 @@ fn version(mzxid: i64, data_version: i32) -> ValueVersion {
 }
 
 /// Reads the answer to a read; `None` if there is no such node.
-pub(super) fn stored(answer: Result<Response, ClientError>, part: Part) -> Result<Option<Stored>, ClientError> {
-    match answer {
-        Ok(Response::GetData { data, stat }) => {
-            Ok(Some(Stored { data: QueueData::read(&data.unwrap_or_default()), stat, part }))
-        }
-        Ok(_) => Err(ClientError::unexpected(OpCode::GetData, "")),
-        Err(error) if error.is(ErrorCode::NoNode) => Ok(None),
-        Err(error) => Err(error),
-    }
+pub(super) fn stored(found: Result<(Bytes, Stat), ClientError>, part: Part) -> Result<Option<Stored>, ClientError> {
+    Ok(if_there(found)?.map(|(data, stat)| Stored { data: QueueData::read(&data), stat, part }))
 }
 
-/// A sync and a read, in one segment.
-struct Read {
-    sync: Call,
-    read: Call,
-    part: Part,
-}
-
-impl Read {
-    fn send(inner: &Inner, path: &QueuePath, part: Part) -> Self {
-        let sync = inner.link.call(&Request::Sync { path: path.on_server() }, path.shown());
-        let read = inner.link.call(&Request::GetData { path: path.on_server(), watch: false }, path.shown());
-        Self { sync, read, part }
-    }
-
-    async fn stored(self) -> Result<Option<Stored>, ClientError> {
-        self.sync.await.result?;
-        stored(self.read.await.result, self.part)
-    }
+/// Sends a read of the node.
+fn send_read(inner: &Inner, path: &QueuePath) -> Synced {
+    let request = Request::GetData { path: path.on_server(), watch: false };
+    inner.link.call_synced(&path.on_server(), &request, path.shown())
 }
 
 /// Reads, and reads again after a lost connection.
-async fn read_stored(inner: &Inner, path: &QueuePath, first: Read) -> Result<Option<Stored>, ClientError> {
-    let part = first.part;
+async fn read_stored(
+    inner: &Inner,
+    path: &QueuePath,
+    part: Part,
+    first: Synced,
+) -> Result<Option<Stored>, ClientError> {
     let mut read = first;
     for _ in 1..LOOK_ATTEMPTS_MAX {
-        match read.stored().await {
-            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => read = Read::send(inner, path, part),
+        match stored(read.data().await, part) {
+            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => read = send_read(inner, path),
             answer => return answer,
         }
     }
-    read.stored().await
+    stored(read.data().await, part)
 }
 
 /// Starts to read the value of a queue.
-pub(super) fn read(inner: &Arc<Inner>, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-    let path = match inner.path_of(queue) {
-        Ok(path) => path,
-        Err(error) => return refuse(error),
-    };
-    let first = Read::send(inner, &path, queue.part());
+pub(super) fn read(
+    inner: &Arc<Inner>,
+    queue: &QueueName,
+) -> Result<impl Future<Output = Result<Option<Value>>> + Send + use<>> {
+    let path = inner.path_of(queue)?;
+    let first = send_read(inner, &path);
     let (inner, queue) = (inner.clone(), queue.clone());
-    Box::pin(async move {
-        let stored = read_stored(&inner, &path, first).await;
+    Ok(async move {
+        let stored = read_stored(&inner, &path, queue.part(), first).await;
         let stored = stored.map_err(|error| inner.fail(error, Operation::Value, &queue))?;
         Ok(stored.and_then(|stored| stored.value()))
     })
@@ -116,18 +100,15 @@ pub(super) fn write(
     queue: &QueueName,
     expected: Expected,
     value: Option<Arc<[u8]>>,
-) -> BoxFuture<Result<Option<ValueVersion>>> {
+) -> Result<BoxFuture<Result<Option<ValueVersion>>>> {
     if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
         let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
-        return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
+        return Err(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
     }
-    let path = match inner.path_of(queue) {
-        Ok(path) => path,
-        Err(error) => return refuse(error),
-    };
-    let first = Read::send(inner, &path, queue.part());
+    let path = inner.path_of(queue)?;
+    let first = send_read(inner, &path);
     let write = Write { inner: inner.clone(), queue: queue.clone(), path, expected, value };
-    inner.run(Operation::Value, queue, write.finish(first))
+    Ok(inner.run(Operation::Value, queue, write.finish(first)))
 }
 
 /// A write under way.
@@ -147,11 +128,11 @@ enum Attempt {
 }
 
 impl Write {
-    async fn finish(self, first: Read) -> Result<Option<ValueVersion>> {
+    async fn finish(self, first: Synced) -> Result<Option<ValueVersion>> {
         let fail = |error| self.inner.fail(error, Operation::Value, &self.queue);
         let mut read = first;
         for _ in 0..ATTEMPTS_MAX {
-            let found = read_stored(&self.inner, &self.path, read).await.map_err(fail)?;
+            let found = read_stored(&self.inner, &self.path, self.queue.part(), read).await.map_err(fail)?;
             let version = found.as_ref().and_then(Stored::value).map(|value| value.version);
             let is_expected = match self.expected {
                 Expected::Any => true,
@@ -169,7 +150,7 @@ impl Write {
             };
             match attempt.map_err(fail)? {
                 Attempt::Written(version) => return Ok(Some(version)),
-                Attempt::Overtaken => read = Read::send(&self.inner, &self.path, self.queue.part()),
+                Attempt::Overtaken => read = send_read(&self.inner, &self.path),
             }
         }
         let message = format!("others changed the value {ATTEMPTS_MAX} times in between");
@@ -190,25 +171,14 @@ impl Write {
         let link = &self.inner.link;
         let mut parents = self.path.with_parents_on_server();
         parents.pop();
-        let named_at = self.path.named_at();
-        let unseen = self.inner.unseen(parents.clone());
-        let is_whole = unseen.len() == parents.len();
-        let make_parent = |(at, path): (usize, String)| {
-            let data = if at == named_at { queue_data::initial(&self.queue) } else { Vec::new() };
-            let acl = if at < named_at { vec![Acl::open()] } else { self.inner.acl.clone() };
-            let create = Create { path, data: Some(data.into()), acl, mode: CreateMode::Container };
-            link.call(&Request::CreateContainer(create), self.path.shown())
-        };
-        let made_parents: Vec<_> = unseen.into_iter().map(make_parent).collect();
+        let (made_parents, is_whole) = self.inner.make_parents(&self.queue, &self.path, parents.clone());
         let create = self.create(QueueData::read(&[]).with_value(&self.queue, Some(value)));
         let request = match create.mode {
             CreateMode::Container => Request::CreateContainer(create),
             _ => Request::Create2(create),
         };
-        let answer = link.call(&request, self.path.shown()).response().await;
-        match answer {
-            Ok(Response::Create2 { stat, .. }) => Ok(Attempt::Written(version(stat.mzxid, stat.version))),
-            Ok(_) => Err(ClientError::unexpected(OpCode::Create2, self.path.shown())),
+        match link.call(&request, self.path.shown()).created().await {
+            Ok((_, stat)) => Ok(Attempt::Written(version(stat.mzxid, stat.version))),
             Err(error) if error.is(ErrorCode::NodeExists) => Ok(Attempt::Overtaken),
             Err(error) if error.is(ErrorCode::NoNode) => {
                 self.inner.note_vanished(&parents);
@@ -234,9 +204,8 @@ impl Write {
         }
         let request =
             Request::SetData { path: self.path.on_server(), data: Some(data.into()), version: stored.stat.version };
-        match self.inner.link.call(&request, self.path.shown()).response().await {
-            Ok(Response::Stat(stat)) => Ok(Attempt::Written(version(stat.mzxid, stat.version))),
-            Ok(_) => Err(ClientError::unexpected(OpCode::SetData, self.path.shown())),
+        match self.inner.link.call(&request, self.path.shown()).stat().await {
+            Ok(stat) => Ok(Attempt::Written(version(stat.mzxid, stat.version))),
             Err(error) => overtaken(error),
         }
     }

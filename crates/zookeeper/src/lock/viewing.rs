@@ -12,9 +12,9 @@ use lockkeeper_zk_proto::message::Request;
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::{Layout, mode_in_line, read_queue};
-use crate::link::{Call, Fired};
+use crate::link::{Call, Fired, if_there};
 use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX};
-use crate::lock::listing::{Freshness, Listing, Reading, children};
+use crate::lock::listing::{Freshness, Listing, Reading};
 use crate::lock::paths::QueuePath;
 use crate::lock::shared_list::ListShare;
 
@@ -29,12 +29,11 @@ pub(super) struct WatchingList {
 impl WatchingList {
     /// Waits for the lists.
     pub(super) async fn listing(self) -> Result<Listing, ClientError> {
-        let (queue, line) = (self.queue.await, self.line);
-        let line = match line {
-            Some(line) => Some(line.await),
-            None => None,
-        };
-        Listing::of_answers([queue].into_iter().chain(line), Freshness::Behind, self.asked_at)
+        let mut answers = vec![self.queue.await];
+        if let Some(line) = self.line {
+            answers.push(line.await);
+        }
+        Listing::of_answers(answers.into_iter(), Freshness::Behind, self.asked_at)
     }
 }
 
@@ -61,11 +60,6 @@ impl Listing {
     }
 }
 
-/// Lists a node's children; none if there is no such node.
-async fn children_of(call: Call) -> Result<Vec<String>, ClientError> {
-    children(call.await).map(|(_, children)| children.unwrap_or_default())
-}
-
 impl Inner {
     /// Sends a list, or puts one off behind all that was asked for before this call.
     ///
@@ -81,7 +75,7 @@ impl Inner {
         let is_needed = !self.naming.layout.is_one_node(Part::Line, part);
         let request = || Request::GetChildren { path: path.line_on_server(), watch: false };
         let line = is_needed.then(|| self.link.call(&request(), path.shown()));
-        (WatchingList { queue, line, asked_at: self.link.clock().now() }, fired)
+        (WatchingList { queue, line, asked_at: self.link.clock.now() }, fired)
     }
 
     /// Lists a queue. A look whose connection was lost is made again, with a sync.
@@ -127,6 +121,21 @@ impl Inner {
         Ok(view)
     }
 
+    /// As [`view`](Self::view). If it misses a place of ours, it is known by then whether the session has outlived that.
+    pub(super) async fn outlived_view(
+        &self,
+        queue: &QueueName,
+        path: &QueuePath,
+        listing: &Listing,
+        operation: Operation,
+    ) -> Result<QueueView> {
+        let view = self.view(queue, path, listing, operation).await?;
+        if listing.misses_any(self, path, queue.part(), &view) {
+            self.outlive(path).await;
+        }
+        Ok(view)
+    }
+
     /// Looks whether a contender stands in one of a semaphore's parts. A look whose connection was lost is made again.
     async fn look_into_parts(&self, path: &QueuePath, parts: &[Part]) -> Result<Option<Mode>, ClientError> {
         let mut attempt = 1;
@@ -149,7 +158,8 @@ impl Inner {
         let calls: Vec<_> = parts.iter().map(list).collect();
         let mut found = None;
         for (part, call) in calls {
-            let reading = read_queue(&children_of(call).await?, part, Layout::Curator, self.foreign);
+            let children = if_there(call.children().await)?.unwrap_or_default();
+            let reading = read_queue(&children, part, Layout::Curator, self.foreign);
             found = found.or_else(|| reading.contenders.first().map(|first| first.mode));
         }
         Ok(found)

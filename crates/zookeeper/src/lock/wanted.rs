@@ -52,7 +52,7 @@ impl Wanted {
             (Lifetime::Persistent { .. }, false) => CreateMode::Persistent,
         };
         let shared = anchor.as_ref().map(|anchor| anchor.token);
-        let data = ContenderData::of(entry, inner.link.clock().unix_time(), shared, turn).to_bytes();
+        let data = ContenderData::of(entry, inner.link.clock.unix_time(), shared, turn).to_bytes();
         let path = path.child_on_server(&name.text);
         let create = Create { path, data: Some(data.into()), acl: inner.acl.clone(), mode };
         Ok(Self { ticket: entry.ticket, turn, create, anchor })

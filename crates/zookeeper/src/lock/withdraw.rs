@@ -5,15 +5,15 @@
 //! nodes with it. A node that was gone before, and a session that the service has ended, are reported as a loss.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Part, QueueName, Result, Ticket, Withdrawal};
+use lockkeeper_session::Backoff;
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
 use tokio::sync::oneshot;
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::find_ticket;
-use crate::link::{Call, Outcome, Then};
+use crate::link::{Call, Outcome as Answered, Then};
 use crate::lock::inner::Inner;
 use crate::lock::listing::Freshness;
 use crate::lock::paths::QueuePath;
@@ -21,12 +21,6 @@ use crate::lock::place::{End, Entry, Place};
 use crate::lock::queue_data::QueueData;
 use crate::lock::removal;
 use crate::lock::shared_list::ListShare;
-
-/// The first pause before a deletion that was refused is tried again.
-const PAUSE_BASE: Duration = Duration::from_millis(500);
-
-/// The longest pause: the node should go soon after an operator has given the right back.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// From this sequence number on, a contender that leaves tries to delete the queue's node too, so that its counter
 /// starts anew. The service refuses that while the queue has contenders.
@@ -43,50 +37,45 @@ pub(super) enum Ending {
     WithSession,
 }
 
+/// How a withdrawal ended, or why it goes on without its caller.
+type Outcome = Result<Ending, ClientError>;
+
 /// Starts to withdraw a ticket.
 pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
     let entry = inner.places().take_from(queue, ticket);
-    match entry {
-        None => Withdrawal::done(Ok(())),
+    let (report, outlives_session) = match entry {
+        None => return Withdrawal::done(Ok(())),
         Some(Entry::Placed { place, is_standing, .. }) => {
             if is_standing {
                 inner.link.depend_no_more();
             }
-            let report = delete(inner, ticket, &place);
-            let ends_with_session = !place.outlives_session;
-            Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone(), ends_with_session)))
+            (delete(inner, ticket, &place), place.outlives_session)
         }
         Some(Entry::Joining { outlives_session, .. }) => match inner.path_of(queue) {
-            Ok(path) => {
-                let report = search(inner, path, queue.part(), ticket, outlives_session);
-                Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone(), !outlives_session)))
-            }
+            Ok(path) => (search(inner, path, queue.part(), ticket, outlives_session), outlives_session),
             // Nothing can have been sent to a path that is not valid.
-            Err(_) => Withdrawal::done(Ok(())),
+            Err(_) => return Withdrawal::done(Ok(())),
         },
-    }
+    };
+    Withdrawal::under_way(Box::pin(until_certain(report, inner.clone(), queue.clone(), !outlives_session)))
 }
 
 /// Starts to delete the node of a place that is being left. The first answer tells the waiters of this session how it
 /// ended.
-pub(super) fn delete(
-    inner: &Arc<Inner>,
-    ticket: Ticket,
-    place: &Arc<Place>,
-) -> oneshot::Receiver<Result<Ending, ClientError>> {
+pub(super) fn delete(inner: &Arc<Inner>, ticket: Ticket, place: &Arc<Place>) -> oneshot::Receiver<Outcome> {
     inner.places().leave(ticket, place.clone());
-    let (report, reported) = oneshot::channel();
+    let (sender, reported) = oneshot::channel();
     let (later, left) = (Arc::downgrade(inner), place.clone());
     // Nearly always this is all: the answer goes straight to the caller that waits for it.
-    let on_reply = Box::new(move |outcome: Outcome| {
-        let mut report = Report { sender: Some(report), outlives_session: left.outlives_session };
+    let on_reply = Box::new(move |outcome: Answered| {
         let inner = later.upgrade();
         if let Some(inner) = &inner {
             let end = if outcome.result.is_ok() { End::Deleted { epoch: outcome.epoch } } else { End::Unknown };
             inner.places().left(ticket, end);
         }
         if outcome.result.is_ok() && left.sequence < SEQUENCE_RENEWED {
-            report.tell(Ok(Ending::Left));
+            // The caller may have gone.
+            let _ = sender.send(Ok(Ending::Left));
             return Then::Done;
         }
         let Some(inner) = inner else {
@@ -94,36 +83,23 @@ pub(super) fn delete(
             return Then::Done;
         };
         let first = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Delete, left.path.shown()));
-        Then::Chore(Box::pin(leave(inner, left, report, first)))
+        Then::Chore(Box::pin(Leaving::of(inner, &left, sender).leave(left, first)))
     });
     let (node, shown) = (place.on_server(), place.path.shown());
     let submitted = if place.outlives_session {
         // Alone: put back after a transaction that was refused, it could come too late for a session that closes.
-        inner.link.submit(&Request::Delete { path: node, version: -1 }, shown, None, on_reply, None)
+        inner.link.submit(&Request::Delete { path: node, version: -1 }, shown, on_reply, None)
     } else {
         inner.link.submit_deletion(&node, shown, on_reply)
     };
     if let Err(error) = submitted {
         inner.places().left(ticket, End::Unknown);
-        let (report, reported) = oneshot::channel();
-        let report = Report { sender: Some(report), outlives_session: place.outlives_session };
-        inner.link.adopt(Box::pin(leave(inner.clone(), place.clone(), report, Err(error))));
+        let (sender, reported) = oneshot::channel();
+        let leaving = Leaving::of(inner.clone(), place, sender);
+        inner.link.adopt(Box::pin(leaving.leave(place.clone(), Err(error))));
         return reported;
     }
     reported
-}
-
-/// Goes on with a deletion after its first answer.
-async fn leave(inner: Arc<Inner>, place: Arc<Place>, mut report: Report, first: Result<Response, ClientError>) {
-    let ending = match first {
-        // It was sent once, so we did not delete the node ourselves.
-        Err(error) if error.is(ErrorCode::NoNode) => Ending::WasGone(removal::find_out(inner.clone(), &place).await),
-        first => delete_until_certain(&inner, &place.path, &place.on_server(), first, &mut report).await,
-    };
-    if place.sequence >= SEQUENCE_RENEWED {
-        renew(&inner, &place).await;
-    }
-    report.tell(Ok(ending));
 }
 
 /// Deletes the queue's node, so that its counter starts anew; not if it holds a value. The service refuses that while
@@ -131,10 +107,10 @@ async fn leave(inner: Arc<Inner>, place: Arc<Place>, mut report: Report, first: 
 async fn renew(inner: &Inner, place: &Place) {
     let path = place.path.on_server();
     let read = Request::GetData { path: path.clone(), watch: false };
-    let Ok(Response::GetData { data, stat }) = inner.link.call(&read, place.path.shown()).response().await else {
+    let Ok((data, stat)) = inner.link.call(&read, place.path.shown()).data().await else {
         return;
     };
-    if QueueData::read(&data.unwrap_or_default()).value().is_none() {
+    if QueueData::read(&data).value().is_none() {
         let request = Request::Delete { path, version: stat.version };
         let _ = inner.link.call(&request, place.path.shown()).response().await;
     }
@@ -147,90 +123,119 @@ fn search(
     part: Part,
     ticket: Ticket,
     outlives_session: bool,
-) -> oneshot::Receiver<Result<Ending, ClientError>> {
+) -> oneshot::Receiver<Outcome> {
     // Behind the request that may have made it, on the same connection or after it on the next one.
     let first = inner.send_list(&path, part, Freshness::Synced);
-    let (report, reported) = oneshot::channel();
-    let chore_inner = inner.clone();
-    inner.link.adopt(Box::pin(async move {
-        let mut report = Report { sender: Some(report), outlives_session };
-        let inner = chore_inner;
-        if let Some(name) = find_until_certain(&inner, &path, part, ticket, first, &mut report).await {
-            let node = path.child_on_server(&name);
-            let first = send_delete(&inner, &node, &path).response().await;
-            delete_until_certain(&inner, &path, &node, first, &mut report).await;
-        }
-        // No caller has believed in a node that was never answered, so nothing can be lost.
-        report.tell(Ok(Ending::Left));
-    }));
+    let (sender, reported) = oneshot::channel();
+    let leaving =
+        Leaving { inner: inner.clone(), path, sender: Some(sender), outlives_session, pauses: Backoff::LEAVING };
+    inner.link.adopt(Box::pin(leaving.search(part, ticket, first)));
     reported
 }
 
-fn send_delete(inner: &Inner, path: &str, shown: &QueuePath) -> Call {
-    let request = Request::Delete { path: path.to_owned(), version: -1 };
-    inner.link.call_without_deadline(&request, shown.shown())
-}
-
-/// Deletes until the node is gone, or the session is over and its nodes with it.
-async fn delete_until_certain(
-    inner: &Inner,
-    shown: &QueuePath,
-    path: &str,
-    first: Result<Response, ClientError>,
-    report: &mut Report,
-) -> Ending {
-    let mut outcome = first;
-    let mut pause = PAUSE_BASE;
-    loop {
-        match outcome {
-            Ok(_) => return Ending::Left,
-            // The one before may have taken effect.
-            Err(error) if error.is(ErrorCode::NoNode) => return Ending::Left,
-            Err(error) => {
-                if !goes_on(inner, error, &mut pause, report).await {
-                    return Ending::WithSession;
-                }
-            }
-        }
-        outcome = send_delete(inner, path, shown).response().await;
-    }
-}
-
-/// Lists until it is known whether there is a node with this ticket.
-async fn find_until_certain(
-    inner: &Inner,
-    path: &QueuePath,
-    part: Part,
-    ticket: Ticket,
-    first: ListShare,
-    report: &mut Report,
-) -> Option<String> {
-    let mut look = first;
-    let mut pause = PAUSE_BASE;
-    loop {
-        match inner.look(path, part, look).await {
-            Ok(listing) => {
-                return find_ticket(listing.children.as_deref().unwrap_or_default(), ticket).cloned();
-            }
-            Err(error) => {
-                if !goes_on(inner, error, &mut pause, report).await {
-                    return None;
-                }
-            }
-        }
-        look = inner.send_list(path, part, Freshness::Synced);
-    }
-}
-
-/// Tells the caller that waits for a withdrawal how it went, once.
-struct Report {
-    sender: Option<oneshot::Sender<Result<Ending, ClientError>>>,
+/// A withdrawal that goes on in the background, and tells its caller once how it went.
+struct Leaving {
+    inner: Arc<Inner>,
+    path: QueuePath,
+    sender: Option<oneshot::Sender<Outcome>>,
     /// Whether the node stays when the session ends.
     outlives_session: bool,
+    pauses: Backoff,
 }
 
-impl Report {
-    fn tell(&mut self, outcome: Result<Ending, ClientError>) {
+impl Leaving {
+    fn of(inner: Arc<Inner>, place: &Place, sender: oneshot::Sender<Outcome>) -> Self {
+        let (path, outlives_session) = (place.path.clone(), place.outlives_session);
+        Self { inner, path, sender: Some(sender), outlives_session, pauses: Backoff::LEAVING }
+    }
+
+    /// Goes on with a deletion after its first answer.
+    async fn leave(mut self, place: Arc<Place>, first: Result<Response, ClientError>) {
+        let ending = match first {
+            // It was sent once, so we did not delete the node ourselves.
+            Err(error) if error.is(ErrorCode::NoNode) => {
+                Ending::WasGone(removal::find_out(self.inner.clone(), &place).await)
+            }
+            first => self.delete_until_certain(&place.on_server(), first).await,
+        };
+        if place.sequence >= SEQUENCE_RENEWED {
+            renew(&self.inner, &place).await;
+        }
+        self.tell(Ok(ending));
+    }
+
+    /// Lists until it is known whether there is a node with this ticket, and deletes it.
+    async fn search(mut self, part: Part, ticket: Ticket, first: ListShare) {
+        let mut look = first;
+        let found = loop {
+            match self.inner.look(&self.path, part, look).await {
+                Ok(listing) => break find_ticket(listing.children.as_deref().unwrap_or_default(), ticket).cloned(),
+                Err(error) => {
+                    if !self.goes_on(error).await {
+                        break None;
+                    }
+                }
+            }
+            look = self.inner.send_list(&self.path, part, Freshness::Synced);
+        };
+        if let Some(name) = found {
+            let node = self.path.child_on_server(&name);
+            let first = self.send_delete(&node).response().await;
+            self.delete_until_certain(&node, first).await;
+        }
+        // No caller has believed in a node that was never answered, so nothing can be lost.
+        self.tell(Ok(Ending::Left));
+    }
+
+    fn send_delete(&self, node: &str) -> Call {
+        let request = Request::Delete { path: node.to_owned(), version: -1 };
+        self.inner.link.call_without_deadline(&request, self.path.shown())
+    }
+
+    /// Deletes until the node is gone, or the session is over and its nodes with it.
+    async fn delete_until_certain(&mut self, node: &str, first: Result<Response, ClientError>) -> Ending {
+        let mut outcome = first;
+        loop {
+            match outcome {
+                Ok(_) => return Ending::Left,
+                // The one before may have taken effect.
+                Err(error) if error.is(ErrorCode::NoNode) => return Ending::Left,
+                Err(error) => {
+                    if !self.goes_on(error).await {
+                        return Ending::WithSession;
+                    }
+                }
+            }
+            outcome = self.send_delete(node).response().await;
+        }
+    }
+
+    /// Says whether to try again after a failure, when that makes sense. After a lost connection it tries again at
+    /// once: the request waits for the next connection by itself.
+    async fn goes_on(&mut self, error: ClientError) -> bool {
+        match error.kind() {
+            ClientErrorKind::ConnectionLost | ClientErrorKind::Deadline => true,
+            ClientErrorKind::SessionLost if self.outlives_session => {
+                self.tell(Err(error));
+                false
+            }
+            ClientErrorKind::SessionLost => {
+                // The node goes with the session; but that is certain only when the session is over.
+                self.inner.link.until(|_| false).await;
+                false
+            }
+            _ => {
+                tracing::error!(target: "lockkeeper", %error, "a contender cannot leave its queue; trying again");
+                // A caller that waits should not wait for an operator.
+                self.tell(Err(error));
+                let clock = &self.inner.link.clock;
+                clock.sleep_until(clock.now().saturating_add(self.pauses.pause())).await;
+                true
+            }
+        }
+    }
+
+    fn tell(&mut self, outcome: Outcome) {
         if let Some(sender) = self.sender.take() {
             // The caller may have gone.
             let _ = sender.send(outcome);
@@ -238,41 +243,15 @@ impl Report {
     }
 }
 
-/// Says whether to try again after a failure, when that makes sense. After a lost connection it tries again at once:
-/// the request waits for the next connection by itself.
-async fn goes_on(inner: &Inner, error: ClientError, pause: &mut Duration, report: &mut Report) -> bool {
-    match error.kind() {
-        ClientErrorKind::ConnectionLost | ClientErrorKind::Deadline => true,
-        ClientErrorKind::SessionLost if report.outlives_session => {
-            report.tell(Err(error));
-            false
-        }
-        ClientErrorKind::SessionLost => {
-            // The node goes with the session; but that is certain only when the session is over.
-            inner.link.until(|_| false).await;
-            false
-        }
-        _ => {
-            tracing::error!(target: "lockkeeper", %error, "a contender cannot leave its queue; trying again");
-            // A caller that waits should not wait for an operator.
-            report.tell(Err(error));
-            let clock = inner.link.clock();
-            clock.sleep_until(clock.now().saturating_add(*pause)).await;
-            *pause = (*pause * 2).min(PAUSE_MAX);
-            true
-        }
-    }
-}
-
 async fn until_certain(
-    reported: oneshot::Receiver<Result<Ending, ClientError>>,
+    reported: oneshot::Receiver<Outcome>,
     inner: Arc<Inner>,
     queue: QueueName,
     ends_with_session: bool,
 ) -> Result<()> {
     // It is not known whether the session ended before the place was left or after, so no caller may rely on the
     // latter.
-    let over = || match inner.link.bond().liveness() {
+    let over = || match inner.link.bond.liveness() {
         Liveness::Lost(reason @ LossReason::Expired) => Err(inner.lost(reason, Operation::Leave, &queue)),
         _ => Ok(()),
     };

@@ -46,11 +46,7 @@ impl SniffingDial {
     fn note(&self, response: ConnectResponse) -> bool {
         let session_id = response.session_id;
         if session_id != 0 {
-            self.seen().sessions.push(Credentials {
-                session_id,
-                password: response.password.unwrap_or_default(),
-                timeout_least: std::time::Duration::ZERO,
-            });
+            self.seen().sessions.push(Credentials { session_id, password: response.password.unwrap_or_default() });
         }
         session_id != 0
     }

@@ -32,11 +32,8 @@ impl Pair {
     }
 
     pub(super) fn with(config: SessionConfig) -> Self {
-        Self::of(ClientSession::new(config))
-    }
-
-    pub(super) fn of(client: ClientSession) -> Self {
-        Self { client, now: 1_000, zxid: 100, deframer: Deframer::new(MAX), arrived: VecDeque::new() }
+        let (client, deframer) = (ClientSession::new(config), Deframer::new(MAX));
+        Self { client, now: 1_000, zxid: 100, deframer, arrived: VecDeque::new() }
     }
 
     /// A pair that is online, its first events taken.

@@ -14,4 +14,4 @@ mod tree;
 mod whole;
 mod words;
 
-pub(super) use whole::{Examination, examine};
+pub(super) use whole::examine;

@@ -18,7 +18,7 @@ const ROUND_TRIPS_MIN: u32 = 4;
 
 /// Measures the slowest of a few round trips to the leader.
 pub(super) async fn slowest_round_trip(link: &Arc<Link>) -> Result<Duration, ClientError> {
-    let clock = link.clock().clone();
+    let clock = link.clock.clone();
     let mut slowest = Duration::ZERO;
     for _ in 0..ROUND_TRIPS {
         let start = clock.now();

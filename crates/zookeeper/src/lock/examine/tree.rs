@@ -23,7 +23,7 @@ const CLOCKS_APART_MAX: Duration = Duration::from_secs(1);
 pub(super) async fn examine_tree(link: &Arc<Link>, config: &Config) -> Result<Vec<Finding>, ClientError> {
     let census = count(link, config).await?;
     let mut findings = judge_census(&census, &config.base, config.foreign);
-    let clock = link.clock().clone();
+    let clock = link.clock.clone();
     let before = clock.unix_time();
     let server = server_time(link, config).await?;
     let after = clock.unix_time();

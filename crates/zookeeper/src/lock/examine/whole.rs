@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Error, Finding, Operation, Result};
-use lockkeeper_zk_proto::message::{Request, Response};
+use lockkeeper_zk_proto::message::Request;
 use tokio::task::JoinSet;
 
 use super::ensemble::{Known, judge};
@@ -12,35 +12,25 @@ use super::rights::examine_rights;
 use super::session::{examine_answers, examine_timeout, slowest_round_trip};
 use super::tree::examine_tree;
 use super::words::{Said, ask};
-use crate::client::Client;
+use crate::client::Access;
 use crate::config::Config;
 use crate::dial::Dial;
 use crate::error::ClientError;
-use crate::hosts::Trail;
 use crate::link::Link;
 
 /// The node in which an ensemble keeps its configuration; no chroot applies to it.
 const CONFIGURATION: &str = "/zookeeper/config";
 
-/// What an examination needs.
-pub(in crate::lock) struct Examination {
-    pub(in crate::lock) config: Arc<Config>,
-    pub(in crate::lock) dial: Arc<dyn Dial>,
-    pub(in crate::lock) clock: Arc<dyn Clock>,
-    pub(in crate::lock) trail: Arc<Trail>,
-}
-
 /// Examines the service.
-pub(in crate::lock) async fn examine(examination: Examination) -> Result<Vec<Finding>> {
-    let Examination { config, dial, clock, trail } = examination;
+pub(in crate::lock) async fn examine(access: Access) -> Result<Vec<Finding>> {
     let fail = |error: ClientError| -> Error { error.into_core(Operation::Inspect, None) };
-    let client = Client::start(&config, dial.clone(), clock.clone(), trail).map_err(fail)?;
-    client.until_open(&config).await.map_err(fail)?;
-    let told = told(client.link(), &config).await;
+    let client = access.open().await.map_err(fail)?;
+    let config = &access.config;
+    let told = told(client.link(), config).await;
     // What could not be told ends with the session's timeout.
     let _ = client.close().await;
     let (mut findings, voters) = told.map_err(fail)?;
-    let said = ask_all(&config, &dial, &clock).await;
+    let said = ask_all(config, &access.dial, &access.clock).await;
     let granted = client.session_timeout();
     findings.extend(judge(Known { said: &said, voters, tick: config.tick, granted }));
     Ok(findings)
@@ -56,10 +46,8 @@ async fn told(link: &Arc<Link>, config: &Config) -> Result<(Vec<Finding>, Option
     findings.extend(examine_tree(link, config).await?);
     let request = Request::GetData { path: CONFIGURATION.to_owned(), watch: false };
     // Servers before 3.5 have no such node, and a user may not be allowed to read it.
-    let voters = match link.call(&request, CONFIGURATION).response().await {
-        Ok(Response::GetData { data: Some(data), .. }) => count_voters(&String::from_utf8_lossy(&data)),
-        _ => None,
-    };
+    let configuration = link.call(&request, CONFIGURATION).data().await.ok();
+    let voters = configuration.and_then(|(data, _)| count_voters(&String::from_utf8_lossy(&data)));
     Ok((findings, voters))
 }
 

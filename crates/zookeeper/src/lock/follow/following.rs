@@ -4,15 +4,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Advice, Error, ErrorKind, Follower, LockNow, LossReason, Operation, Scope, Telling, Told};
 use lockkeeper_zk_proto::message::ErrorCode;
 
-use crate::client::{Client, random};
-use crate::config::Config;
-use crate::dial::Dial;
+use crate::client::{Access, Client, random};
 use crate::error::ClientError;
-use crate::hosts::{Random, Trail, pause_after};
+use crate::hosts::{Random, pause_after};
 use crate::link::{Link, Phase};
 use crate::lock::follow::changes::take_in;
 use crate::lock::follow::ground::Ground;
@@ -30,12 +28,70 @@ const LOOK_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The greatest time between two such looks.
 const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// What a follower needs to open sessions.
-pub(in crate::lock) struct Following {
-    pub(in crate::lock) config: Arc<Config>,
-    pub(in crate::lock) dial: Arc<dyn Dial>,
-    pub(in crate::lock) clock: Arc<dyn Clock>,
-    pub(in crate::lock) trail: Arc<Trail>,
+/// Follows in a task of the runtime that this is called in.
+pub(in crate::lock) fn follow(access: Access, scope: Scope) -> Follower {
+    Follower::run(|telling| {
+        let teller = Teller { telling, is_lost: false, failures: 0 };
+        Following { access, teller, random: Random::new(random()) }.run(scope)
+    })
+}
+
+/// The task that follows.
+struct Following {
+    access: Access,
+    teller: Teller,
+    random: Random,
+}
+
+impl Following {
+    /// Opens one session after the other, until no caller hears or the service refuses.
+    async fn run(mut self, scope: Scope) {
+        loop {
+            let end = match self.access.open().await {
+                Ok(client) => self.follow(&client, &scope).await,
+                Err(error) => error.into(),
+            };
+            let End::Lost(error) = end else {
+                return;
+            };
+            if !self.goes_on(error).await {
+                return;
+            }
+        }
+    }
+
+    /// Tells of a loss, and pauses; whether anything follows.
+    async fn goes_on(&mut self, error: Error) -> bool {
+        let is_heard = self.teller.tell_lost(error).await;
+        if is_heard {
+            let pause = pause_after(self.teller.failures, &mut self.random);
+            self.teller.failures = self.teller.failures.saturating_add(1);
+            self.access.clock.sleep_until(self.access.clock.now().saturating_add(pause)).await;
+        }
+        is_heard
+    }
+
+    /// Follows over one session, connection by connection.
+    async fn follow(&mut self, client: &Client, scope: &Scope) -> End {
+        let (link, config) = (client.link(), &self.access.config);
+        let ground = match Ground::new(config, &link.chroot, scope) {
+            Ok(ground) => Arc::new(ground),
+            Err(error) => return End::Lost(error),
+        };
+        let reader = Reader::new(link.clone(), config.base.as_str().to_owned());
+        let mut session = Session { link: link.clone(), ground, reader, pending: Arc::default(), tells: None };
+        loop {
+            let Err(end) = session.follow_connection(&mut self.teller).await;
+            match end {
+                End::Lost(error) if error.advice() != Advice::Permanent && !link.is_over() => {
+                    if !self.goes_on(error).await {
+                        return End::Unheard;
+                    }
+                }
+                end => return end,
+            }
+        }
+    }
 }
 
 /// Why a session, or a connection, is followed no more.
@@ -49,67 +105,6 @@ enum End {
 impl From<ClientError> for End {
     fn from(error: ClientError) -> Self {
         Self::Lost(error.into_core(Operation::Inspect, None))
-    }
-}
-
-impl Following {
-    /// Follows in a task of the runtime that this is called in.
-    pub(in crate::lock) fn begin(self, scope: Scope) -> Follower {
-        Follower::run(|telling| self.run(scope, Teller { telling, is_lost: false, failures: 0 }))
-    }
-
-    /// Opens one session after the other, until no caller hears or the service refuses.
-    async fn run(self, scope: Scope, mut teller: Teller) {
-        let mut random = Random::new(random());
-        loop {
-            let end = match self.open().await {
-                Ok(client) => self.follow(&client, &scope, &mut teller, &mut random).await,
-                Err(error) => error.into(),
-            };
-            let End::Lost(error) = end else {
-                return;
-            };
-            if !teller.tell_lost(error).await {
-                return;
-            }
-            self.pause(&mut teller, &mut random).await;
-        }
-    }
-
-    async fn open(&self) -> Result<Client, ClientError> {
-        let client = Client::start(&self.config, self.dial.clone(), self.clock.clone(), self.trail.clone())?;
-        client.until_open(&self.config).await?;
-        Ok(client)
-    }
-
-    async fn pause(&self, teller: &mut Teller, random: &mut Random) {
-        let pause = pause_after(teller.failures, random);
-        teller.failures = teller.failures.saturating_add(1);
-        self.clock.sleep_until(self.clock.now().saturating_add(pause)).await;
-    }
-
-    /// Follows over one session, connection by connection.
-    async fn follow(&self, client: &Client, scope: &Scope, teller: &mut Teller, random: &mut Random) -> End {
-        let link = client.link();
-        let ground = match Ground::new(&self.config, link.chroot(), scope) {
-            Ok(ground) => Arc::new(ground),
-            Err(error) => return End::Lost(error),
-        };
-        let reader = Reader::new(link.clone(), self.config.base.as_str().to_owned());
-        let pending = Arc::new(Pending::default());
-        let mut session = Session { link: link.clone(), ground, reader, pending, tells: None };
-        loop {
-            let Err(end) = session.follow_connection(teller).await;
-            match end {
-                End::Lost(error) if error.advice() != Advice::Permanent && !link.is_over() => {
-                    if !teller.tell_lost(error).await {
-                        return End::Unheard;
-                    }
-                    self.pause(teller, random).await;
-                }
-                end => return end,
-            }
-        }
     }
 }
 
@@ -220,7 +215,7 @@ impl Session {
 
     /// Reads all; returns it, and when to look next where the service does not tell of all.
     async fn look(&mut self, epoch: u64) -> Result<(Model, BootInstant), End> {
-        let clock = self.link.clock().clone();
+        let clock = self.link.clock.clone();
         let begun = clock.now();
         // What is told from now on may be missing in what is read.
         self.pending.clear();
@@ -238,7 +233,7 @@ impl Session {
     async fn next(&self, epoch: u64, look_at: Option<BootInstant>) -> Result<Next, End> {
         let look_time = async {
             match look_at {
-                Some(at) => self.link.clock().sleep_until(at).await,
+                Some(at) => self.link.clock.sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };

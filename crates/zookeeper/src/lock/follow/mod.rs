@@ -12,4 +12,4 @@ mod pending;
 mod reading;
 mod snapshot;
 
-pub(super) use following::Following;
+pub(super) use following::follow;

@@ -4,20 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_zk_proto::message::{ErrorCode, Request, Response};
+use lockkeeper_zk_proto::message::Request;
 
 use crate::error::ClientError;
 use crate::link::{Call, Link};
-use crate::lock::inspect::READS_AT_ONCE_MAX;
+use crate::lock::inspect::{READS_AT_ONCE_MAX, Said, ask_all};
 
 /// How long a read keeps the next one back: 5,000 reads a second leave a server room for its other clients.
 const READ_INTERVAL: Duration = Duration::from_micros(200);
 
 /// How long reads may go on without a rest: a window of them. A rest is not shorter than timers can count.
 const REST_MIN: Duration = Duration::from_millis(20);
-
-/// What the service said to a read: there may be no such node, or this user may not read it.
-pub(super) type Said = Result<Response, ClientError>;
 
 /// Asks over one session.
 pub(super) struct Reader {
@@ -30,13 +27,8 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new(link: Arc<Link>, shown: String) -> Self {
-        let rested_at = link.clock().now();
+        let rested_at = link.clock.now();
         Self { link, shown, rested_at }
-    }
-
-    /// What errors say was asked for.
-    pub(super) fn shown(&self) -> &str {
-        &self.shown
     }
 
     /// Waits until all that other clients were told before can be read.
@@ -44,33 +36,24 @@ impl Reader {
         self.link.call(&Request::Sync { path: path.to_owned() }, &self.shown).response().await.map(drop)
     }
 
-    /// Asks about each of these; the answers come in their order.
-    ///
-    /// # Errors
-    ///
-    /// The first one but for a node that is not there or may not be read.
-    pub(super) async fn ask<Node: Sync>(
+    /// As [`ask_all`].
+    pub(super) async fn ask<Node: Sync, T, Answer: Future<Output = Said<T>> + Send>(
         &mut self,
         nodes: &[Node],
-        request: impl Fn(&Node) -> Request + Send,
-    ) -> Result<Vec<Said>, ClientError> {
+        request: impl Fn(&Node) -> Request + Send + Sync,
+        answer: impl Fn(Call) -> Answer + Send + Sync,
+    ) -> Result<Vec<Said<T>>, ClientError> {
         let mut answers = Vec::with_capacity(nodes.len());
         for window in nodes.chunks(READS_AT_ONCE_MAX) {
             self.rest(window.len()).await;
-            let calls: Vec<Call> = window.iter().map(|node| self.link.call(&request(node), &self.shown)).collect();
-            for call in calls {
-                match call.response().await {
-                    Err(error) if !error.is(ErrorCode::NoNode) && !error.is(ErrorCode::NoAuth) => return Err(error),
-                    answer => answers.push(answer),
-                }
-            }
+            answers.extend(ask_all(&self.link, &self.shown, window, &request, &answer).await?);
         }
         Ok(answers)
     }
 
     /// Waits until reads before have had their time, and takes that of this many.
     async fn rest(&mut self, reads: usize) {
-        let clock = self.link.clock().clone();
+        let clock = self.link.clock.clone();
         if self.rested_at.saturating_duration_since(clock.now()) >= REST_MIN {
             clock.sleep_until(self.rested_at).await;
         }

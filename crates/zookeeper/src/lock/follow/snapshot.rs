@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use lockkeeper_core::Contender;
-use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Response};
+use lockkeeper_zk_proto::message::ErrorCode;
 
 use crate::error::ClientError;
+use crate::link::Call;
 use crate::lock::follow::ground::{Ground, Site, Spot};
 use crate::lock::follow::model::Model;
-use crate::lock::follow::reading::{Reader, Said, list, read};
+use crate::lock::follow::reading::{Reader, list, read};
 use crate::lock::shown::{Found, Room};
 
 /// Reads all locks of a scope.
@@ -19,11 +20,10 @@ use crate::lock::shown::{Found, Room};
 pub(super) async fn snapshot(reader: &mut Reader, ground: &Arc<Ground>) -> Result<Model, ClientError> {
     let mut model = Model::new(ground.clone());
     reader.sync(ground.base()).await?;
-    let mut said = reader.ask(&[()], |()| list(ground.base().to_owned())).await?;
+    let mut said = reader.ask(&[()], |()| list(ground.base().to_owned()), Call::children).await?;
     let nodes = match said.pop() {
         Some(Err(error)) if error.is(ErrorCode::NoAuth) => return Err(error),
-        Some(said) => children(said, reader)?.unwrap_or_default(),
-        None => Vec::new(),
+        said => said.and_then(Result::ok).unwrap_or_default(),
     };
     let mut sites: Vec<_> = nodes.into_iter().map(Site::Below).chain(ground.sites_besides()).collect();
     let unnamed: Vec<_> = sites.iter().filter(|site| model.is_named_by_its_data(site)).cloned().collect();
@@ -41,16 +41,15 @@ pub(super) async fn open_sites(
 ) -> Result<Vec<Site>, ClientError> {
     let ground = model.ground().clone();
     let path_of = |site: &Site| ground.path_of(site, ground.rooms(site)[0]);
-    let said = reader.ask(sites, |site| read(path_of(site))).await?;
+    let said = reader.ask(sites, |site| read(path_of(site)), Call::data).await?;
     let mut opened = Vec::new();
     for (site, said) in sites.iter().zip(said) {
         match said {
-            Ok(Response::GetData { data, .. }) => {
-                if model.open(site, &data.unwrap_or_default()) {
+            Ok((data, _)) => {
+                if model.open(site, &data) {
                     opened.push(site.clone());
                 }
             }
-            Ok(_) => return Err(ClientError::unexpected(OpCode::GetData, reader.shown())),
             Err(error) if error.is(ErrorCode::NoAuth) => model.close(site),
             Err(_) => model.forget(site),
         }
@@ -66,13 +65,13 @@ pub(super) async fn fill_sites(reader: &mut Reader, model: &mut Model, sites: Ve
     let mut spots = Vec::new();
     // The second time, the parts of semaphores that the lines have shown.
     while !rooms.is_empty() {
-        let said = reader.ask(&rooms, |(site, room)| list(ground.path_of(site, *room))).await?;
+        let said = reader.ask(&rooms, |(site, room)| list(ground.path_of(site, *room)), Call::children).await?;
         let mut parts = Vec::new();
         for ((site, room), said) in rooms.into_iter().zip(said) {
             if said.as_ref().is_err_and(|error| error.is(ErrorCode::NoAuth)) {
                 model.close(&site);
             }
-            let Some(children) = children(said, reader)? else {
+            let Ok(children) = said else {
                 continue;
             };
             if room == Room::Line {
@@ -98,21 +97,12 @@ pub(super) async fn read_spots(
 ) -> Result<(), ClientError> {
     let ground = model.ground().clone();
     let path_of = |spot: &Spot| format!("{}/{}", ground.path_of(&spot.site, spot.room), spot.name);
-    let said = reader.ask(spots, |(spot, _)| read(path_of(spot))).await?;
+    let said = reader.ask(spots, |(spot, _)| read(path_of(spot)), Call::data).await?;
     for ((spot, contender), said) in spots.iter().zip(said) {
-        match Found::of(contender, said, reader.shown())? {
+        match Found::of(contender, said) {
             Some(found) => model.put(spot, found),
             None => model.remove(spot),
         }
     }
     Ok(())
-}
-
-/// The children of a node; `None` if it is not there, or may not be listed.
-fn children(said: Said, reader: &Reader) -> Result<Option<Vec<String>>, ClientError> {
-    match said {
-        Ok(Response::GetChildren { children }) => Ok(Some(children)),
-        Ok(_) => Err(ClientError::unexpected(OpCode::GetChildren, reader.shown())),
-        Err(_) => Ok(None),
-    }
 }

@@ -5,16 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lockkeeper_zk_proto::message::{
-    Create, CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Request, Response, Stat,
-};
-use lockkeeper_zk_proto::path::ZnodePath;
+use lockkeeper_zk_proto::message::{CreateMode, MultiResult, Stat};
 
 use super::census::Census;
-use crate::client::random;
 use crate::config::Config;
 use crate::error::ClientError;
 use crate::link::Link;
+use crate::lock::trial::try_below_base;
 
 /// A transaction of now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,50 +51,11 @@ impl Times {
     }
 }
 
-/// Asks for the number and the time of a transaction of now: one that makes a node below the base, writes it and
-/// deletes it again, so that no other client ever sees it. `None` if this user may not.
+/// Asks for the number and the time of a transaction of now. `None` if this user may not.
 pub(in crate::lock) async fn server_time(link: &Arc<Link>, config: &Config) -> Result<Option<ServerTime>, ClientError> {
-    let base = link.chroot().join(&config.base);
-    let ancestors = base.ancestors();
-    for parent in std::iter::once(base.clone()).chain(ancestors).chain([ZnodePath::root()]) {
-        match written_below(link, config, &parent).await? {
-            Ok(time) => return Ok(Some(time)),
-            Err(ErrorCode::NoNode) => {}
-            Err(_) => return Ok(None),
-        }
-    }
-    Ok(None)
-}
-
-async fn written_below(
-    link: &Arc<Link>,
-    config: &Config,
-    parent: &ZnodePath,
-) -> Result<Result<ServerTime, ErrorCode>, ClientError> {
-    let name = format!("lockkeeper-time-{:016x}", random());
-    let child = parent.child(&name).map_err(|error| ClientError::invalid_path(OpCode::Multi, &name, &error))?;
-    let path = child.as_str().to_owned();
-    let mode = CreateMode::Persistent;
-    let create = Create { path: path.clone(), data: Some(Vec::new().into()), acl: config.acl.clone(), mode };
-    let request = Request::Multi(vec![
-        MultiOperation::Create(create),
-        MultiOperation::SetData { path: path.clone(), data: Some(Vec::new().into()), version: -1 },
-        MultiOperation::Delete { path: path.clone(), version: -1 },
-    ]);
-    let Response::Multi(results) = link.call(&request, &path).response().await? else {
-        return Err(ClientError::unexpected(OpCode::Multi, &path));
-    };
-    let mut refused = ErrorCode::RuntimeInconsistency;
-    for result in results {
-        match result {
-            MultiResult::SetData { stat } => {
-                return Ok(Ok(ServerTime { zxid: stat.mzxid, unix_ms: stat.mtime }));
-            }
-            MultiResult::Error(code) if ![ErrorCode::Ok, ErrorCode::RuntimeInconsistency].contains(&code) => {
-                refused = code;
-            }
-            _ => {}
-        }
-    }
-    Ok(Err(refused))
+    let (_, results) = try_below_base(link, config, CreateMode::Persistent).await?;
+    Ok(results.into_iter().find_map(|result| match result {
+        MultiResult::SetData { stat } => Some(ServerTime { zxid: stat.mzxid, unix_ms: stat.mtime }),
+        _ => None,
+    }))
 }

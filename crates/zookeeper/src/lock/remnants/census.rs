@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Part, QueueName};
-use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response, Stat};
+use lockkeeper_zk_proto::message::{ErrorCode, Request, Stat};
 
 use crate::config::Config;
 use crate::error::ClientError;
-use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ForeignPolicy, Layout, bare_permits, read_queue};
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ForeignPolicy, Layout, Named, bare_permits, read_queue};
 use crate::link::{Call, Link};
-use crate::lock::inspect::{READS_AT_ONCE_MAX, children};
+use crate::lock::inspect::{ask_all, children};
 use crate::lock::names::name_of;
 
 /// What there is below the base.
@@ -55,7 +55,7 @@ pub(in crate::lock) struct SeenNode {
 
 /// Reads all of it.
 pub(in crate::lock) async fn count(link: &Arc<Link>, config: &Config) -> Result<Census, ClientError> {
-    let base = link.chroot().join(&config.base);
+    let base = link.chroot.join(&config.base);
     let mut census = Census { is_at_root: config.base.is_root(), ..Census::default() };
     let reader = Reader { link, shown: config.base.as_str(), layout: config.naming.layout };
     for lock in reader.read_below(base.as_str(), &mut census).await? {
@@ -115,7 +115,7 @@ impl Reader<'_> {
         for child in children {
             if stands(&child.name) {
                 queue.contenders.push(child);
-            } else if matches!(crate::layout::Named::read(&child.name), crate::layout::Named::Foreign { .. }) {
+            } else if matches!(Named::read(&child.name), Named::Foreign { .. }) {
                 queue.foreign.push(child);
             } else {
                 others += 1;
@@ -140,23 +140,16 @@ impl Reader<'_> {
             }
             names => names?,
         };
+        let path_of = |name: &str| if path == "/" { format!("/{name}") } else { format!("{path}/{name}") };
+        let read = |name: &String| Request::GetData { path: path_of(name), watch: false };
+        let said = ask_all(self.link, self.shown, &names, read, Call::data).await?;
         let mut nodes = Vec::with_capacity(names.len());
-        for batch in names.chunks(READS_AT_ONCE_MAX) {
-            let path_of = |name: &str| if path == "/" { format!("/{name}") } else { format!("{path}/{name}") };
-            let read =
-                |name: &String| self.link.call(&Request::GetData { path: path_of(name), watch: false }, self.shown);
-            let calls: Vec<Call> = batch.iter().map(read).collect();
-            for (name, call) in batch.iter().zip(calls) {
-                match call.response().await {
-                    Ok(Response::GetData { data, stat }) => {
-                        let data = data.unwrap_or_default().into();
-                        nodes.push(SeenNode { path: path_of(name), name: name.clone(), data, stat });
-                    }
-                    Ok(_) => return Err(ClientError::unexpected(OpCode::GetData, self.shown)),
-                    Err(error) if error.is(ErrorCode::NoNode) => {}
-                    Err(error) if error.is(ErrorCode::NoAuth) => census.unreadable.push(path_of(name)),
-                    Err(error) => return Err(error),
-                }
+        for (name, said) in names.into_iter().zip(said) {
+            let path = path_of(&name);
+            match said {
+                Ok((data, stat)) => nodes.push(SeenNode { path, name, data: data.into(), stat }),
+                Err(error) if error.is(ErrorCode::NoAuth) => census.unreadable.push(path),
+                Err(_) => {}
             }
         }
         Ok(nodes)

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Operation, Remnant, Result};
-use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Request, Response, Stat};
+use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Request, Stat};
 
 use super::census::SeenNode;
 use crate::error::ClientError;
-use crate::link::{Call, Link};
+use crate::link::{Call, Link, if_there};
 
 /// The nodes of a remnant, in the order in which they go.
 #[derive(Clone, Debug)]
@@ -37,29 +37,18 @@ async fn removed(link: &Arc<Link>, seen: &Seen, shown: &str) -> Result<bool, Cli
     let looks: Vec<Call> = seen.nodes.iter().map(look).collect();
     sync.response().await?;
     for ((_, before), look) in seen.nodes.iter().zip(looks) {
-        match look.response().await {
-            // Its deletion is noted by its version alone, which begins anew with a node that was made anew; so its
-            // transactions are compared too.
-            Ok(Response::Stat(stat)) if is_same(before, &stat) => {}
-            Ok(Response::Stat(_)) => return Ok(false),
-            Ok(_) => return Err(ClientError::unexpected(OpCode::Exists, shown)),
-            Err(error) if error.is(ErrorCode::NoNode) => return Ok(false),
-            Err(error) => return Err(error),
+        // Its deletion is noted by its version alone, which begins anew with a node that was made anew; so its
+        // transactions are compared too.
+        if !if_there(look.stat().await)?.is_some_and(|now| is_same(before, &now)) {
+            return Ok(false);
         }
     }
     let delete = |(path, stat): &(String, Stat)| MultiOperation::Delete { path: path.clone(), version: stat.version };
     let request = Request::Multi(seen.nodes.iter().map(delete).collect());
-    let Response::Multi(results) = link.call(&request, shown).response().await? else {
-        return Err(ClientError::unexpected(OpCode::Multi, shown));
-    };
-    let refused = results.into_iter().find_map(|result| match result {
-        MultiResult::Error(code) if ![ErrorCode::Ok, ErrorCode::RuntimeInconsistency].contains(&code) => Some(code),
-        _ => None,
-    });
-    match refused {
+    match MultiResult::blamed(&link.call(&request, shown).results().await?) {
         None => Ok(true),
-        Some(ErrorCode::NoNode | ErrorCode::NotEmpty | ErrorCode::BadVersion) => Ok(false),
-        Some(code) => Err(ClientError::of_refusal(code, OpCode::Multi, shown)),
+        Some((_, ErrorCode::NoNode | ErrorCode::NotEmpty | ErrorCode::BadVersion)) => Ok(false),
+        Some((_, code)) => Err(ClientError::of_refusal(code, OpCode::Multi, shown)),
     }
 }
 
