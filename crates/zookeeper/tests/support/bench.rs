@@ -3,17 +3,22 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_conformance::{Party, SOON};
+use lockkeeper_conformance::{Party, until};
+use lockkeeper_faults::Availability;
+use lockkeeper_faults::peers::{Peer, curator, go, kazoo};
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::zookeeper::ServerWords;
 use lockkeeper_zookeeper::{Client, NewNode};
 
-use super::server::{BenchServer, Make};
+use super::server::{BenchServer, Make, can_run};
 use super::waist::Waist;
 use super::way;
 
 /// As seldom as Apache's server does it by itself.
 const REAPING_SELDOM: Duration = Duration::from_secs(60);
+
+/// The session timeout of clients of other libraries.
+const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server and a proxy in front of it.
 #[derive(Debug)]
@@ -41,6 +46,17 @@ impl Bench {
         operator.create(NewNode::persistent(&chroot)).await.expect("it is made");
         operator.close().await.expect("it is closed");
         Some(Self::before(server, chroot).await)
+    }
+
+    /// A bench on Apache's server for clients of other libraries too. None if the test is skipped.
+    pub(crate) async fn beside(needed: &[fn() -> Availability]) -> Option<Self> {
+        // go-zookeeper cannot be told to stay below a node.
+        let is_alone = needed.contains(&(go::availability as fn() -> Availability));
+        match can_run(needed.iter().fold(Availability::Present, |all, one| all.and(one))) {
+            true if is_alone => Self::alone(Make::Apache).await,
+            true => Self::start(Make::Apache).await,
+            false => None,
+        }
     }
 
     /// A bench whose server no other test uses. None if the test is skipped.
@@ -98,6 +114,21 @@ impl Bench {
         Waist::open(self.servers(), settings).await
     }
 
+    /// A session of Curator's.
+    pub(crate) async fn curator(&self) -> Peer {
+        curator::start(&self.servers(), PEER_SESSION_TIMEOUT).await.expect("it starts")
+    }
+
+    /// A session of kazoo's.
+    pub(crate) async fn kazoo(&self) -> Peer {
+        kazoo::start(&self.servers(), PEER_SESSION_TIMEOUT).await.expect("it starts")
+    }
+
+    /// A session of go-zookeeper's.
+    pub(crate) async fn go(&self) -> Peer {
+        go::start(&self.servers(), PEER_SESSION_TIMEOUT).await.expect("it starts")
+    }
+
     /// A client past all keepers and past the proxy.
     pub(crate) async fn operator(&self) -> Client {
         way::client(self.servers(), "").await
@@ -121,11 +152,12 @@ impl Bench {
 
     /// Waits until there are this many ephemeral nodes.
     pub(crate) async fn until_ephemerals(&self, count: usize) {
-        lockkeeper_faults::wait::until("the number of nodes", SOON, async || {
-            (self.ephemerals().await.len() == count).then_some(())
-        })
-        .await
-        .expect("in time");
+        until("the number of nodes", async || self.ephemerals().await.len() == count).await;
+    }
+
+    /// Waits until no contender of any client is left in the queue.
+    pub(crate) async fn until_nothing_left(&self, path: &str) {
+        until("no contender is left", async || self.ephemerals_under(path).await == 0).await;
     }
 
     /// How many sessions watch the data of a node.

@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use lockkeeper_conformance::until;
-use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Ground, Kind, Mode, Peer, curator, go, kazoo};
-use lockkeeper_recipes::{Keeper, Permits};
+use lockkeeper_recipes::{Guard, Keeper, Permits};
 
-use super::server::can_run;
-use super::{Bench, Make};
-
-const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+use super::Bench;
 
 /// How long the turns may take: there are no long waits in them, but a slow machine.
 const TURNS_TIME_MAX: Duration = Duration::from_secs(300);
@@ -19,9 +14,14 @@ const TURNS_TIME_MAX: Duration = Duration::from_secs(300);
 pub(crate) type Turns = (u32, u32);
 
 /// One of a peer's sessions, and what it contends for.
-pub(crate) struct Theirs {
-    pub(crate) peer: Peer,
-    pub(crate) kind: Kind,
+pub(crate) type Theirs = (Peer, Kind);
+
+/// A client of another library, and what it contends for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Other {
+    Curator(Kind),
+    Kazoo(Kind),
+    Go,
 }
 
 /// What ours contend for.
@@ -31,38 +31,40 @@ pub(crate) enum Ours {
     Read,
     Write,
     Semaphore(Permits),
+    Lead,
 }
 
-/// None if the test is skipped.
-pub(crate) async fn fleet(needed: &[fn() -> Availability]) -> Option<(Bench, Ground)> {
-    if !can_run(all(needed)) {
-        return None;
+impl Other {
+    pub(crate) async fn start(self, bench: &Bench) -> Theirs {
+        match self {
+            Self::Curator(kind) => (bench.curator().await, kind),
+            Self::Kazoo(kind) => (bench.kazoo().await, kind),
+            Self::Go => (bench.go().await, Kind::Mutex),
+        }
     }
-    Some((Bench::start(Make::Apache).await?, Ground::new().unwrap()))
 }
 
-/// The same for a fleet with go-zookeeper, which cannot be told to stay below a node.
-pub(crate) async fn fleet_with_go(needed: &[fn() -> Availability]) -> Option<(Bench, Ground)> {
-    if !can_run(all(needed).and(go::availability)) {
-        return None;
+/// A bench for these, if they are all there; else the test is skipped.
+pub(crate) async fn bench_with(others: &[Other]) -> Option<Bench> {
+    let availability = |other: &Other| match other {
+        Other::Curator(_) => curator::availability,
+        Other::Kazoo(_) => kazoo::availability,
+        Other::Go => go::availability,
+    };
+    Bench::beside(&others.iter().map(availability).collect::<Vec<_>>()).await
+}
+
+pub(crate) async fn start_all(bench: &Bench, others: &[Other]) -> Vec<Theirs> {
+    let mut theirs = Vec::new();
+    for other in others {
+        theirs.push(other.start(bench).await);
     }
-    Some((Bench::alone(Make::Apache).await?, Ground::new().unwrap()))
+    theirs
 }
 
-fn all(needed: &[fn() -> Availability]) -> Availability {
-    needed.iter().fold(Availability::Present, |all, one| all.and(one))
-}
-
-pub(crate) async fn curators(bench: &Bench, kind: Kind) -> Theirs {
-    Theirs { peer: curator::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap(), kind }
-}
-
-pub(crate) async fn kazoos(bench: &Bench, kind: Kind) -> Theirs {
-    Theirs { peer: kazoo::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap(), kind }
-}
-
-pub(crate) async fn gos(bench: &Bench) -> Theirs {
-    Theirs { peer: go::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap(), kind: Kind::Mutex }
+/// Keepers with these settings, and what each contends for.
+pub(crate) fn keepers(bench: &Bench, ours: &[(&str, Ours)]) -> Vec<(Keeper, Ours)> {
+    ours.iter().map(|(settings, what)| (bench.neighbour(settings).keeper, what.clone())).collect()
 }
 
 /// Has all contenders take their turns at once; returns the most that any of them met inside.
@@ -75,7 +77,7 @@ pub(crate) async fn take_turns(
 ) -> usize {
     let (contenders, rounds) = turns;
     let mut tasks = tokio::task::JoinSet::new();
-    for Theirs { mut peer, kind } in theirs {
+    for (mut peer, kind) in theirs {
         let ground = ground.clone();
         tasks.spawn(async move { peer.take_turns(kind, path, &ground, turns, TURNS_TIME_MAX).await.unwrap() });
     }
@@ -96,52 +98,34 @@ pub(crate) async fn take_turns(
     while let Some(met) = tokio::time::timeout(TURNS_TIME_MAX, tasks.join_next()).await.expect("in time") {
         most = most.max(met.expect("no panic"));
     }
-    assert_eq!(ground.faults().unwrap(), [""; 0], "none met inside");
-    assert_eq!(ground.inside().unwrap(), [""; 0]);
     most
 }
 
-/// One turn of ours.
+/// One turn of ours; returns how many are met inside.
 pub(crate) async fn visit(keeper: &Keeper, path: &str, ours: &Ours, ground: &Ground, who: &str) -> usize {
     match ours {
-        Ours::Mutex => {
-            let guard = keeper.mutex(path).unwrap().lock().await.unwrap();
-            let met = ground.visit(Mode::Write, who, guard.hold().contender().as_str()).await.unwrap();
-            guard.release().await.unwrap();
-            met
-        }
-        Ours::Write => {
-            let guard = keeper.rw_lock(path).unwrap().write().await.unwrap();
-            let met = ground.visit(Mode::Write, who, guard.hold().contender().as_str()).await.unwrap();
-            guard.release().await.unwrap();
-            met
-        }
-        Ours::Read => {
-            let guard = keeper.rw_lock(path).unwrap().read().await.unwrap();
-            let met = ground.visit(Mode::Read, who, guard.hold().contender().as_str()).await.unwrap();
-            guard.release().await.unwrap();
-            met
-        }
+        Ours::Mutex => inside(keeper.mutex(path).unwrap().lock().await.unwrap(), Mode::Write, ground, who).await,
+        Ours::Write => inside(keeper.rw_lock(path).unwrap().write().await.unwrap(), Mode::Write, ground, who).await,
+        Ours::Read => inside(keeper.rw_lock(path).unwrap().read().await.unwrap(), Mode::Read, ground, who).await,
+        Ours::Lead => inside(keeper.election(path).unwrap().campaign().await.unwrap(), Mode::Write, ground, who).await,
         Ours::Semaphore(permits) => {
             let permit = keeper.semaphore(path, permits.clone()).unwrap().acquire().await.unwrap();
-            let met = ground.visit(Mode::Permit, who, permit.hold().contender().as_str()).await.unwrap();
-            permit.release().await.unwrap();
-            met
+            inside(permit, Mode::Permit, ground, who).await
         }
     }
 }
 
-pub(crate) fn ours(bench: &Bench, settings: &str, kinds: &[Ours]) -> Vec<(Keeper, Ours)> {
-    kinds.iter().map(|kind| (bench.neighbour(settings).keeper, kind.clone())).collect()
+async fn inside<Kind: 'static>(guard: Guard<Kind>, mode: Mode, ground: &Ground, who: &str) -> usize {
+    let met = ground.visit(mode, who, guard.hold().contender().as_str()).await.unwrap();
+    assert!(guard.hold().is_held());
+    guard.release().await.unwrap();
+    met
 }
 
-/// Every writer has counted the number up by one, and every grant was written down.
+/// No two met that must not; every writer has counted the number up by one, and every grant was written down.
 pub(crate) fn expect_grants(ground: &Ground, writers: u64, others: u64) {
+    assert_eq!(ground.faults().unwrap(), [""; 0], "none met inside");
+    assert_eq!(ground.inside().unwrap(), [""; 0]);
     assert_eq!(ground.number().unwrap(), writers);
     assert_eq!(ground.grants().unwrap().len() as u64, writers + others);
-}
-
-/// No node of any client is left in the queue.
-pub(crate) async fn expect_nothing_left(bench: &Bench, path: &str) {
-    until("no contender is left", async || bench.ephemerals_under(path).await == 0).await;
 }

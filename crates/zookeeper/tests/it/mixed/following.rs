@@ -10,12 +10,9 @@ use lockkeeper_zookeeper::ZooKeeperBackend;
 use tokio::task::JoinHandle;
 
 use crate::follows::Following;
-use crate::support::server::can_run;
+use crate::support::Bench;
 use crate::support::waist::line;
 use crate::support::way::url;
-use crate::support::{Bench, Make};
-
-const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 const DOOR: &str = "/lockkeeper/door";
 
@@ -23,12 +20,8 @@ const POOL: Kind = Kind::Semaphore { permits: 2 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_tells_of_curators_and_kazoos_contenders_as_looks_show_them() {
-    if !can_run(curator::availability().and(kazoo::availability)) {
-        return;
-    }
-    let Some(bench) = Bench::start(Make::Apache).await else { return };
-    let mut curator = curator::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap();
-    let mut kazoo = kazoo::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap();
+    let Some(bench) = Bench::beside(&[curator::availability, kazoo::availability]).await else { return };
+    let (mut curator, mut kazoo) = (bench.curator().await, bench.kazoo().await);
     for settings in ["", "?layout=kazoo"] {
         let ann = bench.neighbouring_waist(settings).await;
         let onlooker = Arc::new(ZooKeeperBackend::open(&url(bench.servers(), settings)).unwrap());
@@ -73,7 +66,7 @@ async fn kazoos_gates(bench: &Bench, holder: &mut Peer) -> Vec<(&'static str, Jo
     let mut gates = Vec::new();
     for path in ["/lockkeeper/kazoos", "/fleet/kazoos"] {
         assert!(holder.acquire(POOL, path, 2, SOON).await.unwrap());
-        let mut waiter = kazoo::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap();
+        let mut waiter = bench.kazoo().await;
         let waiting = async move {
             assert!(waiter.acquire(POOL, path, 1, 2 * SOON).await.unwrap());
             waiter

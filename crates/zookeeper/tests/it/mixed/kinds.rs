@@ -4,102 +4,119 @@
 //! Which pairs exclude each other, and what each must be told, is the table of `docs/mixed-fleets.md`; `pairs`
 //! tries it pair by pair.
 
-use lockkeeper_faults::peers::{Kind, curator, kazoo};
+use lockkeeper_faults::peers::{Ground, Kind};
 use lockkeeper_recipes::Permits;
 
-use crate::support::turns::{
-    Ours, curators, expect_grants, expect_nothing_left, fleet, fleet_with_go, gos, kazoos, ours, take_turns, visit,
-};
+use crate::support::turns::Other::{self, Curator, Go, Kazoo};
+use crate::support::turns::{Ours, Turns, bench_with, expect_grants, keepers, start_all, take_turns, visit};
 
 /// A name that starts with a slash is a node's path.
 const PATH: &str = "/fleet/lock";
 
+/// Has clients take turns, until each has as many as it wants; none if the test is skipped.
+async fn share(others: &[Other], ours: &[(&str, Ours)], turns: Turns) -> Option<Ground> {
+    let bench = bench_with(others).await?;
+    let ground = Ground::new().unwrap();
+    let most = take_turns(&ground, PATH, start_all(&bench, others).await, keepers(&bench, ours), turns).await;
+    let reads = |other: &&Other| matches!(other, Curator(Kind::Read) | Kazoo(Kind::Read | Kind::MixedRead));
+    let readers = others.iter().filter(reads).count() + ours.iter().filter(|(_, it)| matches!(it, Ours::Read)).count();
+    let permits = ours.iter().filter(|(_, it)| matches!(it, Ours::Semaphore(_))).count();
+    assert!(most == 1 || readers > 0, "{most} at once");
+    let of_each = u64::from(turns.0 * turns.1);
+    let sharers = readers + permits;
+    expect_grants(&ground, (others.len() + ours.len() - sharers) as u64 * of_each, sharers as u64 * of_each);
+    bench.until_nothing_left(PATH).await;
+    Some(ground)
+}
+
+/// As [`share`]; each has its turn in the order of the nodes.
+async fn share_in_order(others: &[Other], ours: &[(&str, Ours)], turns: Turns) {
+    if let Some(ground) = share(others, ours, turns).await {
+        assert_eq!(ground.overtaken().unwrap(), []);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_go_zookeeper_and_ours_share_a_mutex_as_they_come() {
-    let Some((bench, ground)) = fleet_with_go(&[curator::availability]).await else { return };
-    let theirs = vec![curators(&bench, Kind::Mutex).await, gos(&bench).await];
-    let ours = ours(&bench, "", &[Ours::Mutex, Ours::Mutex]);
-    // Four clients with four contenders each.
-    let most = take_turns(&ground, PATH, theirs, ours, (4, 100)).await;
-    assert_eq!(most, 1);
-    expect_grants(&ground, 4 * 4 * 100, 0);
-    assert_eq!(ground.overtaken().unwrap(), []);
-    expect_nothing_left(&bench, PATH).await;
+    share_in_order(&[Curator(Kind::Mutex), Go], &[("", Ours::Mutex), ("", Ours::Mutex)], (4, 100)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_go_zookeeper_kazoo_with_curators_names_and_ours_share_a_mutex() {
-    let Some((bench, ground)) = fleet_with_go(&[curator::availability, kazoo::availability]).await else { return };
-    let theirs =
-        vec![curators(&bench, Kind::Mutex).await, gos(&bench).await, kazoos(&bench, Kind::CuratorNamedMutex).await];
-    let ours = ours(&bench, "", &[Ours::Mutex]);
-    let most = take_turns(&ground, PATH, theirs, ours, (4, 125)).await;
-    assert_eq!(most, 1);
-    expect_grants(&ground, 4 * 4 * 125, 0);
-    assert_eq!(ground.overtaken().unwrap(), []);
-    expect_nothing_left(&bench, PATH).await;
+    let others = [Curator(Kind::Mutex), Go, Kazoo(Kind::CuratorNamedMutex)];
+    share_in_order(&others, &[("", Ours::Mutex)], (4, 125)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_and_kazoo_told_of_each_other_share_a_mutex_with_ours_in_either_layout() {
-    let Some((bench, ground)) = fleet(&[curator::availability, kazoo::availability]).await else { return };
-    let theirs = vec![curators(&bench, Kind::MixedMutex).await, kazoos(&bench, Kind::MixedMutex).await];
-    let mut ours_of_both = ours(&bench, "", &[Ours::Mutex]);
-    ours_of_both.extend(ours(&bench, "?layout=kazoo", &[Ours::Mutex]));
-    let most = take_turns(&ground, PATH, theirs, ours_of_both, (4, 75)).await;
-    assert_eq!(most, 1);
-    expect_grants(&ground, 4 * 4 * 75, 0);
-    assert_eq!(ground.overtaken().unwrap(), []);
-    expect_nothing_left(&bench, PATH).await;
+    let others = [Curator(Kind::MixedMutex), Kazoo(Kind::MixedMutex)];
+    share_in_order(&others, &[("", Ours::Mutex), ("?layout=kazoo", Ours::Mutex)], (4, 75)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kazoo_as_it_comes_and_ours_in_its_layout_share_a_mutex() {
+    let ours = [("?layout=kazoo", Ours::Mutex), ("?layout=kazoo", Ours::Mutex)];
+    share(&[Kazoo(Kind::Mutex), Kazoo(Kind::Mutex)], &ours, (2, 80)).await;
+}
+
+/// What the tests above would see if exclusion failed: kazoo without its keyword does not wait for names like
+/// Curator's.
+#[tokio::test(flavor = "multi_thread")]
+async fn kazoo_without_its_keyword_does_not_wait_for_ours_and_the_ground_shows_it() {
+    let others = [Kazoo(Kind::Mutex)];
+    let Some(bench) = bench_with(&others).await else { return };
+    let (ground, theirs) = (Ground::new().unwrap(), start_all(&bench, &others).await);
+    take_turns(&ground, PATH, theirs, keepers(&bench, &[("", Ours::Mutex)]), (2, 80)).await;
+    assert_ne!(ground.faults().unwrap(), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_and_ours_share_a_read_write_lock() {
-    let Some((bench, ground)) = fleet(&[curator::availability]).await else { return };
-    let theirs = vec![curators(&bench, Kind::Read).await, curators(&bench, Kind::Write).await];
-    let ours = ours(&bench, "", &[Ours::Read, Ours::Write]);
-    take_turns(&ground, PATH, theirs, ours, (3, 80)).await;
-    expect_grants(&ground, 2 * 3 * 80, 2 * 3 * 80);
-    assert_eq!(ground.overtaken().unwrap(), []);
-    expect_nothing_left(&bench, PATH).await;
+    let others = [Curator(Kind::Read), Curator(Kind::Write)];
+    share_in_order(&others, &[("", Ours::Read), ("", Ours::Write)], (3, 80)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoo_told_of_our_names_and_ours_share_a_read_write_lock() {
-    let Some((bench, ground)) = fleet(&[kazoo::availability]).await else { return };
-    let theirs = vec![kazoos(&bench, Kind::MixedRead).await, kazoos(&bench, Kind::MixedWrite).await];
-    let ours = ours(&bench, "", &[Ours::Read, Ours::Write]);
-    take_turns(&ground, PATH, theirs, ours, (3, 60)).await;
-    expect_grants(&ground, 2 * 3 * 60, 2 * 3 * 60);
-    expect_nothing_left(&bench, PATH).await;
+    let others = [Kazoo(Kind::MixedRead), Kazoo(Kind::MixedWrite)];
+    share(&others, &[("", Ours::Read), ("", Ours::Write)], (3, 60)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoo_as_it_comes_and_ours_in_its_layout_share_a_read_write_lock() {
-    let Some((bench, ground)) = fleet(&[kazoo::availability]).await else { return };
-    let theirs = vec![kazoos(&bench, Kind::Read).await, kazoos(&bench, Kind::Write).await];
-    let ours = ours(&bench, "?layout=kazoo", &[Ours::Read, Ours::Write]);
-    take_turns(&ground, PATH, theirs, ours, (3, 60)).await;
-    expect_grants(&ground, 2 * 3 * 60, 2 * 3 * 60);
-    expect_nothing_left(&bench, PATH).await;
+    let others = [Kazoo(Kind::Read), Kazoo(Kind::Write)];
+    share(&others, &[("?layout=kazoo", Ours::Read), ("?layout=kazoo", Ours::Write)], (3, 60)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_semaphore_mutex_is_our_semaphore_of_one_permit() {
-    let Some((bench, ground)) = fleet(&[curator::availability]).await else { return };
-    let theirs = vec![curators(&bench, Kind::SemaphoreMutex).await];
-    let ours = ours(&bench, "", &[Ours::Semaphore(Permits::Fixed(1))]);
     // A peer visits the ground as its kind does: Curator's semaphore mutex as a writer, our permit as a permit.
-    let most = take_turns(&ground, PATH, theirs, ours, (4, 60)).await;
-    assert_eq!(most, 1);
-    expect_nothing_left(&bench, PATH).await;
+    share(&[Curator(Kind::SemaphoreMutex)], &[("", Ours::Semaphore(Permits::Fixed(1)))], (4, 60)).await;
 }
 
-/// In a queue that readers and writers join by turns, no two readers need ever meet; so readers alone must.
+#[tokio::test(flavor = "multi_thread")]
+async fn curators_latch_and_ours_lead_by_turns() {
+    share_in_order(&[Curator(Kind::LeaderLatch)], &[("", Ours::Lead), ("", Ours::Lead)], (3, 20)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curators_selector_and_ours_lead_by_turns() {
+    let ours = [("?election=selector", Ours::Lead), ("?election=selector", Ours::Lead)];
+    share_in_order(&[Curator(Kind::LeaderSelector)], &ours, (3, 20)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kazoos_election_and_ours_in_either_layout_lead_by_turns() {
+    for settings in ["?election=kazoo", "?layout=kazoo"] {
+        share_in_order(&[Kazoo(Kind::Election)], &[(settings, Ours::Lead), (settings, Ours::Lead)], (3, 20)).await;
+    }
+}
+
 /// The proof that the ground tells: contenders on two paths are no fleet.
 #[tokio::test(flavor = "multi_thread")]
 async fn contenders_that_share_no_lock_are_seen_to_meet() {
-    let Some((bench, ground)) = fleet(&[]).await else { return };
+    let Some(bench) = bench_with(&[]).await else { return };
+    let ground = Ground::new().unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for (who, path) in ["/one", "/two"].into_iter().enumerate() {
         let (keeper, ground) = (bench.neighbour("").keeper, ground.clone());

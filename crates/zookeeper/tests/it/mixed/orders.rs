@@ -6,34 +6,16 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, answered, soon, until};
 use lockkeeper_core::{ErrorKind, LossReason, Owner, Revocation, Wait};
-use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_recipes::{Keeper, LockKind};
 
-use crate::support::server::can_run;
-use crate::support::{Bench, Make};
-
-const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+use crate::support::Bench;
 
 /// How long a client that is kept out must have waited: clients list and watch in a few milliseconds.
 const KEPT_OUT: Duration = Duration::from_millis(300);
 
 /// A name that starts with a slash is a node's path.
 const PATH: &str = "/orders/lock";
-
-/// None if the test is skipped.
-async fn bench(needed: &[fn() -> Availability]) -> Option<Bench> {
-    let availability = needed.iter().fold(Availability::Present, |all, one| all.and(one));
-    if can_run(availability) { Bench::start(Make::Apache).await } else { None }
-}
-
-async fn curator(bench: &Bench) -> Peer {
-    curator::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap()
-}
-
-async fn kazoo(bench: &Bench) -> Peer {
-    kazoo::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap()
-}
 
 fn keeper(bench: &Bench, settings: &str) -> Keeper {
     bench.neighbour(settings).keeper
@@ -50,8 +32,8 @@ async fn until_queued(keeper: &Keeper, path: &str, count: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_revoker_reaches_our_holder_and_curator_is_let_in() {
-    let Some(bench) = bench(&[curator::availability]).await else { return };
-    let (mut curator, keeper) = (curator(&bench).await, keeper(&bench, ""));
+    let Some(bench) = Bench::beside(&[curator::availability]).await else { return };
+    let (mut curator, keeper) = (bench.curator().await, keeper(&bench, ""));
     let guard = keeper.mutex(PATH).unwrap().lock().await.unwrap();
     curator.revoke(&format!("{PATH}/{}", guard.hold().contender())).await.unwrap();
     assert_eq!(soon("the request", guard.hold().revoked()).await, Revocation::default(), "Curator gives no reason");
@@ -64,8 +46,8 @@ async fn curators_revoker_reaches_our_holder_and_curator_is_let_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revocable_holder_of_curators_sees_our_request_and_gives_up() {
-    let Some(bench) = bench(&[curator::availability]).await else { return };
-    let (mut curator, keeper) = (curator(&bench).await, keeper(&bench, ""));
+    let Some(bench) = Bench::beside(&[curator::availability]).await else { return };
+    let (mut curator, keeper) = (bench.curator().await, keeper(&bench, ""));
     curator.make_revocable(Kind::Mutex, PATH).await.unwrap();
     assert!(curator.lock(Kind::Mutex, PATH, SOON).await.unwrap());
     assert!(!curator.revoked(Kind::Mutex, PATH, Duration::ZERO).await.unwrap(), "there was no request yet");
@@ -79,9 +61,9 @@ async fn a_revocable_holder_of_curators_sees_our_request_and_gives_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_sees_no_requests_just_stays() {
-    let Some(bench) = bench(&[curator::availability, kazoo::availability]).await else { return };
+    let Some(bench) = Bench::beside(&[curator::availability, kazoo::availability]).await else { return };
     let keeper = keeper(&bench, "");
-    for (mut peer, path) in [(curator(&bench).await, "/orders/curators"), (kazoo(&bench).await, "/orders/kazoos")] {
+    for (mut peer, path) in [(bench.curator().await, "/orders/curators"), (bench.kazoo().await, "/orders/kazoos")] {
         assert!(peer.lock(Kind::MixedMutex, path, SOON).await.unwrap());
         assert!(answered(async || keeper.revoke(path, please(), Wait::AtMost(KEPT_OUT)).await).await.is_none());
         let shown = keeper.contenders(path).await.unwrap();
@@ -94,9 +76,9 @@ async fn a_holder_that_sees_no_requests_just_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn our_holder_keeps_its_owner_when_ours_asks_and_the_queue_behind_it_is_not_disturbed() {
-    let Some(bench) = bench(&[curator::availability, kazoo::availability]).await else { return };
+    let Some(bench) = Bench::beside(&[curator::availability, kazoo::availability]).await else { return };
     let (keeper, operator) = (keeper(&bench, ""), keeper(&bench, ""));
-    let (mut curator, mut kazoo) = (curator(&bench).await, kazoo(&bench).await);
+    let (mut curator, mut kazoo) = (bench.curator().await, bench.kazoo().await);
     let guard = keeper.mutex(PATH).unwrap().lock().await.unwrap();
     let theirs = async {
         assert!(curator.lock(Kind::MixedMutex, PATH, SOON).await.unwrap());
@@ -124,8 +106,8 @@ async fn our_holder_keeps_its_owner_when_ours_asks_and_the_queue_behind_it_is_no
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_break_with_a_stale_token_changes_nothing_and_with_the_right_one_curator_is_next() {
-    let Some(bench) = bench(&[curator::availability]).await else { return };
-    let (keeper, operator, mut curator) = (keeper(&bench, ""), keeper(&bench, ""), curator(&bench).await);
+    let Some(bench) = Bench::beside(&[curator::availability]).await else { return };
+    let (keeper, operator, mut curator) = (keeper(&bench, ""), keeper(&bench, ""), bench.curator().await);
     let mutex = keeper.mutex(PATH).unwrap();
     let first = mutex.lock().await.unwrap();
     let stale = first.fencing_token();
@@ -152,8 +134,8 @@ async fn a_break_with_a_stale_token_changes_nothing_and_with_the_right_one_curat
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_of_curators_is_broken_by_its_token_and_ours_is_next() {
-    let Some(bench) = bench(&[curator::availability]).await else { return };
-    let (keeper, operator, mut curator) = (keeper(&bench, ""), keeper(&bench, ""), curator(&bench).await);
+    let Some(bench) = Bench::beside(&[curator::availability]).await else { return };
+    let (keeper, operator, mut curator) = (keeper(&bench, ""), keeper(&bench, ""), bench.curator().await);
     assert!(curator.lock(Kind::Mutex, PATH, SOON).await.unwrap());
     let mutex = keeper.mutex(PATH).unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await });
@@ -188,6 +170,13 @@ async fn stays_out_of_a_frozen_lock(bench: &Bench, path: &str, ours: (&str, Lock
     assert!(operator.thaw(path).await.unwrap().is_empty(), "it is not frozen any more");
 }
 
+/// Each kind of lock, frozen in ours with these settings, is tried as the peer has it.
+async fn stays_out_of_all(bench: &Bench, peer: &mut Peer, kinds: &[(&str, LockKind, Kind)]) {
+    for (number, &(settings, kind, theirs)) in kinds.iter().enumerate() {
+        stays_out_of_a_frozen_lock(bench, &format!("/orders/{number}"), (settings, kind), peer, theirs).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_stays_out_of_frozen_locks_of_every_kind_and_gets_in_after_the_thaw() {
     let kinds = [
@@ -199,12 +188,8 @@ async fn curator_stays_out_of_frozen_locks_of_every_kind_and_gets_in_after_the_t
         ("", LockKind::Election, Kind::LeaderLatch),
         ("?election=selector", LockKind::Election, Kind::LeaderSelector),
     ];
-    let Some(bench) = bench(&[curator::availability]).await else { return };
-    let mut curator = curator(&bench).await;
-    for (number, (settings, kind, theirs)) in kinds.into_iter().enumerate() {
-        let path = format!("/orders/{number}");
-        stays_out_of_a_frozen_lock(&bench, &path, (settings, kind), &mut curator, theirs).await;
-    }
+    let Some(bench) = Bench::beside(&[curator::availability]).await else { return };
+    stays_out_of_all(&bench, &mut bench.curator().await, &kinds).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -219,10 +204,6 @@ async fn kazoo_with_its_keyword_stays_out_of_frozen_locks_and_gets_in_after_the_
         ("?layout=kazoo", LockKind::Semaphore, Kind::Semaphore { permits: 2 }),
         ("?layout=kazoo", LockKind::Election, Kind::Election),
     ];
-    let Some(bench) = bench(&[kazoo::availability]).await else { return };
-    let mut kazoo = kazoo(&bench).await;
-    for (number, (settings, kind, theirs)) in kinds.into_iter().enumerate() {
-        let path = format!("/orders/{number}");
-        stays_out_of_a_frozen_lock(&bench, &path, (settings, kind), &mut kazoo, theirs).await;
-    }
+    let Some(bench) = Bench::beside(&[kazoo::availability]).await else { return };
+    stays_out_of_all(&bench, &mut bench.kazoo().await, &kinds).await;
 }

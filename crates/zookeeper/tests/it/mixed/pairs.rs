@@ -4,14 +4,12 @@
 
 use std::time::Duration;
 
-use lockkeeper_conformance::{SOON, answered, until};
+use lockkeeper_conformance::{SOON, answered};
+use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Kind, Peer, curator, go, kazoo};
 use lockkeeper_recipes::{Guard, Keeper, kind};
 
-use crate::support::server::can_run;
-use crate::support::{Bench, Make};
-
-const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+use crate::support::Bench;
 
 /// How long it must have been kept out: clients list and watch in a few milliseconds.
 const KEPT_OUT: Duration = Duration::from_millis(300);
@@ -47,21 +45,13 @@ enum Held {
 
 impl Contender {
     async fn start(bench: &Bench, party: Client) -> Self {
-        let address = bench.servers();
         let ours = |settings, what| Self::Ours { keeper: bench.neighbour(settings).keeper, what, held: None };
         match party {
             Client::Ours(what) => ours("", what),
             Client::OursAsKazoo(what) => ours("?layout=kazoo", what),
-            Client::Curator(kind) => {
-                Self::Peer { peer: curator::start(&address, PEER_SESSION_TIMEOUT).await.unwrap(), kind }
-            }
-            Client::Kazoo(kind) => {
-                Self::Peer { peer: kazoo::start(&address, PEER_SESSION_TIMEOUT).await.unwrap(), kind }
-            }
-            Client::Go => {
-                let peer = go::start(&address, PEER_SESSION_TIMEOUT).await.unwrap();
-                Self::Peer { peer, kind: Kind::Mutex }
-            }
+            Client::Curator(kind) => Self::Peer { peer: bench.curator().await, kind },
+            Client::Kazoo(kind) => Self::Peer { peer: bench.kazoo().await, kind },
+            Client::Go => Self::Peer { peer: bench.go().await, kind: Kind::Mutex },
         }
     }
 
@@ -116,7 +106,7 @@ async fn keeps_out(
         second.release(path).await;
     }
     // go-zookeeper cannot stop waiting: its node leaves when its turn has come.
-    until("the path is empty", async || bench.ephemerals_under(path).await == 0).await;
+    bench.until_nothing_left(path).await;
     !came_in
 }
 
@@ -151,11 +141,8 @@ async fn try_table(bench: &Bench, parties: &[Client], excludes: impl Fn(Client, 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mutexes_exclude_one_another_as_the_table_says() {
-    if !can_run(curator::availability().and(kazoo::availability).and(go::availability)) {
-        return;
-    }
-    // go-zookeeper cannot be told to stay below a node.
-    let Some(bench) = Bench::alone(Make::Apache).await else { return };
+    let needed: [fn() -> Availability; 3] = [curator::availability, kazoo::availability, go::availability];
+    let Some(bench) = Bench::beside(&needed).await else { return };
     let ours = Client::Ours(What::Mutex);
     let ours_as_kazoo = Client::OursAsKazoo(What::Mutex);
     let (curator, with_driver) = (Client::Curator(Kind::Mutex), Client::Curator(Kind::MixedMutex));
@@ -178,10 +165,7 @@ async fn mutexes_exclude_one_another_as_the_table_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_and_writers_exclude_one_another_as_the_table_says() {
-    if !can_run(curator::availability().and(kazoo::availability)) {
-        return;
-    }
-    let Some(bench) = Bench::start(Make::Apache).await else { return };
+    let Some(bench) = Bench::beside(&[curator::availability, kazoo::availability]).await else { return };
     let reads = |party| {
         matches!(
             party,
@@ -191,38 +175,20 @@ async fn readers_and_writers_exclude_one_another_as_the_table_says() {
                 | Client::Kazoo(Kind::Read | Kind::MixedRead)
         )
     };
-    let beside_curator = [
-        Client::Ours(What::Read),
-        Client::Ours(What::Write),
-        Client::Curator(Kind::Read),
-        Client::Curator(Kind::Write),
-    ];
-    try_table(&bench, &beside_curator, |holds, tries| !(reads(holds) && reads(tries))).await;
-    let beside_kazoo = [
-        Client::Ours(What::Read),
-        Client::Ours(What::Write),
-        Client::Kazoo(Kind::MixedRead),
-        Client::Kazoo(Kind::MixedWrite),
-    ];
-    try_table(&bench, &beside_kazoo, |holds, tries| !(reads(holds) && reads(tries))).await;
-    let as_kazoo = [
-        Client::OursAsKazoo(What::Read),
-        Client::OursAsKazoo(What::Write),
-        Client::Kazoo(Kind::Read),
-        Client::Kazoo(Kind::Write),
-    ];
-    try_table(&bench, &as_kazoo, |holds, tries| !(reads(holds) && reads(tries))).await;
-    let without_ours = [
-        Client::Curator(Kind::Read),
-        Client::Curator(Kind::Write),
-        Client::Kazoo(Kind::MixedRead),
-        Client::Kazoo(Kind::MixedWrite),
-    ];
+    let excludes = |holds, tries| !(reads(holds) && reads(tries));
+    let ours = [Client::Ours(What::Read), Client::Ours(What::Write)];
+    let curators = [Client::Curator(Kind::Read), Client::Curator(Kind::Write)];
+    let kazoos = [Client::Kazoo(Kind::MixedRead), Client::Kazoo(Kind::MixedWrite)];
+    let as_kazoo = [Client::OursAsKazoo(What::Read), Client::OursAsKazoo(What::Write)];
+    let as_it_comes = [Client::Kazoo(Kind::Read), Client::Kazoo(Kind::Write)];
+    for parties in [[ours, curators], [ours, kazoos], [as_kazoo, as_it_comes]] {
+        try_table(&bench, parties.as_flattened(), excludes).await;
+    }
     let is_kazoo = |client| matches!(client, Client::Kazoo(_));
-    try_table(&bench, &without_ours, |holds, tries| {
+    try_table(&bench, [curators, kazoos].as_flattened(), |holds, tries| {
         // Curator takes kazoo's names for ones that come after its own.
         let is_seen = is_kazoo(tries) || !is_kazoo(holds);
-        is_seen && !(reads(holds) && reads(tries))
+        is_seen && excludes(holds, tries)
     })
     .await;
 }

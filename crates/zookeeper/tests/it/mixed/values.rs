@@ -8,10 +8,7 @@ use lockkeeper_faults::peers::{Kind, Peer, SharedCount, curator, kazoo};
 use lockkeeper_recipes::{Barrier, SharedCounter};
 use lockkeeper_zookeeper::NewNode;
 
-use crate::support::server::can_run;
 use crate::support::{Bench, Make};
-
-const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a wait in vain goes on: clients look and watch in a few milliseconds.
 const IN_VAIN: Duration = Duration::from_millis(300);
@@ -21,11 +18,8 @@ const PATH: &str = "/values/one";
 
 /// None if the test is skipped.
 async fn with_curator() -> Option<(Bench, Peer)> {
-    if !can_run(curator::availability()) {
-        return None;
-    }
-    let bench = Bench::start(Make::Apache).await?;
-    let peer = curator::start(&bench.servers(), PEER_SESSION_TIMEOUT).await.unwrap();
+    let bench = Bench::beside(&[curator::availability]).await?;
+    let peer = bench.curator().await;
     Some((bench, peer))
 }
 
@@ -112,17 +106,9 @@ async fn a_node_without_data_is_a_barrier_as_kazoo_sets_it_and_is_deleted_with_i
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_queues_leave_behind_is_no_barrier() {
-    if !can_run(curator::availability().and(kazoo::availability)) {
-        return;
-    }
-    let Some(bench) = Bench::start(Make::Apache).await else { return };
-    let (address, ours) = (bench.servers(), barrier(&bench));
-    let operator = bench.operator().await;
-    let peers = [
-        curator::start(&address, PEER_SESSION_TIMEOUT).await.unwrap(),
-        kazoo::start(&address, PEER_SESSION_TIMEOUT).await.unwrap(),
-    ];
-    for mut peer in peers {
+    let Some(bench) = Bench::beside(&[curator::availability, kazoo::availability]).await else { return };
+    let (ours, operator) = (barrier(&bench), bench.operator().await);
+    for mut peer in [bench.curator().await, bench.kazoo().await] {
         assert!(peer.lock(Kind::MixedMutex, PATH, SOON).await.unwrap());
         assert!(ours.wait_within(Wait::AtMost(SOON)).await.unwrap().is_some(), "a lock in use is none");
         peer.release(Kind::MixedMutex, PATH).await.unwrap();

@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, soon};
-use lockkeeper_faults::peers::{Ground, Kind, curator, kazoo};
-use lockkeeper_recipes::{Keeper, Permits};
+use lockkeeper_faults::peers::{Ground, Kind};
+use lockkeeper_recipes::Permits;
 
-use crate::support::turns::{
-    Ours, Theirs, curators, expect_grants, expect_nothing_left, fleet, kazoos, ours, take_turns,
-};
+use crate::support::turns::Other::{self, Curator, Kazoo};
+use crate::support::turns::{Ours, bench_with, expect_grants, keepers, start_all, take_turns};
 use crate::turn;
 
 /// A name that starts with a slash is a node's path.
@@ -18,11 +17,18 @@ const PATH: &str = "/fleet/lock";
 /// The count that says how many permits there are.
 const COUNT: &str = "/fleet/permits";
 
-/// Has all permits in use at one time, one of them by the peer; then neither is granted another.
-async fn all_are_in_use_at_once(theirs: &mut Theirs, keeper: &Keeper, permits: Permits, count: usize) {
-    let (peer, kind) = (&mut theirs.peer, theirs.kind);
+/// Has all permits in use at one time, one of them by the other client; then neither is granted another. After that
+/// they take turns.
+async fn share(other: Other, settings: &str, permits: Permits, (count, parties): (u32, usize), rounds: u32) {
+    let _turn = turn().await;
+    let Some(bench) = bench_with(&[other]).await else { return };
+    let (mut peer, kind) = other.start(&bench).await;
+    if matches!(permits, Permits::Counter(_)) {
+        peer.set_shared_count(COUNT, i32::try_from(count).unwrap()).await.unwrap();
+    }
+    let ours = keepers(&bench, &vec![(settings, Ours::Semaphore(permits.clone())); parties]);
+    let semaphore = ours[0].0.semaphore(PATH, permits).unwrap();
     assert!(peer.lock(kind, PATH, SOON).await.unwrap());
-    let semaphore = keeper.semaphore(PATH, permits).unwrap();
     let mut held = Vec::new();
     for _ in 1..count {
         held.push(soon("a permit", semaphore.acquire()).await.unwrap());
@@ -33,66 +39,44 @@ async fn all_are_in_use_at_once(theirs: &mut Theirs, keeper: &Keeper, permits: P
         permit.release().await.unwrap();
     }
     peer.release(kind, PATH).await.unwrap();
+    // Long enough inside that one permit too many would be seen.
+    let ground = Ground::with_stay(Duration::from_millis(25)).unwrap();
+    let most = take_turns(&ground, PATH, vec![(peer, kind)], ours, (4, rounds)).await;
+    assert!(most <= count as usize, "{most} at once");
+    expect_grants(&ground, 0, (1 + parties as u64) * 4 * u64::from(rounds));
+    bench.until_nothing_left(PATH).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_and_ours_share_the_permits_of_a_semaphore() {
-    let _turn = turn().await;
-    let Some((bench, _)) = fleet(&[curator::availability]).await else { return };
-    // Long enough inside that one permit too many would be seen.
-    let ground = Ground::with_stay(Duration::from_millis(25)).unwrap();
-    let mut theirs = curators(&bench, Kind::Semaphore { permits: 3 }).await;
-    let ours = ours(&bench, "", &[Ours::Semaphore(Permits::Fixed(3)), Ours::Semaphore(Permits::Fixed(3))]);
-    all_are_in_use_at_once(&mut theirs, &ours[0].0, Permits::Fixed(3), 3).await;
-    let most = take_turns(&ground, PATH, vec![theirs], ours, (4, 40)).await;
-    assert!(most <= 3, "{most} at once");
-    expect_grants(&ground, 0, 3 * 4 * 40);
-    expect_nothing_left(&bench, PATH).await;
+    share(Curator(Kind::Semaphore { permits: 3 }), "", Permits::Fixed(3), (3, 2), 40).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_and_ours_share_permits_whose_number_a_shared_count_says() {
-    let _turn = turn().await;
-    let Some((bench, _)) = fleet(&[curator::availability]).await else { return };
-    let ground = Ground::with_stay(Duration::from_millis(25)).unwrap();
-    let mut theirs = curators(&bench, Kind::SharedSemaphore { count: COUNT }).await;
-    theirs.peer.set_shared_count(COUNT, 2).await.unwrap();
-    let ours = ours(&bench, "", &[Ours::Semaphore(Permits::Counter(COUNT.to_owned()))]);
-    all_are_in_use_at_once(&mut theirs, &ours[0].0, Permits::Counter(COUNT.to_owned()), 2).await;
-    let most = take_turns(&ground, PATH, vec![theirs], ours, (4, 30)).await;
-    assert!(most <= 2, "{most} at once");
-    expect_grants(&ground, 0, 2 * 4 * 30);
-    expect_nothing_left(&bench, PATH).await;
+    let other = Curator(Kind::SharedSemaphore { count: COUNT });
+    share(other, "", Permits::Counter(COUNT.to_owned()), (2, 1), 30).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_semaphore_and_ours_in_its_layout_share_permits() {
-    let _turn = turn().await;
-    let Some((bench, _)) = fleet(&[kazoo::availability]).await else { return };
-    let ground = Ground::with_stay(Duration::from_millis(25)).unwrap();
-    let mut theirs = kazoos(&bench, Kind::Semaphore { permits: 3 }).await;
-    let ours = ours(&bench, "?layout=kazoo", &[Ours::Semaphore(Permits::Fixed(3))]);
-    all_are_in_use_at_once(&mut theirs, &ours[0].0, Permits::Fixed(3), 3).await;
-    let most = take_turns(&ground, PATH, vec![theirs], ours, (4, 40)).await;
-    assert!(most <= 3, "{most} at once");
-    expect_grants(&ground, 0, 2 * 4 * 40);
-    expect_nothing_left(&bench, PATH).await;
+    share(Kazoo(Kind::Semaphore { permits: 3 }), "?layout=kazoo", Permits::Fixed(3), (3, 1), 40).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_readers_kazoos_and_ours_share() {
     let _turn = turn().await;
-    let Some((bench, _)) = fleet(&[curator::availability, kazoo::availability]).await else { return };
+    let others = [Curator(Kind::Read), Kazoo(Kind::MixedRead)];
+    let Some(bench) = bench_with(&others).await else { return };
     let ground = Ground::with_stay(Duration::from_millis(20)).unwrap();
-    let mut theirs = vec![curators(&bench, Kind::Read).await, kazoos(&bench, Kind::MixedRead).await];
-    let ours = ours(&bench, "", &[Ours::Read]);
+    let (mut theirs, ours) = (start_all(&bench, &others).await, keepers(&bench, &[("", Ours::Read)]));
     let lock = ours[0].0.rw_lock(PATH).unwrap();
     let reading = soon("the grant", lock.read()).await.unwrap();
-    for Theirs { peer, kind } in &mut theirs {
+    for (peer, kind) in &mut theirs {
         assert!(peer.lock(*kind, PATH, SOON).await.unwrap(), "readers of all clients hold it at one time");
     }
     assert!(lock.try_write().await.unwrap().is_none(), "there are readers");
-    for Theirs { peer, kind } in &mut theirs {
+    for (peer, kind) in &mut theirs {
         peer.release(*kind, PATH).await.unwrap();
     }
     reading.release().await.unwrap();
