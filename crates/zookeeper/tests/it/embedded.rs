@@ -18,8 +18,6 @@ mod following;
 mod late_writes;
 #[path = "both/leftovers.rs"]
 mod leftovers;
-#[path = "both/mutex.rs"]
-mod mutex;
 #[path = "both/neighbours.rs"]
 mod neighbours;
 #[path = "both/parts.rs"]

@@ -2,7 +2,6 @@
 
 mod bench;
 pub(crate) mod server;
-pub(crate) mod sniff;
 pub(crate) mod turns;
 pub(crate) mod waist;
 pub(crate) mod way;

@@ -1,20 +1,16 @@
 //! What goes wrong between a holder, a waiter and their server.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, granted, is_joined, soon};
-use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{ErrorKind, LossReason};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation, Proxy};
 use lockkeeper_faults::sleeper::Sleeper;
-use lockkeeper_recipes::{Event, Keeper};
-use lockkeeper_zookeeper::{Client, NewNode, ZooKeeperBackend};
+use lockkeeper_recipes::Event;
+use lockkeeper_zookeeper::{Client, NewNode};
 
 use super::SERVER;
 use crate::support::Bench;
-use crate::support::sniff::{SniffingDial, expire};
-use crate::support::way::config;
 
 fn is_rejoining(event: &Event) -> bool {
     matches!(event, Event::Rejoining { .. })
@@ -39,24 +35,6 @@ async fn a_join_whose_reply_is_lost_is_found_by_its_ticket() {
 }
 
 #[tokio::test]
-async fn a_join_that_is_given_up_while_its_reply_is_lost_leaves_no_ghost() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.party("");
-    let mutex = ann.keeper.mutex("reports").unwrap();
-    mutex.lock().await.unwrap().release().await.unwrap();
-    let lost = bench.proxy.drop_next_reply(Operation::CREATE2, AfterDrop::Silence);
-    let joining = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.lock().await }
-    });
-    lost.happened(SOON).await.unwrap();
-    bench.until_ephemerals(1).await;
-    joining.abort();
-    bench.proxy.reset();
-    bench.until_ephemerals(0).await;
-}
-
-#[tokio::test]
 async fn a_release_whose_reply_is_lost_has_released() {
     let Some(bench) = Bench::start(SERVER).await else { return };
     let ann = bench.party("");
@@ -67,18 +45,6 @@ async fn a_release_whose_reply_is_lost_has_released() {
     lost.happened(SOON).await.unwrap();
     assert!(bench.ephemerals().await.is_empty());
     soon("the next grant", mutex.lock()).await.unwrap().release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_release_while_there_is_no_connection_is_done_when_there_is_one() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.party("");
-    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
-    bench.proxy.cut_and_refuse().await.unwrap();
-    drop(guard);
-    assert_eq!(bench.ephemerals().await.len(), 1);
-    bench.proxy.accept_again().await.unwrap();
-    bench.until_ephemerals(0).await;
 }
 
 #[tokio::test]
@@ -108,19 +74,6 @@ async fn a_restart_of_the_server_costs_neither_holder_nor_waiter_its_place() {
 }
 
 #[tokio::test]
-async fn the_one_aheads_deletion_during_an_outage_is_not_missed() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, bob) = (bench.party(""), bench.neighbour(""));
-    let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
-    let waiting = ann.queue_up("reports").await;
-    bench.proxy.cut_and_refuse().await.unwrap();
-    held.release().await.unwrap();
-    bench.proxy.accept_again().await.unwrap();
-    let guard = granted(waiting).await;
-    assert!(guard.hold().is_held());
-}
-
-#[tokio::test]
 async fn a_waiter_removed_together_with_the_one_ahead_during_an_outage_is_not_granted() {
     let Some(bench) = Bench::start(SERVER).await else { return };
     let (ann, bob) = (bench.party(""), bench.neighbour(""));
@@ -134,57 +87,6 @@ async fn a_waiter_removed_together_with_the_one_ahead_during_an_outage_is_not_gr
     bench.proxy.accept_again().await.unwrap();
     let error = soon("the refusal", waiting).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Removed);
-}
-
-/// A keeper whose session can be ended.
-struct Mortal {
-    keeper: Keeper,
-    dial: SniffingDial,
-}
-
-impl Mortal {
-    fn new(bench: &Bench, settings: &str) -> Self {
-        let dial = SniffingDial::default();
-        let config = config(bench.proxied(), settings);
-        let backend = ZooKeeperBackend::with(config, Arc::new(dial.clone()), Arc::new(SystemClock));
-        Self { keeper: Keeper::new(Arc::new(backend)), dial }
-    }
-}
-
-#[tokio::test]
-async fn a_holder_whose_session_expires_has_lost_the_lock_for_good() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = Mortal::new(&bench, "");
-    let mutex = ann.keeper.mutex("reports").unwrap();
-    let guard = mutex.lock().await.unwrap();
-    assert!(expire(bench.server.address(), &ann.dial.session().unwrap()).await.unwrap());
-    assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Expired);
-    let again = soon("the next grant", mutex.lock()).await.unwrap();
-    assert!(again.hold().is_held() && !guard.hold().is_held());
-    assert!(again.fencing_token() > guard.fencing_token());
-    assert!(matches!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost(LossReason::Expired)));
-    assert_eq!(bench.ephemerals().await.len(), 1, "the old guard's release has not touched the new place");
-}
-
-#[tokio::test]
-async fn a_holder_that_is_cut_off_stops_believing_before_the_next_is_granted() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, bob) = (bench.party("?session_timeout=4s&tick=2s"), bench.neighbour(""));
-    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
-    let hold = guard.hold().clone();
-    let mutex = bob.keeper.mutex("reports").unwrap();
-    let waiting = tokio::spawn(async move {
-        let next = mutex.lock().await;
-        (next, hold.is_held())
-    });
-    bob.journal.until_count("a join", 1, is_joined).await;
-    bench.proxy.blackhole();
-    let reason = soon("the loss", guard.hold().lost()).await;
-    assert_eq!(reason, LossReason::Lapsed);
-    assert_eq!(bench.ephemerals().await.len(), 2, "the service has not given it up yet");
-    let (next, was_held) = soon("the grant", waiting).await.unwrap();
-    assert!(next.unwrap().hold().is_held());
-    assert!(!was_held);
 }
 
 #[tokio::test]
@@ -214,26 +116,6 @@ async fn a_node_that_an_operator_deletes_is_a_lock_lost() {
     assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Removed);
     assert!(since_deletion.slept() < Duration::from_secs(2), "{:?}: not promptly", since_deletion.slept());
     assert!(other.hold().is_held(), "the session lives on");
-}
-
-#[tokio::test]
-async fn a_request_to_give_up_is_no_removal() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.party("");
-    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
-    let operator = bench.operator().await;
-    let path = format!("/lockkeeper/reports/{}", guard.hold().contender());
-    // The first read is that of the watch on our own node; the second follows the change.
-    let reads = |count| {
-        let proxy = &bench.proxy;
-        async move || (proxy.count(Direction::ToClient, Operation::GET_DATA) >= count).then_some(())
-    };
-    lockkeeper_faults::wait::until("the watch", SOON, reads(1)).await.unwrap();
-    operator.set_data(&path, "__REVOKE__", None).await.unwrap();
-    lockkeeper_faults::wait::until("the look at the request", SOON, reads(2)).await.unwrap();
-    assert!(guard.hold().is_held());
-    operator.delete(&path, None).await.unwrap();
-    assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Removed);
 }
 
 #[tokio::test]

@@ -55,7 +55,9 @@ async fn our_holder_sees_a_request_in_curators_form() {
     let revoked = tokio::spawn(ours.standing.revoked());
     operator.set_data(&format!("/lockkeeper/door/{}", ours.id), "__REVOKE__", None).await.unwrap();
     assert_eq!(soon("the request", revoked).await.unwrap(), Revocation::default());
-    assert!(ours.standing.liveness().is_held());
+    assert!(ours.standing.liveness().is_held(), "that is no removal");
+    operator.delete(&format!("/lockkeeper/door/{}", ours.id), None).await.unwrap();
+    assert_eq!(soon("the loss", ours.standing.lost()).await, LossReason::Removed);
 }
 
 #[tokio::test]
