@@ -12,8 +12,7 @@ fn closing_waits_for_what_was_submitted_and_takes_nothing_more() {
     pair.client.close();
     pair.client.close();
     assert_eq!(pair.client.submit(&exists("/a"), None), Err(SubmitError::Closing));
-    let arrived: Vec<_> = pair.arrivals().into_iter().map(|(_, request)| request).collect();
-    assert_eq!(arrived, [Request::Delete { path: "/mine".into(), version: -1 }, Request::CloseSession]);
+    assert_eq!(pair.requests(), [Request::Delete { path: "/mine".into(), version: -1 }, Request::CloseSession]);
     pair.answer(1, &Response::Done);
     assert_eq!(pair.outcome(), Ok(Response::Done));
     pair.answer(2, &Response::Done);
@@ -42,12 +41,10 @@ fn closing_a_session_that_is_leaving_its_connection_goes_on_there() {
     let mut pair = Pair::online();
     pair.client.engage(Engagement::Engaged);
     pair.now += TIMEOUT_MS / 2;
-    pair.submit(create("/a"));
-    pair.pump();
+    pair.send(create("/a"));
     assert!(pair.client.renew(pair.time()));
     pair.client.close();
-    let arrived: Vec<_> = pair.arrivals().into_iter().map(|(_, request)| request).collect();
-    assert_eq!(arrived, [create("/a"), Request::CloseSession]);
+    assert_eq!(pair.requests(), [create("/a"), Request::CloseSession]);
     pair.refuse(1, ErrorCode::NodeExists);
     pair.answer(2, &Response::Done);
     assert_eq!(pair.client.state(), SessionState::Over(LossReason::Closed));

@@ -149,8 +149,7 @@ fn an_answer_before_the_handshake_was_sent_is_refused() {
 #[test]
 fn a_new_connection_gives_the_old_one_up() {
     let mut pair = Pair::online();
-    pair.submit(exists("/a"));
-    pair.pump();
+    pair.send(exists("/a"));
     pair.dial();
     let events = pair.events();
     assert!(matches!(events[0], Event::Disconnected { .. }));
@@ -170,11 +169,10 @@ fn credentials_go_out_before_anything_else_on_each_connection() {
     assert_eq!(arrived, [XID_AUTH, XID_AUTH, 1, 2]);
     pair.answer(XID_AUTH, &Response::Done);
     pair.answer(XID_AUTH, &Response::Done);
-    let told: Vec<_> = replies(pair.events()).into_iter().map(|reply| (reply.id, reply.outcome)).collect();
+    let told: Vec<_> = pair.outcomes();
     assert_eq!(told, [(first, Ok(Response::Done)), (second, Ok(Response::Done))]);
 
-    pair.hang_up();
-    pair.go_online();
+    pair.reconnect();
     let (arrived, _): (Vec<_>, Vec<_>) = pair.arrivals().into_iter().map(|(_, request)| (request, ())).unzip();
     assert_eq!(arrived, [Request::Auth(auth("a:1")), Request::Auth(auth("b:2"))]);
     pair.answer(XID_AUTH, &Response::Done);
@@ -220,16 +218,14 @@ fn a_stall_is_forgotten_when_the_session_was_proved_after_it() {
     pair.client.engage(Engagement::Engaged);
     pair.now += TIMEOUT_MS / 2;
     for xid in 1..=5 {
-        pair.submit(create("/a"));
-        pair.pump();
+        pair.send(create("/a"));
         pair.refuse(xid, ErrorCode::NodeExists);
         pair.events();
         pair.now += 1_100;
     }
     assert!(!pair.client.renew(pair.time()), "it was proved by a write half a tick later");
     pair.now += TIMEOUT_MS / 2;
-    pair.submit(create("/a"));
-    pair.pump();
+    pair.send(create("/a"));
     assert!(pair.client.renew(pair.time()), "it has stood still again");
 }
 
@@ -244,7 +240,6 @@ fn xids_grow_over_all_connections_of_a_session() {
             assert!(header.xid > last, "{} came after {last}", header.xid);
             last = header.xid;
         }
-        pair.hang_up();
-        pair.go_online();
+        pair.reconnect();
     }
 }

@@ -14,20 +14,8 @@ fn together(paths: &[&str]) -> Request {
     Request::Multi(paths.iter().map(delete).collect())
 }
 
-fn requests(pair: &mut Pair) -> Vec<Request> {
-    pair.arrivals().into_iter().map(|(_, request)| request).collect()
-}
-
 fn delete_all(pair: &mut Pair, paths: &[&str]) -> Vec<RequestId> {
     paths.iter().map(|path| pair.client.submit_deletion(path).unwrap()).collect()
-}
-
-fn replies(pair: &mut Pair) -> Vec<(RequestId, Result<Response, RequestError>)> {
-    let reply = |event| match event {
-        Event::Reply(reply) => Some((reply.id, reply.outcome)),
-        _ => None,
-    };
-    pair.events().into_iter().filter_map(reply).collect()
 }
 
 #[test]
@@ -37,7 +25,7 @@ fn deletions_go_before_the_others_and_behind_a_proof_and_a_single_one_as_it_is()
     delete_all(&mut pair, &["/x"]);
     pair.client.submit_ahead(&create("/proof"), None).unwrap();
     pair.go_online();
-    assert_eq!(requests(&mut pair), [create("/proof"), delete("/x"), create("/a")]);
+    assert_eq!(pair.requests(), [create("/proof"), delete("/x"), create("/a")]);
 }
 
 #[test]
@@ -46,28 +34,28 @@ fn deletions_that_wait_together_are_one_transaction_and_each_is_answered() {
     let ids = delete_all(&mut pair, &["/x", "/y", "/z"]);
     pair.submit(create("/a"));
     pair.go_online();
-    assert_eq!(requests(&mut pair), [together(&["/x", "/y", "/z"]), create("/a")]);
+    assert_eq!(pair.requests(), [together(&["/x", "/y", "/z"]), create("/a")]);
     pair.answer(1, &Response::Multi(vec![MultiResult::Delete; 3]));
     let done: Vec<_> = ids.into_iter().map(|id| (id, Ok(Response::Done))).collect();
-    assert_eq!(replies(&mut pair), done);
+    assert_eq!(pair.outcomes(), done);
 }
 
 #[test]
 fn a_deletion_that_is_refused_takes_no_other_with_it() {
     let mut pair = Pair::online();
     let ids = delete_all(&mut pair, &["/x", "/gone", "/z"]);
-    assert_eq!(requests(&mut pair), [together(&["/x", "/gone", "/z"])]);
+    assert_eq!(pair.requests(), [together(&["/x", "/gone", "/z"])]);
     let results = [ErrorCode::Ok, ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
     pair.answer(1, &Response::Multi(results.to_vec()));
-    assert_eq!(replies(&mut pair), [(ids[1], Err(RequestError::Refused(ErrorCode::NoNode)))]);
+    assert_eq!(pair.outcomes(), [(ids[1], Err(RequestError::Refused(ErrorCode::NoNode)))]);
     // Never again together: each could be at fault.
     let later = delete_all(&mut pair, &["/later"]);
-    assert_eq!(requests(&mut pair), [delete("/x"), delete("/z"), delete("/later")]);
+    assert_eq!(pair.requests(), [delete("/x"), delete("/z"), delete("/later")]);
     for xid in 2..=4 {
         pair.answer(xid, &Response::Done);
     }
     let done = [ids[0], ids[2], later[0]].map(|id| (id, Ok(Response::Done)));
-    assert_eq!(replies(&mut pair), done);
+    assert_eq!(pair.outcomes(), done);
 }
 
 fn list(path: &str) -> Request {
@@ -79,34 +67,33 @@ fn a_list_behind_deletions_that_had_no_effect_is_made_again_behind_them() {
     let mut pair = Pair::online();
     let deletions = delete_all(&mut pair, &["/q/x", "/q/gone"]);
     let (stale, other) = (pair.submit(list("/q")), pair.submit(list("/other")));
-    let watching = pair.submit(Request::GetChildren { path: "/q".into(), watch: true });
-    pair.pump();
-    assert_eq!(requests(&mut pair).len(), 4);
+    let watching = pair.send(Request::GetChildren { path: "/q".into(), watch: true });
+    assert_eq!(pair.requests().len(), 4);
     let results = [ErrorCode::RuntimeInconsistency, ErrorCode::NoNode].map(MultiResult::Error);
     pair.answer(1, &Response::Multi(results.to_vec()));
     let children = |names: &[&str]| Response::GetChildren { children: names.iter().map(|&name| name.into()).collect() };
     pair.answer(2, &children(&["x"]));
     pair.answer(3, &children(&["x"]));
     pair.answer(4, &children(&["x"]));
-    let told: Vec<_> = replies(&mut pair).into_iter().map(|(id, _)| id).collect();
+    let told: Vec<_> = pair.outcomes().into_iter().map(|(id, _)| id).collect();
     assert_eq!(told, [deletions[1], other, watching], "a watch tells of the deletions itself");
-    assert_eq!(requests(&mut pair), [delete("/q/x"), list("/q")]);
+    assert_eq!(pair.requests(), [delete("/q/x"), list("/q")]);
     pair.answer(5, &Response::Done);
     pair.answer(6, &children(&[]));
-    assert_eq!(replies(&mut pair), [(deletions[0], Ok(Response::Done)), (stale, Ok(children(&[])))]);
+    assert_eq!(pair.outcomes(), [(deletions[0], Ok(Response::Done)), (stale, Ok(children(&[])))]);
 }
 
 #[test]
 fn a_lost_connection_leaves_each_of_them_unanswered() {
     let mut pair = Pair::online();
     let ids = delete_all(&mut pair, &["/x", "/y"]);
-    assert_eq!(requests(&mut pair).len(), 1);
+    assert_eq!(pair.requests().len(), 1);
     pair.client.handle_disconnected(pair.time());
     let unanswered =
         |id| (id, Err(RequestError::Unanswered { effect: Effect::Write, why: WhyUnanswered::ConnectionLost }));
-    assert_eq!(replies(&mut pair), ids.into_iter().map(unanswered).collect::<Vec<_>>());
+    assert_eq!(pair.outcomes(), ids.into_iter().map(unanswered).collect::<Vec<_>>());
     pair.go_online();
-    assert_eq!(requests(&mut pair), []);
+    assert_eq!(pair.requests(), []);
 }
 
 #[test]
@@ -115,7 +102,7 @@ fn an_answer_that_fits_no_deletion_claims_no_effect() {
     let ids = delete_all(&mut pair, &["/x", "/y"]);
     pair.pump();
     pair.answer(1, &Response::Multi(vec![MultiResult::Delete]));
-    let outcomes = replies(&mut pair);
+    let outcomes = pair.outcomes();
     assert_eq!(outcomes.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids);
     assert!(outcomes.iter().all(|(_, outcome)| outcome.is_err()), "{outcomes:?}");
 }
@@ -126,7 +113,8 @@ fn a_transaction_has_a_maximum_of_deletions() {
     let paths: Vec<_> = (0..DELETIONS_MAX + 2).map(|number| format!("/{number}")).collect();
     delete_all(&mut pair, &paths.iter().map(String::as_str).collect::<Vec<_>>());
     pair.go_online();
-    let sizes: Vec<_> = requests(&mut pair)
+    let sizes: Vec<_> = pair
+        .requests()
         .iter()
         .map(|request| match request {
             Request::Multi(operations) => operations.len(),
@@ -160,15 +148,15 @@ fn the_next_creation_goes_along_with_the_deletions_before_it_and_is_answered_as_
     pair.submit(list("/q"));
     let deleted = delete_all(&mut pair, &["/q/old"]);
     pair.go_online();
-    assert_eq!(requests(&mut pair), [along(&["/q/old"], "/q/new"), list("/q")]);
+    assert_eq!(pair.requests(), [along(&["/q/old"], "/q/new"), list("/q")]);
     let result = MultiResult::Create2 { path: "/q/new".into(), stat: Stat::default() };
     pair.answer(1, &Response::Multi(vec![MultiResult::Delete, result]));
-    assert_eq!(replies(&mut pair), [(deleted[0], Ok(Response::Done)), (created, Ok(made("/q/new")))]);
+    assert_eq!(pair.outcomes(), [(deleted[0], Ok(Response::Done)), (created, Ok(made("/q/new")))]);
     pair.answer(2, &Response::GetChildren { children: Vec::new() });
     // No deadline of it is left.
     pair.events();
     pair.advance_to(pair.now + 2_000);
-    assert_eq!(replies(&mut pair), []);
+    assert_eq!(pair.outcomes(), []);
 }
 
 #[test]
@@ -180,7 +168,7 @@ fn a_server_that_tells_no_stat_in_transactions_answers_a_creation_with_its_resul
     let result = MultiResult::Create { path: "/q/new".into() };
     pair.answer(1, &Response::Multi(vec![MultiResult::Delete, result.clone()]));
     let outcomes = [(deleted[0], Ok(Response::Done)), (created, Ok(Response::Multi(vec![result])))];
-    assert_eq!(replies(&mut pair), outcomes);
+    assert_eq!(pair.outcomes(), outcomes);
 }
 
 #[test]
@@ -190,14 +178,14 @@ fn one_creation_goes_along_at_most_and_none_overtakes_another_request() {
     make(&mut pair, "/r/b");
     delete_all(&mut pair, &["/x", "/y"]);
     pair.go_online();
-    assert_eq!(requests(&mut pair), [along(&["/x", "/y"], "/p/a"), create("/r/b")]);
+    assert_eq!(pair.requests(), [along(&["/x", "/y"], "/p/a"), create("/r/b")]);
     pair.submit(list("/q"));
     make(&mut pair, "/c");
     delete_all(&mut pair, &["/z"]);
-    assert_eq!(requests(&mut pair), [delete("/z"), list("/q"), create("/c")]);
+    assert_eq!(pair.requests(), [delete("/z"), list("/q"), create("/c")]);
     make(&mut pair, "/alone");
     pair.submit(create("/d"));
-    assert_eq!(requests(&mut pair), [create("/alone"), create("/d")]);
+    assert_eq!(pair.requests(), [create("/alone"), create("/d")]);
 }
 
 #[test]
@@ -206,18 +194,18 @@ fn a_creation_that_a_refused_deletion_held_up_goes_out_once_more_before_what_was
     let deleted = delete_all(&mut pair, &["/q/gone"]);
     let created = make(&mut pair, "/q/new");
     let stale = pair.submit(list("/q"));
-    assert_eq!(requests(&mut pair), [along(&["/q/gone"], "/q/new"), list("/q")]);
+    assert_eq!(pair.requests(), [along(&["/q/gone"], "/q/new"), list("/q")]);
     pair.submit(list("/later"));
     let results = [ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
     pair.answer(1, &Response::Multi(results.to_vec()));
     let children = |names: &[&str]| Response::GetChildren { children: names.iter().map(|&name| name.into()).collect() };
     pair.answer(2, &children(&[]));
-    assert_eq!(replies(&mut pair), [(deleted[0], Err(RequestError::Refused(ErrorCode::NoNode)))]);
-    assert_eq!(requests(&mut pair), [create("/q/new"), list("/later"), list("/q")]);
+    assert_eq!(pair.outcomes(), [(deleted[0], Err(RequestError::Refused(ErrorCode::NoNode)))]);
+    assert_eq!(pair.requests(), [create("/q/new"), list("/later"), list("/q")]);
     pair.answer(3, &made("/q/new"));
     pair.answer(4, &children(&[]));
     pair.answer(5, &children(&["new"]));
-    let told = replies(&mut pair);
+    let told = pair.outcomes();
     assert_eq!((&told[0], &told[2]), (&(created, Ok(made("/q/new"))), &(stale, Ok(children(&["new"])))));
 }
 
@@ -229,25 +217,25 @@ fn a_creation_that_went_along_is_never_overtaken_by_another_below_the_same_node(
     delete_all(&mut pair, &["/q/x", "/q/y"]);
     pair.go_online();
     let all = [together(&["/q/x", "/q/y"]), create("/q/1"), create("/q/2")];
-    assert_eq!(requests(&mut pair), all, "two of one node are made alone");
+    assert_eq!(pair.requests(), all, "two of one node are made alone");
     pair.answer(1, &Response::Multi(vec![MultiResult::Delete; 2]));
     pair.answer(2, &made("/q/1"));
     pair.answer(3, &made("/q/2"));
-    assert!(replies(&mut pair).ends_with(&[(first, Ok(made("/q/1"))), (second, Ok(made("/q/2")))]));
+    assert!(pair.outcomes().ends_with(&[(first, Ok(made("/q/1"))), (second, Ok(made("/q/2")))]));
 
     delete_all(&mut pair, &["/q/gone"]);
     let third = make(&mut pair, "/q/3");
-    assert_eq!(requests(&mut pair), [along(&["/q/gone"], "/q/3")]);
+    assert_eq!(pair.requests(), [along(&["/q/gone"], "/q/3")]);
     delete_all(&mut pair, &["/q/z"]);
     let fourth = make(&mut pair, "/q/4");
-    assert_eq!(requests(&mut pair), [delete("/q/z")], "the next one waits for the answer");
+    assert_eq!(pair.requests(), [delete("/q/z")], "the next one waits for the answer");
     let results = [ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
     pair.answer(4, &Response::Multi(results.to_vec()));
     pair.answer(5, &Response::Done);
-    assert_eq!(requests(&mut pair), [create("/q/3"), create("/q/4")]);
+    assert_eq!(pair.requests(), [create("/q/3"), create("/q/4")]);
     pair.answer(6, &made("/q/3"));
     pair.answer(7, &made("/q/4"));
-    assert!(replies(&mut pair).ends_with(&[(third, Ok(made("/q/3"))), (fourth, Ok(made("/q/4")))]));
+    assert!(pair.outcomes().ends_with(&[(third, Ok(made("/q/3"))), (fourth, Ok(made("/q/4")))]));
 }
 
 #[test]
@@ -256,16 +244,16 @@ fn a_creation_that_is_refused_keeps_no_deletion_from_its_effect() {
         let mut pair = Pair::online();
         let deleted = delete_all(&mut pair, &["/q/old"]);
         let created = make(&mut pair, "/q/new");
-        assert_eq!(requests(&mut pair), [along(&["/q/old"], "/q/new")]);
+        assert_eq!(pair.requests(), [along(&["/q/old"], "/q/new")]);
         let results = [ErrorCode::Ok, ErrorCode::NoAuth].map(MultiResult::Error);
         match is_said_which {
             true => pair.answer(1, &Response::Multi(results.to_vec())),
             false => pair.refuse(1, ErrorCode::NoAuth),
         }
-        assert_eq!(replies(&mut pair), [(created, Err(RequestError::Refused(ErrorCode::NoAuth)))]);
-        assert_eq!(requests(&mut pair), [delete("/q/old")]);
+        assert_eq!(pair.outcomes(), [(created, Err(RequestError::Refused(ErrorCode::NoAuth)))]);
+        assert_eq!(pair.requests(), [delete("/q/old")]);
         pair.answer(2, &Response::Done);
-        assert_eq!(replies(&mut pair), [(deleted[0], Ok(Response::Done))]);
+        assert_eq!(pair.outcomes(), [(deleted[0], Ok(Response::Done))]);
     }
 }
 
@@ -274,22 +262,22 @@ fn a_creation_that_is_given_up_or_cut_off_is_unanswered_and_never_sent_again() {
     let mut pair = Pair::online();
     delete_all(&mut pair, &["/q/gone"]);
     let created = make(&mut pair, "/q/new");
-    assert_eq!(requests(&mut pair).len(), 1);
+    assert_eq!(pair.requests().len(), 1);
     let unanswered = |why| Err(RequestError::Unanswered { effect: Effect::Write, why });
     pair.now += 2_000;
     pair.client.handle_timeout(pair.time());
-    assert!(replies(&mut pair).contains(&(created, unanswered(WhyUnanswered::Deadline))));
+    assert!(pair.outcomes().contains(&(created, unanswered(WhyUnanswered::Deadline))));
     let results = [ErrorCode::NoNode, ErrorCode::RuntimeInconsistency].map(MultiResult::Error);
     pair.answer(1, &Response::Multi(results.to_vec()));
-    assert_eq!(replies(&mut pair).len(), 1, "the deletion alone");
-    assert!(!requests(&mut pair).contains(&create("/q/new")));
+    assert_eq!(pair.outcomes().len(), 1, "the deletion alone");
+    assert!(!pair.requests().contains(&create("/q/new")));
 
     let deleted = delete_all(&mut pair, &["/q/old"]);
     let created = make(&mut pair, "/q/new");
     pair.pump();
     pair.client.handle_disconnected(pair.time());
     let lost = || unanswered(WhyUnanswered::ConnectionLost);
-    assert_eq!(replies(&mut pair), [(deleted[0], lost()), (created, lost())]);
+    assert_eq!(pair.outcomes(), [(deleted[0], lost()), (created, lost())]);
     pair.go_online();
-    assert_eq!(requests(&mut pair), []);
+    assert_eq!(pair.requests(), []);
 }

@@ -93,6 +93,12 @@ impl Pair {
         self.events()
     }
 
+    /// The server closes the connection, and takes the next.
+    pub(super) fn reconnect(&mut self) -> Vec<Event> {
+        self.hang_up();
+        self.go_online()
+    }
+
     pub(super) fn say(&mut self, bytes: &BytesMut) {
         self.client.handle_bytes(self.time(), bytes);
     }
@@ -115,6 +121,11 @@ impl Pair {
     pub(super) fn arrivals(&mut self) -> Vec<(RequestHeader, Request)> {
         self.pump();
         self.arrived.drain(..).collect()
+    }
+
+    /// The same, without their headers.
+    pub(super) fn requests(&mut self) -> Vec<Request> {
+        self.arrivals().into_iter().map(|(_, request)| request).collect()
     }
 
     /// The next request that arrives.
@@ -151,6 +162,11 @@ impl Pair {
         events.remove(0)
     }
 
+    /// The requests that are over, and their outcomes.
+    pub(super) fn outcomes(&mut self) -> Vec<(RequestId, Result<Response, RequestError>)> {
+        replies(self.events()).into_iter().map(|reply| (reply.id, reply.outcome)).collect()
+    }
+
     /// The outcome of the one request that is over.
     pub(super) fn outcome(&mut self) -> Result<Response, RequestError> {
         match self.event() {
@@ -176,6 +192,13 @@ impl Pair {
 
     pub(super) fn submit(&mut self, request: Request) -> RequestId {
         self.client.submit(&request, None).unwrap()
+    }
+
+    /// Submits a request that goes out at once.
+    pub(super) fn send(&mut self, request: Request) -> RequestId {
+        let id = self.submit(request);
+        self.pump();
+        id
     }
 
     /// Why the connection was given up, from the one event of that kind.

@@ -26,8 +26,7 @@ fn requests_go_out_in_the_order_of_submission_and_in_one_piece() {
 fn replies_and_events_are_told_in_the_order_in_which_they_came_with_their_connection() {
     let mut pair = Pair::online();
     let first = pair.submit(watch_data("/a"));
-    let second = pair.submit(exists("/b"));
-    pair.pump();
+    let second = pair.send(exists("/b"));
     pair.answer(1, &data());
     pair.notify(EventKind::NodeDeleted, "/a");
     pair.refuse(2, ErrorCode::NoNode);
@@ -53,8 +52,7 @@ fn replies_and_events_are_told_in_the_order_in_which_they_came_with_their_connec
 fn a_lost_connection_tells_apart_what_was_sent_and_what_was_not() {
     let mut pair = Pair::online();
     let write = pair.submit(create("/a"));
-    let read = pair.submit(exists("/a"));
-    pair.pump();
+    let read = pair.send(exists("/a"));
     let unsent = pair.submit(create("/b"));
     let events = pair.hang_up();
     let why = WhyUnanswered::ConnectionLost;
@@ -102,8 +100,7 @@ fn a_deadline_that_passes_after_sending_means_unknown_and_the_late_reply_keeps_i
     let mut pair = Pair::online();
     let deadline = pair.in_ms(500);
     pair.client.submit(&create("/a"), deadline).unwrap();
-    let next = pair.submit(exists("/b"));
-    pair.pump();
+    let next = pair.send(exists("/b"));
     pair.advance_to(1_500);
     let why = WhyUnanswered::Deadline;
     assert_eq!(pair.outcome(), Err(RequestError::Unanswered { effect: Effect::Write, why }));
@@ -134,8 +131,7 @@ fn a_request_can_be_taken_back_until_it_is_sent() {
     assert!(!pair.client.cancel(id));
     assert_eq!(pair.arrivals(), []);
     assert!(pair.client.watches().is_empty());
-    let sent = pair.submit(exists("/a"));
-    pair.pump();
+    let sent = pair.send(exists("/a"));
     assert!(!pair.client.cancel(sent));
 }
 
@@ -143,8 +139,7 @@ fn a_request_can_be_taken_back_until_it_is_sent() {
 fn a_reply_out_of_order_ends_the_connection() {
     let mut pair = Pair::online();
     pair.submit(exists("/a"));
-    pair.submit(exists("/b"));
-    pair.pump();
+    pair.send(exists("/b"));
     pair.answer(2, &stat());
     let error = ProtocolError::OutOfOrder { expected: Some(1), found: 2 };
     let events = pair.events();
@@ -167,8 +162,7 @@ fn a_reply_to_nothing_ends_the_connection() {
 #[test]
 fn a_reply_that_cannot_be_read_is_told_and_ends_the_connection() {
     let mut pair = Pair::online();
-    pair.submit(watch_data("/a"));
-    pair.pump();
+    pair.send(watch_data("/a"));
     pair.answer(1, &Response::Done);
     let events = pair.events();
     let Event::Reply(Reply { outcome: Err(RequestError::Malformed(error)), .. }) = &events[0] else {
@@ -259,8 +253,7 @@ fn requests_that_the_machine_sends_by_itself_are_not_taken() {
 fn a_server_that_has_lost_the_session_ends_the_connection_or_the_session() {
     let mut pair = Pair::online();
     pair.submit(create("/a"));
-    pair.submit(create("/b"));
-    pair.pump();
+    pair.send(create("/b"));
     pair.refuse(1, ErrorCode::SessionMoved);
     let events = pair.events();
     let moved = Err(RequestError::Refused(ErrorCode::SessionMoved));
@@ -273,8 +266,7 @@ fn a_server_that_has_lost_the_session_ends_the_connection_or_the_session() {
         (ErrorCode::SessionClosedRequireSaslAuth, LossReason::AuthFailed),
     ] {
         let mut pair = Pair::online();
-        pair.submit(create("/a"));
-        pair.pump();
+        pair.send(create("/a"));
         pair.refuse(1, error);
         assert_eq!(pair.events()[1], Event::Over(loss));
     }
@@ -290,8 +282,7 @@ fn a_small_frame_maximum_still_leaves_room_for_the_machine() {
         let (header, _) = pair.arrival();
         pair.answer(header.xid, &data());
     }
-    pair.hang_up();
-    pair.go_online();
+    pair.reconnect();
     let restored = pair.arrivals();
     assert!(restored.len() > 4 && restored.iter().all(|(header, _)| header.xid == XID_SET_WATCHES));
 }

@@ -38,8 +38,7 @@ fn prove(pair: &mut Pair, answer: Result<(), ErrorCode>) {
 #[test]
 fn nothing_is_safe_before_a_write_is_acknowledged() {
     let mut pair = online();
-    pair.submit(exists("/a"));
-    pair.pump();
+    pair.send(exists("/a"));
     pair.answer(1, &stat());
     assert_eq!(pair.client.safe_until(), None);
     prove(&mut pair, Ok(()));
@@ -101,8 +100,7 @@ fn nothing_is_safe_any_more_once_we_close_the_session() {
 #[test]
 fn a_sync_is_not_a_write() {
     let mut pair = online();
-    pair.submit(Request::Sync { path: "/".into() });
-    pair.pump();
+    pair.send(Request::Sync { path: "/".into() });
     pair.answer(1, &Response::Sync { path: "/".into() });
     assert_eq!(pair.client.safe_until(), None);
 }

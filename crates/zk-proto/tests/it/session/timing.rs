@@ -93,8 +93,7 @@ fn a_server_that_takes_no_bytes_is_given_up_too() {
 #[test]
 fn any_sign_of_the_server_puts_the_end_off() {
     let mut pair = Pair::online();
-    pair.submit(exists("/slow"));
-    pair.pump();
+    pair.send(exists("/slow"));
     pair.advance_to(4_500);
     pair.notify(EventKind::NodeCreated, "/x");
     pair.advance_to(8_000);
@@ -134,14 +133,12 @@ fn a_handshake_must_be_answered_in_time() {
 fn a_session_goes_on_over_a_new_connection_after_a_stall_once_everything_is_answered() {
     let mut pair = Pair::online();
     pair.client.engage(Engagement::Engaged);
-    pair.submit(Request::Delete { path: "/a".into(), version: -1 });
-    pair.pump();
+    pair.send(Request::Delete { path: "/a".into(), version: -1 });
     assert!(!pair.client.renew(pair.time()), "nothing has stood still");
     pair.answer(1, &Response::Done);
     pair.events();
     pair.now += TIMEOUT_MS / 2;
-    pair.submit(Request::Delete { path: "/a".into(), version: -1 });
-    pair.pump();
+    pair.send(Request::Delete { path: "/a".into(), version: -1 });
     pair.submit(create("/b"));
     assert!(pair.client.renew(pair.time()));
     assert_eq!(pair.pump().len(), 0, "nothing more goes out on this connection");

@@ -19,13 +19,11 @@ fn watch(pair: &mut Pair, path: &str) -> RequestId {
 fn watches_are_set_again_after_a_reconnect_and_before_any_request() {
     let mut pair = Pair::online();
     let id = watch(&mut pair, "/a");
-    let absent = pair.submit(Request::Exists { path: "/b".into(), watch: true });
-    pair.pump();
+    let absent = pair.send(Request::Exists { path: "/b".into(), watch: true });
     pair.refuse(2, ErrorCode::NoNode);
     assert_eq!(replies(pair.events())[0].watch, Some(absent.watch()), "set though there is no node");
     let seen = pair.client.last_zxid();
-    let lost = pair.submit(watch_data("/lost"));
-    pair.pump();
+    let lost = pair.send(watch_data("/lost"));
     pair.notify(EventKind::NodeCreated, "/unwatched");
     pair.hang_up();
     pair.submit(exists("/c"));
@@ -53,8 +51,7 @@ fn many_watches_are_restored_only_when_every_request_for_them_is_answered() {
     for n in 0..count {
         watch(&mut pair, &format!("/{n:0>100}"));
     }
-    pair.hang_up();
-    pair.go_online();
+    pair.reconnect();
     let arrived = pair.arrivals();
     assert_eq!(arrived.len(), 3);
     for n in 0..3 {
@@ -67,16 +64,14 @@ fn many_watches_are_restored_only_when_every_request_for_them_is_answered() {
 #[test]
 fn persistent_watches_are_set_again_in_the_newer_form() {
     let mut pair = Pair::online();
-    let id = pair.submit(Request::AddWatch { path: "/p".into(), mode: AddWatchMode::PersistentRecursive });
-    pair.pump();
+    let id = pair.send(Request::AddWatch { path: "/p".into(), mode: AddWatchMode::PersistentRecursive });
     pair.answer(1, &Response::AddWatch);
     assert_eq!(replies(pair.events())[0].watch, Some(id.watch()));
     for _ in 0..2 {
         pair.notify(EventKind::NodeCreated, "/p/x");
         assert!(matches!(pair.event(), Event::Watch(notice) if notice.fired == [id.watch()]));
     }
-    pair.hang_up();
-    pair.go_online();
+    pair.reconnect();
     let (header, request) = pair.arrival();
     assert_eq!(header.code, OpCode::SetWatches2.code());
     assert!(matches!(request, Request::SetWatches(watches) if watches.persistent_recursive == ["/p"]));
@@ -86,8 +81,7 @@ fn persistent_watches_are_set_again_in_the_newer_form() {
 fn a_server_that_will_not_set_watches_again_is_left() {
     let mut pair = Pair::online();
     watch(&mut pair, "/a");
-    pair.hang_up();
-    pair.go_online();
+    pair.reconnect();
     pair.pump();
     pair.refuse(XID_SET_WATCHES, ErrorCode::Unimplemented);
     let error = ProtocolError::WatchesRefused(ErrorCode::Unimplemented);
@@ -109,8 +103,7 @@ fn a_forgotten_watch_is_removed_at_the_server_without_a_reply_to_a_caller() {
     // Offline there is nothing to remove, and a removal that was not sent goes with its connection.
     let id = watch(&mut pair, "/b");
     pair.client.unwatch(id.watch());
-    pair.hang_up();
-    pair.go_online();
+    pair.reconnect();
     assert_eq!(pair.arrivals(), []);
 }
 

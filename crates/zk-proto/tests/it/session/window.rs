@@ -17,7 +17,7 @@ fn children(bytes: usize) -> Response {
 }
 
 fn requests(pair: &mut Pair) -> Vec<Request> {
-    pair.arrivals().into_iter().map(|(_, request)| request).collect()
+    pair.requests()
 }
 
 #[test]
