@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_core::clock::Clock;
+use lockkeeper_zk_proto::client::ClientSession;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf};
 use tokio::task::JoinSet;
 
@@ -165,7 +166,7 @@ impl Driver {
             tokio::select! {
                 biased;
                 done = &mut work => return Some(done),
-                () = self.link.woken() => {}
+                () = self.link.wake.notified() => {}
                 () = self.alarm.rings() => self.link.handle_timeout(),
             }
             if self.link.is_over() {
@@ -190,7 +191,11 @@ impl Driver {
         let mut is_flushed = true;
         let mut broken = None;
         let mut arrived_at = None;
-        self.link.handle_connected(self.share.handshake_max(self.ways_max()));
+        let handshake_max = self.share.handshake_max(self.ways_max());
+        self.link.drive(|machine, now| {
+            machine.limit_handshakes(handshake_max);
+            machine.handle_connected(now);
+        });
         while self.link.is_attached() {
             self.run_chores();
             if arrived_at.is_none() && self.link.status_now().phase.is_online() {
@@ -207,20 +212,20 @@ impl Driver {
                 biased;
                 read = connection.reader.read_buf(&mut input) => match read {
                     Ok(count) if count > 0 => {
-                        self.link.handle_bytes(&input);
+                        self.link.drive(|machine, now| machine.handle_bytes(now, &input));
                         input.clear();
                     }
-                    Ok(_) => self.link.handle_disconnected(),
+                    Ok(_) => self.link.drive(ClientSession::handle_disconnected),
                     Err(error) => {
                         broken = Some(error);
-                        self.link.handle_disconnected();
+                        self.link.drive(ClientSession::handle_disconnected);
                     }
                 },
                 written = write(&mut connection.writer, &mut connection.output), if !is_flushed => match written {
                     Ok(()) => is_flushed = true,
-                    Err(_) => self.link.handle_disconnected(),
+                    Err(_) => self.link.drive(ClientSession::handle_disconnected),
                 },
-                () = self.link.woken() => {}
+                () = self.link.wake.notified() => {}
                 () = self.alarm.rings() => self.link.handle_timeout(),
             }
         }
@@ -245,16 +250,13 @@ impl Driver {
 /// Lets the callers that were just told ask for what they want next while more of them still do, so that it leaves in
 /// one write: deletions as one transaction, and joins with one list.
 async fn gather(link: &Link) {
-    let mut queued = link.queued();
+    let mut before = 0;
     for _ in 0..GATHER_TURNS_MAX {
-        if queued == 0 || link.has_urgent() || !link.is_crowded() {
-            return;
+        match link.gathered() {
+            Some(queued) if queued != before => before = queued,
+            _ => return,
         }
         tokio::task::yield_now().await;
-        let before = std::mem::replace(&mut queued, link.queued());
-        if queued == before {
-            return;
-        }
     }
 }
 

@@ -66,6 +66,14 @@ impl Layout {
         }
     }
 
+    /// The name of the lock's own node, if `node` is that or holds the waiters beside it.
+    pub(crate) fn own_node(self, node: &str) -> &str {
+        match self {
+            Self::Curator => node,
+            Self::Kazoo => node.strip_suffix(KAZOO_WAITERS).unwrap_or(node),
+        }
+    }
+
     /// Whether these queues of one lock are children of the same node.
     pub(crate) const fn is_one_node(self, part: Part, other: Part) -> bool {
         matches!(

@@ -12,7 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Error, ErrorKind, LossReason, Operation, SafeUntil, SessionBond, SessionTimeout};
-use lockkeeper_zk_proto::client::{AnchorConfig, Engagement, LossReason as MachineLoss, SessionConfig, SessionState};
+use lockkeeper_zk_proto::client::{
+    AnchorConfig, ClientSession, Engagement, LossReason as MachineLoss, SessionConfig, SessionState,
+};
 use lockkeeper_zk_proto::message::Auth;
 use lockkeeper_zk_proto::path::Chroot;
 use lockkeeper_zk_proto::time::Timestamp;
@@ -61,7 +63,7 @@ pub(crate) struct Status {
 pub(crate) struct Link {
     state: Mutex<State>,
     /// Wakes the driver.
-    pub(super) wake: Notify,
+    pub(crate) wake: Notify,
     status: watch::Sender<Status>,
     pub(crate) bond: SessionBond,
     pub(crate) clock: Arc<dyn Clock>,
@@ -227,33 +229,16 @@ impl Link {
 
 /// What only the driver does.
 impl Link {
-    pub(crate) fn handle_connected(&self, handshake_max: Duration) {
+    /// Has the machine take what happened to its connection.
+    pub(crate) fn drive(&self, happened: impl FnOnce(&mut ClientSession, Timestamp)) {
         let now = self.now();
-        self.with(|state| {
-            state.machine.limit_handshakes(handshake_max);
-            state.machine.handle_connected(now);
-        });
+        self.with(|state| happened(&mut state.machine, now));
     }
 
-    pub(crate) fn handle_disconnected(&self) {
-        let now = self.now();
-        self.with(|state| state.machine.handle_disconnected(now));
-    }
-
-    /// Takes bytes that were read.
-    pub(crate) fn handle_bytes(&self, bytes: &[u8]) {
-        let now = self.now();
-        self.with(|state| state.machine.handle_bytes(now, bytes));
-    }
-
-    /// How many requests wait to be written.
-    pub(crate) fn queued(&self) -> usize {
-        self.state().machine.queued()
-    }
-
-    /// Whether a proof waits to be written.
-    pub(crate) fn has_urgent(&self) -> bool {
-        self.state().machine.has_urgent()
+    /// How many requests wait to be written, if no proof does and others may come at once.
+    pub(crate) fn gathered(&self) -> Option<usize> {
+        let state = self.state();
+        (!state.machine.has_urgent() && state.expected() > EXPECTED_OF_ONE_MAX).then(|| state.machine.queued())
     }
 
     /// Whether so many calls are under way, or contenders of ours wait, that an answer may set several of them going.
@@ -308,11 +293,6 @@ impl Link {
 
     pub(crate) fn take_chores(&self) -> Vec<BoxFuture<()>> {
         std::mem::take(&mut self.state().chores)
-    }
-
-    /// Waits until a request was made.
-    pub(crate) async fn woken(&self) {
-        self.wake.notified().await;
     }
 
     /// Notes that no task moves bytes any more: all callers that still wait are told.
@@ -384,7 +364,7 @@ impl Link {
 
     /// Whether the service refused our credentials.
     pub(crate) fn is_refused(&self) -> bool {
-        self.state().is_refused
+        self.state().machine.state() == SessionState::Over(MachineLoss::AuthFailed)
     }
 }
 

@@ -83,7 +83,6 @@ pub(super) struct State {
     pub(super) closing_since: Option<Timestamp>,
     /// No task moves bytes any more.
     pub(super) is_done: bool,
-    pub(super) is_refused: bool,
     /// Why the last connection failed.
     pub(super) trouble: Option<Failure>,
     /// Why each way could not be used last.
@@ -111,7 +110,6 @@ impl State {
             last_write_at: None,
             closing_since: None,
             is_done: false,
-            is_refused: false,
             trouble: None,
             failures: BTreeMap::new(),
             last_failure: None,
@@ -197,7 +195,6 @@ impl State {
                         MachineLoss::OutOfReach => LossReason::Lapsed,
                         _ => LossReason::Expired,
                     });
-                    self.is_refused = reason == MachineLoss::AuthFailed;
                     self.watchers.clear();
                     status.send_modify(|status| status.phase = Phase::Over);
                 }

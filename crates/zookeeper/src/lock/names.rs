@@ -9,7 +9,7 @@ use lockkeeper_zk_proto::message::Request;
 
 use crate::config::Config;
 use crate::error::ClientError;
-use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, KAZOO_WAITERS, Layout};
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, Layout};
 use crate::link::{Call, Link, if_there};
 use crate::lock::inspect::{READS_AT_ONCE_MAX, ask_all, children};
 use crate::lock::queue_data::QueueData;
@@ -86,11 +86,8 @@ async fn leave_out_empty_semaphores(
     Ok(())
 }
 
-/// Reads the name of the lock that a node belongs to: kazoo's gates lie beside their locks.
+/// Reads the name of the lock that a node belongs to.
 pub(super) fn name_of(node: &str, data: &[u8], layout: Layout) -> Option<QueueName> {
-    let lock = match layout {
-        Layout::Curator => node,
-        Layout::Kazoo => node.strip_suffix(KAZOO_WAITERS).unwrap_or(node),
-    };
+    let lock = layout.own_node(node);
     QueueName::decode(lock).or_else(|| QueueData::read(data).name(lock))
 }

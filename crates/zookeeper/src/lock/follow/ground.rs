@@ -4,7 +4,7 @@ use lockkeeper_core::{Part, QueueName, Result, Scope};
 use lockkeeper_zk_proto::path::Chroot;
 
 use crate::config::Config;
-use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, KAZOO_WAITERS, Layout};
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, Layout};
 use crate::lock::paths::QueuePath;
 use crate::lock::shown::Room;
 
@@ -89,18 +89,10 @@ impl Ground {
         !lock.as_str().starts_with('/') && (lock.as_str().starts_with(&self.scope.prefix) || is_asked_for())
     }
 
-    /// The name of the lock's own node, if `node` is that or holds the waiters beside it.
-    pub(super) fn own_node<'a>(&self, node: &'a str) -> &'a str {
-        match self.layout {
-            Layout::Curator => node,
-            Layout::Kazoo => node.strip_suffix(KAZOO_WAITERS).unwrap_or(node),
-        }
-    }
-
     /// The rooms of a site that are found without a look into another of them.
     pub(super) fn rooms(&self, site: &Site) -> &'static [Room] {
         match (site, self.layout) {
-            (Site::Below(node), _) if self.own_node(node) != node => &[Room::Beside],
+            (Site::Below(node), _) if self.layout.own_node(node) != node => &[Room::Beside],
             (Site::Below(_), _) => &[Room::Line],
             (Site::At(_), _) => &[Room::Line, Room::Beside],
         }
@@ -132,7 +124,7 @@ impl Ground {
                 None => places.push(Place::Site(Site::Below(below.to_owned()))),
                 Some((node, within)) => {
                     let site = || Site::Below(node.to_owned());
-                    let is_beside = self.own_node(node) != node;
+                    let is_beside = self.layout.own_node(node) != node;
                     places.extend(if is_beside { beside(site, within) } else { line(site, within) });
                 }
             }
@@ -221,7 +213,8 @@ mod tests {
                 }
             }
         }
-        assert_eq!((curator.own_node("a-__lock__"), kazoo.own_node("a-__lock__")), ("a-__lock__", "a"));
+        let own_node = |ground: &Ground| ground.layout.own_node("a-__lock__");
+        assert_eq!((own_node(&curator), own_node(&kazoo)), ("a-__lock__", "a"));
     }
 
     #[test]

@@ -50,14 +50,14 @@ impl Model {
             (Some(Known::Lock(lock)), _) => Some(lock.clone()).filter(|lock| self.ground.covers(lock)),
             (None, Site::At(lock)) => Some(lock.clone()),
             (None, Site::Below(node)) => {
-                QueueName::decode(self.ground.own_node(node)).filter(|lock| self.ground.covers(lock))
+                QueueName::decode(self.ground.layout().own_node(node)).filter(|lock| self.ground.covers(lock))
             }
         }
     }
 
     /// Tells whether only the data of a site's node says which lock it is.
     pub(super) fn is_named_by_its_data(&self, site: &Site) -> bool {
-        matches!(site, Site::Below(node) if QueueName::is_digest(self.ground.own_node(node)))
+        matches!(site, Site::Below(node) if QueueName::is_digest(self.ground.layout().own_node(node)))
     }
 
     /// The contender that a node is by its name; `None` if it is none, or not one of a lock that is followed.
@@ -72,7 +72,7 @@ impl Model {
         let before = self.lock_of(site);
         self.known.remove(site);
         if let (true, Site::Below(node)) = (self.is_named_by_its_data(site), site)
-            && let Some(lock) = QueueData::read(data).name(self.ground.own_node(node))
+            && let Some(lock) = QueueData::read(data).name(self.ground.layout().own_node(node))
         {
             self.known.insert(site.clone(), Known::Lock(lock));
         }
