@@ -30,48 +30,38 @@ const GRANTED_WITHIN_PLAIN: Duration = Duration::from_secs(10);
 /// How long a process stands still: most of a session.
 const STALL: Duration = Duration::from_secs(12);
 
-/// A way in which a program ends, and the kind of its runtime; or that it stands still.
+/// A way in which a program ends, or that it stands still.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Way {
-    DroppedCurrent,
-    DroppedMulti,
-    PanickedCurrent,
-    PanickedMulti,
-    OwnedCurrent,
-    OwnedMulti,
-    BackgroundCurrent,
-    BackgroundMulti,
+    Dropped,
+    Panicked,
+    Owned,
+    Background,
     StoodStill,
 }
 
+/// What the program's runtime runs on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Threads {
+    One,
+    Several,
+}
+
 impl Way {
-    const ENDINGS: [Self; 8] = [
-        Self::DroppedCurrent,
-        Self::DroppedMulti,
-        Self::PanickedCurrent,
-        Self::PanickedMulti,
-        Self::OwnedCurrent,
-        Self::OwnedMulti,
-        Self::BackgroundCurrent,
-        Self::BackgroundMulti,
-    ];
+    const ALL: [Self; 5] = [Self::Dropped, Self::Panicked, Self::Owned, Self::Background, Self::StoodStill];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::DroppedCurrent => "a_guard_dropped_at_the_end_of_main_frees_the_lock",
-            Self::DroppedMulti => "a_guard_dropped_at_the_end_of_main_with_threads_frees_the_lock",
-            Self::PanickedCurrent => "a_panic_in_main_frees_the_lock",
-            Self::PanickedMulti => "a_panic_in_main_with_threads_frees_the_lock",
-            Self::OwnedCurrent => "a_task_that_still_has_the_guard_when_main_ends_frees_the_lock",
-            Self::OwnedMulti => "a_task_that_still_has_the_guard_when_main_with_threads_ends_frees_the_lock",
-            Self::BackgroundCurrent => "a_runtime_shut_down_in_the_background_frees_the_lock",
-            Self::BackgroundMulti => "a_runtime_with_threads_shut_down_in_the_background_frees_the_lock",
+            Self::Dropped => "a_guard_dropped_at_the_end_of_main_frees_the_lock",
+            Self::Panicked => "a_panic_in_main_frees_the_lock",
+            Self::Owned => "a_task_that_still_has_the_guard_when_main_ends_frees_the_lock",
+            Self::Background => "a_runtime_shut_down_in_the_background_frees_the_lock",
             Self::StoodStill => "a_process_that_was_stopped_is_granted_a_free_lock_at_once_when_it_goes_on",
         }
     }
 
     pub(crate) fn of_name(name: &str) -> Option<Self> {
-        Self::ENDINGS.into_iter().chain([Self::StoodStill]).find(|way| way.name() == name)
+        Self::ALL.into_iter().find(|way| way.name() == name)
     }
 }
 
@@ -82,9 +72,8 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // The tests measure how fast it is, and the programs are separate processes.
     arguments.test_threads = Some(1);
-    let ending = |way: Way| Trial::test(way.name(), move || judged(way));
-    let trials = Way::ENDINGS.map(ending).into_iter().chain([ending(Way::StoodStill)]).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let trials = Way::ALL.map(|way| Trial::test(way.name(), move || judged(way)));
+    libtest_mimic::run(&arguments, trials.into()).exit_code()
 }
 
 fn judged(way: Way) -> Result<(), Failed> {
@@ -99,18 +88,21 @@ fn judged(way: Way) -> Result<(), Failed> {
             format!("zk://{}?session_timeout={}", server.address(), if way == Way::StoodStill { "20s" } else { "40s" });
         match way {
             Way::StoodStill => stand_still(&url).await,
-            way => end_again_and_again(&url, way).await,
+            way => {
+                end_again_and_again(&url, way, Threads::One).await?;
+                end_again_and_again(&url, way, Threads::Several).await
+            }
         }
     })
 }
 
-async fn end_again_and_again(url: &str, way: Way) -> Result<(), Failed> {
+async fn end_again_and_again(url: &str, way: Way, threads: Threads) -> Result<(), Failed> {
     let tries = long::rounds(TRIES_LONG);
     let keeper = Keeper::new(std::sync::Arc::new(ZooKeeperBackend::open(&url.parse()?)?));
     let mut slowest = Duration::ZERO;
     for number in 0..tries {
-        let name = format!("ending-{number}");
-        let mut program = Program::start(url, &name, way)?;
+        let name = format!("ending-{threads:?}-{number}");
+        let mut program = Program::start(url, &name, way, threads)?;
         program.said("held").await?;
         let mutex = keeper.mutex(&name)?;
         let waiting = tokio::spawn(async move { mutex.lock().await });
@@ -123,18 +115,18 @@ async fn end_again_and_again(url: &str, way: Way) -> Result<(), Failed> {
         let took = since_end.slept();
         slowest = slowest.max(took);
         if took > granted_within() {
-            return Err(format!("try {number}: granted only after {took:?}").into());
+            return Err(format!("{threads:?}, try {number}: granted only after {took:?}").into());
         }
         granted.release().await?;
         program.end().await?;
     }
-    println!("{tries} tries, {slowest:?} at most: {}", way.name());
+    println!("{threads:?}, {tries} tries, {slowest:?} at most: {}", way.name());
     keeper.close().await?;
     Ok(())
 }
 
 async fn stand_still(url: &str) -> Result<(), Failed> {
-    let mut program = Program::start(url, "reports", Way::StoodStill)?;
+    let mut program = Program::start(url, "reports", Way::StoodStill, Threads::One)?;
     program.said("ready").await?;
     program.signal("STOP").await?;
     tokio::time::sleep(STALL).await;
@@ -159,12 +151,12 @@ struct Program {
 }
 
 impl Program {
-    fn start(url: &str, lock: &str, way: Way) -> Result<Self, Failed> {
+    fn start(url: &str, lock: &str, way: Way, threads: Threads) -> Result<Self, Failed> {
         let mut command = Command::new(std::env::current_exe()?);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         // Writing a backtrace can take longer than what is measured, and a guard is dropped only after it.
         command.env("RUST_BACKTRACE", "0");
-        program::tell(&mut command, url, lock, way);
+        program::tell(&mut command, url, lock, way, threads);
         let mut process = command.spawn()?;
         let input = process.stdin.take().ok_or("no stdin")?;
         let output = BufReader::new(process.stdout.take().ok_or("no stdout")?).lines();

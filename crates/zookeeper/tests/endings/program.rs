@@ -9,32 +9,42 @@ use lockkeeper_conformance::SOON;
 use lockkeeper_faults::sleeper::Sleeper;
 use lockkeeper_recipes::{Keeper, MutexGuard};
 use lockkeeper_zookeeper::ZooKeeperBackend;
+use tokio::runtime::{Builder, Runtime};
 
-use crate::Way;
+use crate::{Threads, Way};
 
-/// Its URL, the lock's name, and the way in which it ends.
-const VARIABLES: [&str; 3] = ["LOCKKEEPER_TEST_URL", "LOCKKEEPER_TEST_LOCK", "LOCKKEEPER_TEST_WAY"];
+/// Its URL, the lock's name, the way in which it ends, and what its runtime runs on.
+const VARIABLES: [&str; 4] =
+    ["LOCKKEEPER_TEST_URL", "LOCKKEEPER_TEST_LOCK", "LOCKKEEPER_TEST_WAY", "LOCKKEEPER_TEST_THREADS"];
 
 /// Tells a command which program it is to be.
-pub(crate) fn tell(command: &mut tokio::process::Command, url: &str, lock: &str, way: Way) {
-    command.envs(VARIABLES.into_iter().zip([url, lock, way.name()]));
+pub(crate) fn tell(command: &mut tokio::process::Command, url: &str, lock: &str, way: Way, threads: Threads) {
+    command.envs(VARIABLES.into_iter().zip([url, lock, way.name(), &format!("{threads:?}")]));
 }
 
 /// Plays the other process, if this is one.
 pub(crate) fn play() -> Option<ExitCode> {
     let way = Way::of_name(&std::env::var(VARIABLES[2]).ok()?).expect("a way");
+    let runtime = runtime();
     match way {
-        Way::DroppedCurrent => dropped_current(),
-        Way::DroppedMulti => dropped_multi(),
-        Way::PanickedCurrent => panicked_current(),
-        Way::PanickedMulti => panicked_multi(),
-        Way::OwnedCurrent => owned_current(),
-        Way::OwnedMulti => owned_multi(),
-        Way::BackgroundCurrent => in_background(&mut tokio::runtime::Builder::new_current_thread()),
-        Way::BackgroundMulti => in_background(&mut tokio::runtime::Builder::new_multi_thread()),
-        Way::StoodStill => stood_still(),
+        Way::Dropped => runtime.block_on(async { drop(held().await) }),
+        Way::Panicked => runtime.block_on(async {
+            let _guard = held().await;
+            panic!("as it should");
+        }),
+        Way::Owned => runtime.block_on(give_to_a_task()),
+        Way::Background => in_background(runtime),
+        Way::StoodStill => runtime.block_on(stood_still()),
     }
     Some(ExitCode::SUCCESS)
+}
+
+fn runtime() -> Runtime {
+    let mut builder = match std::env::var(VARIABLES[3]).unwrap() == format!("{:?}", Threads::One) {
+        true => Builder::new_current_thread(),
+        false => Builder::new_multi_thread(),
+    };
+    builder.worker_threads(2).enable_all().build().unwrap()
 }
 
 fn keeper() -> Keeper {
@@ -60,28 +70,6 @@ fn hear() {
     std::io::stdin().lock().read_line(&mut line).unwrap();
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn dropped_current() {
-    drop(held().await);
-}
-
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn dropped_multi() {
-    drop(held().await);
-}
-
-#[tokio::main(flavor = "current_thread")]
-async fn panicked_current() {
-    let _guard = held().await;
-    panic!("as it should");
-}
-
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn panicked_multi() {
-    let _guard = held().await;
-    panic!("as it should");
-}
-
 async fn give_to_a_task() {
     let guard = held().await;
     tokio::spawn(async move {
@@ -91,19 +79,8 @@ async fn give_to_a_task() {
     tokio::task::yield_now().await;
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn owned_current() {
-    give_to_a_task().await;
-}
-
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn owned_multi() {
-    give_to_a_task().await;
-}
-
 /// The runtime is shut down in the background, and the guard outlives it; the program goes on.
-fn in_background(builder: &mut tokio::runtime::Builder) {
-    let runtime = builder.enable_all().build().unwrap();
+fn in_background(runtime: Runtime) {
     let guard = runtime.block_on(held());
     runtime.shutdown_background();
     hear();
@@ -111,7 +88,6 @@ fn in_background(builder: &mut tokio::runtime::Builder) {
 }
 
 /// Has a session, is stopped and continued by the test, and then asks for a lock that is free.
-#[tokio::main(flavor = "current_thread")]
 async fn stood_still() {
     let mutex = keeper().mutex(&std::env::var(VARIABLES[1]).unwrap()).unwrap();
     mutex.lock().await.unwrap().release().await.unwrap();

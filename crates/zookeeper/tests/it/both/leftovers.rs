@@ -1,11 +1,13 @@
 //! Nothing is left behind: after a wait that ended in any way there is no node and no watch, by the server's count.
 
+use std::any::Any;
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, answered, soon, until};
 use lockkeeper_core::{ErrorKind, Result, Wait};
-use lockkeeper_recipes::{Keeper, Permit, ReadGuard, WriteGuard};
+use lockkeeper_recipes::Keeper;
 use lockkeeper_zookeeper::NewNode;
+use tokio::task::JoinSet;
 
 use super::SERVER;
 use crate::support::Bench;
@@ -42,40 +44,24 @@ const ALL: [Asked; 7] = [
 ];
 
 /// What keeps others waiting while it lives.
-#[expect(dead_code, reason = "held, not read")]
-enum InTheWay {
-    Mutex(lockkeeper_recipes::MutexGuard),
-    Write(WriteGuard),
-    Read(ReadGuard),
-    Permits(Vec<Permit>, Option<tokio::task::JoinHandle<()>>),
-    Leadership(lockkeeper_recipes::Leadership),
-}
-
-impl Drop for InTheWay {
-    fn drop(&mut self) {
-        if let Self::Permits(_, Some(task)) = self {
-            task.abort();
-        }
-    }
-}
+type InTheWay = Box<dyn Any + Send>;
 
 impl Asked {
     async fn block(self, keeper: &Keeper) -> InTheWay {
         match self {
-            Self::Mutex => InTheWay::Mutex(keeper.mutex(LOCK).unwrap().lock().await.unwrap()),
-            Self::Read => InTheWay::Write(keeper.rw_lock(LOCK).unwrap().write().await.unwrap()),
-            Self::Write => InTheWay::Read(keeper.rw_lock(LOCK).unwrap().read().await.unwrap()),
-            Self::Permit | Self::Permits => {
-                InTheWay::Permits(keeper.semaphore(LOCK, 3).unwrap().acquire_many(3).await.unwrap(), None)
-            }
+            Self::Mutex => Box::new(keeper.mutex(LOCK).unwrap().lock().await.unwrap()),
+            Self::Read => Box::new(keeper.rw_lock(LOCK).unwrap().write().await.unwrap()),
+            Self::Write => Box::new(keeper.rw_lock(LOCK).unwrap().read().await.unwrap()),
+            Self::Permit | Self::Permits => Box::new(keeper.semaphore(LOCK, 3).unwrap().acquire_many(3).await.unwrap()),
             Self::PermitBehindAnother => {
                 let semaphore = keeper.semaphore(LOCK, 3).unwrap();
                 let held = semaphore.acquire_many(3).await.unwrap();
-                let waits = tokio::spawn(async move { drop(semaphore.acquire().await) });
+                let mut waits = JoinSet::new();
+                waits.spawn(async move { drop(semaphore.acquire().await) });
                 until("another waits for permits", async || keeper.contenders(LOCK).await.unwrap().len() == 4).await;
-                InTheWay::Permits(held, Some(waits))
+                Box::new((held, waits))
             }
-            Self::Leadership => InTheWay::Leadership(keeper.election(LOCK).unwrap().campaign().await.unwrap()),
+            Self::Leadership => Box::new(keeper.election(LOCK).unwrap().campaign().await.unwrap()),
         }
     }
 

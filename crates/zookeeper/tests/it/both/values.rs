@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{soon, until};
-use lockkeeper_core::{ErrorKind, Expected, Mode, Part, QueueName, Value, ValueVersion};
+use lockkeeper_core::{Expected, Mode, Part, QueueName, Value, ValueVersion};
 use lockkeeper_zookeeper::NewNode;
 
 use super::SERVER;
@@ -39,20 +39,6 @@ async fn a_value_is_the_nodes_data_as_other_clients_write_and_read_it() {
     let kazoo = bench.neighbouring_waist("?layout=kazoo").await;
     set(&kazoo, &permits, Expected::Any, Some(b"6")).await;
     assert_eq!(&operator.get_data("/lockkeeper/pool").await.unwrap().0[..], b"6", "as kazoo has max_leases");
-}
-
-#[tokio::test]
-async fn a_version_is_another_after_a_removal_though_the_node_counts_from_zero_again() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, bob) = (bench.neighbouring_waist("").await, bench.neighbouring_waist("").await);
-    let barrier = line("barrier");
-    let first = set(&ann, &barrier, Expected::Absent, Some(b"up")).await.unwrap();
-    assert!(set(&ann, &barrier, Expected::Version(first), None).await.is_some());
-    assert_eq!(get(&bob, &barrier).await, None);
-    let second = set(&bob, &barrier, Expected::Absent, Some(b"up")).await.unwrap();
-    assert_ne!(first, second);
-    assert_eq!(set(&ann, &barrier, Expected::Version(first), None).await, None, "that was another life");
-    assert_eq!(get(&ann, &barrier).await.unwrap().version, second);
 }
 
 #[tokio::test]
@@ -120,16 +106,6 @@ async fn waits_that_are_dropped_leave_no_watch_at_the_server() {
     waits.await;
     ann.leave(&there, ticket).await;
     until("the end of the watches", async || bench.server.watches().await == 0).await;
-}
-
-#[tokio::test]
-async fn a_value_that_is_too_long_is_refused_and_nothing_is_made() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.neighbouring_waist("").await;
-    let long = vec![0; lockkeeper_core::VALUE_BYTES_MAX + 1];
-    let error = ann.session.set_value(&line("count"), Expected::Any, Some(Arc::from(long))).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitReached);
-    assert_eq!(get(&ann, &line("count")).await, None);
 }
 
 #[tokio::test]

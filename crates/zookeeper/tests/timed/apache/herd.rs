@@ -1,13 +1,10 @@
 //! No waiter is woken in vain: a release wakes the one whose turn it is, by the server's own count.
-//!
-//! The simple lock without a queue, for which all clients watch one node, is `examples/simple_lock.rs`.
 
 use std::collections::BTreeMap;
 
-use lockkeeper_conformance::{Party, is_joined, soon, until};
+use lockkeeper_conformance::{Party, is_joined, until};
 use lockkeeper_faults::zookeeper::words::Packets;
 use lockkeeper_faults::zookeeper::{Server, Setup};
-use lockkeeper_recipes::Keeper;
 
 use super::SERVER;
 use crate::support::way;
@@ -98,23 +95,6 @@ async fn eight_writers_and_then_sixteen_readers_are_drained_in_55_packets() {
     assert!(packets.received <= 55, "{} packets", packets.received);
 }
 
-/// The waiters, each with a separate session, so that every wake-up is a separate packet.
-async fn queue_up(server: &Server, waiters: usize) -> (Keeper, Vec<tokio::task::JoinHandle<()>>, Vec<Party>) {
-    let holder = way::party(server.address(), SETTINGS);
-    let guard = holder.keeper.mutex(LOCK).unwrap().lock().await.unwrap();
-    let mut parties = Vec::new();
-    let mut tasks = Vec::new();
-    for _ in 0..waiters {
-        let party = way::party(server.address(), SETTINGS);
-        let mutex = party.keeper.mutex(LOCK).unwrap();
-        tasks.push(tokio::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() }));
-        party.journal.until_count("a join", 1, is_joined).await;
-        parties.push(party);
-    }
-    drop(guard);
-    (holder.keeper, tasks, parties)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_contender_is_watched_only_by_the_one_behind_it() {
     if !SERVER.can_start() {
@@ -152,26 +132,4 @@ async fn every_contender_is_watched_only_by_the_one_behind_it() {
         task.await.unwrap();
     }
     until("no watch is left", async || server.watches().await.unwrap() == 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_is_told_to_one_waiter() {
-    if !SERVER.can_start() {
-        return;
-    }
-    let _turn = turn().await;
-    const WAITERS: usize = 12;
-    let server = Server::standalone(Setup::new()).await.unwrap();
-    let before = server.packets().await.unwrap();
-    let (keeper, tasks, parties) = queue_up(&server, WAITERS).await;
-    for task in tasks {
-        soon("the release", task).await.unwrap();
-    }
-    let packets = packets_between(before, &server).await;
-    // Every request has one answer; what was sent beyond that was told by watches: to each waiter that the one ahead of
-    // it is gone, and, as each watches its own node too, that it is gone itself.
-    let told = packets.sent.saturating_sub(packets.received);
-    println!("{told} notifications for {} releases", WAITERS + 1);
-    assert!(told <= 2 * WAITERS as u64 + 1, "{told} notifications");
-    drop((keeper, parties));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_conformance::{SOON, answered, is_joined, soon};
+use lockkeeper_conformance::{SOON, is_joined, soon};
 use lockkeeper_faults::proxy::{Direction, Fate, FrameRecord, Operation};
 use lockkeeper_faults::zookeeper::ServerWords;
 use lockkeeper_faults::zookeeper::words::Packets;
@@ -152,19 +152,4 @@ async fn a_hand_off_costs_one_notification_and_no_list() {
     assert_eq!(asked(&bench).0, BTreeMap::new());
     guard.release().await.unwrap();
     assert_eq!(asked(&bench).0, [(Operation::DELETE, 1)].into());
-}
-
-#[tokio::test]
-async fn a_wait_that_is_given_up_leaves_no_watch_at_the_server() {
-    let _turn = turn().await;
-    let Some(bench) = Bench::alone(SERVER).await else { return };
-    let (ann, bob) = (bench.party(""), bench.neighbour(""));
-    let held = bob.keeper.mutex("reports").unwrap().lock().await.unwrap();
-    let mutex = ann.keeper.mutex("reports").unwrap();
-    assert!(answered(async || mutex.lock_timeout(Duration::from_millis(200)).await).await.is_none());
-    bench.until_ephemerals(1).await;
-    // The holder's own, and no other.
-    let watches = async || (bench.server.watches().await <= 1).then_some(());
-    lockkeeper_faults::wait::until("the end of the watches", SOON, watches).await.unwrap();
-    drop(held);
 }
