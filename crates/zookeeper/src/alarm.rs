@@ -1,7 +1,6 @@
 //! One timer that is armed rarely and may ring early: requests move the next deadline with every reply, and a new timer
 //! for each would cost more than the request.
 
-use std::fmt;
 use std::sync::Arc;
 
 use lockkeeper_core::BoxFuture;
@@ -36,11 +35,5 @@ impl Alarm {
                 self.armed = None;
             }
         }
-    }
-}
-
-impl fmt::Debug for Alarm {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Alarm").field(&self.armed.as_ref().map(|(at, _)| at)).finish()
     }
 }

@@ -100,7 +100,8 @@ impl ClientSession {
         let bytes = frame.len() + self.lengths.foresee(None);
         let id = creation.as_ref().map(|creation| creation.id);
         let sent = Sent { xid, sent_at: now, opcode: OpCode::Multi, id, bytes };
-        self.in_flight.push_together(sent, Together { deletions, creation }, open);
+        self.in_flight.push(sent, open);
+        self.in_flight.together.insert(xid, Together { deletions, creation });
         Some(frame)
     }
 

@@ -38,11 +38,12 @@ pub(super) struct InFlight {
     line: VecDeque<Sent>,
     /// How many bytes the line counts for.
     bytes: usize,
-    open: BTreeMap<RequestId, Open>,
+    /// What is known of the requests in it; without one that was given up, whose place stays for its reply.
+    pub(super) open: BTreeMap<RequestId, Open>,
     /// What was sent together, by the xid of its transaction.
-    together: BTreeMap<i32, Together>,
-    pings: VecDeque<Timestamp>,
-    auths: VecDeque<SentAuth>,
+    pub(super) together: BTreeMap<i32, Together>,
+    pub(super) pings: VecDeque<Timestamp>,
+    pub(super) auths: VecDeque<SentAuth>,
 }
 
 impl InFlight {
@@ -54,28 +55,9 @@ impl InFlight {
         }
     }
 
-    /// Notes what is sent together; `open` is of the creation in it.
-    pub(super) fn push_together(&mut self, sent: Sent, together: Together, open: Option<Open>) {
-        self.push(sent, open);
-        self.together.insert(sent.xid, together);
-    }
-
-    /// Takes what was sent together under an xid, if there was anything.
-    pub(super) fn pop_together(&mut self, xid: i32) -> Option<Together> {
-        self.together.remove(&xid)
-    }
-
     /// Whether a creation below this node was sent with deletions, and may have to be sent again.
     pub(super) fn makes_along(&self, node: &str) -> bool {
         self.together.values().any(|together| together.makes_below() == Some(node))
-    }
-
-    pub(super) fn push_ping(&mut self, sent_at: Timestamp) {
-        self.pings.push_back(sent_at);
-    }
-
-    pub(super) fn push_auth(&mut self, sent: SentAuth) {
-        self.auths.push_back(sent);
     }
 
     /// Takes the request that a reply with `xid` answers, and what is known of it; nothing is known any more of one
@@ -105,11 +87,6 @@ impl InFlight {
             let is_plain = matches!(open.aside, Aside::Nothing);
             open.is_outdated |= is_plain && open.lists.as_deref() == Some(node);
         }
-    }
-
-    /// Stops waiting for a request; its place in the line stays for its reply.
-    pub(super) fn give_up(&mut self, id: RequestId) -> Option<Open> {
-        self.open.remove(&id)
     }
 
     /// How many answers are due in the line, pings and authentications aside.

@@ -71,7 +71,7 @@ impl ClientSession {
                 self.note_exchange(now, sent.sent_at, sent.opcode, header.error);
                 // Not from pings and events, as in Apache's client: what was missed is counted from replies.
                 self.last_zxid = self.last_zxid.max(header.zxid);
-                if let Some(together) = self.in_flight.pop_together(xid) {
+                if let Some(together) = self.in_flight.together.remove(&xid) {
                     self.handle_together(header, together, open, &mut reader)?;
                     return self.handle_verdict(header.error);
                 }

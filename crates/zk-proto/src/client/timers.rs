@@ -67,7 +67,7 @@ impl ClientSession {
                 self.watches.forget(id.watch());
             }
             self.tell_failure(id, RequestError::NotSent(WhyUnsent::Deadline));
-        } else if let Some(open) = self.in_flight.give_up(id) {
+        } else if let Some(open) = self.in_flight.open.remove(&id) {
             self.fail_sent(id, &open, WhyUnanswered::Deadline);
         }
     }

@@ -121,7 +121,7 @@ impl ClientSession {
         };
         match control.pop_front()? {
             Control::Auth(index) => {
-                self.in_flight.push_auth(SentAuth { sent_at: now, index });
+                self.in_flight.auths.push_back(SentAuth { sent_at: now, index });
                 let auth = &self.auths.get(index)?.auth;
                 Some(encode_auth(auth, frame_bytes_max).expect("credentials that do not fit were refused"))
             }
@@ -131,7 +131,7 @@ impl ClientSession {
             }
             Control::Ping => {
                 *ping_waits_since = None;
-                self.in_flight.push_ping(now);
+                self.in_flight.pings.push_back(now);
                 let ping = encode_request(XID_PING, &Request::Ping, frame_bytes_max);
                 Some(ping.expect("a bare header fits into any frame"))
             }

@@ -30,9 +30,6 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// How many bytes a Stat takes on the wire.
-    pub const ENCODED_BYTES: usize = 68;
-
     /// Writes it.
     pub fn encode(&self, writer: &mut Writer) {
         writer.i64(self.czxid);

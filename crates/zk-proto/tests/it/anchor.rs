@@ -21,6 +21,8 @@ struct Beliefs {
     /// `t_w + T − h − tick/2`, t_w the sending time of the newest acknowledged write.
     newest_write: Option<u64>,
     expired_at: u64,
+    /// For how long the anchor believed at least, just before an answer.
+    least_left: u64,
 }
 
 /// Replays what the client saw to each rule; all have the same margin.
@@ -29,6 +31,7 @@ fn believe(setup: &Setup, outcome: &Outcome) -> Beliefs {
     let timeout = Duration::from_millis(setup.timeout);
     let margin = u64::try_from(config.margin(timeout).as_millis()).unwrap();
     let (mut anchor, mut any_answer, mut newest_write, mut safe_until) = (Anchor::new(config), None, None, None);
+    let mut least_left = u64::MAX;
     for Answer { kind, sent_at, received_at } in &outcome.answers {
         let (sent, received) = (Timestamp::from_millis(*sent_at), Timestamp::from_millis(*received_at));
         let proof = match kind {
@@ -40,6 +43,9 @@ fn believe(setup: &Setup, outcome: &Outcome) -> Beliefs {
             Kind::Ping => Proof::SignOfLife,
             Kind::Write => Proof::Write,
         };
+        if let Some(safe_until) = anchor.safe_until() {
+            least_left = least_left.min(u64::try_from(safe_until.since(received).as_millis()).unwrap());
+        }
         anchor.handle_exchange(Exchange { sent_at: sent, received_at: received, proof });
         safe_until = safe_until.max(anchor.safe_until());
         any_answer = any_answer.max(Some(sent_at + setup.timeout - margin));
@@ -55,6 +61,7 @@ fn believe(setup: &Setup, outcome: &Outcome) -> Beliefs {
         any_answer,
         newest_write,
         expired_at: outcome.expired_at,
+        least_left,
     }
 }
 
@@ -127,24 +134,7 @@ fn steady_traffic_keeps_a_useful_time_to_work_in() {
     requests.sort_by_key(|(at, _)| *at);
     requests.insert(0, (0, Kind::Connect));
     let setup = setup(timeout, u64::MAX);
-    let outcome = run(&setup, &requests);
-    let config = AnchorConfig::new(Some(Duration::from_secs(2)));
-    let mut anchor = Anchor::new(config);
-    let mut least_left = u64::MAX;
-    for answer in &outcome.answers {
-        let (sent_at, received_at) =
-            (Timestamp::from_millis(answer.sent_at), Timestamp::from_millis(answer.received_at));
-        if answer.kind == Kind::Connect {
-            anchor.handle_connected(sent_at, received_at, Duration::from_millis(timeout));
-            continue;
-        }
-        // What is left just before an answer is the least there ever is.
-        if let Some(safe_until) = anchor.safe_until() {
-            least_left = least_left.min(u64::try_from(safe_until.since(received_at).as_millis()).unwrap());
-        }
-        let proof = if answer.kind == Kind::Write { Proof::Write } else { Proof::SignOfLife };
-        anchor.handle_exchange(Exchange { sent_at, received_at, proof });
-    }
+    let Beliefs { least_left, .. } = believe(&setup, &run(&setup, &requests));
     // T − margin, less a write's period, a ping's period, half a tick and δ.
     assert!(least_left > timeout - 500 - 3_333 - 2_000 - 1_100 - 100, "{least_left} ms left at the least");
 }

@@ -6,7 +6,6 @@
 //! waits for as long as one request may take, however long the list goes on for those that came later.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -252,18 +251,6 @@ fn send(
     };
     list.note(|gathering| gathering.handed_over = Some(handed_over));
     (list, ids)
-}
-
-impl fmt::Debug for SharedList {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("SharedList").field(&self.listing.get().is_some()).finish()
-    }
-}
-
-impl fmt::Debug for ListShare {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("ListShare").field(&self.list).field(&self.give_up_at).finish()
-    }
 }
 
 #[cfg(test)]

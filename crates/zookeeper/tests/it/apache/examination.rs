@@ -6,33 +6,24 @@ use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, ErrorKind, Exclusion, Finding, Scrutiny, Severity};
 use lockkeeper_faults::zookeeper::{Ensemble, Server, Setup};
 use lockkeeper_zk_proto::message::Acl;
-use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
+use lockkeeper_zookeeper::{NewNode, ZooKeeperBackend};
 
 use super::SERVER;
+use super::remnants::{findings_of, severity_of};
+use crate::support::{Bench, way};
 
 fn backend(servers: &str, settings: &str) -> ZooKeeperBackend {
-    ZooKeeperBackend::open(&format!("zk://{servers}{settings}").parse().unwrap()).unwrap()
+    ZooKeeperBackend::open(&way::url(servers, settings)).unwrap()
 }
 
 async fn found(servers: &str, settings: &str) -> Vec<Finding> {
-    soon("the findings", backend(servers, settings).examine(Scrutiny::Full)).await.unwrap()
-}
-
-fn severity_of(findings: &[Finding], word: &str) -> Option<Severity> {
-    findings.iter().find(|finding| finding.what.contains(word)).map(|finding| finding.severity)
-}
-
-async fn operator(servers: &str) -> Client {
-    Client::connect(&Config::from_url(&format!("zk://{servers}").parse().unwrap()).unwrap()).await.unwrap()
+    findings_of(&backend(servers, settings)).await
 }
 
 #[tokio::test]
 async fn a_server_in_order_is_described_and_nothing_is_left_on_it() {
-    if !SERVER.can_start() {
-        return;
-    }
-    let server = Server::standalone(Setup::new()).await.unwrap();
-    let servers = server.address().to_string();
+    let Some(bench) = Bench::alone(SERVER).await else { return };
+    let servers = bench.servers();
     let findings = found(&servers, "?tick=2s").await;
     for word in ["runs ZooKeeper 3.", "with a tick of 2s", "a timeout of 20s", "stands alone"] {
         assert_eq!(severity_of(&findings, word), Some(Severity::Note), "{findings:?}");
@@ -40,9 +31,8 @@ async fn a_server_in_order_is_described_and_nothing_is_left_on_it() {
     assert_eq!(findings.len(), 3, "{findings:?}");
     let without_tick = found(&servers, "").await;
     assert_eq!(severity_of(&without_tick, "half of the session timeout stands for it"), Some(Severity::Note));
-    let operator = operator(&servers).await;
-    assert_eq!(operator.get_children("/").await.unwrap().0, ["zookeeper"]);
-    assert!(server.ephemerals().await.unwrap().is_empty());
+    assert_eq!(bench.operator().await.get_children("/").await.unwrap().0, ["zookeeper"]);
+    assert!(bench.ephemerals().await.is_empty());
 }
 
 #[tokio::test]
@@ -80,13 +70,10 @@ async fn a_word_that_a_server_does_not_answer_is_a_note_that_says_how_to_allow_i
 
 #[tokio::test]
 async fn a_user_without_the_rights_is_told_where_they_are_missing() {
-    if !SERVER.can_start() {
-        return;
-    }
-    let server = Server::standalone(Setup::new()).await.unwrap();
-    let servers = server.address().to_string();
+    let Some(bench) = Bench::alone(SERVER).await else { return };
+    let servers = bench.servers();
     let node = NewNode::persistent("/closed").with_acl(vec![Acl::readable()]);
-    operator(&servers).await.create(node).await.unwrap();
+    bench.operator().await.create(node).await.unwrap();
     for base in ["/closed", "/closed/deeper/still"] {
         let findings = found(&servers, &format!("?base={base}")).await;
         assert_eq!(severity_of(&findings, "below /closed (NoAuth)"), Some(Severity::Error), "{findings:?}");

@@ -134,11 +134,11 @@ async fn a_remnant_of_another_backend_is_left_alone() {
     assert!(operator.exists("/lockkeeper/left").await.unwrap().is_some());
 }
 
-async fn found(backend: &ZooKeeperBackend) -> Vec<Finding> {
+pub(crate) async fn findings_of(backend: &ZooKeeperBackend) -> Vec<Finding> {
     soon("the findings", backend.examine(Scrutiny::Full)).await.unwrap()
 }
 
-fn severity_of(findings: &[Finding], word: &str) -> Option<Severity> {
+pub(crate) fn severity_of(findings: &[Finding], word: &str) -> Option<Severity> {
     findings.iter().find(|finding| finding.what.contains(word)).map(|finding| finding.severity)
 }
 
@@ -168,7 +168,7 @@ async fn an_examination_tells_of_strange_nodes_great_numbers_closed_nodes_and_an
     let backend = |settings: &str| ZooKeeperBackend::open(&way::url(&servers, settings)).unwrap();
     let words = ["may be a contender", "looks like a contender", "have come to", "may not read", "clock is"];
     make(&operator, &["/lockkeeper", "/lockkeeper/door", "/lockkeeper/gate", "/lockkeeper/tasks"]).await;
-    let in_order = found(&backend("")).await;
+    let in_order = findings_of(&backend("")).await;
     assert!(words.iter().all(|word| severity_of(&in_order, word).is_none()), "{in_order:?}");
 
     operator.create(NewNode::ephemeral("/lockkeeper/door/strange-0000000001")).await.unwrap();
@@ -179,11 +179,11 @@ async fn an_examination_tells_of_strange_nodes_great_numbers_closed_nodes_and_an
     operator.create(closed).await.unwrap();
     let dial = Arc::new(lockkeeper_zookeeper::TcpDial);
     let ahead = ZooKeeperBackend::with(way::config(&servers, ""), dial, Arc::new(Ahead(SystemClock)));
-    let findings = found(&ahead).await;
+    let findings = findings_of(&ahead).await;
     for word in words {
         assert_eq!(severity_of(&findings, word), Some(Severity::Warning), "{word}: {findings:?}");
     }
     assert_eq!(severity_of(&findings, "5.0 s behind"), Some(Severity::Warning), "{findings:?}");
-    let told = found(&backend("?foreign=ignore")).await;
+    let told = findings_of(&backend("?foreign=ignore")).await;
     assert!(words[..2].iter().all(|word| severity_of(&told, word).is_none()), "{told:?}");
 }
