@@ -3,7 +3,7 @@
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Advice, Backend, ErrorKind, Lifetime, Mode, Part, Rank, Request, Wait};
 use lockkeeper_faults::proxy::{AfterDrop, Direction, Flow, Operation};
-use lockkeeper_zookeeper::{Client, NewNode};
+use lockkeeper_zookeeper::Client;
 
 use super::SERVER;
 use crate::support::Bench;
@@ -33,25 +33,6 @@ fn is_sequence(digits: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_semaphores_nodes_are_those_of_curators_semaphore() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, operator) = (bench.neighbouring_waist("").await, bench.operator().await);
-    let (waiters, permits) = (queue("pool", Part::Waiters), queue("pool", Part::Permits));
-    ann.take(&waiters, Mode::Acquire).await;
-    ann.take(&permits, Mode::Permit).await;
-    let mut parts = children(&operator, "/lockkeeper/pool").await;
-    parts.sort();
-    assert_eq!(parts, ["leases", "locks"]);
-    let waiting = children(&operator, "/lockkeeper/pool/locks").await;
-    assert!(waiting.len() == 1 && is_curators(&waiting[0], "lock-"), "{waiting:?}");
-    let held = children(&operator, "/lockkeeper/pool/leases").await;
-    assert!(held.len() == 1 && is_curators(&held[0], "lease-"), "{held:?}");
-    operator.create(NewNode::ephemeral("/lockkeeper/pool/leases/any-name")).await.unwrap();
-    assert_eq!(ann.modes(&permits).await, [Mode::Permit; 2], "every child counts");
-    assert_eq!(ann.modes(&waiters).await, [Mode::Acquire]);
-}
-
-#[tokio::test]
 async fn a_semaphores_nodes_are_those_of_kazoos_semaphore_in_its_layout() {
     let Some(bench) = Bench::start(SERVER).await else { return };
     let ann = bench.neighbouring_waist("?layout=kazoo").await;
@@ -74,34 +55,6 @@ async fn a_semaphores_nodes_are_those_of_kazoos_semaphore_in_its_layout() {
     assert_eq!(ann.view(&permits).await.elsewhere, Some(Mode::Exclusive), "a lock where permits lie");
     assert_eq!(ann.view(&waiters).await.elsewhere, Some(Mode::Exclusive));
     assert!(is_kazoos(lock.id.as_str(), "__lock__"));
-}
-
-#[tokio::test]
-async fn candidates_are_those_of_the_election_recipe_that_is_asked_for() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    for (settings, mark, is_of, shown) in [
-        ("", "latch-", is_curators as fn(&str, &str) -> bool, Mode::Candidate),
-        ("?election=selector", "lock-", is_curators, Mode::Mutex),
-        ("?election=kazoo", "__lock__", is_kazoos, Mode::Exclusive),
-        ("?layout=kazoo", "__lock__", is_kazoos, Mode::Exclusive),
-        ("?layout=kazoo&election=latch", "latch-", is_curators, Mode::Candidate),
-    ] {
-        let ann = bench.neighbouring_waist(settings).await;
-        let (ticket, candidate) = ann.take(&line("leader"), Mode::Candidate).await;
-        assert!(is_of(candidate.id.as_str(), mark), "{settings}: {}", candidate.id);
-        assert_eq!(ann.modes(&line("leader")).await, [shown], "{settings}");
-        ann.leave(&line("leader"), ticket).await;
-        assert!(ann.modes(&line("leader")).await.is_empty());
-    }
-}
-
-#[tokio::test]
-async fn members_of_a_barrier_have_a_name_of_their_own() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.neighbouring_waist("").await;
-    let (_, member) = ann.take(&line("start"), Mode::Member).await;
-    assert!(is_curators(member.id.as_str(), "member-"), "{}", member.id);
-    assert_eq!(ann.modes(&line("start")).await, [Mode::Member]);
 }
 
 #[tokio::test]

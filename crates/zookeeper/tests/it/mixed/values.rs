@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, answered, soon, until};
-use lockkeeper_core::{ErrorKind, Wait};
+use lockkeeper_core::Wait;
 use lockkeeper_faults::peers::{Kind, Peer, SharedCount, curator, kazoo};
 use lockkeeper_recipes::{Barrier, SharedCounter};
 use lockkeeper_zookeeper::NewNode;
@@ -37,48 +37,32 @@ async fn until_watched(bench: &Bench, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_barrier_that_ours_sets_keeps_curator_until_ours_or_curator_removes_it() {
+async fn a_barrier_that_ours_or_curator_sets_keeps_both_until_either_removes_it() {
     let Some((bench, mut curator)) = with_curator().await else { return };
-    let (setter, waiter) = (barrier(&bench), barrier(&bench));
-    for removed_by_curator in [false, true, false] {
+    let (ours, waiter) = (barrier(&bench), barrier(&bench));
+    for (set_by_curator, removed_by_curator) in [(false, false), (false, true), (true, true), (true, false)] {
         assert!(curator.wait_on_barrier(PATH, SOON).await.unwrap(), "it is not set");
-        setter.set().await.unwrap();
+        match set_by_curator {
+            true => curator.set_barrier(PATH).await.unwrap(),
+            false => ours.set().await.unwrap(),
+        }
         assert!(!curator.wait_on_barrier(PATH, IN_VAIN).await.unwrap());
         assert!(answered(async || waiter.wait_within(Wait::AtMost(IN_VAIN)).await).await.is_none());
+        ours.set().await.expect("setting it again changes nothing");
+        let going_on = waiter.wait_within(Wait::AtMost(SOON));
         if removed_by_curator {
-            let (gone_on, ()) = tokio::join!(waiter.wait_within(Wait::AtMost(SOON)), async {
+            let (gone_on, ()) = tokio::join!(going_on, async {
                 until_watched(&bench, 1).await;
                 curator.remove_barrier(PATH).await.unwrap();
             });
             assert!(gone_on.unwrap().is_some());
         } else {
-            let (theirs, ours, ()) =
-                tokio::join!(curator.wait_on_barrier(PATH, SOON), waiter.wait_within(Wait::AtMost(SOON)), async {
-                    until_watched(&bench, 2).await;
-                    setter.remove().await.unwrap();
-                });
-            assert!(theirs.unwrap() && ours.unwrap().is_some());
+            let (theirs, gone_on, ()) = tokio::join!(curator.wait_on_barrier(PATH, SOON), going_on, async {
+                until_watched(&bench, 2).await;
+                ours.remove().await.unwrap();
+            });
+            assert!(theirs.unwrap() && gone_on.unwrap().is_some());
         }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_barrier_that_curator_sets_keeps_ours_until_curator_or_ours_removes_it() {
-    let Some((bench, mut curator)) = with_curator().await else { return };
-    let (remover, waiter) = (barrier(&bench), barrier(&bench));
-    for removed_by_ours in [false, true] {
-        curator.set_barrier(PATH).await.unwrap();
-        remover.set().await.unwrap();
-        assert!(answered(async || waiter.wait_within(Wait::AtMost(IN_VAIN)).await).await.is_none());
-        let (gone_on, ()) = tokio::join!(waiter.wait_within(Wait::AtMost(SOON)), async {
-            until_watched(&bench, 1).await;
-            match removed_by_ours {
-                true => remover.remove().await.unwrap(),
-                false => curator.remove_barrier(PATH).await.unwrap(),
-            }
-        });
-        assert!(gone_on.unwrap().is_some());
-        assert!(curator.wait_on_barrier(PATH, SOON).await.unwrap(), "it is gone for Curator too");
     }
 }
 
@@ -183,11 +167,4 @@ async fn counting_up_with_curator_loses_nothing() {
     };
     soon("the counting", async { tokio::join!(theirs, mine) }).await;
     assert_eq!(ours.get().await.unwrap().number(), 2 * EACH);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_barrier_of_curators_is_no_counter() {
-    let Some((bench, mut curator)) = with_curator().await else { return };
-    curator.set_barrier(PATH).await.unwrap();
-    assert_eq!(counter(&bench).get().await.unwrap_err().kind(), ErrorKind::InvalidRequest);
 }
