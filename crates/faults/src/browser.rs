@@ -36,7 +36,7 @@ pub fn axe_availability() -> Availability {
     AXE.availability()
 }
 
-/// A browser with one page; dropping it ends it.
+/// A browser with one page; dropping it ends it. Whatever is asked of it is an error if it does not answer.
 #[derive(Debug)]
 pub struct Browser {
     driver: Process,
@@ -88,29 +88,17 @@ impl Browser {
     }
 
     /// Gives the page so much room, in pixels.
-    ///
-    /// # Errors
-    ///
-    /// The browser does not answer.
     pub fn resize(&self, width: u32, height: u32) -> Result<()> {
         let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.instruct("Emulation.setDeviceMetricsOverride", &metrics)
     }
 
     /// Shows no bars to scroll with, which other machines draw in another way.
-    ///
-    /// # Errors
-    ///
-    /// The browser does not answer.
     pub fn hide_scroll_bars(&self) -> Result<()> {
         self.instruct("Emulation.setScrollbarsHidden", &json!({"hidden": true}))
     }
 
     /// Has the page believe that its user likes it `light` or `dark`.
-    ///
-    /// # Errors
-    ///
-    /// The browser does not answer.
     pub fn prefer(&self, scheme: &str) -> Result<()> {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.instruct("Emulation.setEmulatedMedia", &json!({ "features": features }))
@@ -136,10 +124,6 @@ impl Browser {
     }
 
     /// A picture of the page as it is shown, as a PNG file.
-    ///
-    /// # Errors
-    ///
-    /// The browser does not answer.
     pub fn picture(&self) -> Result<Vec<u8>> {
         let picture = self.ask("GET", &format!("{}/screenshot", self.session), &Value::Null)?;
         let picture = picture.as_str().unwrap_or_default();
@@ -147,10 +131,6 @@ impl Browser {
     }
 
     /// Presses keys, one after the other, as WebDriver names them.
-    ///
-    /// # Errors
-    ///
-    /// The browser does not answer.
     pub fn press(&self, keys: &str) -> Result<()> {
         let strokes: Vec<Value> = keys
             .chars()
@@ -243,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_page_is_opened_and_asked_and_the_browser_ends_with_its_test() {
-        if !availability().or_skip("browser::tests::a_page_is_opened_and_asked_and_the_browser_ends_with_its_test") {
+        if !availability().or_skip_here() {
             return;
         }
         let browser = Browser::start().expect("a browser");

@@ -1,11 +1,11 @@
-//! What the servers of databases have in common: where they listen, their folder and log, their processes.
+//! What every server runs on: where it listens, its folder and log, its processes.
 //!
-//! What they are started with, and how they are asked, is left to each of them.
+//! `server` starts and ends one; what it is started with, and how it is asked, its kind knows.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ use crate::namespaces::Network;
 use crate::ports::ReservedPort;
 use crate::process::{self, Process};
 use crate::scratch::Scratch;
-use crate::{Availability, Error, Result, account, wait};
+use crate::{Availability, Error, Result, account, scratch, wait};
 
 /// How long a server may take until it serves. A fifth of a second is usual.
 pub(crate) const SERVING_WITHIN: Duration = wait::PATIENCE;
@@ -32,14 +32,15 @@ const USUAL_CLASS: [&str; 3] = ["chrt", "--other", "0"];
 /// A file with this mode is for its owner alone.
 const PRIVATE: u32 = 0o600;
 
+/// In a server's folder: its data, and what it says.
+pub(crate) const DATA: &str = "data";
+const LOG: &str = "server.log";
+
 /// How much of a server's log goes into an error.
 const LOG_TAIL_BYTES: usize = 2_000;
 
-/// A row of an answer, as text; `None` is NULL.
-pub type Row = Vec<Option<String>>;
-
 /// Whether a server can [leave the lowest class](Ground::leaves_idle_class) of the scheduler here.
-pub(crate) fn class_availability() -> Availability {
+fn class_availability() -> Availability {
     let [chrt, arguments @ ..] = USUAL_CLASS;
     let tried = Command::new(chrt).args(arguments).arg("true").stderr(Stdio::null()).status();
     match tried.is_ok_and(|status| status.success()) {
@@ -48,18 +49,35 @@ pub(crate) fn class_availability() -> Availability {
     }
 }
 
-/// Where a server listens, and where its files lie.
+/// Where a server listens, where its files lie, and who it is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ground {
+pub struct Ground {
     /// Its folder is on the disk, for measuring; else in memory, where no write waits for a disk.
     pub(crate) on_disk: bool,
     /// Its folder has room for so many bytes, in memory.
     pub(crate) room_bytes: Option<u64>,
     pub(crate) has_clock: bool,
+    /// It refuses to run as root: it runs under the account `nobody` there.
+    pub(crate) is_powerless: bool,
     /// It does not run in the lowest class of the scheduler, where tests may run: it wants to leave that class, which
     /// its account must not.
     pub(crate) leaves_idle_class: bool,
+    /// How many ports it needs beside that of clients.
+    pub(crate) more_ports: usize,
     pub(crate) namespace: Option<Namespace>,
+}
+
+impl Ground {
+    /// Whether a server can have this here.
+    pub(crate) fn availability(&self) -> Availability {
+        let needed: [(bool, fn() -> Availability); 3] = [
+            (self.has_clock, clock::availability),
+            (self.room_bytes.is_some(), scratch::room_availability),
+            (self.leaves_idle_class, class_availability),
+        ];
+        let needed = needed.into_iter().filter_map(|(is_needed, available)| is_needed.then_some(available));
+        needed.fold(process::availability(), Availability::and)
+    }
 }
 
 /// A namespace, and its addresses for this process and for other namespaces.
@@ -78,14 +96,14 @@ impl Namespace {
     }
 }
 
-/// One server's processes, folder and port; dropping it kills it and removes its files.
+/// One server's processes, folder and ports; dropping it kills it and removes its files.
 #[derive(Debug)]
-pub(crate) struct Daemon {
+pub struct Daemon {
     /// Dropped first.
     running: Option<Running>,
     folder: Scratch,
     ground: Ground,
-    port: ReservedPort,
+    ports: Vec<ReservedPort>,
 }
 
 /// The fields are dropped in this order.
@@ -96,48 +114,72 @@ struct Running {
 }
 
 impl Daemon {
-    /// Reserves a folder and a port; starts nothing.
+    /// Reserves a folder and ports; starts nothing.
     pub(crate) fn new(ground: Ground) -> Result<Self> {
         let folder = match ground.room_bytes {
             Some(bytes) => Scratch::with_room(bytes)?,
             None if ground.on_disk => Scratch::new()?,
             None => Scratch::in_memory()?,
         };
-        folder.give()?;
+        if ground.is_powerless {
+            folder.give()?;
+        }
         if ground.has_clock {
             clock::set(folder.path(), 0)?;
         }
-        Ok(Self { running: None, folder, ground, port: ReservedPort::take()? })
+        let ports = (0..=ground.more_ports).map(|_| ReservedPort::take()).collect::<Result<_>>()?;
+        Ok(Self { running: None, folder, ground, ports })
     }
 
     /// Where clients of this process connect.
     pub(crate) fn address(&self) -> SocketAddr {
-        match &self.ground.namespace {
-            Some(namespace) => (namespace.clients, self.port.number()).into(),
-            None => self.port.address(),
-        }
+        self.client_address(0)
     }
 
-    /// Where processes in the other namespaces of its network connect, if it is in one.
-    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
-        self.ground.namespace.as_ref().map(|namespace| (namespace.peers, self.port.number()).into())
+    /// Where this process reaches one of its ports.
+    pub(crate) fn client_address(&self, port: usize) -> SocketAddr {
+        let port = &self.ports[port];
+        self.ground.namespace.as_ref().map_or(port.address(), |own| (own.clients, port.number()).into())
     }
 
-    /// The addresses that it is to listen on.
-    pub(crate) fn listens_on(&self) -> Vec<IpAddr> {
-        [Some(self.address()), self.peer_address()].into_iter().flatten().map(|address| address.ip()).collect()
+    /// Where processes in the other namespaces of its network reach one of its ports, or this process if it is in none.
+    pub(crate) fn peer_address(&self, port: usize) -> SocketAddr {
+        let port = &self.ports[port];
+        self.ground.namespace.as_ref().map_or(port.address(), |own| (own.peers, port.number()).into())
     }
 
     /// Copies papers to where the server's account can read them, and others cannot.
-    pub(crate) fn take(&self, papers: &Papers) -> Result<Papers> {
-        let taken = ["cert.pem", "key.pem", "ca.pem"].map(|name| self.folder().join(name));
-        for (from, to) in [&papers.cert, &papers.key, &papers.ca].into_iter().zip(&taken) {
-            fs::copy(from, to).map_err(Error::io(from.display()))?;
-            fs::set_permissions(to, Permissions::from_mode(PRIVATE)).map_err(Error::io(to.display()))?;
-            account::give(to)?;
+    pub(crate) fn take(&self, papers: &Papers) -> Result<()> {
+        let Papers { cert, key, ca } = self.taken_papers();
+        for (from, to) in [&papers.cert, &papers.key, &papers.ca].into_iter().zip([cert, key, ca]) {
+            fs::copy(from, &to).map_err(Error::io(from.display()))?;
+            fs::set_permissions(&to, Permissions::from_mode(PRIVATE)).map_err(Error::io(to.display()))?;
+            account::give(&to)?;
         }
-        let [cert, key, ca] = taken;
-        Ok(Papers { cert, key, ca })
+        Ok(())
+    }
+
+    /// Where papers lie that were [taken](Self::take).
+    pub(crate) fn taken_papers(&self) -> Papers {
+        let [cert, key, ca] = ["cert.pem", "key.pem", "ca.pem"].map(|name| self.file(name));
+        Papers { cert, key, ca }
+    }
+
+    /// A file in its folder.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+
+    /// Writes a file in its folder, and returns where it is.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let file = self.file(name);
+        fs::write(&file, text).map_err(Error::io(file.display()))?;
+        Ok(file)
+    }
+
+    /// Where its data lie.
+    pub(crate) fn data_folder(&self) -> PathBuf {
+        self.file(DATA)
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -149,29 +191,32 @@ impl Daemon {
     }
 
     /// A command under the server's account, in its namespace, with its clock if it has one.
-    pub(crate) fn command(&self, program: &Path) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut before = Vec::new();
         if self.ground.leaves_idle_class {
             before.extend(USUAL_CLASS);
         }
-        if let Some(namespace) = &self.ground.namespace {
-            before.extend(process::in_namespace(&namespace.name));
+        if let Some(own) = &self.ground.namespace {
+            before.extend(process::in_namespace(&own.name));
         }
-        let mut command = process::command_without_root(&before, "env");
-        command.arg("LC_ALL=C").args(self.clock()).arg(program);
-        command.current_dir(self.folder()).stdin(Stdio::null());
+        let mut command = match self.ground.is_powerless {
+            true => process::command_without_root(&before, "env"),
+            false => process::command_behind(&before, "env"),
+        };
+        if self.ground.is_powerless {
+            command.arg("LC_ALL=C");
+        }
+        if self.ground.has_clock {
+            command.args(clock::variables(self.folder()));
+        }
+        command.arg(program).current_dir(self.folder()).stdin(Stdio::null());
         command
-    }
-
-    fn clock(&self) -> Vec<OsString> {
-        if self.ground.has_clock { clock::variables(self.folder()) } else { Vec::new() }
     }
 
     /// Starts the server with a command made by [`command`](Self::command), which goes on in the background.
     pub(crate) fn start(&mut self, mut command: Command) -> Result<()> {
-        let log = || File::options().create(true).append(true).open(self.log_path());
-        let (out, err) = (log(), log());
-        command.stdout(out.map_err(Error::io("the server's log"))?).stderr(err.map_err(Error::io("the server's log"))?);
+        let log = || File::options().create(true).append(true).open(self.file(LOG)).map_err(Error::io(LOG));
+        command.stdout(log()?).stderr(log()?);
         let process = Process::start(command)?;
         let leftovers = self.ground.has_clock.then(|| Leftovers(process.id()));
         self.running = Some(Running { family: Family(process), _leftovers: leftovers });
@@ -180,7 +225,7 @@ impl Daemon {
 
     /// Runs a command made by [`command`](Self::command) to its end.
     pub(crate) async fn run(&self, mut command: Command) -> Result<()> {
-        let output = self.folder().join("program.log");
+        let output = self.file("program.log");
         let log = || File::create(&output).map_err(Error::io(output.display()));
         command.stderr(log()?).stdout(Stdio::null());
         let status = Process::start(command)?.exited(SERVING_WITHIN).await?;
@@ -195,14 +240,14 @@ impl Daemon {
     }
 
     /// Waits until a look finds that it serves.
-    pub(crate) async fn serving(&mut self, mut look: impl AsyncFnMut() -> Option<()>) -> Result<()> {
+    pub(crate) async fn serving(&mut self, mut look: impl AsyncFnMut() -> bool) -> Result<()> {
         let address = self.address();
-        let found = wait::until(&format!("{address} serving"), SERVING_WITHIN, async || match self.is_running() {
-            true => look().await.map(|()| true),
+        let what = format!("{address} serving");
+        let found = wait::until(&what, SERVING_WITHIN, async || match self.is_running() {
+            true => look().await.then_some(true),
             false => Some(false),
-        })
-        .await;
-        match found {
+        });
+        match found.await {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.with_log(&format!("{address} has ended"))),
             Err(error) => Err(self.with_log(&error.to_string())),
@@ -211,7 +256,7 @@ impl Daemon {
 
     /// An error that ends with the server's log.
     pub(crate) fn with_log(&self, message: &str) -> Error {
-        Error::new(format!("{message}:\n{}", tail(&self.log_path())))
+        Error::new(format!("{message}:\n{}", tail(&self.file(LOG))))
     }
 
     pub(crate) fn kill(&mut self) {
@@ -255,7 +300,7 @@ impl Daemon {
     }
 
     fn filling(&self) -> PathBuf {
-        self.folder().join("filling")
+        self.file("filling")
     }
 
     fn running(&mut self) -> Result<&mut Family> {
@@ -263,25 +308,6 @@ impl Daemon {
         let running = self.running.as_mut().map(|running| &mut running.family);
         running.ok_or_else(|| Error::new(format!("{address} does not run")))
     }
-
-    fn log_path(&self) -> PathBuf {
-        self.folder().join("server.log")
-    }
-}
-
-/// The URL of a user's way to a database.
-pub(crate) fn url(scheme: &str, address: SocketAddr, user: &str, password: Option<&str>, database: &str) -> String {
-    let password = password.map(|password| format!(":{}", encoded(password))).unwrap_or_default();
-    format!("{scheme}://{}{password}@{address}/{}", encoded(user), encoded(database))
-}
-
-/// A text as URLs have it: all but letters and digits, by percent signs.
-fn encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
 }
 
 /// The end of a log.

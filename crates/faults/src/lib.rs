@@ -4,7 +4,8 @@
 //! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it; [`etcd`] starts etcd, alone or
 //!   as a cluster; [`redis`] starts Redis; [`postgres`] starts PostgreSQL,
 //!   [`mariadb`] MariaDB; [`lending`] hands servers from test to test. [`pgbouncer`] is a pooler before PostgreSQL.
-//!   [`sqlite`] is the shell of SQLite.
+//!   [`sqlite`] is the shell of SQLite. All of these are a [`server`], several a [`group`]; [`sql`] is what databases
+//!   share.
 //! - [`authority`] gives out certificates to servers and clients.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
@@ -37,6 +38,7 @@ pub mod authority;
 pub mod browser;
 pub mod etcd;
 pub mod figures;
+pub mod group;
 pub mod hosts;
 pub mod lending;
 pub mod long;
@@ -50,8 +52,10 @@ pub mod process;
 pub mod proxy;
 pub mod python;
 pub mod redis;
+pub mod server;
 pub mod skip;
 pub mod sleeper;
+pub mod sql;
 pub mod sqlite;
 pub mod tmux;
 pub mod wait;

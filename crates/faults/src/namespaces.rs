@@ -225,8 +225,7 @@ mod tests {
 
     #[test]
     fn what_a_killed_run_left_is_swept_and_what_is_in_use_is_not() {
-        let test = "namespaces::tests::what_a_killed_run_left_is_swept_and_what_is_in_use_is_not";
-        if !availability().or_skip(test) {
+        if !availability().or_skip_here() {
             return;
         }
         let in_use = Network::new(1).expect("a network");
@@ -241,8 +240,7 @@ mod tests {
 
     #[test]
     fn two_networks_at_once_share_nothing_that_this_namespace_sees() {
-        let test = "namespaces::tests::two_networks_at_once_share_nothing_that_this_namespace_sees";
-        if !availability().or_skip(test) {
+        if !availability().or_skip_here() {
             return;
         }
         let networks = [2, 2].map(|servers| Network::new(servers).expect("a network"));

@@ -6,12 +6,12 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix;
-use std::path::{Path, PathBuf};
 
 use tokio::net::TcpStream;
 
-use crate::daemon::{self, Daemon, Ground};
+use crate::daemon::{Daemon, Ground};
 use crate::process::Process;
+use crate::sql::{self, Sql};
 use crate::{Availability, Error, Result, postgres, process};
 
 /// The program, which Debian keeps where only root's `PATH` looks.
@@ -36,7 +36,8 @@ pub enum Lending {
 #[derive(Debug)]
 pub struct PgBouncer {
     daemon: Daemon,
-    superuser: (String, Option<String>),
+    /// The superuser's.
+    password: Option<String>,
 }
 
 /// Whether poolers can be started here.
@@ -51,17 +52,12 @@ impl PgBouncer {
     ///
     /// It ended or did not listen within two minutes; the error ends with its log.
     pub async fn start(server: &postgres::Server, lending: Lending, connections: u32) -> Result<Self> {
-        let (superuser, password) = server.superuser_login();
-        let daemon = Daemon::new(Ground::default())?;
-        let mut this = Self { daemon, superuser: (superuser.to_owned(), password.map(str::to_owned)) };
-        let users = this.file("users");
-        let texts = [
-            (this.file("configuration"), this.configuration(lending, connections)),
-            (users, format!("\"{superuser}\" \"{}\"\n", password.unwrap_or_default())),
-        ];
-        for (file, text) in texts {
-            fs::write(&file, text).map_err(Error::io(file.display()))?;
-        }
+        let (superuser, password) = (postgres::Setup::SUPERUSER, server.setup.password.clone());
+        let daemon = Daemon::new(Ground { is_powerless: true, ..Ground::default() })?;
+        let users = format!("\"{superuser}\" \"{}\"\n", password.as_deref().unwrap_or_default());
+        let mut this = Self { daemon, password };
+        this.daemon.write("users", &users)?;
+        this.daemon.write("configuration", &this.configuration(lending, connections))?;
         this.point_to(server)?;
         this.run().await?;
         Ok(this)
@@ -74,20 +70,20 @@ impl PgBouncer {
     /// The way could not be made.
     pub fn point_to(&self, server: &postgres::Server) -> Result<()> {
         let socket = |port: u16| format!(".s.PGSQL.{port}");
-        let (way, next) = (self.file(&socket(SERVER_PORT)), self.file("next"));
-        let target = server.socket_folder().join(socket(server.address().port()));
+        let (way, next) = (self.daemon.file(&socket(SERVER_PORT)), self.daemon.file("next"));
+        let target = server.daemon.file(&socket(server.address().port()));
         let made = unix::fs::symlink(target, &next).and_then(|()| fs::rename(&next, &way));
         made.map_err(Error::io(way.display()))
     }
 
     fn configuration(&self, lending: Lending, connections: u32) -> String {
-        let (address, users, folder) = (self.address(), self.file("users"), self.daemon.folder().display());
+        let (address, users, folder) = (self.address(), self.daemon.file("users"), self.daemon.folder().display());
         let mode = match lending {
             Lending::Transaction => "transaction",
             Lending::Session => "session",
         };
-        let (superuser, password) = &self.superuser;
-        let authentication = if password.is_some() { "scram-sha-256" } else { "trust" };
+        let superuser = postgres::Setup::SUPERUSER;
+        let authentication = if self.password.is_some() { "scram-sha-256" } else { "trust" };
         let lines = [
             "[databases]".to_owned(),
             format!("* = host={folder} port={SERVER_PORT} auth_user={superuser}"),
@@ -107,11 +103,11 @@ impl PgBouncer {
     }
 
     async fn run(&mut self) -> Result<()> {
-        let mut command = self.daemon.command(Path::new(PROGRAM));
-        command.arg(self.file("configuration"));
+        let mut command = self.daemon.command(PROGRAM);
+        command.arg(self.daemon.file("configuration"));
         self.daemon.start(command)?;
         let address = self.address();
-        self.daemon.serving(async || TcpStream::connect(address).await.ok().map(drop)).await
+        self.daemon.serving(async || TcpStream::connect(address).await.is_ok()).await
     }
 
     /// Where clients connect.
@@ -121,26 +117,17 @@ impl PgBouncer {
 
     /// The URL of the superuser's way to a database through it.
     pub fn url(&self, database: &str) -> String {
-        let (superuser, password) = &self.superuser;
-        self.url_as(superuser, password.as_deref(), database)
+        self.url_as(postgres::Setup::SUPERUSER, self.password.as_deref(), database)
     }
 
     /// The URL of a user's way to a database through it.
     pub fn url_as(&self, user: &str, password: Option<&str>, database: &str) -> String {
-        daemon::url("postgres", self.address(), user, password, database)
+        sql::url(postgres::Setup::SCHEME, self.address(), user, password, database)
     }
 
     /// Ends it, which breaks all connections, starts it again on the same port, and waits until it listens.
-    ///
-    /// # Errors
-    ///
-    /// As [`start`](Self::start).
     pub async fn restart(&mut self) -> Result<()> {
         self.daemon.stop(Process::terminate).await;
         self.run().await
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.daemon.folder().join(name)
     }
 }

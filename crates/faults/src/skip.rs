@@ -6,6 +6,7 @@ use std::env;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
+use std::thread;
 
 /// The environment variable that names the file to which tests append `name: reason` when they skip themselves.
 const SKIPS_VARIABLE: &str = "LOCKKEEPER_TEST_SKIPS";
@@ -40,6 +41,15 @@ impl Availability {
                 false
             }
         }
+    }
+
+    /// The same for the test that asks, by the name that the harness gave to its thread.
+    ///
+    /// # Panics
+    ///
+    /// If the thread has no name: it is not that of a test.
+    pub fn or_skip_here(self) -> bool {
+        self.or_skip(thread::current().name().expect("the harness names the thread of a test"))
     }
 
     /// Present if every file is there.

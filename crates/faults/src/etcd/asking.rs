@@ -6,8 +6,76 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time;
 
+use super::setup::{SLOW, Setup};
+use super::{Release, Server};
+use crate::authority::Papers;
 use crate::wait::ANSWERED_WITHIN;
 use crate::{Error, Result};
+
+impl Server {
+    /// Starts Debian's server, which stands alone on a free port, and waits until it serves.
+    ///
+    /// # Errors
+    ///
+    /// It ended or did not serve within two minutes; the error ends with its log.
+    pub async fn standalone() -> Result<Self> {
+        Self::started(Setup::default()).await
+    }
+
+    /// Starts such a server whose data is on the disk, for measuring.
+    pub async fn standalone_on_disk() -> Result<Self> {
+        Self::started(Setup { on_disk: true, ..Setup::default() }).await
+    }
+
+    /// Starts such a server of a release.
+    pub async fn standalone_of(release: Release) -> Result<Self> {
+        Self::started(Setup { release, ..Setup::default() }).await
+    }
+
+    /// Starts such a server that speaks TLS, and asks clients for their certificates.
+    pub async fn over_tls(papers: Papers) -> Result<Self> {
+        Self::started(Setup { papers: Some(papers), ..Setup::default() }).await
+    }
+
+    /// Starts such a server that grants no lease of less than eight seconds.
+    pub async fn standalone_of_long_leases() -> Result<Self> {
+        Self::started(Setup { pace: SLOW, ..Setup::default() }).await
+    }
+
+    /// Which etcd it is.
+    pub fn release(&self) -> Release {
+        self.setup.release
+    }
+
+    /// Asks it in JSON: the path of a call, as `/v3/kv/range`, and its request.
+    ///
+    /// # Errors
+    ///
+    /// There was no answer in time, or it was refused.
+    pub async fn ask(address: SocketAddr, path: &str, request: &str) -> Result<String> {
+        ask(address, "POST", path, request).await
+    }
+
+    /// Asks it as a user who has logged in and was given this token.
+    pub async fn ask_as(address: SocketAddr, token: &str, path: &str, request: &str) -> Result<String> {
+        ask_with(address, "POST", path, &format!("Authorization: {token}\r\n"), request).await
+    }
+
+    /// How many elections its cluster has held, won or not (Raft's term).
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask); or its answer names no term.
+    pub async fn term(&self) -> Result<u64> {
+        let status = status(self.address()).await?;
+        number(&status, "raft_term").ok_or_else(|| Error::new(format!("no term in {status}")))
+    }
+}
+
+/// How a server sees its cluster.
+pub(super) async fn status(address: SocketAddr) -> Result<String> {
+    ask(address, "POST", "/v3/maintenance/status", "{}").await
+}
 
 /// Makes one request; returns the body of the answer.
 ///
@@ -16,15 +84,6 @@ use crate::{Error, Result};
 /// There was no answer in time, or it is not `200 OK`.
 pub(super) async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> Result<String> {
     ask_with(address, method, path, "", body).await
-}
-
-/// Makes one request of a user who has logged in; returns the body of the answer.
-///
-/// # Errors
-///
-/// As [`ask`].
-pub(super) async fn ask_as(address: SocketAddr, token: &str, path: &str, body: &str) -> Result<String> {
-    ask_with(address, "POST", path, &format!("Authorization: {token}\r\n"), body).await
 }
 
 async fn ask_with(address: SocketAddr, method: &str, path: &str, header: &str, body: &str) -> Result<String> {

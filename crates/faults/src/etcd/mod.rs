@@ -11,15 +11,16 @@
 mod asking;
 mod cluster;
 mod release;
-mod server;
 mod setup;
 mod snapshot;
 
 pub use cluster::Cluster;
 pub use release::Release;
-pub use server::Server;
 
-use crate::{Availability, process};
+use crate::{Availability, process, server};
+
+/// One etcd server; dropping it kills it and removes its data.
+pub type Server = server::Server<setup::Setup>;
 
 /// Whether Debian's servers can be started here.
 pub fn availability() -> Availability {

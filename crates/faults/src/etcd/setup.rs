@@ -1,13 +1,14 @@
-//! What a server is started with: its release, its addresses, its peers and its papers.
+//! What a server is started with: its release, its peers and its papers.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Command;
 
-use super::Release;
+use super::{Release, asking};
 use crate::authority::Papers;
-use crate::ports::ReservedPort;
-use crate::{Result, process};
+use crate::daemon::{Daemon, Ground};
+use crate::group::Elects;
+use crate::server::Kind;
+use crate::{Availability, Result};
 
 /// How often a leader tells the members that it is there, and how long they wait for that before they elect another
 /// one, in milliseconds.
@@ -18,7 +19,7 @@ pub(super) struct Pace {
 }
 
 /// One that stands alone elects itself soon.
-pub(super) const ALONE: Pace = Pace { heartbeat: 20, election: 200 };
+const ALONE: Pace = Pace { heartbeat: 20, election: 200 };
 
 /// No lease is shorter than one and a half times the time in which a member waits for its leader.
 pub(super) const SLOW: Pace = Pace { heartbeat: 500, election: 5_000 };
@@ -29,71 +30,83 @@ pub(super) const USUAL: Pace = Pace { heartbeat: 100, election: 1_000 };
 /// The least work that a server can make of a password: of fifty users who come at once, it would do nothing else.
 const BCRYPT_COST: &str = "4";
 
-/// Where a server is reached.
-#[derive(Debug)]
-pub(super) struct Place {
-    /// Its name in the cluster.
-    pub(super) name: String,
-    pub(super) namespace: Option<String>,
-    pub(super) clients: SocketAddr,
-    pub(super) peers: SocketAddr,
-    /// Where it says how it is, also to a client without a certificate.
-    pub(super) health: SocketAddr,
-    /// Those of these ports that are ours on this machine.
-    _ports: Vec<ReservedPort>,
-}
+/// Ports beside that of clients: for its peers, and where it says how it is, also to a client without a certificate.
+const PEERS: usize = 1;
+const HEALTH: usize = 2;
 
-impl Place {
-    /// Free ports on loopback.
-    pub(super) fn on_loopback(name: String) -> Result<Self> {
-        let ports = vec![ReservedPort::take()?, ReservedPort::take()?, ReservedPort::take()?];
-        let [clients, peers, health] = [0, 1, 2].map(|index: usize| ports[index].address());
-        Ok(Self { name, namespace: None, clients, peers, health, _ports: ports })
-    }
-
-    /// Addresses in a namespace, where no other process listens.
-    pub(super) fn in_namespace(name: String, namespace: String, addresses: [SocketAddr; 3]) -> Self {
-        let [clients, peers, health] = addresses;
-        Self { name, namespace: Some(namespace), clients, peers, health, _ports: Vec::new() }
-    }
-
-    /// How the other members know it.
-    pub(super) fn as_member(&self) -> String {
-        format!("{}=http://{}", self.name, self.peers)
-    }
-}
-
-/// All that a server is started with, but for its data.
-#[derive(Debug)]
-pub(super) struct Setup {
+/// What a server is started with; by default Debian's, which stands alone.
+///
+/// Its data stay in memory, unless it is measured: etcd makes each write wait until the disk has it, and a disk that is
+/// busy with other things for some seconds ends leases.
+#[derive(Clone, Debug)]
+pub struct Setup {
     pub(super) release: Release,
-    pub(super) place: Place,
-    /// The members of its cluster, itself among them.
-    pub(super) members: String,
     pub(super) pace: Pace,
     pub(super) papers: Option<Papers>,
+    pub(super) on_disk: bool,
+    /// Its name in the cluster.
+    pub(super) name: String,
+    /// The members of its cluster, if others are beside itself.
+    pub(super) members: Option<String>,
+}
+
+/// Where an operator asks a server, and where for how it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Operator {
+    clients: SocketAddr,
+    health: SocketAddr,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let (papers, members, name) = (None, None, "alone".to_owned());
+        Self { release: Release::Debian, pace: ALONE, papers, on_disk: false, name, members }
+    }
 }
 
 impl Setup {
-    /// The command that starts it with its data in this folder.
-    pub(super) fn command(&self, data: &Path) -> Result<Command> {
-        let program = self.release.server()?;
-        let mut command = match &self.place.namespace {
-            Some(namespace) => process::command_in_namespace(namespace, program),
-            None => process::command(program),
-        };
+    /// How its peers know it: where they reach it, and the same with its name.
+    pub(super) fn as_member(&self, daemon: &Daemon) -> (String, String) {
+        let peers = format!("http://{}", daemon.peer_address(PEERS));
+        let member = format!("{}={peers}", self.name);
+        (peers, member)
+    }
+}
+
+impl Kind for Setup {
+    type Operator = Operator;
+
+    fn availability(&self) -> Availability {
+        self.release.availability()
+    }
+
+    fn ground(&self) -> Ground {
+        Ground { on_disk: self.on_disk, more_ports: HEALTH, ..Ground::default() }
+    }
+
+    fn operator(&self, daemon: &Daemon) -> Operator {
+        Operator { clients: daemon.address(), health: daemon.client_address(HEALTH) }
+    }
+
+    fn fill(&self, _: &Daemon) -> Result<()> {
+        Ok(())
+    }
+
+    fn command(&self, daemon: &Daemon) -> Result<Command> {
+        let mut command = daemon.command(self.release.server()?);
         let scheme = if self.papers.is_some() { "https" } else { "http" };
-        let clients = format!("{scheme}://{}", self.place.clients);
-        let (health, peers) = (format!("http://{}", self.place.health), format!("http://{}", self.place.peers));
+        let clients = format!("{scheme}://{}", daemon.address());
+        let health = format!("http://{}", daemon.client_address(HEALTH));
+        let (peers, itself) = self.as_member(daemon);
         let Pace { heartbeat, election } = self.pace;
         command
-            .args(["--name", &self.place.name, "--logger", "zap", "--log-level", "warn"])
+            .args(["--name", &self.name, "--logger", "zap", "--log-level", "warn"])
             .arg("--data-dir")
-            .arg(data)
+            .arg(daemon.data_folder())
             .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
             .args(["--listen-metrics-urls", &health])
             .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
-            .args(["--initial-cluster", &self.members])
+            .args(["--initial-cluster", self.members.as_ref().unwrap_or(&itself)])
             .args(["--bcrypt-cost", BCRYPT_COST])
             .args(["--heartbeat-interval", &heartbeat.to_string(), "--election-timeout", &election.to_string()]);
         if let Some(Papers { cert, key, ca }) = &self.papers {
@@ -101,5 +114,18 @@ impl Setup {
             command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(ca);
         }
         Ok(command)
+    }
+
+    /// It serves once it has a leader.
+    async fn serves(operator: &Operator) -> bool {
+        asking::ask(operator.health, "GET", "/health", "").await.is_ok_and(|health| health.contains("true"))
+    }
+}
+
+impl Elects for Setup {
+    async fn leads(operator: &Operator) -> bool {
+        let Ok(status) = asking::status(operator.clients).await else { return false };
+        let [leader, itself] = ["leader", "member_id"].map(|name| asking::number(&status, name));
+        leader.is_some() && leader == itself
     }
 }

@@ -25,7 +25,7 @@ impl Server {
     pub async fn restore_snapshot(&mut self, from: &Path) -> Result<()> {
         self.stop().await;
         self.forget()?;
-        let (member, name, peers) = self.as_member();
+        let (peers, member) = self.setup.as_member(&self.daemon);
         let data = self.data_folder();
         self.operate(&[
             "snapshot".as_ref(),
@@ -34,7 +34,7 @@ impl Server {
             "--data-dir".as_ref(),
             data.as_os_str(),
             "--name".as_ref(),
-            name.as_ref(),
+            self.setup.name.as_ref(),
             "--initial-cluster".as_ref(),
             member.as_ref(),
             "--initial-advertise-peer-urls".as_ref(),

@@ -12,16 +12,19 @@ mod asking;
 mod pooler;
 mod programs;
 mod replica;
-mod server;
 mod setup;
 
+pub use crate::sql::Row;
 pub use pooler::Pooler;
-pub use server::Server;
-pub use setup::Setup;
 
-use crate::{Availability, clock, daemon, process, scratch};
+use crate::server::Kind;
+use crate::{Availability, clock, process, scratch, server, sql};
 
-pub use crate::daemon::Row;
+/// What a server is started with.
+pub type Setup = sql::Setup<setup::Own>;
+
+/// One MariaDB server; dropping it kills it and removes its data.
+pub type Server = server::Server<Setup>;
 
 /// Whether servers can be started here.
 pub fn availability() -> Availability {
@@ -40,5 +43,6 @@ pub fn disk_availability() -> Availability {
 
 /// Whether [nodes of Galera](Setup::galera) can be started here.
 pub fn galera_availability() -> Availability {
-    availability().and(programs::galera_availability).and(daemon::class_availability)
+    let setup = Setup::new().galera();
+    setup.ground.availability().and(|| setup.availability())
 }

@@ -42,10 +42,6 @@ impl Server {
     }
 
     /// Lets this replica receive nothing more: it falls behind.
-    ///
-    /// # Errors
-    ///
-    /// As [`follow`](Self::follow).
     pub async fn fall_behind(&self) -> Result<()> {
         self.ask("STOP SLAVE IO_THREAD").await?;
         self.receiving("No").await
@@ -76,10 +72,6 @@ impl Server {
     }
 
     /// Makes this replica a server that accepts writes, for its next starts too. The former source is left as it is.
-    ///
-    /// # Errors
-    ///
-    /// As [`ask`](Self::ask).
     pub async fn promote(&mut self) -> Result<()> {
         self.ask("STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF").await?;
         self.setup = self.setup.clone().setting("read-only", "OFF");

@@ -1,17 +1,23 @@
-//! What a server is started with, as arguments.
+//! How a server is started: its first data, and its arguments.
 
+use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 
-use super::asking::{SUPERUSER, literal};
-use super::{Server, programs};
-use crate::Result;
+use super::asking::{SUPERUSER, certificate, literal};
+use super::{Setup, programs};
 use crate::authority::Papers;
-use crate::daemon::{Daemon, Ground, Namespace};
-use crate::namespaces::Network;
-use crate::ports::ReservedPort;
+use crate::daemon::{Daemon, Ground};
+use crate::server::Kind;
+use crate::sql::{self, Superuser};
+use crate::{Availability, Result, template};
 
 /// The size of the log that a server writes ahead; a template has it too. Small, since it is copied for each server.
-pub(super) const LOG_SIZE: &str = "--innodb-log-file-size=16M";
+const LOG_SIZE: &str = "--innodb-log-file-size=16M";
+
+/// How the first data are made: by a superuser who needs no password over the socket.
+const MAKING: [&str; 5] =
+    ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", LOG_SIZE];
 
 /// What every server is started with.
 const USUAL: [&str; 4] = ["--no-defaults", LOG_SIZE, "--innodb-buffer-pool-size=16M", "--skip-name-resolve"];
@@ -19,142 +25,64 @@ const USUAL: [&str; 4] = ["--no-defaults", LOG_SIZE, "--innodb-buffer-pool-size=
 /// A log of what it commits, from which a replica follows it.
 const REPLICATED: [&str; 2] = ["--log-bin=binary", "--gtid-strict-mode=ON"];
 
-/// What a server is started with; without more words, one that lets its superuser in without a password, flushes once
-/// a second, and keeps its data in memory. What it has acknowledged outlives it if it is killed.
-#[derive(Clone, Debug, Default)]
-pub struct Setup {
-    pub(super) ground: Ground,
-    pub(super) password: Option<String>,
-    pub(super) papers: Option<Papers>,
-    is_durable: bool,
-    pub(super) is_replicated: bool,
+/// The file with the statements of each start.
+const FIRST_WORDS: &str = "first.sql";
+
+/// What MariaDB has alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Own {
+    is_replicated: bool,
     is_galera: bool,
-    /// Names and values.
-    settings: Vec<(String, String)>,
 }
 
 impl Setup {
-    /// One that stands alone and flushes once a second.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// It flushes its logs to the disk before it acknowledges a commit, as MariaDB does by default.
-    pub fn durable(mut self) -> Self {
-        self.is_durable = true;
-        self
-    }
-
-    /// Data on the disk, for measuring; else it stays in memory, where no write waits for a disk.
-    pub fn on_disk(mut self) -> Self {
-        self.ground.on_disk = true;
-        self
-    }
-
-    /// A setting, as `my.cnf` has it: `wait_timeout` and `5`.
-    pub fn setting(mut self, name: &str, value: &str) -> Self {
-        self.settings.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// The superuser's password; the socket of [`Server::ask`] needs none.
-    pub fn password(mut self, password: &str) -> Self {
-        self.password = Some(password.to_owned());
-        self
-    }
-
-    /// TLS only; clients must show a certificate.
-    pub fn tls(mut self, papers: Papers) -> Self {
-        self.papers = Some(papers);
-        self
-    }
-
-    /// A clock that can be moved, see [`Server::move_clock`]; needs [`clock_availability`](super::clock_availability).
-    pub fn movable_clock(mut self) -> Self {
-        self.ground.has_clock = true;
-        self
-    }
-
-    /// A file system for itself, in memory and with room for so many bytes, which [`Server::fill_disk`] takes; needs
-    /// [`disk_availability`](super::disk_availability). The first data take 40 MB, and 80 MB more are taken at once.
-    pub fn room_bytes(mut self, bytes: u64) -> Self {
-        self.ground.room_bytes = Some(bytes);
-        self
-    }
-
-    /// It listens in a namespace of a network, for this process and for the other namespaces.
-    pub fn in_network(mut self, network: &Network, index: usize) -> Self {
-        self.ground.namespace = Some(Namespace::of(network, index));
-        self
-    }
-
-    /// It keeps the log that a [replica](Server::replica) needs.
+    /// It keeps the log that a [replica](super::Server::replica) needs.
     pub fn replicated(mut self) -> Self {
-        self.is_replicated = true;
+        self.own.is_replicated = true;
         self
     }
 
     /// The only node of a cluster of Galera; needs [`galera_availability`](super::galera_availability).
     pub fn galera(mut self) -> Self {
-        self.is_galera = true;
+        self.own.is_galera = true;
         self.ground.leaves_idle_class = true;
+        // Those of its group, and for its state.
+        self.ground.more_ports = 2;
         self
     }
 
-    /// Starts a server with this on a free port, and waits until it serves.
-    ///
-    /// # Errors
-    ///
-    /// It ended or did not serve within two minutes; the error ends with its log.
-    pub async fn start(self) -> Result<Server> {
-        let mut server = Server::prepare(self)?;
-        server.start()?;
-        server.serving().await?;
-        Ok(server)
-    }
-
-    /// The ports that it needs beside that of clients.
-    pub(super) fn more_ports(&self) -> Result<Vec<ReservedPort>> {
-        if self.is_galera { Ok(vec![ReservedPort::take()?, ReservedPort::take()?]) } else { Ok(Vec::new()) }
-    }
-
-    /// The arguments of the server.
-    pub(super) fn arguments(
-        &self,
-        daemon: &Daemon,
-        papers: Option<&Papers>,
-        more_ports: &[ReservedPort],
-    ) -> Vec<String> {
+    /// The arguments of the server, but for those that name its files.
+    fn arguments(&self, daemon: &Daemon) -> Vec<String> {
         let set = |name: &str, value: &dyn ToString| format!("--{name}={}", value.to_string());
         let path = |name: &str, path: &Path| set(name, &path.display());
-        let addresses: Vec<String> = daemon.listens_on().iter().map(ToString::to_string).collect();
         let port = daemon.address().port();
         let mut arguments = USUAL.map(str::to_owned).to_vec();
         arguments.extend([
-            set("bind-address", &addresses.join(",")),
+            set("bind-address", &daemon.address().ip()),
             set("port", &port),
             // By this number the servers of one replication know one another.
             set("server-id", &port),
             set("innodb-flush-log-at-trx-commit", if self.is_durable { &1 } else { &2 }),
             set("sync-binlog", if self.is_durable { &1 } else { &0 }),
         ]);
-        if self.is_replicated {
+        if self.own.is_replicated {
             arguments.extend(REPLICATED.map(str::to_owned));
         }
-        if let Some(Papers { cert, key, ca }) = papers {
-            arguments.extend([path("ssl-cert", cert), path("ssl-key", key), path("ssl-ca", ca)]);
+        if self.papers.is_some() {
+            let Papers { cert, key, ca } = daemon.taken_papers();
+            arguments.extend([path("ssl-cert", &cert), path("ssl-key", &key), path("ssl-ca", &ca)]);
             arguments.push(set("require-secure-transport", &"ON"));
         }
-        if let [group, state] = more_ports {
-            arguments.extend(galera(group, state));
+        if self.own.is_galera {
+            arguments.extend(galera(daemon));
         }
         arguments.extend(self.settings.iter().map(|(name, value)| set(name, value)));
         arguments
     }
 
     /// The statements of each start, one a line: who may connect. They are not for replicas.
-    pub(super) fn first_words(&self) -> String {
-        let certificate = if self.papers.is_some() { "REQUIRE X509" } else { "" };
+    fn first_words(&self) -> String {
+        let certificate = certificate(self);
         let password = literal(self.password.as_deref().unwrap_or_default());
         format!(
             "SET sql_log_bin = 0;\n\
@@ -166,9 +94,62 @@ impl Setup {
     }
 }
 
+impl Kind for Setup {
+    type Operator = Superuser;
+
+    fn availability(&self) -> Availability {
+        let galera = || if self.own.is_galera { programs::galera_availability() } else { Availability::Present };
+        programs::availability().and(galera)
+    }
+
+    fn ground(&self) -> Ground {
+        self.ground.clone()
+    }
+
+    fn operator(&self, daemon: &Daemon) -> Superuser {
+        Superuser { folder: daemon.folder().to_owned(), port: daemon.address().port() }
+    }
+
+    fn fill(&self, daemon: &Daemon) -> Result<()> {
+        if let Some(papers) = &self.papers {
+            daemon.take(papers)?;
+        }
+        let arguments = |data: &Path| {
+            let at = |name: &str, folder: &Path| {
+                let mut argument = OsString::from(name);
+                argument.push(folder);
+                argument
+            };
+            // As when it is started: temporary tables of other servers are left alone.
+            let places = [at("--datadir=", data), at("--tmpdir=", data.parent().unwrap_or(data))];
+            MAKING.map(OsString::from).into_iter().chain(places).collect()
+        };
+        template::copy("mariadb", Path::new(programs::INSTALL), arguments, &daemon.data_folder())?;
+        daemon.write(FIRST_WORDS, &self.first_words()).map(drop)
+    }
+
+    fn command(&self, daemon: &Daemon) -> Result<Command> {
+        let mut command = daemon.command(programs::SERVER);
+        command.args(self.arguments(daemon));
+        // A server that starts removes temporary tables from its folder for these, those of another server too.
+        let files = [
+            ("socket", daemon.file(super::asking::SOCKET)),
+            ("datadir", daemon.data_folder()),
+            ("tmpdir", daemon.folder().to_owned()),
+            ("init-file", daemon.file(FIRST_WORDS)),
+        ];
+        command.args(files.map(|(name, file)| format!("--{name}={}", file.display())));
+        Ok(command)
+    }
+
+    async fn serves(superuser: &Superuser) -> bool {
+        sql::ask::<Self>(superuser, None, "SELECT 1").await.is_ok()
+    }
+}
+
 /// The arguments of the first node of a cluster.
-fn galera(group: &ReservedPort, state: &ReservedPort) -> Vec<String> {
-    let (group, state) = (group.address(), state.address());
+fn galera(daemon: &Daemon) -> Vec<String> {
+    let (group, state) = (daemon.peer_address(1), daemon.peer_address(2));
     vec![
         "--wsrep-on=ON".to_owned(),
         "--wsrep-new-cluster".to_owned(),

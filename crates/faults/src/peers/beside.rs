@@ -25,29 +25,17 @@ impl Peer {
     }
 
     /// Removes a barrier: `DistributedBarrier.removeBarrier`.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn remove_barrier(&mut self, path: &str) -> Result<()> {
         self.ask("barrier-remove", &[path], Duration::ZERO).await.map(drop)
     }
 
     /// Waits until a barrier is removed: `DistributedBarrier.waitOnBarrier`. Answers whether it was within the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn wait_on_barrier(&mut self, path: &str, within: Duration) -> Result<bool> {
         self.yes("barrier-wait", &[path, &within.as_millis().to_string()], within).await
     }
 
     /// Enters a double barrier and waits until all members have: `DistributedDoubleBarrier.enter`. Answers whether they
     /// had within the time; if not, its node stays until it leaves.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn enter_double_barrier(&mut self, path: &str, members: u32, within: Duration) -> Result<bool> {
         let millis = within.as_millis().to_string();
         self.yes("enter", &[path, &members.to_string(), &millis], within).await
@@ -67,10 +55,6 @@ impl Peer {
     }
 
     /// The number of a `SharedCount`, as far as Curator's watch has told it; made as 0 if it is not there.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn shared_count(&mut self, path: &str) -> Result<SharedCount> {
         let fields = self.ask("number", &[path], Duration::ZERO).await?;
         let numbers: Option<Vec<i32>> = fields.iter().map(|field| field.parse().ok()).collect();
@@ -81,10 +65,6 @@ impl Peer {
     }
 
     /// Sets the number, from any value: `setCount`.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn set_shared_count(&mut self, path: &str, value: i32) -> Result<()> {
         self.ask("number-set", &[path, &value.to_string()], Duration::ZERO).await.map(drop)
     }
@@ -101,10 +81,6 @@ impl Peer {
 
     /// Waits until the number was set after [`shared_count`](Self::shared_count) was last asked: Curator's listener.
     /// Answers whether it was within the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn shared_count_changed(&mut self, path: &str, within: Duration) -> Result<bool> {
         self.yes("number-changed", &[path, &within.as_millis().to_string()], within).await
     }

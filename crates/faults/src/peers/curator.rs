@@ -63,19 +63,11 @@ pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
 }
 
 /// Starts Curator as [`start`] does, on the machine of this name.
-///
-/// # Errors
-///
-/// As [`start`].
 pub async fn start_on(hosts: &Hosts, name: &str, connect: &str, session_timeout: Duration) -> Result<Peer> {
     start_with(hosts.command(name, "java"), JAVA_OPTIONS, connect, session_timeout).await
 }
 
 /// Starts Curator as [`start`] does, in a virtual machine that makes it as fast as it gets: for measuring.
-///
-/// # Errors
-///
-/// As [`start`].
 pub async fn start_to_measure(connect: &str, session_timeout: Duration) -> Result<Peer> {
     start_with(process::command("java"), MEASURED_JAVA_OPTIONS, connect, session_timeout).await
 }

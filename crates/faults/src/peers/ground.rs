@@ -95,10 +95,6 @@ impl Ground {
 
     /// Makes one with the number 0, where a visit lasts this many whole milliseconds. A semaphore of Curator's or
     /// kazoo's needs some milliseconds for a grant: visits must last longer for its holders to meet.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new).
     pub fn with_stay(stay: Duration) -> Result<Self> {
         let folder = Scratch::new()?;
         let millis = stay.as_millis().to_string();

@@ -42,10 +42,6 @@ pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
 }
 
 /// Starts kazoo as [`start`] does, on the machine of this name, with contenders that name themselves so.
-///
-/// # Errors
-///
-/// As [`start`].
 pub async fn start_on(
     hosts: &Hosts,
     name: &str,

@@ -16,10 +16,6 @@ impl Peer {
     }
 
     /// Waits until there is no node at `path`; answers whether that was within the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn is_gone(&mut self, path: &str, within: Duration) -> Result<bool> {
         self.yes("gone", &[path, &within.as_millis().to_string()], within).await
     }
@@ -46,10 +42,6 @@ impl Peer {
     }
 
     /// Counts from now on how often the data of a child of `parent` are set: `PathChildrenCache`.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn count_updates(&mut self, parent: &str) -> Result<()> {
         self.ask("updates-count", &[parent], Duration::ZERO).await.map(drop)
     }

@@ -71,10 +71,6 @@ impl Peer {
     }
 
     /// Takes the lock if it is free: Curator's `acquire(0)`, kazoo's `acquire(blocking=False)`. go-zookeeper cannot.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn try_lock(&mut self, kind: Kind, path: &str) -> Result<bool> {
         self.lock(kind, path, Duration::ZERO).await
     }
@@ -154,10 +150,6 @@ impl Peer {
 
     /// The names of the lock's nodes, first in line first: of a semaphore its leases, of one side of Curator's
     /// read/write lock the nodes of that side.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn participants(&mut self, kind: Kind, path: &str) -> Result<Vec<String>> {
         self.ask("participants", &[&kind.word(), path], Duration::ZERO).await
     }

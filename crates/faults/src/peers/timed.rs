@@ -49,10 +49,6 @@ impl Peer {
     }
 
     /// Lets so many threads take a lock and give it back for this time. Curator only.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn time_crowd(
         &mut self,
         path: &str,
@@ -68,10 +64,6 @@ impl Peer {
 
     /// Lets so many threads take a read/write lock for this time, each by an object of its own; of so many grants of a
     /// thread, one is to write. Curator only.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
     pub async fn time_mixed(
         &mut self,
         path: &str,

@@ -10,19 +10,21 @@
 mod asking;
 mod programs;
 mod segment;
-mod server;
 mod setup;
 mod standby;
 
+pub use crate::sql::Row;
 pub(crate) use segment::forget as forget_segment;
-pub use server::Server;
-pub use setup::Setup;
-
-pub use crate::daemon::Row;
 
 use std::path::PathBuf;
 
-use crate::{Availability, Result, clock, process, scratch};
+use crate::{Availability, Result, clock, process, scratch, server, sql};
+
+/// What a server is started with.
+pub type Setup = sql::Setup<setup::Own>;
+
+/// One PostgreSQL server; dropping it kills it and removes its data.
+pub type Server = server::Server<Setup>;
 
 /// The path of a program of PostgreSQL, as `pgbench`: they are not in `PATH`.
 ///

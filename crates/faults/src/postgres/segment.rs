@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::server::DATA;
+use crate::daemon::DATA;
 
 /// The line of `postmaster.pid`, counted from 0, that tells the key and the number of its segment of shared memory.
 const SEGMENT_LINE: usize = 6;

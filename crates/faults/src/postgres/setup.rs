@@ -1,109 +1,94 @@
-//! What a server is started with, as lines of its configuration.
+//! How a server is started: its first data, and its configuration.
 
-use super::Server;
-use super::asking::literal;
-use crate::Result;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::asking::{SUPERUSER, literal};
+use super::{Setup, programs};
 use crate::authority::Papers;
-use crate::daemon::{Daemon, Ground, Namespace};
-use crate::namespaces::Network;
+use crate::daemon::{Daemon, Ground};
+use crate::process::Process;
+use crate::server::Kind;
+use crate::sql::{self, Superuser};
+use crate::{Availability, Error, Result, template};
 
-/// What a server is started with; without more words, one that lets all in without a password, flushes nothing, and
-/// keeps its data in memory.
-#[derive(Clone, Debug, Default)]
-pub struct Setup {
-    pub(super) ground: Ground,
-    pub(super) password: Option<String>,
-    is_durable: bool,
-    pub(super) papers: Option<Papers>,
-    /// Names and values.
-    settings: Vec<(String, String)>,
+/// What PostgreSQL has alone: nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Own;
+
+/// How the first data are made: by a superuser who needs no password; in Unicode, and sorted by bytes.
+const INITDB: [&str; 5] = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"];
+
+impl Kind for Setup {
+    type Operator = Superuser;
+
+    fn availability(&self) -> Availability {
+        programs::availability()
+    }
+
+    fn ground(&self) -> Ground {
+        self.ground.clone()
+    }
+
+    fn operator(&self, daemon: &Daemon) -> Superuser {
+        Superuser { folder: daemon.folder().to_owned(), port: daemon.address().port() }
+    }
+
+    fn fill(&self, daemon: &Daemon) -> Result<()> {
+        let arguments =
+            |data: &Path| INITDB.into_iter().chain(["--pgdata"]).map(OsString::from).chain([data.into()]).collect();
+        template::copy("postgres", &programs::find("initdb")?, arguments, &daemon.data_folder())?;
+        self.configure(daemon)
+    }
+
+    fn command(&self, daemon: &Daemon) -> Result<Command> {
+        let mut command = daemon.command(programs::find("postgres")?);
+        command.arg("-D").arg(daemon.data_folder());
+        Ok(command)
+    }
+
+    async fn begin(&self, superuser: &Superuser) -> Result<()> {
+        let Some(password) = &self.password else { return Ok(()) };
+        let sql = format!("ALTER ROLE {SUPERUSER} PASSWORD {}", literal(password));
+        sql::ask::<Self>(superuser, None, &sql).await.map(drop)
+    }
+
+    async fn serves(superuser: &Superuser) -> bool {
+        sql::ask::<Self>(superuser, None, "SELECT 1").await.is_ok()
+    }
+
+    fn end(process: &mut Process) -> Result<()> {
+        process.interrupt()
+    }
 }
 
 impl Setup {
-    /// One that stands alone and flushes nothing.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// It flushes its log to the disk before it acknowledges a commit (`fsync`), as PostgreSQL does by default.
-    pub fn durable(mut self) -> Self {
-        self.is_durable = true;
-        self
-    }
-
-    /// Data on the disk, for measuring; else it stays in memory, where no write waits for a disk.
-    pub fn on_disk(mut self) -> Self {
-        self.ground.on_disk = true;
-        self
-    }
-
-    /// A setting, as `postgresql.conf` has it: `statement_timeout` and `1ms`.
-    pub fn setting(mut self, name: &str, value: &str) -> Self {
-        self.settings.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Clients must prove that they know their role's password (SCRAM); this is the superuser's.
-    pub fn password(mut self, password: &str) -> Self {
-        self.password = Some(password.to_owned());
-        self
-    }
-
-    /// TLS only; clients must show a certificate.
-    pub fn tls(mut self, papers: Papers) -> Self {
-        self.papers = Some(papers);
-        self
-    }
-
-    /// A clock that can be moved, see [`Server::move_clock`]; needs [`clock_availability`](super::clock_availability).
-    pub fn movable_clock(mut self) -> Self {
-        self.ground.has_clock = true;
-        self
-    }
-
-    /// A file system for itself, in memory and with room for so many bytes, which [`Server::fill_disk`] takes; needs
-    /// [`disk_availability`](super::disk_availability). The first data take 40 MB.
-    pub fn room_bytes(mut self, bytes: u64) -> Self {
-        self.ground.room_bytes = Some(bytes);
-        self
-    }
-
-    /// It listens in a namespace of a network, for this process and for the other namespaces.
-    pub fn in_network(mut self, network: &Network, index: usize) -> Self {
-        self.ground.namespace = Some(Namespace::of(network, index));
-        self
-    }
-
-    /// Starts a server with this on a free port, and waits until it serves.
-    ///
-    /// # Errors
-    ///
-    /// It ended or did not serve within two minutes; the error ends with its log.
-    pub async fn start(self) -> Result<Server> {
-        let password = self.password.clone();
-        let mut server = Server::prepare(self)?;
-        server.fill()?;
-        server.start()?;
-        server.serving().await?;
-        if let Some(password) = password {
-            server.ask(&format!("ALTER ROLE postgres PASSWORD {}", literal(&password))).await?;
+    /// Writes the configuration, beside the data.
+    pub(super) fn configure(&self, daemon: &Daemon) -> Result<()> {
+        if let Some(papers) = &self.papers {
+            daemon.take(papers)?;
         }
-        Ok(server)
+        for (name, text) in [("postgresql.conf", self.configuration(daemon)), ("pg_hba.conf", self.entrance())] {
+            let file = daemon.data_folder().join(name);
+            fs::write(&file, text).map_err(Error::io(file.display()))?;
+        }
+        Ok(())
     }
 
-    /// The text of its configuration.
-    pub(super) fn configuration(&self, daemon: &Daemon, papers: Option<&Papers>) -> String {
-        let addresses: Vec<String> = daemon.listens_on().iter().map(ToString::to_string).collect();
+    fn configuration(&self, daemon: &Daemon) -> String {
         let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut lines = vec![
-            set("listen_addresses", &addresses.join(",")),
+            set("listen_addresses", &daemon.address().ip().to_string()),
             set("port", &daemon.address().port().to_string()),
             set("unix_socket_directories", &daemon.folder().display().to_string()),
             set("fsync", if self.is_durable { "on" } else { "off" }),
             // What is not in files of the data outlives a server that is killed.
             set("dynamic_shared_memory_type", "mmap"),
         ];
-        if let Some(Papers { cert, key, ca }) = papers {
+        if self.papers.is_some() {
+            let Papers { cert, key, ca } = daemon.taken_papers();
             let files = [("ssl_cert_file", cert), ("ssl_key_file", key), ("ssl_ca_file", ca)];
             lines.push(set("ssl", "on"));
             lines.extend(files.map(|(name, file)| set(name, &file.display().to_string())));
@@ -113,7 +98,7 @@ impl Setup {
     }
 
     /// The text of who may connect, and how: all over the socket, which only this machine's account reaches.
-    pub(super) fn entrance(&self) -> String {
+    fn entrance(&self) -> String {
         let (kind, certificate) = match self.papers {
             Some(_) => ("hostssl", " clientcert=verify-ca"),
             None => ("host", ""),

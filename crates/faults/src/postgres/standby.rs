@@ -4,7 +4,8 @@ use std::fs;
 
 use super::asking::{SUPERUSER, literal};
 use super::{Server, programs};
-use crate::daemon::SERVING_WITHIN;
+use crate::daemon::{Daemon, SERVING_WITHIN};
+use crate::server::Kind;
 use crate::{Error, Result, wait};
 
 impl Server {
@@ -15,16 +16,16 @@ impl Server {
     ///
     /// The copy failed, or the standby ended or did not receive within two minutes; the error ends with its log.
     pub async fn standby(&self) -> Result<Self> {
-        let mut standby = Self::prepare(self.setup.clone())?;
+        let mut standby = Self::on(Daemon::new(self.setup.ground())?, self.setup.clone());
         let data = standby.data_folder();
-        let mut copying = standby.daemon.command(&programs::find("pg_basebackup")?);
+        let mut copying = standby.daemon.command(programs::find("pg_basebackup")?);
         copying
             .args(["--username", SUPERUSER, "--checkpoint", "fast", "--no-sync", "--host"])
             .arg(self.daemon.folder())
             .args(["--port", &self.address().port().to_string(), "--pgdata"])
             .arg(&data);
         standby.daemon.run(copying).await?;
-        standby.configure()?;
+        standby.setup.configure(&standby.daemon)?;
         let signal = data.join("standby.signal");
         fs::write(&signal, "").map_err(Error::io(signal.display()))?;
         standby.start()?;
@@ -44,10 +45,6 @@ impl Server {
     }
 
     /// Lets this standby receive nothing more: it falls behind.
-    ///
-    /// # Errors
-    ///
-    /// As [`follow`](Self::follow).
     pub async fn fall_behind(&self) -> Result<()> {
         self.receive("", "0").await
     }

@@ -4,12 +4,61 @@ use std::path::PathBuf;
 
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo};
 
-use crate::wait::ANSWERED_WITHIN;
+use super::{Server, Setup};
+use crate::daemon::SERVING_WITHIN;
+use crate::wait::{self, ANSWERED_WITHIN};
 use crate::{Error, Result};
+
+impl Server {
+    /// Starts Debian's server without persistence, which stands alone on a free port, and waits until it serves.
+    pub async fn standalone() -> Result<Self> {
+        Setup::new().start().await
+    }
+
+    /// Sends it one command as its operator, over a socket in the file system; returns the answer, as the crate `redis`
+    /// reads it into a type.
+    ///
+    /// # Errors
+    ///
+    /// There was no answer within a minute, it was an error, or is not of this type.
+    pub async fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]> + Sync]) -> Result<T> {
+        self.operator.ask(words).await
+    }
+
+    /// One field of what `INFO` says.
+    ///
+    /// # Errors
+    ///
+    /// There is no such field; else as [`ask`](Self::ask).
+    pub async fn info(&self, field: &str) -> Result<String> {
+        let info: String = self.ask(&["INFO", "everything"]).await?;
+        let found = self::field(&info, field);
+        found.ok_or_else(|| Error::new(format!("{} tells no {field}", self.address())))
+    }
+
+    /// Waits until this replica follows its master.
+    ///
+    /// # Errors
+    ///
+    /// It does not within two minutes; the error ends with its log.
+    pub async fn replicating(&self) -> Result<()> {
+        wait::until(&format!("{} replicating", self.address()), SERVING_WITHIN, async || {
+            (self.info("master_link_status").await.ok()? == "up").then_some(())
+        })
+        .await
+        .map_err(|error| self.daemon.with_log(&error.to_string()))
+    }
+
+    /// Makes this replica a master, for its next starts too.
+    pub async fn promote(&self) -> Result<()> {
+        self.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await?;
+        self.ask(&["CONFIG", "REWRITE"]).await
+    }
+}
 
 /// The way in of an operator: the socket, and the password if there is one.
 #[derive(Clone, Debug)]
-pub(super) struct Operator {
+pub struct Operator {
     pub(super) socket: PathBuf,
     pub(super) password: Option<String>,
 }
@@ -41,7 +90,7 @@ impl Operator {
 }
 
 /// The field of this name in an answer to `INFO`.
-pub(super) fn field(info: &str, name: &str) -> Option<String> {
+fn field(info: &str, name: &str) -> Option<String> {
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.map(|value| value.trim_end().to_owned())
 }

@@ -1,11 +1,11 @@
 //! Several masters that share the keys by their slots.
 
-use std::net::SocketAddr;
-
 use redis::Value;
 
-use super::server::SERVING_WITHIN;
 use super::{Server, Setup};
+use crate::daemon::SERVING_WITHIN;
+use crate::group::Group;
+use crate::server::Kind;
 use crate::{Error, Result, wait};
 
 /// How many masters there are: the fewest that a cluster is recommended with.
@@ -22,10 +22,7 @@ const MOVED_WITHIN_MS: &str = "60000";
 type Owner = (String, u16, Value, Value);
 
 /// A cluster of three real masters without replicas, numbered from 0; dropping it kills them all.
-#[derive(Debug)]
-pub struct Cluster {
-    servers: Vec<Server>,
-}
+pub type Cluster = Group<Setup>;
 
 impl Cluster {
     /// Starts three masters that share all slots, and waits until all take the cluster for whole.
@@ -34,35 +31,22 @@ impl Cluster {
     ///
     /// One of them ended, or that took more than two minutes; the error ends with a log.
     pub async fn start() -> Result<Self> {
-        let mut servers = Vec::new();
-        for index in 0..MASTERS {
-            let server = Setup::member().start().await?;
+        let member = Setup::member();
+        let grounds = (0..MASTERS).map(|_| member.ground());
+        let this = Self::prepare(grounds, |_, _| member.clone())?.started().await?;
+        for (server, index) in this.servers.iter().zip(0..) {
             let share = |index: u16| u32::from(SLOTS) * u32::from(index) / u32::from(MASTERS);
             let (first, last) = (share(index).to_string(), (share(index + 1) - 1).to_string());
             server.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await?;
             // Masters that have met with the same epoch first sort out whose is greater.
             server.ask::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]).await?;
-            servers.push(server);
         }
-        for server in &servers[1..] {
-            let Some(members) = server.members_address() else { continue };
+        for server in &this.servers[1..] {
             let (host, port) = (server.address().ip().to_string(), server.address().port().to_string());
-            servers[0].ask::<()>(&["CLUSTER", "MEET", &host, &port, &members.port().to_string()]).await?;
+            let members = server.daemon.peer_address(1).port().to_string();
+            this.servers[0].ask::<()>(&["CLUSTER", "MEET", &host, &port, &members]).await?;
         }
-        let mut this = Self { servers };
-        this.serving().await?;
-        Ok(this)
-    }
-
-    /// Waits until every server that runs serves, and takes the cluster for whole.
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::serving`].
-    pub async fn serving(&mut self) -> Result<()> {
-        for server in self.servers.iter_mut().filter(|server| server.pid().is_some()) {
-            server.serving().await?;
-            let server = &*server;
+        for server in &this.servers {
             wait::until(&format!("{} in a whole cluster", server.address()), SERVING_WITHIN, async || {
                 let state: String = server.ask(&["CLUSTER", "INFO"]).await.ok()?;
                 let whole = ["cluster_state:ok".to_owned(), format!("cluster_size:{MASTERS}")];
@@ -70,33 +54,10 @@ impl Cluster {
             })
             .await?;
         }
-        Ok(())
-    }
-
-    /// The servers, by index.
-    pub fn servers(&self) -> &[Server] {
-        &self.servers
-    }
-
-    /// One server, to kill or to pause.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such server.
-    pub fn server_mut(&mut self, index: usize) -> &mut Server {
-        &mut self.servers[index]
-    }
-
-    /// Where clients connect, by index.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.servers.iter().map(Server::address).collect()
+        Ok(this)
     }
 
     /// The slot of a key.
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::ask`].
     pub async fn slot_of(&self, key: &str) -> Result<u16> {
         self.servers[0].ask(&["CLUSTER", "KEYSLOT", key]).await
     }

@@ -12,16 +12,17 @@ mod asking;
 mod cluster;
 mod release;
 mod sentinels;
-mod server;
 mod setup;
 
 pub use cluster::Cluster;
 pub use release::Release;
 pub use sentinels::Sentinels;
-pub use server::Server;
 pub use setup::{Flush, Setup};
 
-use crate::{Availability, clock, process};
+use crate::{Availability, clock, process, server};
+
+/// One Redis server; dropping it kills it and removes its data.
+pub type Server = server::Server<Setup>;
 
 /// Whether Debian's servers can be started here.
 pub fn availability() -> Availability {

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use super::server::SERVING_WITHIN;
 use super::{Server, Setup};
+use crate::daemon::SERVING_WITHIN;
 use crate::{Error, Result, wait};
 
 /// How many sentinels there are, and how many of them must miss a master to replace it.
@@ -84,15 +83,6 @@ impl Sentinels {
         &mut self.servers[index]
     }
 
-    /// One sentinel, to kill or to pause.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such sentinel.
-    pub fn sentinel_mut(&mut self, index: usize) -> &mut Server {
-        &mut self.sentinels[index]
-    }
-
     /// The index of the master that all sentinels name and that takes itself for one, waiting until they agree.
     /// Sentinels that do not run are passed over.
     ///
@@ -100,16 +90,7 @@ impl Sentinels {
     ///
     /// They do not agree within two minutes.
     pub async fn master(&self) -> Result<usize> {
-        self.master_but(None, SERVING_WITHIN).await
-    }
-
-    /// The index of a master other than `old`, waiting until all sentinels name it.
-    ///
-    /// # Errors
-    ///
-    /// They do not agree on another `within` the time.
-    pub async fn other_master(&self, old: usize, within: Duration) -> Result<usize> {
-        self.master_but(Some(old), within).await
+        self.master_but(None).await
     }
 
     /// Has a replica promoted in the master's place, as an operator does; returns the new master's index.
@@ -126,11 +107,11 @@ impl Sentinels {
             sentinel.ask::<()>(&["SENTINEL", "FAILOVER", Self::MASTER]).await.ok()
         })
         .await?;
-        self.other_master(old, SERVING_WITHIN).await
+        self.master_but(Some(old)).await
     }
 
-    async fn master_but(&self, old: Option<usize>, within: Duration) -> Result<usize> {
-        wait::until("a master that all sentinels name", within, async || {
+    async fn master_but(&self, old: Option<usize>) -> Result<usize> {
+        wait::until("a master that all sentinels name", SERVING_WITHIN, async || {
             let mut named = Vec::new();
             for sentinel in self.sentinels.iter().filter(|sentinel| sentinel.pid().is_some()) {
                 let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Self::MASTER];

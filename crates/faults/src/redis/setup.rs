@@ -1,19 +1,19 @@
 //! What a server is started with, as lines of its configuration.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::asking::Operator;
 use super::{Release, Server};
 use crate::authority::Papers;
-use crate::ports::ReservedPort;
-use crate::scratch::Scratch;
-use crate::{Result, clock, process};
+use crate::daemon::{Daemon, Ground};
+use crate::server::{Clocked, Kind};
+use crate::{Availability, Error, Result};
 
-/// The socket of operators, in the server's folder.
-pub(super) const SOCKET: &str = "operator";
-
-/// Where the data lies, in the server's folder.
-pub(super) const DATA: &str = "data";
+/// The socket of operators, and the configuration, in the server's folder.
+const SOCKET: &str = "operator";
+const CONFIGURATION: &str = "redis.conf";
 
 /// How long a member of a cluster may be silent before the others take it for gone, in milliseconds. A loaded machine
 /// keeps one waiting for a while, too.
@@ -36,23 +36,14 @@ pub(super) enum Part {
     Sentinel,
 }
 
-/// Where a server is reached: ports that stay ours while it is down.
-#[derive(Debug)]
-pub(super) struct Place {
-    pub(super) clients: ReservedPort,
-    /// Where a member of a cluster is reached by the others.
-    pub(super) members: Option<ReservedPort>,
-}
-
 /// What a server is started with; without more words, Debian's, without persistence, in memory.
 #[derive(Clone, Debug)]
 pub struct Setup {
     release: Release,
     part: Part,
     flush: Option<Flush>,
-    on_disk: bool,
-    pub(super) has_clock: bool,
-    pub(super) password: Option<String>,
+    ground: Ground,
+    password: Option<String>,
     papers: Option<Papers>,
     /// The rest of the configuration.
     lines: Vec<String>,
@@ -72,7 +63,8 @@ impl Setup {
 
     /// A member of a cluster.
     pub(super) fn member() -> Self {
-        Self::of(Part::Member)
+        // One port for the others of the cluster.
+        Self { ground: Ground { more_ports: 1, ..Ground::default() }, ..Self::of(Part::Member) }
     }
 
     /// A sentinel, with what it watches.
@@ -85,8 +77,7 @@ impl Setup {
             release: Release::Debian,
             part,
             flush: None,
-            on_disk: false,
-            has_clock: false,
+            ground: Ground::default(),
             password: None,
             papers: None,
             lines: Vec::new(),
@@ -107,7 +98,7 @@ impl Setup {
 
     /// Data on the disk, for measuring; else it stays in memory, where no write waits for a disk.
     pub fn on_disk(mut self) -> Self {
-        self.on_disk = true;
+        self.ground.on_disk = true;
         self
     }
 
@@ -116,25 +107,15 @@ impl Setup {
         self.and([format!("maxmemory {bytes}"), format!("maxmemory-policy {policy}")])
     }
 
-    /// A user, as a line of an ACL file says it without its first word: `lk on >secret ~* +@all`.
-    pub fn user(self, rules: &str) -> Self {
-        self.and([format!("user {rules}")])
-    }
-
     /// The password that clients must give.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self.and([format!("requirepass {password}")])
     }
 
-    /// How many replicas must have been heard of within `lag_s` seconds for it to accept writes.
-    pub fn min_replicas(self, count: u32, lag_s: u32) -> Self {
-        self.and([format!("min-replicas-to-write {count}"), format!("min-replicas-max-lag {lag_s}")])
-    }
-
     /// A replica of another server, until it is promoted.
     pub fn replica_of(self, master: &Server) -> Self {
-        let password = master.setup().password.as_ref().map(|password| format!("masterauth {password}"));
+        let password = master.setup.password.as_ref().map(|password| format!("masterauth {password}"));
         let address = master.address();
         self.and([format!("replicaof {} {}", address.ip(), address.port())]).and(password)
     }
@@ -147,7 +128,7 @@ impl Setup {
 
     /// A clock that can be moved, see [`Server::move_clock`]; needs [`clock_availability`](super::clock_availability).
     pub fn movable_clock(mut self) -> Self {
-        self.has_clock = true;
+        self.ground.has_clock = true;
         self
     }
 
@@ -157,10 +138,7 @@ impl Setup {
     ///
     /// It ended or did not serve within two minutes; the error ends with its log.
     pub async fn start(self) -> Result<Server> {
-        let mut server = Server::prepare(self)?;
-        server.start()?;
-        server.serving().await?;
-        Ok(server)
+        Server::started(self).await
     }
 
     fn and(mut self, lines: impl IntoIterator<Item = String>) -> Self {
@@ -168,35 +146,12 @@ impl Setup {
         self
     }
 
-    pub(super) fn folder(&self) -> Result<Scratch> {
-        if self.on_disk { Scratch::new() } else { Scratch::in_memory() }
-    }
-
-    pub(super) fn place(&self) -> Result<Place> {
-        let members = (self.part == Part::Member).then(ReservedPort::take).transpose()?;
-        Ok(Place { clients: ReservedPort::take()?, members })
-    }
-
-    /// The command that starts it with this configuration, in its folder.
-    pub(super) fn command(&self, folder: &Path, configuration: &Path) -> Result<Command> {
-        let program = match self.part {
-            Part::Sentinel => "redis-sentinel".into(),
-            Part::Store | Part::Member => self.release.server()?,
-        };
-        let mut command = process::command("env");
-        if self.has_clock {
-            command.args(clock::variables(folder));
-        }
-        command.arg(program).arg(configuration);
-        Ok(command)
-    }
-
     /// The text of its configuration.
-    pub(super) fn configuration(&self, place: &Place, folder: &Path) -> String {
-        let folder = folder.display();
-        let mut lines =
-            vec!["bind 127.0.0.1".to_owned(), format!("unixsocket {folder}/{SOCKET}"), format!("dir {folder}/{DATA}")];
-        let port = place.clients.number();
+    fn configuration(&self, daemon: &Daemon) -> String {
+        let (folder, data) = (daemon.folder().display(), daemon.data_folder());
+        let data = format!("dir {}", data.display());
+        let mut lines = vec!["bind 127.0.0.1".to_owned(), format!("unixsocket {folder}/{SOCKET}"), data];
+        let port = daemon.address().port();
         match &self.papers {
             None => lines.push(format!("port {port}")),
             Some(Papers { cert, key, ca }) => lines.extend([
@@ -213,12 +168,12 @@ impl Setup {
             lines.extend([r#"save """#, "repl-diskless-sync-delay 0"].map(str::to_owned));
             lines.extend(self.persistence().map(str::to_owned));
         }
-        if let Some(members) = &place.members {
+        if self.part == Part::Member {
             lines.extend([
                 "cluster-enabled yes".to_owned(),
                 format!("cluster-config-file {folder}/nodes.conf"),
                 format!("cluster-node-timeout {CLUSTER_TIMEOUT_MS}"),
-                format!("cluster-port {}", members.number()),
+                format!("cluster-port {}", daemon.peer_address(1).port()),
             ]);
         }
         lines.extend(self.lines.iter().cloned());
@@ -231,5 +186,50 @@ impl Setup {
             Some(Flush::Always) => ["appendonly yes", "appendfsync always"],
             Some(Flush::EverySecond) => ["appendonly yes", "appendfsync everysec"],
         }
+    }
+}
+
+impl Kind for Setup {
+    type Operator = Operator;
+
+    fn availability(&self) -> Availability {
+        self.release.availability()
+    }
+
+    fn ground(&self) -> Ground {
+        self.ground.clone()
+    }
+
+    fn operator(&self, daemon: &Daemon) -> Operator {
+        Operator { socket: daemon.file(SOCKET), password: self.password.clone() }
+    }
+
+    fn fill(&self, daemon: &Daemon) -> Result<()> {
+        // A server that was promoted has written its own.
+        if !daemon.file(CONFIGURATION).exists() {
+            daemon.write(CONFIGURATION, &self.configuration(daemon))?;
+        }
+        let data = daemon.data_folder();
+        fs::create_dir(&data).map_err(Error::io(data.display()))
+    }
+
+    fn command(&self, daemon: &Daemon) -> Result<Command> {
+        let mut command = daemon.command(match self.part {
+            Part::Sentinel => Path::new("redis-sentinel").to_owned(),
+            Part::Store | Part::Member => self.release.server()?,
+        });
+        command.arg(daemon.file(CONFIGURATION));
+        Ok(command)
+    }
+
+    async fn serves(operator: &Operator) -> bool {
+        operator.ask::<String>(&["PING"]).await.is_ok()
+    }
+}
+
+impl Clocked for Setup {
+    async fn time_s(operator: &Operator) -> Result<i64> {
+        let (seconds, _microseconds): (i64, i64) = operator.ask(&["TIME"]).await?;
+        Ok(seconds)
     }
 }

@@ -28,7 +28,8 @@ pub enum Role {
     Observer,
 }
 
-/// What a server says about itself: its role, its clients, and its own counts.
+/// What a server says about itself: its role, its clients, and its own counts. Each question is an error where the
+/// server does not answer, or does not serve: it is starting, or has lost its leader.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerWords {
     address: SocketAddr,
@@ -46,85 +47,49 @@ impl ServerWords {
     }
 
     /// Its role now.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve: it is starting, or has lost its leader.
     pub async fn role(&self) -> Result<Role> {
         words::role(&self.four_letter_word("srvr").await?)
     }
 
     /// Packets it has received from and sent to clients since it started. Each four-letter word adds to both.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
     pub async fn packets(&self) -> Result<Packets> {
         words::packets(&self.four_letter_word("srvr").await?)
     }
 
     /// One of the numbers of `mntr`, such as `zk_watch_count`; the names are ZooKeeper's.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, does not serve, or knows no such number.
     pub async fn metric(&self, name: &str) -> Result<f64> {
         words::metric(&self.four_letter_word("mntr").await?, name)
     }
 
     /// The connections of its clients (`cons`), with packets for each; that of the question itself is among them.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
     pub async fn connections(&self) -> Result<Vec<Connection>> {
         words::connections(&self.four_letter_word("cons").await?)
     }
 
     /// How many watches its clients have on it (`mntr`): on data and on children, where `wchs` counts those on data
     /// alone.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
     pub async fn watches(&self) -> Result<u64> {
         self.counts().await.map(|counts| counts.watches)
     }
 
     /// The ephemeral nodes and the session of each (`dump`), as pairs of session and path.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
     pub async fn ephemerals(&self) -> Result<Vec<(u64, String)>> {
         words::ephemerals(&self.four_letter_word("dump").await?)
     }
 
     /// Its own counts (`mntr`), all of one moment. The question adds a packet received, and one sent after the
     /// counting.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
     pub async fn counts(&self) -> Result<Counts> {
         words::counts(&self.four_letter_word("mntr").await?)
     }
 
     /// The watches of its clients on data (`wchp`), as pairs of path and session. Curator's own on `/zookeeper/config`
     /// are among them; those on children are not.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
     pub async fn watched(&self) -> Result<Vec<(String, u64)>> {
         words::watched(&self.four_letter_word("wchp").await?)
     }
 
     /// The paths of the ephemeral nodes that lie below `path` (`dump`), sorted.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer, or does not serve.
     pub async fn ephemerals_under(&self, path: &str) -> Result<Vec<String>> {
         let start = format!("{}/", path.trim_end_matches('/'));
         let found = self.ephemerals().await?.into_iter().map(|(_, path)| path);

@@ -11,16 +11,17 @@
 
 mod asking;
 mod ensemble;
-mod server;
 mod setup;
 pub mod words;
 
 pub use asking::{Role, ServerWords};
 pub use ensemble::Ensemble;
-pub use server::Server;
 pub use setup::Setup;
 
-use crate::{Availability, process};
+use crate::{Availability, process, server};
+
+/// One Apache ZooKeeper; dropping it kills it and removes its data. Its [`ServerWords`] ask it about itself.
+pub type Server = server::Server<Setup>;
 
 /// The archives on a server's class path; their manifests name the rest. `slf4j-simple` writes warnings to the log.
 const JARS: &[&str] = &["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];

@@ -1,13 +1,19 @@
 //! A server's settings: its tick, and any other entry of `zoo.cfg` or Java property that a test needs.
 //!
-//! `server` and `ensemble` choose its addresses and its peers.
+//! `ensemble` chooses its peers.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
-use std::path::Path;
+use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
-use super::{JARS, class_path};
+use tokio::time;
+
+use super::{JARS, JAVA_OPTIONS, Role, ServerWords, class_path};
+use crate::daemon::{Daemon, Ground};
+use crate::group::{Elects, LOOK_WITHIN};
+use crate::server::Kind;
+use crate::{Availability, Error, Result};
 
 /// ZooKeeper's tick in its sample configuration and in Debian's.
 const TICK_DEFAULT: Duration = Duration::from_secs(2);
@@ -15,28 +21,32 @@ const TICK_DEFAULT: Duration = Duration::from_secs(2);
 /// The transaction log grows in steps of this many KiB, not of ZooKeeper's 64 MiB: these servers live for seconds.
 const LOG_STEP_KIB: u32 = 512;
 
+/// Ports beside that of clients, of a member of an ensemble.
+const QUORUM: usize = 1;
+const ELECTION: usize = 2;
+
 /// Settings of a server or of all servers of an ensemble.
+///
+/// Data stay in memory, unless they are measured: ZooKeeper makes each write wait until the disk has it, and a disk that
+/// is busy with other things for some seconds ends sessions.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    tick: Duration,
-    entries: Vec<(String, String)>,
-    properties: Vec<(String, String)>,
-    jars: Vec<String>,
-}
-
-/// One line `server.N=host:quorum:election` of an ensemble's configuration.
-#[derive(Clone, Debug)]
-pub(super) struct Member {
+    pub(super) tick: Duration,
+    pub(super) entries: Vec<(String, String)>,
+    pub(super) properties: Vec<(String, String)>,
+    pub(super) jars: Vec<String>,
+    pub(super) on_disk: bool,
+    /// Its own number.
     pub(super) number: usize,
-    pub(super) host: IpAddr,
-    pub(super) quorum_port: u16,
-    pub(super) election_port: u16,
+    /// The lines for all members of its ensemble; none for one that stands alone.
+    pub(super) members: String,
 }
 
 impl Setup {
     /// ZooKeeper's usual settings: tick of 2 s, so sessions of 4 s to 40 s; every four-letter word answered.
     pub fn new() -> Self {
-        Self { tick: TICK_DEFAULT, entries: Vec::new(), properties: Vec::new(), jars: Vec::new() }
+        let (entries, properties, jars) = (Vec::new(), Vec::new(), Vec::new());
+        Self { tick: TICK_DEFAULT, entries, properties, jars, on_disk: false, number: 1, members: String::new() }
     }
 
     /// Sets the tick: sessions last from 2 to 20 of them, and followers are given up after 5.
@@ -63,38 +73,83 @@ impl Setup {
         self
     }
 
-    /// The class path: the usual archives, and those added.
-    pub(super) fn class_path(&self) -> String {
-        let added = self.jars.iter().map(String::as_str);
-        class_path(&JARS.iter().copied().chain(added).collect::<Vec<_>>())
+    /// The line of an ensemble's configuration for the member of this number.
+    pub(super) fn member(number: usize, daemon: &Daemon) -> String {
+        let [quorum, election] = [QUORUM, ELECTION].map(|port| daemon.peer_address(port));
+        format!("server.{number}={quorum}:{}\n", election.port())
     }
 
-    /// The text of `zoo.cfg`; without members, of a server that stands alone.
-    pub(super) fn configuration(&self, data: &Path, host: IpAddr, port: u16, members: &[Member]) -> String {
+    /// What a member runs on.
+    pub(super) fn member_ground(&self) -> Ground {
+        Ground { more_ports: ELECTION, ..self.ground() }
+    }
+
+    /// The text of `zoo.cfg`.
+    fn configuration(&self, daemon: &Daemon) -> String {
         let mut text = format!(
-            "tickTime={}\ndataDir={}\nclientPortAddress={host}\nclientPort={port}\n\
-             admin.enableServer=false\n4lw.commands.whitelist=*\n",
+            "tickTime={}\ndataDir={}\nclientPortAddress={}\nclientPort={}\n\
+             admin.enableServer=false\n4lw.commands.whitelist=*\n{}",
             self.tick.as_millis(),
-            data.display()
+            daemon.data_folder().display(),
+            daemon.address().ip(),
+            daemon.address().port(),
+            self.members,
         );
-        if !members.is_empty() {
+        if !self.members.is_empty() {
             text.push_str("initLimit=10\nsyncLimit=5\n");
         }
-        for Member { number, host, quorum_port, election_port } in members {
-            // Writing to a String does not fail.
-            let _ = writeln!(text, "server.{number}={host}:{quorum_port}:{election_port}");
-        }
         for (name, value) in &self.entries {
+            // Writing to a String does not fail.
             let _ = writeln!(text, "{name}={value}");
         }
         text
     }
+}
 
-    /// The Java properties, as options of the command line.
-    pub(super) fn java_properties(&self) -> Vec<String> {
-        let mut options = vec![format!("-Dzookeeper.preAllocSize={LOG_STEP_KIB}")];
-        options.extend(self.properties.iter().map(|(name, value)| format!("-D{name}={value}")));
-        options
+impl Kind for Setup {
+    type Operator = ServerWords;
+
+    fn availability(&self) -> Availability {
+        super::availability()
+    }
+
+    fn ground(&self) -> Ground {
+        Ground { on_disk: self.on_disk, ..Ground::default() }
+    }
+
+    fn operator(&self, daemon: &Daemon) -> ServerWords {
+        ServerWords::new(daemon.address())
+    }
+
+    fn fill(&self, daemon: &Daemon) -> Result<()> {
+        let data = daemon.data_folder();
+        let made = fs::create_dir(&data).and_then(|()| fs::write(data.join("myid"), self.number.to_string()));
+        made.map_err(Error::io(data.display()))
+    }
+
+    fn command(&self, daemon: &Daemon) -> Result<Command> {
+        let mut command = daemon.command("java");
+        let added = self.jars.iter().map(String::as_str);
+        let jars: Vec<_> = JARS.iter().copied().chain(added).collect();
+        command
+            .args(JAVA_OPTIONS)
+            .arg(format!("-Dzookeeper.preAllocSize={LOG_STEP_KIB}"))
+            .args(self.properties.iter().map(|(name, value)| format!("-D{name}={value}")))
+            .args(["-cp", &class_path(&jars)])
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            .arg(daemon.write("zoo.cfg", &self.configuration(daemon))?);
+        Ok(command)
+    }
+
+    async fn serves(words: &ServerWords) -> bool {
+        // One that is starting can accept a connection and forget it.
+        time::timeout(LOOK_WITHIN, words.role()).await.is_ok_and(|role| role.is_ok())
+    }
+}
+
+impl Elects for Setup {
+    async fn leads(words: &ServerWords) -> bool {
+        words.role().await == Ok(Role::Leader)
     }
 }
 

@@ -18,7 +18,7 @@ async fn stores_the_key(server: &Server) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_each_release_goes_back_to_a_snapshot() {
     for release in Release::ALL {
-        if !availability_of(release).or_skip("etcd::a_server_of_each_release_goes_back_to_a_snapshot") {
+        if !availability_of(release).or_skip_here() {
             return;
         }
         let mut server = Server::standalone_of(release).await.expect("a server");
@@ -35,33 +35,8 @@ async fn a_server_of_each_release_goes_back_to_a_snapshot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_goes_on_without_its_leader_and_keeps_its_data() {
-    if !availability().or_skip("etcd::a_cluster_goes_on_without_its_leader_and_keeps_its_data") {
-        return;
-    }
-    let mut cluster = Cluster::start(Release::Debian, 3).await.expect("a cluster");
-    Server::ask(cluster.addresses()[0], "/v3/kv/put", PUT).await.expect("stored");
-    let first = cluster.leader().await.expect("a leader");
-    cluster.server_mut(first).kill();
-    let second = cluster.other_leader(first, PATIENCE).await.expect("another leader");
-    assert_ne!(first, second);
-    cluster.server_mut(first).start().expect("started");
-    cluster.serving().await.expect("all serve");
-    cluster.server_mut(second).pause().expect("it runs");
-    cluster.other_leader(second, PATIENCE).await.expect("another leader");
-    cluster.server_mut(second).resume().expect("it runs");
-    cluster.restart().await.expect("all serve");
-    for server in cluster.servers() {
-        assert!(stores_the_key(server).await);
-    }
-    cluster.wipe().await.expect("all serve");
-    assert!(!stores_the_key(&cluster.servers()[0]).await);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_cut_off_from_its_peers_is_replaced_and_still_answers() {
-    let test = "etcd::a_leader_that_is_cut_off_from_its_peers_is_replaced_and_still_answers";
-    if !availability().and(namespaces::availability).or_skip(test) {
+    if !availability().and(namespaces::availability).or_skip_here() {
         return;
     }
     let network = Arc::new(Network::new(3).expect("a network"));

@@ -1,6 +1,7 @@
 //! The harness against the real things: servers, and the peers' clients on them.
 
 mod clocks;
+mod databases;
 mod etcd;
 mod mariadb;
 mod peers;

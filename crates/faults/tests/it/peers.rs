@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_faults::peers::{Ground, Kind, Mode, Peer, SharedCount, curator, go, kazoo};
 use lockkeeper_faults::wait::{self, PATIENCE};
-use lockkeeper_faults::zookeeper::{self, Server, Setup};
+use lockkeeper_faults::zookeeper::{Server, Setup};
 use lockkeeper_faults::{Availability, Result};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,12 +23,9 @@ const LONG_STAY: Duration = Duration::from_millis(20);
 /// Enough that two holders that do not exclude each other always meet.
 const TURNS_APART: (u32, u32) = (2, 100);
 
-async fn server(test: &str, peers: impl FnOnce() -> Availability) -> Option<Server> {
-    if !zookeeper::availability().and(peers).or_skip(test) {
-        return None;
-    }
+async fn server(peers: impl FnOnce() -> Availability) -> Option<Server> {
     let setup = Setup::new().tick(Duration::from_millis(500));
-    Some(Server::standalone(setup).await.expect("a server"))
+    if peers().or_skip_here() { Server::start_or_skip(setup).await } else { None }
 }
 
 async fn two<F: Future<Output = Result<Peer>>>(server: &Server, start: impl Fn(String) -> F) -> (Peer, Peer) {
@@ -89,9 +86,7 @@ async fn take_turns_alone(kind: Kind, one: &mut Peer, other: &mut Peer) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_recipes_that_exclude_do_so() {
-    let Some(server) = server("peers::curators_recipes_that_exclude_do_so", curator::availability).await else {
-        return;
-    };
+    let Some(server) = server(curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     for kind in [Kind::Mutex, Kind::Write, Kind::LeaderLatch, Kind::LeaderSelector] {
         is_exclusive(kind, &server, &mut one, &mut other).await;
@@ -107,7 +102,7 @@ async fn curators_recipes_that_exclude_do_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_recipes_that_exclude_do_so() {
-    let Some(server) = server("peers::kazoos_recipes_that_exclude_do_so", kazoo::availability).await else { return };
+    let Some(server) = server(kazoo::availability).await else { return };
     let (mut one, mut other) = two(&server, kazoo).await;
     for kind in [Kind::Mutex, Kind::Write, Kind::MixedWrite, Kind::Election] {
         is_exclusive(kind, &server, &mut one, &mut other).await;
@@ -117,8 +112,7 @@ async fn kazoos_recipes_that_exclude_do_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn go_zookeeper_and_curator_stand_in_one_line() {
-    let test = "peers::go_zookeeper_and_curator_stand_in_one_line";
-    let Some(server) = server(test, || curator::availability().and(go::availability)).await else { return };
+    let Some(server) = server(|| curator::availability().and(go::availability)).await else { return };
     let connect = server.address().to_string();
     let (one, other) = tokio::join!(go(connect.clone()), curator(connect));
     let (mut one, mut other, kind) = (one.expect("Go"), other.expect("Curator"), Kind::Mutex);
@@ -171,8 +165,7 @@ async fn reads_together_and_writes_alone(read: Kind, write: Kind, one: &mut Peer
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_readers_share_and_its_writers_do_not() {
-    let test = "peers::curators_readers_share_and_its_writers_do_not";
-    let Some(server) = server(test, curator::availability).await else { return };
+    let Some(server) = server(curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     reads_together_and_writes_alone(Kind::Read, Kind::Write, &mut one, &mut other).await;
     // Both sides belong to one lock: a writer may read, and goes on reading.
@@ -184,8 +177,7 @@ async fn curators_readers_share_and_its_writers_do_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_readers_share_and_its_writers_do_not() {
-    let test = "peers::kazoos_readers_share_and_its_writers_do_not";
-    let Some(server) = server(test, kazoo::availability).await else { return };
+    let Some(server) = server(kazoo::availability).await else { return };
     let (mut one, mut other) = two(&server, kazoo).await;
     reads_together_and_writes_alone(Kind::Read, Kind::Write, &mut one, &mut other).await;
     reads_together_and_writes_alone(Kind::MixedRead, Kind::MixedWrite, &mut one, &mut other).await;
@@ -194,8 +186,7 @@ async fn kazoos_readers_share_and_its_writers_do_not() {
 /// kazoo that is told of Curator's names waits for Curator; Curator does not wait for it, and the ground shows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoo_waits_for_curators_readers_and_writers_and_they_do_not_wait_for_it() {
-    let test = "peers::kazoo_waits_for_curators_readers_and_writers_and_they_do_not_wait_for_it";
-    let Some(server) = server(test, || curator::availability().and(kazoo::availability)).await else { return };
+    let Some(server) = server(|| curator::availability().and(kazoo::availability)).await else { return };
     let connect = server.address().to_string();
     let (one, other) = tokio::join!(curator(connect.clone()), kazoo(connect));
     let (mut curator, mut kazoo, path) = (one.expect("Curator"), other.expect("kazoo"), "/mixed");
@@ -247,8 +238,7 @@ async fn gives_three_permits(kind: Kind, one: &mut Peer, other: &mut Peer) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_semaphore_gives_as_many_as_it_or_a_shared_count_says() {
-    let test = "peers::curators_semaphore_gives_as_many_as_it_or_a_shared_count_says";
-    let Some(server) = server(test, curator::availability).await else { return };
+    let Some(server) = server(curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     gives_three_permits(Kind::Semaphore { permits: 3 }, &mut one, &mut other).await;
     let (count, path) = ("/permits", "/semaphore");
@@ -267,16 +257,14 @@ async fn curators_semaphore_gives_as_many_as_it_or_a_shared_count_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_semaphore_gives_as_many_as_it_says() {
-    let test = "peers::kazoos_semaphore_gives_as_many_as_it_says";
-    let Some(server) = server(test, kazoo::availability).await else { return };
+    let Some(server) = server(kazoo::availability).await else { return };
     let (mut one, mut other) = two(&server, kazoo).await;
     gives_three_permits(Kind::Semaphore { permits: 3 }, &mut one, &mut other).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_barriers_let_go_when_removed_and_when_all_have_come() {
-    let test = "peers::curators_barriers_let_go_when_removed_and_when_all_have_come";
-    let Some(server) = server(test, curator::availability).await else { return };
+    let Some(server) = server(curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     assert_eq!(one.wait_on_barrier("/barrier", PATIENCE).await, Ok(true), "there is none");
     one.set_barrier("/barrier").await.expect("set");
@@ -298,8 +286,7 @@ async fn curators_barriers_let_go_when_removed_and_when_all_have_come() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_shared_count_is_set_unless_it_changed_and_tells_of_changes() {
-    let test = "peers::curators_shared_count_is_set_unless_it_changed_and_tells_of_changes";
-    let Some(server) = server(test, curator::availability).await else { return };
+    let Some(server) = server(curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     let path = "/count";
     let first = one.shared_count(path).await.expect("made");
@@ -315,8 +302,7 @@ async fn curators_shared_count_is_set_unless_it_changed_and_tells_of_changes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_counts_what_a_peer_leaves_there() {
-    let test = "peers::a_server_counts_what_a_peer_leaves_there";
-    let Some(server) = server(test, curator::availability).await else { return };
+    let Some(server) = server(curator::availability).await else { return };
     let (mut one, mut other) = two(&server, curator).await;
     // Curator sets another watch in the background when it has connected.
     let both_watch = async || Some(server.watched().await.ok()?.len()).filter(|count| *count == 2);
@@ -342,8 +328,7 @@ async fn a_server_counts_what_a_peer_leaves_there() {
 /// A Rust process and a peer's threads on one ground, under a lock that is free: each sees the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ground_shows_a_process_that_does_not_take_turns() {
-    let test = "peers::the_ground_shows_a_process_that_does_not_take_turns";
-    let Some(server) = server(test, curator::availability).await else { return };
+    let Some(server) = server(curator::availability).await else { return };
     let mut peer = curator(server.address().to_string()).await.expect("Curator");
     let ground = Ground::new().expect("a ground");
     let inside = ground.enter(Mode::Read, "ours", "/turns/none").expect("entered");

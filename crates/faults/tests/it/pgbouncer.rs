@@ -1,8 +1,13 @@
 //! The harness of PgBouncer against the real thing: each test needs Debian's packages, and skips by name without.
 
 use lockkeeper_faults::pgbouncer::{Lending, PgBouncer, availability};
-use lockkeeper_faults::postgres::{self, Server, Setup};
+use lockkeeper_faults::postgres::{Server, Setup};
 use tokio_postgres::{Client, NoTls};
+
+/// A server where a pooler can be before it.
+async fn server(setup: Setup) -> Option<Server> {
+    if availability().or_skip_here() { Server::start_or_skip(setup).await } else { None }
+}
 
 async fn connected(way: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(way, NoTls).await.expect("connected");
@@ -29,22 +34,14 @@ async fn use_one_connection(server: &Server, lending: Lending) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_share_a_connection_if_it_is_lent_for_a_transaction() {
-    let test = "pgbouncer::clients_share_a_connection_if_it_is_lent_for_a_transaction";
-    if !availability().and(postgres::availability).or_skip(test) {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = server(Setup::new()).await else { return };
     assert!(use_one_connection(&server, Lending::Transaction).await);
     assert!(!use_one_connection(&server, Lending::Session).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_of_the_server_log_in_with_their_passwords_also_after_both_restarted() {
-    let test = "pgbouncer::users_of_the_server_log_in_with_their_passwords_also_after_both_restarted";
-    if !availability().and(postgres::availability).or_skip(test) {
-        return;
-    }
-    let mut server = Setup::new().password("secret").start().await.expect("a server");
+    let Some(mut server) = server(Setup::new().password("secret")).await else { return };
     let mut pooler = PgBouncer::start(&server, Lending::Transaction, 2).await.expect("a pooler");
     server.create_user("ann", "hers").await.expect("made");
     server.restart().await.expect("it serves");

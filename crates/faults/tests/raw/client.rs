@@ -74,8 +74,3 @@ pub(crate) fn create(path: &str, flags: i32) -> Vec<u8> {
     let acl = [1_i32.to_be_bytes(), 31_i32.to_be_bytes()].concat();
     [text(path), data.into(), acl, text("world"), text("anyone"), flags.to_be_bytes().into()].concat()
 }
-
-/// The body of a request to look whether a node exists, without a watch.
-pub(crate) fn exists(path: &str) -> Vec<u8> {
-    [text(path), vec![0]].concat()
-}
