@@ -8,6 +8,7 @@
 //! Servers listen on loopback, keep their data in a temporary folder, and die with the test. MariaDB refuses to run as
 //! root; there it runs as the user `nobody`.
 
+mod answer;
 mod asking;
 mod pooler;
 mod programs;

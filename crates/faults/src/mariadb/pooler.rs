@@ -15,8 +15,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time;
 
 use super::Server;
+use super::answer::{ACKNOWLEDGED, Answer};
 use crate::ports::ReservedPort;
-use crate::proxy::answer::{ACKNOWLEDGED, Answer, FAILED, HEADER_BYTES, LENGTH_BYTES, Step};
+use crate::proxy::frames::{Piece, Splitter};
+use crate::proxy::mysql::{FAILED, HEADER_BYTES, LENGTH_BYTES, length};
 use crate::{Error, Result};
 
 /// For how long a client's statement waits for a server to connect to (ProxySQL's `connect_timeout_server_max`).
@@ -156,7 +158,7 @@ async fn pass(command: &[u8], server: &mut Line, client: &mut Line, answer: &Ans
         };
         has_begun = true;
         client.send(&packet).await?;
-        if answer.step(body(&packet)) != Step::GoesOn {
+        if answer.ends_with(body(&packet)) {
             return Some(true);
         }
     }
@@ -211,7 +213,7 @@ impl Kept {
         for setting in &self.settings {
             line.send(setting).await?;
             let mut answer = self.answer.clone();
-            while answer.step(body(&line.packet().await?)) == Step::GoesOn {}
+            while !answer.ends_with(body(&line.packet().await?)) {}
         }
         Some(line)
     }
@@ -235,14 +237,14 @@ fn body(packet: &[u8]) -> &[u8] {
 #[derive(Debug)]
 struct Line {
     stream: TcpStream,
-    pending: Vec<u8>,
+    splitter: Splitter,
 }
 
 impl Line {
     fn new(stream: TcpStream) -> Self {
         // Each packet is waited for.
         let _ = stream.set_nodelay(true);
-        Self { stream, pending: Vec::new() }
+        Self { stream, splitter: Splitter::default() }
     }
 
     async fn open(address: SocketAddr) -> Option<Self> {
@@ -251,18 +253,16 @@ impl Line {
 
     /// The next packet with its header; what has come in stays if this is dropped.
     async fn packet(&mut self) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
         loop {
-            if let Some(header) = self.pending.first_chunk::<HEADER_BYTES>() {
-                let [low, middle, high, _] = header.map(usize::from);
-                let length = HEADER_BYTES + (low | middle << 8 | high << 16);
-                if self.pending.len() >= length {
-                    let rest = self.pending.split_off(length);
-                    return Some(std::mem::replace(&mut self.pending, rest));
-                }
+            if let Some(Piece::Frame(packet)) = self.splitter.next(length) {
+                return Some(packet);
             }
-            if self.stream.read_buf(&mut self.pending).await.ok()? == 0 {
+            if self.stream.read_buf(&mut bytes).await.ok()? == 0 {
                 return None;
             }
+            self.splitter.add(&bytes);
+            bytes.clear();
         }
     }
 

@@ -17,10 +17,10 @@ use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
 
 use super::burst::Burst;
-use super::frames::Piece;
+use super::frames::{Piece, Splitter};
 use super::record::{Direction, Fate, FrameRecord};
 use super::state::{AfterDrop, Armed, Flow, Plan, Shared};
-use super::talk::{Talk, Verdict};
+use super::talk::Talk;
 
 /// How many reads of one direction may be under delay at once: at most 64 MiB, and more than any test's round trip
 /// fills. Beyond it the reader stops reading, as a full network would.
@@ -50,13 +50,6 @@ struct Parcel {
     frames: Vec<FrameRecord>,
     /// What becomes of the connection once this has left.
     ending: Option<Ending>,
-}
-
-/// What came in and is not yet known to be lost or passed on.
-#[derive(Debug, Default)]
-struct Kept {
-    bytes: Vec<u8>,
-    frames: Vec<FrameRecord>,
 }
 
 /// What both directions of a connection know.
@@ -200,26 +193,24 @@ impl Connection {
         parcels: mpsc::Sender<Parcel>,
     ) -> Result<(), Ending> {
         let mut bytes = vec![0; READ_BYTES];
-        let mut kept = Kept::default();
+        let mut splitter = Splitter::default();
         let mut due = Instant::now();
         loop {
             let length = source.read(&mut bytes).await.map_err(reset)?;
-            self.talk().add(direction, &bytes[..length]);
+            splitter.add(&bytes[..length]);
             // A delay that was shortened must not let later frames overtake.
             due = due.max(Instant::now() + self.shared.now().delay[direction.index()]);
             let round_trips = self.round_trips(direction);
             let mut parcel = Parcel { due, round_trips, bytes: Vec::new(), frames: Vec::new(), ending: None };
-            loop {
-                let piece = self.talk().next(direction);
-                let Some(piece) = piece else { break };
-                if let Err(ending) = self.take_in(direction, piece, &mut parcel, &mut kept) {
+            while let Some(piece) = splitter.next(|bytes| self.talk().length(direction, bytes)) {
+                if let Err(ending) = self.take_in(direction, piece, &mut parcel) {
                     parcel.ending = Some(ending);
                     parcels.send(parcel).await.map_err(|_| Ending::Close)?;
                     return future::pending().await;
                 }
             }
             if length == 0 {
-                parcel.bytes.extend(self.talk().rest(direction));
+                parcel.bytes.extend(splitter.rest());
             }
             if !parcel.bytes.is_empty() {
                 parcels.send(parcel).await.map_err(|_| Ending::Close)?;
@@ -230,9 +221,8 @@ impl Connection {
         }
     }
 
-    /// Counts a piece and adds it to a parcel, unless it is to be lost, or kept until that is known; an ending if that
-    /// ends all.
-    fn take_in(&self, direction: Direction, piece: Piece, parcel: &mut Parcel, kept: &mut Kept) -> Result<(), Ending> {
+    /// Counts a piece and adds it to a parcel, unless it is to be lost; an ending if that ends all.
+    fn take_in(&self, direction: Direction, piece: Piece, parcel: &mut Parcel) -> Result<(), Ending> {
         let bytes = match piece {
             Piece::Raw(bytes) => {
                 parcel.bytes.extend(bytes);
@@ -249,31 +239,18 @@ impl Connection {
             operation: meaning.operation,
             xid: meaning.xid,
             error: meaning.error,
-            text: meaning.text,
             round_trips: parcel.round_trips,
             bytes: bytes.len(),
             seen: record.since_start(),
             fate: Fate::Lost,
         };
-        match meaning.verdict {
-            Verdict::Pass => {
-                parcel.bytes.append(&mut kept.bytes);
-                parcel.bytes.extend(bytes);
-                parcel.frames.append(&mut kept.frames);
-                parcel.frames.push(frame);
-                Ok(())
-            }
-            Verdict::Keep => {
-                kept.bytes.extend(bytes);
-                kept.frames.push(frame);
-                Ok(())
-            }
-            Verdict::Lose(armed) => {
-                kept.bytes.clear();
-                kept.frames.drain(..).chain([frame.clone()]).for_each(|frame| record.push(frame));
-                self.lose(armed, frame)
-            }
+        if let Some(armed) = meaning.lost {
+            record.push(frame.clone());
+            return self.lose(armed, frame);
         }
+        parcel.bytes.extend(bytes);
+        parcel.frames.push(frame);
+        Ok(())
     }
 
     /// Tells the test that a frame was lost, and does with the connection what it wants.

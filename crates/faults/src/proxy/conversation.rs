@@ -3,10 +3,10 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use super::frames::{self, Operation, Piece, Splitter};
+use super::frames::{self, Length, Operation};
 use super::record::Direction;
-use super::state::{Armed, Shared, Wanted};
-use super::talk::{Meaning, Talk, Verdict};
+use super::state::{Armed, Shared};
+use super::talk::{Meaning, Talk};
 
 /// The server's number for an event that no request asked for.
 const NOTIFICATION_XID: i32 = -1;
@@ -19,7 +19,6 @@ const REPLY_ERROR: usize = 3;
 /// The requests of one connection that have no reply yet.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
-    splitters: [Splitter; 2],
     asked_to_connect: bool,
     connected: bool,
     /// By the client's number; more than one where the number is fixed, as for pings.
@@ -33,16 +32,8 @@ struct Request {
 }
 
 impl Talk for Conversation {
-    fn add(&mut self, direction: Direction, bytes: &[u8]) {
-        self.splitters[direction.index()].add(bytes);
-    }
-
-    fn next(&mut self, direction: Direction) -> Option<Piece> {
-        self.splitters[direction.index()].next(frames::length)
-    }
-
-    fn rest(&mut self, direction: Direction) -> Vec<u8> {
-        self.splitters[direction.index()].rest()
+    fn length(&self, _: Direction, bytes: &[u8]) -> Length {
+        frames::length(bytes)
     }
 
     fn meaning(&mut self, direction: Direction, frame: &[u8], shared: &Shared) -> Meaning {
@@ -62,7 +53,7 @@ impl Conversation {
         let xid = frames::number(frame, XID);
         let operation = frames::number(frame, REQUEST_CODE).map_or(Operation::UNMATCHED, Operation);
         if let Some(xid) = xid {
-            let armed = shared.take_armed(|wanted| *wanted == Wanted::Operation(operation));
+            let armed = shared.take_armed(operation);
             self.open.entry(xid).or_default().push_back(Request { operation, armed });
         }
         Meaning { xid, ..Meaning::of(operation) }
@@ -82,15 +73,14 @@ impl Conversation {
         let Some(Request { operation, armed }) = request else {
             return Meaning { xid, ..Meaning::of(Operation::UNMATCHED) };
         };
-        let verdict = match armed {
+        let lost = match armed {
             Some(armed) if error != Some(0) => {
                 shared.rearm(armed);
-                Verdict::Pass
+                None
             }
-            Some(armed) => Verdict::Lose(armed),
-            None => Verdict::Pass,
+            armed => armed,
         };
-        Meaning { xid, error, verdict, ..Meaning::of(operation) }
+        Meaning { xid, error, lost, ..Meaning::of(operation) }
     }
 
     /// Takes the oldest open request of a number.
@@ -120,14 +110,8 @@ mod tests {
         [&[length], numbers].concat().iter().flat_map(|number| number.to_be_bytes()).collect()
     }
 
-    impl Meaning {
-        fn is_lost(&self) -> bool {
-            matches!(self.verdict, Verdict::Lose(_))
-        }
-    }
-
     fn arm(shared: &Shared) -> oneshot::Receiver<FrameRecord> {
-        shared.arm(Wanted::Operation(Operation::DELETE), AfterDrop::Close)
+        shared.arm(Operation::DELETE, AfterDrop::Close)
     }
 
     fn connected() -> (Conversation, Shared) {
@@ -162,7 +146,7 @@ mod tests {
         let mut lost = Vec::new();
         for (xid, error) in [(1, -101), (2, 0), (3, 0)] {
             conversation.request(&frame(&[xid, Operation::DELETE.0]), &shared);
-            lost.push(conversation.reply(&frame(&[xid, 0, 0, error]), &shared).is_lost());
+            lost.push(conversation.reply(&frame(&[xid, 0, 0, error]), &shared).lost.is_some());
         }
         assert_eq!(lost, [false, true, false]);
     }
@@ -172,6 +156,6 @@ mod tests {
         let (mut conversation, shared) = connected();
         drop(arm(&shared));
         conversation.request(&frame(&[1, Operation::DELETE.0]), &shared);
-        assert!(!conversation.reply(&frame(&[1, 0, 0, 0]), &shared).is_lost());
+        assert!(conversation.reply(&frame(&[1, 0, 0, 0]), &shared).lost.is_none());
     }
 }

@@ -24,28 +24,16 @@ impl Operation {
     pub const NOTIFICATION: Self = Self(0);
     /// A reply whose request was not seen (ZooKeeper's `error`).
     pub const UNMATCHED: Self = Self(-1);
-    pub const CREATE: Self = Self(1);
     pub const DELETE: Self = Self(2);
     pub const EXISTS: Self = Self(3);
     pub const GET_DATA: Self = Self(4);
     pub const SET_DATA: Self = Self(5);
-    pub const GET_ACL: Self = Self(6);
-    pub const SET_ACL: Self = Self(7);
     pub const GET_CHILDREN: Self = Self(8);
     pub const SYNC: Self = Self(9);
     pub const PING: Self = Self(11);
     pub const GET_CHILDREN2: Self = Self(12);
     pub const MULTI: Self = Self(14);
     pub const CREATE2: Self = Self(15);
-    pub const REMOVE_WATCHES: Self = Self(18);
-    pub const CREATE_CONTAINER: Self = Self(19);
-    pub const CREATE_TTL: Self = Self(21);
-    pub const MULTI_READ: Self = Self(22);
-    pub const AUTH: Self = Self(100);
-    pub const SET_WATCHES: Self = Self(101);
-    pub const SET_WATCHES2: Self = Self(105);
-    pub const ADD_WATCH: Self = Self(106);
-    pub const CLOSE_SESSION: Self = Self(-11);
 }
 
 /// Names for people, as the protocol has them.
@@ -53,28 +41,16 @@ const NAMES: &[(Operation, &str)] = &[
     (Operation::CONNECT, "connect"),
     (Operation::NOTIFICATION, "notification"),
     (Operation::UNMATCHED, "unmatched reply"),
-    (Operation::CREATE, "create"),
     (Operation::DELETE, "delete"),
     (Operation::EXISTS, "exists"),
     (Operation::GET_DATA, "getData"),
     (Operation::SET_DATA, "setData"),
-    (Operation::GET_ACL, "getACL"),
-    (Operation::SET_ACL, "setACL"),
     (Operation::GET_CHILDREN, "getChildren"),
     (Operation::SYNC, "sync"),
     (Operation::PING, "ping"),
     (Operation::GET_CHILDREN2, "getChildren2"),
     (Operation::MULTI, "multi"),
     (Operation::CREATE2, "create2"),
-    (Operation::REMOVE_WATCHES, "removeWatches"),
-    (Operation::CREATE_CONTAINER, "createContainer"),
-    (Operation::CREATE_TTL, "createTTL"),
-    (Operation::MULTI_READ, "multiRead"),
-    (Operation::AUTH, "auth"),
-    (Operation::SET_WATCHES, "setWatches"),
-    (Operation::SET_WATCHES2, "setWatches2"),
-    (Operation::ADD_WATCH, "addWatch"),
-    (Operation::CLOSE_SESSION, "closeSession"),
 ];
 
 impl fmt::Display for Operation {
@@ -88,7 +64,7 @@ impl fmt::Display for Operation {
 
 /// A piece of a stream.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// One frame with its length field.
     Frame(Vec<u8>),
     /// Bytes of a stream that is not framed.
@@ -97,14 +73,14 @@ pub(super) enum Piece {
 
 /// Splits one direction of a connection into pieces.
 #[derive(Debug, Default)]
-pub(super) struct Splitter {
+pub(crate) struct Splitter {
     pending: Vec<u8>,
     raw: bool,
 }
 
 /// What the bytes at the start of a stream say about its first frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Length {
+pub(crate) enum Length {
     /// More bytes must come in to know.
     Unknown,
     /// Its length in bytes, with the field that tells it.
@@ -114,12 +90,12 @@ pub(super) enum Length {
 }
 
 impl Splitter {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 
     /// The next whole piece, if it has come in. A length that cannot be one makes the rest of the stream raw.
-    pub(super) fn next(&mut self, length: impl FnOnce(&[u8]) -> Length) -> Option<Piece> {
+    pub(crate) fn next(&mut self, length: impl FnOnce(&[u8]) -> Length) -> Option<Piece> {
         if !self.raw {
             match length(&self.pending) {
                 Length::Unknown => return None,

@@ -16,7 +16,7 @@ use super::accept::accept;
 use super::burst::Burst;
 use super::frames::Operation;
 use super::record::{Direction, FrameRecord};
-use super::state::{AfterDrop, Flow, Protocol, Shared, Wanted};
+use super::state::{AfterDrop, Flow, Protocol, Shared};
 use crate::ports::ReservedPort;
 use crate::{Error, Result, wait};
 
@@ -36,11 +36,11 @@ pub struct Proxy {
     _port: ReservedPort,
 }
 
-/// A reply or a statement that will be dropped; see [`Proxy::drop_next_reply`].
+/// A reply that will be dropped; see [`Proxy::drop_next_reply`].
 #[derive(Debug)]
 #[must_use = "a test should know that what it wanted lost was lost"]
 pub struct ReplyDrop {
-    wanted: Wanted,
+    operation: Operation,
     dropped: oneshot::Receiver<FrameRecord>,
 }
 
@@ -54,7 +54,7 @@ impl Proxy {
         Self::start_for(target, Protocol::ZooKeeper).await
     }
 
-    /// Starts a proxy in front of a PostgreSQL server, or a pooler.
+    /// Starts a proxy in front of a PostgreSQL server, or a pooler: it counts, and loses no single reply.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Proxy {
         Self::start_for(target, Protocol::Postgres).await
     }
 
-    /// Starts a proxy in front of a MySQL or MariaDB server.
+    /// Starts a proxy in front of a MySQL or MariaDB server: it counts, and loses no single reply.
     ///
     /// # Errors
     ///
@@ -176,24 +176,7 @@ impl Proxy {
     /// Loses the reply to the next request of `operation` that takes effect: the request reaches the server, the server
     /// succeeds, the client does not hear of it. Replies that report an error pass. Several can be asked for.
     pub fn drop_next_reply(&self, operation: Operation, then: AfterDrop) -> ReplyDrop {
-        self.arm(Wanted::Operation(operation), then)
-    }
-
-    /// Loses the reply to the next statement that contains `text` and takes effect: the statement reaches the server,
-    /// the server succeeds, the client does not hear of it, nor of anything after it. Replies that report an error
-    /// pass. Only for PostgreSQL and MySQL without TLS; a prepared statement counts when it is executed.
-    pub fn drop_next_reply_to(&self, text: &str, then: AfterDrop) -> ReplyDrop {
-        self.arm(Wanted::ReplyTo(text.to_owned()), then)
-    }
-
-    /// Loses the next statement that contains `text`: the server does not hear of it, nor of anything after it. Only
-    /// for PostgreSQL and MySQL without TLS; a prepared statement counts when it is executed.
-    pub fn drop_next_statement(&self, text: &str, then: AfterDrop) -> ReplyDrop {
-        self.arm(Wanted::Statement(text.to_owned()), then)
-    }
-
-    fn arm(&self, wanted: Wanted, then: AfterDrop) -> ReplyDrop {
-        ReplyDrop { dropped: self.shared.arm(wanted.clone(), then), wanted }
+        ReplyDrop { dropped: self.shared.arm(operation, then), operation }
     }
 
     /// How many frames of one operation came in from a direction, delivered or not. A reply counts under the operation
@@ -247,11 +230,11 @@ impl ReplyDrop {
     ///
     /// It was not within the time, or the connection ended between the request and its reply.
     pub async fn happened(self, within: Duration) -> Result<FrameRecord> {
-        let wanted = self.wanted;
+        let operation = self.operation;
         match time::timeout(within, self.dropped).await {
             Ok(Ok(record)) => Ok(record),
-            Ok(Err(_)) => Err(Error::new(format!("the connection ended before the {wanted} came"))),
-            Err(_) => Err(Error::new(format!("no {wanted} was dropped within {within:?}"))),
+            Ok(Err(_)) => Err(Error::new(format!("the connection ended before the reply to {operation} came"))),
+            Err(_) => Err(Error::new(format!("no reply to {operation} was dropped within {within:?}"))),
         }
     }
 }

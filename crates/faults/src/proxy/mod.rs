@@ -5,20 +5,19 @@
 //! - [`Burst`]: what passed, whatever it was, and how many round trips lay before it.
 //! - `accept` owns the port, `connection` moves the bytes, `state` is the plan that all follow.
 //! - `talk` is what must be known of a protocol; `conversation` knows ZooKeeper's, `postgres` and `mysql` those of
-//!   their names (`answer`: where one of MySQL's ends). `frames` takes the byte stream apart.
+//!   their names. `frames` takes the byte stream apart.
 //!
 //! It forwards whole frames, in order, and never makes up or repeats one. A stream that does not look like its protocol
 //! (a four-letter word of ZooKeeper's), or is encrypted, is passed on as it comes, with the same delays, and not
 //! counted.
 
 mod accept;
-pub(crate) mod answer;
 mod burst;
 mod connection;
 mod conversation;
-mod frames;
+pub(crate) mod frames;
 mod handle;
-mod mysql;
+pub(crate) mod mysql;
 mod postgres;
 mod record;
 mod state;

@@ -51,8 +51,6 @@ pub struct FrameRecord {
     pub xid: Option<i32>,
     /// The server's error code, in a reply, where it is a number.
     pub error: Option<i32>,
-    /// The statement that it asks for, or the code of the error that it reports; empty for ZooKeeper.
-    pub text: String,
     /// Of a request, how many round trips lay before it; of an answer, how many there were with it.
     pub round_trips: u32,
     /// Its length with the length field.

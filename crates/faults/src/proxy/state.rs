@@ -3,7 +3,6 @@
 //! `record` keeps what passed. Nothing waits here.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,7 +33,7 @@ pub(super) enum Protocol {
     Other,
 }
 
-/// What happens on a connection after a reply or a statement was dropped.
+/// What happens on a connection after a reply was dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AfterDrop {
     /// Both sides are closed.
@@ -69,41 +68,11 @@ impl Plan {
     }
 }
 
-/// What is to be lost.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Wanted {
-    /// The reply to a request of this operation.
-    Operation(Operation),
-    /// The reply to a statement that contains this text.
-    ReplyTo(String),
-    /// A statement that contains this text.
-    Statement(String),
-}
-
-impl Wanted {
-    pub(super) fn is_reply_to(&self, statement: &str) -> bool {
-        matches!(self, Self::ReplyTo(text) if statement.contains(text))
-    }
-
-    pub(super) fn is_statement(&self, statement: &str) -> bool {
-        matches!(self, Self::Statement(text) if statement.contains(text))
-    }
-}
-
-impl fmt::Display for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Operation(operation) => write!(f, "reply to {operation}"),
-            Self::ReplyTo(text) => write!(f, "reply to `{text}`"),
-            Self::Statement(text) => write!(f, "statement with `{text}`"),
-        }
-    }
-}
-
-/// Something to be lost, waiting for its request.
+/// A reply to be lost, waiting for its request.
 #[derive(Debug)]
 pub(super) struct Armed {
-    pub(super) wanted: Wanted,
+    /// What the request asks.
+    pub(super) wanted: Operation,
     pub(super) then: AfterDrop,
     pub(super) dropped: oneshot::Sender<FrameRecord>,
 }
@@ -142,17 +111,17 @@ impl Shared {
         *self.plan.borrow()
     }
 
-    pub(super) fn arm(&self, wanted: Wanted, then: AfterDrop) -> oneshot::Receiver<FrameRecord> {
+    pub(super) fn arm(&self, wanted: Operation, then: AfterDrop) -> oneshot::Receiver<FrameRecord> {
         let (dropped, receiver) = oneshot::channel();
         self.armed().push_back(Armed { wanted, then, dropped });
         receiver
     }
 
-    /// Takes the oldest that is wanted, unless the test no longer waits for it.
-    pub(super) fn take_armed(&self, is_wanted: impl Fn(&Wanted) -> bool) -> Option<Armed> {
+    /// Takes the oldest that waits for a request of this operation, unless the test no longer waits for it.
+    pub(super) fn take_armed(&self, operation: Operation) -> Option<Armed> {
         let mut armed = self.armed();
         armed.retain(|armed| !armed.dropped.is_closed());
-        let index = armed.iter().position(|armed| is_wanted(&armed.wanted))?;
+        let index = armed.iter().position(|armed| armed.wanted == operation)?;
         armed.remove(index)
     }
 

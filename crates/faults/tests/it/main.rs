@@ -11,4 +11,3 @@ mod postgres;
 mod raw;
 mod redis;
 mod smoke;
-mod sql_proxy;
