@@ -18,7 +18,8 @@ pub fn availability() -> Availability {
     process::availability().and(|| Availability::of_programs(&["tmux"], "tmux"))
 }
 
-/// A terminal with a program on it; dropping it ends both.
+/// A terminal with a program on it; dropping it ends both. Whatever is asked of it is an error once the program has
+/// ended, and the terminal with it.
 #[derive(Debug)]
 pub struct Pane {
     _server: Process,
@@ -56,75 +57,38 @@ impl Pane {
     }
 
     /// What is on the screen, without the spaces at the ends of its lines.
-    ///
-    /// # Errors
-    ///
-    /// The program has ended, and the terminal with it.
     pub fn screen(&self) -> Result<String> {
         answer(&mut self.tmux(&["capture-pane", "-p"]))
     }
 
-    /// What is on the screen, with the sequences that colour it.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Pane::screen`].
-    pub fn coloured_screen(&self) -> Result<String> {
-        answer(&mut self.tmux(&["capture-pane", "-e", "-p"]))
-    }
-
     /// Types a text.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Pane::screen`].
     pub fn type_text(&self, text: &str) -> Result<()> {
         answer(&mut self.tmux(&["send-keys", "-l", "--", text])).map(drop)
     }
 
     /// Presses a key by its name in tmux, such as `Enter`, `C-c`, `Down`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Pane::screen`].
     pub fn press(&self, key: &str) -> Result<()> {
         answer(&mut self.tmux(&["send-keys", key])).map(drop)
     }
 
     /// Pastes a text, as by a mouse: a program that has asked for it is told where it begins and ends.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Pane::screen`].
     pub fn paste(&self, text: &str) -> Result<()> {
         answer(&mut self.tmux(&["set-buffer", "--", text]))?;
         answer(&mut self.tmux(&["paste-buffer", "-p"])).map(drop)
     }
 
     /// Gives the window another size.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Pane::screen`].
     pub fn resize(&self, columns: u16, lines: u16) -> Result<()> {
         let (columns, lines) = (columns.to_string(), lines.to_string());
         answer(&mut self.tmux(&["resize-window", "-x", &columns, "-y", &lines])).map(drop)
     }
 
     /// Whether a program has put another screen before the one with lines, and not taken it away.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Pane::screen`].
     pub fn has_alternate_screen(&self) -> Result<bool> {
         Ok(answer(&mut self.tmux(&["display-message", "-p", "#{alternate_on}"]))?.trim() == "1")
     }
 
     /// Whether the cursor is shown.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Pane::screen`].
     pub fn shows_cursor(&self) -> Result<bool> {
         Ok(answer(&mut self.tmux(&["display-message", "-p", "#{cursor_flag}"]))?.trim() == "1")
     }
