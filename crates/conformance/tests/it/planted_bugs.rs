@@ -166,13 +166,6 @@ fn every_planted_bug_is_caught_by_its_cases() {
 }
 
 #[test]
-fn every_bug_has_a_case_that_must_catch_it() {
-    for bug in Bug::ALL {
-        assert!(CATCHES.iter().any(|(caught, _)| caught == bug), "{bug:?}");
-    }
-}
-
-#[test]
 fn the_same_cases_pass_without_a_bug() {
     for &(_, name) in CATCHES {
         assert_eq!(outcome(Bug::None, name), Ok(Outcome::Passed), "{name}");
