@@ -1,36 +1,77 @@
-//! Random requests for a lock of any kind, in one of several ways, and what they are granted.
+//! What can be asked of the one lock that a case uses, in which way, and what is granted.
 
 use std::time::Duration;
 
-use lockkeeper_core::{FencingToken, Result, Wait};
-use lockkeeper_recipes::{Keeper, MutexGuard, Permit, ReadGuard, WriteGuard};
+use lockkeeper_core::{FencingToken, LossReason, Part, Result, Wait};
+use lockkeeper_recipes::{Entered, Hold, Keeper, Leadership, MutexGuard, Permit, ReadGuard, WriteGuard};
 
+use crate::fixture::Fault;
 use crate::history::Asks;
+use crate::party::Party;
 use crate::polls::at_most;
 use crate::random::Random;
+use crate::speaker::part_of;
+use crate::waiting::soon;
 
-/// The one lock that all requests are for.
-const LOCK: &str = "door";
+/// The lock that all is asked of.
+pub(crate) const LOCK: &str = "door";
 
-/// How many permits it has, if it is a semaphore.
-pub(crate) const PERMITS: u32 = 3;
-
-/// What kind of lock it is.
+/// What is asked of the lock: as which kind, and for what of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum Ask {
     Mutex,
-    ReadWrite,
-    Semaphore,
+    Read,
+    Write,
+    /// The first number of permits, of the second number.
+    Permits(u32, u32),
+    Lead,
+    /// To go into a double barrier of one member.
+    Enter,
 }
 
-impl Kind {
-    /// Chooses what to ask for.
-    pub(crate) fn choose(self, random: &mut Random) -> Asks {
+impl Ask {
+    /// Asks; `None` if it was not granted in that time.
+    pub(crate) async fn within(self, keeper: &Keeper, wait: Wait) -> Result<Option<Held>> {
+        Ok(match self {
+            Self::Mutex => keeper.mutex(LOCK)?.lock_within(wait).await?.map(Held::Mutex),
+            Self::Read => keeper.rw_lock(LOCK)?.read_within(wait).await?.map(Held::Read),
+            Self::Write => keeper.rw_lock(LOCK)?.write_within(wait).await?.map(Held::Write),
+            Self::Permits(wanted, of) => {
+                keeper.semaphore(LOCK, of)?.acquire_many_within(wanted, wait).await?.map(Held::Permits)
+            }
+            Self::Lead => keeper.election(LOCK)?.campaign_within(wait).await?.map(Held::Lead),
+            Self::Enter => keeper.double_barrier(LOCK, 1)?.enter_within(wait).await?.map(Held::Inside),
+        })
+    }
+
+    /// Asks, and waits for the grant without end.
+    pub(crate) async fn granted(self, keeper: Keeper) -> Result<Held> {
+        let held = self.within(&keeper, Wait::Forever).await?;
+        Ok(held.expect("a wait without end ends with a grant"))
+    }
+
+    /// Tells whether the two may not be held at the same time.
+    pub(crate) fn excludes(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Read, Self::Read) => false,
+            (Self::Permits(wanted, of), Self::Permits(others, _)) => wanted + others > of,
+            _ => true,
+        }
+    }
+
+    /// Names the harm that an operator does to a contender that waits for this.
+    pub(crate) async fn removal(self, onlooker: &Party, position: usize) -> Fault {
+        let part = if matches!(self, Self::Permits(..)) { Part::Waiters } else { Part::Line };
+        let contender = onlooker.shown(LOCK).await.swap_remove(position).id;
+        Fault::RemoveContender { queue: part_of(LOCK, part), contender, stands_still: false }
+    }
+
+    /// As it is written in a history.
+    pub(crate) const fn recorded(self) -> Asks {
         match self {
-            Self::Mutex => Asks::Alone,
-            Self::ReadWrite if random.below(3) == 0 => Asks::Alone,
-            Self::ReadWrite => Asks::Share,
-            Self::Semaphore => Asks::Permits(1 + random.below(u64::from(PERMITS)) as u32),
+            Self::Read => Asks::Share,
+            Self::Permits(wanted, _) => Asks::Permits(wanted),
+            Self::Mutex | Self::Write | Self::Lead | Self::Enter => Asks::Alone,
         }
     }
 }
@@ -54,57 +95,59 @@ impl Until {
             _ => Self::Polls(random.below(6) as usize),
         }
     }
+
+    /// Asks in this way; `None` if that was dropped.
+    pub(crate) async fn ask(self, keeper: &Keeper, ask: Ask) -> Option<Result<Option<Held>>> {
+        match self {
+            Self::Over(wait) => Some(ask.within(keeper, wait).await),
+            Self::Polls(polls_max) => at_most(polls_max, ask.within(keeper, Wait::Forever)).await,
+        }
+    }
 }
 
-/// What was granted.
+/// What was granted; dropping it gives it back.
 #[derive(Debug)]
 pub(crate) enum Held {
     Mutex(MutexGuard),
     Read(ReadGuard),
     Write(WriteGuard),
     Permits(Vec<Permit>),
-}
-
-/// Asks for a lock of this kind; `None` if that was dropped.
-pub(crate) async fn ask(keeper: &Keeper, kind: Kind, asks: Asks, until: Until) -> Option<Result<Option<Held>>> {
-    match until {
-        Until::Over(wait) => Some(ask_within(keeper, kind, asks, wait).await),
-        Until::Polls(polls_max) => at_most(polls_max, ask_within(keeper, kind, asks, Wait::Forever)).await,
-    }
-}
-
-async fn ask_within(keeper: &Keeper, kind: Kind, asks: Asks, wait: Wait) -> Result<Option<Held>> {
-    Ok(match (kind, asks) {
-        (_, Asks::Permits(permits)) => {
-            keeper.semaphore(LOCK, PERMITS)?.acquire_many_within(permits, wait).await?.map(Held::Permits)
-        }
-        (_, Asks::Share) => keeper.rw_lock(LOCK)?.read_within(wait).await?.map(Held::Read),
-        (Kind::ReadWrite, Asks::Alone) => keeper.rw_lock(LOCK)?.write_within(wait).await?.map(Held::Write),
-        (_, Asks::Alone) => keeper.mutex(LOCK)?.lock_within(wait).await?.map(Held::Mutex),
-    })
+    Lead(Leadership),
+    Inside(Entered),
 }
 
 impl Held {
+    /// The hold of each guard.
+    pub(crate) fn holds(&self) -> Vec<&Hold> {
+        match self {
+            Self::Mutex(guard) => vec![guard.hold()],
+            Self::Read(guard) => vec![guard.hold()],
+            Self::Write(guard) => vec![guard.hold()],
+            Self::Permits(permits) => permits.iter().map(Permit::hold).collect(),
+            Self::Lead(guard) => vec![guard.hold()],
+            Self::Inside(entered) => vec![entered.hold()],
+        }
+    }
+
     /// Returns its token; for several permits the least.
     pub(crate) fn token(&self) -> FencingToken {
-        match self {
-            Self::Mutex(guard) => guard.fencing_token(),
-            Self::Read(guard) => guard.fencing_token(),
-            Self::Write(guard) => guard.fencing_token(),
-            Self::Permits(permits) => {
-                permits.iter().map(Permit::fencing_token).min().expect("a caller that is granted permits has one")
-            }
-        }
+        let tokens = self.holds().into_iter().map(Hold::fencing_token);
+        tokens.min().expect("a caller that is granted something has a hold")
     }
 
     /// Tells whether all of it is held.
     pub(crate) fn is_held(&self) -> bool {
-        match self {
-            Self::Mutex(guard) => guard.hold().is_held(),
-            Self::Read(guard) => guard.hold().is_held(),
-            Self::Write(guard) => guard.hold().is_held(),
-            Self::Permits(permits) => permits.iter().all(|permit| permit.hold().is_held()),
+        self.holds().iter().all(|hold| hold.is_held())
+    }
+
+    /// Waits until each hold is lost, for the same reason.
+    pub(crate) async fn lost(&self) -> LossReason {
+        let mut lost = Vec::new();
+        for hold in self.holds() {
+            lost.push(soon("the loss", hold.lost()).await);
         }
+        assert!(lost.iter().all(|reason| *reason == lost[0]), "{lost:?}");
+        lost[0]
     }
 
     /// Gives it back; an error says that this failed or that it had been lost.
@@ -120,6 +163,8 @@ impl Held {
                 }
                 outcome
             }
+            Self::Lead(guard) => guard.release().await,
+            Self::Inside(entered) => entered.leave().await,
         }
     }
 }

@@ -9,6 +9,7 @@ use lockkeeper_core::Result;
 use lockkeeper_recipes::Handoff;
 use tokio::task::{JoinHandle, yield_now};
 
+use crate::asking::{Ask, Held, LOCK};
 use crate::fixture::Fixture;
 use crate::journal::is_joined;
 use crate::party::{Party, Waiting};
@@ -34,38 +35,35 @@ pub(crate) enum Before {
     SecondInLine,
 }
 
-/// Makes the attempt at the lock `door` again and again, and drops it one await point later each time, until it
-/// completes. Prints how many await points there were, and fails if they were fewer than `least`. `hold` takes the lock
-/// beforehand.
-pub(crate) async fn drop_at_every_await_point<Held, Granted>(
+/// Makes the attempt at the lock again and again, and drops it one await point later each time, until it completes.
+/// Prints how many await points there were, and fails if they were fewer than `least`. `hold` is what is held of the
+/// lock beforehand.
+pub(crate) async fn drop_at_every_await_point<Granted>(
     fixture: &dyn Fixture,
-    what: &str,
     before: Before,
-    hold: impl AsyncFn(Party) -> Held,
+    hold: Ask,
     least: usize,
-    attempt: impl AsyncFn(Party) -> Result<Option<Granted>>,
-) where
-    Held: Send + 'static,
-{
+    attempt: impl AsyncFn(Party) -> Result<Granted>,
+) {
     let prober = Party::enter(fixture).await;
     for polls_max in 0..AWAIT_POINTS_MAX {
         let party = Party::enter_at(fixture, Pace::YieldOnce).await;
-        let held = if before == Before::Free { None } else { Some(hold(prober.clone()).await) };
+        let held = if before == Before::Free { None } else { Some(prober.take(hold).await) };
         let holder = Holder::take(held, &prober, &party, before).await;
         let outcome = soon("an answer or a drop", at_most(polls_max, attempt(party.clone()))).await;
         let completed = outcome.is_some();
         // A guard is given back here; what was dropped earlier must be gone as well.
         drop(outcome.map(|outcome| outcome.expect("it does not fail")));
         let held_before = holder.stay().await;
-        prober.until_contenders("door", usize::from(held_before.is_some())).await;
+        prober.until_contenders(LOCK, usize::from(held_before.is_some())).await;
         drop(held_before);
-        prober.until_contenders("door", 0).await;
+        prober.until_contenders(LOCK, 0).await;
         // What was dropped may be deleted a moment after the queue was seen empty, if its join was still under way.
-        drop(soon("the grant", hold(prober.clone())).await);
-        prober.until_contenders("door", 0).await;
+        drop(prober.take(hold).await);
+        prober.until_contenders(LOCK, 0).await;
         if completed {
             let await_points = polls_max.saturating_sub(1);
-            eprintln!("{what}, lock {before:?}: {await_points} await points");
+            eprintln!("{hold:?}, {before:?}: {await_points} await points");
             // A place that is kept is opened on another thread, in fewer polls of ours if that one is quick.
             let least = if matches!(fixture.handoff(), Handoff::Sticky { .. }) { 0 } else { least };
             assert!(await_points >= least, "{await_points} await points, {least} expected at least");
@@ -76,15 +74,15 @@ pub(crate) async fn drop_at_every_await_point<Held, Granted>(
 }
 
 /// The holder of the lock before the attempt.
-struct Holder<Held> {
+struct Holder {
     guard: Arc<Mutex<Option<Held>>>,
     leaving: JoinHandle<()>,
 }
 
-impl<Held: Send + 'static> Holder<Held> {
+impl Holder {
     async fn take(held: Option<Held>, prober: &Party, attempting: &Party, before: Before) -> Self {
         let between = AbortOnDrop(match before {
-            Before::SecondInLine => Some(prober.queue_up("door").await),
+            Before::SecondInLine => Some(prober.queue_up_as(Ask::Mutex).await),
             _ => None,
         });
         let guard = Arc::new(Mutex::new(held));
@@ -114,7 +112,7 @@ impl<Held: Send + 'static> Holder<Held> {
 }
 
 /// A waiter that is aborted when this is dropped.
-struct AbortOnDrop(Option<Waiting>);
+struct AbortOnDrop(Option<Waiting<Held>>);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
@@ -130,6 +128,6 @@ async fn yield_often() {
     }
 }
 
-fn take<Held>(guard: &Mutex<Option<Held>>) -> Option<Held> {
+fn take(guard: &Mutex<Option<Held>>) -> Option<Held> {
     guard.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

@@ -43,6 +43,7 @@ mod lateness;
 mod memory;
 mod party;
 mod polls;
+mod queue;
 mod random;
 mod runner;
 mod speaker;

@@ -70,44 +70,26 @@ impl Client for MemoryClient {
     }
 
     fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>> {
-        let done = match fault {
-            Fault::ExpireSession => {
-                self.testing.expire_session();
-                Ok(())
-            }
+        let mut done = Ok(());
+        match fault {
+            Fault::ExpireSession => self.testing.expire_session(),
             Fault::Cut => {
                 let safe_until = SystemClock.now().saturating_add(SESSION_TIMEOUT);
                 self.testing.cut(SafeUntil::At(safe_until));
-                Ok(())
             }
-            Fault::Heal => {
-                self.testing.heal();
-                Ok(())
-            }
-            Fault::Pause => {
-                self.testing.pause();
-                Ok(())
-            }
-            Fault::Resume => {
-                self.testing.resume();
-                Ok(())
-            }
-            Fault::LoseReply(operation) => {
-                self.testing.drop_next_reply(operation);
-                Ok(())
-            }
+            Fault::Heal => self.testing.heal(),
+            Fault::Pause => self.testing.pause(),
+            Fault::Resume => self.testing.resume(),
+            Fault::LoseReply(operation) => self.testing.drop_next_reply(operation),
             Fault::RemoveContender { queue, contender, .. } => {
-                self.testing.remove_contender(queue.as_str(), &contender)
+                done = self.testing.remove_contender(queue.as_str(), &contender);
             }
-            Fault::Restart => {
-                self.restart();
-                Ok(())
-            }
+            Fault::Restart => self.restart(),
             Fault::Wipe => {
                 let message = "a service in memory has nothing that outlives it";
-                Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
+                done = Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message));
             }
-        };
+        }
         Box::pin(std::future::ready(done))
     }
 }

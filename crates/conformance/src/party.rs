@@ -3,17 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Backend, Result};
+use lockkeeper_core::{Backend, ContenderInfo, Result, Wait};
 use lockkeeper_recipes::retry::RetryPolicy;
 use lockkeeper_recipes::{
-    Guard, Keeper, KeeperBuilder, Mutex, MutexGuard, Permit, Permits, ReadGuard, RwLock, Semaphore, WriteGuard,
+    Guard, Keeper, KeeperBuilder, LockKind, Mutex, MutexGuard, Permits, ReadGuard, RwLock, Semaphore, WriteGuard,
 };
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
+use crate::asking::{Ask, Held};
 use crate::fixture::{Client, Fault, Fixture};
 use crate::journal::{Journal, is_joined};
 use crate::tap::{Pace, Tap};
 use crate::waiting::{SOON, soon, until};
+
+/// How long a caller waits that must not be granted anything.
+pub(crate) const IN_VAIN: Duration = Duration::from_millis(200);
+
+/// Longer than any wait lasts that ends with a grant.
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 /// How often a queue is looked at until it has the expected length: some cases do it hundreds of times.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
@@ -110,21 +117,6 @@ impl Party {
         self.queue_up_for(async move { mutex.lock().await }).await
     }
 
-    pub(crate) async fn queue_up_to_read(&self, lock: &str) -> Waiting<ReadGuard> {
-        let rw_lock = self.rw_lock(lock);
-        self.queue_up_for(async move { rw_lock.read().await }).await
-    }
-
-    pub(crate) async fn queue_up_to_write(&self, lock: &str) -> Waiting<WriteGuard> {
-        let rw_lock = self.rw_lock(lock);
-        self.queue_up_for(async move { rw_lock.write().await }).await
-    }
-
-    pub(crate) async fn queue_up_for_permits(&self, semaphore: &Semaphore, permits: u32) -> Waiting<Vec<Permit>> {
-        let semaphore = semaphore.clone();
-        self.queue_up_for(async move { semaphore.acquire_many(permits).await }).await
-    }
-
     /// Starts a task that asks for something, and returns once its contender is in a queue.
     pub async fn queue_up_for<Granted: Send + 'static>(
         &self,
@@ -136,26 +128,38 @@ impl Party {
         task
     }
 
-    /// Starts a task that asks in vain for a limited time, and returns once its contender is in a queue. One whose time
-    /// was up before that is followed by another one, with twice the time.
-    #[expect(clippy::future_not_send, reason = "a test waits in its own task")]
-    #[expect(clippy::async_yields_async, reason = "the waiter's task is what is returned")]
-    pub(crate) async fn queue_up_for_a_while<Granted, Asking>(
-        &self,
-        ask: impl Fn(Duration) -> Asking,
-    ) -> Waiting<Option<Granted>>
-    where
-        Granted: Send + 'static,
-        Asking: Future<Output = Result<Option<Granted>>> + Send + 'static,
-    {
+    /// Takes this, which must be granted soon.
+    pub(crate) async fn take(&self, ask: Ask) -> Held {
+        soon("the grant", ask.granted(self.keeper.clone())).await.expect("it is granted")
+    }
+
+    /// Tries to take this.
+    pub(crate) async fn tried(&self, ask: Ask) -> Option<Held> {
+        soon("the answer", ask.within(&self.keeper, Wait::No)).await.expect("busy is no error")
+    }
+
+    /// Tells whether this is not granted for a while.
+    pub(crate) async fn asks_in_vain(&self, ask: Ask) -> bool {
+        in_vain(async || ask.within(&self.keeper, Wait::AtMost(IN_VAIN)).await).await
+    }
+
+    /// Starts a task that asks for this, and returns once its contender is in the queue.
+    pub(crate) async fn queue_up_as(&self, ask: Ask) -> Waiting<Held> {
+        self.queue_up_for(ask.granted(self.keeper.clone())).await
+    }
+
+    /// Starts a task that asks for this in vain for a limited time, and returns once its contender is in the queue, with
+    /// that time. One whose time was up before that is followed by another one, with twice the time.
+    pub(crate) async fn queue_up_in_vain(&self, ask: Ask) -> (Waiting<Option<Held>>, Duration) {
         let mut time = GIVES_UP_AFTER;
         let waits = async {
             loop {
                 let joined = self.journal.count(is_joined);
-                let mut task = tokio::spawn(ask(time));
+                let keeper = self.keeper.clone();
+                let mut task = tokio::spawn(async move { ask.within(&keeper, Wait::AtMost(time)).await });
                 tokio::select! {
                     biased;
-                    () = self.journal.until_count("a join", joined + 1, is_joined) => return task,
+                    () = self.journal.until_count("a join", joined + 1, is_joined) => return (task, time),
                     outcome = &mut task => match outcome.expect("the task does not panic") {
                         Ok(granted) => assert!(granted.is_none(), "it was granted what another one holds"),
                         Err(error) => assert!(error.is_transient(), "{error:?}"),
@@ -170,6 +174,12 @@ impl Party {
     pub(crate) async fn inflict(&self, fault: Fault) {
         let client = self.client.as_ref().expect("a fixture opened the client");
         client.inflict(fault).await.expect("the harm is done");
+    }
+
+    /// Freezes a lock in whose way no contender stands.
+    pub(crate) async fn freeze(&self, lock: &str, kind: LockKind, reason: &str) -> ContenderInfo {
+        let frozen = soon("the freeze", self.keeper.freeze(lock, kind, reason, Wait::Forever)).await;
+        frozen.expect("it is frozen").expect("no contender is in the way")
     }
 
     /// Waits until this many contenders are in the queue, which must be [`soon`].
@@ -194,8 +204,12 @@ impl Party {
 
     /// Returns how many contenders are in the queue.
     pub async fn contenders(&self, lock: &str) -> usize {
-        let contenders = self.keeper.contenders(lock).await;
-        contenders.expect("the queue can be looked at").len()
+        self.shown(lock).await.len()
+    }
+
+    /// Looks at the queue.
+    pub(crate) async fn shown(&self, lock: &str) -> Vec<ContenderInfo> {
+        self.keeper.contenders(lock).await.expect("the queue can be looked at")
     }
 }
 
@@ -235,6 +249,11 @@ pub(crate) async fn release<Kind>(guard: Guard<Kind>) {
     soon("the release", guard.release()).await.expect("the lock was still held");
 }
 
+/// Gives back what was held to the end, and waits until that is certain.
+pub(crate) async fn give_back(held: Held) {
+    soon("the release", held.release()).await.expect("all of it was still held");
+}
+
 /// Gives all of them back.
 pub(crate) async fn release_all<Kind>(guards: Vec<Guard<Kind>>) {
     for guard in guards {
@@ -249,4 +268,19 @@ pub(crate) async fn enter_all(fixture: &dyn Fixture, count: usize) -> Vec<Party>
         parties.push(Party::enter(fixture).await);
     }
     parties
+}
+
+/// Opens as many clients as are named.
+pub(crate) async fn parties<const N: usize>(fixture: &dyn Fixture) -> [Party; N] {
+    enter_all(fixture, N).await.try_into().expect("so many were opened")
+}
+
+/// Waits until all tasks have ended, which must be [`soon`].
+pub(crate) async fn all_done(mut tasks: JoinSet<()>) {
+    let done = async {
+        while let Some(outcome) = tasks.join_next().await {
+            outcome.expect("no task fails");
+        }
+    };
+    soon("the end of all tasks", done).await;
 }

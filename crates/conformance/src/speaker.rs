@@ -73,9 +73,22 @@ impl Speaker {
         soon("the withdrawal", self.session.withdraw(queue, ticket)).await.expect("the place is left");
     }
 
+    pub(crate) async fn close(&self) {
+        soon("the end", self.session.close()).await.expect("the session is closed");
+    }
+
     pub(crate) async fn inflict(&self, fault: Fault) {
         self.client.inflict(fault).await.expect("the harm is done");
     }
+}
+
+/// Opens a session of each of as many clients as are named.
+pub(crate) async fn speakers<const N: usize>(fixture: &dyn Fixture) -> [Speaker; N] {
+    let mut speakers = Vec::with_capacity(N);
+    for _ in 0..N {
+        speakers.push(Speaker::enter(fixture).await);
+    }
+    speakers.try_into().expect("so many were opened")
 }
 
 /// Where contenders of each mode stand; of a lock that has several parts, all before the line.

@@ -4,47 +4,45 @@ use std::time::Duration;
 
 use lockkeeper_core::{Capabilities, Exclusion, Fencing, LossReason, Mode, Modes, Removal, SafeUntil, StoppedHolder};
 
-use crate::case::Case;
+use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::lateness::measured;
-use crate::party::{Party, granted, release};
+use crate::party::{Party, granted, parties, release};
 use crate::speaker::{Speaker, line};
 use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
+    let cases = vec![
         Case::new("a service that promises exclusion grants a lock to one client at a time", excludes)
-            .uses(Modes::MUTEX)
             .promised(|promised| promised.exclusion != Exclusion::BestEffort),
         Case::new("where a stopped holder keeps its lock, no session has a timeout and no hold a deadline", keeps)
-            .uses(Modes::MUTEX)
             .promised(keeps_its_lock),
         Case::new("where a stopped holder expires, each session has a timeout and each hold a deadline", expires)
-            .uses(Modes::MUTEX)
             .promised(|promised| !keeps_its_lock(promised)),
         Case::new(
             "where a stopped holder expires, one that is cut off loses its lock to the next in time",
             is_replaced,
         )
-        .uses(Modes::MUTEX)
         .promised(|promised| !keeps_its_lock(promised))
         .needs(&[FaultKind::Cut])
         .outlives_sessions(),
-        Case::new("where tokens outlive the process, they grow over a restart of the service", grows_over_restart)
-            .given_back()
-            .uses(Modes::MUTEX)
-            .promised(|promised| promised.fencing != Fencing::Process)
-            .needs(&[FaultKind::Restart])
-            .outlives_sessions(),
-        Case::new("where tokens follow the clock, they grow over the loss of the service's data", grows_over_wipe)
-            .uses(Modes::MUTEX)
-            .promised(|promised| promised.fencing == Fencing::Clock)
-            .needs(&[FaultKind::Wipe]),
+        Case::new("where tokens outlive the process, they grow over a restart of the service", async |fixture| {
+            grows_over(fixture, Fault::Restart).await;
+        })
+        .given_back()
+        .promised(|promised| promised.fencing != Fencing::Process)
+        .needs(&[FaultKind::Restart])
+        .outlives_sessions(),
+        Case::new("where tokens follow the clock, they grow over the loss of the service's data", async |fixture| {
+            grows_over(fixture, Fault::Wipe).await;
+        })
+        .promised(|promised| promised.fencing == Fencing::Clock)
+        .needs(&[FaultKind::Wipe]),
         Case::new("where a removal is noticed, its process lets the next one in when it looks", lets_in_when_it_looks)
-            .uses(Modes::MUTEX)
             .promised(|promised| promised.removal == Removal::Noticed)
             .needs(&[FaultKind::RemoveContender]),
-    ]
+    ];
+    using(Modes::MUTEX, cases)
 }
 
 fn keeps_its_lock(promised: &Capabilities) -> bool {
@@ -52,7 +50,7 @@ fn keeps_its_lock(promised: &Capabilities) -> bool {
 }
 
 async fn excludes(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let held = ann.lock("door").await;
     assert!(bob.try_lock("door").await.is_none(), "another client has it");
     let waiting = bob.queue_up("door").await;
@@ -84,7 +82,7 @@ async fn expires(fixture: &dyn Fixture) {
 }
 
 async fn is_replaced(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let timeout = fixture.session_timeout().expect("a session that is cut off ends");
     let held = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
@@ -101,33 +99,22 @@ async fn is_replaced(fixture: &dyn Fixture) {
 /// looks at its sessions now and then.
 const LATE_MAX: Duration = Duration::from_secs(5);
 
-async fn grows_over_restart(fixture: &dyn Fixture) {
+async fn grows_over(fixture: &dyn Fixture, fault: Fault) {
     let ann = Party::enter(fixture).await;
     let guard = ann.lock("door").await;
     let before = guard.fencing_token();
     release(guard).await;
-    ann.inflict(Fault::Restart).await;
-    let bob = Party::enter(fixture).await;
-    let guard = bob.lock("door").await;
-    assert!(guard.fencing_token() > before, "{} after {before}", guard.fencing_token());
-    release(guard).await;
-}
-
-async fn grows_over_wipe(fixture: &dyn Fixture) {
-    let ann = Party::enter(fixture).await;
-    let guard = ann.lock("door").await;
-    let before = guard.fencing_token();
-    release(guard).await;
-    soon("the close", ann.keeper.close()).await.expect("the service is told");
-    ann.inflict(Fault::Wipe).await;
-    let bob = Party::enter(fixture).await;
-    let guard = bob.lock("door").await;
+    if fault == Fault::Wipe {
+        soon("the close", ann.keeper.close()).await.expect("the service is told");
+    }
+    ann.inflict(fault).await;
+    let guard = Party::enter(fixture).await.lock("door").await;
     assert!(guard.fencing_token() > before, "{} after {before}", guard.fencing_token());
     release(guard).await;
 }
 
 async fn lets_in_when_it_looks(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let held = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
     let removed = held.hold().clone();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Backend, BoxFuture, Finding, Modes, Scrutiny, Severity, Wait};
+use lockkeeper_core::{Backend, BoxFuture, Finding, Modes, Scrutiny, Severity};
 use lockkeeper_recipes::{Event, Keeper, LockKind};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, release};
+use crate::party::{Party, granted, parties, release};
 use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -29,7 +29,7 @@ async fn in_order(fixture: &dyn Fixture) {
 }
 
 async fn harms_no_lock(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let held = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
     for party in [&ann, &bob] {
@@ -46,7 +46,7 @@ async fn harms_no_lock(fixture: &dyn Fixture) {
 }
 
 async fn told_once(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let matters = |findings: Vec<Finding>| -> Vec<Finding> {
         findings.into_iter().filter(|finding| finding.severity >= Severity::Warning).collect()
     };
@@ -108,11 +108,10 @@ async fn examined_at(fixture: &dyn Fixture, party: &Party, ahead: Duration, behi
 }
 
 async fn long_ago(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let held = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
-    let frozen = soon("the freeze", ann.keeper.freeze("gate", LockKind::Mutex, "new locks", Wait::Forever)).await;
-    assert!(frozen.expect("it is frozen").is_some());
+    ann.freeze("gate", LockKind::Mutex, "new locks").await;
 
     let (none, hour) = (Duration::ZERO, Duration::from_secs(60 * 60));
     assert_eq!(examined_at(fixture, &bob, none, none).await, [""; 0]);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::{Modes, RemnantKind, Wait};
+use lockkeeper_core::{Modes, RemnantKind};
 use lockkeeper_recipes::LockKind;
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, enter_all, granted, release};
+use crate::party::{Party, enter_all, granted, parties, release};
 use crate::waiting::soon;
 
 /// How many clients come and go, and how often each of them does.
@@ -39,11 +39,10 @@ async fn remove_all(party: &Party) -> Vec<(RemnantKind, String)> {
 }
 
 async fn spares(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob, eve] = parties(fixture).await;
     let held = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
-    let frozen = soon("the freeze", ann.keeper.freeze("gate", LockKind::Mutex, "new locks", Wait::Forever)).await;
-    assert!(frozen.expect("it is frozen").is_some());
+    ann.freeze("gate", LockKind::Mutex, "new locks").await;
     let value = ann.keeper.shared_value("number").expect("the name is valid");
     soon("the write", value.set(b"7")).await.expect("it is written");
     release(bob.lock("left").await).await;
@@ -52,7 +51,7 @@ async fn spares(fixture: &dyn Fixture) {
         assert_eq!(remove_all(&eve).await, []);
     }
     assert!(held.hold().is_held() && !waiting.is_finished());
-    let shown = eve.keeper.contenders("gate").await.expect("the queue can be looked at");
+    let shown = eve.shown("gate").await;
     assert_eq!(shown.iter().map(|shown| shown.frozen.as_deref()).collect::<Vec<_>>(), [Some("new locks")]);
     let read = soon("the value", value.get()).await.expect("it can be read").expect("it is there");
     assert_eq!(&*read.bytes, b"7");

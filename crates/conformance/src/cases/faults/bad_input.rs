@@ -6,7 +6,7 @@ use lockkeeper_recipes::Permits;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
-use crate::party::{Party, release_all};
+use crate::party::{Party, parties, release_all};
 use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -52,7 +52,7 @@ async fn can_never_fit(fixture: &dyn Fixture) {
 }
 
 async fn used_after_loss(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let mutex = ann.lock("door").await;
     let (reader, writer) = (ann.read("book").await, ann.write("page").await);
     let permit = soon("the grant", ann.semaphore("pool", 1).acquire()).await.expect("it is granted");

@@ -6,7 +6,7 @@ use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release};
+use crate::party::{Party, granted, parties, release};
 use crate::polls::at_most;
 use crate::tap::Pace;
 use crate::waiting::{SOON, soon};
@@ -31,7 +31,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 async fn ends_holds(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
     soon("the close", ann.keeper.close()).await.expect("the service is told");
@@ -45,7 +45,7 @@ async fn ends_holds(fixture: &dyn Fixture) {
 }
 
 async fn drained(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let (first, second) = (ann.lock("door").await, ann.read("book").await);
     let busy = bob.lock("busy").await;
     let waiting = ann.queue_up("busy").await;
@@ -72,7 +72,7 @@ async fn drained(fixture: &dyn Fixture) {
 }
 
 async fn refuses_waiters(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let waiting = [bob.queue_up("door").await, bob.queue_up("door").await];
     soon("the close", bob.keeper.close()).await.expect("the service is told");
@@ -105,7 +105,7 @@ async fn locks_no_more(fixture: &dyn Fixture) {
 }
 
 async fn takes_effect_at_once(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
     drop(ann.keeper.close());
@@ -115,12 +115,7 @@ async fn takes_effect_at_once(fixture: &dyn Fixture) {
 
 async fn while_opening(fixture: &dyn Fixture) {
     let (ann, bob) = (Party::enter_at(fixture, Pace::YieldOnce).await, Party::enter(fixture).await);
-    let mutex = ann.mutex("door");
-    let mut waiting = Box::pin(mutex.lock());
-    assert!(at_most(1, &mut waiting).await.is_none(), "the opening of a session yields");
-    drop(ann.keeper.close());
-    let outcome = soon("the refusal", waiting).await;
-    assert_eq!(outcome.expect_err("the keeper was closed").kind(), ErrorKind::Closed);
+    is_refused_when_closed(&ann).await;
     release(bob.lock("door").await).await;
 }
 
@@ -128,17 +123,22 @@ async fn out_of_reach(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     release(ann.lock("door").await).await;
     ann.inflict(Fault::Cut).await;
-    let mutex = ann.mutex("door");
-    let mut waiting = Box::pin(mutex.lock());
-    assert!(at_most(1, &mut waiting).await.is_none(), "there can be no answer yet");
-    drop(ann.keeper.close());
-    let outcome = soon("the refusal", waiting).await;
-    assert_eq!(outcome.expect_err("the keeper was closed").kind(), ErrorKind::Closed);
+    is_refused_when_closed(&ann).await;
     ann.inflict(Fault::Heal).await;
 }
 
+/// Closes the keeper while a call of it waits that cannot be answered at once.
+async fn is_refused_when_closed(party: &Party) {
+    let mutex = party.mutex("door");
+    let mut waiting = Box::pin(mutex.lock());
+    assert!(at_most(1, &mut waiting).await.is_none(), "there can be no answer yet");
+    drop(party.keeper.close());
+    let outcome = soon("the refusal", waiting).await;
+    assert_eq!(outcome.expect_err("the keeper was closed").kind(), ErrorKind::Closed);
+}
+
 async fn dropped(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let waiting = ann.queue_up("door").await;
     waiting.abort();

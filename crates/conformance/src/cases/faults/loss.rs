@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, ErrorKind, Liveness, LossReason, QueueName};
-use lockkeeper_recipes::{Event, MutexGuard};
+use lockkeeper_core::{Advice, ErrorKind, Liveness, LossReason, Modes, Part};
+use lockkeeper_recipes::Event;
 use tokio::sync::oneshot;
 
-use crate::case::Case;
+use crate::asking::{Ask, Held, LOCK};
+use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::lateness::{Measured, measured};
-use crate::party::{Party, Waiting, granted, release};
+use crate::party::{Party, Waiting, give_back, granted, parties};
+use crate::speaker::part_of;
 use crate::waiting::soon;
 
 /// How long a waiter waits at first if its session expires half-way, and how much later than a thread that only sleeps
@@ -26,87 +28,138 @@ pub(super) fn cases() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
     let removing = |case: Case| case.needs(&[FaultKind::RemoveContender]);
     let telling = |case: Case| case.needs(&[FaultKind::RemoveContender, FaultKind::TellOfRemoval]);
-    vec![
+    let of_mutexes = vec![
         expiring(Case::new("a holder whose session expires has lost the lock for good", holder_expires)),
         expiring(Case::new("a session that expires ends all its holds and no others", ends_all_its_holds)),
-        expiring(Case::new("a waiter whose session expires joins again at the tail", waiter_expires)),
+        expiring(Case::new("a waiter whose session expires joins again at the tail", async |fixture| {
+            joins_again_behind(fixture, [Ask::Mutex; 3]).await;
+        })),
         expiring(Case::new("a waiter that joins again keeps its deadline", keeps_its_deadline)),
         expiring(Case::new("when all sessions expire at once the lock is granted again", all_expire)),
         removing(Case::new("a holder whose contender is removed has lost the lock", holder_removed)),
         removing(Case::new("a waiter whose contender is removed is refused and never granted", waiter_removed)),
-        removing(Case::new("a removed contender in the middle disturbs no other", middle_removed)),
+        removing(Case::new("a removed contender in the middle disturbs no other", async |fixture| {
+            middle_removed(fixture, Ask::Mutex).await;
+        })),
         telling(Case::new("the next is granted the lock as soon as the holder's contender is removed", told_of_holder)),
         telling(Case::new("a waiter hears at once that its contender was removed", told_of_itself)),
+    ];
+    let of_permits = vec![
+        expiring(Case::new("the permits of a session that expires are lost, and free for others", async |fixture| {
+            is_passed_on(fixture, Ask::Permits(2, 2)).await;
+        })),
+        expiring(Case::new("a waiter for permits whose session expires joins again and is granted", async |fixture| {
+            joins_again_behind(fixture, [Ask::Permits(1, 1); 3]).await;
+        })),
+        removing(Case::new("a permit removed behind its holder's back is lost and granted anew", permit_removed)),
+        removing(Case::new("a waiter for permits that is removed is refused and holds no other up", async |fixture| {
+            middle_removed(fixture, Ask::Permits(1, 1)).await;
+        })),
+    ];
+    let of_elections = vec![
+        expiring(Case::new("a leader whose session expires leads no more, and the next one does", async |fixture| {
+            is_passed_on(fixture, Ask::Lead).await;
+        })),
+        expiring(Case::new("a candidate whose session expires stands again behind the others", async |fixture| {
+            joins_again_behind(fixture, [Ask::Lead; 3]).await;
+        })),
+    ];
+    let reader = Case::new("a waiting reader whose session expires joins again behind the writers", async |fixture| {
+        joins_again_behind(fixture, [Ask::Write, Ask::Read, Ask::Write]).await;
+    });
+    [
+        using(Modes::MUTEX, of_mutexes),
+        using(Modes::SEMAPHORE, of_permits),
+        using(Modes::ELECTION, of_elections),
+        vec![expiring(reader).uses(Modes::READ_WRITE)],
     ]
+    .concat()
 }
 
 fn is_rejoining(event: &Event) -> bool {
     matches!(event, Event::Rejoining { .. })
 }
 
-/// Checks that a guard's hold was lost for this reason, and that its release says so.
-async fn assert_lost(guard: MutexGuard, reason: LossReason) {
-    let hold = guard.hold().clone();
-    assert_eq!(soon("the loss", hold.lost()).await, reason);
-    assert_eq!(hold.liveness(), Liveness::Lost(reason));
-    assert!(!hold.is_held());
-    assert_eq!(hold.safe_for(), Some(Duration::ZERO));
-    assert!(hold.standing().is_none());
-    let error = soon("the release", guard.release()).await.expect_err("the hold was lost");
-    assert_eq!(error.kind(), ErrorKind::Lost(reason));
-    assert_eq!(error.advice(), Advice::Permanent);
+/// Checks that each hold was lost for this reason, and that its release says so.
+async fn assert_lost(held: Held, reason: LossReason) {
+    assert_eq!(held.lost().await, reason);
+    for hold in held.holds() {
+        assert_eq!(hold.liveness(), Liveness::Lost(reason));
+        assert!(!hold.is_held());
+        assert_eq!(hold.safe_for(), Some(Duration::ZERO));
+        assert!(hold.standing().is_none());
+    }
+    let error = soon("the release", held.release()).await.expect_err("the hold was lost");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Lost(reason), Advice::Permanent));
+}
+
+/// The session of a holder expires: the next one is granted what it held, and keeps it. Returns the hold that was lost.
+async fn expires(holder: &Party, next: &Party, ask: Ask) -> Held {
+    let old = holder.take(ask).await;
+    let waiting = next.queue_up_as(ask).await;
+    holder.inflict(Fault::ExpireSession).await;
+    let new = granted(waiting).await;
+    assert!(old.holds().iter().all(|hold| !hold.is_held()), "the next one was granted it");
+    assert!(new.token() > old.token());
+    next.until_contenders(LOCK, new.holds().len()).await;
+    give_back(new).await;
+    old
+}
+
+async fn is_passed_on(fixture: &dyn Fixture, ask: Ask) {
+    let [ann, bob] = parties(fixture).await;
+    let old = expires(&ann, &bob, ask).await;
+    let new = bob.take(ask).await;
+    assert_lost(old, LossReason::Expired).await;
+    assert!(new.is_held(), "the old guard releases nothing of the new one's");
+    give_back(new).await;
 }
 
 async fn holder_expires(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let old = ann.lock("door").await;
-    let waiting = bob.queue_up("door").await;
-    ann.inflict(Fault::ExpireSession).await;
-    let next = granted(waiting).await;
-    assert!(!old.hold().is_held(), "the next one was granted the lock");
-    assert!(next.fencing_token() > old.fencing_token());
-    release(next).await;
-
-    let new = ann.lock("door").await;
-    assert!(new.hold().is_held(), "a new session is opened by itself");
-    assert!(!old.hold().is_held(), "a later session revives no hold");
-    assert_ne!(old.hold().contender(), new.hold().contender());
+    let [ann, bob] = parties(fixture).await;
+    let old = expires(&ann, &bob, Ask::Mutex).await;
+    let new = ann.take(Ask::Mutex).await;
+    assert!(new.is_held(), "a new session is opened by itself");
+    assert!(!old.is_held(), "a later session revives no hold");
+    assert_ne!(old.holds()[0].contender(), new.holds()[0].contender());
     assert_lost(old, LossReason::Expired).await;
-    assert!(new.hold().is_held(), "the old guard releases nothing of the new one's");
-    release(new).await;
+    assert!(new.is_held(), "the old guard releases nothing of the new one's");
+    give_back(new).await;
 }
 
 async fn ends_all_its_holds(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let (door, window) = (ann.lock("door").await, ann.lock("window").await);
     let gate = bob.lock("gate").await;
     ann.inflict(Fault::ExpireSession).await;
-    assert_lost(door, LossReason::Expired).await;
-    assert_lost(window, LossReason::Expired).await;
+    assert_lost(Held::Mutex(door), LossReason::Expired).await;
+    assert_lost(Held::Mutex(window), LossReason::Expired).await;
     assert!(gate.hold().is_held());
-    release(gate).await;
+    give_back(Held::Mutex(gate)).await;
 }
 
-async fn waiter_expires(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let first = bob.queue_up("door").await;
-    let second = eve.queue_up("door").await;
+/// The session of the first of two waiters expires.
+async fn joins_again_behind(fixture: &dyn Fixture, [holds, first, second]: [Ask; 3]) {
+    let [ann, bob, eve] = parties(fixture).await;
+    let held = ann.take(holds).await;
+    let first = bob.queue_up_as(first).await;
+    let second = eve.queue_up_as(second).await;
     bob.inflict(Fault::ExpireSession).await;
     bob.journal.until_count("the event of joining again", 1, is_rejoining).await;
     bob.journal.until_count("a second join", 2, is_joined).await;
-    ann.until_contenders("door", 3).await;
-    release(guard).await;
+    ann.until_contenders(LOCK, 3).await;
+    assert!(held.is_held() && !second.is_finished());
+    give_back(held).await;
     let next = granted(second).await;
     assert!(!first.is_finished(), "it is at the tail now");
-    release(next).await;
-    release(granted(first).await).await;
+    give_back(next).await;
+    give_back(granted(first).await).await;
     assert_eq!(bob.journal.count(is_rejoining), 1);
 }
 
 async fn keeps_its_deadline(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
     let mut timeouts = (0..WAITERS_MAX).map(|number| TIMEOUT * 2_u32.pow(number));
     loop {
         let timeout = timeouts.next().expect("one joins again before its time is up");
@@ -115,12 +168,12 @@ async fn keeps_its_deadline(fixture: &dyn Fixture) {
             break;
         }
     }
-    release(guard).await;
+    give_back(held).await;
 }
 
 /// Has a waiter's session expire half-way, and measures its wait; `None` if its time was up before it had joined again.
 async fn joins_again(fixture: &dyn Fixture, waiter: &Party, timeout: Duration) -> Option<Measured> {
-    let (clock, mutex) = (fixture.clock(), waiter.mutex("door"));
+    let (clock, mutex) = (fixture.clock(), waiter.mutex(LOCK));
     let half_way = clock.now().saturating_add(timeout / 2);
     let joined = waiter.journal.count(is_joined);
     let (time_is_up, is_up) = oneshot::channel();
@@ -148,94 +201,95 @@ async fn joins_again(fixture: &dyn Fixture, waiter: &Party, timeout: Duration) -
 }
 
 async fn all_expire(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let waiting = bob.queue_up("door").await;
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
+    let waiting = bob.queue_up_as(Ask::Mutex).await;
     bob.inflict(Fault::ExpireSession).await;
     ann.inflict(Fault::ExpireSession).await;
-    assert_lost(guard, LossReason::Expired).await;
-    release(granted(waiting).await).await;
-}
-
-fn removal(lock: &str, guard: &MutexGuard) -> Fault {
-    Fault::RemoveContender {
-        queue: QueueName::new(lock).expect("the name is valid"),
-        contender: guard.hold().contender().clone(),
-        stands_still: false,
-    }
-}
-
-async fn removal_at(onlooker: &Party, position: usize) -> Fault {
-    let contenders = onlooker.keeper.contenders("door").await.expect("the queue can be looked at");
-    Fault::RemoveContender {
-        queue: QueueName::new("door").expect("the name is valid"),
-        contender: contenders[position].id.clone(),
-        stands_still: false,
-    }
+    assert_lost(held, LossReason::Expired).await;
+    give_back(granted(waiting).await).await;
 }
 
 async fn holder_removed(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let other = ann.lock("window").await;
-    let waiting = bob.queue_up("door").await;
-    bob.inflict(removal("door", &guard)).await;
-    assert_lost(guard, LossReason::Removed).await;
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
+    let other = Held::Mutex(ann.lock("window").await);
+    let waiting = bob.queue_up_as(Ask::Mutex).await;
+    bob.inflict(Ask::Mutex.removal(&ann, 0).await).await;
+    assert_lost(held, LossReason::Removed).await;
     let next = granted(waiting).await;
-    assert!(next.hold().is_held());
-    assert!(other.hold().is_held(), "the session goes on");
-    release(next).await;
-    release(other).await;
-    release(ann.lock("door").await).await;
+    assert!(next.is_held());
+    assert!(other.is_held(), "the session goes on");
+    give_back(next).await;
+    give_back(other).await;
+    give_back(ann.take(Ask::Mutex).await).await;
 }
 
 /// It hears of the removal at once or when its turn comes. Either way it is told, and is not granted the lock.
 async fn waiter_removed(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let waiting = bob.queue_up("door").await;
-    ann.inflict(removal_at(&ann, 1).await).await;
-    assert!(guard.hold().is_held());
-    release(guard).await;
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
+    let waiting = bob.queue_up_as(Ask::Mutex).await;
+    ann.inflict(Ask::Mutex.removal(&ann, 1).await).await;
+    assert!(held.is_held());
+    give_back(held).await;
     assert_refused(waiting).await;
 }
 
-async fn assert_refused(waiting: Waiting) {
+async fn assert_refused(waiting: Waiting<Held>) {
     let outcome = soon("the refusal", waiting).await.expect("the task does not panic");
     let error = outcome.expect_err("its contender was removed");
-    assert_eq!(error.kind(), ErrorKind::Removed);
-    assert_eq!(error.advice(), Advice::Permanent);
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Removed, Advice::Permanent));
 }
 
-async fn middle_removed(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let middle = bob.queue_up("door").await;
-    let last = eve.queue_up("door").await;
-    ann.inflict(removal_at(&ann, 1).await).await;
-    assert!(!last.is_finished() && guard.hold().is_held());
-    release(guard).await;
+async fn middle_removed(fixture: &dyn Fixture, ask: Ask) {
+    let [ann, bob, eve] = parties(fixture).await;
+    let held = ann.take(ask).await;
+    // The place in which a permit was waited for may still be on its way out.
+    ann.until_contenders(LOCK, 1).await;
+    let middle = bob.queue_up_as(ask).await;
+    let last = eve.queue_up_as(ask).await;
+    ann.inflict(ask.removal(&ann, 1).await).await;
+    assert!(!last.is_finished() && held.is_held());
+    // A service that does not tell at once tells when something happens.
+    give_back(held).await;
     assert_refused(middle).await;
-    release(granted(last).await).await;
+    give_back(granted(last).await).await;
+}
+
+async fn permit_removed(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    let (kept, lost) = (ann.take(Ask::Permits(1, 2)).await, ann.take(Ask::Permits(1, 2)).await);
+    let (queue, contender) = (part_of(LOCK, Part::Permits), lost.holds()[0].contender().clone());
+    bob.inflict(Fault::RemoveContender { queue, contender, stands_still: false }).await;
+    assert_eq!(lost.lost().await, LossReason::Removed);
+    assert!(kept.is_held(), "the other one stands");
+    let next = bob.take(Ask::Permits(1, 2)).await;
+    assert_lost(lost, LossReason::Removed).await;
+    assert!(next.is_held(), "the release of the lost permit gives no other back");
+    // The place among the waiters, from which it was taken, is left without being waited for.
+    ann.until_contenders(LOCK, 2).await;
+    give_back(next).await;
+    give_back(kept).await;
 }
 
 async fn told_of_holder(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let waiting = bob.queue_up("door").await;
-    bob.inflict(removal("door", &guard)).await;
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
+    let waiting = bob.queue_up_as(Ask::Mutex).await;
+    bob.inflict(Ask::Mutex.removal(&ann, 0).await).await;
     let next = granted(waiting).await;
     // Each hears of the removal by itself, over a separate connection.
-    assert_lost(guard, LossReason::Removed).await;
-    release(next).await;
+    assert_lost(held, LossReason::Removed).await;
+    give_back(next).await;
 }
 
 async fn told_of_itself(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let waiting = bob.queue_up("door").await;
-    ann.inflict(removal_at(&ann, 1).await).await;
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
+    let waiting = bob.queue_up_as(Ask::Mutex).await;
+    ann.inflict(Ask::Mutex.removal(&ann, 1).await).await;
     assert_refused(waiting).await;
-    assert!(guard.hold().is_held());
-    release(guard).await;
+    assert!(held.is_held());
+    give_back(held).await;
 }

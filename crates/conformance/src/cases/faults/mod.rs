@@ -5,7 +5,6 @@ mod closing;
 mod loss;
 mod outage;
 mod regressions;
-mod semaphore;
 mod unnoticed_loss;
 
 use lockkeeper_core::Modes;
@@ -16,10 +15,9 @@ use crate::case::{Case, using};
 pub(super) fn cases() -> Vec<Case> {
     [
         bad_input::cases(),
-        using(Modes::MUTEX, loss::cases()),
+        loss::cases(),
         unnoticed_loss::cases(),
-        using(Modes::MUTEX, outage::cases()),
-        using(Modes::SEMAPHORE, semaphore::cases()),
+        outage::cases(),
         using(Modes::MUTEX, closing::cases()),
         using(Modes::MUTEX, regressions::cases()),
     ]

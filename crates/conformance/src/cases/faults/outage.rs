@@ -2,178 +2,226 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Advice, Liveness, LossReason, Operation};
-use lockkeeper_recipes::{Event, MutexGuard};
+use lockkeeper_core::{Advice, Liveness, LossReason, Modes, Operation, Wait};
+use lockkeeper_recipes::Event;
 
-use crate::case::Case;
+use crate::asking::{Ask, Held, LOCK};
+use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::lateness::measured;
-use crate::party::{Party, Waiting, granted, release};
+use crate::party::{Party, Waiting, give_back, granted, parties};
 use crate::polls::at_most;
-use crate::waiting::soon;
+use crate::waiting::{soon, until};
 
 /// How much later than a thread that only sleeps a task may be told of a lapse; `is_held` itself is never late.
 const NEWS_LATE_MAX: Duration = Duration::from_millis(250);
+
+const ALL: Ask = Ask::Permits(3, 3);
 
 pub(super) fn cases() -> Vec<Case> {
     let losing = |case: Case| case.needs(&[FaultKind::LoseReply]);
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
     let pausing = |case: Case| case.needs(&[FaultKind::Pause]);
-    vec![
+    let of_mutexes = vec![
         losing(Case::new("a join whose reply is lost leaves one contender and no ghost", join_reply_lost)),
-        losing(Case::new("a join behind a holder whose reply is lost blocks no other contender", waiter_reply_lost)),
+        losing(Case::new("a join behind a holder whose reply is lost blocks no other contender", async |fixture| {
+            waiter_reply_lost(fixture, Operation::Join).await;
+        })),
+        losing(Case::new("a wait whose reply is lost keeps its place", async |fixture| {
+            waiter_reply_lost(fixture, Operation::Wait).await;
+        })),
         losing(Case::new("lock() dropped after a lost reply leaves nothing", dropped_after_a_lost_reply)),
-        losing(Case::new("try_lock whose reply is lost fails and leaves nothing", try_reply_lost)),
-        losing(Case::new("a wait whose reply is lost keeps its place", wait_reply_lost)),
+        losing(Case::new("try_lock whose reply is lost fails and leaves nothing", async |fixture| {
+            try_reply_lost(fixture, Ask::Mutex).await;
+        })),
         cutting(Case::new("a waiter that is cut off and healed keeps its place", waiter_cut)),
-        cutting(Case::new("a waiter hears after healing of what happened while it was cut off", missed_departure)),
+        cutting(Case::new("a waiter hears after healing of what happened while it was cut off", async |fixture| {
+            missed_departure(fixture, Ask::Mutex).await;
+        })),
         cutting(Case::new("a holder that is cut off and healed still holds", holder_cut)),
         cutting(Case::new("a holder that stays cut off says so in time", holder_lapses)).outlives_sessions(),
-        cutting(Case::new("a guard dropped while cut off is released after healing", dropped_while_cut)),
+        cutting(Case::new("a guard dropped while cut off is released after healing", async |fixture| {
+            dropped_while_cut(fixture, Ask::Mutex).await;
+        })),
         cutting(Case::new("lock() dropped while cut off leaves nothing after healing", cancelled_while_cut)),
         pausing(Case::new("what is asked of a standing service is answered when it goes on", paused)),
-        pausing(
-            Case::new("lock() dropped while the service stands leaves nothing", cancelled_while_paused).given_back(),
-        ),
-        Case::new("lock() dropped in a pause, with a cut and a healing between, leaves nothing", cancelled_in_both)
-            .given_back()
-            .needs(&[FaultKind::Pause, FaultKind::Cut]),
+        pausing(Case::new("lock() dropped while the service stands leaves nothing", async |fixture| {
+            cancelled_while_paused(fixture, false).await;
+        }))
+        .given_back(),
+        // The join waits in the service. Its withdrawal must not come before it, also if the connection breaks meanwhile.
+        Case::new("lock() dropped in a pause, with a cut and a healing between, leaves nothing", async |fixture| {
+            cancelled_while_paused(fixture, true).await;
+        })
+        .given_back()
+        .needs(&[FaultKind::Pause, FaultKind::Cut]),
         Case::new("after a restart of the service the lock can be had and tokens go on growing", restarted)
             .needs(&[FaultKind::Restart])
             .outlives_sessions(),
-    ]
+    ];
+    let of_permits = vec![
+        losing(Case::new("permits whose reply is lost are not orphaned", permits_reply_lost)),
+        losing(Case::new("try_acquire whose reply is lost leaves no permit behind", async |fixture| {
+            try_reply_lost(fixture, Ask::Permits(2, 2)).await;
+        })),
+        cutting(Case::new("a waiter for permits that is cut off and healed hears what it missed", async |fixture| {
+            missed_departure(fixture, Ask::Permits(1, 1)).await;
+        })),
+        cutting(Case::new("permits dropped while cut off are free after healing", async |fixture| {
+            dropped_while_cut(fixture, ALL).await;
+        })),
+    ];
+    [using(Modes::MUTEX, of_mutexes), using(Modes::SEMAPHORE, of_permits)].concat()
 }
 
 fn is_retrying(event: &Event) -> bool {
     matches!(event, Event::Retrying { .. })
 }
 
-async fn three(fixture: &dyn Fixture) -> (Party, Party, Party) {
-    (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await)
+/// Ann holds, bob waits, and another one behind him.
+struct Line {
+    ann: Party,
+    bob: Party,
+    held: Held,
+    first: Waiting<Held>,
+    second: Waiting<Held>,
+}
+
+impl Line {
+    async fn form(fixture: &dyn Fixture, ask: Ask) -> Self {
+        let [ann, bob, eve] = parties(fixture).await;
+        let held = ann.take(ask).await;
+        let first = bob.queue_up_as(ask).await;
+        let second = eve.queue_up_as(ask).await;
+        Self { ann, bob, held, first, second }
+    }
+}
+
+/// The first is granted in the place that it took, and then the second.
+async fn served_in_turn(bob: &Party, first: Waiting<Held>, second: Waiting<Held>) {
+    let next = granted(first).await;
+    assert_eq!(bob.journal.count(is_joined), 1, "it kept its place");
+    assert!(!second.is_finished());
+    give_back(next).await;
+    give_back(granted(second).await).await;
 }
 
 async fn join_reply_lost(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     ann.inflict(Fault::LoseReply(Operation::Join)).await;
-    let guard = ann.lock("door").await;
-    ann.until_contenders("door", 1).await;
-    assert!(guard.hold().is_held());
-    release(guard).await;
-    ann.until_contenders("door", 0).await;
+    let held = ann.take(Ask::Mutex).await;
+    ann.until_contenders(LOCK, 1).await;
+    assert!(held.is_held());
+    give_back(held).await;
+    ann.until_contenders(LOCK, 0).await;
 }
 
-async fn waiter_reply_lost(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = three(fixture).await;
-    let guard = ann.lock("door").await;
-    ann.inflict(Fault::LoseReply(Operation::Join)).await;
-    let first = bob.queue_up("door").await;
-    let second = eve.queue_up("door").await;
-    ann.until_contenders("door", 3).await;
-    release(guard).await;
-    release(granted(first).await).await;
-    release(granted(second).await).await;
+async fn waiter_reply_lost(fixture: &dyn Fixture, lost: Operation) {
+    let [ann, bob, eve] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
+    ann.inflict(Fault::LoseReply(lost)).await;
+    let first = bob.queue_up_as(Ask::Mutex).await;
+    let second = eve.queue_up_as(Ask::Mutex).await;
+    ann.until_contenders(LOCK, 3).await;
+    give_back(held).await;
+    let next = granted(first).await;
+    assert!(lost != Operation::Wait || bob.journal.count(is_joined) == 1, "it kept its place");
+    give_back(next).await;
+    give_back(granted(second).await).await;
 }
 
 async fn dropped_after_a_lost_reply(fixture: &dyn Fixture) {
-    let (ann, bob, _) = three(fixture).await;
+    let [ann, bob] = parties(fixture).await;
     ann.inflict(Fault::LoseReply(Operation::Join)).await;
-    let mutex = ann.mutex("door");
-    let task = tokio::spawn(async move { mutex.lock().await });
+    let task = tokio::spawn(ann.mutex(LOCK).lock_owned());
     let seen = |event: &Event| is_retrying(event) || is_joined(event);
     ann.journal.until_count("the retry, or the join", 1, seen).await;
     task.abort();
     drop(task.await);
-    bob.until_contenders("door", 0).await;
-    release(bob.lock("door").await).await;
+    leaves_nothing(&bob, Ask::Mutex).await;
 }
 
-async fn try_reply_lost(fixture: &dyn Fixture) {
-    let (ann, bob, _) = three(fixture).await;
+async fn leaves_nothing(onlooker: &Party, ask: Ask) {
+    onlooker.until_contenders(LOCK, 0).await;
+    give_back(onlooker.take(ask).await).await;
+}
+
+async fn try_reply_lost(fixture: &dyn Fixture, ask: Ask) {
+    let [ann, bob] = parties(fixture).await;
     ann.inflict(Fault::LoseReply(Operation::Join)).await;
-    match soon("the answer", ann.mutex("door").try_lock()).await {
+    match soon("the answer", ask.within(&ann.keeper, Wait::No)).await {
         // A service that finds the ticket again can still answer.
-        Ok(guard) => release(guard.expect("no other caller wants it")).await,
+        Ok(held) => give_back(held.expect("no other caller wants it")).await,
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
     }
-    bob.until_contenders("door", 0).await;
-    release(bob.lock("door").await).await;
+    leaves_nothing(&bob, ask).await;
 }
 
-async fn wait_reply_lost(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = three(fixture).await;
-    let guard = ann.lock("door").await;
-    ann.inflict(Fault::LoseReply(Operation::Wait)).await;
-    let first = bob.queue_up("door").await;
-    let second = eve.queue_up("door").await;
-    release(guard).await;
-    let next = granted(first).await;
-    assert_eq!(bob.journal.count(is_joined), 1, "it kept its place");
-    release(next).await;
-    release(granted(second).await).await;
-}
-
-/// Ann holds, bob waits, eve waits behind him.
-async fn line_of_three(ann: &Party, bob: &Party, eve: &Party) -> (MutexGuard, Waiting, Waiting) {
-    let guard = ann.lock("door").await;
-    let first = bob.queue_up("door").await;
-    let second = eve.queue_up("door").await;
-    (guard, first, second)
+/// The reply for the waiter's place comes, the reply for the permits does not.
+async fn permits_reply_lost(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    for wanted in [1, 3] {
+        let held = ann.take(ALL).await;
+        let waiting = bob.queue_up_as(Ask::Permits(wanted, 3)).await;
+        bob.inflict(Fault::LoseReply(Operation::Join)).await;
+        give_back(held).await;
+        let permits = granted(waiting).await;
+        assert_eq!(permits.holds().len(), wanted as usize);
+        ann.until_contenders(LOCK, wanted as usize).await;
+        give_back(permits).await;
+        give_back(ann.tried(ALL).await.expect("all of them are free again")).await;
+    }
 }
 
 async fn waiter_cut(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = three(fixture).await;
-    let (guard, first, second) = line_of_three(&ann, &bob, &eve).await;
+    let Line { bob, held, first, second, .. } = Line::form(fixture, Ask::Mutex).await;
     bob.inflict(Fault::Cut).await;
     bob.inflict(Fault::Heal).await;
-    release(guard).await;
-    let next = granted(first).await;
-    assert_eq!(bob.journal.count(is_joined), 1, "it kept its place");
-    assert!(!second.is_finished());
-    release(next).await;
-    release(granted(second).await).await;
+    give_back(held).await;
+    served_in_turn(&bob, first, second).await;
 }
 
-async fn missed_departure(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = three(fixture).await;
-    let (guard, first, second) = line_of_three(&ann, &bob, &eve).await;
+async fn missed_departure(fixture: &dyn Fixture, ask: Ask) {
+    let Line { ann, bob, held, first, second } = Line::form(fixture, ask).await;
     bob.inflict(Fault::Cut).await;
-    release(guard).await;
-    ann.until_contenders("door", 2).await;
-    assert!(!second.is_finished(), "it is behind the one that is cut off");
+    give_back(held).await;
+    ann.until_contenders(LOCK, 2).await;
+    assert!(!first.is_finished() && !second.is_finished(), "it is behind the one that is cut off");
     bob.inflict(Fault::Heal).await;
-    let next = granted(first).await;
-    assert!(!second.is_finished());
-    release(next).await;
-    release(granted(second).await).await;
+    served_in_turn(&bob, first, second).await;
+}
+
+async fn cancelled_while_cut(fixture: &dyn Fixture) {
+    let Line { ann, bob, held, first, second } = Line::form(fixture, Ask::Mutex).await;
+    bob.inflict(Fault::Cut).await;
+    first.abort();
+    drop(first.await);
+    bob.inflict(Fault::Heal).await;
+    ann.until_contenders(LOCK, 2).await;
+    give_back(held).await;
+    give_back(granted(second).await).await;
 }
 
 async fn holder_cut(fixture: &dyn Fixture) {
-    let (ann, bob, _) = three(fixture).await;
-    let guard = ann.lock("door").await;
-    let waiting = bob.queue_up("door").await;
+    let Line { ann, held, first, second, .. } = Line::form(fixture, Ask::Mutex).await;
     ann.inflict(Fault::Cut).await;
-    assert!(guard.hold().is_held(), "a cut is no loss while the session lives");
-    assert!(!waiting.is_finished());
+    assert!(held.is_held(), "a cut is no loss while the session lives");
+    assert!(!first.is_finished());
     ann.inflict(Fault::Heal).await;
-    soon("the end of jeopardy", async {
-        while !matches!(guard.hold().liveness(), Liveness::Held { .. }) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
-    release(guard).await;
-    release(granted(waiting).await).await;
+    let is_believed = async || matches!(held.holds()[0].liveness(), Liveness::Held { .. });
+    until("the end of jeopardy", is_believed).await;
+    give_back(held).await;
+    give_back(granted(first).await).await;
+    give_back(granted(second).await).await;
 }
 
 async fn holder_lapses(fixture: &dyn Fixture) {
-    let Some(timeout) = fixture.session_timeout() else {
-        panic!("a fixture that can cut a client off says when its session ends");
-    };
-    let (ann, bob, _) = three(fixture).await;
-    let guard = ann.lock("door").await;
+    let timeout = fixture.session_timeout().expect("a client that can be cut off has a session timeout");
+    let [ann, bob] = parties(fixture).await;
+    let guard = ann.lock(LOCK).await;
     let hold = guard.hold().clone();
-    let waiting = bob.queue_up("door").await;
+    let waiting = bob.queue_up_as(Ask::Mutex).await;
     ann.inflict(Fault::Cut).await;
     let (reason, news) = measured(fixture, timeout, hold.lost()).await;
     assert!(matches!(reason, LossReason::Lapsed | LossReason::Expired), "{reason:?}");
@@ -182,84 +230,63 @@ async fn holder_lapses(fixture: &dyn Fixture) {
     ann.inflict(Fault::Heal).await;
     assert!(!hold.is_held(), "a healed way revives no hold");
     assert!(soon("the release", guard.release()).await.is_err());
-    release(granted(waiting).await).await;
+    give_back(granted(waiting).await).await;
 }
 
-async fn dropped_while_cut(fixture: &dyn Fixture) {
-    let (ann, bob, _) = three(fixture).await;
-    let guard = ann.lock("door").await;
-    let waiting = bob.queue_up("door").await;
+async fn dropped_while_cut(fixture: &dyn Fixture, ask: Ask) {
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(ask).await;
+    let waiting = bob.queue_up_as(ask).await;
     ann.inflict(Fault::Cut).await;
-    drop(guard);
+    drop(held);
     ann.inflict(Fault::Heal).await;
-    release(granted(waiting).await).await;
-}
-
-async fn cancelled_while_cut(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = three(fixture).await;
-    let (guard, first, second) = line_of_three(&ann, &bob, &eve).await;
-    bob.inflict(Fault::Cut).await;
-    first.abort();
-    drop(first.await);
-    bob.inflict(Fault::Heal).await;
-    ann.until_contenders("door", 2).await;
-    release(guard).await;
-    release(granted(second).await).await;
+    give_back(granted(waiting).await).await;
 }
 
 async fn paused(fixture: &dyn Fixture) {
-    let (ann, bob, _) = three(fixture).await;
-    release(ann.lock("door").await).await;
-    release(bob.lock("door").await).await;
-    ann.inflict(Fault::Pause).await;
-    let turn = |party: Party| async move { release(party.lock("door").await).await };
-    let turns = [ann.clone(), bob].map(|party| tokio::spawn(turn(party)));
-    ann.inflict(Fault::Resume).await;
+    let parties: [Party; 2] = parties(fixture).await;
+    for party in &parties {
+        give_back(party.take(Ask::Mutex).await).await;
+    }
+    parties[0].inflict(Fault::Pause).await;
+    let turn = |party: Party| async move { give_back(party.take(Ask::Mutex).await).await };
+    let turns = parties.clone().map(|party| tokio::spawn(turn(party)));
+    parties[0].inflict(Fault::Resume).await;
     for task in turns {
         soon("the turns", task).await.expect("the task does not panic");
     }
 }
 
-async fn cancelled_while_paused(fixture: &dyn Fixture) {
-    let (ann, bob, _) = three(fixture).await;
-    release(ann.lock("door").await).await;
+async fn cancelled_while_paused(fixture: &dyn Fixture, is_cut: bool) {
+    let [ann, bob] = parties(fixture).await;
+    give_back(ann.take(Ask::Mutex).await).await;
     ann.inflict(Fault::Pause).await;
-    let mutex = ann.mutex("door");
-    let outcome = at_most(1, mutex.lock()).await;
-    assert!(outcome.is_none(), "the service stands still and cannot have answered");
-    ann.inflict(Fault::Resume).await;
-    bob.until_contenders("door", 0).await;
-    release(bob.lock("door").await).await;
-}
-
-/// The join waits in the service. Its withdrawal must not come before it, also if the connection breaks meanwhile.
-async fn cancelled_in_both(fixture: &dyn Fixture) {
-    let (ann, bob, _) = three(fixture).await;
-    release(ann.lock("door").await).await;
-    ann.inflict(Fault::Pause).await;
-    let mutex = ann.mutex("door");
-    {
-        let mut locking = Box::pin(mutex.lock());
-        assert!(at_most(1, &mut locking).await.is_none());
+    let mutex = ann.mutex(LOCK);
+    let mut locking = Box::pin(mutex.lock());
+    assert!(at_most(1, &mut locking).await.is_none(), "the service stands still and cannot have answered");
+    if is_cut {
         ann.inflict(Fault::Cut).await;
     }
-    ann.inflict(Fault::Heal).await;
+    drop(locking);
+    if is_cut {
+        ann.inflict(Fault::Heal).await;
+    }
     ann.inflict(Fault::Resume).await;
-    release(bob.lock("door").await).await;
-    bob.until_contenders("door", 0).await;
+    give_back(bob.take(Ask::Mutex).await).await;
+    bob.until_contenders(LOCK, 0).await;
 }
 
 async fn restarted(fixture: &dyn Fixture) {
-    let (ann, bob, _) = three(fixture).await;
-    let before = ann.lock("door").await;
-    let token = before.fencing_token();
-    let waiting = bob.queue_up("door").await;
+    let [ann, bob] = parties(fixture).await;
+    let before = ann.take(Ask::Mutex).await;
+    let token = before.token();
+    let waiting = bob.queue_up_as(Ask::Mutex).await;
     ann.inflict(Fault::Restart).await;
     drop(before);
     let after = granted(waiting).await;
-    assert!(after.fencing_token() > token);
-    release(after).await;
-    let next = ann.lock("door").await;
-    assert!(next.fencing_token() > token);
-    release(next).await;
+    assert!(after.token() > token);
+    give_back(after).await;
+    let next = ann.take(Ask::Mutex).await;
+    assert!(next.token() > token);
+    give_back(next).await;
 }

@@ -3,14 +3,12 @@
 use lockkeeper_core::{LossReason, Operation};
 use lockkeeper_recipes::Event;
 
+use crate::asking::{Ask, LOCK};
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
-use crate::party::{Party, Waiting, enter_all, granted, release};
+use crate::party::{Party, enter_all, give_back, granted, parties, release};
 use crate::waiting::soon;
-
-/// How many tasks wait on one mutex of one process.
-const TASKS: usize = 32;
 
 pub(super) fn cases() -> Vec<Case> {
     let expiring_after_a_lost_reply = &[FaultKind::LoseReply, FaultKind::ExpireSession];
@@ -20,7 +18,6 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(expiring_after_a_lost_reply),
         Case::new("a keeper that gave a lock back while cut off does not wait behind its own ghost", no_ghost_of_ours)
             .needs(&[FaultKind::Cut]),
-        Case::new("32 tasks on one mutex of one keeper cost one join and one wake-up each", woken_once_each).strict(),
         Case::new("a guard given back just before its session ends leaves the lock free", ends_after_release)
             .needs(&[FaultKind::ExpireSession]),
         Case::new("a keeper whose hold was lost locks again through the same mutex", locks_again)
@@ -39,13 +36,12 @@ fn is_retrying(event: &Event) -> bool {
 /// CURATOR-604 and CURATOR-498: the entry of an ended session can still be seen. A client that takes it for its own
 /// holds a lock that vanishes.
 async fn never_adopted(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     for _ in 0..5 {
         release(ann.lock("door").await).await;
         let seen = ann.journal.count(|event| is_retrying(event) || is_joined(event));
         ann.inflict(Fault::LoseReply(Operation::Join)).await;
-        let mutex = ann.mutex("door");
-        let locking = tokio::spawn(async move { mutex.lock().await });
+        let locking = tokio::spawn(ann.mutex("door").lock_owned());
         ann.journal
             .until_count("the retry, or the join", seen + 1, |event| is_retrying(event) || is_joined(event))
             .await;
@@ -60,7 +56,7 @@ async fn never_adopted(fixture: &dyn Fixture) {
             () = bob.until_contenders("door", 1) => false,
         };
         if !is_lost {
-            let shown = bob.keeper.contenders("door").await.expect("the queue can be looked at");
+            let shown = bob.shown("door").await;
             assert_eq!(shown[0].id, *guard.hold().contender(), "what is held is what stands in the queue");
             assert!(guard.hold().is_held(), "it did not go with the session before");
             release(guard).await;
@@ -85,27 +81,9 @@ async fn no_ghost_of_ours(fixture: &dyn Fixture) {
     }
 }
 
-/// CURATOR-716: there, each hand-off woke every task of the process.
-async fn woken_once_each(fixture: &dyn Fixture) {
-    let ann = Party::enter(fixture).await;
-    let guard = ann.lock("door").await;
-    let mut waiting: Vec<Waiting> = Vec::new();
-    for _ in 0..TASKS {
-        waiting.push(ann.queue_up("door").await);
-    }
-    assert_eq!((ann.tap.joins(), ann.tap.departures()), (1 + TASKS as u64, 0));
-    release(guard).await;
-    for (number, next) in (1..).zip(waiting) {
-        let guard = granted(next).await;
-        assert_eq!(ann.tap.departures(), number, "wake-ups after {number} hand-offs");
-        release(guard).await;
-    }
-    assert_eq!(ann.tap.joins(), 1 + TASKS as u64);
-}
-
 /// kazoo #412.
 async fn ends_after_release(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     for given_back in [true, false] {
         let guard = ann.lock("door").await;
         let waiting = bob.queue_up("door").await;
@@ -171,20 +149,15 @@ async fn try_leaves_nothing(fixture: &dyn Fixture) {
 
 /// CURATOR-45, CURATOR-79 and CURATOR-202, by a timeout instead of an interrupt.
 async fn timed_out_while_cut(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let mutex = bob.mutex("door");
-    let ask = |time| {
-        let mutex = mutex.clone();
-        async move { mutex.lock_timeout(time).await }
-    };
-    let hasty = bob.queue_up_for_a_while(ask).await;
-    let patient = eve.queue_up("door").await;
+    let [ann, bob, eve] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
+    let (hasty, _) = bob.queue_up_in_vain(Ask::Mutex).await;
+    let patient = eve.queue_up_as(Ask::Mutex).await;
     bob.inflict(Fault::Cut).await;
     let outcome = soon("the end of the timeout", hasty).await.expect("the task does not panic");
     assert!(!matches!(outcome, Ok(Some(_))));
-    release(guard).await;
+    give_back(held).await;
     bob.inflict(Fault::Heal).await;
-    release(granted(patient).await).await;
-    ann.until_contenders("door", 0).await;
+    give_back(granted(patient).await).await;
+    ann.until_contenders(LOCK, 0).await;
 }

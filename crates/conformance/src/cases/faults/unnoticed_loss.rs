@@ -9,9 +9,10 @@ use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes, Result};
 use lockkeeper_recipes::{CloseMode, Hold, LeaderLatch, OwnerKey};
 use tokio::sync::oneshot;
 
+use crate::asking::LOCK;
 use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::Party;
+use crate::party::{Party, parties};
 use crate::waiting::{SOON, soon};
 
 /// How much longer than a session timeout the runtime is blocked, so that its holder finds its hold lapsed.
@@ -111,6 +112,11 @@ impl Standstill {
         self.begun.send(hold.clone()).expect("the case waits for it");
         self.end.recv_timeout(SOON).expect("the case says when to go on");
     }
+
+    async fn work(self, hold: Hold) -> u32 {
+        self.keep(&hold);
+        42
+    }
 }
 
 /// Makes `act` hold a lock on a thread whose only runtime stands still while the hold is lost; its outcome must be the
@@ -122,7 +128,7 @@ async fn is_lost<Acting>(
 ) where
     Acting: Future<Output = Result<u32>>,
 {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let ((begun, until_begun), (go_on, end)) = (oneshot::channel(), mpsc::channel());
     let (told, outcome) = oneshot::channel();
     let holder = ann.clone();
@@ -136,7 +142,7 @@ async fn is_lost<Acting>(
     let hold = soon("the grant", until_begun).await.expect("the thread does not panic");
     loss.happen(fixture, &ann, &hold).await;
     if !matches!(loss, Loss::Lapsed) {
-        bob.until_contenders("door", 0).await;
+        bob.until_contenders(LOCK, 0).await;
     }
     go_on.send(()).expect("the thread waits for it");
     let outcome = soon("the outcome", outcome).await.expect("the thread does not panic");
@@ -151,43 +157,31 @@ async fn is_lost<Acting>(
 }
 
 async fn run(ann: Party, standstill: Standstill) -> Result<u32> {
-    let work = |hold: Hold| async move {
-        standstill.keep(&hold);
-        42
-    };
-    ann.mutex("door").run(work).await
+    ann.mutex(LOCK).run(|hold| standstill.work(hold)).await
 }
 
 async fn run_read(ann: Party, standstill: Standstill) -> Result<u32> {
-    let work = |hold: Hold| async move {
-        standstill.keep(&hold);
-        42
-    };
-    ann.rw_lock("door").run_read(work).await
+    ann.rw_lock(LOCK).run_read(|hold| standstill.work(hold)).await
 }
 
 async fn run_write(ann: Party, standstill: Standstill) -> Result<u32> {
-    let work = |hold: Hold| async move {
-        standstill.keep(&hold);
-        42
-    };
-    ann.rw_lock("door").run_write(work).await
+    ann.rw_lock(LOCK).run_write(|hold| standstill.work(hold)).await
 }
 
 async fn release_guard(ann: Party, standstill: Standstill) -> Result<u32> {
-    let guard = ann.lock("door").await;
+    let guard = ann.lock(LOCK).await;
     standstill.keep(guard.hold());
     guard.release().await.map(|()| 42)
 }
 
 async fn release_of_an_owner(ann: Party, standstill: Standstill) -> Result<u32> {
-    let guard = OwnerKey::new().lock(&ann.mutex("door")).await.expect("the lock is granted");
+    let guard = OwnerKey::new().lock(&ann.mutex(LOCK)).await.expect("the lock is granted");
     standstill.keep(guard.hold());
     guard.release().await.map(|()| 42)
 }
 
 async fn leave_barrier(ann: Party, standstill: Standstill) -> Result<u32> {
-    let barrier = ann.keeper.double_barrier("door", 1).expect("the name is valid");
+    let barrier = ann.keeper.double_barrier(LOCK, 1).expect("the name is valid");
     let entered = barrier.enter().await.expect("it has no other member to wait for");
     standstill.keep(entered.hold());
     let left = entered.leave().await.map(|()| 42);
@@ -197,7 +191,7 @@ async fn leave_barrier(ann: Party, standstill: Standstill) -> Result<u32> {
 }
 
 async fn close_latch(ann: Party, standstill: Standstill) -> Result<u32> {
-    let latch = LeaderLatch::start(&ann.keeper.election("door").expect("the name is valid"));
+    let latch = LeaderLatch::start(&ann.keeper.election(LOCK).expect("the name is valid"));
     let hold = latch.until_leader().await.expect("there is no other candidate");
     standstill.keep(&hold);
     latch.close(CloseMode::Silent).await.map(|()| 42)

@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use lockkeeper_core::{ErrorKind, Modes, Wait};
-use lockkeeper_recipes::{Barrier, DoubleBarrier, MEMBERS_MAX};
+use lockkeeper_recipes::{Barrier, DoubleBarrier, Entered, MEMBERS_MAX};
 use tokio::task::{JoinSet, yield_now};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
-use crate::party::{Party, enter_all, in_vain};
+use crate::party::{IN_VAIN, LONG, Party, all_done, enter_all, in_vain, parties};
 use crate::waiting::soon;
 
-const IN_VAIN: Duration = Duration::from_millis(200);
-const LONG: Duration = Duration::from_secs(3600);
 const MEMBERS: u32 = 5;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -80,7 +77,7 @@ async fn keeps_waiting(fixture: &dyn Fixture) {
 }
 
 async fn removed_while_cut(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     soon("the barrier", barrier(&ann).set()).await.expect("it can be set");
     stands(&bob).await;
     assert!(in_vain(async || barrier(&bob).wait_within(Wait::AtMost(IN_VAIN / 4)).await).await);
@@ -94,7 +91,7 @@ async fn removed_while_cut(fixture: &dyn Fixture) {
 }
 
 async fn outlives_its_setter(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     soon("the barrier", barrier(&ann).set()).await.expect("it can be set");
     soon("the close", ann.keeper.close()).await.expect("the service is told");
     drop(ann);
@@ -122,12 +119,7 @@ async fn together(fixture: &dyn Fixture) {
             }
         });
     }
-    soon("the end of all rounds", async {
-        while let Some(outcome) = tasks.join_next().await {
-            outcome.expect("no member fails");
-        }
-    })
-    .await;
+    all_done(tasks).await;
 }
 
 async fn over_subscribed(fixture: &dyn Fixture) {
@@ -149,7 +141,7 @@ async fn over_subscribed(fixture: &dyn Fixture) {
 
 /// Curator's GH-1290: a member that was woken before all had come went in.
 async fn no_bypass(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let barrier = double(&ann, 3);
     let first = ann.queue_up_for(async move { barrier.enter().await }).await;
     for _ in 0..5 {
@@ -164,16 +156,14 @@ async fn no_bypass(fixture: &dyn Fixture) {
 }
 
 async fn gives_up(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     assert!(in_vain(async || double(&ann, 2).enter_within(Wait::AtMost(IN_VAIN)).await).await);
     bob.until_contenders("hall", 0).await;
     let refused = in_vain(async || double(&bob, 2).enter_within(Wait::AtMost(IN_VAIN)).await).await;
     assert!(refused, "the one before does not count");
     // The place is given up in the background, and another member could count on it until then.
     ann.until_contenders("hall", 0).await;
-    let [one, other] = [double(&ann, 2), double(&bob, 2)];
-    let (one, other) = soon("the way in", async { tokio::join!(one.enter(), other.enter()) }).await;
-    let (one, other) = (one.expect("it goes in"), other.expect("it goes in"));
+    let (one, other) = both_enter(&ann, &bob).await;
     match soon("the end of the timeout", one.leave_within(Wait::AtMost(IN_VAIN))).await {
         Ok(left) => assert!(left.is_none(), "the other one is still inside"),
         // It has left all the same, and only the others could not be looked for in time.
@@ -182,11 +172,15 @@ async fn gives_up(fixture: &dyn Fixture) {
     assert!(soon("the way out", other.leave_within(Wait::AtMost(LONG))).await.expect("it was inside").is_some());
 }
 
+async fn both_enter(ann: &Party, bob: &Party) -> (Entered, Entered) {
+    let [one, other] = [double(ann, 2), double(bob, 2)];
+    let both = soon("the way in", async { tokio::try_join!(one.enter(), other.enter()) }).await;
+    both.expect("they go in")
+}
+
 async fn dies_inside(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let [one, other] = [double(&ann, 2), double(&bob, 2)];
-    let (one, other) = soon("the way in", async { tokio::join!(one.enter(), other.enter()) }).await;
-    let (one, other) = (one.expect("it goes in"), other.expect("it goes in"));
+    let [ann, bob] = parties(fixture).await;
+    let (one, other) = both_enter(&ann, &bob).await;
     let leaving = tokio::spawn(other.leave());
     yield_now().await;
     ann.inflict(Fault::ExpireSession).await;

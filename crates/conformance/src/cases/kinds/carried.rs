@@ -7,7 +7,7 @@ use super::operating::KINDS;
 use crate::case::Case;
 use crate::fixture::Fixture;
 use crate::party::Party;
-use crate::speaker::{PLACES, Speaker, ids_of, line, part_of};
+use crate::speaker::{PLACES, ids_of, line, part_of, speakers};
 use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -28,7 +28,7 @@ fn has_contenders(promised: &Capabilities, part: Part) -> bool {
 }
 
 async fn taken_in(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     for (part, mode) in ann.places() {
         let queue = part_of("door", part);
         let place = ann.take(&queue, mode).await;
@@ -75,7 +75,7 @@ fn assert_refused(keeper: &Keeper, modes: Modes, error: Option<Error>) {
 
 /// Onlookers look at all queues of a lock, also where the service carries few kinds.
 async fn always_empty(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     for (part, mode) in ann.places() {
         let place = ann.take(&part_of("door", part), mode).await;
         for empty in PARTS.into_iter().filter(|&part| !has_contenders(ann.backend.capabilities(), part)) {

@@ -7,65 +7,62 @@ use lockkeeper_core::{Error, ErrorKind, LossReason, Modes};
 use lockkeeper_recipes::Keeper;
 use tokio::task::{JoinSet, yield_now};
 
-use crate::asking::{Held, Kind, PERMITS, Until, ask};
-use crate::case::{Case, using};
+use crate::asking::{Ask, Held, LOCK, Until};
+use crate::case::Case;
 use crate::fixture::{Client, Fault, FaultKind, Fixture};
 use crate::history::{History, Limits, What, check};
 use crate::lateness::SleepersClock;
+use crate::party::all_done;
 use crate::random::Random;
 use crate::tap::{Pace, Tap};
-use crate::waiting::{SOON, soon};
+use crate::waiting::SOON;
 
 const KEEPERS: u32 = 3;
 const TASKS_PER_KEEPER: u32 = 3;
 const ROUNDS: u32 = 40;
 const EXPIRIES: u64 = 12;
 
-/// A mutex is the exclusive side of the read/write lock of its name.
-const ONE_LOCK: &[Kind] = &[Kind::Mutex, Kind::ReadWrite];
+/// How many permits there are.
+const PERMITS: u32 = 3;
 
 /// The longest time for which a lock may be free while a contender waits, as a thread counts it that only sleeps.
 const HAND_OFF_MAX: Duration = Duration::from_secs(5);
 
-const CALM: &str = "the history of contenders that act at random is right";
-const STORMY: &str = "the history of contenders that act at random is right while sessions expire";
-const CALM_BOOK: &str = "the history of readers and writers that act at random is right";
-const STORMY_BOOK: &str = "the history of readers and writers that act at random is right while sessions expire";
-const CALM_MIX: &str = "the history of mutexes, readers and writers of one name at random is right";
-const STORMY_MIX: &str =
-    "the history of mutexes, readers and writers of one name at random is right while sessions expire";
-const CALM_POOL: &str = "the history of contenders for permits that act at random is right";
-const STORMY_POOL: &str = "the history of contenders for permits that act at random is right while sessions expire";
+/// What contenders choose from by chance.
+const MUTEX: &[Ask] = &[Ask::Mutex];
+const BOOK: &[Ask] = &[Ask::Write, Ask::Read, Ask::Read];
+/// A mutex is the exclusive side of the read/write lock of its name.
+const MIX: &[Ask] = &[Ask::Mutex, Ask::Mutex, Ask::Mutex, Ask::Write, Ask::Read, Ask::Read];
+const POOL: &[Ask] = &[Ask::Permits(1, PERMITS), Ask::Permits(2, PERMITS), Ask::Permits(3, PERMITS)];
 
 pub(super) fn cases() -> Vec<Case> {
-    let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
-    let of_mutexes = vec![
-        Case::new(CALM, async |fixture| contend(fixture, &[Kind::Mutex], CALM, 0).await),
-        expiring(Case::new(STORMY, async |fixture| contend(fixture, &[Kind::Mutex], STORMY, EXPIRIES).await)),
+    let both = Modes::MUTEX.with(Modes::READ_WRITE);
+    let calm = [
+        ("the history of contenders that act at random is right", MUTEX, Modes::MUTEX),
+        ("the history of readers and writers that act at random is right", BOOK, Modes::READ_WRITE),
+        ("the history of mutexes, readers and writers of one name at random is right", MIX, both),
+        ("the history of contenders for permits that act at random is right", POOL, Modes::SEMAPHORE),
     ];
-    let of_readers_and_writers = vec![
-        Case::new(CALM_BOOK, async |fixture| contend(fixture, &[Kind::ReadWrite], CALM_BOOK, 0).await),
-        expiring(Case::new(STORMY_BOOK, async |fixture| {
-            contend(fixture, &[Kind::ReadWrite], STORMY_BOOK, EXPIRIES).await;
-        })),
+    let stormy = [
+        ("the history of contenders that act at random is right while sessions expire", MUTEX, Modes::MUTEX),
+        (
+            "the history of readers and writers that act at random is right while sessions expire",
+            BOOK,
+            Modes::READ_WRITE,
+        ),
+        ("the history of mutexes, readers and writers of one name at random is right while sessions expire", MIX, both),
+        (
+            "the history of contenders for permits that act at random is right while sessions expire",
+            POOL,
+            Modes::SEMAPHORE,
+        ),
     ];
-    let of_both = vec![
-        Case::new(CALM_MIX, async |fixture| contend(fixture, ONE_LOCK, CALM_MIX, 0).await),
-        expiring(Case::new(STORMY_MIX, async |fixture| contend(fixture, ONE_LOCK, STORMY_MIX, EXPIRIES).await)),
-    ];
-    let of_semaphores = vec![
-        Case::new(CALM_POOL, async |fixture| contend(fixture, &[Kind::Semaphore], CALM_POOL, 0).await),
-        expiring(Case::new(STORMY_POOL, async |fixture| {
-            contend(fixture, &[Kind::Semaphore], STORMY_POOL, EXPIRIES).await;
-        })),
-    ];
-    [
-        using(Modes::MUTEX, of_mutexes),
-        using(Modes::READ_WRITE, of_readers_and_writers),
-        using(Modes::MUTEX.with(Modes::READ_WRITE), of_both),
-        using(Modes::SEMAPHORE, of_semaphores),
-    ]
-    .concat()
+    let case = |(name, asks, uses), expiries| {
+        Case::new(name, async move |fixture: &dyn Fixture| contend(fixture, asks, name, expiries).await).uses(uses)
+    };
+    let calm = calm.into_iter().map(|chosen| case(chosen, 0));
+    let stormy = stormy.into_iter().map(|chosen| case(chosen, EXPIRIES).needs(&[FaultKind::ExpireSession]));
+    calm.chain(stormy).collect()
 }
 
 /// A keeper that records its joins, and its client.
@@ -75,7 +72,7 @@ struct Side {
     client: Arc<dyn Client>,
 }
 
-async fn contend(fixture: &dyn Fixture, kinds: &'static [Kind], case: &str, expiries: u64) {
+async fn contend(fixture: &dyn Fixture, asks: &'static [Ask], case: &str, expiries: u64) {
     let mut random = Random::announced(case);
     let history = History::new(Arc::new(SleepersClock::start(fixture.clock())));
     let mut sides = Vec::new();
@@ -96,7 +93,7 @@ async fn contend(fixture: &dyn Fixture, kinds: &'static [Kind], case: &str, expi
                 history: history.clone(),
                 keeper: side.keeper.clone(),
                 keeper_number: side.number,
-                kinds,
+                asks,
                 random: random.split(),
             };
             tasks.spawn(contender.take_turns(first_attempt));
@@ -109,12 +106,7 @@ async fn contend(fixture: &dyn Fixture, kinds: &'static [Kind], case: &str, expi
         side.client.inflict(Fault::ExpireSession).await.expect("the session is expired");
         history.record(What::Settled { keeper: side.number });
     }
-    soon("the end of all turns", async {
-        while let Some(outcome) = tasks.join_next().await {
-            outcome.expect("no contender fails");
-        }
-    })
-    .await;
+    all_done(tasks).await;
     history.record(What::Drained { left: left_behind(&sides[0].keeper, fixture).await });
     let records = history.records();
     let hand_off_max = HAND_OFF_MAX + fixture.session_timeout().filter(|_| expiries > 0).unwrap_or_default();
@@ -127,7 +119,7 @@ async fn contend(fixture: &dyn Fixture, kinds: &'static [Kind], case: &str, expi
 async fn left_behind(keeper: &Keeper, fixture: &dyn Fixture) -> usize {
     let deadline = fixture.clock().now().saturating_add(SOON);
     loop {
-        let left = keeper.contenders("door").await.expect("the queue can be looked at").len();
+        let left = keeper.contenders(LOCK).await.expect("the queue can be looked at").len();
         if left == 0 || fixture.clock().now() >= deadline {
             return left;
         }
@@ -139,20 +131,18 @@ struct Contender {
     history: History,
     keeper: Keeper,
     keeper_number: u32,
-    /// The kind of lock that the name is used as; chosen by chance if there are several.
-    kinds: &'static [Kind],
+    asks: &'static [Ask],
     random: Random,
 }
 
 impl Contender {
     async fn take_turns(mut self, first_attempt: u32) {
         for attempt in first_attempt..first_attempt + ROUNDS {
-            let kind = self.kinds[self.random.below(self.kinds.len() as u64) as usize];
-            let (keeper, asks) = (self.keeper_number, kind.choose(&mut self.random));
-            self.history.record(What::Calling { attempt, keeper, asks });
+            let ask = self.asks[self.random.below(self.asks.len() as u64) as usize];
+            self.history.record(What::Calling { attempt, keeper: self.keeper_number, asks: ask.recorded() });
             let history = self.history.clone();
             let until = Until::choose(&mut self.random);
-            let outcome = history.on_behalf_of(attempt, ask(&self.keeper, kind, asks, until)).await;
+            let outcome = history.on_behalf_of(attempt, until.ask(&self.keeper, ask)).await;
             match outcome {
                 None | Some(Ok(None)) => history.record(What::GaveUp { attempt }),
                 Some(Ok(Some(held))) => self.hold(attempt, held).await,

@@ -8,7 +8,7 @@ use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, enter_all};
+use crate::party::{Party, enter_all, parties};
 use crate::polls::at_most;
 use crate::speaker::{Speaker, line};
 use crate::waiting::soon;
@@ -50,7 +50,7 @@ async fn remove(party: &Party) {
 }
 
 async fn first_set(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let (unset, also_unset) = (get(&ann).await, get(&bob).await);
     assert_eq!((unset.number(), unset.version()), (0, None));
     assert!(compare_and_set(&ann, unset, 10).await.is_some());
@@ -61,7 +61,7 @@ async fn first_set(fixture: &dyn Fixture) {
 }
 
 async fn as_seen(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let mut seen = set(&ann, 0).await;
     let first = seen;
     for number in [1, 5, i32::MAX, i32::MIN, 10] {
@@ -149,7 +149,7 @@ async fn layout(fixture: &dyn Fixture) {
 }
 
 async fn cut_off(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let seen = set(&ann, 11).await;
     assert_eq!(get(&bob).await, seen);
     let counter = counter(&bob);

@@ -1,14 +1,12 @@
 //! The events that observers receive.
 
-use std::cell::Cell;
-use std::time::Duration;
-
 use lockkeeper_core::LossReason;
 use lockkeeper_recipes::Event;
 
+use crate::asking::Ask;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release};
+use crate::party::{Party, granted, parties, release};
 use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -50,7 +48,7 @@ async fn in_order(fixture: &dyn Fixture) {
 }
 
 async fn how_many_ahead(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let waiting = [bob.queue_up("door").await, bob.queue_up("door").await];
     let ahead: Vec<_> = bob
@@ -69,24 +67,17 @@ async fn how_many_ahead(fixture: &dyn Fixture) {
     }
 }
 
-#[expect(clippy::future_not_send, reason = "a test waits in its own task")]
 async fn not_acquired(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     assert!(bob.try_lock("door").await.is_none());
     assert_eq!(bob.journal.kinds(), ["not acquired"]);
-    let (mutex, asked_for) = (bob.mutex("door"), Cell::new(Duration::ZERO));
-    let ask = |time| {
-        asked_for.set(time);
-        let mutex = mutex.clone();
-        async move { mutex.lock_timeout(time).await }
-    };
-    let waiting = bob.queue_up_for_a_while(ask).await;
+    let (waiting, asked_for) = bob.queue_up_in_vain(Ask::Mutex).await;
     assert!(soon("the end of the timeout", granted(waiting)).await.is_none());
     let kinds = bob.journal.kinds();
     assert_eq!(kinds[kinds.len() - 2..], ["joined", "not acquired"]);
     if let Some(Event::NotAcquired { lock, waited }) = bob.journal.events().last() {
-        assert!(lock.as_str() == "door" && *waited >= asked_for.get(), "{lock} after {waited:?}");
+        assert!(lock.as_str() == "door" && *waited >= asked_for, "{lock} after {waited:?}");
     }
     release(guard).await;
 }
@@ -113,7 +104,7 @@ async fn session_closed(fixture: &dyn Fixture) {
 }
 
 async fn session_lost(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guards = (ann.lock("door").await, ann.lock("window").await);
     ann.inflict(Fault::ExpireSession).await;
     let is_lost = |event: &Event| matches!(event, Event::Lost { .. });

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::task::JoinSet;
+use lockkeeper_core::Modes;
+use tokio::task::{JoinSet, yield_now};
 
-use crate::case::Case;
+use crate::asking::{Ask, LOCK};
+use crate::case::{Case, using};
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, release};
+use crate::party::{Party, all_done, enter_all, give_back, granted, parties, release};
 use crate::waiting::soon;
 
 const KEEPERS: usize = 3;
-const TASKS_PER_KEEPER: usize = 4;
+const TASKS: usize = 12;
 const ROUNDS: u64 = 25;
 
 /// How many locks one keeper must hold at once. A backend that needs a file descriptor for each barely fits into the
@@ -19,62 +21,64 @@ const ROUNDS: u64 = 25;
 const LOCKS_AT_ONCE: usize = 1_000;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::new("a counter incremented under the lock loses no increment", counter),
+    let mutexes = vec![
+        Case::new("a counter incremented under the lock loses no increment", async |fixture| {
+            count_up(fixture, Ask::Mutex).await;
+        }),
         Case::new("a lock held through one keeper is taken for all others", taken_for_others).given_back(),
         Case::new("a task that locks twice through one keeper waits for itself", not_reentrant).strict(),
         Case::new("a thousand different locks are held at once by one keeper", thousand_locks),
-    ]
+    ];
+    let one_permit =
+        Case::new("a semaphore of one permit excludes like a mutex, and any task may give it back", async |fixture| {
+            count_up(fixture, Ask::Permits(1, 1)).await;
+        });
+    [using(Modes::MUTEX, mutexes), vec![one_permit.uses(Modes::SEMAPHORE)]].concat()
 }
 
 /// The increment is not atomic: it reads, lets others run, and writes.
-async fn counter(fixture: &dyn Fixture) {
+async fn count_up(fixture: &dyn Fixture, ask: Ask) {
     let counter = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
-    for _ in 0..KEEPERS {
-        let party = Party::enter(fixture).await;
-        for _ in 0..TASKS_PER_KEEPER {
-            let (party, counter) = (party.clone(), counter.clone());
-            tasks.spawn(async move {
-                for _ in 0..ROUNDS {
-                    let guard = party.lock("counter").await;
-                    let read = counter.load(Ordering::Relaxed);
-                    tokio::task::yield_now().await;
-                    counter.store(read + 1, Ordering::Relaxed);
-                    release(guard).await;
-                }
-            });
-        }
+    for party in enter_all(fixture, KEEPERS).await.iter().cycle().take(TASKS) {
+        let (party, counter) = (party.clone(), counter.clone());
+        tasks.spawn(async move {
+            for _ in 0..ROUNDS {
+                let held = party.take(ask).await;
+                let read = counter.load(Ordering::Relaxed);
+                yield_now().await;
+                counter.store(read + 1, Ordering::Relaxed);
+                // Given back by another task than the one that took it.
+                tokio::spawn(give_back(held)).await.expect("the task does not panic");
+            }
+        });
     }
-    while let Some(outcome) = tasks.join_next().await {
-        outcome.expect("no task fails");
-    }
-    let increments = (KEEPERS * TASKS_PER_KEEPER) as u64 * ROUNDS;
-    assert_eq!(counter.load(Ordering::Relaxed), increments);
+    all_done(tasks).await;
+    assert_eq!(counter.load(Ordering::Relaxed), TASKS as u64 * ROUNDS);
 }
 
 async fn taken_for_others(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    assert!(bob.try_lock("door").await.is_none());
+    let [ann, bob] = parties(fixture).await;
+    let guard = ann.lock(LOCK).await;
+    assert!(bob.try_lock(LOCK).await.is_none());
     assert!(bob.try_lock("window").await.is_some());
     release(guard).await;
-    assert!(bob.try_lock("door").await.is_some());
+    assert!(bob.try_lock(LOCK).await.is_some());
 }
 
 async fn not_reentrant(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    let guard = ann.lock("door").await;
-    assert!(ann.try_lock("door").await.is_none());
-    let waiting = ann.queue_up("door").await;
-    ann.until_contenders("door", 2).await;
+    let held = ann.take(Ask::Mutex).await;
+    assert!(ann.tried(Ask::Mutex).await.is_none());
+    let waiting = ann.queue_up_as(Ask::Mutex).await;
+    ann.until_contenders(LOCK, 2).await;
     assert!(!waiting.is_finished());
-    release(guard).await;
-    release(granted(waiting).await).await;
+    give_back(held).await;
+    give_back(granted(waiting).await).await;
 }
 
 async fn thousand_locks(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let mut guards = Vec::with_capacity(LOCKS_AT_ONCE);
     for number in 0..LOCKS_AT_ONCE {
         guards.push(ann.lock(&format!("lock {number}")).await);

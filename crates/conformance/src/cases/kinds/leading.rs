@@ -10,8 +10,8 @@ use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, enter_all};
-use crate::waiting::soon;
+use crate::party::{Party, enter_all, parties};
+use crate::waiting::{soon, until};
 
 pub(super) fn cases() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
@@ -77,7 +77,7 @@ async fn listeners(fixture: &dyn Fixture) {
 }
 
 async fn latch_expires(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let first = LeaderLatch::start(&election(&ann));
     let lost = soon("the lead", first.until_leader()).await.expect("it leads");
     let mut changes = first.changes();
@@ -97,7 +97,7 @@ async fn latch_expires(fixture: &dyn Fixture) {
 }
 
 async fn closed_while_cut(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let latch = LeaderLatch::start(&election(&ann));
     soon("the lead", latch.until_leader()).await.expect("it leads");
     ann.inflict(Fault::Cut).await;
@@ -119,7 +119,7 @@ async fn late_way(fixture: &dyn Fixture) {
 }
 
 async fn latch_dropped(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let [leading, waiting] = [&ann, &bob].map(|party| LeaderLatch::start(&election(party)));
     bob.until_contenders("scheduler", 2).await;
     drop((leading, waiting));
@@ -229,13 +229,20 @@ async fn interrupted(fixture: &dyn Fixture) {
 }
 
 async fn selector_expires(fixture: &dyn Fixture) {
-    let (ann, bob, office) = (Party::enter(fixture).await, Party::enter(fixture).await, Office::default());
+    let [ann, bob] = parties(fixture).await;
+    let office = Office::default();
     let (first, mut first_led) = endless(&ann, Requeue::Always, &office);
     let lead = soon("a term", first_led.recv()).await.expect("it leads");
+    let (second, mut second_led) = endless(&bob, Requeue::Always, &Office::default());
+    bob.until_contenders("scheduler", 2).await;
     ann.inflict(Fault::ExpireSession).await;
     soon("the loss", lead.lost()).await;
+    let next = soon("a term", second_led.recv()).await.expect("it leads");
+    assert!(next.fencing_token() > lead.fencing_token() && !lead.is_held());
+    until("the end of the work", async || office.inside.load(Ordering::SeqCst) == 0).await;
+    soon("the close", second.close()).await.expect("the service is told");
     let again = soon("a term", first_led.recv()).await.expect("it leads again");
-    assert!(again.fencing_token() > lead.fencing_token() && !lead.is_held());
+    assert!(again.fencing_token() > next.fencing_token());
     soon("the close", first.close()).await.expect("the service is told");
     bob.until_contenders("scheduler", 0).await;
 }

@@ -11,7 +11,6 @@ mod events;
 mod exclusion;
 mod leading;
 mod multi_lock;
-mod one_lock;
 mod operating;
 mod order;
 mod reentrant;
@@ -21,7 +20,6 @@ mod rw_lock;
 mod semaphore;
 mod semaphore_bound;
 mod timeout;
-mod timeout_kinds;
 mod tokens;
 mod try_lock;
 mod two_kinds;
@@ -34,24 +32,22 @@ use crate::case::{Case, using};
 pub(super) fn cases() -> Vec<Case> {
     [
         carried::cases(),
-        using(Modes::MUTEX, exclusion::cases()),
-        using(Modes::MUTEX, order::cases()),
-        using(Modes::MUTEX, try_lock::cases()),
-        using(Modes::MUTEX, timeout::cases()),
-        using(Modes::MUTEX, cancellation::cases()),
+        exclusion::cases(),
+        order::cases(),
+        try_lock::cases(),
+        timeout::cases(),
+        cancellation::cases(),
         using(Modes::MUTEX, release::cases()),
         using(Modes::MUTEX, run_under_lock::cases()),
         using(Modes::MUTEX, tokens::cases()),
         two_kinds::cases(),
-        using(Modes::READ_WRITE, rw_lock::cases()),
-        using(Modes::READ_WRITE, downgrade::cases()),
-        using(Modes::MUTEX.with(Modes::READ_WRITE), one_lock::cases()),
-        using(Modes::SEMAPHORE, semaphore::cases()),
+        rw_lock::cases(),
+        downgrade::cases(),
+        semaphore::cases(),
         using(Modes::SEMAPHORE, semaphore_bound::cases()),
-        timeout_kinds::cases(),
         reentrant::cases(),
         using(Modes::MUTEX, multi_lock::cases()),
-        using(Modes::ELECTION, election::cases()),
+        election::cases(),
         using(Modes::ELECTION, leading::cases()),
         barriers::cases(),
         counting::cases(),

@@ -6,12 +6,11 @@ use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes};
 use lockkeeper_recipes::{Member, MultiGuard, MultiLock, Mutex, OwnerKey};
 use tokio::task::{JoinSet, yield_now};
 
-use crate::case::{Case, Runtime};
-use crate::dropped::{Before, drop_at_every_await_point};
+use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::lateness::measured;
-use crate::party::{Party, granted, release};
+use crate::party::{LONG, Party, all_done, granted, parties, release};
 use crate::waiting::soon;
 
 /// How long the wait for all locks may take at first.
@@ -40,7 +39,6 @@ pub(super) fn cases() -> Vec<Case> {
             .uses(Modes::READ_WRITE),
         Case::new("a multi-lock shares what it only reads", shares).uses(Modes::READ_WRITE),
         Case::new("an owner locks again what it has of a multi-lock", again).given_back(),
-        Case::new("a multi-lock dropped at every await point leaves nothing", dropped).runtime(Runtime::CurrentThread),
     ]
 }
 
@@ -53,7 +51,7 @@ async fn give_back(guard: MultiGuard) {
 }
 
 async fn all_or_none(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let names = ["cellar", "attic", "door"];
     let locks = multi(&ann, &names);
     let guard = soon("the grant", locks.lock()).await.expect("they are granted");
@@ -70,7 +68,7 @@ async fn all_or_none(fixture: &dyn Fixture) {
 }
 
 async fn waits_for_each(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let names = ["attic", "cellar", "door"];
     for taken in names {
         let held = ann.lock(taken).await;
@@ -80,19 +78,19 @@ async fn waits_for_each(fixture: &dyn Fixture) {
         let behind = ann.queue_up("door").await;
         assert!(!waiting.is_finished());
         release(held).await;
-        if taken == "door" {
+        // It joins one queue after the other, so a contender that joined a later one before it is served first.
+        if taken != "door" {
+            release(granted(behind).await).await;
+            give_back(granted(waiting).await).await;
+        } else {
             give_back(granted(waiting).await).await;
             release(granted(behind).await).await;
-            continue;
         }
-        // It joins one queue after the other, so a contender that joined a later one before it is served first.
-        release(granted(behind).await).await;
-        give_back(granted(waiting).await).await;
     }
 }
 
 async fn one_deadline(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let locks = multi(&bob, &["attic", "cellar", "door"]);
     let door = ann.lock("door").await;
     let mut timeouts = (0..WAITS_MAX).map(|number| TIMEOUT * 2_u32.pow(number));
@@ -133,28 +131,23 @@ async fn overlapping(fixture: &dyn Fixture) {
             }
         });
     }
-    soon("the end of all turns", async {
-        while let Some(outcome) = tasks.join_next().await {
-            outcome.expect("no task fails");
-        }
-    })
-    .await;
+    all_done(tasks).await;
 }
 
 async fn later_fails(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     // Another kind of lock on every service, also where a mutex and an election look alike.
     let permit = soon("the permit", bob.semaphore("door", 1).acquire()).await.expect("it is granted");
     let locks = multi(&ann, &["door", "window", "attic"]);
     let errors = [
         soon("the refusal", locks.lock()).await.err(),
         soon("the refusal", locks.try_lock()).await.err(),
-        soon("the refusal", locks.lock_timeout(Duration::from_secs(3600))).await.err(),
+        soon("the refusal", locks.lock_timeout(LONG)).await.err(),
     ];
     for error in errors {
         let error = error.expect("one of them is of another kind");
-        assert_eq!((error.kind(), error.advice()), (ErrorKind::KindMismatch, Advice::Permanent));
-        assert_eq!(error.lock(), Some("door"), "{error}");
+        let said = (error.kind(), error.advice(), error.lock());
+        assert_eq!(said, (ErrorKind::KindMismatch, Advice::Permanent, Some("door")), "{error}");
     }
     bob.until_contenders("attic", 0).await;
     bob.until_contenders("window", 0).await;
@@ -165,7 +158,7 @@ async fn later_fails(fixture: &dyn Fixture) {
 
 /// The locks are made by two keepers; the session of one of them ends.
 async fn release_fails(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob, eve] = parties(fixture).await;
     let locks = MultiLock::new([ann.mutex("attic"), bob.mutex("cellar"), ann.mutex("door")]);
     let guard = soon("the grant", locks.expect("they differ").lock()).await.expect("they are granted");
     bob.inflict(Fault::ExpireSession).await;
@@ -173,14 +166,14 @@ async fn release_fails(fixture: &dyn Fixture) {
     assert_eq!((name.as_str(), reason), ("cellar", LossReason::Expired));
     assert!(!guard.is_held(), "without one of them it is not held");
     let error = soon("the release", guard.release()).await.expect_err("one of them was lost");
-    assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Expired));
+    assert_eq!((error.kind(), error.lock()), (ErrorKind::Lost(LossReason::Expired), Some("cellar")));
     for name in ["attic", "cellar", "door"] {
         release(eve.try_lock(name).await.expect("it was given back")).await;
     }
 }
 
 async fn holder_expires(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = soon("the grant", multi(&ann, &["attic", "door"]).lock()).await.expect("they are granted");
     let waiting = bob.queue_up("attic").await;
     ann.inflict(Fault::ExpireSession).await;
@@ -194,7 +187,7 @@ async fn holder_expires(fixture: &dyn Fixture) {
 }
 
 async fn bad_members(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let mut refusals = vec![
         MultiLock::new(Vec::<Mutex>::new()).err(),
         MultiLock::new([ann.mutex("door"), ann.mutex("attic"), ann.mutex("door")]).err(),
@@ -213,7 +206,7 @@ async fn bad_members(fixture: &dyn Fixture) {
 }
 
 async fn shares(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let reads_and_writes = |party: &Party, page: &str| {
         MultiLock::new([Member::read(party.rw_lock("book")), Member::write(party.rw_lock(page))]).expect("they differ")
     };
@@ -226,7 +219,7 @@ async fn shares(fixture: &dyn Fixture) {
 }
 
 async fn again(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let (owner, locks) = (OwnerKey::new(), multi(&ann, &["attic", "door"]));
     let outer = soon("the grant", owner.lock_all(&locks)).await.expect("they are granted");
     let inner = soon("the grant", owner.lock_all(&locks)).await.expect("it has them");
@@ -234,18 +227,4 @@ async fn again(fixture: &dyn Fixture) {
     assert!(inner.is_held() && bob.try_lock("door").await.is_none());
     give_back(inner).await;
     release(bob.try_lock("door").await.expect("it is free")).await;
-}
-
-async fn dropped(fixture: &dyn Fixture) {
-    let hold = async |prober: Party| prober.lock("door").await;
-    let lock = async |party: Party| multi(&party, &["attic", "door"]).lock().await.map(Some);
-    // Opening a session, joining the first, joining the second.
-    drop_at_every_await_point(fixture, "multi-lock", Before::Free, hold, 3, lock).await;
-    let lock = async |party: Party| multi(&party, &["door", "window"]).lock().await.map(Some);
-    // The same, and asking for the departure, and waiting for it.
-    drop_at_every_await_point(fixture, "multi-lock", Before::ReleasedOnceQueued, hold, 5, lock).await;
-    let prober = Party::enter(fixture).await;
-    for name in ["attic", "window"] {
-        prober.until_contenders(name, 0).await;
-    }
 }

@@ -5,13 +5,12 @@ use std::time::Duration;
 use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes, Revocation, Wait};
 use lockkeeper_recipes::LockKind;
 
+use crate::asking::Ask;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, answered, granted, in_vain, release, release_all};
+use crate::party::{IN_VAIN, LONG, Party, answered, granted, in_vain, parties, release, release_all};
 use crate::waiting::soon;
 
-const IN_VAIN: Duration = Duration::from_millis(200);
-const LONG: Duration = Duration::from_secs(3600);
 const REASON: &str = "moving disks";
 
 /// The kinds of lock that can be frozen.
@@ -41,18 +40,17 @@ fn please() -> Revocation {
 }
 
 async fn revoke(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob, eve] = parties(fixture).await;
     let readers = [ann.read("book").await, bob.read("book").await];
-    let writer = eve.queue_up_to_write("book").await;
+    let writer = eve.queue_up_for(eve.rw_lock("book").write_owned()).await;
     let polite = readers.map(|reader| {
         tokio::spawn(async move {
             assert_eq!(reader.hold().revoked().await, please());
             release(reader).await;
         })
     });
-    assert!(
-        soon("the answer", eve.keeper.revoke("book", please(), Wait::AtMost(LONG))).await.expect("no error").is_some()
-    );
+    let given_up = soon("the answer", eve.keeper.revoke("book", please(), Wait::AtMost(LONG))).await;
+    assert!(given_up.expect("no error").is_some());
     for reader in polite {
         soon("the release", reader).await.expect("it was asked");
     }
@@ -60,13 +58,13 @@ async fn revoke(fixture: &dyn Fixture) {
 }
 
 async fn not_listening(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob, eve] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
     let asked = answered(async || eve.keeper.revoke("door", please(), Wait::AtMost(IN_VAIN)).await).await;
     assert!(asked.is_none());
     assert!(guard.hold().is_held() && !waiting.is_finished());
-    let shown = eve.keeper.contenders("door").await.expect("the queue can be looked at");
+    let shown = eve.shown("door").await;
     assert_eq!(shown.iter().map(|shown| shown.revocation.is_some()).collect::<Vec<_>>(), [true, false]);
     release(guard).await;
     release(granted(waiting).await).await;
@@ -75,14 +73,17 @@ async fn not_listening(fixture: &dyn Fixture) {
 }
 
 async fn break_lock(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob, eve] = parties(fixture).await;
     let stale = ann.lock("door").await;
     let old = stale.fencing_token();
     release(stale).await;
     let guard = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
-    let error = soon("the refusal", eve.keeper.break_lock("door", old)).await.expect_err("it is an old token");
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::TokenMismatch, Advice::Permanent), "{error}");
+    for wrong in [Some(old), eve.shown("door").await[1].token].into_iter().flatten() {
+        let error = soon("the refusal", eve.keeper.break_lock("door", wrong)).await.expect_err("it is another token");
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::TokenMismatch, Advice::Permanent), "{error}");
+        assert!(error.to_string().contains(&guard.fencing_token().to_string()), "{error}");
+    }
     assert!(guard.hold().is_held() && !waiting.is_finished());
     let broken = soon("the answer", eve.keeper.break_lock("door", guard.fencing_token())).await.expect("it is broken");
     assert_eq!(broken.id, *guard.hold().contender());
@@ -94,7 +95,7 @@ async fn break_lock(fixture: &dyn Fixture) {
 }
 
 async fn break_permit(fixture: &dyn Fixture) {
-    let (ann, eve) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, eve] = parties(fixture).await;
     let mut permits = soon("the grant", ann.semaphore("pool", 3).acquire_many(3)).await.expect("they are granted");
     let broken = permits.remove(1);
     soon("the answer", eve.keeper.break_lock("pool", broken.fencing_token())).await.expect("it is broken");
@@ -106,7 +107,7 @@ async fn break_permit(fixture: &dyn Fixture) {
 }
 
 async fn as_seen(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob, eve] = parties(fixture).await;
     let [first, second] = [ann.read("book").await, bob.read("book").await];
     let (gone, token) = (first.hold().contender().clone(), first.fencing_token());
     let asked = soon("the answer", eve.keeper.revoke_holder("book", &gone, please())).await.expect("no error");
@@ -115,7 +116,7 @@ async fn as_seen(fixture: &dyn Fixture) {
     release(first).await;
     let asked = soon("the answer", eve.keeper.revoke_holder("book", &gone, please())).await;
     assert!(asked.expect("no error").is_none());
-    let shown = eve.keeper.contenders("book").await.expect("the queue can be looked at");
+    let shown = eve.shown("book").await;
     assert!(shown.iter().all(|one| one.revocation.is_none()), "the other was not asked: {shown:?}");
     let (held, present) = (second.hold().contender().clone(), second.fencing_token());
     for (holder, token) in [(&gone, present), (&gone, token), (&held, token)] {
@@ -129,15 +130,14 @@ async fn as_seen(fixture: &dyn Fixture) {
     let mut frozen = Vec::new();
     for _ in 0..2 {
         bob.until_contenders("book", 0).await;
-        let kept = ann.keeper.freeze("book", LockKind::ReadWrite, REASON, Wait::Forever);
-        frozen.push(soon("the freeze", kept).await.expect("it is frozen").expect("no contender is in the way").id);
+        frozen.push(ann.freeze("book", LockKind::ReadWrite, REASON).await.id);
         if frozen.len() == 1 {
             let thawed = soon("the thaw", eve.keeper.thaw_frozen("book", &frozen[0])).await.expect("no error");
             assert_eq!(thawed.map(|thawed| thawed.id), Some(frozen[0].clone()));
         }
     }
     assert!(soon("the thaw", eve.keeper.thaw_frozen("book", &frozen[0])).await.expect("no error").is_none());
-    let shown = eve.keeper.contenders("book").await.expect("the queue can be looked at");
+    let shown = eve.shown("book").await;
     assert_eq!(shown.iter().map(|one| one.frozen.as_deref()).collect::<Vec<_>>(), [Some(REASON)]);
     let thawed = soon("the thaw", eve.keeper.thaw_frozen("book", &frozen[1])).await.expect("no error");
     assert!(thawed.is_some());
@@ -145,35 +145,33 @@ async fn as_seen(fixture: &dyn Fixture) {
 
 /// Tells whether a caller gets in.
 async fn is_free(party: &Party, kind: LockKind) -> bool {
-    let keeper = &party.keeper;
-    let free = match kind {
-        LockKind::Mutex => keeper.mutex("door").expect("a name").try_lock().await.map(|it| it.is_some()),
-        LockKind::ReadWrite => {
-            let lock = keeper.rw_lock("door").expect("a name");
-            let writes = lock.try_write().await.expect("busy is no error").is_some();
-            let reads = lock.try_read().await.expect("busy is no error").is_some();
-            assert_eq!(reads, writes);
-            lock.try_read().await.map(|it| it.is_some())
-        }
-        LockKind::Semaphore => keeper.semaphore("door", 2).expect("a name").try_acquire().await.map(|it| it.is_some()),
-        LockKind::Election => {
-            keeper.election("door").expect("a name").campaign_within(Wait::No).await.map(|it| it.is_some())
-        }
+    let asks: &[Ask] = match kind {
+        LockKind::Mutex => &[Ask::Mutex],
+        LockKind::ReadWrite => &[Ask::Write, Ask::Read],
+        LockKind::Semaphore => &[Ask::Permits(1, 2)],
+        LockKind::Election => &[Ask::Lead],
         _ => unreachable!("it is one of the kinds below"),
     };
-    free.expect("busy is no error")
+    let mut free = Vec::new();
+    for &ask in asks {
+        free.push(party.tried(ask).await.is_some());
+    }
+    assert!(free.iter().all(|is_free| *is_free == free[0]), "{kind:?}: {free:?}");
+    free[0]
 }
 
 async fn freeze(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let carried = ann.keeper.capabilities().modes;
     for kind in KINDS.into_iter().filter(|kind| carried.has_all(kind.modes())) {
-        let frozen =
-            soon("the freeze", ann.keeper.freeze("door", kind, REASON, Wait::Forever)).await.expect("it is frozen");
-        let frozen = frozen.expect("no contender is in the way");
+        let frozen = ann.freeze("door", kind, REASON).await;
         assert_eq!(frozen.frozen.as_deref(), Some(REASON));
         assert!(!is_free(&bob, kind).await && !is_free(&ann, kind).await, "{kind:?}");
-        let shown = bob.keeper.contenders("door").await.expect("the queue can be looked at");
+        if kind == LockKind::Election {
+            let election = bob.keeper.election("door").expect("a name");
+            assert!(soon("the answer", election.leader()).await.expect("it can be asked").is_none());
+        }
+        let shown = bob.shown("door").await;
         assert_eq!(shown.iter().map(|shown| shown.frozen.as_deref()).collect::<Vec<_>>(), [Some(REASON)], "{kind:?}");
         let thawed = soon("the thaw", bob.keeper.thaw("door")).await.expect("it is thawed");
         assert_eq!(thawed.iter().map(|thawed| &thawed.id).collect::<Vec<_>>(), [&frozen.id], "{kind:?}");
@@ -184,7 +182,7 @@ async fn freeze(fixture: &dyn Fixture) {
 }
 
 async fn freeze_waits(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob, eve] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let freeze = async || eve.keeper.freeze("door", LockKind::Mutex, REASON, Wait::AtMost(IN_VAIN)).await;
     assert!(in_vain(freeze).await);
@@ -202,9 +200,8 @@ async fn freeze_waits(fixture: &dyn Fixture) {
 }
 
 async fn outlives_its_session(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let frozen = soon("the freeze", ann.keeper.freeze("door", LockKind::Mutex, REASON, Wait::Forever)).await;
-    assert!(frozen.expect("it is frozen").is_some());
+    let [ann, bob] = parties(fixture).await;
+    ann.freeze("door", LockKind::Mutex, REASON).await;
     ann.inflict(Fault::ExpireSession).await;
     let waiting = bob.queue_up("door").await;
     assert!(in_vain(async || bob.mutex("door").lock_timeout(IN_VAIN).await).await && !waiting.is_finished());

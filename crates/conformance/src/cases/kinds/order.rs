@@ -2,149 +2,119 @@
 
 use lockkeeper_core::Modes;
 
-use crate::case::Case;
+use crate::asking::Ask;
+use crate::case::{Case, using};
 use crate::fixture::Fixture;
-use crate::party::{Party, Waiting, enter_all, granted, release};
+use crate::queue::Queue;
 
-const CONTENDERS: usize = 20;
-const KEEPERS: usize = 4;
 const WAITERS: usize = 10;
+const READERS: usize = 20;
+
+/// As in the herd that Curator's users have measured: this many writers wait, and behind them this many readers.
+const WRITERS: usize = 8;
+const READERS_BEHIND: usize = 16;
+
+/// How many tasks wait on one mutex of one process.
+const TASKS: usize = 32;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::new("20 contenders are served in the order they joined", in_order).strict(),
-        Case::new("a release wakes the next waiter and no other", wakes_the_next).strict(),
-        Case::new("waiters of one client pass the lock on without a look at the queue", passed_on_without_a_look)
-            .strict(),
-        Case::new("readers behind a writer of the same client share without a look", shared_without_a_look)
-            .strict()
-            .uses(Modes::READ_WRITE),
-        Case::new("a waiter cancelled in the middle disturbs no other", cancelled_in_the_middle).strict(),
-        Case::new("the waiter just behind the holder can go and the others still get the lock", first_waiter_goes)
-            .strict(),
-        Case::new("every other waiter goes and the rest are served in order", every_other_goes).strict(),
+    let mutexes = vec![
+        Case::new("20 contenders are served in the order they joined", async |fixture| {
+            Queue::form(fixture, 4, &[Ask::Mutex; 21]).await.serve().await;
+        }),
+        Case::new("a release wakes the next waiter and no other", async |fixture| {
+            Queue::form(fixture, WAITERS, &[Ask::Mutex; 1 + WAITERS]).await.serve_waking_each_once().await;
+        }),
+        Case::new("32 tasks on one mutex of one keeper cost one join and one wake-up each", costs_one_each),
+        Case::new("waiters of one client pass the lock on without a look at the queue", passed_on_without_a_look),
+        Case::new("a waiter cancelled in the middle disturbs no other", async |fixture| {
+            leaving(fixture, |at| at == 4).await;
+        }),
+        // The second waiter waits for the first, not for the holder: it has to look again when the first goes.
+        Case::new("the waiter just behind the holder can go and the others still get the lock", async |fixture| {
+            leaving(fixture, |at| at == 0).await;
+        }),
+        Case::new("every other waiter goes and the rest are served in order", async |fixture| {
+            leaving(fixture, |at| at % 2 == 0).await;
+        }),
+    ];
+    let books = vec![
+        Case::new("readers and writers are served in the order they joined", async |fixture| {
+            let asks = [Ask::Write, Ask::Read, Ask::Write, Ask::Read, Ask::Read, Ask::Write];
+            Queue::form(fixture, 3, &asks).await.serve().await;
+        }),
+        Case::new("8 writers and the 16 readers behind them are each woken once", herd_woken_once),
+        Case::new("readers behind a writer of the same client share without a look", shared_without_a_look),
+    ];
+    let strict = [using(Modes::MUTEX, mutexes), using(Modes::READ_WRITE, books)].concat();
+    let strict = strict.into_iter().map(Case::strict).collect();
+    let readers = Case::new("readers that wait for the same writer are all let in by its release", async |fixture| {
+        let asks = [vec![Ask::Write], vec![Ask::Read; READERS]].concat();
+        Queue::form(fixture, 3, &asks).await.serve().await;
+    });
+    let mixed = vec![
+        Case::new("a mutex, writers and readers of one name are served in the order they joined", async |fixture| {
+            let (mutex, write, read) = (Ask::Mutex, Ask::Write, Ask::Read);
+            Queue::form(fixture, 3, &[mutex, read, mutex, write, mutex, read, read]).await.serve().await;
+        }),
+        // Each waits for the nearest one ahead that excludes it, whichever of the two kinds that is.
+        Case::new("a mutex, a writer and a reader in one line are each woken once", async |fixture| {
+            let asks = [Ask::Mutex, Ask::Write, Ask::Mutex, Ask::Read, Ask::Read];
+            Queue::form(fixture, 3, &asks).await.serve_waking_each_once().await;
+        }),
+    ];
+    let permits = Case::new("waiters for permits are served in the order they joined", async |fixture| {
+        Queue::form(fixture, 4, &[Ask::Permits(1, 1); 13]).await.serve().await;
+    });
+    [
+        strict,
+        vec![readers.uses(Modes::READ_WRITE)],
+        using(Modes::MUTEX.with(Modes::READ_WRITE), mixed),
+        vec![permits.uses(Modes::SEMAPHORE)],
     ]
+    .concat()
 }
 
-/// Queues `count` contenders, one after the other, over all parties in turn.
-async fn queue_up(parties: &[Party], count: usize) -> Vec<Waiting> {
-    let mut waiting = Vec::with_capacity(count);
-    for party in parties.iter().cycle().take(count) {
-        waiting.push(party.queue_up("line").await);
-    }
-    waiting
-}
-
-/// Takes the grants one after the other. While a lock is held, the waiter behind it must not be granted.
-async fn served_in_order(onlooker: &Party, mut waiting: Vec<Waiting>) {
-    let mut last_token = None;
-    waiting.reverse();
-    while let Some(next) = waiting.pop() {
-        let guard = granted(next).await;
-        assert!(waiting.iter().all(|other| !other.is_finished()), "a waiter further behind was served too");
-        assert_eq!(onlooker.contenders("line").await, waiting.len() + 1);
-        assert!(Some(guard.fencing_token()) > last_token, "tokens follow the order");
-        last_token = Some(guard.fencing_token());
-        release(guard).await;
-    }
-}
-
-async fn in_order(fixture: &dyn Fixture) {
-    let parties = enter_all(fixture, KEEPERS).await;
-    let holder = parties[0].lock("line").await;
-    let waiting = queue_up(&parties, CONTENDERS).await;
-    parties[0].until_contenders("line", CONTENDERS + 1).await;
-    release(holder).await;
-    served_in_order(&parties[0], waiting).await;
-}
-
-/// Each release answers one wait for a departure: that of the next in line.
-async fn wakes_the_next(fixture: &dyn Fixture) {
-    let parties = enter_all(fixture, WAITERS).await;
-    let holder = parties[0].lock("line").await;
-    let mut waiting = queue_up(&parties, WAITERS).await;
-    let wake_ups = || parties.iter().map(|party| party.tap.departures()).sum::<u64>();
-    assert_eq!(wake_ups(), 0, "no waiter is woken while no contender leaves");
-    release(holder).await;
-    waiting.reverse();
-    let mut releases = 1;
-    while let Some(next) = waiting.pop() {
-        let guard = granted(next).await;
-        assert_eq!(wake_ups(), releases, "wake-ups after {releases} releases");
-        release(guard).await;
-        releases += 1;
-    }
-    assert_eq!(wake_ups(), WAITERS as u64);
+/// CURATOR-716: there, each hand-off woke every task of the process.
+async fn costs_one_each(fixture: &dyn Fixture) {
+    let queue = Queue::form(fixture, 1, &[Ask::Mutex; 1 + TASKS]).await;
+    let tap = queue.parties[0].tap.clone();
+    assert_eq!(tap.joins(), 1 + TASKS as u64);
+    queue.serve_waking_each_once().await;
+    assert_eq!(tap.joins(), 1 + TASKS as u64);
 }
 
 /// Each waits for a contender that its own client knows to be the first.
 async fn passed_on_without_a_look(fixture: &dyn Fixture) {
-    let ann = Party::enter(fixture).await;
-    let holder = ann.lock("line").await;
-    let waiting = queue_up(std::slice::from_ref(&ann), WAITERS).await;
+    let queue = Queue::form(fixture, 1, &[Ask::Mutex; 1 + WAITERS]).await;
+    let ann = queue.parties[0].clone();
     // One that has its place and does not wait yet looks if the place ahead goes meanwhile.
     ann.until_waits(WAITERS as u64).await;
-    release(holder).await;
-    served_in_order(&ann, waiting).await;
+    queue.serve().await;
     assert_eq!(ann.tap.looks(), 0, "looks for {WAITERS} hand-offs");
 }
 
 /// A writer may leave a reader in its place, so a caller that asks to write behind one looks; a reader need not.
 async fn shared_without_a_look(fixture: &dyn Fixture) {
-    let ann = Party::enter(fixture).await;
-    let first = ann.write("records").await;
-    let second = ann.queue_up_to_write("records").await;
-    let mut readers = Vec::new();
-    for _ in 0..WAITERS {
-        readers.push(ann.queue_up_to_read("records").await);
-    }
+    let asks = [vec![Ask::Write; 2], vec![Ask::Read; WAITERS]].concat();
+    let queue = Queue::form(fixture, 1, &asks).await;
+    let ann = queue.parties[0].clone();
     // What is known of the queue is shared by those that wait, so all of them wait first.
     ann.until_waits(1 + WAITERS as u64).await;
-    release(first).await;
-    let second = granted(second).await;
-    assert!(readers.iter().all(|reader| !reader.is_finished()), "a writer holds");
-    release(second).await;
-    for reader in readers {
-        release(granted(reader).await).await;
-    }
+    queue.serve().await;
     assert!(ann.tap.looks() <= 1, "{} looks for one writer and {WAITERS} readers", ann.tap.looks());
 }
 
-async fn cancelled_in_the_middle(fixture: &dyn Fixture) {
-    let parties = enter_all(fixture, 3).await;
-    let holder = parties[0].lock("line").await;
-    let mut waiting = queue_up(&parties, 3).await;
-    waiting.remove(1).abort();
-    parties[0].until_contenders("line", 3).await;
-    release(holder).await;
-    served_in_order(&parties[0], waiting).await;
+/// A reader waits for the nearest writer ahead. If it watched the oldest, every reader would wake at every writer's
+/// release.
+async fn herd_woken_once(fixture: &dyn Fixture) {
+    let asks = [vec![Ask::Write; 1 + WRITERS], vec![Ask::Read; READERS_BEHIND]].concat();
+    Queue::form(fixture, 4, &asks).await.serve_waking_each_once().await;
 }
 
-/// The second waiter waits for the first, not for the holder: it has to look again when the first goes.
-async fn first_waiter_goes(fixture: &dyn Fixture) {
-    let parties = enter_all(fixture, 3).await;
-    let holder = parties[0].lock("line").await;
-    let mut waiting = queue_up(&parties, 3).await;
-    waiting.remove(0).abort();
-    parties[0].until_contenders("line", 3).await;
-    assert!(waiting.iter().all(|other| !other.is_finished()), "the holder still holds");
-    release(holder).await;
-    served_in_order(&parties[0], waiting).await;
-}
-
-async fn every_other_goes(fixture: &dyn Fixture) {
-    let parties = enter_all(fixture, KEEPERS).await;
-    let holder = parties[0].lock("line").await;
-    let waiting = queue_up(&parties, WAITERS).await;
-    let mut staying = Vec::new();
-    for (number, contender) in waiting.into_iter().enumerate() {
-        if number % 2 == 0 {
-            contender.abort();
-        } else {
-            staying.push(contender);
-        }
-    }
-    parties[0].until_contenders("line", 1 + staying.len()).await;
-    release(holder).await;
-    served_in_order(&parties[0], staying).await;
+/// Some of the waiters give up.
+async fn leaving(fixture: &dyn Fixture, leaves: fn(usize) -> bool) {
+    let mut queue = Queue::form(fixture, 4, &[Ask::Mutex; 1 + WAITERS]).await;
+    queue.leave(leaves).await;
+    queue.serve().await;
 }

@@ -2,23 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use lockkeeper_core::{Advice, ErrorKind, LossReason, Modes, Result, Wait};
-use lockkeeper_recipes::{Guard, Mutex, OwnerKey, Reentrant};
+use lockkeeper_recipes::{Guard, Mutex, MutexGuard, OwnerKey, Reentrant};
 use tokio::sync::Barrier;
 use tokio::task::{JoinSet, yield_now};
 
-use crate::case::{Case, Runtime};
-use crate::dropped::{Before, drop_at_every_await_point};
+use crate::asking::{Ask, LOCK};
+use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, enter_all, granted, in_vain, release};
+use crate::party::{IN_VAIN, LONG, Party, all_done, enter_all, give_back, granted, in_vain, parties, release};
 use crate::waiting::soon;
 
-const IN_VAIN: Duration = Duration::from_millis(200);
-
 pub(super) fn cases() -> Vec<Case> {
-    let one_thread = |case: Case| case.runtime(Runtime::CurrentThread);
     vec![
         Case::new("an owner locks again what it has, and the lock is free with the last of its guards", three_deep)
             .given_back()
@@ -45,13 +41,6 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an owner whose hold was lost is told so, and locks anew once its guards are gone", lost)
             .uses(Modes::MUTEX)
             .needs(&[FaultKind::ExpireSession]),
-        one_thread(
-            Case::new("an owner's lock() dropped at every await point leaves no waiter", dropped).uses(Modes::MUTEX),
-        ),
-        one_thread(
-            Case::new("a read inside a write dropped at every await point leaves nothing", read_dropped)
-                .uses(Modes::READ_WRITE),
-        ),
     ]
 }
 
@@ -70,7 +59,7 @@ async fn opposite_orders(fixture: &dyn Fixture) {
                 let held = owner.lock(&first).await.expect("it is free");
                 both_hold.wait().await;
                 let outcome = owner.lock(&second).await.map(drop);
-                give_back(held).await;
+                count_down(held).await;
                 outcome
             }
         };
@@ -101,7 +90,7 @@ async fn permit_and_mutex(fixture: &dyn Fixture) {
             let held = owner.lock(&door).await.expect("it is free");
             both_hold.wait().await;
             let outcome = owner.acquire(&gate).await.map(drop);
-            give_back(held).await;
+            count_down(held).await;
             outcome
         };
         let both = tokio::spawn(with_permit);
@@ -120,56 +109,60 @@ fn assert_one_is_refused(outcomes: &[Result<()>; 2]) {
 }
 
 /// Gives back one of several guards on one hold.
-async fn give_back<Kind>(held: Reentrant<Guard<Kind>>) {
+async fn count_down<Kind>(held: Reentrant<Guard<Kind>>) {
     soon("the release", held.release()).await.expect("the lock was still held");
 }
 
+async fn locked(owner: &OwnerKey, mutex: &Mutex) -> Reentrant<MutexGuard> {
+    soon("the grant", owner.lock(mutex)).await.expect("it is granted")
+}
+
 async fn three_deep(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let (owner, mutex) = (OwnerKey::new(), ann.mutex("door"));
+    let [ann, bob] = parties(fixture).await;
+    let (owner, mutex) = (OwnerKey::new(), ann.mutex(LOCK));
     let mut guards = Vec::new();
     for _ in 0..3 {
-        guards.push(soon("the grant", owner.lock(&mutex)).await.expect("it is granted"));
+        guards.push(locked(&owner, &mutex).await);
     }
     let token = guards[0].fencing_token();
     assert!(guards.iter().all(|guard| guard.fencing_token() == token && guard.hold().is_held()));
     while let Some(guard) = guards.pop() {
-        assert!(bob.try_lock("door").await.is_none(), "{} guards are left", guards.len() + 1);
-        assert_eq!(bob.contenders("door").await, 1);
-        give_back(guard).await;
+        assert!(bob.try_lock(LOCK).await.is_none(), "{} guards are left", guards.len() + 1);
+        assert_eq!(bob.contenders(LOCK).await, 1);
+        count_down(guard).await;
     }
-    release(bob.try_lock("door").await.expect("the lock is free")).await;
+    release(bob.try_lock(LOCK).await.expect("the lock is free")).await;
 }
 
 async fn others_wait(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    let (one, other, mutex) = (OwnerKey::new(), OwnerKey::new(), ann.mutex("door"));
-    let outer = soon("the grant", one.lock(&mutex)).await.expect("it is granted");
-    let inner = soon("the grant", one.lock(&mutex)).await.expect("it is granted");
+    let (one, other, mutex) = (OwnerKey::new(), OwnerKey::new(), ann.mutex(LOCK));
+    let outer = locked(&one, &mutex).await;
+    let inner = locked(&one, &mutex).await;
     assert!(soon("the answer", other.lock_within(&mutex, Wait::No)).await.expect("busy is no error").is_none());
     let waiting = {
         let (other, mutex) = (other.clone(), mutex.clone());
         ann.queue_up_for(async move { other.lock(&mutex).await }).await
     };
-    let stranger = ann.queue_up("door").await;
-    give_back(outer).await;
+    let stranger = ann.queue_up(LOCK).await;
+    count_down(outer).await;
     yield_now().await;
     assert!(in_vain(async || other.lock_within(&mutex, Wait::AtMost(IN_VAIN)).await).await && !waiting.is_finished());
-    give_back(inner).await;
-    give_back(granted(waiting).await).await;
+    count_down(inner).await;
+    count_down(granted(waiting).await).await;
     release(granted(stranger).await).await;
 }
 
 async fn costs_nothing(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    let (owner, mutex) = (OwnerKey::new(), ann.mutex("door"));
-    let outer = soon("the grant", owner.lock(&mutex)).await.expect("it is granted");
+    let (owner, mutex) = (OwnerKey::new(), ann.mutex(LOCK));
+    let outer = locked(&owner, &mutex).await;
     for _ in 0..100 {
         let inner = soon("the grant", owner.lock_within(&mutex, Wait::No)).await.expect("it does not fail");
-        give_back(inner.expect("it has it")).await;
+        count_down(inner.expect("it has it")).await;
     }
-    assert_eq!((ann.tap.joins(), ann.contenders("door").await), (1, 1));
-    give_back(outer).await;
+    assert_eq!((ann.tap.joins(), ann.contenders(LOCK).await), (1, 1));
+    count_down(outer).await;
 }
 
 async fn owners_exclude(fixture: &dyn Fixture) {
@@ -178,80 +171,75 @@ async fn owners_exclude(fixture: &dyn Fixture) {
     let mut tasks = JoinSet::new();
     for party in parties.iter().cycle().take(10) {
         // Each with its own owner key, on a mutex that others use too.
-        let (owner, mutex, counter) = (OwnerKey::new(), party.mutex("door"), counter.clone());
+        let (owner, mutex, counter) = (OwnerKey::new(), party.mutex(LOCK), counter.clone());
         tasks.spawn(async move {
             for _ in 0..10 {
                 let outer = owner.lock(&mutex).await.expect("it is granted");
                 let read = counter.load(Ordering::Relaxed);
                 let inner = owner.lock(&mutex).await.expect("it is granted");
                 yield_now().await;
-                give_back(outer).await;
+                count_down(outer).await;
                 yield_now().await;
                 counter.store(read + 1, Ordering::Relaxed);
-                give_back(inner).await;
+                count_down(inner).await;
             }
         });
     }
-    soon("the end of all turns", async {
-        while let Some(outcome) = tasks.join_next().await {
-            outcome.expect("no task fails");
-        }
-    })
-    .await;
+    all_done(tasks).await;
     assert_eq!(counter.load(Ordering::Relaxed), 100);
 }
 
 async fn reads_inside_a_write(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
-    let (owner, lock) = (OwnerKey::new(), ann.rw_lock("book"));
+    let [ann, bob, eve] = parties(fixture).await;
+    let (owner, lock) = (OwnerKey::new(), ann.rw_lock(LOCK));
     let writing = soon("the grant", owner.write(&lock)).await.expect("it is granted");
-    let next = bob.queue_up_to_write("book").await;
-    let behind = eve.queue_up_to_read("book").await;
+    let next = bob.queue_up_as(Ask::Write).await;
+    let behind = eve.queue_up_as(Ask::Read).await;
     let reading = soon("the share", owner.read(&lock)).await.expect("it is granted");
     assert_eq!(reading.fencing_token(), writing.fencing_token());
-    assert!(in_vain(async || eve.rw_lock("book").read_timeout(IN_VAIN).await).await, "others do not share it");
-    give_back(writing).await;
-    assert!(in_vain(async || bob.rw_lock("book").write_timeout(IN_VAIN).await).await);
+    assert!(eve.asks_in_vain(Ask::Read).await, "others do not share it");
+    count_down(writing).await;
+    assert!(bob.asks_in_vain(Ask::Write).await);
     assert!(!next.is_finished() && !behind.is_finished() && reading.hold().is_held());
-    give_back(reading).await;
-    release(granted(next).await).await;
-    release(granted(behind).await).await;
+    count_down(reading).await;
+    give_back(granted(next).await).await;
+    give_back(granted(behind).await).await;
 }
 
 async fn would_deadlock(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    let (owner, lock) = (OwnerKey::new(), ann.rw_lock("book"));
+    let (owner, lock) = (OwnerKey::new(), ann.rw_lock(LOCK));
     let reading = soon("the grant", owner.read(&lock)).await.expect("it is granted");
     let errors = [
         soon("the refusal", owner.write(&lock)).await.err(),
         soon("the refusal", owner.write_within(&lock, Wait::No)).await.err(),
-        soon("the refusal", owner.write_within(&lock, Wait::AtMost(Duration::from_secs(3600)))).await.err(),
+        soon("the refusal", owner.write_within(&lock, Wait::AtMost(LONG))).await.err(),
     ];
     for error in errors {
         let error = error.expect("it would wait for itself");
         assert_eq!((error.kind(), error.advice()), (ErrorKind::WouldDeadlock, Advice::Permanent), "{error}");
     }
     assert!(reading.hold().is_held());
-    ann.until_contenders("book", 1).await;
-    give_back(reading).await;
-    give_back(soon("the grant", owner.write(&lock)).await.expect("it reads no more")).await;
+    ann.until_contenders(LOCK, 1).await;
+    count_down(reading).await;
+    count_down(soon("the grant", owner.write(&lock)).await.expect("it reads no more")).await;
 }
 
 async fn reads_again(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let (owner, lock) = (OwnerKey::new(), ann.rw_lock("book"));
+    let [ann, bob] = parties(fixture).await;
+    let (owner, lock) = (OwnerKey::new(), ann.rw_lock(LOCK));
     let first = soon("the grant", owner.read(&lock)).await.expect("it is granted");
-    let writer = bob.queue_up_to_write("book").await;
+    let writer = bob.queue_up_as(Ask::Write).await;
     let second = soon("the grant", owner.read(&lock)).await.expect("it has a share");
-    give_back(first).await;
+    count_down(first).await;
     assert!(!writer.is_finished() && second.hold().is_held());
-    give_back(second).await;
-    release(granted(writer).await).await;
+    count_down(second).await;
+    give_back(granted(writer).await).await;
 }
 
 async fn nested_runs(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let (mutex, lock) = (ann.mutex("door"), ann.rw_lock("book"));
+    let [ann, bob] = parties(fixture).await;
+    let (mutex, lock) = (ann.mutex(LOCK), ann.rw_lock("book"));
     let work = mutex.run(|outer| {
         let (mutex, lock) = (&mutex, &lock);
         async move {
@@ -262,39 +250,20 @@ async fn nested_runs(fixture: &dyn Fixture) {
         }
     });
     assert_eq!(soon("the output", work).await.expect("the lock is kept"), (true, true, true));
-    assert!(bob.try_lock("door").await.is_some());
+    assert!(bob.try_lock(LOCK).await.is_some());
     bob.until_contenders("book", 0).await;
 }
 
 async fn lost(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    let (owner, mutex) = (OwnerKey::new(), ann.mutex("door"));
-    let held = soon("the grant", owner.lock(&mutex)).await.expect("it is granted");
+    let (owner, mutex) = (OwnerKey::new(), ann.mutex(LOCK));
+    let held = locked(&owner, &mutex).await;
     ann.inflict(Fault::ExpireSession).await;
     assert_eq!(soon("the loss", held.hold().lost()).await, LossReason::Expired);
     let error = soon("the refusal", owner.lock(&mutex)).await.expect_err("what it has is lost");
     assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error:?}");
     drop(held);
-    let anew = soon("the grant", owner.lock(&mutex)).await.expect("it is granted");
+    let anew = locked(&owner, &mutex).await;
     assert!(anew.hold().is_held());
-    give_back(anew).await;
-}
-
-async fn dropped(fixture: &dyn Fixture) {
-    let hold = async |prober: Party| prober.lock("door").await;
-    let lock = async |party: Party| {
-        let owner = OwnerKey::new();
-        owner.lock(&party.mutex("door")).await.map(Some)
-    };
-    drop_at_every_await_point(fixture, "owner.lock()", Before::ReleasedOnceQueued, hold, 4, lock).await;
-}
-
-async fn read_dropped(fixture: &dyn Fixture) {
-    let hold = async |prober: Party| prober.write("door").await;
-    let read = async |party: Party| {
-        let (owner, lock) = (OwnerKey::new(), party.rw_lock("door"));
-        let _writing = owner.write(&lock).await?;
-        owner.read(&lock).await.map(Some)
-    };
-    drop_at_every_await_point(fixture, "owner.read()", Before::Free, hold, 3, read).await;
+    count_down(anew).await;
 }

@@ -10,7 +10,7 @@ use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, granted, release};
+use crate::party::{Party, granted, parties, release};
 use crate::polls::at_most;
 use crate::waiting::soon;
 
@@ -35,7 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 async fn free_at_once(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     for _ in 0..100 {
         release(ann.lock("door").await).await;
         let guard = bob.try_lock("door").await.expect("the lock is free");
@@ -45,7 +45,7 @@ async fn free_at_once(fixture: &dyn Fixture) {
 
 /// Ends the guard in the given way. A waiter must then be granted, and nothing may be left.
 async fn is_released_by(fixture: &dyn Fixture, end: impl AsyncFnOnce(MutexGuard)) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let hold = guard.hold().clone();
     let waiting = bob.queue_up("door").await;
@@ -74,7 +74,7 @@ async fn on_a_plain_thread(fixture: &dyn Fixture) {
 
 /// The session itself was opened in the runtime that ends.
 async fn after_the_runtime(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let (queued, until_queued) = oneshot::channel::<()>();
     let (locked, until_locked) = oneshot::channel();
     let thread = std::thread::spawn(move || {
@@ -119,7 +119,7 @@ async fn in_a_caught_panic(fixture: &dyn Fixture) {
 }
 
 async fn outlives_its_keeper(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let mutex = ann.mutex("door");
     let guard = soon("the grant", mutex.lock()).await.expect("the lock is granted");
     drop(ann);
@@ -131,7 +131,7 @@ async fn outlives_its_keeper(fixture: &dyn Fixture) {
 }
 
 async fn hold_clones(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let hold = guard.hold().clone();
     drop(guard.hold().clone());

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::party::{Party, answered, granted, release};
+use crate::party::{answered, granted, parties, release};
 use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 async fn returns_the_output(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let mutex = ann.mutex("door");
     let output = mutex.run(|hold| async move {
         assert!(hold.is_held());
@@ -40,7 +40,7 @@ async fn returns_the_output(fixture: &dyn Fixture) {
 }
 
 async fn work_panics(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let mutex = ann.mutex("door");
     let task = tokio::spawn(async move { mutex.run(|_| async { resume_unwind(Box::new("planned")) }).await });
     assert!(soon("the panic", task).await.is_err_and(|error| error.is_panic()));
@@ -57,7 +57,7 @@ impl Drop for Dropped {
 }
 
 async fn drops_the_work(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let dropped = Arc::new(AtomicBool::new(false));
     let (started, until_started) = oneshot::channel();
     let mutex = ann.mutex("door");
@@ -82,7 +82,7 @@ async fn drops_the_work(fixture: &dyn Fixture) {
 }
 
 async fn does_not_start(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let started = AtomicBool::new(false);
     let mutex = bob.mutex("door");
@@ -103,7 +103,7 @@ async fn in_time(fixture: &dyn Fixture) {
     const IN_VAIN: Duration = Duration::from_millis(500);
     /// Longer than any grant takes.
     const ENOUGH: Duration = Duration::from_secs(3600);
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let (mutex, book) = (bob.mutex("door"), bob.rw_lock("book"));
     let held = (ann.lock("door").await, ann.write("book").await);
     for timeout in [Duration::ZERO, IN_VAIN] {

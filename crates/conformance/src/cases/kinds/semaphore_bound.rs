@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Advice, Error, ErrorKind, Expected, Part, QueueName};
-use lockkeeper_recipes::Permits;
+use lockkeeper_recipes::{Permits, Semaphore};
 use tokio::task::yield_now;
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, in_vain, release, release_all};
+use crate::party::{IN_VAIN, Party, granted, in_vain, parties, release, release_all};
 use crate::speaker::{Speaker, line, part_of};
 use crate::waiting::soon;
-
-const IN_VAIN: Duration = Duration::from_millis(200);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -33,7 +31,7 @@ fn assert_bound_mismatch(error: Option<Error>) {
 }
 
 async fn mismatch(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let held = soon("the grant", ann.semaphore("pool", 3).acquire()).await.expect("it is granted");
     for other in [2, 4] {
         let semaphore = bob.semaphore("pool", other);
@@ -48,7 +46,7 @@ async fn mismatch(fixture: &dyn Fixture) {
 }
 
 async fn agreed_anew(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     for permits in [3, 1, 5, 2] {
         let held = soon("the grant", ann.semaphore("pool", permits).acquire_many(permits)).await;
         let held = held.expect("no permit is held that fixes another number");
@@ -89,16 +87,17 @@ fn counter() -> QueueName {
     line("pool size")
 }
 
-fn counted() -> Permits {
-    Permits::Counter("pool size".to_owned())
+/// The semaphore that the counter bounds.
+fn counted(party: &Party) -> Semaphore {
+    party.semaphore("pool", Permits::Counter("pool size".to_owned()))
 }
 
 async fn raised(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Speaker::enter(fixture).await);
     count(&eve, 1).await;
-    let held = soon("the grant", ann.semaphore("pool", counted()).acquire()).await.expect("it is granted");
-    let first = bob.queue_up_for_permits(&bob.semaphore("pool", counted()), 2).await;
-    let second = ann.queue_up_for_permits(&ann.semaphore("pool", counted()), 1).await;
+    let held = soon("the grant", counted(&ann).acquire()).await.expect("it is granted");
+    let first = bob.queue_up_for(counted(&bob).acquire_many_owned(2)).await;
+    let second = ann.queue_up_for(counted(&ann).acquire_many_owned(1)).await;
     count(&eve, 2).await;
     yield_now().await;
     assert!(!first.is_finished() && !second.is_finished(), "two more are wanted");
@@ -117,11 +116,11 @@ async fn raised(fixture: &dyn Fixture) {
 async fn lowered(fixture: &dyn Fixture) {
     let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Speaker::enter(fixture).await);
     count(&eve, 3).await;
-    let semaphore = ann.semaphore("pool", counted());
+    let semaphore = counted(&ann);
     let mut held = soon("the grant", semaphore.acquire_many(3)).await.expect("they are granted");
     count(&eve, 1).await;
     assert!(held.iter().all(|permit| permit.hold().is_held()));
-    let waiting = bob.queue_up_for_permits(&bob.semaphore("pool", counted()), 1).await;
+    let waiting = bob.queue_up_for(counted(&bob).acquire_many_owned(1)).await;
     for left in [2, 1] {
         release(held.pop().expect("there were three")).await;
         assert!(in_vain(async || semaphore.acquire_timeout(IN_VAIN).await).await);
@@ -134,14 +133,14 @@ async fn lowered(fixture: &dyn Fixture) {
 
 async fn nothing_to_grant(fixture: &dyn Fixture) {
     let (ann, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
-    let semaphore = ann.semaphore("pool", counted());
+    let semaphore = counted(&ann);
     let written = |counter: i32| Some(counter.to_be_bytes().to_vec());
     for counter in [None, Some(Vec::new()), written(0), written(-7)] {
         write(&eve, counter.clone()).await;
         assert!(soon("the answer", semaphore.try_acquire()).await.expect("busy is no error").is_none());
         assert!(in_vain(async || semaphore.acquire_timeout(IN_VAIN).await).await, "with {counter:?}");
     }
-    let waiting = ann.queue_up_for_permits(&semaphore, 1).await;
+    let waiting = ann.queue_up_for(semaphore.acquire_many_owned(1)).await;
     count(&eve, 1).await;
     release_all(granted(waiting).await).await;
     write(&eve, None).await;
@@ -149,13 +148,11 @@ async fn nothing_to_grant(fixture: &dyn Fixture) {
 
 async fn no_counter(fixture: &dyn Fixture) {
     let (ann, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
-    let semaphore = ann.semaphore("pool", counted());
+    let semaphore = counted(&ann);
     for bytes in [&b"3"[..], b"\0\0\0\0\x03"] {
         write(&eve, Some(bytes.to_vec())).await;
-        for error in [
-            soon("the refusal", semaphore.try_acquire()).await.err(),
-            soon("the refusal", semaphore.acquire()).await.err(),
-        ] {
+        let tried = soon("the refusal", semaphore.try_acquire()).await.err();
+        for error in [tried, soon("the refusal", semaphore.acquire()).await.err()] {
             let error = error.expect("a counter has four bytes");
             assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent), "{error}");
         }

@@ -3,14 +3,14 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use lockkeeper_core::Advice;
-use lockkeeper_recipes::MutexGuard;
+use lockkeeper_core::{Advice, Modes, Wait};
 
-use crate::case::Case;
+use crate::asking::{Ask, Held, LOCK};
+use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::journal::is_joined;
 use crate::lateness::{Measured, measured};
-use crate::party::{Party, granted, release};
+use crate::party::{LONG, Party, give_back, granted, parties, release};
 use crate::waiting::soon;
 
 /// How much later than a thread that only sleeps a timeout may end.
@@ -24,37 +24,91 @@ const ROUNDS: usize = 5;
 
 /// How many rounds are played at most until [`ROUNDS`] of them count. On a busy machine a waiter may join only after
 /// its time is up, and then it was not cut off while it waited; the next one has twice the time.
-pub(super) const PLAYED_MAX: usize = 14;
+const PLAYED_MAX: usize = 14;
 
 /// How many holders follow one another while the timeout runs, and for how long each holds but the last.
 const CHANGES: usize = 40;
 const HOLD: Duration = Duration::from_millis(10);
 
+const BOTH: Ask = Ask::Permits(2, 2);
+const OTHER_KINDS: &[Ask] = &[Ask::Read, Ask::Write, BOTH];
+
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::new("a timeout is met within 50 ms", met),
-        Case::new("a timeout is met while the holder changes", met_while_the_holder_changes).strict(),
-        Case::new("a timeout is met while the service stands still", met_while_paused)
-            .given_back()
-            .needs(&[FaultKind::Pause]),
-        Case::new("a timeout is met while the connection is cut", met_while_cut).given_back().needs(&[FaultKind::Cut]),
-        Case::new("a timeout is met by a waiter that is then cut off", met_by_a_waiter_cut_off)
-            .needs(&[FaultKind::Cut]),
-        Case::new("a timeout of zero is try_lock", zero_is_try_lock).given_back(),
+    let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
+    let (books, pools) = (Modes::READ_WRITE, Modes::SEMAPHORE);
+    let mutexes = vec![
+        Case::new("a timeout is met within 50 ms", async |fixture| met(fixture, &[Ask::Mutex]).await),
+        Case::new("a timeout is met while the holder changes", async |fixture| {
+            met_while_the_holder_changes(fixture, Ask::Mutex).await;
+        })
+        .strict(),
+        Case::new("a timeout is met while the service stands still", async |fixture| {
+            met_while(fixture, Fault::Pause, Fault::Resume, &[Ask::Mutex]).await;
+        })
+        .given_back()
+        .needs(&[FaultKind::Pause]),
+        cutting(Case::new("a timeout is met while the connection is cut", async |fixture| {
+            met_while(fixture, Fault::Cut, Fault::Heal, &[Ask::Mutex]).await;
+        }))
+        .given_back(),
+        cutting(Case::new("a timeout is met by a waiter that is then cut off", async |fixture| {
+            met_by_a_waiter_cut_off(fixture, Ask::Mutex, Ask::Mutex).await;
+        })),
         Case::new("a lock that comes free in time is granted", granted_in_time),
-        Case::new("a waiter whose time is up makes way for those behind it", makes_way),
-    ]
+    ];
+    let other_kinds = vec![
+        Case::new("a timeout to read, to write or for permits is met within 50 ms", async |fixture| {
+            met(fixture, OTHER_KINDS).await;
+        })
+        .uses(books.with(pools)),
+        Case::new("a timeout to write is met while the readers ahead change", met_while_readers_change).uses(books),
+        Case::new("a timeout for permits is met while the permits change hands", async |fixture| {
+            met_while_the_holder_changes(fixture, Ask::Permits(1, 1)).await;
+        })
+        .uses(pools),
+        cutting(Case::new("a read, write or permit timeout is met while the client is cut off", async |fixture| {
+            met_while(fixture, Fault::Cut, Fault::Heal, OTHER_KINDS).await;
+        }))
+        .uses(Modes::MUTEX.with(books).with(pools)),
+        cutting(Case::new("a timeout for permits is met by a waiter that is then cut off", async |fixture| {
+            met_by_a_waiter_cut_off(fixture, Ask::Permits(1, 2), BOTH).await;
+        }))
+        .uses(pools),
+    ];
+    let giving_up = vec![
+        Case::new("a waiter whose time is up makes way for those behind it", async |fixture| {
+            makes_way(fixture, [Ask::Mutex; 3]).await;
+        })
+        .uses(Modes::MUTEX),
+        Case::new("a writer that gives up lets in the readers behind it", async |fixture| {
+            makes_way(fixture, [Ask::Read, Ask::Write, Ask::Read]).await;
+        })
+        .uses(books),
+        Case::new("a mutex that gives up lets in the readers behind it", async |fixture| {
+            makes_way(fixture, [Ask::Read, Ask::Mutex, Ask::Read]).await;
+        })
+        .uses(books.with(Modes::MUTEX)),
+        Case::new("a waiter for permits that gives up makes way for those behind it", async |fixture| {
+            makes_way(fixture, [Ask::Permits(1, 2), BOTH, Ask::Permits(1, 2)]).await;
+        })
+        .uses(pools),
+        Case::new("a campaign whose time is up leaves no candidate", async |fixture| {
+            makes_way(fixture, [Ask::Lead; 3]).await;
+        })
+        .uses(Modes::ELECTION),
+    ];
+    [using(Modes::MUTEX, mutexes), other_kinds, giving_up].concat()
 }
 
-/// Measures one `lock_timeout` that must not be granted; only transient errors are accepted.
-async fn measure(fixture: &dyn Fixture, party: &Party, timeout: Duration) -> Measured {
-    let (outcome, wait) = measured(fixture, timeout, party.mutex("door").lock_timeout(timeout)).await;
+/// Measures one wait that must not be granted; only transient errors are accepted.
+async fn measure(fixture: &dyn Fixture, party: &Party, ask: Ask, timeout: Duration) -> Measured {
+    let (outcome, wait) = measured(fixture, timeout, ask.within(&party.keeper, Wait::AtMost(timeout))).await;
     match outcome {
         Ok(None) => {}
-        Ok(Some(_)) => panic!("the lock was granted, though another held it or the service did not answer"),
+        Ok(Some(_)) => panic!("{ask:?} was granted, though another held it or the service did not answer"),
         Err(error) => assert_ne!(error.advice(), Advice::Permanent, "{error}"),
     }
-    assert!(wait.took >= timeout, "the time was up after {:?} already", wait.took);
+    assert!(wait.took >= timeout, "{ask:?}: the time was up after {:?} already", wait.took);
     wait
 }
 
@@ -64,94 +118,114 @@ fn assert_met(mut waits: Vec<Measured>) {
     assert!(late <= LATE_MAX, "late by {late:?}; all: {waits:?}");
 }
 
-async fn met(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let mut waits = Vec::new();
-    for _ in 0..ROUNDS {
-        waits.push(measure(fixture, &bob, TIMEOUT).await);
-        ann.until_contenders("door", 1).await;
+async fn met(fixture: &dyn Fixture, asks: &[Ask]) {
+    let [ann, bob] = parties(fixture).await;
+    for &ask in asks {
+        let held = ann.take(if ask == BOTH { Ask::Permits(1, 2) } else { exclusive(ask) }).await;
+        let mut waits = Vec::new();
+        for _ in 0..ROUNDS {
+            waits.push(measure(fixture, &bob, ask, TIMEOUT).await);
+            ann.until_contenders(LOCK, 1).await;
+        }
+        assert_met(waits);
+        give_back(held).await;
+        ann.until_contenders(LOCK, 0).await;
     }
-    assert_met(waits);
-    release(guard).await;
 }
 
-async fn met_while_the_holder_changes(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+/// What keeps this waiting.
+const fn exclusive(ask: Ask) -> Ask {
+    if matches!(ask, Ask::Read) { Ask::Write } else { ask }
+}
+
+async fn met_while_the_holder_changes(fixture: &dyn Fixture, ask: Ask) {
+    let [ann, bob] = parties(fixture).await;
     let mut waits = Vec::new();
     for _ in 0..ROUNDS {
-        let first = ann.lock("door").await;
+        let first = ann.take(ask).await;
         let mut holders = Vec::new();
         for _ in 1..CHANGES {
-            let waiting = ann.queue_up("door").await;
+            let waiting = ann.queue_up_as(ask).await;
             holders.push(tokio::spawn(async move { hold_for_a_while(granted(waiting).await).await }));
         }
         // However late the machine makes the end of the time, another one holds the lock until then.
-        let last = ann.queue_up("door").await;
-        let relay = tokio::spawn(hold_for_a_while(first));
-        waits.push(measure(fixture, &bob, TIMEOUT).await);
-        relay.await.expect("the task does not panic");
+        let last = ann.queue_up_as(ask).await;
+        holders.push(tokio::spawn(hold_for_a_while(first)));
+        waits.push(measure(fixture, &bob, ask, TIMEOUT).await);
         for holder in holders {
             soon("the holders' end", holder).await.expect("the task does not panic");
         }
-        release(granted(last).await).await;
+        give_back(granted(last).await).await;
     }
     assert_met(waits);
 }
 
-async fn hold_for_a_while(guard: MutexGuard) {
+async fn hold_for_a_while(held: Held) {
     tokio::time::sleep(HOLD).await;
-    release(guard).await;
+    give_back(held).await;
 }
 
-async fn met_while_paused(fixture: &dyn Fixture) {
-    let ann = Party::enter(fixture).await;
-    release(ann.lock("door").await).await;
+/// All read at once, and the one nearest to the writer goes first, so that it looks again each time.
+async fn met_while_readers_change(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
     let mut waits = Vec::new();
     for _ in 0..ROUNDS {
-        ann.inflict(Fault::Pause).await;
-        waits.push(measure(fixture, &ann, TIMEOUT).await);
-        ann.inflict(Fault::Resume).await;
-        ann.until_contenders("door", 0).await;
+        // However late the machine makes the end of the time, one reads until then.
+        let first = ann.take(Ask::Read).await;
+        let mut readers = Vec::new();
+        for _ in 1..CHANGES {
+            readers.push(ann.take(Ask::Read).await);
+        }
+        let leaving = tokio::spawn(async move {
+            while let Some(reader) = readers.pop() {
+                hold_for_a_while(reader).await;
+            }
+        });
+        waits.push(measure(fixture, &bob, Ask::Write, TIMEOUT).await);
+        soon("the readers' end", leaving).await.expect("the task does not panic");
+        give_back(first).await;
     }
     assert_met(waits);
 }
 
-async fn met_while_cut(fixture: &dyn Fixture) {
+async fn met_while(fixture: &dyn Fixture, fault: Fault, its_end: Fault, asks: &[Ask]) {
     let ann = Party::enter(fixture).await;
-    let mut waits = Vec::new();
-    for _ in 0..ROUNDS {
-        release(ann.lock("door").await).await;
-        ann.inflict(Fault::Cut).await;
-        waits.push(measure(fixture, &ann, TIMEOUT).await);
-        ann.inflict(Fault::Heal).await;
-        ann.until_contenders("door", 0).await;
+    for &ask in asks {
+        let mut waits = Vec::new();
+        for _ in 0..ROUNDS {
+            // It opens the session, and keeps no place of the lock.
+            release(ann.lock("hall").await).await;
+            ann.inflict(fault.clone()).await;
+            waits.push(measure(fixture, &ann, ask, TIMEOUT).await);
+            ann.inflict(its_end.clone()).await;
+            ann.until_contenders(LOCK, 0).await;
+        }
+        assert_met(waits);
     }
-    assert_met(waits);
 }
 
-async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
+async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture, holds: Ask, asks: Ask) {
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(holds).await;
     let (mut waits, mut timeout) = (Vec::new(), TIMEOUT);
     for _ in 0..PLAYED_MAX {
-        match cut_off(&bob, measure(fixture, &bob, timeout)).await {
+        match cut_off(&bob, measure(fixture, &bob, asks, timeout)).await {
             Some(wait) => waits.push(wait),
             None => timeout *= 2,
         }
-        ann.until_contenders("door", 1).await;
+        ann.until_contenders(LOCK, 1).await;
         if waits.len() == ROUNDS {
             break;
         }
     }
     assert_eq!(waits.len(), ROUNDS, "so many of {PLAYED_MAX} waiters had joined before their time was up");
     assert_met(waits);
-    release(guard).await;
+    give_back(held).await;
 }
 
 /// Cuts a waiter off once it has joined, and returns what was measured of its wait; `None` if its time was up before it
 /// had joined.
-pub(super) async fn cut_off(waiter: &Party, measuring: impl Future<Output = Measured>) -> Option<Measured> {
+async fn cut_off(waiter: &Party, measuring: impl Future<Output = Measured>) -> Option<Measured> {
     let joined = waiter.journal.count(is_joined);
     let mut measuring = pin!(measuring);
     tokio::select! {
@@ -164,44 +238,30 @@ pub(super) async fn cut_off(waiter: &Party, measuring: impl Future<Output = Meas
     Some(wait)
 }
 
-async fn zero_is_try_lock(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let zero = Duration::ZERO;
-    let guard = soon("the answer", ann.mutex("door").lock_timeout(zero)).await;
-    let guard = guard.expect("it does not fail").expect("the lock is free");
-    let busy = soon("the answer", bob.mutex("door").lock_timeout(zero)).await;
-    assert!(busy.expect("busy is no error").is_none());
-    assert_eq!(bob.journal.count(is_joined), 0);
-    assert_eq!(ann.contenders("door").await, 1);
-    release(guard).await;
-}
-
 async fn granted_in_time(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let mutex = bob.mutex("door");
-    let waiting = tokio::spawn(async move { mutex.lock_timeout(Duration::from_secs(3600)).await });
-    bob.journal.until_count("a join", 1, is_joined).await;
-    release(guard).await;
-    let outcome = soon("the grant", waiting).await.expect("the task does not panic");
-    let guard = outcome.expect("it does not fail").expect("the lock came free in time");
+    let [ann, bob] = parties(fixture).await;
+    let held = ann.take(Ask::Mutex).await;
+    let mutex = bob.mutex(LOCK);
+    let waiting = bob.queue_up_for(async move { mutex.lock_timeout(LONG).await }).await;
+    give_back(held).await;
+    let guard = granted(waiting).await.expect("the lock came free in time");
     assert!(guard.hold().is_held(), "the hold outlives the timeout of its waiting");
     release(guard).await;
 }
 
-async fn makes_way(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let mutex = bob.mutex("door");
-    let ask = |time| {
-        let mutex = mutex.clone();
-        async move { mutex.lock_timeout(time).await }
-    };
-    let hasty = bob.queue_up_for_a_while(ask).await;
-    let patient = eve.queue_up("door").await;
-    let outcome = soon("the end of the timeout", hasty).await.expect("the task does not panic");
-    assert!(outcome.expect("a timeout is no error").is_none());
-    ann.until_contenders("door", 2).await;
-    release(guard).await;
-    release(granted(patient).await).await;
+async fn makes_way(fixture: &dyn Fixture, [holds, hasty, patient]: [Ask; 3]) {
+    let [ann, bob, eve] = parties(fixture).await;
+    let mut held = Some(ann.take(holds).await);
+    let (hasty, _) = bob.queue_up_in_vain(hasty).await;
+    let waiting = eve.queue_up_as(patient).await;
+    assert!(soon("the end of the timeout", granted(hasty)).await.is_none());
+    if holds.excludes(patient) {
+        ann.until_contenders(LOCK, 2).await;
+        give_back(held.take().expect("it was held until now")).await;
+    }
+    let next = granted(waiting).await;
+    assert!(next.is_held() && held.as_ref().is_none_or(Held::is_held));
+    for held in held.into_iter().chain([next]) {
+        give_back(held).await;
+    }
 }

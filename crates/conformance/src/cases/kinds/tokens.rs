@@ -52,7 +52,7 @@ async fn over_sessions(fixture: &dyn Fixture) {
 async fn shown(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     let guard = ann.lock("door").await;
-    let contenders = ann.keeper.contenders("door").await.expect("the queue can be looked at");
+    let contenders = ann.shown("door").await;
     let [holder] = contenders.as_slice() else {
         panic!("one contender, not {}", contenders.len());
     };

@@ -1,92 +1,122 @@
-//! `try_lock`: takes the lock only if it is free.
+//! A call without a wait takes what is asked for only if it is free.
 
-use crate::case::Case;
+use std::time::Duration;
+
+use lockkeeper_core::{Modes, Wait};
+
+use crate::asking::{Ask, LOCK};
+use crate::case::{Case, using};
 use crate::fixture::Fixture;
 use crate::journal::is_joined;
-use crate::party::{Party, granted, release};
+use crate::party::{Party, give_back, granted, parties};
+use crate::waiting::soon;
 
-const ROUNDS: usize = 50;
+const ROUNDS: usize = 20;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
+    let mutexes = vec![
         Case::new("try_lock takes a free lock", takes_a_free_one),
-        Case::new("try_lock of a taken lock says no and joins nothing", says_no).given_back(),
-        Case::new("try_lock never passes a waiter", never_passes),
-        Case::new("of many try_locks at the same time at most one takes the lock", at_most_one),
+        Case::new("try_lock of a taken lock says no and joins nothing", async |fixture| {
+            says_no(fixture, Ask::Mutex, Ask::Mutex).await;
+        })
+        .given_back(),
+        Case::new("try_lock never passes a waiter", async |fixture| {
+            never_passes(fixture, [Ask::Mutex; 2], &[Ask::Mutex]).await;
+        }),
         Case::new("of 20 tries at a free lock at the same time one takes it", one_takes_it),
+    ];
+    let book = Case::new("try_read and try_write never pass a waiter, and join nothing in vain", async |fixture| {
+        let eve = never_passes(fixture, [Ask::Read, Ask::Write], &[Ask::Read, Ask::Write]).await;
+        assert_eq!((eve.tap.joins(), eve.journal.count(is_joined)), (0, 0));
+    });
+    let semaphores = vec![
+        Case::new("try_acquire of a semaphore without free permits says no and joins nothing", async |fixture| {
+            says_no(fixture, Ask::Permits(2, 2), Ask::Permits(1, 2)).await;
+        }),
+        Case::new("try_acquire never passes a waiter", async |fixture| {
+            never_passes(fixture, [Ask::Permits(1, 2), Ask::Permits(2, 2)], &[Ask::Permits(1, 2)]).await;
+        }),
+    ];
+    let lead =
+        Case::new("campaign_within(Wait::No) leads if there is no other candidate, and leaves none", async |it| {
+            says_no(it, Ask::Lead, Ask::Lead).await;
+        });
+    [
+        using(Modes::MUTEX, mutexes),
+        vec![book.given_back().uses(Modes::READ_WRITE)],
+        using(Modes::SEMAPHORE, semaphores),
+        vec![lead.uses(Modes::ELECTION)],
     ]
+    .concat()
 }
 
 async fn takes_a_free_one(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     for _ in 0..ROUNDS {
-        let guard = ann.try_lock("door").await.expect("the lock is free");
-        assert!(guard.hold().is_held());
-        assert_eq!(ann.contenders("door").await, 1);
-        release(guard).await;
+        let held = ann.tried(Ask::Mutex).await.expect("the lock is free");
+        assert!(held.is_held());
+        assert_eq!(ann.contenders(LOCK).await, 1);
+        give_back(held).await;
     }
 }
 
-async fn says_no(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    for _ in 0..ROUNDS {
-        assert!(bob.try_lock("door").await.is_none());
-        assert_eq!(ann.contenders("door").await, 1);
+/// A wait of no time is no wait.
+async fn says_no(fixture: &dyn Fixture, holds: Ask, asks: Ask) {
+    let [ann, bob] = parties(fixture).await;
+    let waits = [Wait::No, Wait::AtMost(Duration::ZERO)];
+    for wait in waits {
+        let free = soon("the answer", holds.within(&ann.keeper, wait)).await.expect("it does not fail");
+        give_back(free.expect("it is free")).await;
+        ann.until_contenders(LOCK, 0).await;
     }
-    assert_eq!(bob.journal.count(is_joined), 0);
-    assert_eq!(bob.tap.joins(), 0, "a lock that is taken costs no join");
-    release(guard).await;
-}
-
-/// The waiter comes before a caller that only tries, whether it has heard of the release or not.
-async fn never_passes(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let held = ann.tried(holds).await.expect("it is free");
+    ann.until_contenders(LOCK, held.holds().len()).await;
     for _ in 0..ROUNDS {
-        let guard = ann.lock("door").await;
-        let waiting = bob.queue_up("door").await;
-        release(guard).await;
-        assert!(eve.try_lock("door").await.is_none(), "try_lock passed a waiter");
-        release(granted(waiting).await).await;
-    }
-}
-
-async fn at_most_one(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
-    for _ in 0..ROUNDS {
-        let try_both = async {
-            let trying =
-                [ann.clone(), bob.clone()].map(|party| tokio::spawn(async move { party.try_lock("door").await }));
-            let mut guards = Vec::new();
-            for task in trying {
-                guards.extend(task.await.expect("the task does not panic"));
-            }
-            guards
-        };
-        let guards = try_both.await;
-        assert!(guards.len() <= 1, "both took it");
-        for guard in guards {
-            release(guard).await;
+        for wait in waits {
+            let refused = soon("the answer", asks.within(&bob.keeper, wait)).await.expect("busy is no error");
+            assert!(refused.is_none(), "it is taken");
         }
-        ann.until_contenders("door", 0).await;
+        assert_eq!(ann.contenders(LOCK).await, held.holds().len());
     }
+    assert_eq!((bob.tap.joins(), bob.journal.count(is_joined)), (0, 0), "what is taken costs no join");
+    give_back(held).await;
+}
+
+/// The waiter comes before a caller that only tries, whether it has heard of the release or not. Returns the party that
+/// tried.
+async fn never_passes(fixture: &dyn Fixture, [holds, waits]: [Ask; 2], tries: &[Ask]) -> Party {
+    let [ann, bob, eve] = parties(fixture).await;
+    for _ in 0..ROUNDS {
+        let held = ann.take(holds).await;
+        let waiting = bob.queue_up_as(waits).await;
+        for &ask in tries {
+            assert!(eve.tried(ask).await.is_none(), "{ask:?} passed a holder and a waiter");
+        }
+        give_back(held).await;
+        for &ask in tries {
+            assert!(eve.tried(ask).await.is_none(), "{ask:?} passed a waiter");
+        }
+        give_back(granted(waiting).await).await;
+        ann.until_contenders(LOCK, 0).await;
+    }
+    eve
 }
 
 /// Some calls share a keeper, others use another one.
 async fn one_takes_it(fixture: &dyn Fixture) {
-    let parties = [Party::enter(fixture).await, Party::enter(fixture).await];
-    for _ in 0..5 {
+    let parties: [Party; 2] = parties(fixture).await;
+    for _ in 0..ROUNDS {
         let mut tries = Vec::new();
         for party in parties.iter().cycle().take(20) {
             let party = party.clone();
-            tries.push(tokio::spawn(async move { party.try_lock("door").await }));
+            tries.push(tokio::spawn(async move { party.tried(Ask::Mutex).await }));
         }
-        let mut guards = Vec::new();
+        let mut held = Vec::new();
         for task in tries {
-            guards.extend(task.await.expect("the task does not panic"));
+            held.extend(task.await.expect("the task does not panic"));
         }
-        assert_eq!(guards.len(), 1, "the first to come finds no contender before it");
-        release(guards.remove(0)).await;
-        parties[0].until_contenders("door", 0).await;
+        assert_eq!(held.len(), 1, "the first to come finds no contender before it");
+        give_back(held.remove(0)).await;
+        parties[0].until_contenders(LOCK, 0).await;
     }
 }

@@ -14,8 +14,13 @@ const REASON: &str = "the door is being painted";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a persistent entry outlives its session's closing and keeps all others out", outlives_close),
-        Case::new("a persistent entry outlives its session's end", outlives_expiry).needs(&[FaultKind::ExpireSession]),
+        Case::new("a persistent entry outlives its session's closing and keeps all others out", async |fixture| {
+            outlives(fixture, async |ann| ann.close().await).await;
+        }),
+        Case::new("a persistent entry outlives its session's end", async |fixture| {
+            outlives(fixture, async |ann| ann.inflict(Fault::ExpireSession).await).await;
+        })
+        .needs(&[FaultKind::ExpireSession]),
         Case::new("a persistent entry is withdrawn by its ticket like any other", withdrawn),
         Case::new("a persistent entry says why it stands there, and others say nothing", says_why),
     ]
@@ -46,23 +51,13 @@ async fn keeps_out_until_broken(fixture: &dyn Fixture, frozen: Taken) {
     release(guard).await;
 }
 
-async fn outlives_close(fixture: &dyn Fixture) {
+/// Its session ends, in this way, with the other entries of it.
+async fn outlives(fixture: &dyn Fixture, end: impl AsyncFnOnce(Speaker)) {
     let ann = Speaker::enter(fixture).await;
     let frozen = ann.take_entry(&line("door"), persistent()).await;
     let mortal = ann.take(&line("door"), Mode::Mutex).await;
-    soon("the close", ann.session.close()).await.expect("the service is told");
-    drop(ann);
-    let onlooker = Speaker::enter(fixture).await;
-    onlooker.until_ids(&line("door"), std::slice::from_ref(&frozen.joined.id)).await;
     assert_ne!(mortal.joined.id, frozen.joined.id);
-    keeps_out_until_broken(fixture, frozen).await;
-}
-
-async fn outlives_expiry(fixture: &dyn Fixture) {
-    let ann = Speaker::enter(fixture).await;
-    let frozen = ann.take_entry(&line("door"), persistent()).await;
-    let _mortal = ann.take(&line("door"), Mode::Mutex).await;
-    ann.inflict(Fault::ExpireSession).await;
+    end(ann).await;
     let onlooker = Speaker::enter(fixture).await;
     onlooker.until_ids(&line("door"), std::slice::from_ref(&frozen.joined.id)).await;
     keeps_out_until_broken(fixture, frozen).await;

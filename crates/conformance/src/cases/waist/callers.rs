@@ -7,11 +7,9 @@ use lockkeeper_recipes::OwnerKey;
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, release};
+use crate::party::{LONG, Party, granted, parties, release};
 use crate::speaker::{Speaker, line};
 use crate::waiting::soon;
-
-const LONG: Duration = Duration::from_secs(3600);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -36,7 +34,7 @@ fn head(info: &ContenderInfo) -> TicketHead {
 }
 
 async fn shows_tasks(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let (first, second) = (ann.queue_up("door").await, bob.queue_up("door").await);
     let line = shown(&bob, "door").await;
@@ -70,7 +68,7 @@ async fn shows_the_end_of_a_wait(fixture: &dyn Fixture) {
 }
 
 async fn shows_an_owner_key(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let owner = OwnerKey::new();
     let outer = soon("the grant", owner.lock(&ann.mutex("hall"))).await.expect("the lock is free");
     let guard = bob.lock("door").await;
@@ -88,7 +86,7 @@ async fn shows_an_owner_key(fixture: &dyn Fixture) {
 }
 
 async fn shows_nesting(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = bob.lock("door").await;
     let (hall, door) = (ann.mutex("hall"), ann.mutex("door"));
     let running = tokio::spawn(async move { hall.run(|_| async move { door.run(|_| async {}).await }).await });

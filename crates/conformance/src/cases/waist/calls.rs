@@ -1,16 +1,11 @@
 //! The waist itself, used without a recipe.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use lockkeeper_core::{
-    Backend, ContenderId, Departure, Enqueued, Entry, Extent, Freshness, Liveness, LossReason, Mode, Owner, QueueName,
-    Session, Ticket,
-};
+use lockkeeper_core::{Departure, Entry, Extent, Freshness, Liveness, LossReason, Mode, QueueName};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::waiting::soon;
+use crate::speaker::{Speaker, Taken, entry, line, speakers};
+use crate::waiting::{soon, until};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -36,114 +31,73 @@ const CLOSED_SESSIONS: usize = 100;
 const LONG_QUEUE: usize = 200;
 
 fn door() -> QueueName {
-    QueueName::new("door").expect("the name is valid")
+    line("door")
 }
 
-fn entry(ticket: Ticket) -> Entry {
-    Entry::new(ticket, Mode::Mutex, Arc::new(Owner::new("somewhere", 1, "something")))
+async fn take(speaker: &Speaker) -> Taken {
+    speaker.take(&door(), Mode::Mutex).await
 }
 
-fn ticket() -> Ticket {
-    Ticket::mint().expect("the system gives randomness")
-}
-
-/// A client's backend and a session of it.
-async fn session(fixture: &dyn Fixture) -> (Arc<dyn Backend>, Arc<dyn Session>) {
-    let backend = fixture.client().await.expect("a client is opened").backend();
-    let session = soon("the session", backend.session()).await.expect("a session is opened");
-    (backend, session)
-}
-
-async fn join(session: &Arc<dyn Session>, ticket: Ticket) -> Enqueued {
-    let joining = session.enqueue_one(&door(), entry(ticket));
-    soon("the place", joining).await.expect("the place is given")
-}
-
-async fn ids(session: &Arc<dyn Session>) -> Vec<ContenderId> {
-    let view = soon("the view", session.view(&door(), Freshness::Latest, Extent::Whole))
-        .await
-        .expect("the queue can be looked at");
-    view.contenders.iter().map(|contender| contender.id.clone()).collect()
-}
-
-async fn withdraw(session: &Arc<dyn Session>, ticket: Ticket) {
-    let withdrawing = session.withdraw(&door(), ticket);
-    soon("the withdrawal", withdrawing).await.expect("the place is left");
-}
-
-/// Waits until the queue holds these contenders and no others.
-async fn until_ids(session: &Arc<dyn Session>, expected: &[ContenderId]) {
-    let mut seen = ids(session).await;
-    let look = async {
-        while seen != expected {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            seen = ids(session).await;
-        }
-    };
-    soon("the queue's new state", look).await;
+async fn withdraw(speaker: &Speaker, place: &Taken) {
+    speaker.withdraw(&door(), place.ticket).await;
 }
 
 async fn order_of_calls(fixture: &dyn Fixture) {
-    let (_backend, session) = session(fixture).await;
-    let tickets = [ticket(), ticket(), ticket(), ticket()];
-    let mut joining: Vec<_> = tickets.iter().map(|&ticket| session.enqueue_one(&door(), entry(ticket))).collect();
+    let [ann] = speakers(fixture).await;
+    let entries: [Entry; 4] = std::array::from_fn(|_| entry(Mode::Mutex));
+    let tickets = entries.each_ref().map(|entry| entry.ticket);
     // Polled backwards: the order of the polls does not matter.
     let mut joined = Vec::new();
-    while let Some(last) = joining.pop() {
-        joined.push(soon("the place", last).await.expect("the place is given"));
+    for joining in entries.map(|entry| ann.session.enqueue_one(&door(), entry)).into_iter().rev() {
+        joined.push(soon("the place", joining).await.expect("the place is given"));
     }
     joined.reverse();
     let expected: Vec<_> = joined.iter().map(|place| place.id.clone()).collect();
-    assert_eq!(ids(&session).await, expected);
+    assert_eq!(ann.ids(&door()).await, expected);
     assert!(joined.is_sorted_by(|first, second| first.token < second.token), "tokens grow along the queue");
     for ticket in tickets {
-        withdraw(&session, ticket).await;
+        ann.withdraw(&door(), ticket).await;
     }
 }
 
 async fn takes_effect_when_made(fixture: &dyn Fixture) {
-    let ((_one, session), (_other, onlooker)) = (session(fixture).await, session(fixture).await);
-    let ticket = ticket();
-    let unpolled = session.enqueue_one(&door(), entry(ticket));
-    soon("the entry of an unpolled call", async {
-        while ids(&onlooker).await.is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
+    let [ann, onlooker] = speakers(fixture).await;
+    let entry = entry(Mode::Mutex);
+    let ticket = entry.ticket;
+    let unpolled = ann.session.enqueue_one(&door(), entry);
+    until("the entry of an unpolled call", async || !onlooker.ids(&door()).await.is_empty()).await;
     drop(unpolled);
-    drop(session.withdraw(&door(), ticket));
-    until_ids(&onlooker, &[]).await;
+    drop(ann.session.withdraw(&door(), ticket));
+    onlooker.until_ids(&door(), &[]).await;
 }
 
 async fn shows_entries(fixture: &dyn Fixture) {
-    let ((_one, first), (_other, second)) = (session(fixture).await, session(fixture).await);
-    let (one, other) = (ticket(), ticket());
-    let ahead = join(&first, one).await;
-    let behind = join(&second, other).await;
-    assert_eq!(ahead.view.contenders.len(), 1);
-    assert_eq!(behind.view.contenders.len(), 2);
-    let view = soon("the view", second.view(&door(), Freshness::Latest, Extent::Whole))
-        .await
-        .expect("the queue can be looked at");
+    let [ann, bob] = speakers(fixture).await;
+    let (one, other) = (take(&ann).await, take(&bob).await);
+    let (ahead, behind) = (&one.joined, &other.joined);
+    assert_eq!((ahead.view.contenders.len(), behind.view.contenders.len()), (1, 2));
+    let view = bob.view(&door()).await;
     assert_eq!(view.connection, behind.view.connection, "it is the same connection");
     let shown: Vec<_> = view.contenders.iter().map(|contender| (&contender.id, contender.ticket)).collect();
-    assert_eq!(shown, [(&ahead.id, Some(one)), (&behind.id, Some(other))]);
+    assert_eq!(shown, [(&ahead.id, Some(one.ticket)), (&behind.id, Some(other.ticket))]);
     assert!(behind.token > ahead.token);
     assert!(ahead.standing.liveness().is_held() && behind.standing.liveness().is_held());
-    withdraw(&first, one).await;
-    withdraw(&second, other).await;
+    withdraw(&ann, &one).await;
+    withdraw(&bob, &other).await;
 }
 
 async fn long_queue(fixture: &dyn Fixture) {
-    let ((_one, ann), (_other, bob)) = (session(fixture).await, session(fixture).await);
-    let entries = (0..LONG_QUEUE).map(|_| entry(ticket())).collect();
-    let before = soon("the places", ann.enqueue(&door(), entries)).await.expect("the places are given");
+    let [ann, bob] = speakers(fixture).await;
+    let entries = (0..LONG_QUEUE).map(|_| entry(Mode::Mutex)).collect();
+    let before = soon("the places", ann.session.enqueue(&door(), entries)).await.expect("the places are given");
     let (first, nearest) = (&before[0].id, &before[LONG_QUEUE - 1].id);
-    let joined = join(&bob, ticket()).await;
-    join(&ann, ticket()).await;
-    let around = soon("the view", bob.view(&door(), Freshness::Latest, Extent::Around(Some(&joined.id)))).await;
-    for view in [joined.view, around.expect("the queue can be looked at")] {
+    let joined = take(&bob).await.joined;
+    take(&ann).await;
+    let seen = async |extent: Extent<'_>| {
+        let view = soon("the view", bob.session.view(&door(), Freshness::Latest, extent)).await;
+        view.expect("the queue can be looked at")
+    };
+    for view in [joined.view, seen(Extent::Around(Some(&joined.id))).await] {
         assert_eq!(view.ahead_of(&joined.id), Some(LONG_QUEUE), "how many stand ahead of it");
         assert_eq!(view.contenders.first().map(|first| &first.id), Some(first));
         let at = view.position(&joined.id).expect("it is shown");
@@ -151,103 +105,96 @@ async fn long_queue(fixture: &dyn Fixture) {
         let is_only_one = view.contenders[..at - 1].iter().all(|other| other.id == *nearest);
         assert!(!is_only_one, "that another one ahead keeps it waiting too");
     }
-    let tail = soon("the view", bob.view(&door(), Freshness::Latest, Extent::Around(None))).await;
-    assert_eq!(tail.expect("the queue can be looked at").contenders.first().map(|first| &first.id), Some(first));
-    let whole = soon("the view", bob.view(&door(), Freshness::Latest, Extent::Whole)).await;
-    assert_eq!(whole.expect("the queue can be looked at").contenders.len(), LONG_QUEUE + 2);
-    soon("the end", ann.close()).await.expect("the session is closed");
-    soon("the end", bob.close()).await.expect("the session is closed");
+    assert_eq!(seen(Extent::Around(None)).await.contenders.first().map(|first| &first.id), Some(first));
+    assert_eq!(seen(Extent::Whole).await.contenders.len(), LONG_QUEUE + 2);
+    ann.close().await;
+    bob.close().await;
 }
 
 async fn withdrawn_by_ticket(fixture: &dyn Fixture) {
-    let (_backend, session) = session(fixture).await;
-    let (seen, unseen) = (ticket(), ticket());
-    join(&session, seen).await;
-    drop(session.enqueue_one(&door(), entry(unseen)));
-    withdraw(&session, unseen).await;
-    assert_eq!(ids(&session).await.len(), 1);
-    withdraw(&session, seen).await;
-    assert_eq!(ids(&session).await, []);
+    let [ann] = speakers(fixture).await;
+    let (seen, unseen) = (take(&ann).await, entry(Mode::Mutex));
+    let ticket = unseen.ticket;
+    drop(ann.session.enqueue_one(&door(), unseen));
+    ann.withdraw(&door(), ticket).await;
+    assert_eq!(ann.ids(&door()).await, std::slice::from_ref(&seen.joined.id));
+    withdraw(&ann, &seen).await;
+    assert_eq!(ann.ids(&door()).await, []);
 }
 
 async fn lost_when_withdrawn(fixture: &dyn Fixture) {
-    let (_backend, session) = session(fixture).await;
-    let mine = ticket();
-    let place = join(&session, mine).await;
-    assert!(place.standing.liveness().is_held());
-    let withdrawing = session.withdraw(&door(), mine);
-    assert!(!place.standing.liveness().is_held(), "it is still believed");
-    soon("the loss", place.standing.lost()).await;
+    let [ann] = speakers(fixture).await;
+    let place = take(&ann).await;
+    assert!(place.joined.standing.liveness().is_held());
+    let withdrawing = ann.session.withdraw(&door(), place.ticket);
+    assert!(!place.joined.standing.liveness().is_held(), "it is still believed");
+    soon("the loss", place.joined.standing.lost()).await;
     soon("the withdrawal", withdrawing).await.expect("the place is left");
-    assert!(session.bond().liveness().is_held(), "the session stands");
+    assert!(ann.session.bond().liveness().is_held(), "the session stands");
 }
 
 async fn withdrawn_twice(fixture: &dyn Fixture) {
-    let (_backend, session) = session(fixture).await;
-    let (mine, never) = (ticket(), ticket());
-    let place = join(&session, mine).await;
-    withdraw(&session, never).await;
-    assert_eq!(ids(&session).await, [place.id]);
-    withdraw(&session, mine).await;
-    withdraw(&session, mine).await;
-    assert_eq!(ids(&session).await, []);
-    // The second withdrawal must not withdraw the contender that comes next.
-    let (next, next_ticket) = (join(&session, never).await, never);
-    assert_eq!(ids(&session).await, [next.id]);
-    withdraw(&session, next_ticket).await;
+    let [ann] = speakers(fixture).await;
+    let (place, never) = (take(&ann).await, entry(Mode::Mutex));
+    let ticket = never.ticket;
+    ann.withdraw(&door(), ticket).await;
+    assert_eq!(ann.ids(&door()).await, std::slice::from_ref(&place.joined.id));
+    for _ in 0..2 {
+        withdraw(&ann, &place).await;
+    }
+    assert_eq!(ann.ids(&door()).await, []);
+    // A withdrawal must not withdraw the contender that comes next.
+    let next = ann.take_entry(&door(), never).await;
+    assert_eq!(ann.ids(&door()).await, std::slice::from_ref(&next.joined.id));
+    withdraw(&ann, &next).await;
 }
 
 async fn gone_already(fixture: &dyn Fixture) {
-    let (_backend, session) = session(fixture).await;
-    let (first, second) = (ticket(), ticket());
-    let ahead = join(&session, first).await;
-    let mine = join(&session, second).await;
-    withdraw(&session, first).await;
-    let asking = session.departure(&door(), Some(&mine.id), &ahead.id, mine.view.connection);
-    let answer = soon("the answer", asking).await.expect("it can be asked");
-    assert_eq!(answer, Departure::Gone);
-    withdraw(&session, second).await;
+    let [ann] = speakers(fixture).await;
+    let (ahead, mine) = (take(&ann).await, take(&ann).await);
+    withdraw(&ann, &ahead).await;
+    let connection = mine.joined.view.connection;
+    let asking = ann.session.departure(&door(), Some(&mine.joined.id), &ahead.joined.id, connection);
+    assert_eq!(soon("the answer", asking).await.expect("it can be asked"), Departure::Gone);
+    withdraw(&ann, &mine).await;
 }
 
 async fn told_to_all(fixture: &dyn Fixture) {
-    let ((_one, session), (_other, onlooker)) = (session(fixture).await, session(fixture).await);
-    let (first, second) = (ticket(), ticket());
-    let ahead = join(&session, first).await;
-    let behind = join(&onlooker, second).await;
-    let seen = behind.view.connection;
-    let waiting = tokio::spawn(onlooker.departure(&door(), Some(&behind.id), &ahead.id, seen));
-    let looking = tokio::spawn(onlooker.departure(&door(), None, &ahead.id, seen));
-    let other = tokio::spawn(onlooker.departure(&door(), None, &behind.id, seen));
-    withdraw(&session, first).await;
-    for told in [waiting, looking] {
+    let [ann, bob] = speakers(fixture).await;
+    let (first, second) = (take(&ann).await, take(&bob).await);
+    let (ahead, behind) = (&first.joined.id, &second.joined.id);
+    let departure = |mine, ahead| bob.session.departure(&door(), mine, ahead, second.joined.view.connection);
+    let told = [Some(behind), None].map(|mine| tokio::spawn(departure(mine, ahead)));
+    let other = tokio::spawn(departure(None, behind));
+    withdraw(&ann, &first).await;
+    for told in told {
         let answer = soon("the event", told).await.expect("the task does not panic");
         assert_eq!(answer.expect("it can be asked"), Departure::Gone);
     }
     assert!(!other.is_finished(), "the other contender is still there");
-    withdraw(&onlooker, second).await;
+    withdraw(&bob, &second).await;
     let answer = soon("the event", other).await.expect("the task does not panic");
     assert_eq!(answer.expect("it can be asked"), Departure::Gone);
 }
 
 async fn closed(fixture: &dyn Fixture) {
-    let ((_one, session), (_other, onlooker)) = (session(fixture).await, session(fixture).await);
-    let place = join(&session, ticket()).await;
-    soon("the close", session.close()).await.expect("the service is told");
-    assert_eq!(session.bond().liveness(), Liveness::Lost(LossReason::Closed));
-    assert_eq!(soon("the loss", session.bond().lost()).await, LossReason::Closed);
+    let [ann, onlooker] = speakers(fixture).await;
+    let place = take(&ann).await.joined;
+    ann.close().await;
+    assert_eq!(ann.session.bond().liveness(), Liveness::Lost(LossReason::Closed));
+    assert_eq!(soon("the loss", ann.session.bond().lost()).await, LossReason::Closed);
     assert_eq!(place.standing.liveness(), Liveness::Lost(LossReason::Closed));
     assert_eq!(soon("the loss", place.standing.lost()).await, LossReason::Closed);
-    assert!(soon("the refusal", session.enqueue_one(&door(), entry(ticket()))).await.is_err());
-    until_ids(&onlooker, &[]).await;
+    assert!(soon("the refusal", ann.session.enqueue_one(&door(), entry(Mode::Mutex))).await.is_err());
+    onlooker.until_ids(&door(), &[]).await;
 }
 
 /// As by a guard that is the last user of its session: the close is called while the removal is under way.
 async fn left_before_closing(fixture: &dyn Fixture) {
     for _ in 0..CLOSED_SESSIONS {
-        let (_backend, session) = session(fixture).await;
-        let ticket = ticket();
-        join(&session, ticket).await;
-        let (leaving, closing) = (session.withdraw(&door(), ticket), session.close());
+        let [ann] = speakers(fixture).await;
+        let place = take(&ann).await;
+        let (leaving, closing) = (ann.session.withdraw(&door(), place.ticket), ann.session.close());
         soon("the withdrawal", leaving).await.expect("the place stood until it was left");
         soon("the close", closing).await.expect("the service is told");
     }
@@ -256,9 +203,8 @@ async fn left_before_closing(fixture: &dyn Fixture) {
 async fn untaken(fixture: &dyn Fixture) {
     let client = fixture.client().await.expect("a client is opened");
     drop(client.backend().session());
-    let (backend, opened) = session(fixture).await;
-    join(&opened, ticket()).await;
-    drop(opened);
-    let onlooker = soon("the session", backend.session()).await.expect("a session is opened");
-    until_ids(&onlooker, &[]).await;
+    let [ann, onlooker] = speakers(fixture).await;
+    take(&ann).await;
+    drop(ann.session);
+    onlooker.until_ids(&door(), &[]).await;
 }

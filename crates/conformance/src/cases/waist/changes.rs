@@ -1,11 +1,12 @@
 //! Waiting for a change of a queue: each change is told, none is missed.
 
-use lockkeeper_core::{Contender, ErrorKind, Mode, QueueName};
+use lockkeeper_core::{ErrorKind, Mode, QueueName, QueueView, Result};
+use tokio::task::JoinHandle;
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::polls::at_most;
-use crate::speaker::{Speaker, ids_of, part_of};
+use crate::speaker::{Speaker, ids_of, part_of, speakers};
 use crate::waiting::soon;
 
 /// How many changes are made one after the other, each to be seen.
@@ -34,7 +35,7 @@ fn watched(speaker: &Speaker) -> (QueueName, Mode) {
 }
 
 async fn shown_at_once(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let (pool, mode) = watched(&bob);
     let before = bob.view(&pool).await;
     let place = ann.take(&pool, mode).await;
@@ -46,15 +47,15 @@ async fn shown_at_once(fixture: &dyn Fixture) {
 }
 
 async fn told(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let (pool, mode) = watched(&bob);
     let empty = bob.view(&pool).await;
     let waiting = tokio::spawn(bob.session.changed(&pool, &empty));
     let place = ann.take(&pool, mode).await;
     let joined = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
     assert_eq!(ids_of(&joined), [place.joined.id]);
-    let shown: Vec<&Contender> = joined.contenders.iter().collect();
-    assert_eq!((shown[0].ticket, shown[0].mode), (Some(place.ticket), mode));
+    let shown = &joined.contenders[0];
+    assert_eq!((shown.ticket, shown.mode), (Some(place.ticket), mode));
     let waiting = tokio::spawn(bob.session.changed(&pool, &joined));
     ann.withdraw(&pool, place.ticket).await;
     let left = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
@@ -62,7 +63,7 @@ async fn told(fixture: &dyn Fixture) {
 }
 
 async fn not_told_of_others(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let (pool, mode) = watched(&bob);
     let place = ann.take(&pool, mode).await;
     let seen = bob.view(&pool).await;
@@ -83,21 +84,15 @@ async fn not_told_of_others(fixture: &dyn Fixture) {
 
 /// The watcher takes part in each step, so a change that is not told leads to an endless wait.
 async fn none_missed(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let (pool, mode) = watched(&bob);
     let mut seen = bob.view(&pool).await;
     for round in 0..CHANGES {
         // Sometimes the wait comes first, sometimes the change.
-        let place = if round % 2 == 0 {
-            let waiting = tokio::spawn(bob.session.changed(&pool, &seen));
-            let place = ann.take(&pool, mode).await;
-            seen = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
-            place
-        } else {
-            let place = ann.take(&pool, mode).await;
-            seen = soon("the event", bob.session.changed(&pool, &seen)).await.expect("it can be asked");
-            place
-        };
+        let early = (round % 2 == 0).then(|| tokio::spawn(bob.session.changed(&pool, &seen)));
+        let place = ann.take(&pool, mode).await;
+        let waiting = early.unwrap_or_else(|| tokio::spawn(bob.session.changed(&pool, &seen)));
+        seen = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
         assert_eq!(ids_of(&seen), [place.joined.id], "round {round}");
         let changed = bob.session.changed(&pool, &seen);
         let ((), told) = tokio::join!(ann.withdraw(&pool, place.ticket), soon("the event", changed));
@@ -107,7 +102,7 @@ async fn none_missed(fixture: &dyn Fixture) {
 }
 
 async fn last_shown(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let (pool, mode) = watched(&bob);
     let changing = async {
         let mut last = ann.take(&pool, mode).await;
@@ -140,13 +135,10 @@ async fn last_shown(fixture: &dyn Fixture) {
 }
 
 async fn missed_while_cut(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let (pool, mode) = watched(&bob);
     let place = ann.take(&pool, mode).await;
-    let seen = bob.view(&pool).await;
-    let waiting = tokio::spawn(bob.session.changed(&pool, &seen));
-    // A request behind it on the same connection, so that it is under way.
-    bob.view(&pool).await;
+    let (_, waiting) = wait_under_way(&bob, &pool).await;
     bob.inflict(Fault::Cut).await;
     ann.withdraw(&pool, place.ticket).await;
     let next = ann.take(&pool, mode).await;
@@ -159,13 +151,20 @@ async fn missed_while_cut(fixture: &dyn Fixture) {
     ann.withdraw(&pool, next.ticket).await;
 }
 
+/// Begins to wait for a change of what is seen, and returns both once the wait is under way.
+async fn wait_under_way(speaker: &Speaker, queue: &QueueName) -> (QueueView, JoinHandle<Result<QueueView>>) {
+    let seen = speaker.view(queue).await;
+    let waiting = tokio::spawn(speaker.session.changed(queue, &seen));
+    // A request behind it on the same connection.
+    speaker.view(queue).await;
+    (seen, waiting)
+}
+
 async fn shown_after_healing(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let (pool, mode) = watched(&bob);
     let place = ann.take(&pool, mode).await;
-    let seen = bob.view(&pool).await;
-    let waiting = tokio::spawn(bob.session.changed(&pool, &seen));
-    bob.view(&pool).await;
+    let (seen, waiting) = wait_under_way(&bob, &pool).await;
     bob.inflict(Fault::Cut).await;
     bob.inflict(Fault::Heal).await;
     let view = soon("a look", waiting).await.expect("the task does not panic").expect("it can be asked");
@@ -177,9 +176,7 @@ async fn shown_after_healing(fixture: &dyn Fixture) {
 async fn session_ends(fixture: &dyn Fixture) {
     let bob = Speaker::enter(fixture).await;
     let (pool, _) = watched(&bob);
-    let mut seen = bob.view(&pool).await;
-    let mut waiting = tokio::spawn(bob.session.changed(&pool, &seen));
-    bob.view(&pool).await;
+    let (mut seen, mut waiting) = wait_under_way(&bob, &pool).await;
     bob.inflict(Fault::ExpireSession).await;
     let error = loop {
         match soon("the event", waiting).await.expect("the task does not panic") {

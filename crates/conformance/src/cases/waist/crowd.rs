@@ -7,7 +7,7 @@ use lockkeeper_recipes::decide::{Decision, decide};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::speaker::{Speaker, Taken, entry, line};
+use crate::speaker::{Speaker, Taken, entry, line, speakers};
 use crate::waiting::soon;
 
 /// How many stand ahead: so many that a service may leave out most of them.
@@ -82,12 +82,8 @@ async fn around(speaker: &Speaker, id: &ContenderId) -> QueueView {
     soon("the view", looking).await.expect("the queue can be looked at")
 }
 
-async fn close(speaker: &Speaker) {
-    soon("the end", speaker.session.close()).await.expect("the session is closed");
-}
-
 async fn named_ahead(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let crowd = crowd(&ann, &bob).await;
     let ids: Vec<_> = crowd.iter().map(|taken| &taken.joined.id).collect();
     for (at, taken) in crowd.iter().enumerate() {
@@ -101,12 +97,12 @@ async fn named_ahead(fixture: &dyn Fixture) {
     }
     check(&around(&eve, &last.joined.id).await, &last.joined.id, &ids);
     for speaker in [ann, bob, eve] {
-        close(&speaker).await;
+        speaker.close().await;
     }
 }
 
 async fn named_after_departures(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let crowd = crowd(&ann, &bob).await;
     let waiting = bob.take(&door(), Mode::Mutex).await;
     let leave = async |at: usize| {
@@ -131,10 +127,10 @@ async fn named_after_departures(fixture: &dyn Fixture) {
         leave(at).await;
     }
     assert_eq!(around(&bob, &next.joined.id).await.ahead_of(&next.joined.id), Some(1));
-    close(&ann).await;
+    ann.close().await;
     bob.until_ids(&door(), std::slice::from_ref(&next.joined.id)).await;
     assert_eq!(ahead_of(&next.joined.id, &around(&bob, &next.joined.id).await), None, "it is the first");
-    close(&bob).await;
+    bob.close().await;
 }
 
 fn ids_of(crowd: &[Taken]) -> Vec<&ContenderId> {
@@ -155,11 +151,11 @@ async fn unawaited(fixture: &dyn Fixture) {
         soon("the place", joining).await.expect("the place is given");
     }
     assert_eq!(tickets(&ann).await, expected);
-    close(&ann).await;
+    ann.close().await;
 }
 
 async fn release_and_join(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let behind = {
         let first = ann.take(&door(), Mode::Mutex).await;
         let behind = bob.take(&door(), Mode::Mutex).await;
@@ -189,14 +185,14 @@ async fn release_and_join(fixture: &dyn Fixture) {
     let last = ann.take(&door(), Mode::Mutex).await;
     assert_eq!(last.joined.view.ahead_of(&last.joined.id), Some(staying.len()));
     assert_eq!(last.joined.view.contenders.first().map(|first| &first.id), Some(&behind.joined.id));
-    close(&ann).await;
+    ann.close().await;
     bob.until_ids(&door(), std::slice::from_ref(&behind.joined.id)).await;
-    close(&bob).await;
+    bob.close().await;
 }
 
 /// What is left in one go may reach the service as one request, which one that is gone already must not hold up.
 async fn withdrawn_together(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let mut leaving = Vec::with_capacity(LEAVING);
     for _ in 0..LEAVING {
         leaving.push(ann.take(&door(), Mode::Mutex).await);
@@ -207,14 +203,14 @@ async fn withdrawn_together(fixture: &dyn Fixture) {
         drop(ann.session.withdraw(&door(), taken.ticket));
     }
     assert_eq!(tickets(&ann).await, []);
-    close(&ann).await;
-    close(&bob).await;
+    ann.close().await;
+    bob.close().await;
 }
 
 /// The service must not take the join in later, not even when the session would have ended without another sign of
 /// life.
 async fn withdrawn_for_good(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let entry = entry(Mode::Mutex);
     let ticket = entry.ticket;
     ann.inflict(Fault::LoseReply(Operation::Join)).await;

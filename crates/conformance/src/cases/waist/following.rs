@@ -11,7 +11,7 @@ use lockkeeper_core::{
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::random::Random;
-use crate::speaker::{Speaker, entry, line, part_of};
+use crate::speaker::{Speaker, entry, line, part_of, speakers};
 use crate::waiting::{soon, until};
 
 /// How many random changes are made while nothing fails.
@@ -149,17 +149,14 @@ fn shown(picture: &Picture) -> Vec<String> {
 
 /// Speakers that take and leave places at random.
 struct Crowd {
-    speakers: Vec<Speaker>,
+    speakers: [Speaker; 3],
     taken: Vec<(usize, QueueName, Ticket)>,
     random: Random,
 }
 
 impl Crowd {
     async fn enter(fixture: &dyn Fixture, case: &str) -> Self {
-        let mut speakers = Vec::new();
-        for _ in 0..3 {
-            speakers.push(Speaker::enter(fixture).await);
-        }
+        let speakers: [Speaker; 3] = speakers(fixture).await;
         Self { speakers, taken: Vec::new(), random: Random::announced(case) }
     }
 
@@ -282,7 +279,7 @@ async fn equals_a_look(fixture: &dyn Fixture) {
 }
 
 async fn tells_its_scope(fixture: &dyn Fixture) {
-    let (ann, onlooker) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, onlooker] = speakers(fixture).await;
     let (part, mode) = ann.places().last().expect("the service carries a kind of lock");
     let queues = ["followed/old", "else/old", "followed/new", "else/new"].map(|name| part_of(name, part));
     let [old, other_old, new, other_new] = &queues;

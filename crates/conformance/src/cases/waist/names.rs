@@ -6,7 +6,7 @@ use lockkeeper_core::{ErrorKind, NAME_BYTES_MAX, Wait};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, release};
+use crate::party::{Party, parties, release};
 use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -20,44 +20,12 @@ pub(super) fn cases() -> Vec<Case> {
 /// Names of every kind that file systems, paths and encodings are known to confuse. None begins with a slash: on
 /// ZooKeeper such a name is a node's path, for queues shared with other clients, and not listed.
 fn names() -> Vec<String> {
-    let mut names: Vec<String> = [
-        ".",
-        "..",
-        "...",
-        "a/b",
-        "a%2Fb",
-        "a%2fb",
-        "a",
-        "A",
-        "ä",
-        "Ä",
-        "a b",
-        " a",
-        "a ",
-        "a.",
-        ".a",
-        "a/",
-        "~",
-        "%",
-        "%%",
-        "-",
-        "--help",
-        "a\\b",
-        "$HOME",
-        "*",
-        "a:b",
-        "CON",
-        "lock",
-        "null",
-        "鍵",
-        "\u{65}\u{301}",
-        "\u{e9}",
-        "🔒",
-        "nightly-backup",
-        "Nightly-Backup",
-    ]
-    .map(str::to_owned)
-    .into();
+    let short = [
+        ".", "..", "...", "a/b", "a%2Fb", "a%2fb", "a", "A", "ä", "Ä", "a b", " a", "a ", "a.", ".a", "a/", "~", "%",
+        "%%", "-", "--help", "a\\b", "$HOME", "*", "a:b", "CON", "lock", "null", "鍵", "🔒",
+    ];
+    let mut names: Vec<String> = short.map(str::to_owned).into();
+    names.extend(["\u{65}\u{301}", "\u{e9}", "nightly-backup", "Nightly-Backup"].map(str::to_owned));
     let full = |letter: &str| {
         let mut name = letter.repeat(NAME_BYTES_MAX / letter.len());
         while name.len() < NAME_BYTES_MAX {
@@ -76,7 +44,7 @@ fn names() -> Vec<String> {
 }
 
 async fn separate_locks(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let names = names();
     let expected: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     assert_eq!(expected.len(), names.len(), "the names themselves differ");

@@ -6,19 +6,16 @@ use lockkeeper_core::{Mode, QueueName, Wait};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::party::{Party, granted, in_vain, release};
+use crate::party::{LONG, Party, granted, in_vain, parties, release};
 use crate::waiting::soon;
 
 const TIMEOUT: Duration = Duration::from_millis(100);
-const LONG: Duration = Duration::from_secs(3600);
-
 /// How far the clocks of two machines may be apart.
 const CLOCKS_APART_MAX: Duration = Duration::from_secs(60);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("contenders() shows the holder and the waiters in their order", shows_the_line),
-        Case::new("contenders() of a lock that is not in use is empty", shows_no_contender),
         Case::new("contenders() shows their owners", shows_owners),
         Case::new("queues() names the locks in use in order and no others", names_queues),
         Case::new("until_vacant() answers at once for a free lock", vacant_at_once),
@@ -28,10 +25,10 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 async fn shows_the_line(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob, eve] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let (first, second) = (bob.queue_up("door").await, eve.queue_up("door").await);
-    let contenders = eve.keeper.contenders("door").await.expect("the queue can be looked at");
+    let contenders = eve.shown("door").await;
     let shown: Vec<_> = contenders.iter().map(|contender| contender.id.clone()).collect();
     assert!(contenders.iter().all(|contender| contender.mode == Mode::Mutex));
     assert_eq!(shown.len(), 3);
@@ -45,19 +42,12 @@ async fn shows_the_line(fixture: &dyn Fixture) {
     release(guard).await;
 }
 
-async fn shows_no_contender(fixture: &dyn Fixture) {
-    let ann = Party::enter(fixture).await;
-    assert_eq!(ann.contenders("never used").await, 0);
-    release(ann.lock("door").await).await;
-    ann.until_contenders("door", 0).await;
-}
-
 async fn shows_owners(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     let before = fixture.clock().unix_time();
     let guard = ann.lock("door").await;
     let after = fixture.clock().unix_time();
-    let contenders = ann.keeper.contenders("door").await.expect("the queue can be looked at");
+    let contenders = ann.shown("door").await;
     let owner = contenders[0].owner.as_ref().expect("our own contender says who it is");
     assert_eq!(owner.pid, std::process::id());
     assert!(!owner.host.is_empty() && !owner.command.is_empty());
@@ -68,7 +58,7 @@ async fn shows_owners(fixture: &dyn Fixture) {
 }
 
 async fn names_queues(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let mut guards = Vec::new();
     for name in ["reports/weekly", "reports/daily", "report", "backup"] {
         guards.push(ann.lock(name).await);
@@ -92,21 +82,15 @@ async fn names_queues(fixture: &dyn Fixture) {
 
 async fn vacant_at_once(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    assert!(
-        soon("the answer", ann.keeper.until_vacant("door", Wait::Forever)).await.expect("it can be asked").is_some()
-    );
-    assert!(soon("the answer", ann.keeper.until_vacant("door", Wait::No)).await.expect("it can be asked").is_some());
-    release(ann.lock("door").await).await;
-    assert!(
-        soon("the answer", ann.keeper.until_vacant("door", Wait::AtMost(LONG)))
-            .await
-            .expect("it can be asked")
-            .is_some()
-    );
+    for wait in [Wait::No, Wait::Forever, Wait::AtMost(LONG)] {
+        let vacant = soon("the answer", ann.keeper.until_vacant("door", wait)).await;
+        assert!(vacant.expect("it can be asked").is_some(), "{wait:?}");
+        release(ann.lock("door").await).await;
+    }
 }
 
 async fn vacant_after_all(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob, eve] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let (first, second) = (bob.queue_up("door").await, bob.queue_up("door").await);
     let keeper = eve.keeper.clone();
@@ -123,7 +107,7 @@ async fn vacant_after_all(fixture: &dyn Fixture) {
 }
 
 async fn vacant_times_out(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Party::enter(fixture).await);
+    let [ann, bob] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let clock = fixture.clock();
     let start = clock.now();

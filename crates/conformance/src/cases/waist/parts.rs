@@ -6,7 +6,7 @@ use lockkeeper_core::{Mode, Part, QueueName};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
-use crate::speaker::{Speaker, line, part_of};
+use crate::speaker::{Speaker, line, part_of, speakers};
 use crate::waiting::soon;
 
 const PARTS: [(Part, Mode); 3] =
@@ -23,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 async fn kept_apart(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     // The last two are cut and digested where they are stored.
     for name in ["door", "reports/daily", &"語".repeat(60), &"x".repeat(200)] {
         let mut taken = Vec::new();
@@ -70,7 +70,7 @@ async fn look_alikes(fixture: &dyn Fixture) {
 }
 
 async fn elsewhere(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let seen_from = async |part: Part| bob.view(&part_of("door", part)).await.elsewhere;
     for (taken, mode) in PARTS {
         let queue = part_of("door", taken);
@@ -94,7 +94,7 @@ async fn elsewhere(fixture: &dyn Fixture) {
 }
 
 async fn all_parts_shown(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let mut expected = Vec::new();
     let mut taken = Vec::new();
     // In another order than they are shown.

@@ -4,7 +4,7 @@ use lockkeeper_core::{Advice, ContenderId, Departure, Entry, Mode, Operation, Ra
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::speaker::{Speaker, entry, ids_of, line};
+use crate::speaker::{Speaker, entry, ids_of, line, speakers};
 use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -25,7 +25,7 @@ fn entry_beside(mode: Mode, anchor: &ContenderId) -> Entry {
 }
 
 async fn beside(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let door = line("door");
     let anchor = ann.take(&door, Mode::Write).await;
     let next = bob.take(&door, Mode::Write).await;
@@ -50,7 +50,7 @@ async fn beside(fixture: &dyn Fixture) {
 
 /// As in a downgrade: a waiter for the first is told that it is gone, and finds the one beside it.
 async fn outlives_its_anchor(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let door = line("door");
     let anchor = ann.take(&door, Mode::Write).await;
     let next = bob.take(&door, Mode::Write).await;

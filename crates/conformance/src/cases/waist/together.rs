@@ -6,7 +6,7 @@ use lockkeeper_core::{Advice, ENTRIES_MAX, Entry, ErrorKind, Mode, Operation, Pa
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::speaker::{Speaker, entry, part_of};
+use crate::speaker::{Speaker, entry, part_of, speakers};
 use crate::waiting::soon;
 
 /// How many entries are sent at once, and how often.
@@ -47,7 +47,7 @@ async fn withdraw_all(speaker: &Speaker, tickets: Vec<Ticket>) {
 }
 
 async fn stand_together(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let before = ann.take(&permits(), Mode::Permit).await;
     let (entries, sent) = entries(TOGETHER);
     let answer = soon("the places", ann.session.enqueue(&permits(), entries)).await;
@@ -75,7 +75,7 @@ async fn stand_together(fixture: &dyn Fixture) {
 }
 
 async fn never_in_part(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob, eve] = speakers(fixture).await;
     let watching = async {
         let mut seen = eve.view(&permits()).await;
         while seen.contenders.len() < 2 * ROUNDS * TOGETHER {
@@ -137,11 +137,11 @@ async fn reply_lost(fixture: &dyn Fixture) {
 }
 
 async fn session_ends(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let (entries, _) = entries(TOGETHER);
     let answer = soon("the places", ann.session.enqueue(&permits(), entries)).await;
     let joined = answer.expect("the places are given");
-    soon("the close", ann.session.close()).await.expect("the service is told");
+    ann.close().await;
     bob.until_ids(&permits(), &[]).await;
     assert!(joined.iter().all(|one| !one.standing.liveness().is_held()));
 }

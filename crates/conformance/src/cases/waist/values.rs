@@ -10,7 +10,7 @@ use tokio::task::yield_now;
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::polls::at_most;
-use crate::speaker::{Speaker, line, part_of};
+use crate::speaker::{Speaker, line, part_of, speakers};
 use crate::waiting::soon;
 
 const WRITERS: usize = 6;
@@ -61,7 +61,7 @@ impl Speaker {
 }
 
 async fn read_as_written(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     assert_eq!(bob.value_of(&number()).await, None);
     let full = vec![0xa5; VALUE_BYTES_MAX];
     for written in [&b"7"[..], b"", &[0, 255, 128, 10], &full] {
@@ -75,7 +75,7 @@ async fn read_as_written(fixture: &dyn Fixture) {
 }
 
 async fn states_differ(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let first = ann.set(Expected::Absent, bytes("same")).await.expect("there is none yet");
     assert_eq!(bob.set(Expected::Absent, bytes("other")).await, None, "there is one");
     let second = ann.set(Expected::Version(first), bytes("same")).await.expect("it is in this state");
@@ -95,10 +95,7 @@ async fn states_differ(fixture: &dyn Fixture) {
 }
 
 async fn one_writes(fixture: &dyn Fixture) {
-    let mut speakers = Vec::new();
-    for _ in 0..WRITERS {
-        speakers.push(Speaker::enter(fixture).await);
-    }
+    let speakers: [Speaker; WRITERS] = speakers(fixture).await;
     let mut expected = Expected::Absent;
     for round in 0..5 {
         let writing: Vec<_> = speakers
@@ -158,7 +155,7 @@ async fn increment(speaker: &Speaker) -> Result<()> {
 }
 
 async fn separate(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let parts = [Part::Line, Part::Permits, Part::Waiters].map(|part| part_of("number", part));
     for (at, queue) in parts.iter().enumerate() {
         let written = ann.session.set_value(queue, Expected::Absent, bytes(&at.to_string()));
@@ -192,7 +189,7 @@ async fn too_long(fixture: &dyn Fixture) {
 }
 
 async fn shown_at_once(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let version = ann.set(Expected::Absent, bytes("one")).await.expect("there is none yet");
     let value = soon("the value", bob.session.value_changed(&number(), None)).await.expect("it can be read");
     assert_eq!(value.map(|value| value.version), Some(version));
@@ -202,7 +199,7 @@ async fn shown_at_once(fixture: &dyn Fixture) {
 }
 
 async fn told(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let mut seen = None;
     for written in [bytes("one"), bytes("two"), None, bytes("two"), bytes("two"), None] {
         let mut waiting = Box::pin(bob.session.value_changed(&number(), seen));
@@ -219,7 +216,7 @@ async fn told(fixture: &dyn Fixture) {
 /// Two writes follow each other, and the second must be seen before the third. Sometimes it comes before the watcher
 /// waits again.
 async fn last_seen(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let (see, mut seen_last) = tokio::sync::watch::channel(0);
     let watching = async {
         let mut seen = None;
@@ -250,7 +247,7 @@ async fn last_seen(fixture: &dyn Fixture) {
 }
 
 async fn written_while_cut(fixture: &dyn Fixture) {
-    let (ann, bob) = (Speaker::enter(fixture).await, Speaker::enter(fixture).await);
+    let [ann, bob] = speakers(fixture).await;
     let mut seen = ann.set(Expected::Absent, bytes("before")).await;
     assert_eq!(bob.value_of(&number()).await.map(|value| value.version), seen);
     let waiting = tokio::spawn(bob.session.value_changed(&number(), seen));
