@@ -150,10 +150,6 @@ mod tests {
         BootInstant::from_nanos(ms * 1_000_000)
     }
 
-    fn running(safe_until: SafeUntil) -> Situation {
-        Situation { safe_until, grace: Duration::from_millis(2_000), must_end: false, progress: Progress::Running }
-    }
-
     #[test]
     fn a_grace_fits_if_the_notice_has_room_for_it_and_for_the_kill() {
         let ms = Duration::from_millis;
@@ -187,61 +183,38 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_without_a_deadline_lets_the_command_run() {
-        assert_eq!(decide(&running(SafeUntil::ProcessEnd), at(1 << 40)), Step::Wait(None));
+    fn a_command_is_asked_so_early_that_its_grace_fits_and_killed_half_a_second_before_its_hold_ends() {
+        let (running, asked_at) = (Progress::Running, |ms| Progress::Asked { at: at(ms) });
+        let wait_until = |ms| Step::Wait(Some(at(ms)));
+        for (hold_ends, must_end, progress, now, step) in [
+            // A hold without a deadline lets the command run.
+            (None, false, running, 1 << 40, Step::Wait(None)),
+            (Some(10_000), false, running, 7_499, wait_until(7_500)),
+            (Some(10_000), false, running, 7_500, Step::Ask),
+            (Some(10_000), false, asked_at(7_500), 9_499, wait_until(9_500)),
+            (Some(10_000), false, asked_at(7_500), 9_500, Step::Kill),
+            // A late look kills at once.
+            (Some(10_000), false, running, 9_500, Step::Kill),
+            (Some(100), false, running, 0, Step::Kill),
+            // A lost lock asks at once and kills after the grace.
+            (None, true, running, 100, Step::Ask),
+            (None, true, asked_at(100), 2_099, wait_until(2_100)),
+            (None, true, asked_at(100), 2_100, Step::Kill),
+            (None, true, Progress::Killed, 9_999, Step::Wait(None)),
+            // A grace that does not fit is cut at the end of the hold.
+            (Some(1_500), true, asked_at(200), 999, wait_until(1_000)),
+            (Some(1_500), true, asked_at(200), 1_000, Step::Kill),
+            // A renewal moves the deadline but does not take back what was asked.
+            (Some(20_000), false, running, 8_000, wait_until(17_500)),
+            (Some(20_000), false, asked_at(8_000), 9_999, wait_until(10_000)),
+            (Some(20_000), false, asked_at(8_000), 10_000, Step::Kill),
+        ] {
+            let safe_until = hold_ends.map_or(SafeUntil::ProcessEnd, |ms| SafeUntil::At(at(ms)));
+            let situation = Situation { safe_until, grace: Duration::from_millis(2_000), must_end, progress };
+            assert_eq!(decide(&situation, at(now)), step, "{situation:?} at {now}");
+        }
     }
 
-    #[test]
-    fn the_command_is_asked_so_early_that_the_whole_grace_fits() {
-        let situation = running(SafeUntil::At(at(10_000)));
-        assert_eq!(decide(&situation, at(7_499)), Step::Wait(Some(at(7_500))));
-        assert_eq!(decide(&situation, at(7_500)), Step::Ask);
-    }
-
-    #[test]
-    fn after_the_grace_it_is_killed_half_a_second_before_the_hold_ends() {
-        let mut situation = running(SafeUntil::At(at(10_000)));
-        situation.progress = Progress::Asked { at: at(7_500) };
-        assert_eq!(decide(&situation, at(9_499)), Step::Wait(Some(at(9_500))));
-        assert_eq!(decide(&situation, at(9_500)), Step::Kill);
-    }
-
-    #[test]
-    fn a_late_look_kills_at_once() {
-        assert_eq!(decide(&running(SafeUntil::At(at(10_000))), at(9_500)), Step::Kill);
-        assert_eq!(decide(&running(SafeUntil::At(at(100))), at(0)), Step::Kill);
-    }
-
-    #[test]
-    fn a_lost_lock_asks_at_once_and_kills_after_the_grace() {
-        let mut situation = running(SafeUntil::ProcessEnd);
-        situation.must_end = true;
-        assert_eq!(decide(&situation, at(100)), Step::Ask);
-        situation.progress = Progress::Asked { at: at(100) };
-        assert_eq!(decide(&situation, at(2_099)), Step::Wait(Some(at(2_100))));
-        assert_eq!(decide(&situation, at(2_100)), Step::Kill);
-        situation.progress = Progress::Killed;
-        assert_eq!(decide(&situation, at(9_999)), Step::Wait(None));
-    }
-
-    #[test]
-    fn a_grace_that_does_not_fit_is_cut_at_the_end_of_the_hold() {
-        let mut situation = running(SafeUntil::At(at(1_500)));
-        situation.must_end = true;
-        situation.progress = Progress::Asked { at: at(200) };
-        assert_eq!(decide(&situation, at(999)), Step::Wait(Some(at(1_000))));
-        assert_eq!(decide(&situation, at(1_000)), Step::Kill);
-    }
-
-    #[test]
-    fn a_renewal_moves_the_deadline_but_does_not_take_back_what_was_asked() {
-        let mut situation = running(SafeUntil::At(at(10_000)));
-        situation.safe_until = SafeUntil::At(at(20_000));
-        assert_eq!(decide(&situation, at(8_000)), Step::Wait(Some(at(17_500))));
-        situation.progress = Progress::Asked { at: at(8_000) };
-        assert_eq!(decide(&situation, at(9_999)), Step::Wait(Some(at(10_000))));
-        assert_eq!(decide(&situation, at(10_000)), Step::Kill);
-    }
     #[test]
     fn the_runner_takes_over_later_than_the_watchdog_acts_and_before_the_hold_ends() {
         let grace = Duration::from_millis(2_000);
