@@ -5,12 +5,11 @@
 //! figure of a build without optimization is no more than an upper bound, and says so.
 #![cfg(feature = "monitor")]
 
-#[expect(dead_code, reason = "one test uses a part of it")]
+#[expect(dead_code, unused_imports, reason = "one test uses a part of it")]
 mod support;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -21,7 +20,7 @@ use lockkeeper_faults::{figures, long, process};
 use lockkeeper_zookeeper::{Client, Config, NewNode};
 use serde_json::json;
 
-use support::{Place, TestChild, eventually, now};
+use support::{Place, Running, eventually, now};
 
 const LOCKS: usize = 1_000;
 
@@ -59,26 +58,22 @@ const AT_ONCE_MAX: usize = 500;
 
 /// A command of ours that says where it serves on stderr.
 struct Serving {
-    process: TestChild,
+    itself: Running,
     /// What stands behind the words that announce it.
     at: String,
 }
 
 impl Serving {
     fn start(place: &Place, arguments: &[&str], announced: &str) -> Self {
-        let mut process: Child = place.command(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(process.stderr.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
+        let itself = Running::start(&mut place.command(arguments));
+        let line = itself.said();
         let at = line.split_once(announced).unwrap_or_else(|| panic!("{line}")).1;
         let at = at.split([',', '\n']).next().unwrap().to_owned();
-        // What it says later must not fill the pipe.
-        thread::spawn(move || said.lines().map_while(Result::ok).for_each(drop));
-        Self { process: TestChild(process), at }
+        Self { itself, at }
     }
 
     fn id(&self) -> u32 {
-        self.process.0.id()
+        self.itself.id()
     }
 }
 

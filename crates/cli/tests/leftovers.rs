@@ -3,7 +3,7 @@
 //! The moments of the kills follow from one seed, which is printed. In `cargo xtask test --long` ten times as many runs
 //! are killed.
 
-#[expect(dead_code, reason = "one test uses a part of it")]
+#[expect(dead_code, unused_imports, reason = "one test uses a part of it")]
 mod support;
 
 use std::fs;
@@ -234,10 +234,9 @@ fn the_watchdog_tidies_after_a_killed_runner() {
         let arguments = [&["run"], options, &["deploy-7", "--", "sh", "-c", "echo held; sleep 600"]].concat();
         let mut command = place.command(&arguments);
         command.stderr(Stdio::null());
-        let mut runner = support::Holder::start(&mut command).process;
+        let mut holder = support::Holder::start(&mut command);
         assert_eq!(names_in(&place.locks().join("queues")), ["deploy-7"]);
-        runner.kill().unwrap();
-        runner.wait().unwrap();
+        holder.process.kill();
         eventually("the directory of the lock is gone", || {
             names_in(&place.locks().join("queues")).is_empty().then_some(())
         });

@@ -4,24 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::process::Command;
 
-use crate::support::{Ended, Place, finish};
-
-/// Checks that a command refused, in one line of ours; returns the line.
-#[track_caller]
-fn refused(ended: Ended, code: i32, words: &[&str]) -> String {
-    assert_eq!(ended.code, Some(code), "{ended:?}");
-    assert_eq!(ended.stdout, "");
-    let line = ended.stderr.strip_suffix('\n').unwrap_or_else(|| panic!("no whole line: {ended:?}"));
-    assert!(line.starts_with("lockkeeper: ") && !line.contains(char::is_control), "{line:?}");
-    for word in words {
-        assert!(line.contains(word), "{word:?} is not in {line:?}");
-    }
-    line.to_owned()
-}
+use crate::support::{Place, finish};
 
 #[track_caller]
 fn refuses<Argument: AsRef<OsStr>>(arguments: &[Argument], words: &[&str]) {
-    refused(Place::new().run(arguments), 125, words);
+    Place::new().run(arguments).assert_refused(125, words);
 }
 
 #[test]
@@ -64,14 +51,14 @@ fn a_url_that_cannot_be_used_is_refused_with_the_place_it_comes_from() {
         if !url.is_empty() {
             let place = Place::new();
             let ended = finish(place.command(&["run", "x", "--", "true"]).env("LOCKKEEPER_URL", url));
-            refused(ended, 125, &["LOCKKEEPER_URL: ", word]);
+            ended.assert_refused(125, &["LOCKKEEPER_URL: ", word]);
         }
     }
     let place = Place::new();
     for variable in ["LOCKKEEPER_URL", "LOCKKEEPER_CONFIG", "LOCKKEEPER_DIR"] {
         for arguments in [&["run", "x", "--", "true"][..], &["show", "x"], &["ls"]] {
             let ended = finish(place.command(arguments).env(variable, ""));
-            refused(ended, 125, &[variable]);
+            ended.assert_refused(125, &[variable]);
         }
     }
 }
@@ -80,66 +67,21 @@ fn a_url_that_cannot_be_used_is_refused_with_the_place_it_comes_from() {
 fn options_that_cannot_be_read_are_refused_by_name() {
     for (options, words) in [
         (&["-w", "abc"][..], &["--wait", "`abc`", "500ms"][..]),
-        (&["-w", "-1"], &["--wait", "`-1`"]),
         (&["-w", "a\nb"], &["--wait", "a\\nb"]),
         (&["--grace", "5 minutes"], &["--grace", "`5 minutes`"]),
-        (&["-n", "-w", "1"], &["--no-wait", "--wait"]),
-        (&["-E", "256"], &["--conflict-exit-code", "256"]),
-        (&["-E", "-1"], &["--conflict-exit-code", "-1"]),
-        (&["--on-loss", "explode"], &["--on-loss", "explode"]),
-        (&["-s", "-x"], &["--shared", "--exclusive"]),
-        (&["-s", "--permits", "2"], &["--shared", "--permits"]),
-        (&["-x", "--permits", "2"], &["--exclusive", "--permits"]),
-        (&["--permits", "0"], &["--permits", "0"]),
-        (&["--permits", "-1"], &["--permits", "-1"]),
-        (&["--permits", "many"], &["--permits", "digit"]),
-        (&["--permits", "4294967296"], &["--permits", "4294967296"]),
-        (&["--on-revoke", "explode"], &["--on-revoke", "explode"]),
-        (&["--restart", "-n"], &["--restart", "--no-wait"]),
         (&["--restart", "-w", "0"], &["--restart", "--wait 0"]),
         (&["--restart", "--on-loss", "warn"], &["--restart", "--on-loss warn"]),
-        (&["--max-hold", "0"], &["--max-hold"]),
-        (&["--max-hold", "soon"], &["--max-hold", "`soon`"]),
         (&["--min-hold", "2s", "--max-hold", "1s"], &["--min-hold 2s", "--max-hold 1s"]),
-        (&["--frobnicate"], &["--frobnicate"]),
         (&["--json"], &["JSON"]),
     ] {
-        let arguments = [&["run", "x"][..], options, &["--", "true"]].concat();
-        refuses(&arguments, words);
+        refuses(&[&["run", "x"][..], options, &["--", "true"]].concat(), words);
     }
-    refuses(&["run", "x", "--"], &["after `--`"]);
-    refuses(&["run", "x"], &["after `--`"]);
-    refuses(&["run", "x", "true"], &["after `--`"]);
-    refuses(&["run"], &["name"]);
-    refuses(&["wait", "x", "-w", "soon"], &["`soon`"]);
     refuses(&["wait", "x", "--json"], &["`wait` prints no JSON"]);
-    refuses(&["frobnicate"], &["frobnicate"]);
+    refuses(&["break", "x"], &["no token given", "lockkeeper show"]);
+    refuses(&["freeze", "x"], &["no reason given", "--reason"]);
+    refuses(&["freeze", "x", "--reason", " "], &["--reason", "empty"]);
     refuses(&["a\x1b[2J\nb"], &["lockkeeper"]);
     refuses::<&str>(&[], &["--help"]);
-}
-
-#[test]
-fn an_operators_orders_are_refused_without_what_they_need() {
-    let long = "x".repeat(501);
-    for (arguments, words) in [
-        (&["break", "x"][..], &["no token given", "lockkeeper show"][..]),
-        (&["break", "x", "--token", ""], &["--token"]),
-        (&["break", "x", "--token", "abc"], &["--token"]),
-        (&["break", "x", "--token", "-1"], &["--token"]),
-        (&["break", "x", "--token", "18446744073709551615"], &["--token"]),
-        (&["break", "--token", "1"], &["name"]),
-        (&["freeze", "x"], &["no reason given", "--reason"]),
-        (&["freeze", "x", "--reason", " "], &["--reason", "empty"]),
-        (&["freeze", "x", "--reason", "a\x1b[2J"], &["--reason", "control"]),
-        (&["freeze", "x", "--reason", &long], &["--reason", "501"]),
-        (&["freeze", "x", "--reason", "y", "--kind", "barrier"], &["--kind", "barrier"]),
-        (&["freeze", "x", "--reason", "y", "-w", "soon"], &["`soon`"]),
-        (&["revoke", "x", "--reason", ""], &["--reason", "empty"]),
-        (&["revoke", "x", "-w", "soon"], &["`soon`"]),
-        (&["thaw"], &["name"]),
-    ] {
-        refuses(arguments, words);
-    }
 }
 
 #[test]
@@ -156,11 +98,11 @@ fn a_directory_that_cannot_carry_locks_is_refused_by_its_name() {
         ("/sys/kernel", "/sys/kernel"),
     ] {
         for arguments in [&["run", "x", "--", "true"][..], &["run", "-n", "x", "--", "true"]] {
-            refused(finish(place.command(arguments).env("LOCKKEEPER_DIR", directory)), 125, &[named]);
+            finish(place.command(arguments).env("LOCKKEEPER_DIR", directory)).assert_refused(125, &[named]);
         }
     }
     let relative = finish(place.command(&["run", "x", "--", "true"]).env("LOCKKEEPER_DIR", "locks"));
-    refused(relative, 125, &["LOCKKEEPER_DIR", "absolute"]);
+    relative.assert_refused(125, &["LOCKKEEPER_DIR", "absolute"]);
 }
 
 /// A file system that is mounted read-only stops root too.
@@ -173,9 +115,7 @@ fn a_directory_that_may_not_be_written_is_refused_by_its_name() {
         let script = r#"mount -t tmpfs -o ro none "$LOCKKEEPER_DIR" && exec "$LOCKKEEPER" "$@""#;
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", script, "sh"]).args(arguments);
-        let ours = place.command(&arguments);
-        let variables: Vec<_> = ours.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
-        command.env_clear().envs(variables);
+        place.surround(&mut command);
         command
     } else {
         use std::os::unix::fs::PermissionsExt as _;
@@ -183,7 +123,7 @@ fn a_directory_that_may_not_be_written_is_refused_by_its_name() {
         std::fs::set_permissions(place.locks(), std::fs::Permissions::from_mode(0o500)).unwrap();
         place.command(&arguments)
     };
-    refused(finish(&mut command), 125, &[directory]);
+    finish(&mut command).assert_refused(125, &[directory]);
 }
 
 #[test]
@@ -191,45 +131,32 @@ fn a_config_file_that_cannot_be_used_is_refused_by_its_name() {
     let place = Place::new();
     for (text, words) in [
         ("", &["names no service", "url = "][..]),
-        ("acquire_timeout = '3s'", &["names no service"]),
-        ("url = 'file:/x'\nacquire_timeout = 5000", &["line 2", "write 5000ms or 5000s"]),
         ("url = 'zk://h1?session_timeout=30000'", &["`session_timeout`", "write 30000ms or 30000s"]),
-        ("url = ''", &["names no service"]),
         ("url = 'file:/x'\nsession_timeout = '20s'", &["`session_timeout`"]),
-        ("url = 'file:/x'\n[retry]\nbase_slep = 1", &["line 3", "`base_slep`"]),
         ("url = 'zookeper://h1'", &["`zookeper:`"]),
         ("url = \"file:/\u{1}\"", &[]),
         ("[[[", &["line 1"]),
     ] {
         let path = place.file(".config/lockkeeper/config.toml", text);
         let path = path.to_str().unwrap();
-        refused(place.run(&["run", "x", "--", "true"]), 125, &[&[path], words].concat());
-        refused(place.run(&["show", "x"]), 125, &[path]);
+        place.run(&["run", "x", "--", "true"]).assert_refused(125, &[&[path], words].concat());
+        place.run(&["show", "x"]).assert_refused(125, &[path]);
         let elsewhere = place.file("elsewhere.toml", text);
         let elsewhere = elsewhere.to_str().unwrap();
-        refused(place.run(&["ls", "--config", elsewhere]), 125, &[elsewhere]);
+        place.run(&["ls", "--config", elsewhere]).assert_refused(125, &[elsewhere]);
     }
-    refused(place.run(&["ls", "--config", "/nowhere.toml"]), 125, &["/nowhere.toml", "LOCKKEEPER_CONFIG"]);
-    refused(place.run(&["ls", "--config", "/dev/zero"]), 125, &["/dev/zero"]);
+    place.run(&["ls", "--config", "/nowhere.toml"]).assert_refused(125, &["/nowhere.toml", "LOCKKEEPER_CONFIG"]);
+    place.run(&["ls", "--config", "/dev/zero"]).assert_refused(125, &["/dev/zero"]);
 }
 
 #[test]
-fn a_nested_run_of_the_same_lock_is_refused_at_any_depth() {
-    let place = Place::new();
-    let nested = place.script("x", r#"exec "$LOCKKEEPER" run x -- true"#);
-    refused(nested, 125, &["x (file:", "itself"]);
-    let deeper = place.script("x", r#"exec "$LOCKKEEPER" run y -- "$LOCKKEEPER" run x -- true"#);
-    refused(deeper, 125, &["x (file:", "itself"]);
-}
-
-#[test]
-fn a_nested_run_in_the_same_directory_by_another_name_is_refused() {
-    let place = Place::new();
-    let nested = place.script(
-        "x",
+fn a_nested_run_of_the_same_lock_is_refused_at_any_depth_and_by_another_name_of_the_directory() {
+    for script in [
+        r#"exec "$LOCKKEEPER" run y -- "$LOCKKEEPER" run x -- true"#,
         r#"ln -s "$LOCKKEEPER_DIR" "$HOME/link"; exec "$LOCKKEEPER" --connect "file:$HOME/link" run x -- true"#,
-    );
-    refused(nested, 125, &["x (file:", "itself"]);
+    ] {
+        Place::new().script("x", script).assert_refused(125, &["x (file:", "itself"]);
+    }
 }
 
 #[test]
@@ -260,33 +187,49 @@ fn what_a_run_left_in_the_background_may_take_the_lock_again() {
 #[test]
 fn a_command_that_cannot_be_run_has_the_codes_of_a_shell() {
     let place = Place::new();
-    refused(place.run(&["run", "x", "--", "no-such-command"]), 127, &["no-such-command"]);
-    refused(place.run(&["run", "x", "--", "/nowhere/x"]), 127, &["/nowhere/x"]);
-    refused(place.run(&["run", "x", "--", ""]), 127, &[]);
-    refused(place.run(&["run", "x", "--", "/etc/passwd"]), 126, &["/etc/passwd"]);
-    refused(place.run(&["run", "x", "--", "/"]), 126, &["/"]);
+    let missing = place.run(&["run", "x", "--", "no-such-command"]);
+    let line = missing.assert_refused(127, &[]);
+    assert_eq!(line, "lockkeeper: cannot run no-such-command: No such file or directory");
+    place.run(&["run", "x", "--", "/nowhere/x"]).assert_refused(127, &["/nowhere/x"]);
+    place.run(&["run", "x", "--", ""]).assert_refused(127, &[]);
+    let plain = place.run(&["run", "x", "--", "/etc/passwd"]);
+    assert_eq!(plain.assert_refused(126, &[]), "lockkeeper: cannot run /etc/passwd: Permission denied");
+    place.run(&["run", "x", "--", "/"]).assert_refused(126, &["/"]);
 }
 
 #[test]
 fn check_outside_of_a_run_cannot_tell() {
     let place = Place::new();
-    refused(place.run(&["check"]), 125, &["LOCKKEEPER_HOLD"]);
-    refused(finish(place.command(&["check"]).env("LOCKKEEPER_HOLD", "nonsense")), 125, &["cannot tell"]);
+    place.run(&["check"]).assert_refused(125, &["LOCKKEEPER_HOLD"]);
+    finish(place.command(&["check"]).env("LOCKKEEPER_HOLD", "nonsense")).assert_refused(125, &["cannot tell"]);
+}
+
+#[cfg(feature = "monitor")]
+#[test]
+fn gc_and_deadlocks_that_cannot_be_looked_for_are_refused() {
+    let refusing = crate::unreachable::refusing();
+    let briefly = format!("{refusing}?connect_timeout=1s");
+    for (arguments, word) in [
+        (&["gc", "x"][..], "unexpected argument"),
+        (&["gc", "--connect", "zk://"], "zk://"),
+        (&["gc", "--json", "--connect", &briefly], "Connection refused"),
+        (&["deadlocks", "--connect", &refusing], "Connection refused"),
+        (&["deadlocks", "--fast"], "--fast"),
+        (&["deadlocks", "reports/"], "reports/"),
+    ] {
+        let ended = Place::new().run(arguments);
+        assert_eq!((ended.code, &*ended.stdout), (Some(125), ""), "{ended:?}");
+        assert!(ended.stderr.starts_with("lockkeeper: ") && ended.stderr.contains(word), "{ended:?}");
+        assert!(ended.stderr.lines().count() == 1 || arguments[0] == "gc", "{ended:?}");
+    }
 }
 
 #[cfg(not(feature = "monitor"))]
 #[test]
 fn what_belongs_to_the_monitor_names_its_feature_in_a_build_without_it() {
-    refuses(&["monitor"], &["monitor", "feature `monitor`"]);
-    refuses(&["deadlocks"], &["deadlocks", "feature `monitor`"]);
-    refuses(&["deadlocks", "--json"], &["deadlocks", "feature `monitor`"]);
-}
-
-#[cfg(not(feature = "monitor"))]
-#[test]
-fn gc_in_a_build_without_the_monitor_names_its_feature() {
-    refuses(&["gc"], &["gc", "feature `monitor`"]);
-    refuses(&["gc", "--yes", "--json"], &["gc", "feature `monitor`"]);
+    for arguments in [&["monitor"][..], &["deadlocks"], &["deadlocks", "--json"], &["gc"], &["gc", "--yes", "--json"]] {
+        refuses(arguments, &[arguments[0], "feature `monitor`"]);
+    }
 }
 
 #[cfg(not(feature = "top"))]

@@ -2,18 +2,17 @@
 
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::terminal::Terminal;
-use crate::support::{Holder, Place, copy_program, eventually, finish, first_line, in_time, wait};
+use crate::support::{Holder, Place, Running, copy_program, finish, in_time};
 
 #[test]
 fn show_tells_who_holds_and_who_waits() {
     let place = Place::new();
     let holder = place.hold("nightly");
-    let waiter = place.command(&["run", "-q", "nightly", "--", "true"]).spawn().unwrap();
-    eventually("there is a waiter", || (place.contenders("nightly") == 2).then_some(()));
+    let mut waiter = place.queue(&[], "nightly");
 
     let shown = place.show("nightly");
     assert_eq!(shown["name"], "nightly");
@@ -39,8 +38,7 @@ fn show_tells_who_holds_and_who_waits() {
     assert_eq!(text.lines().count(), 4);
 
     holder.end();
-    let mut waiter = waiter;
-    assert_eq!(in_time("the waiter had its turn", move || waiter.wait().unwrap()).code(), Some(0));
+    assert_eq!(waiter.code(), Some(0));
     assert_eq!(place.contenders("nightly"), 0);
 }
 
@@ -61,15 +59,12 @@ fn ls_lists_the_locks_in_use_by_the_prefix_of_their_names() {
     let place = Place::new();
     let holders: Vec<_> = ["reports/a", "reports/b", "nightly"].map(|name| place.hold(name)).into();
     let names = |arguments: &[&str]| -> Vec<String> {
-        let listed = place.run(arguments);
-        assert_eq!(listed.code, Some(0), "{listed:?}");
-        let locks: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
-        locks.as_array().unwrap().iter().map(|lock| lock["name"].as_str().unwrap().to_owned()).collect()
+        place.json(arguments).as_array().unwrap().iter().map(|lock| lock["name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(names(&["ls", "--json"]), ["nightly", "reports/a", "reports/b"]);
     assert_eq!(names(&["ls", "--json", "reports/"]), ["reports/a", "reports/b"]);
     assert_eq!(names(&["ls", "--json", "reports/c"]), Vec::<String>::new());
-    let locks: serde_json::Value = serde_json::from_str(&place.run(&["ls", "--json", "nightly"]).stdout).unwrap();
+    let locks = place.json(&["ls", "--json", "nightly"]);
     assert_eq!((&locks[0]["kind"], &locks[0]["waiters"]), (&json!("mutex"), &json!(0)));
     assert_eq!(locks[0]["holders"][0]["owner"]["pid"], json!(holders[2].process.id()));
     let text = place.run(&["ls"]).stdout;
@@ -89,12 +84,8 @@ fn names_of_any_script_dots_slashes_and_case_are_separate_locks() {
     assert!(long.iter().all(|name| (198..=200).contains(&name.len())));
     let short = [".", "..", "...", "a/b", "a%2Fb", "a", "A", "é", "É", "a b", "/a", "a/", "~"].map(String::from);
     let mut names: Vec<_> = long.into_iter().chain(short).collect();
-    let hold = |name: &String| {
-        let script = ["--", "sh", "-c", "echo held; read line"];
-        Holder::start(place.command(&["run", "-n", name]).args(script))
-    };
-    let holders: Vec<_> = names.iter().map(hold).collect();
-    let listed: serde_json::Value = serde_json::from_str(&place.run(&["ls", "--json"]).stdout).unwrap();
+    let holders: Vec<_> = names.iter().map(|name| place.hold_by(&["-n"], name)).collect();
+    let listed = place.json(&["ls", "--json"]);
     let name = |lock: &serde_json::Value| lock["name"].as_str().unwrap().to_owned();
     let listed: Vec<_> = listed.as_array().unwrap().iter().map(name).collect();
     names.sort();
@@ -108,19 +99,14 @@ fn names_of_any_script_dots_slashes_and_case_are_separate_locks() {
 fn a_lock_in_use_is_not_waited_for_longer_than_asked() {
     let place = Place::new();
     let holder = place.hold("x");
-    let attempt = |options: &[&str]| {
-        let arguments = [&["run"], options, &["x", "--", "echo", "ran"]].concat();
-        let ended = place.run(&arguments);
-        assert_eq!(ended.stdout, "");
-        (ended.code, ended.stderr)
-    };
+    let attempt = |options: &[&str]| place.run(&[&["run"], options, &["x", "--", "echo", "ran"]].concat());
     for options in [&["-n"][..], &["-w", "0"], &["-w", "50ms"]] {
-        let (code, line) = attempt(options);
-        assert_eq!(code, Some(124));
-        assert!(line.starts_with("lockkeeper: x (file:") && line.lines().count() == 1, "{line}");
+        attempt(options).assert_refused(124, &["lockkeeper: x (file:"]);
     }
-    assert_eq!(attempt(&["-q", "-n", "-E", "0"]), (Some(0), String::new()));
-    assert_eq!(attempt(&["-q", "-w", "50ms", "-E", "75"]), (Some(75), String::new()));
+    for (options, code) in [(&["-q", "-n", "-E", "0"][..], 0), (&["-q", "-w", "50ms", "-E", "75"], 75)] {
+        let ended = attempt(options);
+        assert_eq!((ended.code, &*ended.stdout, &*ended.stderr), (Some(code), "", ""));
+    }
     assert_eq!(place.contenders("x"), 1, "no waiter that gave up stands in the queue");
     holder.end();
     assert_eq!(place.run(&["run", "-n", "x", "--", "echo", "ran"]).stdout, "ran\n");
@@ -130,8 +116,7 @@ fn a_lock_in_use_is_not_waited_for_longer_than_asked() {
 fn the_time_to_wait_comes_from_the_config_file_when_no_option_says() {
     let place = Place::new();
     let holder = place.hold("x");
-    let text = format!("url = '{}'\nacquire_timeout = '50ms'", place.service());
-    place.file(".config/lockkeeper/config.toml", &text);
+    place.configure(&format!("url = '{}'\nacquire_timeout = '50ms'", place.service()));
     assert_eq!(place.run(&["run", "x", "--", "true"]).code, Some(124));
     holder.end();
 }
@@ -145,11 +130,12 @@ fn wait_ends_when_a_lock_is_free_without_waiters_and_takes_no_part() {
         let ended = place.run(&["wait", "x", "-w", time]);
         assert_eq!((ended.code, ended.stderr.lines().count()), (Some(124), 1), "{ended:?}");
     }
-    let (line, waiting) = first_line(place.command(&["wait", "x"]));
+    let waiting = Running::start(&mut place.command(&["wait", "x"]));
+    let line = waiting.said();
     assert!(line.starts_with("lockkeeper: waiting for x (") && line.ends_with("s\n"), "{line}");
     assert_eq!(place.contenders("x"), 1);
     holder.end();
-    let ended = wait(waiting);
+    let ended = waiting.end();
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
 }
 
@@ -191,28 +177,6 @@ fn the_command_sees_what_it_runs_under_and_its_own_url_and_config() {
 }
 
 #[test]
-fn the_service_is_chosen_by_options_then_the_environment_then_the_config_file() {
-    let place = Place::new();
-    let used = |command: &mut Command| {
-        let ended = finish(command.args(["doctor", "--json"]));
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        let diagnosis: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-        diagnosis["service"].as_str().unwrap().to_owned()
-    };
-    let none: [&str; 0] = [];
-    assert_eq!(used(&mut place.command(&none)), place.service());
-    let by = |name: &str| format!("file:{}", place.locks().join(name).display());
-    place.file(".config/lockkeeper/config.toml", &format!("url = '{}'", by("home")));
-    assert_eq!(used(&mut place.command(&none)), by("home"));
-    let named = place.file("named.toml", &format!("url = '{}'", by("named")));
-    assert_eq!(used(place.command(&none).env("LOCKKEEPER_CONFIG", &named)), by("named"));
-    assert_eq!(used(&mut place.command(&["--config", named.to_str().unwrap()])), by("named"));
-    assert_eq!(used(place.command(&none).env("LOCKKEEPER_URL", by("url"))), by("url"));
-    let mut both = place.command(&["--connect", &*by("option")]);
-    assert_eq!(used(both.env("LOCKKEEPER_URL", by("url"))), by("option"));
-}
-
-#[test]
 fn the_current_directory_is_never_looked_at() {
     let place = Place::new();
     let file = place.file("config.toml", "url = 'nonsense'");
@@ -249,41 +213,21 @@ fn a_service_that_needs_no_setup_says_so() {
 #[test]
 fn completions_and_manual_know_every_command() {
     let place = Place::new();
-    let commands = [
-        "run",
-        "hold",
-        "fence",
-        "ls",
-        "show",
-        "wait",
-        "deadlocks",
-        "monitor",
-        "top",
-        "gc",
-        "check",
-        "revoke",
-        "break",
-        "freeze",
-        "thaw",
-        "capabilities",
-        "doctor",
-        "setup",
-        "server",
-        "completions",
-        "man",
-    ];
+    let commands = "run hold fence ls show wait deadlocks monitor top gc check revoke break freeze thaw capabilities \
+                    doctor setup server completions man";
+    let commands: Vec<_> = commands.split(' ').collect();
     let manual = place.run(&["man"]);
     assert_eq!((manual.code, &*manual.stderr), (Some(0), ""));
     let titles: Vec<_> =
         manual.stdout.lines().filter(|line| line.starts_with(".TH ")).map(|line| line.replace('\\', "")).collect();
     assert_eq!(titles.len(), 1 + commands.len(), "{titles:?}");
-    for command in commands {
+    for command in &commands {
         assert!(titles.iter().any(|title| title.starts_with(&format!(".TH lockkeeper-{command} "))), "{titles:?}");
     }
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let completions = place.run(&["completions", shell]);
         assert_eq!(completions.code, Some(0));
-        for command in commands {
+        for command in &commands {
             assert!(completions.stdout.contains(command), "{shell} does not know {command}");
         }
     }
@@ -306,17 +250,18 @@ fn a_signal_while_waiting_ends_the_wait_and_leaves_the_queue() {
     let holder = place.hold("x");
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         // The line is printed after the signals are caught.
-        let (line, waiter) = first_line(place.command(&["run", "x", "--", "echo", "ran"]));
+        let waiter = Running::start(&mut place.command(&["run", "x", "--", "echo", "ran"]));
+        let line = waiter.said();
         assert!(line.starts_with("lockkeeper: waiting for x "), "{line}");
         assert_eq!(place.contenders("x"), 2);
-        kill_process(Pid::from_child(&waiter), signal).unwrap();
-        let ended = wait(waiter);
+        waiter.send(signal);
+        let ended = waiter.end();
         assert_eq!((ended.code, &*ended.stdout), (Some(code), ""));
         assert!(ended.stderr.starts_with("lockkeeper: x: ended by SIG"), "{ended:?}");
         assert_eq!(place.contenders("x"), 1);
     }
     holder.end();
-    assert_eq!(std::fs::read_dir(place.locks().join("queues")).unwrap().count(), 0, "nothing is left of the queue");
+    place.assert_nothing_left();
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! Two commands that wait for each other: how they come to that, and what must be found of them.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use lockkeeper_faults::{figures, long};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::{Ended, Place, TestChild, ended, eventually, finish, now};
+use crate::support::{Ended, Place, Running, finish, now};
 
 /// How long a deadlock may stand until it is known to an operator who asks; judged in the long run.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
@@ -20,7 +19,7 @@ pub(crate) const TRIES_MAX: usize = 3;
 pub(crate) const NOTE_AND_NEST: &str = r#"
     notes=$1 number=$2
     shift 2
-    echo > "$notes/$number"
+    echo $$ > "$notes/$number"
     while [ ! -e "$notes/go" ]; do sleep 0.01; done
     "$LOCKKEEPER" run "$@" -- true"#;
 
@@ -34,10 +33,8 @@ pub(crate) fn lock_of<'a>(claim: Claim<'a>) -> &'a str {
 /// The machine of a test, which uses the service of this URL. Sessions outlive a moment in which the machine stands
 /// still, unless the URL has settings of its own.
 pub(crate) fn place_of(url: &str) -> Place {
-    let place = Place::new();
     let settings = if url.contains('?') { "" } else { "?session_timeout=40s" };
-    place.file(".config/lockkeeper/config.toml", &format!("url = '{url}{settings}'\n"));
-    place
+    Place::of(&format!("{url}{settings}"))
 }
 
 /// Has `deadlocks` look; again, if the long run judges how long that takes and it took too long. Returns what was
@@ -59,11 +56,10 @@ pub(crate) fn looked_in_time(place: &Place) -> (Ended, Duration) {
 /// Two commands, each with a lock, whose commands ask for a lock of the other's.
 pub(crate) struct Crossing {
     pub(crate) place: Place,
-    notes: TempDir,
     /// No wait began before this.
     pub(crate) began: Instant,
     /// The command that holds each lock.
-    pub(crate) runs: Vec<(String, TestChild)>,
+    pub(crate) runs: Vec<(String, Running)>,
 }
 
 impl Crossing {
@@ -74,37 +70,30 @@ impl Crossing {
 
     /// The same, with the program that the two run.
     pub(crate) fn with_program(place: Place, claims: [[Claim<'_>; 2]; 2], program: &[&Path]) -> Self {
-        let mut crossing = Self { place, notes: TempDir::new().unwrap(), began: now(), runs: Vec::new() };
+        let mut crossing = Self { place, began: now(), runs: Vec::new() };
+        let place = &crossing.place;
+        // Of a crossing that was there before.
+        let _ = std::fs::remove_file(place.notes().join("go"));
         for (number, [held, wanted]) in claims.into_iter().enumerate() {
-            let mut command = crossing.place.command(&["run", "-q"]);
+            let mut command = place.command(&["run", "-q"]);
             command.args(held).arg("--").args(program);
-            command.arg(crossing.notes.path()).arg(number.to_string()).arg("-q").args(wanted);
-            let run = TestChild(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
-            crossing.runs.push((lock_of(held).to_owned(), run));
-            crossing.until_noted(number);
+            command.arg(place.notes()).arg(number.to_string()).arg("-q").args(wanted);
+            crossing.runs.push((lock_of(held).to_owned(), Running::start(&mut command)));
+            place.note(&number.to_string());
         }
         crossing.began = now();
-        std::fs::write(crossing.notes.path().join("go"), "").unwrap();
+        place.write("go", "");
         for [held, _] in claims {
-            crossing.until_contenders(lock_of(held), 2);
+            place.until_contenders(lock_of(held), 2);
         }
         crossing
-    }
-
-    fn until_noted(&self, number: usize) {
-        let note: PathBuf = self.notes.path().join(number.to_string());
-        eventually("it holds its lock", || note.exists().then_some(()));
-    }
-
-    fn until_contenders(&self, lock: &str, count: usize) {
-        eventually("all stand in the queue", || (self.place.contenders(lock) == count).then_some(()));
     }
 
     /// Asserts that one deadlock is known in time; returns it.
     pub(crate) fn known(&self, who: &str) -> Value {
         let (ended, took) = looked_in_time(&self.place);
         assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
-        let found = parsed(&ended);
+        let found = ended.json();
         figures::tell(&format!("deadlocks, {who}: known after {:.2} s", took.as_secs_f64()));
         let deadlock = the_one(&found);
         assert_eq!((&deadlock["verdict"], &deadlock["certainty"]), (&json!("known"), &json!("same-owner")), "{found}");
@@ -119,7 +108,7 @@ impl Crossing {
         for ((lock, run), state) in self.runs.iter().zip(states) {
             let at = chain.iter().position(|link| link["lock"] == **lock).expect("its lock is in the chain");
             let (link, next) = (&chain[at], &chain[1 - at]);
-            assert_eq!(link["ahead"]["owner"]["pid"], run.0.id(), "{deadlock}");
+            assert_eq!(link["ahead"]["owner"]["pid"], run.id(), "{deadlock}");
             assert_eq!((&link["state"], &link["joined"]), (&json!(state), &json!("within")), "{deadlock}");
             assert_eq!(next["waiter"]["within"], link["ahead"]["ticket"].as_str().unwrap()[..16], "{deadlock}");
             assert_eq!(next["waiter"]["owner"]["command"], "true", "{deadlock}");
@@ -137,28 +126,19 @@ impl Crossing {
 
     /// Asserts that one was asked to give up, and that the other has gone on.
     pub(crate) fn assert_over(mut self) {
-        let mut codes: Vec<_> = self.runs.iter_mut().map(|(_, run)| ended(&mut run.0).code()).collect();
+        let mut codes: Vec<_> = self.runs.iter_mut().map(|(_, run)| run.code()).collect();
         codes.sort_unstable();
         assert_eq!(codes, [Some(0), Some(143)]);
-        let ended = self.place.run(&["deadlocks"]);
-        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
-        assert!(ended.stdout.ends_with("\nno deadlock\n"), "{ended:?}");
+        let looked = self.place.printed(&["deadlocks"]);
+        assert!(looked.ends_with("\nno deadlock\n"), "{looked:?}");
     }
 }
 
 /// A shell that reads a line in which `lockkeeper` is the command under test.
 pub(crate) fn shell(place: &Place, line: &str) -> Command {
-    let command = place.command::<&str>(&[]);
     let mut shell = Command::new("sh");
-    shell.args(["-c", line]).env_clear();
-    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let directory = Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap();
-    shell.env("PATH", format!("{}:{}", directory.display(), std::env::var("PATH").unwrap()));
+    place.surround(shell.args(["-c", line]));
     shell
-}
-
-pub(crate) fn parsed(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
 }
 
 pub(crate) fn the_one(found: &Value) -> Value {

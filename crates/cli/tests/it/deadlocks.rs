@@ -1,17 +1,13 @@
 //! `deadlocks`: commands that wait for each other, on each service; commands that only seem to; and what is printed.
 
-use std::io::{BufRead, BufReader, Read as _};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Stdio;
 
-use lockkeeper_faults::zookeeper;
 use serde_json::json;
-use tempfile::TempDir;
 
-use crate::crossing::{Claim, Crossing, NOTE_AND_NEST, lock_of, parsed, place_of, shell, the_one};
+use crate::crossing::{Claim, Crossing, NOTE_AND_NEST, lock_of, place_of, shell, the_one};
 use crate::server::Server;
-use crate::support::{Place, TestChild, copy_program, ended, eventually, finish, in_time};
+use crate::services::{self, Service, on_each};
+use crate::support::{Place, Running, copy_program, finish};
 
 /// Two commands that run under each other's lock are known, and what is printed ends it.
 fn nested_runs_are_known(place: Place, who: &str) {
@@ -25,15 +21,15 @@ fn nested_runs_are_known(place: Place, who: &str) {
     assert_eq!((lines.len(), lines[1]), (6, "deadlock, known by the enclosing run"), "{text:?}");
     for line in &lines[2..4] {
         let number = usize::from(line.starts_with("  1. "));
-        let holds = |(lock, run): &(String, TestChild)| {
+        let holds = |(lock, run): &(String, Running)| {
             line.contains(&format!(" waits for {lock} for "))
-                && line.ends_with(&format!(" pid {} sh holds it, and {}. runs under it", run.0.id(), number + 1))
+                && line.ends_with(&format!(" pid {} sh holds it, and {}. runs under it", run.id(), number + 1))
         };
         assert!(crossing.runs.iter().any(holds), "{line}");
     }
     let examined = crossing.place.run(&["doctor", "--json"]);
     assert_eq!((examined.code, &*examined.stderr), (Some(2), ""), "{examined:?}");
-    let told = parsed(&examined)["findings"][0].clone();
+    let told = examined.json()["findings"][0].clone();
     let what = told["what"].as_str().unwrap();
     assert!(what.starts_with("deadlock, known by the enclosing run: 1. ") && what.contains("; 2. "), "{told}");
     let cure = told["cure"].as_str().unwrap();
@@ -47,57 +43,16 @@ fn two_nested_runs_are_known_on_files() {
     nested_runs_are_known(Place::new(), "files");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn two_nested_runs_are_known_on_zookeeper() {
-    if !zookeeper::availability().or_skip("deadlocks::two_nested_runs_are_known_on_zookeeper") {
-        return;
-    }
-    let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
-    nested_runs_are_known(place_of(&format!("zk://{}", server.address())), "ZooKeeper");
+async fn on_a_service(service: Service, server: services::Server) {
+    nested_runs_are_known(place_of(&server.url()), service.name());
 }
 
-#[cfg(feature = "etcd")]
-#[tokio::test(flavor = "multi_thread")]
-async fn two_nested_runs_are_known_on_etcd() {
-    use lockkeeper_faults::etcd;
-    if !etcd::availability().or_skip("deadlocks::two_nested_runs_are_known_on_etcd") {
-        return;
-    }
-    let server = etcd::Server::standalone().await.unwrap();
-    nested_runs_are_known(place_of(&format!("etcd://{}", server.address())), "etcd");
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread")]
-async fn two_nested_runs_are_known_on_redis() {
-    use lockkeeper_faults::redis;
-    if !redis::availability().or_skip("deadlocks::two_nested_runs_are_known_on_redis") {
-        return;
-    }
-    let server = redis::Server::standalone().await.unwrap();
-    nested_runs_are_known(place_of(&format!("redis://{}", server.address())), "Redis");
-}
-
-#[cfg(feature = "postgres")]
-#[tokio::test(flavor = "multi_thread")]
-async fn two_nested_runs_are_known_on_postgresql() {
-    use lockkeeper_faults::postgres;
-    if !postgres::availability().or_skip("deadlocks::two_nested_runs_are_known_on_postgresql") {
-        return;
-    }
-    let server = postgres::Server::standalone().await.unwrap();
-    nested_runs_are_known(place_of(&server.url("postgres")), "PostgreSQL");
-}
-
-#[cfg(feature = "mysql")]
-#[tokio::test(flavor = "multi_thread")]
-async fn two_nested_runs_are_known_on_mariadb() {
-    use lockkeeper_faults::mariadb;
-    if !mariadb::availability().or_skip("deadlocks::two_nested_runs_are_known_on_mariadb") {
-        return;
-    }
-    let server = mariadb::Setup::new().start().await.unwrap();
-    nested_runs_are_known(place_of(&server.url("")), "MariaDB");
+on_each! { on_a_service:
+    ZooKeeper "monitor" two_nested_runs_are_known_on_zookeeper;
+    Etcd "etcd" two_nested_runs_are_known_on_etcd;
+    Redis "redis" two_nested_runs_are_known_on_redis;
+    PostgreSql "postgres" two_nested_runs_are_known_on_postgresql;
+    MariaDb "mysql" two_nested_runs_are_known_on_mariadb;
 }
 
 #[test]
@@ -117,57 +72,50 @@ fn a_share_or_a_permit_that_a_nested_run_waits_for_is_known_too() {
 
 #[test]
 fn a_free_permit_is_no_deadlock() {
-    let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["--permits", "2", "gate"]);
     let place = Place::new();
     let holder = place.hold("door");
     // It has one of two permits, and waits for the door.
-    let mut waiter = place.command(&["run", "-q", "--permits", "2", "gate", "--", "sh", "-c"]);
-    waiter.arg(r#""$LOCKKEEPER" run -q door -- true"#);
-    let mut waiter = TestChild(waiter.spawn().unwrap());
-    eventually("it waits", || (place.contenders(lock_of(door)) == 2).then_some(()));
-    assert_eq!(place.contenders(lock_of(gate)), 1);
-    let looked = place.run(&["deadlocks"]);
-    assert_eq!((looked.code, &*looked.stderr), (Some(0), ""));
-    assert!(looked.stdout.ends_with("\nno deadlock\n"), "{looked:?}");
+    let nested = ["run", "-q", "--permits", "2", "gate", "--", "sh", "-c", r#""$LOCKKEEPER" run -q door -- true"#];
+    let waiter = Running::start(&mut place.command(&nested));
+    place.until_contenders("door", 2);
+    assert_eq!(place.contenders("gate"), 1);
+    let looked = place.printed(&["deadlocks"]);
+    assert!(looked.ends_with("\nno deadlock\n"), "{looked:?}");
     holder.end();
-    assert_eq!(ended(&mut waiter.0).code(), Some(0));
+    assert_eq!(waiter.end().code, Some(0));
 }
 
 #[test]
 fn two_commands_side_by_side_under_one_run_raise_no_alarm() {
     let place = Place::new();
-    let notes = TempDir::new().unwrap();
     let start = |lock: &str, script: &str| {
-        let mut command = place.command(&["run", "-q", lock, "--", "sh", "-c", script]);
-        TestChild(command.current_dir(notes.path()).stdin(Stdio::null()).spawn().unwrap())
+        Running::start(place.command(&["run", "-q", lock, "--", "sh", "-c", script]).current_dir(place.notes()))
     };
     // Under A one command holds B and goes on, and another one waits for C, whose holder waits for B.
-    let mut first = start(
+    let first = start(
         "A",
         r#"
-        "$LOCKKEEPER" run -q B -- sh -c 'echo > b; while [ ! -e end ]; do sleep 0.01; done' &
+        "$LOCKKEEPER" run -q B -- sh -c 'echo 1 > b; while [ ! -e end ]; do sleep 0.01; done' &
         while [ ! -e go ]; do sleep 0.01; done
         "$LOCKKEEPER" run -q C -- true
         wait"#,
     );
-    let mut second = start("C", r#"echo > c; while [ ! -e go ]; do sleep 0.01; done; "$LOCKKEEPER" run -q B -- true"#);
+    let second = start("C", r#"echo 1 > c; while [ ! -e go ]; do sleep 0.01; done; "$LOCKKEEPER" run -q B -- true"#);
     for note in ["b", "c"] {
-        eventually("it holds its lock", || notes.path().join(note).exists().then_some(()));
+        place.note(note);
     }
-    std::fs::write(notes.path().join("go"), "").unwrap();
+    place.write("go", "");
     for lock in ["B", "C"] {
-        eventually("they wait", || (place.contenders(lock) == 2).then_some(()));
+        place.until_contenders(lock, 2);
     }
-    let looked = place.run(&["deadlocks", "--json"]);
-    assert_eq!((looked.code, &*looked.stderr), (Some(0), ""), "{looked:?}");
-    let found = parsed(&looked);
+    let found = place.json(&["deadlocks", "--json"]);
     let deadlock = the_one(&found);
     assert_eq!((&deadlock["verdict"], &deadlock["certainty"]), (&json!("possible"), &json!("same-run")), "{found}");
     let text = place.run(&["deadlocks"]).stdout;
     assert!(text.contains("\npossible deadlock: no more is known than the same enclosing run\n"), "{text}");
-    std::fs::write(notes.path().join("end"), "").unwrap();
-    for run in [&mut first, &mut second] {
-        assert_eq!(ended(&mut run.0).code(), Some(0), "it was none");
+    place.write("end", "");
+    for run in [first, second] {
+        assert_eq!(run.end().code, Some(0), "it was none");
     }
 }
 
@@ -175,9 +123,7 @@ fn two_commands_side_by_side_under_one_run_raise_no_alarm() {
 fn a_deadlock_that_ends_by_itself_soon_is_said_and_raises_no_alarm() {
     let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
     let crossing = Crossing::new(Place::new(), [[door, gate], [gate, &["-w", "29s", "door"]]]);
-    let looked = crossing.place.run(&["deadlocks", "--json"]);
-    assert_eq!((looked.code, &*looked.stderr), (Some(0), ""), "{looked:?}");
-    let deadlock = the_one(&parsed(&looked));
+    let deadlock = the_one(&crossing.place.json(&["deadlocks", "--json"]));
     assert_eq!(deadlock["verdict"], "ends-soon");
     assert!(deadlock["ends_ms"].as_u64().unwrap() < 29_000, "{deadlock}");
     let text = crossing.place.run(&["deadlocks"]).stdout;
@@ -191,23 +137,20 @@ fn a_frozen_lock_is_named_as_a_cause() {
     let place = Place::new();
     let reason = "new <b>disks</b>\u{202e}";
     assert_eq!(place.run(&["freeze", "my door", "--reason", reason]).code, Some(0));
-    let waiter = place.command(&["run", "-q", "my door", "--", "true"]).spawn().unwrap();
-    let mut waiter = TestChild(waiter);
-    eventually("it waits", || (place.contenders("my door") == 2).then_some(()));
-    let looked = place.run(&["deadlocks"]);
-    assert_eq!((looked.code, &*looked.stderr), (Some(0), ""), "{looked:?}");
+    let mut waiter = place.queue(&[], "my door");
+    let looked = place.printed(&["deadlocks"]);
     let expected = format!(
         "{}\nno deadlock\nmy door is frozen, and 1 waits behind it: new <b>disks</b>\\u{{202e}}\n    \
          lockkeeper thaw 'my door'\n",
         place.service()
     );
-    assert_eq!(looked.stdout, expected);
-    let found = parsed(&place.run(&["deadlocks", "--json"]));
+    assert_eq!(looked, expected);
+    let found = place.json(&["deadlocks", "--json"]);
     let command = ["lockkeeper", "thaw", "my door"];
     let frozen = json!([{"lock": "my door", "reason": reason, "waiters": 1, "command": command}]);
     assert_eq!(found, json!({"service": place.service(), "deadlocks": [], "frozen": frozen}));
-    assert_eq!(finish(&mut shell(&place, looked.stdout.lines().last().unwrap().trim())).code, Some(0));
-    assert_eq!(ended(&mut waiter.0).code(), Some(0));
+    assert_eq!(finish(&mut shell(&place, looked.lines().last().unwrap().trim())).code, Some(0));
+    assert_eq!(waiter.code(), Some(0));
 }
 
 #[test]
@@ -238,7 +181,7 @@ fn hostile_names_are_shown_as_escapes_and_the_way_out_still_works() {
     assert!(text.contains("\n    lockkeeper revoke \"$(printf '\\342\\200\\256"), "{text}");
     let json = crossing.place.run(&["deadlocks", "--json"]);
     assert!(!json.stdout.contains(is_harmful), "{json:?}");
-    let deadlock = the_one(&parsed(&json));
+    let deadlock = the_one(&json.json());
     let mut locks: Vec<_> =
         deadlock["chain"].as_array().unwrap().iter().map(|link| link["lock"].as_str().unwrap()).collect();
     locks.sort_unstable();
@@ -254,51 +197,18 @@ fn a_service_that_is_lost_between_two_looks_is_one_line() {
     let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
     let url = format!("{}?operation_timeout=2s", server.url());
     let crossing = Crossing::new(place_of(&url), [[door, gate], [gate, door]]);
-    let mut command = crossing.place.command(&["deadlocks", "-v"]);
-    let mut looking = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(looking.stderr.take().unwrap());
-    let (lines, stderr) = in_time("it has looked once", move || {
-        let mut lines = String::new();
-        while !lines.contains("looking again") {
-            assert!(stderr.read_line(&mut lines).unwrap() > 0, "{lines}");
-        }
-        (lines, stderr)
-    });
+    let looking = Running::start(&mut crossing.place.command(&["deadlocks", "-v"]));
+    looking.until_said("looking again");
     server.kill();
-    let rest = in_time("it ends", move || stderr.lines().map(Result::unwrap).collect::<Vec<_>>());
-    looking.stderr = None;
-    let code = ended(&mut looking).code();
-    assert_eq!(code, Some(125), "{lines}{rest:?}");
-    let [line] = &rest[..] else { panic!("{rest:?}") };
-    assert!(line.starts_with("lockkeeper: ") && line.contains("onnection"), "{line}");
-    let mut stdout = String::new();
-    looking.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
-    assert_eq!(stdout, "");
-}
-
-#[test]
-fn a_service_that_cannot_be_reached_and_a_bad_option_are_one_line() {
-    let place = Place::new();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let refusing = format!("zk://{}", listener.local_addr().unwrap());
-    drop(listener);
-    for (arguments, word) in [
-        (&["deadlocks", "--connect", &refusing][..], "Connection refused"),
-        (&["deadlocks", "--fast"], "--fast"),
-        (&["deadlocks", "reports/"], "reports/"),
-    ] {
-        let ended = place.run(arguments);
-        assert_eq!((ended.code, &*ended.stdout), (Some(125), ""), "{ended:?}");
-        assert!(ended.stderr.contains(word) && ended.stderr.lines().count() == 1, "{ended:?}");
-    }
+    looking.end().assert_refused(125, &["onnection"]);
 }
 
 #[test]
 fn without_locks_there_is_no_deadlock() {
     let place = Place::new();
-    let looked = place.run(&["deadlocks"]);
-    let expected = format!("{}\nno deadlock\n", place.service());
-    assert_eq!((looked.code, &*looked.stdout, &*looked.stderr), (Some(0), &*expected, ""));
-    let found = parsed(&place.run(&["deadlocks", "--json"]));
-    assert_eq!(found, json!({"service": place.service(), "deadlocks": [], "frozen": []}));
+    assert_eq!(place.printed(&["deadlocks"]), format!("{}\nno deadlock\n", place.service()));
+    assert_eq!(
+        place.json(&["deadlocks", "--json"]),
+        json!({"service": place.service(), "deadlocks": [], "frozen": []})
+    );
 }

@@ -1,39 +1,38 @@
 //! `deadlocks` of a program with Curator and a command of ours: possible where Curator's contenders say nothing of
 //! their owner, known where they do.
 
-use std::process::Stdio;
 use std::time::Duration;
 
+use lockkeeper_faults::figures;
 use lockkeeper_faults::peers::{Kind, curator};
-use lockkeeper_faults::{figures, zookeeper};
 use serde_json::json;
 
-use crate::crossing::{looked_in_time, parsed, place_of, the_one};
-use crate::support::{PATIENCE, TestChild, ended, eventually};
+use crate::crossing::{looked_in_time, place_of, the_one};
+use crate::services::Service;
+use crate::support::{PATIENCE, Running, can_run};
 
 /// Has Curator hold the door and wait for the gate, and a command of ours hold the gate and wait for the door.
-async fn crossed_with_curator(test: &str, kind: Kind) {
-    if !zookeeper::availability().or_skip(test) || !curator::availability().or_skip(test) {
+async fn crossed_with_curator(kind: Kind) {
+    if !can_run(curator::availability()) {
         return;
     }
+    let Some(server) = Service::ZooKeeper.start().await else { return };
     let is_owned = kind == Kind::OwnedMutex;
-    let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
-    let address = server.address().to_string();
-    let place = place_of(&format!("zk://{address}"));
+    let (address, place) = (server.address().to_string(), place_of(&server.url()));
     let mut curator = curator::start(&address, Duration::from_secs(40)).await.unwrap();
     let path = |lock: &str| format!("/lockkeeper/{lock}");
     assert_eq!(curator.try_lock(kind, &path("door")).await, Ok(true));
-    let mut ours = place.command(&["run", "-q", "gate", "--", "sh", "-c", r#""$LOCKKEEPER" run -q door -- true"#]);
-    let mut ours = TestChild(ours.stdin(Stdio::null()).spawn().unwrap());
-    eventually("ours waits", || (place.contenders("door") == 2).then_some(()));
+    let nested = ["run", "-q", "gate", "--", "sh", "-c", r#""$LOCKKEEPER" run -q door -- true"#];
+    let ours = Running::start(&mut place.command(&nested));
+    place.until_contenders("door", 2);
     let waiting = tokio::spawn(async move {
         let is_granted = curator.lock(kind, &path("gate"), PATIENCE).await;
         (curator, is_granted)
     });
-    eventually("Curator waits", || (place.contenders("gate") == 2).then_some(()));
+    place.until_contenders("gate", 2);
     let (looked, took) = looked_in_time(&place);
     assert_eq!((looked.code, &*looked.stderr), (Some(i32::from(is_owned)), ""), "{looked:?}");
-    let found = parsed(&looked);
+    let found = looked.json();
     let deadlock = the_one(&found);
     let (verdict, certainty, joined, answers, line) = if is_owned {
         ("known", "same-owner", "thread", "no", "deadlock, known by the same thread")
@@ -54,20 +53,19 @@ async fn crossed_with_curator(test: &str, kind: Kind) {
     let text = place.run(&["deadlocks"]).stdout;
     assert!(text.lines().nth(1).unwrap().starts_with(line), "{text}");
     assert_eq!(place.run(&["revoke", "gate", "-w", "2m"]).code, Some(0));
-    assert_eq!(ended(&mut ours.0).code(), Some(143));
+    assert_eq!(ours.end().code, Some(143));
     let (_curator, is_granted) = waiting.await.unwrap();
     assert_eq!(is_granted, Ok(true));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadlock_with_curator_is_listed_as_possible() {
-    crossed_with_curator("deadlocks_curator::a_deadlock_with_curator_is_listed_as_possible", Kind::Mutex).await;
+    crossed_with_curator(Kind::Mutex).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadlock_with_a_curator_that_says_its_owner_is_known() {
-    crossed_with_curator("deadlocks_curator::a_deadlock_with_a_curator_that_says_its_owner_is_known", Kind::OwnedMutex)
-        .await;
+    crossed_with_curator(Kind::OwnedMutex).await;
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! `deadlocks` of two processes, each of which takes its locks by one owner key, from different tasks.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use lockkeeper::OwnerKey;
-use lockkeeper_faults::{figures, zookeeper};
+use lockkeeper_faults::figures;
 use serde_json::json;
-use tempfile::TempDir;
 
-use crate::crossing::{looked_in_time, parsed, place_of, shell, the_one};
-use crate::support::{Place, TestChild, ended, eventually, finish};
+use crate::crossing::{looked_in_time, place_of, shell, the_one};
+use crate::services::Service;
+use crate::support::{Place, Running, finish};
 
 /// What such a process is told: its service, the lock that it holds, the one that it asks for, and where it notes that
 /// it holds and learns that both do.
@@ -27,7 +27,7 @@ async fn the_part_of_one_process() {
     let [first, second] = [&holds, &wants].map(|lock| keeper.mutex(lock).unwrap());
     let owner = OwnerKey::new();
     let held = owner.lock(&first).await.unwrap();
-    std::fs::write(Path::new(&notes).join(&holds), "").unwrap();
+    std::fs::write(Path::new(&notes).join(&holds), "1\n").unwrap();
     while !Path::new(&notes).join("go").exists() {
         tokio::time::sleep(LOOKS_EACH).await;
     }
@@ -44,24 +44,22 @@ async fn the_part_of_one_process() {
 
 /// Two processes that take two locks in opposite orders are known in time, with the right chain.
 fn two_processes_are_known(place: &Place, service: &str, who: &str) {
-    let notes = TempDir::new().unwrap();
     let mut processes = Vec::new();
     for (holds, wants) in [("door", "gate"), ("gate", "door")] {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "deadlocks_owners::the_part_of_one_process"]).stdout(Stdio::null());
-        let notes = notes.path().to_str().unwrap();
-        command.envs(PART.into_iter().zip([service, holds, wants, notes]));
-        processes.push((holds, TestChild(command.spawn().unwrap())));
-        eventually("it holds its lock", || Path::new(notes).join(holds).exists().then_some(()));
+        command.args(["--exact", "deadlocks_owners::the_part_of_one_process"]);
+        command.envs(PART.into_iter().zip([service, holds, wants, place.notes().to_str().unwrap()]));
+        processes.push((holds, Running::start(&mut command)));
+        place.note(holds);
     }
-    std::fs::write(notes.path().join("go"), "").unwrap();
+    place.write("go", "");
     for lock in ["door", "gate"] {
-        eventually("all stand in the queue", || (place.contenders(lock) == 2).then_some(()));
+        place.until_contenders(lock, 2);
     }
     let (looked, took) = looked_in_time(place);
     figures::tell(&format!("deadlocks, owner keys on {who}: known after {:.2} s", took.as_secs_f64()));
     assert_eq!((looked.code, &*looked.stderr), (Some(1), ""), "{looked:?}");
-    let found = the_one(&parsed(&looked));
+    let found = the_one(&looked.json());
     assert_eq!((&found["verdict"], &found["certainty"]), (&json!("known"), &json!("same-owner")), "{found}");
     let chain = found["chain"].as_array().unwrap();
     assert_eq!((chain.len(), found["core"].as_array().unwrap().len()), (2, 4), "{found}");
@@ -70,15 +68,15 @@ fn two_processes_are_known(place: &Place, service: &str, who: &str) {
         let (link, next) = (&chain[at], &chain[1 - at]);
         assert_eq!((&link["state"], &link["joined"]), (&json!("holds"), &json!("owner-key")), "{found}");
         for pid in [&link["ahead"]["owner"]["pid"], &next["waiter"]["owner"]["pid"]] {
-            assert_eq!(*pid, process.0.id(), "{found}");
+            assert_eq!(*pid, process.id(), "{found}");
         }
     }
     let text = place.run(&["deadlocks"]).stdout;
     let orders: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("    ")).collect();
     let [order] = orders[..] else { panic!("{text}") };
     assert_eq!(finish(&mut shell(place, order)).code, Some(0), "{order}");
-    for (_, mut process) in processes {
-        assert_eq!(ended(&mut process.0).code(), Some(0), "each goes on by the way out");
+    for (_, process) in processes {
+        assert_eq!(process.end().code, Some(0), "each goes on by the way out");
     }
     assert_eq!(place.run(&["deadlocks"]).code, Some(0));
 }
@@ -91,10 +89,6 @@ fn two_processes_with_owner_keys_are_known_on_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_processes_with_owner_keys_are_known_on_zookeeper() {
-    if !zookeeper::availability().or_skip("deadlocks_owners::two_processes_with_owner_keys_are_known_on_zookeeper") {
-        return;
-    }
-    let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
-    let service = format!("zk://{}", server.address());
-    two_processes_are_known(&place_of(&service), &service, "ZooKeeper");
+    let Some(server) = Service::ZooKeeper.start().await else { return };
+    two_processes_are_known(&place_of(&server.url()), &server.url(), "ZooKeeper");
 }

@@ -6,10 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use lockkeeper_faults::skip::skip;
 use tempfile::TempDir;
 
-use crate::support::{Ended, copy_command, finish};
+use crate::support::{Ended, copy_command, finish, is_root, skip};
 
 /// Users that services run as: their homes are missing, or root's.
 const USERS: [&str; 4] = ["www-data", "nobody", "games", "daemon"];
@@ -21,9 +20,8 @@ struct Stage {
 
 impl Stage {
     /// Prepares the stage; skips the test unless this is root, since only root can play other users.
-    fn set(test: &str) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            skip(test, "it plays other users, and needs root");
+    fn set() -> Option<Self> {
+        if !is_root("plays other users") {
             return None;
         }
         let parent = TempDir::new().unwrap();
@@ -33,7 +31,7 @@ impl Stage {
         if stage.play("nobody", "true", "true").code == Some(0) {
             return Some(stage);
         }
-        skip(test, "mount namespaces or setpriv are not available");
+        skip("mount namespaces or setpriv are not available");
         None
     }
 
@@ -59,10 +57,7 @@ impl Stage {
 
 #[test]
 fn users_of_services_have_their_locks_in_var_tmp_open_to_them_alone() {
-    let Some(stage) = Stage::set("default_directory::users_of_services_have_their_locks_in_var_tmp_open_to_them_alone")
-    else {
-        return;
-    };
+    let Some(stage) = Stage::set() else { return };
     // A second run meets the first one's directory. What is in the environment must not split a user's locks.
     let script = r#"
         umask 002
@@ -79,11 +74,7 @@ fn users_of_services_have_their_locks_in_var_tmp_open_to_them_alone() {
 
 #[test]
 fn a_directory_in_var_tmp_that_may_be_another_users_is_refused_with_the_cure() {
-    let Some(stage) =
-        Stage::set("default_directory::a_directory_in_var_tmp_that_may_be_another_users_is_refused_with_the_cure")
-    else {
-        return;
-    };
+    let Some(stage) = Stage::set() else { return };
     for (by_root, why) in [
         ("mkdir -m 777 /var/tmp/lockkeeper-$uid", "belongs to another user"),
         ("mkdir -m 777 /var/tmp/real; ln -s real /var/tmp/lockkeeper-$uid", "is not a directory"),
@@ -105,11 +96,7 @@ fn a_directory_in_var_tmp_that_may_be_another_users_is_refused_with_the_cure() {
 
 #[test]
 fn a_home_that_was_used_stays_in_use_when_it_can_no_longer_be_written() {
-    let Some(stage) =
-        Stage::set("default_directory::a_home_that_was_used_stays_in_use_when_it_can_no_longer_be_written")
-    else {
-        return;
-    };
+    let Some(stage) = Stage::set() else { return };
     let home = "mkdir -p /var/tmp/home; mount -t tmpfs tmpfs /usr/games; chown $uid /usr/games";
     let ended =
         stage.play("games", home, r#""$LOCKKEEPER" run x -- true; ls -A /var/tmp; ls -d /usr/games/.local/*/*"#);
@@ -126,9 +113,7 @@ fn a_home_that_was_used_stays_in_use_when_it_can_no_longer_be_written() {
 
 #[test]
 fn each_refusal_of_a_directory_names_the_ways_to_another_one() {
-    let Some(stage) = Stage::set("default_directory::each_refusal_of_a_directory_names_the_ways_to_another_one") else {
-        return;
-    };
+    let Some(stage) = Stage::set() else { return };
     let run = r#""$LOCKKEEPER" run x -- true"#;
     for script in [
         format!("LOCKKEEPER_DIR=relative {run}"),

@@ -1,22 +1,18 @@
 //! `doctor`: what it finds of a service, and how it ends.
 
 use std::fs;
-use std::net::TcpListener;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{Ended, Place};
-
-fn found(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
-}
+use crate::support::Place;
+use crate::unreachable::refusing;
 
 #[test]
 fn a_directory_in_order_has_nothing_but_notes() {
     let place = Place::new();
     let ended = place.run(&["doctor", "--json"]);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
-    let diagnosis = found(&ended);
+    let diagnosis = ended.json();
     assert_eq!(diagnosis["service"], json!(place.service()));
     assert!(diagnosis["findings"].as_array().unwrap().iter().all(|finding| finding["severity"] == "note"), "{ended:?}");
     let text = place.run(&["doctor"]);
@@ -27,9 +23,7 @@ fn a_directory_in_order_has_nothing_but_notes() {
 fn a_service_that_cannot_be_used_is_an_error_with_its_cure() {
     let place = Place::new();
     fs::write(place.locks().join("queues"), "").unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = refusing().replace("zk://", "");
     let schemes = [
         ("zk", "", true),
         ("etcd", "", cfg!(feature = "etcd")),
@@ -44,7 +38,7 @@ fn a_service_that_cannot_be_used_is_an_error_with_its_cure() {
     for (url, what) in refusing.chain([(here, &*queues)]) {
         let ended = place.run(&["doctor", "--json", "--connect", &url]);
         assert_eq!((ended.code, &*ended.stderr), (Some(2), ""), "{ended:?}");
-        let findings = found(&ended)["findings"].clone();
+        let findings = ended.json()["findings"].clone();
         assert_eq!((findings.as_array().unwrap().len(), &findings[0]["severity"]), (1, &json!("error")), "{ended:?}");
         assert!(findings[0]["what"].as_str().unwrap().contains(what), "{ended:?}");
         assert!(!findings[0]["cure"].as_str().unwrap().is_empty(), "{ended:?}");
@@ -56,42 +50,35 @@ fn a_service_that_cannot_be_used_is_an_error_with_its_cure() {
 fn a_service_that_is_not_compiled_in_names_its_feature() {
     let place = Place::new();
     for arguments in [&["doctor", "--connect", "etcd://h1"][..], &["ls", "--connect", "etcd://h1"]] {
-        let ended = place.run(arguments);
-        assert_eq!((ended.code, &*ended.stdout), (Some(125), ""), "{ended:?}");
-        assert!(ended.stderr.contains("feature `etcd`"), "{ended:?}");
+        place.run(arguments).assert_refused(125, &["feature `etcd`"]);
     }
 }
 
 #[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_etcd_is_found_told_by_a_run_and_takes_from_the_grade() {
-    use std::io::{BufRead, BufReader};
-    use std::process::Stdio;
-
     use lockkeeper_faults::etcd;
-    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::process::Signal;
 
-    let name = "doctor::what_is_wrong_with_etcd_is_found_told_by_a_run_and_takes_from_the_grade";
-    if !etcd::availability().or_skip(name) {
-        return;
-    }
-    let server = etcd::Server::standalone().await.unwrap();
-    let url = format!("etcd://{}", server.address());
-    etcd::Server::ask(server.address(), "/v3/maintenance/alarm", r#"{"action":"ACTIVATE","alarm":"NOSPACE"}"#)
-        .await
-        .unwrap();
-    let place = Place::new();
+    use crate::services::Service;
+    use crate::support::Running;
+
+    let Some(server) = Service::Etcd.start().await else { return };
+    let alarm = async |action: &str| {
+        let request = format!(r#"{{"action":"{action}","alarm":"NOSPACE"}}"#);
+        etcd::Server::ask(server.address(), "/v3/maintenance/alarm", &request).await.unwrap()
+    };
+    let (place, url) = (Place::new(), server.url());
+    alarm("ACTIVATE").await;
     let ended = place.run(&["doctor", "--json", "--connect", &url]);
     assert_eq!((ended.code, &*ended.stderr), (Some(2), ""), "{ended:?}");
-    let findings = found(&ended)["findings"].clone();
+    let findings = ended.json()["findings"].clone();
     assert!(findings[0]["what"].as_str().unwrap().contains("the database is full"), "{findings}");
 
-    etcd::Server::ask(server.address(), "/v3/maintenance/alarm", r#"{"action":"DEACTIVATE","alarm":"NOSPACE"}"#)
-        .await
-        .unwrap();
+    alarm("DEACTIVATE").await;
     // Whether the server at hand has the lease fault, `doctor` says.
     let ended = place.run(&["doctor", "--after-restore", "--json", "--connect", &url]);
-    let findings = found(&ended)["findings"].clone();
+    let findings = ended.json()["findings"].clone();
     let is_faulty = findings[0]["severity"] == "warning";
     assert_eq!(ended.code, Some(i32::from(is_faulty)), "{ended:?}");
     let of_word =
@@ -99,19 +86,16 @@ async fn what_is_wrong_with_etcd_is_found_told_by_a_run_and_takes_from_the_grade
     assert!(of_word("counted anew") && of_word("runs etcd 3."), "{findings}");
     if is_faulty {
         // The command ends when the line has come.
-        let mut told = place.command(&["run", "--connect", &url, "job", "--", "sleep", "600"]);
-        let mut told = told.stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(told.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let told = Running::start(&mut place.command(&["run", "--connect", &url, "job", "--", "sleep", "600"]));
+        let line = told.said();
         assert!(line.starts_with(&format!("lockkeeper: {url}: warning: etcd 3.")), "{line}");
-        kill_process(Pid::from_child(&told), Signal::TERM).unwrap();
-        assert_eq!(told.wait().unwrap().code(), Some(143));
+        told.send(Signal::TERM);
+        assert_eq!(told.end().code, Some(143));
     }
-    let quiet = place.run(&["run", "-q", "--connect", &url, "job", "--", "sleep", "0.3"]);
-    assert_eq!((quiet.code, &*quiet.stderr), (Some(0), ""), "{quiet:?}");
+    place.printed(&["run", "-q", "--connect", &url, "job", "--", "sleep", "0.3"]);
     let promised = place.run(&["capabilities", "--json", "--connect", &url]);
     let left = if is_faulty { "best-effort" } else { "timed" };
-    assert_eq!(found(&promised)["exclusion"], left, "{promised:?}");
+    assert_eq!(promised.json()["exclusion"], left, "{promised:?}");
 }
 
 #[test]

@@ -9,14 +9,15 @@ use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::zookeeper::{Server, Setup};
 use serde_json::Value;
 
+use crate::services::{self, Service, on_each};
 use crate::support::Place;
 
 /// What `doctor` finds that has these words: its severity and what it says.
 fn found(url: &str, words: &str) -> (String, String) {
     // It ends by the timeouts of the URL, which are long where the way is.
-    let ended = Place::new().command(&["doctor", "--json", "--connect", url]).output().unwrap();
+    let ended = Place::new().run(&["doctor", "--json", "--connect", url]);
     assert!(ended.stderr.is_empty(), "{ended:?}");
-    let diagnosis: Value = serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    let diagnosis = ended.json();
     let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
     let findings = diagnosis["findings"].as_array().unwrap();
     let found = findings.iter().find(|finding| text(finding, "what").contains(words));
@@ -25,31 +26,34 @@ fn found(url: &str, words: &str) -> (String, String) {
     (text(found, "severity"), text(found, "what"))
 }
 
-/// A session timeout of two seconds is too short where a round trip takes 180 ms. The service is named by its URL
-/// without the proxy.
-#[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "redis"))]
-fn half_take_longer(url: &str, server: SocketAddr, proxy: &Proxy) {
+on_each! { half_take_longer:
+    Etcd "etcd" on_etcd_a_slow_way_is_found;
+    Redis "redis" on_redis_a_slow_way_is_found;
+    PostgreSql "postgres" on_postgresql_a_slow_way_is_found;
+    MariaDb "mysql" on_mariadb_a_slow_way_is_found;
+}
+
+/// A session timeout of two seconds is too short where a round trip takes 180 ms.
+async fn half_take_longer(_: Service, server: services::Server) {
+    // Tables are made while the way is short.
+    assert_eq!(Place::new().run(&["setup", "--connect", &server.url()]).code, Some(0));
+    let (proxy, url) = server.proxied().await;
     proxy.set_delay(Duration::from_millis(90));
     let timeouts = "session_timeout=2s&connect_timeout=60s&operation_timeout=60s";
-    let url = url.replace(&server.to_string(), &proxy.address().to_string());
     let (severity, what) = found(&format!("{url}?{timeouts}"), "half of the requests take longer than ");
     assert!(severity == "warning" && what.contains("every "), "{what}");
 }
 
-async fn zookeeper(setup: Setup) -> Server {
-    Server::standalone(setup).await.unwrap()
-}
-
-fn can_run(name: &str) -> bool {
-    lockkeeper_faults::zookeeper::availability().or_skip(name)
+async fn zookeeper(setup: Setup) -> Option<Server> {
+    if !Service::ZooKeeper.can_start() {
+        return None;
+    }
+    Some(Server::standalone(setup).await.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_zookeeper_a_timeout_that_few_round_trips_fit_into_is_found() {
-    if !can_run("doctor_timing::on_zookeeper_a_timeout_that_few_round_trips_fit_into_is_found") {
-        return;
-    }
-    let server = zookeeper(Setup::new()).await;
+    let Some(server) = zookeeper(Setup::new()).await else { return };
     let proxy = Proxy::start(server.address()).await.unwrap();
     proxy.set_delay(Duration::from_millis(800));
     let url = format!("zk://{}?session_timeout=6s&connect_timeout=60s", proxy.address());
@@ -59,10 +63,7 @@ async fn on_zookeeper_a_timeout_that_few_round_trips_fit_into_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_zookeeper_a_timeout_of_less_than_two_ticks_is_found() {
-    if !can_run("doctor_timing::on_zookeeper_a_timeout_of_less_than_two_ticks_is_found") {
-        return;
-    }
-    let server = zookeeper(Setup::new().entry("minSessionTimeout", "1000")).await;
+    let Some(server) = zookeeper(Setup::new().entry("minSessionTimeout", "1000")).await else { return };
     let (severity, what) =
         found(&format!("zk://{}?session_timeout=3900ms", server.address()), "less than two ticks of ");
     assert!(severity == "warning" && what.starts_with("the session timeout is 3.9s"), "{what}");
@@ -71,10 +72,7 @@ async fn on_zookeeper_a_timeout_of_less_than_two_ticks_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_zookeeper_a_timeout_that_is_not_granted_is_found() {
-    if !can_run("doctor_timing::on_zookeeper_a_timeout_that_is_not_granted_is_found") {
-        return;
-    }
-    let server = zookeeper(Setup::new()).await;
+    let Some(server) = zookeeper(Setup::new()).await else { return };
     let url = format!("zk://{}?session_timeout=90s", server.address());
     let (severity, what) = found(&url, "grants a session timeout of 40s instead of 90s");
     assert_eq!(severity, "warning", "{what}");
@@ -113,10 +111,7 @@ fn as_an_older_release(server: SocketAddr, version: &'static str, digit: u8) -> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_zookeeper_a_release_without_recursive_watches_is_found() {
-    if !can_run("doctor_timing::on_zookeeper_a_release_without_recursive_watches_is_found") {
-        return;
-    }
-    let server = zookeeper(Setup::new()).await;
+    let Some(server) = zookeeper(Setup::new()).await else { return };
     let url = format!("zk://{}", as_an_older_release(server.address(), "Zookeeper version: 3.", b'5'));
     let (severity, what) = found(&url, " which has no recursive watches: ");
     assert!(severity == "note" && what.contains(" runs 3.5."), "{what}");
@@ -125,79 +120,21 @@ async fn on_zookeeper_a_release_without_recursive_watches_is_found() {
 #[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread")]
 async fn on_etcd_a_timeout_that_is_not_granted_is_found() {
-    use lockkeeper_faults::etcd;
-    if !etcd::availability().or_skip("doctor_timing::on_etcd_a_timeout_that_is_not_granted_is_found") {
+    if !Service::Etcd.can_start() {
         return;
     }
-    let server = etcd::Server::standalone_of_long_leases().await.unwrap();
+    let server = lockkeeper_faults::etcd::Server::standalone_of_long_leases().await.unwrap();
     let granted = "grants a session timeout of 8s instead of 5s";
     let (severity, what) = found(&format!("etcd://{}?session_timeout=5s", server.address()), granted);
     assert_eq!(severity, "warning", "{what}");
 }
 
-#[cfg(feature = "etcd")]
-#[tokio::test(flavor = "multi_thread")]
-async fn on_etcd_a_slow_way_is_found() {
-    use lockkeeper_faults::etcd;
-    if !etcd::availability().or_skip("doctor_timing::on_etcd_a_slow_way_is_found") {
-        return;
-    }
-    let server = etcd::Server::standalone().await.unwrap();
-    let proxy = Proxy::of_bytes(server.address()).await.unwrap();
-    half_take_longer(&format!("etcd://{}", server.address()), server.address(), &proxy);
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread")]
-async fn on_redis_a_slow_way_is_found() {
-    use lockkeeper_faults::redis;
-    if !redis::availability().or_skip("doctor_timing::on_redis_a_slow_way_is_found") {
-        return;
-    }
-    let server = redis::Server::standalone().await.unwrap();
-    let proxy = Proxy::of_bytes(server.address()).await.unwrap();
-    half_take_longer(&format!("redis://{}", server.address()), server.address(), &proxy);
-}
-
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread")]
 async fn on_redis_a_release_that_can_crash_is_found() {
-    use lockkeeper_faults::redis;
-    if !redis::availability().or_skip("doctor_timing::on_redis_a_release_that_can_crash_is_found") {
-        return;
-    }
-    let server = redis::Server::standalone().await.unwrap();
+    let Some(server) = Service::Redis.start().await else { return };
     // The answer to `HELLO` has the version behind its name and its length: 7.0.15 is Debian's, which does not crash.
     let relay = as_an_older_release(server.address(), "version\r\n$6\r\n7.0.", b'0');
     let (severity, what) = found(&format!("redis://{relay}"), "Redis 7.0.5 can crash");
     assert_eq!(severity, "warning", "{what}");
-}
-
-#[cfg(feature = "postgres")]
-#[tokio::test(flavor = "multi_thread")]
-async fn on_postgresql_a_slow_way_is_found() {
-    use lockkeeper_faults::postgres;
-    if !postgres::availability().or_skip("doctor_timing::on_postgresql_a_slow_way_is_found") {
-        return;
-    }
-    let server = postgres::Server::standalone().await.unwrap();
-    let proxy = Proxy::of_postgres(server.address()).await.unwrap();
-    let url = server.url("postgres");
-    // The tables are made while the way is short.
-    assert_eq!(Place::new().run(&["setup", "--connect", &url]).code, Some(0));
-    half_take_longer(&url, server.address(), &proxy);
-}
-
-#[cfg(feature = "mysql")]
-#[tokio::test(flavor = "multi_thread")]
-async fn on_mariadb_a_slow_way_is_found() {
-    use lockkeeper_faults::mariadb;
-    if !mariadb::availability().or_skip("doctor_timing::on_mariadb_a_slow_way_is_found") {
-        return;
-    }
-    let server = mariadb::Server::standalone().await.unwrap();
-    let proxy = Proxy::of_mysql(server.address()).await.unwrap();
-    let url = server.url("");
-    assert_eq!(Place::new().run(&["setup", "--connect", &url]).code, Some(0));
-    half_take_longer(&url, server.address(), &proxy);
 }

@@ -2,16 +2,14 @@
 //! them escaped, and JSON says the same.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 
-use lockkeeper_zookeeper::{Client, Config, NewNode};
+use lockkeeper_zookeeper::NewNode;
 use serde_json::Value;
 
 use crate::crossing::place_of;
 use crate::monitor::Monitor;
 use crate::server::Server;
-use crate::support::{Ended, Holder, Place, TestChild, eventually};
+use crate::support::{Ended, Place, Running, eventually};
 
 /// A name of 200 bytes, with all that a name may have and a terminal or a page should not get.
 fn hostile_name() -> String {
@@ -56,7 +54,7 @@ fn assert_a_monitor_escapes(place: &Place, url: &str, lock: &str) {
     let told = place.locks().join("told");
     let command = format!(r#"['sh', '-c', 'cat > "$0.new"; mv "$0.new" "$0"', '{}']"#, told.display());
     let settings = format!("{url}\n[monitor]\nlong_hold_threshold = '100ms'\ncommand = {command}\n");
-    place.file(".config/lockkeeper/config.toml", &settings);
+    place.configure(&settings);
     let monitor = Monitor::start(place, &["--lock-metrics", "*"]);
     let alert = eventually("an alert is told", || fs::read_to_string(&told).ok());
     assert_harmless("the command's input", &alert);
@@ -80,18 +78,14 @@ fn assert_a_monitor_escapes(place: &Place, url: &str, lock: &str) {
 /// Has a lock of a hostile name held, waited for and frozen, and looks at it in all ways.
 fn names_are_escaped(place: &Place, url: &str) {
     let (name, frozen) = (hostile_name(), "\u{202e}frozen");
-    let mut holder = place.command(&["run", "-q", &name, "--", "sh", "-c", "echo held; read line"]);
-    let holder = Holder::start(&mut holder);
-    let waiting = TestChild(place.command(&["run", "-q", &name, "--", "true"]).spawn().unwrap());
-    eventually("it waits", || (place.contenders(&name) == 2).then_some(()));
+    let holder = place.hold_by(&["-q"], &name);
+    let waiting = place.queue(&[], &name);
     assert_eq!(place.run(&["freeze", frozen, "--reason", "new \u{202e}disks"]).code, Some(0));
     let printed = look_by_all(place, &[&name, frozen]);
     assert!(printed.contains("<script>\\u{202e}\\u{2066}\\u{61c}\\u{200f}\\u{2028}"), "{printed}");
     assert!(printed.contains("<script>\\u202e\\u2066\\u061c\\u200f\\u2028"), "{printed}");
-    let mut watch = place.command(&["show", &name, "--watch", "--json"]);
-    let mut watch = TestChild(watch.stdout(Stdio::piped()).spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(watch.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let watch = Running::start(&mut place.command(&["show", &name, "--watch", "--json"]));
+    let line = watch.line();
     assert_harmless("show --watch", &line);
     assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["name"], name);
     assert_a_monitor_escapes(place, url, &name);
@@ -108,20 +102,15 @@ fn names_are_escaped_everywhere_on_files() {
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_escaped_everywhere_on_redis() {
-    use lockkeeper_faults::redis;
-    if !redis::availability().or_skip("escaping::names_are_escaped_everywhere_on_redis") {
-        return;
-    }
-    let server = redis::Server::standalone().await.unwrap();
-    let url = format!("redis://{}", server.address());
-    names_are_escaped(&place_of(&url), &format!("url = '{url}'"));
+    let Some(server) = crate::services::Service::Redis.start().await else { return };
+    names_are_escaped(&place_of(&server.url()), &format!("url = '{}'", server.url()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_and_data_of_other_clients_are_escaped_everywhere_on_zookeeper() {
     let server = Server::start(&Place::new(), &[]);
     let place = place_of(server.url());
-    let client = Client::connect(&Config::from_url(&server.url().parse().unwrap()).unwrap()).await.unwrap();
+    let client = server.client("").await;
     let harm = "\u{1b}[2J\u{9b}2J\r\n\u{202e}\u{61c}<b>";
     let owner = r#"{"host":"\u001b[2J\u202e","pid":7,"command":"\r\n\u061c","since":0}"#;
     let uuid = "01234567-89ab-cdef-0123-456789abcdef";

@@ -3,17 +3,18 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use lockkeeper_conformance::Random;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::{Ended, Holder, Place, TestChild, eventually, finish, now, wait};
+use crate::support::{Holder, Place, Running, eventually, finish, now, send};
 
 fn fence(place: &Place, token: &str, file: &Path, script: &str) -> Command {
     let mut command = place.command(&["fence"]);
     command.arg(file).args(["--", "sh", "-c", script]).env("LOCKKEEPER_TOKEN", token).env("LOCKKEEPER_NAME", "x");
+    command.current_dir(place.notes());
     command
 }
 
@@ -21,17 +22,6 @@ fn fence(place: &Place, token: &str, file: &Path, script: &str) -> Command {
 fn passes(mut command: Command) {
     let ended = finish(&mut command);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
-}
-
-/// Checks for one line of ours, and no output of the command.
-#[track_caller]
-fn refused(ended: &Ended, code: i32, words: &[&str]) {
-    assert_eq!((ended.code, &*ended.stdout), (Some(code), ""), "{ended:?}");
-    let line = ended.stderr.strip_suffix('\n').unwrap_or_else(|| panic!("no whole line: {ended:?}"));
-    assert!(line.starts_with("lockkeeper: ") && !line.contains(char::is_control), "{line:?}");
-    for word in words {
-        assert!(line.contains(word), "{word:?} is not in {line:?}");
-    }
 }
 
 #[test]
@@ -43,7 +33,7 @@ fn a_smaller_token_than_the_file_has_seen_is_refused_and_an_equal_one_passes() {
     }
     for token in ["42.2", "42", "41", "0"] {
         let ended = finish(&mut fence(&place, token, &file, "echo written"));
-        refused(&ended, 123, &["x: ", &format!("token {token} "), "42.3"]);
+        ended.assert_refused(123, &["x: ", &format!("token {token} "), "42.3"]);
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "x 42.3\n");
     assert_eq!(fs::read_dir(place.locks()).unwrap().count(), 1, "nothing else is left");
@@ -54,34 +44,22 @@ fn a_holder_that_is_stopped_until_it_has_lost_its_lock_writes_nothing_afterwards
     let place = Place::new();
     let (file, data) = (place.locks().join("f"), place.locks().join("data"));
     let write = |who: &str| {
-        format!("\"$LOCKKEEPER\" fence --name job {} -- sh -c 'echo {who} >> {}'", file.display(), data.display())
+        format!("\"$LOCKKEEPER\" fence --name x {} -- sh -c 'echo {who} >> {}'", file.display(), data.display())
     };
     // It has the lock, and then is slow. `--on-loss warn` stands for a pause that no watchdog sees.
-    let slow = format!("echo held; read line; {}; echo $? >&2", write("first"));
-    let mut first = place.command(&["run", "--on-loss", "warn", "job", "--", "sh", "-c", &slow]);
-    let mut first = first.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let stdin = first.stdin.take();
-    let token =
-        eventually("it holds the lock", || place.show("job")["contenders"][0]["token"].as_str().map(str::to_owned));
-    let pid = eventually("its command runs", || child_of(&first));
-    kill_process(pid, Signal::STOP).unwrap();
-    assert_eq!(place.run(&["break", "job", "--token", &token]).code, Some(0));
-    let second = place.script("job", &write("second"));
+    let slow = format!("echo $$ > child; echo held; read line; {}; echo $? >&2", write("first"));
+    let mut first = Running::with_input(&mut place.script_of(&["--on-loss", "warn"], &slow));
+    assert_eq!(first.line(), "held\n");
+    let pid = place.note("child");
+    send(pid, Signal::STOP);
+    assert_eq!(place.run(&["break", "x", "--token", &place.token("x")]).code, Some(0));
+    let second = place.script("x", &write("second"));
     assert_eq!(second.code, Some(0), "{second:?}");
-    kill_process(pid, Signal::CONT).unwrap();
-    drop(stdin);
-    let ended = wait(first);
+    send(pid, Signal::CONT);
+    first.close_input();
+    let ended = first.end();
     assert!(ended.stderr.contains("was overtaken") && ended.stderr.contains("\n123\n"), "{ended:?}");
     assert_eq!(fs::read_to_string(&data).unwrap(), "second\n");
-}
-
-/// The command of a `run`: a child of the watchdog, which is the run's child.
-fn child_of(run: &Child) -> Option<Pid> {
-    let children = |pid: i32| fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let watchdog = children(run.id().cast_signed()).split_whitespace().next()?.parse().ok()?;
-    let child: i32 = children(watchdog).split_whitespace().next()?.parse().ok()?;
-    let is_command = fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name == "sh\n");
-    Pid::from_raw(child).filter(|_| is_command)
 }
 
 #[test]
@@ -95,12 +73,8 @@ fn locks_in_one_file_do_not_disturb_one_another_and_a_file_is_bound_to_none() {
         command
     };
     passes(of("reports/nightly", "7"));
-    refused(&finish(&mut of("reports/nightly", "6")), 123, &["reports/nightly: token 6", "has seen 7"]);
-    refused(
-        &finish(fence(&place, "41", &file, "true").env_remove("LOCKKEEPER_NAME").env("LOCKKEEPER_NAME", "x")),
-        123,
-        &["42"],
-    );
+    finish(&mut of("reports/nightly", "6")).assert_refused(123, &["reports/nightly: token 6", "has seen 7"]);
+    finish(&mut fence(&place, "41", &file, "true")).assert_refused(123, &["42"]);
     passes(of("x", "43"));
     let mut unnamed = fence(&place, "1", &file, "true");
     unnamed.env_remove("LOCKKEEPER_NAME");
@@ -127,7 +101,7 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
             Some(token) => command.env("LOCKKEEPER_TOKEN", token),
             None => command.env_remove("LOCKKEEPER_TOKEN"),
         };
-        refused(&finish(&mut command), 125, &[word]);
+        finish(&mut command).assert_refused(125, &[word]);
     }
     let named = |wanted: &str, given: Option<&str>, word: &str| {
         let mut command = place.command(&["fence", "--name", wanted]);
@@ -135,17 +109,14 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
         if let Some(given) = given {
             command.env("LOCKKEEPER_NAME", given);
         }
-        refused(&finish(&mut command), 125, &[word]);
+        finish(&mut command).assert_refused(125, &[word]);
     };
     named("y", Some("x"), "`y`");
     named("y", None, "LOCKKEEPER_NAME is not set");
     named("y", Some(""), "LOCKKEEPER_NAME: ");
     named("", Some("x"), "empty");
-    refused(
-        &finish(place.command(&["fence", "--json", "f", "--", "true"]).env("LOCKKEEPER_TOKEN", "1")),
-        125,
-        &["JSON"],
-    );
+    let json = finish(place.command(&["fence", "--json", "f", "--", "true"]).env("LOCKKEEPER_TOKEN", "1"));
+    json.assert_refused(125, &["JSON"]);
     assert!(!file.exists(), "nothing was written");
 }
 
@@ -153,19 +124,21 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
 fn a_file_that_is_not_a_fences_is_refused_and_left_as_it_is() {
     let place = Place::new();
     let file = place.file("notes", "remember the milk\n");
-    refused(&finish(&mut fence(&place, "1", &file, "echo written")), 125, &["notes", "not the file of a fence"]);
+    let refuses = |file: &Path, words: &[&str]| {
+        finish(&mut fence(&place, "1", file, "echo written")).assert_refused(125, words);
+    };
+    refuses(&file, &["notes", "not the file of a fence"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "remember the milk\n");
     let large = place.file("large", &"x 1\n".repeat(100_000));
-    refused(&finish(&mut fence(&place, "1", &large, "echo written")), 125, &["not the file of a fence"]);
-    refused(&finish(&mut fence(&place, "1", place.locks(), "echo written")), 125, &["directory"]);
-    let missing = place.locks().join("missing/f");
-    refused(&finish(&mut fence(&place, "1", &missing, "echo written")), 125, &["No such file"]);
+    refuses(&large, &["not the file of a fence"]);
+    refuses(place.locks(), &["directory"]);
+    refuses(&place.locks().join("missing/f"), &["No such file"]);
     let dangling = place.locks().join("dangling");
     symlink("nowhere", &dangling).unwrap();
-    refused(&finish(&mut fence(&place, "1", &dangling, "echo written")), 125, &["dangling"]);
+    refuses(&dangling, &["dangling"]);
     let pipe = place.locks().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    refused(&finish(&mut fence(&place, "1", &pipe, "echo written")), 125, &["not a regular file"]);
+    refuses(&pipe, &["not a regular file"]);
 }
 
 #[test]
@@ -191,8 +164,8 @@ fn it_ends_as_its_command_does() {
     assert_eq!(&*ended.stdout, "1 x\n");
     let run =
         |program: &str| finish(place.command(&["fence"]).arg(&file).args(["--", program]).env("LOCKKEEPER_TOKEN", "1"));
-    refused(&run("/no/such/program"), 127, &["/no/such/program"]);
-    refused(&run("/etc/passwd"), 126, &["/etc/passwd"]);
+    run("/no/such/program").assert_refused(127, &["/no/such/program"]);
+    run("/etc/passwd").assert_refused(126, &["/etc/passwd"]);
 }
 
 #[test]
@@ -203,20 +176,19 @@ fn the_next_command_waits_for_the_one_before_also_when_the_file_was_replaced_mea
     let script = |who: &str| format!("echo {who} >> {}", data.display());
     // Both wait for the file that the first has put in place; one of them replaces it again.
     let start = |token: &str| {
-        let child = fence(&place, token, &file, &script(token)).stderr(Stdio::piped()).spawn().unwrap();
+        let child = Running::start(&mut fence(&place, token, &file, &script(token)));
         eventually("it waits for the file", || waits_for_a_lock(&child).then_some(()));
         child
     };
     let (older, newer) = (start("6"), start("8"));
     assert!(!data.exists());
     first.end();
-    let ended = |mut child: Child| eventually("it ends", || child.try_wait().unwrap()).code();
-    assert_eq!(ended(newer), Some(0));
-    assert_eq!(ended(older), Some(123), "it was overtaken while it waited, or before");
+    assert_eq!(newer.end().code, Some(0));
+    assert_eq!(older.end().code, Some(123), "it was overtaken while it waited, or before");
     assert_eq!(fs::read_to_string(&data).unwrap(), "8\n");
 }
 
-fn waits_for_a_lock(child: &Child) -> bool {
+fn waits_for_a_lock(child: &Running) -> bool {
     let pid = child.id().to_string();
     let locks = fs::read_to_string("/proc/locks").unwrap();
     locks.lines().any(|line| line.contains("-> FLOCK") && line.split_whitespace().any(|word| word == pid))
@@ -226,15 +198,11 @@ fn waits_for_a_lock(child: &Child) -> bool {
 fn what_the_command_leaves_in_the_background_keeps_the_next_one_out() {
     let place = Place::new();
     let file = place.locks().join("f");
-    let left = place.locks().join("left");
-    let script = format!("sleep 1000 >/dev/null 2>&1 & echo $! > {}", left.display());
-    passes(fence(&place, "1", &file, &script));
-    let child = TestChild(fence(&place, "2", &file, "true").spawn().unwrap());
-    eventually("it waits for the file", || waits_for_a_lock(&child.0).then_some(()));
-    let left = fs::read_to_string(&left).unwrap().trim().parse().ok().and_then(Pid::from_raw).unwrap();
-    kill_process(left, Signal::KILL).unwrap();
-    let mut child = child;
-    assert_eq!(eventually("it ends", || child.0.try_wait().unwrap()).code(), Some(0));
+    passes(fence(&place, "1", &file, "sleep 1000 >/dev/null 2>&1 & echo $! > left"));
+    let child = Running::start(&mut fence(&place, "2", &file, "true"));
+    eventually("it waits for the file", || waits_for_a_lock(&child).then_some(()));
+    send(place.note("left"), Signal::KILL);
+    assert_eq!(child.end().code, Some(0));
 }
 
 /// Writes down the tokens whose commands ran; a fence that is killed at any moment must not have the file forget them.
@@ -252,18 +220,18 @@ fn a_kill_at_any_moment_loses_no_token_and_keeps_no_holder_out() {
     let longest = (2 * begin.elapsed()).as_micros() as u64;
     let mut killed = 0;
     for token in 1..=KILLS {
-        let mut child = TestChild(fence(&place, &token.to_string(), &file, &script).spawn().unwrap());
+        let mut child = Running::start(&mut fence(&place, &token.to_string(), &file, &script));
         // From before its start to after its end.
         let (begin, delay) = (now(), Duration::from_micros(random.below(longest)));
         while begin.elapsed() < delay {
             std::thread::yield_now();
         }
-        let _ = child.0.kill();
-        killed += u64::from(child.0.wait().unwrap().code().is_none());
+        child.kill();
+        killed += u64::from(child.code().is_none());
         let text = fs::read_to_string(&log).unwrap_or_default();
         let Some(greatest) = text.lines().last().and_then(|line| line.parse::<u64>().ok()) else { continue };
         let stale = (greatest - 1).to_string();
-        refused(&finish(&mut fence(&place, &stale, &file, "echo written")), 123, &["was overtaken"]);
+        finish(&mut fence(&place, &stale, &file, "echo written")).assert_refused(123, &["was overtaken"]);
         passes(fence(&place, &token.to_string(), &file, "true"));
     }
     assert!(killed > 0, "none of {KILLS} was killed before its end");

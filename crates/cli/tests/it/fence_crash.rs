@@ -3,11 +3,10 @@
 
 use std::process::Command;
 
-use lockkeeper_faults::skip::skip;
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-use crate::support::{Ended, finish};
+use crate::support::{Ended, finish, skip};
 
 /// What is written without a flush is not on the disk, which shows that the copy is that of a crash.
 const SCRIPT: &str = r#"
@@ -33,19 +32,19 @@ fn play(script: &str) -> Ended {
     finish(command.env("LOCKKEEPER", env!("CARGO_BIN_EXE_lockkeeper")))
 }
 
-fn is_possible(test: &str) -> bool {
+fn is_possible() -> bool {
     let mount = "truncate -s 16M disk && mkfs.ext4 -q -F disk && mkdir used && mount -o loop disk used";
     let can_unshare = geteuid().is_root() && Command::new("unshare").arg("--version").output().is_ok();
     let possible = can_unshare && play(mount).code == Some(0);
     if !possible {
-        skip(test, "a file cannot be mounted as a disk here");
+        skip("a file cannot be mounted as a disk here");
     }
     possible
 }
 
 #[test]
 fn a_token_that_passed_is_on_the_disk_before_its_command_runs() {
-    if !is_possible("fence_crash::a_token_that_passed_is_on_the_disk_before_its_command_runs") {
+    if !is_possible() {
         return;
     }
     let ended = play(SCRIPT);

@@ -1,25 +1,17 @@
 //! `gc`: what it prints, that it removes nothing unless told to, and then only what is dead.
 
 use std::fs;
-use std::net::TcpListener;
-use std::process::Stdio;
 use std::time::Duration;
 
-use lockkeeper_faults::long;
-use lockkeeper_zookeeper::{Client, Config, NewNode};
+use lockkeeper_zookeeper::NewNode;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use serde_json::Value;
 
 use crate::server::Server;
-use crate::support::{Ended, Place, TestChild, eventually, now};
+use crate::support::{Ended, Place, Running};
 
 /// Longer than an empty queue must have been unused.
 const OLD: Duration = Duration::from_secs(660);
-
-fn printed(ended: &Ended) -> Value {
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
-}
 
 /// The kinds, locks and outcomes that are printed, in the order of their locks.
 fn told(printed: &Value) -> Vec<[&str; 3]> {
@@ -44,11 +36,9 @@ fn make_old(place: &Place, encoded: &str) {
 
 /// Leaves a dead contender in the queue of a lock.
 fn leave_dead(place: &Place, lock: &str) {
-    let mut command = place.command(&["hold", lock]);
-    let mut holder = TestChild(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
-    eventually("it holds", || (place.contenders(lock) == 1).then_some(()));
-    holder.0.kill().unwrap();
-    holder.0.wait().unwrap();
+    let mut holder = Running::with_input(&mut place.command(&["hold", lock]));
+    place.until_contenders(lock, 1);
+    holder.kill();
 }
 
 fn queues(place: &Place) -> Vec<String> {
@@ -61,9 +51,7 @@ fn queues(place: &Place) -> Vec<String> {
 #[test]
 fn what_is_left_is_printed_and_removed_only_with_yes() {
     let place = Place::new();
-    let nothing = place.run(&["gc"]);
-    assert_eq!((nothing.code, &*nothing.stderr), (Some(0), ""));
-    assert_eq!(nothing.stdout, format!("{}\nnothing is left behind\n", place.service()));
+    assert_eq!(place.printed(&["gc"]), format!("{}\nnothing is left behind\n", place.service()));
 
     let held = place.hold("held");
     assert_eq!(place.run(&["freeze", "ice", "--reason", "disks"]).code, Some(0));
@@ -72,28 +60,26 @@ fn what_is_left_is_printed_and_removed_only_with_yes() {
     make_old(&place, "old");
     fs::create_dir_all(place.locks().join("queues/new")).unwrap();
     let stands = queues(&place);
-    let listed = place.run(&["gc"]);
-    assert_eq!((listed.code, &*listed.stderr), (Some(0), ""), "{listed:?}");
-    let lines: Vec<_> = listed.stdout.lines().collect();
+    let listed = place.printed(&["gc"]);
+    let lines: Vec<_> = listed.lines().collect();
     assert_eq!((lines.len(), lines[0]), (5, &*place.service()), "{listed:?}");
     let dead = "  <b>\\u{202e}\\u{2066}x: a dead contender, ";
     assert!(lines[1..3].iter().any(|line| line.starts_with(dead)), "{listed:?}");
     assert!(lines[1..3].iter().any(|line| line.starts_with("  old: an empty queue, ")), "{listed:?}");
     assert_eq!(lines[3..], ["to remove 2:", "    lockkeeper gc --yes"]);
     let expected = |outcome| vec![["dead", hostile, outcome], ["empty", "old", outcome]];
-    assert_eq!(told(&printed(&place.run(&["gc", "--json"]))), expected("listed"));
-    assert_eq!(told(&printed(&place.run(&["gc", "--force", "--json"]))), expected("listed"));
+    assert_eq!(told(&place.json(&["gc", "--json"])), expected("listed"));
+    assert_eq!(told(&place.json(&["gc", "--force", "--json"])), expected("listed"));
     assert_eq!(queues(&place), stands, "without --yes nothing is removed");
 
-    let removed = place.run(&["gc", "--yes"]);
-    assert_eq!((removed.code, &*removed.stderr), (Some(0), ""), "{removed:?}");
-    assert!(removed.stdout.ends_with("\n2 removed\n"), "{removed:?}");
+    let removed = place.printed(&["gc", "--yes"]);
+    assert!(removed.ends_with("\n2 removed\n"), "{removed:?}");
     assert_eq!(queues(&place), ["held", "ice", "new"]);
     assert_eq!((place.contenders("held"), place.contenders("ice")), (1, 1));
     held.end();
 
     make_old(&place, "older");
-    assert_eq!(told(&printed(&place.run(&["gc", "--yes", "--json"]))), [["empty", "older", "removed"]]);
+    assert_eq!(told(&place.json(&["gc", "--yes", "--json"])), [["empty", "older", "removed"]]);
 }
 
 #[test]
@@ -103,7 +89,7 @@ fn a_doctor_tells_of_what_is_left_on_files_and_of_a_lock_that_was_frozen_long_ag
     make_old(&place, "old");
     assert_eq!(place.run(&["freeze", "ice", "--reason", "disks"]).code, Some(0));
     let of_locks = |ended: &Ended| -> Vec<(String, String)> {
-        let diagnosis: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let diagnosis = ended.json();
         let findings = diagnosis["findings"].as_array().unwrap().iter();
         let told = findings.map(|it| ["severity", "what"].map(|field| it[field].as_str().unwrap().to_owned()));
         told.filter(|[_, what]| what.contains("queues") || what.contains("frozen for")).map(Into::into).collect()
@@ -134,12 +120,13 @@ fn a_doctor_tells_of_what_is_left_on_files_and_of_a_lock_that_was_frozen_long_ag
 async fn a_contender_without_a_session_goes_only_with_force() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
-    let client = Client::connect(&Config::from_url(&server.url().parse().unwrap()).unwrap()).await.unwrap();
+    let client = server.client("").await;
     let node = "/lockkeeper/door/_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000003";
     for path in ["/lockkeeper", "/lockkeeper/door", node] {
         client.create(NewNode::persistent(path)).await.unwrap();
     }
     let of = |arguments: &[&str]| place.run(&[arguments, &["--connect", server.url()]].concat());
+    let told_of = |arguments: &[&str]| of(arguments).json();
     let ended = of(&["doctor", "--json"]);
     assert!(ended.code == Some(2) && ended.stdout.contains("blocks its lock for ever"), "{ended:?}");
     let listed = of(&["gc"]);
@@ -148,28 +135,9 @@ async fn a_contender_without_a_session_goes_only_with_force() {
         listed.stdout.ends_with(&format!("    lockkeeper --connect {} gc --yes --force\n", server.url())),
         "{listed:?}"
     );
-    assert_eq!(told(&printed(&of(&["gc", "--yes", "--json"]))), [["unbound", "door", "needs-force"]]);
+    assert_eq!(told(&told_of(&["gc", "--yes", "--json"])), [["unbound", "door", "needs-force"]]);
     assert!(client.exists(node).await.unwrap().is_some());
-    assert_eq!(told(&printed(&of(&["gc", "--yes", "--force", "--json"]))), [["unbound", "door", "removed"]]);
+    assert_eq!(told(&told_of(&["gc", "--yes", "--force", "--json"])), [["unbound", "door", "removed"]]);
     assert!(client.exists(node).await.unwrap().is_none());
     assert!(!of(&["doctor", "--json"]).stdout.contains("blocks its lock for ever"));
-}
-
-#[test]
-fn what_cannot_be_done_is_one_clear_line() {
-    let place = Place::new();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let refusing = format!("zk://{}?connect_timeout=1s", listener.local_addr().unwrap());
-    drop(listener);
-    let begun = now();
-    for (arguments, word) in [
-        (&["gc", "x"][..], "unexpected argument"),
-        (&["gc", "--connect", "zk://"], "zk://"),
-        (&["gc", "--json", "--connect", &refusing], "Connection refused"),
-    ] {
-        let ended = place.run(arguments);
-        assert_eq!((ended.code, &*ended.stdout), (Some(125), ""), "{ended:?}");
-        assert!(ended.stderr.contains(word) && ended.stderr.starts_with("lockkeeper: "), "{ended:?}");
-    }
-    assert!(!long::is_asked_for() || begun.elapsed() < Duration::from_secs(60));
 }

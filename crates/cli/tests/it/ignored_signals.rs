@@ -1,12 +1,11 @@
 //! Signals that the caller ignores, as `nohup` does and a script for its background jobs: they stay ignored.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::support::{Place, TestChild, ended, eventually, is_alive, number_in, send};
+use crate::support::{Place, Running, eventually, is_alive};
 
 /// Those that `run` passes on to its command where the caller does not ignore them.
 const PASSED_ON: [Signal; 7] =
@@ -15,26 +14,13 @@ const PASSED_ON: [Signal; 7] =
 /// Their names, as `env` wants them.
 const PASSED_ON_NAMES: &str = "HUP,INT,QUIT,TERM,USR1,USR2,TSTP";
 
-/// `lockkeeper ARGUMENTS`, started as `env DISPOSITION` starts it, with the home as its directory.
+/// `lockkeeper ARGUMENTS`, started as `env DISPOSITION` starts it.
 fn started_by(place: &Place, disposition: &str, arguments: &[&str]) -> Command {
     let inner = place.command(arguments);
     let mut outer = Command::new("env");
-    outer.env_clear().envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    outer.arg(disposition).arg(inner.get_program()).args(inner.get_args());
-    outer.stdin(Stdio::null()).current_dir(home(place));
+    outer.arg(disposition).arg(inner.get_program()).args(inner.get_args()).current_dir(place.notes());
+    place.surround(&mut outer);
     outer
-}
-
-fn home(place: &Place) -> PathBuf {
-    place.file("home", "").parent().map(Path::to_owned).unwrap()
-}
-
-fn spawned(command: &mut Command) -> TestChild {
-    TestChild(command.spawn().unwrap())
-}
-
-fn pid(child: &Child) -> i32 {
-    child.id().cast_signed()
 }
 
 /// The signals of `among` that a process has in a mask of its, by its name in `/proc`.
@@ -49,13 +35,12 @@ fn signals_in(mask: &str, process: i32, among: &[Signal]) -> Vec<Signal> {
 /// `--restart` this is its second turn.
 ///
 /// The command starts no process: a shell that does blocks all signals for a moment.
-fn start(place: &Place, disposition: &str, options: &[&str]) -> (TestChild, i32, i32) {
+fn start(place: &Place, disposition: &str, options: &[&str]) -> (Running, i32, i32) {
     let first_turn = if options.contains(&"--restart") { "[ -e turned ] || { : > turned; exit 3; };" } else { "" };
     let script = format!("{first_turn} echo $PPID > watchdog; echo $$ > child; read line; exit 0");
     let arguments = [&["run", "-q"], options, &["x", "--", "sh", "-c", &script]].concat();
-    let runner = spawned(started_by(place, disposition, &arguments).stdin(Stdio::piped()).stderr(Stdio::null()));
-    let note = |name| number_in(&home(place).join(name));
-    (runner, note("watchdog"), note("child"))
+    let runner = Running::with_input(&mut started_by(place, disposition, &arguments));
+    (runner, place.note("watchdog"), place.note("child"))
 }
 
 #[test]
@@ -63,29 +48,29 @@ fn what_the_caller_ignores_is_ignored_by_the_runner_the_watchdog_and_the_command
     for options in [&[][..], &["--restart"]] {
         let place = Place::new();
         let (mut runner, watchdog, child) = start(&place, &format!("--ignore-signal={PASSED_ON_NAMES}"), options);
-        for process in [pid(&runner.0), watchdog, child] {
+        for process in [runner.pid(), watchdog, child] {
             assert_eq!(signals_in("SigIgn", process, &PASSED_ON), PASSED_ON, "{process} {options:?}");
             assert_eq!(signals_in("SigCgt", process, &PASSED_ON), [], "{process} {options:?}");
         }
         assert_eq!(signals_in("SigBlk", child, &PASSED_ON), []);
-        drop(runner.0.stdin.take());
-        assert_eq!(ended(&mut runner.0).code(), Some(0));
+        runner.close_input();
+        assert_eq!(runner.end().code, Some(0));
     }
 }
 
 #[test]
 fn with_the_default_signals_the_runner_passes_them_on_and_the_command_has_their_defaults() {
-    for (signal, code) in [(Signal::HUP, 129), (Signal::INT, 130)] {
+    for (signal, code) in [(Signal::HUP, 129), (Signal::INT, 130), (Signal::TERM, 143)] {
         let place = Place::new();
-        let (mut runner, _, child) = start(&place, &format!("--default-signal={PASSED_ON_NAMES}"), &[]);
-        assert_eq!(signals_in("SigCgt", pid(&runner.0), &PASSED_ON), PASSED_ON);
+        let (runner, _, child) = start(&place, &format!("--default-signal={PASSED_ON_NAMES}"), &[]);
+        assert_eq!(signals_in("SigCgt", runner.pid(), &PASSED_ON), PASSED_ON);
         for mask in ["SigIgn", "SigCgt", "SigBlk"] {
             let named = signals_in(mask, child, &PASSED_ON);
             // A shell catches INT for its own use, and dies by it as if it did not.
             assert!(named.is_empty() || (mask, &*named) == ("SigCgt", &[Signal::INT]), "{mask}: {named:?}");
         }
-        send(pid(&runner.0), signal);
-        assert_eq!(ended(&mut runner.0).code(), Some(code));
+        runner.send(signal);
+        assert_eq!(runner.end().code, Some(code));
         assert_eq!(place.contenders("x"), 0);
     }
 }
@@ -97,25 +82,25 @@ fn a_hangup_and_an_interrupt_that_the_caller_ignores_leave_the_command_and_the_l
     let script = r#"exec env --default-signal=HUP,INT sh -c '
         trap "echo 1 > heard" USR1; echo $$ > child; while [ ! -e end ]; do sleep 0.01; done'"#;
     let arguments = ["run", "x", "--", "sh", "-c", script];
-    let mut runner = spawned(&mut started_by(&place, "--ignore-signal=HUP,INT", &arguments));
-    let child = number_in(&home(&place).join("child"));
+    let runner = Running::start(&mut started_by(&place, "--ignore-signal=HUP,INT", &arguments));
+    let child = place.note("child");
     for signal in [Signal::HUP, Signal::INT, Signal::USR1] {
-        send(pid(&runner.0), signal);
+        runner.send(signal);
     }
-    assert_eq!(number_in(&home(&place).join("heard")), 1);
+    assert_eq!(place.note("heard"), 1);
     assert!(is_alive(child));
     assert_eq!(place.run(&["run", "-n", "x", "--", "true"]).code, Some(124), "the lock is held");
-    place.file("end", "");
-    assert_eq!(ended(&mut runner.0).code(), Some(0));
+    place.write("end", "");
+    assert_eq!(runner.end().code, Some(0));
 }
 
 #[test]
 fn a_command_whose_caller_ignores_term_is_killed_after_the_grace() {
     let place = Place::new();
-    let (mut runner, _, child) = start(&place, "--ignore-signal=TERM", &["--grace", "300ms"]);
-    send(pid(&runner.0), Signal::TERM);
+    let (runner, _, child) = start(&place, "--ignore-signal=TERM", &["--grace", "300ms"]);
+    runner.send(Signal::TERM);
     assert_eq!(place.run(&["revoke", "x", "-w", "20s"]).code, Some(0));
-    assert_eq!(ended(&mut runner.0).code(), Some(137), "TERM ended neither the runner nor the command");
+    assert_eq!(runner.end().code, Some(137), "TERM ended neither the runner nor the command");
     assert!(!is_alive(child));
     assert_eq!(place.contenders("x"), 0);
 }
@@ -135,17 +120,15 @@ fn commands_that_end_by_a_signal_leave_alone_those_that_the_caller_ignores() {
         commands.push((&["monitor", "--listen", "127.0.0.1:0"], 0));
     }
     for (arguments, code) in commands {
-        let mut command = started_by(&place, "--ignore-signal=TERM,INT", arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut process = spawned(&mut command);
+        let process = Running::with_input(&mut started_by(&place, "--ignore-signal=TERM,INT", arguments));
         // HUP is the last that is caught.
-        eventually("it listens", || (!signals_in("SigCgt", pid(&process.0), &[Signal::HUP]).is_empty()).then_some(()));
-        assert_eq!(signals_in("SigCgt", pid(&process.0), &[Signal::TERM, Signal::INT]), [], "{arguments:?}");
+        eventually("it listens", || (!signals_in("SigCgt", process.pid(), &[Signal::HUP]).is_empty()).then_some(()));
+        assert_eq!(signals_in("SigCgt", process.pid(), &[Signal::TERM, Signal::INT]), [], "{arguments:?}");
         for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-            send(pid(&process.0), signal);
+            process.send(signal);
         }
-        let ended_by = ended(&mut process.0);
-        assert_eq!(ended_by.code(), Some(code), "{arguments:?}: {ended_by}");
+        let ended = process.end();
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
     }
     holder.end();
 }

@@ -1,15 +1,26 @@
 //! Read/write locks and semaphores on the command line, with real holders and waiters in other processes.
 
-use std::process::Stdio;
-
 use serde_json::{Value, json};
 
-use crate::support::{Ended, Holder, Place, TestChild, eventually, finish, first_line, in_time, wait};
+use crate::support::{Ended, Holder, Place, Running};
 
 /// Takes a lock with these options and keeps it.
 fn hold(place: &Place, options: &[&str]) -> Holder {
-    let arguments = [&["run"], options, &["x", "--", "sh", "-c", "echo held; read line"]].concat();
-    Holder::start(&mut place.command(&arguments))
+    place.hold_by(options, "x")
+}
+
+/// Starts a run with these options, which waits behind `ahead` others and then says `ran`.
+pub(crate) fn queue(place: &Place, options: &[&str], ahead: usize) -> Running {
+    let waiter = [&["run", "-q", "-w", "10m"], options, &["x", "--", "echo", "ran"]].concat();
+    let waiter = Running::start(&mut place.command(&waiter));
+    place.until_contenders("x", ahead + 1);
+    waiter
+}
+
+#[track_caller]
+pub(crate) fn assert_ran(waiter: Running) {
+    let ended = waiter.end();
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), "ran\n"), "{ended:?}");
 }
 
 /// Tries to take a lock with these options at once.
@@ -52,37 +63,17 @@ fn readers_share_a_lock_that_a_writer_has_alone() {
 fn a_writer_that_waits_is_not_passed_by_readers_and_all_of_them_are_shown() {
     let place = Place::new();
     let reader = hold(&place, &["-s"]);
-    let mut writer = place.command(&["run", "-q", "-x", "x", "--", "true"]).spawn().unwrap();
-    eventually("the writer waits", || (place.contenders("x") == 2).then_some(()));
-    let late = place
-        .command(&["run", "-w", "10m", "-s", "x", "--", "echo", "ran"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    eventually("the reader waits", || (place.contenders("x") == 3).then_some(()));
+    let writer = queue(&place, &["-x"], 1);
+    let late = queue(&place, &["-s"], 2);
     assert_eq!(contenders(&place.show("x")), [("holder", "read"), ("waiter", "write"), ("waiter", "read")]);
     let text = place.run(&["show", "x"]).stdout;
     assert!(text.starts_with("x (rwlock, file:"), "{text}");
-    let listed: Value = serde_json::from_str(&place.run(&["ls", "--json"]).stdout).unwrap();
+    let listed = place.json(&["ls", "--json"]);
     assert_eq!((&listed[0]["kind"], &listed[0]["waiters"]), (&json!("rwlock"), &json!(2)));
     assert_eq!(code(&place, &["-s"]), Some(124), "a reader does not pass a writer that waits");
     reader.end();
-    assert!(in_time("the writer had its turn", move || writer.wait().unwrap()).success());
-    let late = wait(late);
-    assert_eq!((late.code, &*late.stdout), (Some(0), "ran\n"), "{late:?}");
-}
-
-#[test]
-fn the_wait_for_a_shared_lock_names_one_holder_and_counts_the_others() {
-    let place = Place::new();
-    let readers = [hold(&place, &["-s"]), hold(&place, &["-s"]), hold(&place, &["-s"])];
-    let (line, waiter) = first_line(place.command(&["run", "-x", "x", "--", "true"]));
-    drop(TestChild(waiter));
-    assert!(line.contains(" and 2 others; 1st in line, "), "{line}");
-    for reader in readers {
-        reader.end();
-    }
+    assert_ran(writer);
+    assert_ran(late);
 }
 
 #[test]
@@ -92,20 +83,18 @@ fn permits_are_counted_and_waiters_for_one_are_shown() {
     let refused = attempt(&place, &["--permits", "2"]);
     assert_eq!(refused.code, Some(124));
     assert!(refused.stderr.contains("has no permit left"), "{refused:?}");
-    let mut waiter = place.command(&["run", "-q", "--permits", "2", "x", "--", "true"]).spawn().unwrap();
-    eventually("a contender waits", || (place.contenders("x") == 3).then_some(()));
+    let waiter = queue(&place, &["--permits", "2"], 2);
     let shown = place.show("x");
     assert_eq!(shown["kind"], "semaphore");
     assert_eq!(contenders(&shown), [("holder", "permit"), ("holder", "permit"), ("waiter", "acquire")]);
-    let names: Value = serde_json::from_str(&place.run(&["ls", "--json"]).stdout).unwrap();
+    let names = place.json(&["ls", "--json"]);
     assert_eq!(names.as_array().unwrap().len(), 1, "it is one lock: {names}");
-    let (line, second) = first_line(place.command(&["run", "--permits", "2", "x", "--", "true"]));
-    drop(TestChild(second));
+    let line = Running::start(&mut place.command(&["run", "--permits", "2", "x", "--", "true"])).said();
     assert!(line.contains(" and 1 other; 2nd in line, "), "{line}");
     for holder in holders {
         holder.end();
     }
-    assert!(in_time("the waiter had its turn", move || waiter.wait().unwrap()).success());
+    assert_ran(waiter);
     assert_eq!(place.contenders("x"), 0);
 }
 
@@ -113,9 +102,7 @@ fn permits_are_counted_and_waiters_for_one_are_shown() {
 fn a_bound_that_others_do_not_agree_with_is_refused_in_one_line() {
     let place = Place::new();
     let holder = hold(&place, &["--permits", "2"]);
-    let refused = attempt(&place, &["--permits", "3"]);
-    assert_eq!((refused.code, refused.stderr.lines().count()), (Some(125), 1), "{refused:?}");
-    assert!(refused.stderr.contains('2') && refused.stderr.contains('3'), "{refused:?}");
+    attempt(&place, &["--permits", "3"]).assert_refused(125, &["2", "3"]);
     holder.end();
 }
 
@@ -128,8 +115,7 @@ fn a_name_in_use_as_one_kind_is_refused_as_another_and_never_waited_for() {
         let holder = hold(&place, held);
         for asked in kinds.iter().filter(|asked| is_semaphore(asked) != is_semaphore(held)) {
             let refused = place.run(&[&["run"], *asked, &["x", "--", "true"]].concat());
-            assert_eq!((refused.code, refused.stderr.lines().count()), (Some(125), 1), "{asked:?}: {refused:?}");
-            assert!(refused.stderr.contains("another kind of lock"), "{refused:?}");
+            refused.assert_refused(125, &["another kind of lock"]);
             assert_eq!(code(&place, asked), Some(125), "{held:?} {asked:?}");
         }
         assert_eq!(place.contenders("x"), 1, "no refused contender is left");
@@ -144,16 +130,11 @@ fn a_run_and_a_shared_run_of_one_name_that_overlap_both_succeed_one_after_the_ot
     for (held, asked) in [(&[][..], &["-s"][..]), (&["-s"], &[]), (&[], &["-x"]), (&["-x"], &[])] {
         let holder = hold(&place, held);
         assert_eq!(code(&place, asked), Some(124), "{held:?} keeps {asked:?} out");
-        let arguments = [&["run", "-w", "10m"], asked, &["x", "--", "echo", "ran"]].concat();
-        let second = place.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        eventually("the second one waits", || (place.contenders("x") == 2).then_some(()));
-        assert_eq!(
-            contenders(&place.show("x")).iter().map(|(state, _)| *state).collect::<Vec<_>>(),
-            ["holder", "waiter"]
-        );
+        let second = queue(&place, asked, 1);
+        let shown = place.show("x");
+        assert!(contenders(&shown).iter().map(|(state, _)| *state).eq(["holder", "waiter"]), "{shown}");
         holder.end();
-        let second = wait(second);
-        assert_eq!((second.code, &*second.stdout), (Some(0), "ran\n"), "{held:?} {asked:?}: {second:?}");
+        assert_ran(second);
     }
 }
 
@@ -164,12 +145,12 @@ fn wait_ends_when_the_last_reader_or_permit_is_gone() {
         let holders = [hold(&place, options), hold(&place, options)];
         assert_eq!(place.run(&["wait", "x", "-w", "0"]).code, Some(124));
         assert_eq!(place.run(&["wait", "x", "-w", "100ms"]).code, Some(124), "{options:?}");
-        let mut waiting = place.command(&["wait", "x"]).spawn().unwrap();
+        let mut waiting = Running::start(&mut place.command(&["wait", "x"]));
         for holder in holders {
-            assert!(waiting.try_wait().unwrap().is_none(), "{options:?}");
+            assert!(!waiting.is_over(), "{options:?}");
             holder.end();
         }
-        assert!(in_time("the wait ends", move || waiting.wait().unwrap()).success());
+        assert_eq!(waiting.end().code, Some(0));
     }
 }
 
@@ -207,12 +188,10 @@ fn a_nested_run_of_the_same_name_is_refused_for_all_kinds() {
 fn the_kernel_gives_a_share_back_when_its_runner_and_command_are_killed() {
     let place = Place::new();
     let mut readers = [hold(&place, &["-s"]), hold(&place, &["-s"])];
-    let mut writer = place.command(&["run", "-q", "-x", "x", "--", "true"]).spawn().unwrap();
-    eventually("the writer waits", || (place.contenders("x") == 3).then_some(()));
+    let writer = queue(&place, &["-x"], 2);
     for reader in &mut readers {
-        reader.process.kill().unwrap();
-        reader.process.wait().unwrap();
+        reader.process.kill();
     }
-    assert!(in_time("the writer had its turn", move || writer.wait().unwrap()).success());
-    assert_eq!(finish(&mut place.command(&["ls"])).stdout, "");
+    assert_ran(writer);
+    assert_eq!(place.run(&["ls"]).stdout, "");
 }

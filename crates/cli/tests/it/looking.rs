@@ -1,22 +1,18 @@
 //! Looking at locks as a user who may only read, and from the prompt of a shell.
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use lockkeeper_faults::skip::skip;
-
-use crate::support::{Holder, Place, copy_command, finish, in_time, wait};
+use crate::support::{Holder, Place, Running, copy_command, finish, has_program, is_root};
 
 /// Another user, who owns nothing.
 const OTHER_USER: &str = "65534";
 
 #[test]
 fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left_and_is_told_by_doctor() {
-    let test = "looking::a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left_and_is_told_by_doctor";
-    if !rustix::process::geteuid().is_root() {
-        return skip(test, "it plays two users, and needs root");
+    if !is_root("plays two users") {
+        return;
     }
     let place = Place::new();
     fs::set_permissions(place.locks(), Permissions::from_mode(0o755)).unwrap();
@@ -28,27 +24,18 @@ fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left_and_is_to
     let other_user = |arguments: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", OTHER_USER, "--regid", OTHER_USER, "--clear-groups", "--"]).arg(&program);
-        command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.env("LOCKKEEPER_DIR", place.locks()).env("HOME", stage.path());
+        place.surround(command.args(arguments)).env("HOME", stage.path());
         command
     };
     let holder = place.hold("x");
     assert_eq!(finish(&mut other_user(&["wait", "x", "-w", "200ms"])).code, Some(124));
-    let mut waiting = other_user(&["wait", "x"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(waiting.stderr.take().unwrap());
-    let line = in_time("it says which holder it waits for", move || {
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        line
-    });
+    let waiting = Running::start(&mut other_user(&["wait", "x"]));
+    let line = waiting.said();
     assert!(line.contains("waiting for x") && line.contains("pid"), "{line}");
     holder.end();
-    let status = in_time("it ends", move || waiting.wait().unwrap());
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(waiting.end().code, Some(0));
     assert_eq!(finish(&mut other_user(&["wait", "x"])).code, Some(0));
-    let refused = finish(&mut other_user(&["run", "x", "--", "true"]));
-    assert_eq!(refused.code, Some(125), "{refused:?}");
-    assert!(refused.stderr.contains(place.locks().to_str().unwrap()), "{refused:?}");
+    finish(&mut other_user(&["run", "x", "--", "true"])).assert_refused(125, &[place.locks().to_str().unwrap()]);
     let examined = finish(&mut other_user(&["doctor"]));
     assert_eq!(examined.code, Some(1), "{examined:?}");
     assert!(examined.stdout.contains("warning: this user may not write"), "{examined:?}");
@@ -94,16 +81,9 @@ impl Prompt {
     fn offered(&self, shell: &[&str], script: &str, line: &str) -> Vec<String> {
         let completions = self.place.run(&["completions", shell[0]]).stdout;
         let completions = self.place.file("completions", &completions);
-        let mut command = self.place.command::<&str>(&[]);
         let mut told = Command::new(shell[0]);
-        told.args(&shell[1..]).args(["-c", script]).env_clear();
-        told.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let directory = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap();
-        let path = std::env::var("PATH").unwrap_or_default();
-        told.env("PATH", format!("{}:{path}", directory.display()));
-        told.env("SCRIPT", completions).env("LINE", line);
-        command.stdin(Stdio::null());
-        let said = wait(told.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        self.place.surround(told.args(&shell[1..]).args(["-c", script]));
+        let said = finish(told.env("SCRIPT", completions).env("LINE", line));
         said.stdout.lines().map(str::to_owned).collect()
     }
 
@@ -147,8 +127,8 @@ fn bash_offers_the_names_of_locks_where_one_is_wanted() {
 
 #[test]
 fn fish_offers_the_names_of_locks_where_one_is_wanted() {
-    if Command::new("fish").arg("--version").output().is_err() {
-        return skip("looking::fish_offers_the_names_of_locks_where_one_is_wanted", "fish is not installed");
+    if !has_program("fish") {
+        return;
     }
     let prompt = Prompt::new();
     let script = r#"source "$SCRIPT"; complete -C "$LINE""#;
@@ -180,8 +160,8 @@ const ZSH: &str = r#"
 
 #[test]
 fn zsh_offers_the_names_of_locks_where_one_is_wanted() {
-    if Command::new("zsh").arg("--version").output().is_err() {
-        return skip("looking::zsh_offers_the_names_of_locks_where_one_is_wanted", "zsh is not installed");
+    if !has_program("zsh") {
+        return;
     }
     let prompt = Prompt::new();
     let offered = |line: &str| prompt.offered(&["zsh", "-f"], ZSH, line).join("\n");

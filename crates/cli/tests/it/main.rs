@@ -98,6 +98,8 @@ mod server_settings;
 mod server_tls;
 mod server_trouble;
 mod service;
+#[path = "../support/services.rs"]
+mod services;
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(all(feature = "monitor", feature = "top"))]

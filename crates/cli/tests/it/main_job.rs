@@ -1,8 +1,6 @@
 //! The main job: real commands, in real processes, one at a time and in their order.
 
-use std::process::{Child, Stdio};
-
-use crate::support::{Place, eventually, wait};
+use crate::support::Place;
 
 /// How many processes count at once.
 const PROCESSES: usize = 50;
@@ -14,78 +12,50 @@ const ROUNDS: usize = 20;
 const QUEUE: usize = 20;
 
 /// Reads, waits for the disk and writes: without exclusion, hardly any of fifty survives.
-const COUNT: &str = r#"read number < "$1"; sync "$1"; echo $((number + 1)) > "$1""#;
+const COUNT: &str = "read number < counter; sync counter; echo $((number + 1)) > counter";
 
 #[test]
 fn fifty_processes_count_without_losing_one_twenty_times_in_a_row() {
     for round in 0..ROUNDS {
         let place = Place::new();
-        let counter = place.file("counter", "0\n");
-        let counter = counter.to_str().unwrap();
-        let start = |_| {
-            let arguments = ["run", "count", "--", "sh", "-c", COUNT, "sh", counter];
-            let mut command = place.command(&arguments);
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-        };
-        let processes: Vec<Child> = (0..PROCESSES).map(start).collect();
+        place.write("counter", "0\n");
+        let processes: Vec<_> = (0..PROCESSES).map(|_| place.start(&[], COUNT)).collect();
         for process in processes {
-            let ended = wait(process);
+            let ended = process.end();
             assert_eq!(ended.code, Some(0), "round {round}: {ended:?}");
         }
-        let counted = std::fs::read_to_string(counter).unwrap();
-        assert_eq!(counted.trim(), PROCESSES.to_string(), "round {round}");
-        assert_nothing_left(&place);
+        assert_eq!(place.read("counter").trim(), PROCESSES.to_string(), "round {round}");
+        place.assert_nothing_left();
     }
 }
 
 #[test]
 fn twenty_commands_are_served_in_the_order_they_joined() {
     let place = Place::new();
-    let served = place.file("served", "");
-    let holder = place.hold("order");
+    let holder = place.hold("x");
     let mut waiting = Vec::new();
     for number in 0..QUEUE {
-        let script = r#"echo "$1" >> "$2""#;
-        let number_text = number.to_string();
-        let arguments = ["run", "-q", "order", "--", "sh", "-c", script, "sh", &number_text, served.to_str().unwrap()];
-        let child = place.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        waiting.push(child);
-        eventually("it has joined", || (place.contenders("order") == number + 2).then_some(()));
+        waiting.push(place.start(&["-q"], &format!("echo {number} >> served")));
+        place.until_contenders("x", number + 2);
     }
     holder.end();
-    for child in waiting {
-        assert_eq!(wait(child).code, Some(0));
+    for run in waiting {
+        assert_eq!(run.end().code, Some(0));
     }
     let expected: String = (0..QUEUE).map(|number| format!("{number}\n")).collect();
-    assert_eq!(std::fs::read_to_string(served).unwrap(), expected);
-    assert_nothing_left(&place);
+    assert_eq!(place.read("served"), expected);
+    place.assert_nothing_left();
 }
 
 #[test]
 fn a_killed_waiter_in_the_middle_disturbs_no_other() {
     let place = Place::new();
-    let holder = place.hold("middle");
-    let start = |number: usize| {
-        let child = place
-            .command(&["run", "-q", "middle", "--", "true"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        eventually("it has joined", || (place.contenders("middle") == number + 2).then_some(()));
-        child
-    };
-    let (first, mut second, third) = (start(0), start(1), start(2));
-    second.kill().unwrap();
-    second.wait().unwrap();
+    let holder = place.hold("x");
+    let [mut first, second, mut third] = [(); 3].map(|()| place.queue(&[], "x"));
+    drop(second);
     holder.end();
-    assert_eq!(wait(first).code, Some(0));
-    assert_eq!(wait(third).code, Some(0));
-    assert_nothing_left(&place);
-}
-
-/// Not even the directories of the queues are left, only the counter is.
-fn assert_nothing_left(place: &Place) {
-    let queues: Vec<_> = std::fs::read_dir(place.locks().join("queues")).unwrap().collect();
-    assert!(queues.is_empty(), "left behind: {queues:?}");
+    for waiter in [&mut first, &mut third] {
+        assert_eq!(waiter.code(), Some(0));
+    }
+    place.assert_nothing_left();
 }

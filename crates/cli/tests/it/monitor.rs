@@ -1,23 +1,22 @@
 //! `monitor`: what it serves by HTTP, as a program asks for it.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use lockkeeper_faults::Availability;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::crossing::{Claim, Crossing};
-use crate::server_operation::sound_unit;
-use crate::support::{PATIENCE, Place, TestChild, ended, eventually, finish, wait};
+use crate::server_operation::{PROMTOOL, check_by_prometheus, sound_unit};
+use crate::support::{PATIENCE, Place, Running, eventually, finish, has_file};
+use crate::unreachable::refusing;
 
 /// A running monitor, ended by its test.
 pub(crate) struct Monitor {
-    process: TestChild,
-    said: BufReader<std::process::ChildStderr>,
+    itself: Running,
     address: String,
 }
 
@@ -28,51 +27,31 @@ impl Monitor {
 
     /// Starts it at an address, also if another process has this port for a moment, as for a connection.
     pub(crate) fn start_at(place: &Place, address: &str, options: &[&str]) -> Self {
-        eventually("it listens", || match Self::try_start(place, address, options) {
-            Ok(monitor) => Some(monitor),
-            Err(line) => {
+        let arguments = [&["monitor", "--listen", address], options].concat();
+        eventually("it listens", || {
+            let itself = Running::start(&mut place.command(&arguments));
+            let line = itself.said();
+            let Some((_, address)) = line.trim_end().rsplit_once(", at http://") else {
                 assert!(line.contains("in use"), "{line}");
-                None
-            }
+                return None;
+            };
+            assert!(line.starts_with("lockkeeper: watching "), "{line}");
+            Some(Self { address: address.to_owned(), itself })
         })
-    }
-
-    fn try_start(place: &Place, address: &str, options: &[&str]) -> Result<Self, String> {
-        let mut command = place.command(&[&["monitor", "--listen", address], options].concat());
-        let mut process: Child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(process.stderr.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        let process = TestChild(process);
-        let Some((_, address)) = line.trim_end().rsplit_once(", at http://") else { return Err(line) };
-        let address = address.to_owned();
-        assert!(line.starts_with("lockkeeper: watching "), "{line}");
-        Ok(Self { process, said, address })
     }
 
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Sends a head and returns the head of the answer and its body.
-    pub(crate) fn exchange(&self, head: &str) -> (String, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
-        (head.to_owned(), body.to_owned())
-    }
-
-    /// Sends a head and returns the status and the body of the answer.
-    fn send(&self, head: &str) -> (u16, String) {
-        let (head, body) = self.exchange(head);
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
+    /// Sends a request with these headers and returns the answer.
+    pub(crate) fn ask(&self, start: &str, lines: &[String], body: &str) -> Answer {
+        ask_at(&self.address, start, lines, body)
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
-        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}", self.address))
+        let answer = self.ask(&format!("GET {path}"), &[format!("Host: {}", self.address)], "");
+        (answer.status, answer.body)
     }
 
     pub(crate) fn json(&self, path: &str) -> Value {
@@ -87,20 +66,46 @@ impl Monitor {
     }
 
     /// Waits for the next line that it says.
-    pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
-        line
+    pub(crate) fn line(&self) -> String {
+        self.itself.said()
     }
 
     /// Asks it to end, and returns how it did and what it said meanwhile.
-    pub(crate) fn stop(mut self) -> (Option<i32>, String) {
-        kill_process(Pid::from_child(&self.process.0), Signal::TERM).unwrap();
-        let code = ended(&mut self.process.0).code();
-        let mut said = String::new();
-        self.said.read_to_string(&mut said).unwrap();
-        (code, said)
+    pub(crate) fn stop(self) -> (Option<i32>, String) {
+        self.itself.send(Signal::TERM);
+        let ended = self.itself.end();
+        (ended.code, ended.stderr)
     }
+}
+
+/// An answer by HTTP.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+/// Sends a request to an address and returns the answer; `lines` are its other headers.
+pub(crate) fn ask_at(address: &str, start: &str, lines: &[String], body: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+    let length = body.len();
+    let request = format!("{start} HTTP/1.1\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
 }
 
 #[test]
@@ -109,7 +114,7 @@ fn holders_and_waiters_are_served_as_they_come_and_go_and_what_has_happened_is_t
     let monitor = Monitor::start(&place, &[]);
     monitor.until("the first look", "/healthz", |seen| seen["state"] == "fresh");
     let holder = place.hold("reports/nightly");
-    let waiting = TestChild(place.command(&["run", "reports/nightly", "--", "true"]).spawn().unwrap());
+    let waiting = place.queue(&[], "reports/nightly");
     let locks = monitor.until("both", "/api/locks", |locks| locks["locks"][0]["waiters"] == 1);
     let lock = &locks["locks"][0];
     assert_eq!(
@@ -121,7 +126,7 @@ fn holders_and_waiters_are_served_as_they_come_and_go_and_what_has_happened_is_t
     let queue = monitor.json("/api/locks/reports%2Fnightly");
     let states: Vec<_> = queue["contenders"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
     assert_eq!(states, ["holder", "waiter"], "{queue}");
-    assert_eq!(queue["contenders"][1]["owner"]["pid"], waiting.0.id(), "{queue}");
+    assert_eq!(queue["contenders"][1]["owner"]["pid"], waiting.id(), "{queue}");
     assert_eq!(monitor.json("/api/locks?prefix=other")["total"], 0);
     drop(holder);
     monitor.until("the end", "/api/locks", |locks| locks["total"] == 0);
@@ -158,53 +163,25 @@ fn a_deadlock_is_served_with_its_way_out_and_counted() {
         assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
     }
     assert!(!page.contains("lock=\"gate\""), "{page}");
-    check_by_prometheus(&page);
+    check_by_prometheus(&Place::new(), &page);
     drop(crossing);
     monitor.until("the end", "/api/deadlocks", |found| found["deadlocks"] == json!([]));
-}
-
-const PROMTOOL: &str = "/usr/bin/promtool";
-
-/// Tells whether Prometheus' own tool is there.
-fn has_promtool(test: &str) -> bool {
-    let is_there = match Path::new(PROMTOOL).exists() {
-        true => Availability::Present,
-        false => Availability::Missing(format!("{PROMTOOL} is not there (Debian: prometheus)")),
-    };
-    is_there.or_skip(test)
-}
-
-/// Has Prometheus' own tool read a page.
-fn check_by_prometheus(page: &str) {
-    if !has_promtool("monitor::a_deadlock_is_served_with_its_way_out_and_counted") {
-        return;
-    }
-    let mut command = Command::new(PROMTOOL);
-    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut checking = command.spawn().unwrap();
-    checking.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
-    let ended = wait(checking);
-    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "", ""));
 }
 
 #[test]
 fn a_hold_that_is_long_for_its_name_is_told_once_with_its_holder_and_so_is_its_end() {
     let place = Place::new();
-    let told = "[[monitor.locks]]\nnames = 'quick-*'\nlong_hold_threshold = '300ms'";
-    place.file(".config/lockkeeper/config.toml", told);
-    let mut monitor = Monitor::start(&place, &[]);
+    place.configure("[[monitor.locks]]\nnames = 'quick-*'\nlong_hold_threshold = '300ms'");
+    let monitor = Monitor::start(&place, &[]);
     let (quick, slow) = (place.hold("quick-1"), place.hold("slow"));
-    let wait = |lock: &str| TestChild(place.command(&["run", lock, "--", "true"]).spawn().unwrap());
-    let _waiting = [wait("quick-1"), wait("slow")];
-    let mut line = String::new();
-    monitor.said.read_line(&mut line).unwrap();
+    let _waiting = [place.queue(&[], "quick-1"), place.queue(&[], "slow")];
+    let line = monitor.line();
     assert!(line.starts_with("lockkeeper: alert: quick-1: ") && line.ends_with(" or longer, and 1 waits\n"), "{line}");
     let alerts = monitor.json("/api/alerts")["alerts"].clone();
     assert_eq!((&alerts[0]["rule"], &alerts[0]["lock"]), (&json!("held"), &json!("quick-1")), "{alerts}");
     assert!(alerts[0]["holder"]["owner"]["pid"].is_u64() && alerts.as_array().unwrap().len() == 1, "{alerts}");
     drop(quick);
-    line.clear();
-    monitor.said.read_line(&mut line).unwrap();
+    let line = monitor.line();
     assert!(line.starts_with("lockkeeper: alert over after ") && line.contains(": quick-1: "), "{line}");
     assert_eq!(monitor.json("/api/alerts")["alerts"], json!([]));
     assert!(monitor.get("/metrics").1.contains("lockkeeper_monitor_alerts_total{rule=\"held\"} 1\n"));
@@ -215,8 +192,7 @@ fn a_hold_that_is_long_for_its_name_is_told_once_with_its_holder_and_so_is_its_e
 #[test]
 fn a_service_that_cannot_be_reached_is_asked_again_and_again_and_the_monitor_is_not_healthy_meanwhile() {
     let place = Place::new();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("zk://{free}?session_timeout=2s");
+    let url = format!("{}?session_timeout=2s", refusing());
     let monitor = Monitor::start(&place, &["--connect", &url]);
     let health = eventually("the trouble", || {
         let (status, body) = monitor.get("/healthz");
@@ -234,34 +210,19 @@ fn a_service_that_cannot_be_reached_is_asked_again_and_again_and_the_monitor_is_
 fn only_paths_methods_and_hosts_that_are_served_are_answered() {
     let monitor = Monitor::start(&Place::new(), &[]);
     let address = monitor.address.clone();
-    assert_eq!(monitor.get("/nothing").0, 404);
+    let (status, body) = monitor.get("/%3Cscript%3E");
+    assert!(status == 404 && !body.contains("<script>"), "{body}");
     assert_eq!(monitor.get("/api/locks?colour=red").0, 400);
     assert_eq!(monitor.get("/api/locks/a%0Ab").0, 400);
-    assert_eq!(monitor.send(&format!("POST /api/locks HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0")).0, 405);
+    assert_eq!(monitor.ask("POST /api/locks", &[format!("Host: {address}")], "").status, 405);
     for (host, status) in [("evil.example", 421), ("localhost:1", 200), ("127.0.0.1.evil.example", 421)] {
-        assert_eq!(monitor.send(&format!("GET /api/locks HTTP/1.1\r\nHost: {host}")).0, status, "{host}");
+        assert_eq!(monitor.ask("GET /api/locks", &[format!("Host: {host}")], "").status, status, "{host}");
     }
     // A head without an end, and one that is too long, take nothing from others.
     let _slow = TcpStream::connect(&address).unwrap();
-    let long = format!("GET / HTTP/1.1\r\nHost: {address}\r\nX: {}", "x".repeat(10_000));
-    assert_eq!(monitor.send(&long).0, 431);
+    let long = [format!("Host: {address}"), format!("X: {}", "x".repeat(10_000))];
+    assert_eq!(monitor.ask("GET /", &long, "").status, 431);
     assert_eq!(monitor.get("/").0, 200);
-}
-
-#[test]
-fn hostile_names_are_served_escaped() {
-    let place = Place::new();
-    let monitor = Monitor::start(&place, &["--lock-metrics", "*"]);
-    let name = "<script>\"\\\u{202e}</script>";
-    let _holder = place.hold(name);
-    monitor.until("the lock", "/api/locks", |locks| locks["locks"][0]["name"] == name);
-    let (_, body) = monitor.get("/api/locks");
-    assert!(!body.contains('\u{202e}') && body.contains("\\u202e"), "{body}");
-    let page = monitor.get("/metrics").1;
-    // A backslash of the name is doubled beside those of escapes, and Prometheus' format doubles them all.
-    assert!(page.contains(concat!(r#"{lock="<script>\"\\\\\\u{202e}</script>"} 1"#, "\n")), "{page}");
-    let (status, body) = monitor.get("/%3Cscript%3E");
-    assert!(status == 404 && !body.contains("<script>"), "{body}");
 }
 
 #[test]
@@ -276,19 +237,16 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_anything_is_served() {
         (&["--also", "/a//b"], &["--also", "/a//b"]),
         (&["--lock-metrics", ""], &["--lock-metrics", "empty"]),
     ] {
-        let ended = finish(&mut place.command(&[&["monitor"], options].concat()));
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(125), ""), "{ended:?}");
-        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-        assert!(words.iter().all(|word| ended.stderr.contains(word)), "{ended:?}");
+        place.run(&[&["monitor"], options].concat()).assert_refused(125, words);
     }
     for (text, words) in [
         ("[monitor]\nenable = true", "`enable`"),
         ("[[monitor.locks]]\nnames = ''", "monitor.locks.names: a pattern of names is empty"),
         ("[monitor]\nwebhook = 'https://h'\nwebhook_ca = '/nowhere/ca.pem'", "/nowhere/ca.pem"),
     ] {
-        place.file(".config/lockkeeper/config.toml", text);
-        let ended = finish(&mut place.command(&["monitor", "--listen", "127.0.0.1:0"]));
-        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{ended:?}");
+        place.configure(text);
+        let ended = place.run(&["monitor", "--listen", "127.0.0.1:0"]);
+        ended.assert_refused(125, &[]);
         // A build without TLS names the feature instead.
         let is_said = ended.stderr.contains(words) || ended.stderr.contains("built without the feature `tls`");
         assert!(is_said, "{ended:?}");
@@ -298,11 +256,9 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_anything_is_served() {
 #[test]
 fn a_monitor_that_other_machines_may_reach_is_warned_of() {
     let place = Place::new();
-    let mut command = place.command(&["monitor", "--listen", "0.0.0.0:0"]);
-    let mut process = TestChild(command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
-    let mut lines = BufReader::new(process.0.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(lines.next().unwrap().contains(", at http://0.0.0.0:"));
-    assert!(lines.next().unwrap().starts_with("lockkeeper: warning: other machines may reach 0.0.0.0:"));
+    let monitor = Monitor::start_at(&place, "0.0.0.0:0", &[]);
+    assert!(monitor.address.starts_with("0.0.0.0:"));
+    assert!(monitor.line().starts_with("lockkeeper: warning: other machines may reach 0.0.0.0:"));
 }
 
 /// What comes with the project for operators.
@@ -314,15 +270,14 @@ fn contributed(file: &str) -> std::path::PathBuf {
 fn the_unit_for_systemd_is_sound_and_starts_a_monitor() {
     let place = Place::new();
     let unit = include_str!("../../../../contrib/systemd/lockkeeper-monitor.service");
-    let test = "monitor::the_unit_for_systemd_is_sound_and_starts_a_monitor";
-    if let Some(line) = sound_unit(&place, test, "lockkeeper-monitor.service", unit) {
+    if let Some(line) = sound_unit(&place, "lockkeeper-monitor.service", unit) {
         assert_eq!(line, "monitor --state ${STATE_DIRECTORY}/alerts", "it is what other tests start");
     }
 }
 
 #[test]
 fn the_rules_for_prometheus_are_sound_and_tell_what_they_should() {
-    if !has_promtool("monitor::the_rules_for_prometheus_are_sound_and_tell_what_they_should") {
+    if !has_file(PROMTOOL, "prometheus") {
         return;
     }
     for (what, file) in [("check", "lockkeeper.rules.yml"), ("test", "lockkeeper.rules.test.yml")] {

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use serde_json::{Value, json};
 
 use crate::monitor::Monitor;
-use crate::support::{Holder, PATIENCE, Place, TestChild, eventually, finish};
+use crate::support::{Holder, PATIENCE, Place, Running, eventually, finish};
 
 /// A request as a webhook gets it.
 struct Posted {
@@ -72,16 +72,13 @@ fn answer(stream: impl Read + Write, status: u16) -> Option<Posted> {
 /// A machine whose monitor takes a hold for long after a moment.
 fn place(settings: &str) -> Place {
     let place = Place::new();
-    let text = format!("[monitor]\nlong_hold_threshold = '200ms'\n{settings}");
-    place.file(".config/lockkeeper/config.toml", &text);
+    place.configure(&format!("[monitor]\nlong_hold_threshold = '200ms'\n{settings}"));
     place
 }
 
 /// Has a lock held while another one waits for it.
-fn contend(place: &Place, lock: &str) -> (Holder, TestChild) {
-    let holder = place.hold(lock);
-    let waiting = TestChild(place.command(&["run", lock, "--", "true"]).spawn().unwrap());
-    (holder, waiting)
+fn contend(place: &Place, lock: &str) -> (Holder, Running) {
+    (place.hold(lock), place.queue(&[], lock))
 }
 
 #[test]
@@ -149,7 +146,7 @@ fn a_command_reads_each_alert_from_its_stdin() {
         "[monitor]\nlong_hold_threshold = '200ms'\ncommand = ['sh', '-c', {}, 'sh', 'a  b']",
         toml_text(&script)
     );
-    place.file(".config/lockkeeper/config.toml", &settings);
+    place.configure(&settings);
     let _monitor = Monitor::start(&place, &[]);
     let (holder, _waiting) = contend(&place, "nightly");
     let lines = |count: usize| {
@@ -215,7 +212,7 @@ fn after_a_restart_what_goes_on_is_not_told_again_and_what_ended_meanwhile_is_en
     let state = place.file("state", "");
     std::fs::remove_file(&state).unwrap();
     let option = format!("--state={}", state.display());
-    let mut monitor = Monitor::start(&place, &[&option]);
+    let monitor = Monitor::start(&place, &[&option]);
     let (stays, _waits) = contend(&place, "stays");
     let (goes, _too) = contend(&place, "goes");
     let lines = [monitor.line(), monitor.line()];
@@ -224,7 +221,7 @@ fn after_a_restart_what_goes_on_is_not_told_again_and_what_ended_meanwhile_is_en
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&state).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
     drop(goes);
-    let mut monitor = Monitor::start(&place, &[&option]);
+    let monitor = Monitor::start(&place, &[&option]);
     let line = monitor.line();
     assert!(line.starts_with("lockkeeper: alert over after ") && line.contains(": goes: "), "{line}");
     let alerts = monitor.json("/api/alerts");
@@ -239,9 +236,7 @@ fn after_a_restart_what_goes_on_is_not_told_again_and_what_ended_meanwhile_is_en
 fn a_state_that_cannot_be_used_is_refused_and_left_as_it_is_and_one_that_cannot_be_written_is_said_once() {
     let place = place("");
     let refused = |option: &str, words: &str| {
-        let ended = finish(&mut place.command(&["monitor", "--listen", "127.0.0.1:0", option]));
-        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{ended:?}");
-        assert!(ended.stderr.contains("--state: ") && ended.stderr.contains(words), "{ended:?}");
+        place.run(&["monitor", "--listen", "127.0.0.1:0", option]).assert_refused(125, &["--state: ", words]);
     };
     for (text, words) in [
         ("", "is damaged"),
@@ -260,7 +255,7 @@ fn a_state_that_cannot_be_used_is_refused_and_left_as_it_is_and_one_that_cannot_
     refused("--state=/", "names no file");
     refused("--state=/dev/null", "no regular file");
     let directory = place.file("states/x", "").parent().unwrap().to_owned();
-    let mut monitor = Monitor::start(&place, &[&format!("--state={}", directory.join("state").display())]);
+    let monitor = Monitor::start(&place, &[&format!("--state={}", directory.join("state").display())]);
     std::fs::remove_dir_all(&directory).unwrap();
     let (holder, _waiting) = contend(&place, "nightly");
     let lines = [monitor.line(), monitor.line()];
@@ -296,7 +291,7 @@ fn a_webhook_over_tls_is_told_where_its_authority_is_trusted_and_nowhere_else() 
     let settings = |ca: &std::path::Path| format!("webhook = '{}'\nwebhook_ca = '{}'", webhook.url, ca.display());
     let place_of = |authority: &Authority| place(&settings(&authority.server_papers().ca));
     let stranger = place_of(&other);
-    let mut monitor = Monitor::start(&stranger, &[]);
+    let monitor = Monitor::start(&stranger, &[]);
     let _contending = contend(&stranger, "nightly");
     let lines = [monitor.line(), monitor.line()];
     assert!(lines[1].contains("alerts are not taken by https://localhost:"), "{lines:?}");

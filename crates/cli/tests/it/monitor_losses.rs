@@ -3,17 +3,16 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::monitor::Monitor;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-use crate::support::send;
-use crate::support::{Holder, PATIENCE, Place, TestChild, ended, eventually, now};
+use crate::services::{self, Service, on_each};
+use crate::support::{Holder, PATIENCE, Place, Running, eventually, now};
 
 /// Lets a holder die, with its command.
 fn kill(mut holder: Holder) {
-    holder.process.kill().unwrap();
-    holder.process.wait().unwrap();
+    holder.process.kill();
 }
 
 /// Waits until the monitor knows so many holders of a lock, and on files since when they hold.
@@ -69,12 +68,11 @@ fn on_files_a_lock_whose_holders_are_killed_three_times_is_lost_often_and_one_th
         holder.end();
         let mut broken = place.hold("nightly");
         knows_holders(&monitor, "nightly", 1);
-        let token = place.show("nightly")["contenders"][0]["token"].as_str().unwrap().to_owned();
-        assert_eq!(place.run(&["break", "nightly", "--token", &token]).code, Some(0));
-        assert_eq!(ended(&mut broken.process).code(), Some(123));
+        assert_eq!(place.run(&["break", "nightly", "--token", &place.token("nightly")]).code, Some(0));
+        assert_eq!(broken.process.code(), Some(123));
         assert_eq!(alert(&monitor.json("/api/alerts"), "lost").map(Value::to_string), None, "{round}");
         let killed = place.hold("nightly");
-        waiting.push(TestChild(place.command(&["run", "nightly", "--", "true"]).spawn().unwrap()));
+        waiting.push(place.queue(&[], "nightly"));
         knows_holders(&monitor, "nightly", 1);
         kill(killed);
         eventually("its loss is told", || (losses(&monitor, "nightly") == round).then_some(()));
@@ -85,52 +83,28 @@ fn on_files_a_lock_whose_holders_are_killed_three_times_is_lost_often_and_one_th
     assert!(monitor.get("/metrics").1.contains("lockkeeper_monitor_alerts_total{rule=\"lost\"} 1\n"));
 }
 
-#[cfg(feature = "postgres")]
-#[tokio::test(flavor = "multi_thread")]
-async fn on_postgresql_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holders_have_lost_the_lock() {
-    use lockkeeper_faults::postgres;
-    if !postgres::availability().or_skip("monitor_losses::on_postgresql") {
-        return;
-    }
-    let server = postgres::Server::standalone().await.unwrap();
-    silence_and_losses_are_told(&format!("{}?session_timeout=20s", server.url("postgres")));
-}
-
-#[cfg(feature = "mysql")]
-#[tokio::test(flavor = "multi_thread")]
-async fn on_mariadb_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holders_have_lost_the_lock() {
-    use lockkeeper_faults::mariadb;
-    if !mariadb::availability().or_skip("monitor_losses::on_mariadb") {
-        return;
-    }
-    let server = mariadb::Setup::new().start().await.unwrap();
-    silence_and_losses_are_told(&format!("{}?session_timeout=20s", server.url("")));
+on_each! { silence_and_losses_are_told:
+    PostgreSql "postgres" on_postgresql_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holders_have_lost_the_lock;
+    MariaDb "mysql" on_mariadb_a_holder_that_is_stopped_is_in_jeopardy_and_killed_holders_have_lost_the_lock;
 }
 
 /// Asserts that a holder that is stopped is in jeopardy until it goes on, and that three that are killed are lost. The
 /// service's sessions have a timeout of 20 s.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-fn silence_and_losses_are_told(url: &str) {
-    use rustix::process::Signal;
-    let place = crate::crossing::place_of(url);
+async fn silence_and_losses_are_told(_: Service, server: services::Server) {
+    let place = Place::of(&format!("{}?session_timeout=20s", server.url()));
     let monitor = Monitor::start(&place, &[]);
-    let hold = |lock: &str, options: &[&str]| {
-        let arguments = [&["run"], options, &[lock, "--", "sh", "-c", "echo held; read line"]].concat();
-        Holder::start(&mut place.command(&arguments))
-    };
-    let stopped = hold("daily", &[]);
-    let holders = [(); 3].map(|()| hold("nightly", &["-s"]));
+    let stopped = place.hold("daily");
+    let holders = [(); 3].map(|()| place.hold_by(&["-s"], "nightly"));
     knows_holders(&monitor, "daily", 1);
     knows_holders(&monitor, "nightly", 3);
-    let _waiting = TestChild(place.command(&["run", "nightly", "--", "sleep", "600"]).spawn().unwrap());
-    let pid = stopped.process.id().cast_signed();
-    send(pid, Signal::STOP);
+    let _waiting = Running::start(&mut place.command(&["run", "nightly", "--", "sleep", "600"]));
+    stopped.process.send(Signal::STOP);
     let said = summary(&monitor, "jeopardy");
     assert!(said.starts_with("daily: ") && said.contains(" holds it and has given no sign of life for "), "{said}");
     assert!(said.ends_with("; after 20s it loses the lock"), "{said}");
     let alerts = monitor.json("/api/alerts");
     assert!(alert(&alerts, "jeopardy").is_none_or(|alert| alert["holder"]["owner"]["pid"].is_u64()), "{alerts}");
-    send(pid, Signal::CONT);
+    stopped.process.send(Signal::CONT);
     until(&monitor, "the alert is over", |alerts| alert(alerts, "jeopardy").is_none().then_some(()));
     holders.into_iter().for_each(kill);
     let said = summary(&monitor, "lost");

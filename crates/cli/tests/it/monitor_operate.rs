@@ -2,15 +2,14 @@
 
 use std::io::Write as _;
 use std::net::{TcpStream, UdpSocket};
-use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::crossing::place_of;
-use crate::monitor::Monitor;
-use crate::page_operate::{Answer, TOKEN, ask_at, operated, token_file};
+use crate::monitor::{Answer, Monitor, ask_at};
+use crate::page_operate::{TOKEN, operated, token_file};
 use crate::server::Server;
-use crate::support::{Holder, Place, eventually, finish};
+use crate::support::{Place, Running, finish, skip};
 
 /// Gives an order as a program does.
 fn order(address: &str, host: &str, token: &str, lock: &str, body: &Value) -> Answer {
@@ -26,30 +25,34 @@ fn holder(monitor: &Monitor, lock: &str) -> Value {
 }
 
 /// Gives each order on a service, and looks at what has become of the holders.
-fn every_order_is_carried_out(place: &Place, options: &[&str], hold: impl Fn(&str) -> Holder) {
-    let monitor = operated(place, "127.0.0.1:0", options);
+fn every_order_is_carried_out(place: &Place) {
+    let monitor = operated(place, "127.0.0.1:0", &[]);
+    let hold = |lock: &str| {
+        let holder = Running::start(&mut place.command(&["run", lock, "--", "sh", "-c", "echo held; exec sleep 600"]));
+        assert_eq!(holder.line(), "held\n");
+        holder
+    };
     let give = |lock: &str, body: Value| {
         let answer = order(monitor.address(), monitor.address(), TOKEN, lock, &body);
         let said = serde_json::from_str(&answer.body).unwrap_or_else(|_| json!(answer.body));
         (answer.status, said)
     };
-    let mut first = hold("revoked");
+    let first = hold("revoked");
     let seen = holder(&monitor, "revoked");
     let revoke = json!({"order": "revoke", "contender": seen["id"], "token": seen["token"], "reason": "deploying"});
     let (status, said) = give("revoked", revoke.clone());
     assert_eq!((status, &said["asked"][0]["id"], &said["name"]), (200, &seen["id"], &json!("revoked")), "{said}");
-    let code = eventually("it ends", || first.process.try_wait().unwrap()).code();
-    assert_eq!(code, Some(143), "its command is ended in order");
+    assert_eq!(first.end().code, Some(143), "its command is ended in order");
     let (status, said) = give("revoked", revoke);
     assert!(status == 409 && said.to_string().contains("nothing was changed"), "{said}");
 
-    let mut second = hold("broken");
+    let second = hold("broken");
     let seen = holder(&monitor, "broken");
     let wrong = json!({"order": "break", "contender": seen["id"], "token": "7"});
     assert_eq!(give("broken", wrong).0, 409);
     let (status, said) = give("broken", json!({"order": "break", "contender": seen["id"], "token": seen["token"]}));
     assert_eq!((status, &said["broken"]["id"]), (200, &seen["id"]), "{said}");
-    assert_eq!(eventually("it ends", || second.process.try_wait().unwrap()).code(), Some(123));
+    assert_eq!(second.end().code, Some(123));
 
     let freeze = json!({"order": "freeze", "reason": "moving disks", "kind": "rwlock"});
     let (status, said) = give("frozen", freeze);
@@ -92,7 +95,7 @@ fn a_freeze_that_waits_ends_with_its_monitor(place: &Place) {
     let (lines, body) = (lines.map(|line| format!("{line}\r\n")).concat(), freeze.to_string());
     let head = format!("POST /api/locks/door HTTP/1.1\r\n{lines}Content-Length: {}\r\n\r\n", body.len());
     (&asked).write_all(format!("{head}{body}").as_bytes()).unwrap();
-    eventually("it waits behind the holder", || (place.contenders("door") == 2).then_some(()));
+    place.until_contenders("door", 2);
     let (code, said) = monitor.stop();
     assert_eq!(code, Some(0), "{said}");
     let lines: Vec<_> = said.lines().filter(|line| line.contains("freeze door, ordered by ")).collect();
@@ -117,26 +120,16 @@ fn a_freeze_that_waits_on_a_server_ends_with_its_monitor() {
     a_freeze_that_waits_ends_with_its_monitor(&place_of(server.url()));
 }
 
-const SCRIPT: [&str; 5] = ["--", "sh", "-c", "echo held; exec sleep 600", "sh"];
-
 #[test]
 fn every_order_of_a_program_is_carried_out_on_files() {
     let place = Place::new();
-    every_order_is_carried_out(&place, &[], |lock| {
-        Holder::start(place.command(&[&["run", lock][..], &SCRIPT].concat()).stderr(Stdio::piped()))
-    });
+    every_order_is_carried_out(&place);
 }
 
 #[test]
 fn every_order_of_a_program_is_carried_out_on_a_server() {
-    let place = Place::new();
-    let server = Server::start(&place, &[]);
-    // A hold outlives a moment in which the machine stands still.
-    let url = format!("{}?session_timeout=40s", server.url());
-    every_order_is_carried_out(&place, &["--connect", &url], |lock| {
-        let command = [&["--connect", &url, "run", lock][..], &SCRIPT].concat();
-        Holder::start(place.command(&command).stderr(Stdio::piped()))
-    });
+    let server = Server::start(&Place::new(), &[]);
+    every_order_is_carried_out(&place_of(server.url()));
 }
 
 #[test]
@@ -200,8 +193,7 @@ fn what_would_let_others_operate_is_refused_at_the_start_in_one_line() {
             command.env("LOCKKEEPER_OPERATE_TOKEN", token);
         }
         let ended = finish(&mut command);
-        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{options:?}: {ended:?}");
-        assert!(ended.stderr.contains(words) && !ended.stderr.contains(TOKEN), "{options:?}: {ended:?}");
+        assert!(!ended.assert_refused(125, &[words]).contains(TOKEN), "{options:?}: {ended:?}");
     }
 }
 
@@ -260,8 +252,7 @@ fn beyond_loopback_orders_come_to_the_public_host_and_its_session_is_for_tls_alo
         socket.local_addr()
     });
     let Some(far) = far.ok().map(|far| far.ip()).filter(|far| !far.is_loopback() && !far.is_unspecified()) else {
-        let test = "monitor_operate::beyond_loopback_orders_come_to_the_public_host_and_its_session_is_for_tls_alone";
-        return lockkeeper_faults::skip::skip(test, "this machine has no address beside its loopback");
+        return skip("this machine has no address beside its loopback");
     };
     let far = format!("{far}:{port}");
     assert_eq!(ask_at(&far, "GET /api/locks", &[format!("Host: {far}")], "").status, 200);

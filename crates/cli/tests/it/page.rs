@@ -2,12 +2,12 @@
 //!
 //! `page_services` has what is claimed on each service, `page_keyboard` who has no mouse.
 
-use lockkeeper_faults::browser::{self, Browser};
+use lockkeeper_faults::browser::{Browser, availability, axe_availability};
 use serde_json::{Value, json};
 
 use crate::crossing::{Claim, Crossing};
 use crate::monitor::Monitor;
-use crate::support::{Place, TestChild, eventually};
+use crate::support::{Place, Running, can_run, eventually};
 
 /// Pairs of labels in the picture that is shown of which one lies upon the other, and labels that leave their box.
 const LABELS: &str = "
@@ -55,8 +55,9 @@ const CONTRAST: &str = "
     }
     return least";
 
-pub(crate) fn has_browser(test: &str) -> bool {
-    browser::availability().or_skip(test)
+/// A browser; where there is none, the test is skipped.
+pub(crate) fn browser() -> Option<Browser> {
+    can_run(availability()).then(|| Browser::start().unwrap())
 }
 
 pub(crate) fn url(monitor: &Monitor, path: &str) -> String {
@@ -68,18 +69,15 @@ pub(crate) fn ask(browser: &Browser, script: &str) -> Value {
 }
 
 /// A command that waits for a lock and then holds it until it is told to end.
-pub(crate) fn contend(place: &Place, lock: &str) -> TestChild {
-    let mut command = place.command(&["run", "-q", lock, "--", "sh", "-c", "read line"]);
-    TestChild(command.stdin(std::process::Stdio::piped()).spawn().unwrap())
+pub(crate) fn contend(place: &Place, lock: &str) -> Running {
+    Running::with_input(&mut place.command(&["run", "-q", lock, "--", "sh", "-c", "read line"]))
 }
 
 #[test]
 fn rows_of_the_list_change_in_their_places_and_a_new_lock_is_only_told_of() {
-    if !has_browser("page::rows_of_the_list_change_in_their_places_and_a_new_lock_is_only_told_of") {
-        return;
-    }
+    let Some(browser) = browser() else { return };
     let place = Place::new();
-    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let monitor = Monitor::start(&place, &[]);
     let _holders = [place.hold("a"), place.hold("b")];
     eventually("both are known", || monitor.get("/api/locks").1.contains("\"total\":2").then_some(()));
     browser.open(&url(&monitor, "?sort=waiting")).unwrap();
@@ -96,15 +94,15 @@ fn rows_of_the_list_change_in_their_places_and_a_new_lock_is_only_told_of() {
 
 #[test]
 fn a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen() {
-    let test = "page::a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen";
-    if !has_browser(test) || !browser::axe_availability().or_skip(test) {
+    if !can_run(axe_availability()) {
         return;
     }
+    let Some(browser) = browser() else { return };
     let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["a/very/long/name/of/a/gate/WWWWWWWW/鍵鍵鍵鍵鍵鍵"]);
     let place = Place::new();
     assert_eq!(place.run(&["freeze", "cellar", "--reason", "being painted"]).code, Some(0));
     let _waits = contend(&place, "cellar");
-    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let monitor = Monitor::start(&place, &[]);
     browser.open(&url(&monitor, "")).unwrap();
     let _crossing = Crossing::new(place, [[door, gate], [gate, door]]);
     let card = "return document.querySelector('.problem:not(.mild) svg.pic.w') !== null
@@ -132,11 +130,9 @@ fn a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen(
 
 #[test]
 fn a_page_says_that_its_monitor_is_gone_and_loads_anew_when_there_is_another_one() {
-    if !has_browser("page::a_page_says_that_its_monitor_is_gone_and_loads_anew_when_there_is_another_one") {
-        return;
-    }
+    let Some(browser) = browser() else { return };
     let place = Place::new();
-    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let monitor = Monitor::start(&place, &[]);
     let address = monitor.address().to_owned();
     browser.open(&url(&monitor, "")).unwrap();
     ask(&browser, "window.stays = true");
@@ -181,6 +177,5 @@ fn without_a_script_the_list_is_filtered_sorted_and_leads_to_each_lock() {
     assert!(status == 200 && page.contains(">holds<") && page.contains(">waits<"), "{page}");
     assert_eq!((monitor.get("/lock?name=a%0Ab").0, monitor.get("/lock").0), (400, 400));
     assert!(monitor.get("/lock?name=free").1.contains("Nothing holds it"));
-    let foreign = "GET / HTTP/1.1\r\nHost: evil.example";
-    assert!(monitor.exchange(foreign).0.starts_with("HTTP/1.1 421"));
+    assert_eq!(monitor.ask("GET /", &["Host: evil.example".to_owned()], "").status, 421);
 }

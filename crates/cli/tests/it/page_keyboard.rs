@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::crossing::{Claim, Crossing};
 use crate::monitor::Monitor;
-use crate::page::{ask, contend, has_browser, url};
+use crate::page::{ask, browser, contend, url};
 use crate::support::{Place, eventually};
 
 /// The keys, as WebDriver names them.
@@ -81,14 +81,12 @@ fn assert_all_reached(browser: &Browser, page: &str) {
 
 #[test]
 fn every_control_is_reached_by_keys_and_shows_its_focus() {
-    if !has_browser("page_keyboard::every_control_is_reached_by_keys_and_shows_its_focus") {
-        return;
-    }
+    let Some(browser) = browser() else { return };
     let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
     let place = Place::new();
     let _holder = place.hold("cellar");
     let _waiting = contend(&place, "cellar");
-    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let monitor = Monitor::start(&place, &[]);
     browser.open(&url(&monitor, "")).unwrap();
     let _crossing = Crossing::new(place, [[door, gate], [gate, door]]);
     let is_told = "return document.querySelectorAll('.problem').length === 1";
@@ -107,11 +105,9 @@ fn every_control_is_reached_by_keys_and_shows_its_focus() {
 
 #[test]
 fn the_list_is_filtered_and_a_lock_is_opened_by_keys_alone() {
-    if !has_browser("page_keyboard::the_list_is_filtered_and_a_lock_is_opened_by_keys_alone") {
-        return;
-    }
+    let Some(browser) = browser() else { return };
     let place = Place::new();
-    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let monitor = Monitor::start(&place, &[]);
     let _holders = [place.hold("attic"), place.hold("cellar")];
     let _waiting = contend(&place, "cellar");
     eventually("all are known", || monitor.get("/api/locks").1.contains("\"waiters\":1").then_some(()));
@@ -151,14 +147,12 @@ const SAME_LINKS: &str = "const same = [...document.querySelectorAll('#problems 
 
 #[test]
 fn the_focus_stays_on_the_second_of_two_links_to_one_place_when_the_part_around_it_changes() {
-    if !has_browser("page_keyboard::the_focus_stays_on_the_second_of_two_links_to_one_place") {
-        return;
-    }
+    let Some(browser) = browser() else { return };
     let place = Place::new();
     place.file(".config/lockkeeper/config.toml", "[monitor]\nlong_hold_threshold = '1s'\ncontention_threshold = 1\n");
     let _holder = place.hold("books");
     let _waiting = [contend(&place, "books"), contend(&place, "books")];
-    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let monitor = Monitor::start(&place, &[]);
     open(&browser, &monitor, "");
     let is_there = format!("{SAME_LINKS} return same.length");
     eventually("both links are shown", || (ask(&browser, &is_there) == json!(2)).then_some(()));

@@ -1,49 +1,16 @@
 //! `monitor --operate`: orders on the page, in a real browser and without one. Orders of programs are in
 //! `monitor_operate`.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::process::Stdio;
-
-use lockkeeper_faults::browser::{self, Browser};
+use lockkeeper_faults::browser::{Browser, axe_availability};
 use serde_json::{Value, json};
 
 use crate::crossing::{Claim, Crossing};
-use crate::monitor::Monitor;
-use crate::support::{PATIENCE, Place, eventually, number_in, wait};
+use crate::monitor::{Answer, Monitor, ask_at};
+use crate::page::browser;
+use crate::support::{Place, Running, can_run, eventually};
 
 /// A token of operators.
 pub(crate) const TOKEN: &str = "2f4c9a0b7d1e68355a0c4be1f9d27a64";
-
-/// An answer of a monitor.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: String,
-}
-
-impl Answer {
-    /// The value of a header.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-    }
-}
-
-/// Sends a request to an address and returns the answer; `lines` are its other headers.
-pub(crate) fn ask_at(address: &str, start: &str, lines: &[String], body: &str) -> Answer {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-    let length = body.len();
-    let request = format!("{start} HTTP/1.1\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, head: head.to_owned(), body: body.to_owned() }
-}
 
 /// Starts a monitor that carries out orders.
 pub(crate) fn operated(place: &Place, address: &str, options: &[&str]) -> Monitor {
@@ -127,10 +94,6 @@ fn plain(link: &str) -> String {
     link.replace("&amp;", "&")
 }
 
-fn has_browser(test: &str) -> bool {
-    browser::availability().or_skip(&format!("page_operate::{test}"))
-}
-
 /// Waits until a script in the page returns something; while another page is loaded, it cannot run.
 fn until(browser: &Browser, what: &str, script: &str) -> Value {
     eventually(what, || browser.run(script).ok().filter(|seen| !seen.is_null() && *seen != json!(false)))
@@ -140,24 +103,14 @@ fn click(browser: &Browser, what: &str, script: &str) {
     until(browser, what, &format!("const it = {script}; it?.click(); return Boolean(it)"));
 }
 
-/// Runs under the lock `x` until something ends it; it is left with 7 at a TERM.
-fn long_run(place: &Place, lock: &str) -> std::process::Child {
-    let running = place.file("running", "");
-    let script = format!("trap 'exit 7' TERM; echo $$ > {}; while :; do sleep 0.01; done", running.display());
-    let mut command = place.command(&["run", lock, "--", "sh", "-c", &script]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    number_in(&running);
-    child
-}
-
 #[test]
 fn a_revoke_on_the_page_ends_a_run_as_the_command_does() {
-    if !has_browser("a_revoke_on_the_page_ends_a_run_as_the_command_does") {
-        return;
-    }
+    let Some(browser) = browser() else { return };
     let place = Place::new();
-    let holder = long_run(&place, "reports/nightly");
-    let (monitor, browser) = (operated(&place, "127.0.0.1:0", &[]), Browser::start().unwrap());
+    let script = "trap 'exit 7' TERM; echo held; while :; do sleep 0.01; done";
+    let holder = Running::start(&mut place.command(&["run", "reports/nightly", "--", "sh", "-c", script]));
+    assert_eq!(holder.line(), "held\n");
+    let monitor = operated(&place, "127.0.0.1:0", &[]);
     browser.open(&format!("http://{}/lock?name=reports%2Fnightly", monitor.address())).unwrap();
     click(&browser, "the order", "document.querySelector('#queue a[href*=\"order=revoke\"]')");
     until(&browser, "the login", "return Boolean(document.querySelector('#token'))");
@@ -166,17 +119,17 @@ fn a_revoke_on_the_page_ends_a_run_as_the_command_does() {
     click(&browser, "the login", "document.querySelector('form.order button')");
     let asked = until(&browser, "the question", "return document.querySelector('#reason') && document.body.innerText");
     let asked = asked.as_str().unwrap();
-    if browser::axe_availability().or_skip("page_operate::what axe-core finds on the form of an order") {
+    if can_run(axe_availability()) {
         assert_eq!(browser.obstacles().unwrap(), []);
     }
     assert!(asked.contains("Revoke reports/nightly?") && asked.contains(&format!("pid {}", holder.id())), "{asked}");
-    let token = place.show("reports/nightly")["contenders"][0]["token"].as_str().unwrap().to_owned();
+    let token = place.token("reports/nightly");
     assert!(asked.contains(&token), "{token} in {asked}");
     until(&browser, "the reason", "document.querySelector('#reason').value = 'deploying'; return true");
     click(&browser, "the order", "document.querySelector('form.order button')");
     let told = until(&browser, "the outcome", "return document.querySelector('.told')?.textContent");
     assert!(told.as_str().unwrap().contains(" sh to give it up"), "{told}");
-    let ended = wait(holder);
+    let ended = holder.end();
     assert_eq!(ended.code, Some(7), "{ended:?}");
     let said = "lockkeeper: reports/nightly: asked to give the lock up (deploying); ending the command";
     assert!(ended.stderr.lines().any(|line| line == said), "{ended:?}");
@@ -246,7 +199,7 @@ fn a_lock_is_frozen_thawed_and_broken_on_the_page_and_each_outcome_is_told_there
     let busy = session.post(&action, &format!("{secret}&reason=late&wait=0"));
     assert!(busy.status == 409 && busy.body.contains("was not given back"), "{busy:?}");
     assert!(order("break", "").contains(" is broken; it was held by "));
-    assert_eq!(eventually("it ends", || holder.process.try_wait().unwrap()).code(), Some(123));
+    assert_eq!(holder.process.code(), Some(123));
     // One that waits for long is answered before, and tells its outcome later.
     let holder = place.hold("door");
     eventually("it is known", || (!session.get(&action).body.contains("<select id=\"kind\"")).then_some(()));
@@ -310,15 +263,13 @@ fn nothing_is_ordered_without_a_session_its_form_and_a_page_of_ours() {
 
 #[test]
 fn a_lock_of_any_name_is_ordered_by_exactly_this_name_and_runs_nothing() {
-    if !has_browser("a_lock_of_any_name_is_ordered_by_exactly_this_name_and_runs_nothing") {
-        return;
-    }
+    let Some(browser) = browser() else { return };
     let place = Place::new();
     let name = "\"><script>window.ran=1</script><img src=x onerror=window.ran=1>&amp;\u{202e}gnp";
     // What the name looks like when it is shown.
     let shown = "\"><script>window.ran=1</script><img src=x onerror=window.ran=1>&amp;\\u{202e}gnp";
     let mut holders = [place.hold(name), place.hold(shown)];
-    let (monitor, browser) = (operated(&place, "127.0.0.1:0", &[]), Browser::start().unwrap());
+    let monitor = operated(&place, "127.0.0.1:0", &[]);
     eventually("both are known", || monitor.get("/api/locks").1.contains("\"total\":2").then_some(()));
     browser.open(&format!("http://{}/login", monitor.address())).unwrap();
     until(&browser, "the token", &format!("document.querySelector('#token').value = '{TOKEN}'; return true"));
@@ -343,9 +294,8 @@ fn a_lock_of_any_name_is_ordered_by_exactly_this_name_and_runs_nothing() {
     click(&browser, "the order", "document.querySelector('form.order button')");
     until(&browser, "the outcome", "return document.querySelector('.told') !== null");
     assert_eq!(browser.run(is_calm).unwrap(), json!(true));
-    let ended = eventually("it ends", || holders[0].process.try_wait().unwrap());
-    assert_eq!(ended.code(), Some(123), "it is broken");
-    assert_eq!(holders[1].process.try_wait().unwrap(), None, "the other is not");
+    assert_eq!(holders[0].process.code(), Some(123), "it is broken");
+    assert!(!holders[1].process.is_over(), "the other is not");
 }
 
 #[test]

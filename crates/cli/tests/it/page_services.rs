@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockkeeper_faults::browser::Browser;
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
-use lockkeeper_faults::{figures, long, zookeeper};
+use lockkeeper_faults::{figures, long};
 use lockkeeper_zookeeper::{Client, Config, NewNode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -15,8 +15,9 @@ use tokio::task::JoinHandle;
 
 use crate::crossing::{Claim, Crossing, TRIES_MAX, place_of};
 use crate::monitor::Monitor;
-use crate::page::{ask, contend, has_browser, url};
-use crate::support::{Place, TestChild, eventually, now, send};
+use crate::page::{ask, browser, contend, url};
+use crate::services::{self, Service, on_each};
+use crate::support::{Place, Running, can_run, eventually, now};
 
 /// How long a change may take until it is on the page, at the median; this and what follows are judged in the long run.
 const SHOWN_WITHIN: Duration = Duration::from_secs(1);
@@ -77,14 +78,14 @@ impl Foreign {
 
 /// One that stands in the queue.
 enum Contender {
-    Ours(TestChild),
+    Ours(Running),
     Foreign(Foreign, JoinHandle<()>),
 }
 
 impl Contender {
     fn shown(&self) -> Value {
         match self {
-            Self::Ours(run) => json!(run.0.id()),
+            Self::Ours(run) => json!(run.id()),
             Self::Foreign(foreign, _) => json!(foreign.shown),
         }
     }
@@ -93,7 +94,7 @@ impl Contender {
     async fn release(&mut self) {
         match self {
             // Its command reads to the end of its input.
-            Self::Ours(run) => drop(run.0.stdin.take()),
+            Self::Ours(run) => run.close_input(),
             Self::Foreign(foreign, granted) => {
                 granted.await.unwrap();
                 foreign.release().await;
@@ -125,7 +126,7 @@ async fn queue_changes(place: &Place, browser: &Browser, foreign: &[Foreign]) ->
     }
     let (since, last) = (now(), queue.pop());
     let Some(Contender::Ours(waiter)) = last else { unreachable!("ours came last") };
-    send(waiter.0.id().cast_signed(), Signal::TERM);
+    waiter.send(Signal::TERM);
     took.push(shown_after(browser, &queue, since));
     while !queue.is_empty() {
         let since = now();
@@ -192,70 +193,39 @@ fn a_deadlock_is_shown(mut place: Place, monitor: &Monitor, browser: &Browser, w
 }
 
 async fn changes_are_shown(place: Place, who: &str, others: &[Foreign]) {
-    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let Some(browser) = browser() else { return };
+    let monitor = Monitor::start(&place, &[]);
     holder_and_waiters_are_shown(&place, &monitor, &browser, who, others).await;
     a_deadlock_is_shown(place, &monitor, &browser, who);
 }
 
+async fn on_a_service(service: Service, server: services::Server) {
+    changes_are_shown(place_of(&server.url()), service.name(), &[]).await;
+}
+
+on_each! { on_a_service:
+    Etcd "etcd" queues_and_deadlocks_are_shown_soon_on_etcd;
+    Redis "redis" queues_and_deadlocks_are_shown_soon_on_redis;
+    PostgreSql "postgres" queues_and_deadlocks_are_shown_soon_on_postgresql;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_and_deadlocks_are_shown_soon_on_files() {
-    if !has_browser("page_services::queues_and_deadlocks_are_shown_soon_on_files") {
-        return;
-    }
     changes_are_shown(Place::new(), "files", &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_with_curator_and_kazoo_and_deadlocks_are_shown_soon_on_zookeeper() {
-    let test = "page_services::queues_with_curator_and_kazoo_and_deadlocks_are_shown_soon_on_zookeeper";
-    let servers = zookeeper::availability().and(curator::availability).and(kazoo::availability);
-    if !has_browser(test) || !servers.or_skip(test) {
+    if !can_run(curator::availability().and(kazoo::availability)) {
         return;
     }
-    let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
-    let address = server.address().to_string();
-    let place = place_of(&format!("zk://{address}"));
+    let Some(server) = Service::ZooKeeper.start().await else { return };
+    let (address, place) = (server.address().to_string(), place_of(&server.url()));
     let curator = curator::start(&address, SESSION_TIMEOUT).await.unwrap();
     let kazoo = kazoo::start(&address, SESSION_TIMEOUT).await.unwrap();
     let others =
         [Foreign::new(curator, Kind::Mutex, "an address"), Foreign::new(kazoo, Kind::CuratorNamedMutex, "kazoo peer")];
     changes_are_shown(place, "ZooKeeper", &others).await;
-}
-
-#[cfg(feature = "etcd")]
-#[tokio::test(flavor = "multi_thread")]
-async fn queues_and_deadlocks_are_shown_soon_on_etcd() {
-    use lockkeeper_faults::etcd;
-    let test = "page_services::queues_and_deadlocks_are_shown_soon_on_etcd";
-    if !has_browser(test) || !etcd::availability().or_skip(test) {
-        return;
-    }
-    let server = etcd::Server::standalone().await.unwrap();
-    changes_are_shown(place_of(&format!("etcd://{}", server.address())), "etcd", &[]).await;
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread")]
-async fn queues_and_deadlocks_are_shown_soon_on_redis() {
-    use lockkeeper_faults::redis;
-    let test = "page_services::queues_and_deadlocks_are_shown_soon_on_redis";
-    if !has_browser(test) || !redis::availability().or_skip(test) {
-        return;
-    }
-    let server = redis::Server::standalone().await.unwrap();
-    changes_are_shown(place_of(&format!("redis://{}", server.address())), "Redis", &[]).await;
-}
-
-#[cfg(feature = "postgres")]
-#[tokio::test(flavor = "multi_thread")]
-async fn queues_and_deadlocks_are_shown_soon_on_postgresql() {
-    use lockkeeper_faults::postgres;
-    let test = "page_services::queues_and_deadlocks_are_shown_soon_on_postgresql";
-    if !has_browser(test) || !postgres::availability().or_skip(test) {
-        return;
-    }
-    let server = postgres::Server::standalone().await.unwrap();
-    changes_are_shown(place_of(&server.url("postgres")), "PostgreSQL", &[]).await;
 }
 
 /// Names that would run something if they were markup.
@@ -269,8 +239,9 @@ const HARM: &str = "return [window.ran === undefined, document.scripts.length, d
 
 /// Asserts that locks of hostile names run nothing on any page, also if they come or change while it is open.
 fn hostile_names_run_nothing(place: &Place, known: usize) {
+    let Some(browser) = browser() else { return };
     let harmless = json!([true, 1, 0, true, false]);
-    let (monitor, browser) = (Monitor::start(place, &[]), Browser::start().unwrap());
+    let monitor = Monitor::start(place, &[]);
     let holders = HOSTILE.map(|name| place.hold(name));
     monitor.until("all are known", "/api/locks", |locks| locks["total"] == json!(HOSTILE.len() + known));
     browser.open(&url(&monitor, "")).unwrap();
@@ -290,7 +261,7 @@ fn hostile_names_run_nothing(place: &Place, known: usize) {
     ask(&browser, inject);
     assert_eq!(ask(&browser, "return window.ran === undefined"), json!(true), "the page's rules forbid it");
     for path in ["/", "/lock?name=a", "/page.css", "/page.js"] {
-        let (head, _) = monitor.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {}", monitor.address()));
+        let head = monitor.ask(&format!("GET {path}"), &[format!("Host: {}", monitor.address())], "").head;
         for header in [
             "content-security-policy: default-src 'none'; script-src 'self'",
             "frame-ancestors 'none'",
@@ -306,20 +277,14 @@ fn hostile_names_run_nothing(place: &Place, known: usize) {
 
 #[test]
 fn hostile_names_run_nothing_on_files() {
-    if !has_browser("page_services::hostile_names_run_nothing_on_files") {
-        return;
-    }
     hostile_names_run_nothing(&Place::new(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_names_owners_and_data_run_nothing_on_zookeeper() {
-    let test = "page_services::hostile_names_owners_and_data_run_nothing_on_zookeeper";
-    if !has_browser(test) || !zookeeper::availability().or_skip(test) {
-        return;
-    }
-    let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
-    let url = format!("zk://{}", server.address());
+    let Some(server) = Service::ZooKeeper.start().await else { return };
+    let Some(browser) = browser() else { return };
+    let url = server.url();
     let client = Client::connect(&Config::from_url(&url.parse().unwrap()).unwrap()).await.unwrap();
     let [image, script, _] = HOSTILE;
     let owner = json!({"host": image, "pid": 7, "command": script, "since": 0, "flow": script, "frozen": image});
@@ -335,7 +300,7 @@ async fn hostile_names_owners_and_data_run_nothing_on_zookeeper() {
         }
     }
     let place = place_of(&url);
-    let (monitor, browser) = (Monitor::start(&place, &[]), Browser::start().unwrap());
+    let monitor = Monitor::start(&place, &[]);
     let total = || monitor.json("/api/locks")["total"].as_u64().unwrap();
     eventually("they are known", || monitor.get("/api/locks").1.contains(LOCK).then_some(()));
     let known = usize::try_from(total()).unwrap();

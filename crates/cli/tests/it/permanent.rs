@@ -22,10 +22,6 @@ fn timed(run: impl FnOnce() -> Ended) -> (Ended, Duration) {
     (ended, begun_at.elapsed())
 }
 
-fn last_line_is_ours(ended: &Ended) -> bool {
-    ended.stderr.lines().count() == 1 && ended.stderr.starts_with("lockkeeper: ")
-}
-
 #[test]
 fn something_else_in_the_place_of_a_file_of_ours_ends_a_run_at_once() {
     for file in ["counter", "queues", "queues/x"] {
@@ -44,9 +40,7 @@ fn something_else_in_the_place_of_a_file_of_ours_ends_a_run_at_once() {
             for options in [&["-n"][..], &["-w", "600"], &[]] {
                 let arguments = [&["run"], options, &["x", "--", "true"]].concat();
                 let (ended, took) = timed(|| place.run(&arguments));
-                assert_eq!(ended.code, Some(125), "{what} as {file}: {ended:?}");
-                assert!(last_line_is_ours(&ended), "{what} as {file}: {ended:?}");
-                assert!(ended.stderr.contains(path.to_str().unwrap()), "{what} as {file}: {ended:?}");
+                ended.assert_refused(125, &[path.to_str().unwrap()]);
                 assert!(!long::is_asked_for() || took < END_MAX, "{what} as {file}: {took:?}");
             }
         }
@@ -59,12 +53,7 @@ fn a_process_that_may_open_too_few_files_ends_at_once_and_never_in_a_panic() {
     let holder = place.hold("held");
     let under = |limit: u32, command: &str| {
         let script = format!("ulimit -n {limit}; exec \"$LOCKKEEPER\" {command}");
-        let mut limited = Command::new("sh");
-        limited.args(["-c", &script]).env_clear();
-        for (name, value) in place.command(&[""; 0]).get_envs() {
-            limited.env(name, value.unwrap());
-        }
-        timed(|| finish(&mut limited))
+        timed(|| finish(place.surround(Command::new("sh").args(["-c", &script]))))
     };
     for (command, success) in [
         ("run free -- true", 0),
@@ -82,7 +71,7 @@ fn a_process_that_may_open_too_few_files_ends_at_once_and_never_in_a_panic() {
             assert!(!ended.stderr.contains("panic"), "{command} with {limit} files: {ended:?}");
             assert!(!long::is_asked_for() || took < END_MAX, "{command} with {limit} files: {took:?}");
             if ended.code == Some(125) {
-                assert!(last_line_is_ours(&ended), "{command} with {limit} files: {ended:?}");
+                ended.assert_refused(125, &[]);
                 assert!(!succeeded, "{command} with {limit} files fails, and with fewer it did not: {ended:?}");
             } else {
                 assert_eq!(ended.code, Some(success), "{command} with {limit} files: {ended:?}");

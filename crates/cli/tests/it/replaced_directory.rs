@@ -1,14 +1,12 @@
 //! `run` while the directory of its locks, or one above it, is renamed or replaced.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lockkeeper_faults::long;
 use tempfile::TempDir;
 
-use crate::support::{Holder, ended, eventually, lockkeeper, now, wait};
+use crate::support::{Holder, Place, now};
 
 /// Within which time a running process notices; judged in the long run.
 const NOTICE_MAX: Duration = Duration::from_secs(1);
@@ -20,19 +18,6 @@ const ROUNDS: usize = 20;
 const WAYS: [(&str, bool); 5] =
     [("up/base", false), ("up/base", true), ("up", false), ("up/base/queues", false), ("up/base/queues/x", true)];
 
-fn command(base: &Path, arguments: &[&str]) -> Command {
-    let mut command = lockkeeper(base);
-    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped());
-    command
-}
-
-/// How many contenders stand in the queue.
-fn contenders(base: &Path) -> usize {
-    let shown = command(base, &["show", "--json", "x"]).output().unwrap();
-    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
-    shown["contenders"].as_array().unwrap().len()
-}
-
 #[test]
 fn the_holders_command_is_ended_within_a_second_and_the_waiters_runs_in_the_new_directory() {
     let mut longest = Duration::ZERO;
@@ -41,11 +26,11 @@ fn the_holders_command_is_ended_within_a_second_and_the_waiters_runs_in_the_new_
         let root = TempDir::new().unwrap();
         let base = root.path().join("up/base");
         fs::create_dir_all(&base).unwrap();
-        let mut holder =
-            Holder::start(&mut command(&base, &["run", "x", "--", "sh", "-c", "echo held; exec sleep 600"]));
-        let script = r#"test -p "$LOCKKEEPER_DIR/queues/x/$LOCKKEEPER_CONTENDER" && echo mine"#;
-        let waiter = command(&base, &["run", "x", "--", "sh", "-c", script]).spawn().unwrap();
-        eventually("both stand in the queue", || (contenders(&base) == 2).then_some(()));
+        let place = Place::of(&format!("file:{}", base.display()));
+        let mut holder = Holder::start(&mut place.script_of(&[], "echo held; exec sleep 600"));
+        let script = format!(r#"test -p "{}/queues/x/$LOCKKEEPER_CONTENDER" && echo mine"#, base.display());
+        let waiter = place.start(&[], &script);
+        place.until_contenders("x", 2);
 
         let from = root.path().join(what);
         let replaced_at = now();
@@ -54,10 +39,10 @@ fn the_holders_command_is_ended_within_a_second_and_the_waiters_runs_in_the_new_
             // The waiter may have made it anew in between.
             fs::create_dir_all(&from).unwrap();
         }
-        assert_eq!(ended(&mut holder.process).code(), Some(123), "{what}");
+        assert_eq!(holder.process.code(), Some(123), "{what}");
         let took = replaced_at.elapsed();
         assert!(!long::is_asked_for() || took < NOTICE_MAX, "{what}: the holder's end took {took:?}");
-        let waiter = wait(waiter);
+        let waiter = waiter.end();
         let waited = replaced_at.elapsed();
         assert_eq!((waiter.code, waiter.stdout.as_str()), (Some(0), "mine\n"), "{what}: {}", waiter.stderr);
         assert!(!long::is_asked_for() || waited < 2 * NOTICE_MAX, "{what}: the waiter's command took {waited:?}");

@@ -5,11 +5,10 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use lockkeeper_faults::skip::skip;
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-use crate::support::{ended, eventually, finish};
+use crate::support::{ended, eventually, finish, skip};
 
 /// How often each container counts up.
 const TURNS: u32 = 20;
@@ -32,21 +31,20 @@ fn contain(directory: &TempDir, name: &str, script: &str) -> Child {
 }
 
 /// A directory with one for all containers; skips the test where none can be made.
-fn shared(test: &str) -> Option<TempDir> {
+fn shared() -> Option<TempDir> {
     let directory = TempDir::new().unwrap();
     fs::create_dir(directory.path().join("shared")).unwrap();
     let unshare = Command::new("unshare").arg("--version").output().is_ok();
     if geteuid().is_root() && unshare && ended(&mut contain(&directory, "probe", "true")).success() {
         return Some(directory);
     }
-    skip(test, "namespaces are not available");
+    skip("namespaces are not available");
     None
 }
 
 #[test]
 fn containers_with_one_directory_at_different_places_count_without_losing_one() {
-    let test = "run_containers::containers_with_one_directory_at_different_places_count_without_losing_one";
-    let Some(directory) = shared(test) else { return };
+    let Some(directory) = shared() else { return };
     fs::write(directory.path().join("shared/sum"), "0").unwrap();
     let add = "read -r sum < sum || true; echo $((sum + 1)) > sum";
     let script = format!("for turn in $(seq {TURNS}); do \"$LOCKKEEPER\" run sum -- sh -c '{add}'; done");
@@ -58,9 +56,7 @@ fn containers_with_one_directory_at_different_places_count_without_losing_one() 
 
 #[test]
 fn when_a_container_is_killed_the_lock_passes_to_another() {
-    let Some(directory) = shared("run_containers::when_a_container_is_killed_the_lock_passes_to_another") else {
-        return;
-    };
+    let Some(directory) = shared() else { return };
     let held = "exec \"$LOCKKEEPER\" run door -- sh -c 'echo > held; exec sleep 600'";
     let mut holder = contain(&directory, "ann", held);
     eventually("ann holds", || directory.path().join("shared/held").exists().then_some(()));
@@ -73,8 +69,7 @@ fn when_a_container_is_killed_the_lock_passes_to_another() {
 /// The rule that the page states, and no wish: each of both is another file to the kernel.
 #[test]
 fn an_overlay_and_its_upper_directory_grant_one_lock_each() {
-    let test = "run_containers::an_overlay_and_its_upper_directory_grant_one_lock_each";
-    let Some(directory) = shared(test) else { return };
+    let Some(directory) = shared() else { return };
     let overlay = "mkdir lower upper work merged
         mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged || exit 77
         LOCKKEEPER_DIR=$PWD/merged/locks \"$LOCKKEEPER\" run door -- \
@@ -83,7 +78,7 @@ fn an_overlay_and_its_upper_directory_grant_one_lock_each() {
     command.args(["--mount", "sh", "-ec", overlay]).current_dir(directory.path());
     let ended = finish(command.env("LOCKKEEPER", env!("CARGO_BIN_EXE_lockkeeper")));
     if ended.code == Some(77) {
-        return skip(test, "no overlay can be mounted here");
+        return skip("no overlay can be mounted here");
     }
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }

@@ -1,54 +1,29 @@
 //! `lockkeeper run` where `/proc` shows the processes of another namespace: it ends its own command and harms no other.
 
-use std::io::Read as _;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
-use crate::support::{ended, number_in};
+use crate::support::{Ended, Place, finish, is_root, number_in};
 
-/// Tells whether a namespace of processes can be made here; if not, `test` is skipped.
-fn is_possible(test: &str) -> bool {
-    if !geteuid().is_root() {
-        lockkeeper_faults::skip::skip(test, "only root makes a namespace of processes");
-    }
-    geteuid().is_root()
-}
-
-/// A namespace's parent; it ends with this value, and all of the namespace with it, also when a test fails.
-struct Inside(Child);
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+/// What only root does.
+const NAMESPACE: &str = "makes a namespace of processes";
 
 /// Runs a shell script as the first process of a new namespace, which keeps the `/proc` of ours.
 ///
 /// It finds the command under test as `$LK`, its locks in `$LOCKKEEPER_DIR` and a directory for notes in `$NOTES`.
-fn run_inside(script: &str) -> (Output, TempDir) {
-    let directory = TempDir::new().unwrap();
-    let notes = directory.path().join("notes");
-    std::fs::create_dir(&notes).unwrap();
+fn run_inside(script: &str) -> (Ended, Place) {
+    let place = Place::new();
     let mut inside = Command::new("unshare");
-    inside.args(["--pid", "--fork", "--kill-child", "sh", "-c", script]);
-    inside.env("LK", env!("CARGO_BIN_EXE_lockkeeper")).env("NOTES", &notes);
-    inside.env("LOCKKEEPER_DIR", directory.path().join("locks"));
-    let mut inside = Inside(inside.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    ended(&mut inside.0);
-    let status = inside.0.wait().unwrap();
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    inside.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
-    inside.0.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
-    (Output { status, stdout, stderr }, directory)
+    place.surround(inside.args(["--pid", "--fork", "--kill-child", "sh", "-c", script]));
+    let ended = finish(inside.env("LK", env!("CARGO_BIN_EXE_lockkeeper")).env("NOTES", place.notes()));
+    (ended, place)
 }
 
 #[test]
 fn a_command_is_ended_by_its_group_and_a_line_says_what_is_out_of_sight() {
-    if !is_possible("run_namespace::a_command_is_ended_by_its_group_and_a_line_says_what_is_out_of_sight") {
+    if !is_root(NAMESPACE) {
         return;
     }
     // Its child ignores TERM, in the same group.
@@ -57,10 +32,8 @@ fn a_command_is_ended_by_its_group_and_a_line_says_what_is_out_of_sight() {
         "$LK run --grace 300ms --max-hold 500ms ns -- sh -c '{command}'; echo $? > $NOTES/code
         kill -0 -$(cat $NOTES/group) 2> /dev/null; echo $? > $NOTES/left; $LK run -n ns -- true; echo $? > $NOTES/next"
     );
-    let (output, directory) = run_inside(&script);
-    let said = String::from_utf8(output.stderr).unwrap();
-    let note = |name: &str| number_in(&directory.path().join("notes").join(name));
-    assert_eq!((note("code"), note("left"), note("next")), (123, 1, 0), "{said}");
+    let (Ended { stderr: said, .. }, place) = run_inside(&script);
+    assert_eq!((place.note("code"), place.note("left"), place.note("next")), (123, 1, 0), "{said}");
     let unseen: Vec<_> = said.lines().filter(|line| line.contains("/proc shows")).collect();
     assert_eq!(unseen.len(), 1, "{said}");
     assert!(unseen[0].contains("cannot be seen"), "{said}");
@@ -68,21 +41,21 @@ fn a_command_is_ended_by_its_group_and_a_line_says_what_is_out_of_sight() {
 
 #[test]
 fn a_command_that_ends_when_it_is_asked_is_not_waited_for_longer() {
-    if !is_possible("run_namespace::a_command_that_ends_when_it_is_asked_is_not_waited_for_longer") {
+    if !is_root(NAMESPACE) {
         return;
     }
     // It is awaited for less than the grace, and its own end.
-    let (output, _directory) = run_inside("exec $LK run --grace 600s --max-hold 100ms ns -- sleep 600");
-    assert_eq!(output.status.code(), Some(123));
+    let (ended, _place) = run_inside("exec $LK run --grace 600s --max-hold 100ms ns -- sleep 600");
+    assert_eq!(ended.code, Some(123));
 }
 
 #[test]
 fn a_killed_watchdogs_command_is_ended_by_its_group() {
-    if !is_possible("run_namespace::a_killed_watchdogs_command_is_ended_by_its_group") {
+    if !is_root(NAMESPACE) {
         return;
     }
-    let (output, _directory) = run_inside("$LK run ns -- sh -c 'sleep 600 & kill -9 $PPID; wait'; echo $?; exit 0");
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "125\n");
+    let (ended, _place) = run_inside("$LK run ns -- sh -c 'sleep 600 & kill -9 $PPID; wait'; echo $?; exit 0");
+    assert_eq!(ended.stdout, "125\n");
 }
 
 /// A process with one child, in a separate group and session.
@@ -113,7 +86,7 @@ impl Drop for Family {
 /// number.
 #[test]
 fn no_other_process_is_harmed_that_has_the_numbers_of_ours() {
-    if !is_possible("run_namespace::no_other_process_is_harmed_that_has_the_numbers_of_ours") {
+    if !is_root(NAMESPACE) {
         return;
     }
     let family = Family::start();
@@ -125,8 +98,8 @@ fn no_other_process_is_harmed_that_has_the_numbers_of_ours() {
         echo $? > $NOTES/code; echo $bystander > $NOTES/bystander
         kill -0 $bystander; echo $? > $NOTES/harmed"
     );
-    let (output, directory) = run_inside(&script);
-    let note = |name: &str| number_in(&directory.path().join("notes").join(name));
-    assert_eq!((note("watchdog"), note("bystander")), (parent.cast_signed(), child), "the numbers are arranged");
-    assert_eq!((note("code"), note("harmed")), (123, 0), "{}", String::from_utf8_lossy(&output.stderr));
+    let (ended, place) = run_inside(&script);
+    let arranged = (place.note("watchdog"), place.note("bystander"));
+    assert_eq!(arranged, (parent.cast_signed(), child), "the numbers are arranged");
+    assert_eq!((place.note("code"), place.note("harmed")), (123, 0), "{ended:?}");
 }

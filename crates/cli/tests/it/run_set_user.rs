@@ -6,11 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use lockkeeper_faults::skip::skip;
-use rustix::process::{Signal, geteuid};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support::{copy_command, copy_program, ended, eventually, is_alive, number_in, send};
+use crate::support::{
+    copy_command, copy_program, ended, eventually, has_program, is_alive, is_root, number_in, send, skip,
+};
 
 /// The user who runs it, who is not root.
 const USER: &str = "65534";
@@ -20,9 +21,8 @@ struct Stage(TempDir);
 
 impl Stage {
     /// Skips the test unless this is root, and a set-user-id program is executed as one here.
-    fn set(test: &str) -> Option<Self> {
-        if !geteuid().is_root() || Command::new("setpriv").arg("--version").output().is_err() {
-            skip(test, "it plays another user, and needs root and setpriv");
+    fn set() -> Option<Self> {
+        if !is_root("plays another user") || !has_program("setpriv") {
             return None;
         }
         let stage = Self(TempDir::new().unwrap());
@@ -34,7 +34,7 @@ impl Stage {
         }
         let id = stage.by_user(&["./id", "-u"]).stdout(Stdio::piped()).output().unwrap();
         if id.stdout != b"0\n" {
-            skip(test, "set-user-id programs run as their caller here");
+            skip("set-user-id programs run as their caller here");
             return None;
         }
         Some(stage)
@@ -78,9 +78,7 @@ impl Stage {
 
 #[test]
 fn a_set_user_id_command_is_dead_before_the_next_one_starts_when_runner_or_watchdog_is_killed() {
-    let test =
-        "run_set_user::a_set_user_id_command_is_dead_before_the_next_one_starts_when_runner_or_watchdog_is_killed";
-    let Some(stage) = Stage::set(test) else { return };
+    let Some(stage) = Stage::set() else { return };
     let (mut runner, _, command) = stage.start();
     runner.kill().unwrap();
     ended(&mut runner);
@@ -96,8 +94,7 @@ fn a_set_user_id_command_is_dead_before_the_next_one_starts_when_runner_or_watch
 
 #[test]
 fn a_set_user_id_command_outlives_runner_and_watchdog_that_are_killed_at_once() {
-    let test = "run_set_user::a_set_user_id_command_outlives_runner_and_watchdog_that_are_killed_at_once";
-    let Some(stage) = Stage::set(test) else { return };
+    let Some(stage) = Stage::set() else { return };
     let (mut runner, watchdog, command) = stage.start();
     for (process, signal) in [
         (watchdog, Signal::STOP),

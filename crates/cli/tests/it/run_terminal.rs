@@ -2,30 +2,24 @@
 
 use std::process::Command;
 
-use tempfile::TempDir;
-
-use crate::support::lockkeeper;
+use crate::support::Place;
 use crate::support::terminal::{CTRL_C, CTRL_D, CTRL_Z, Terminal};
 
 /// A person's shell, which knows the command under test as `lk`: `lk LOCK -- COMMAND`.
 struct Shell {
     terminal: Terminal,
-    _directories: [TempDir; 2],
+    _place: Place,
 }
 
 impl Shell {
     fn start() -> Self {
-        let [locks, notes] = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let place = Place::new();
         let mut shell = Command::new("bash");
-        shell.args(["--norc", "--noprofile", "-i"]);
-        shell
-            .env("LOCKKEEPER_DIR", locks.path())
-            .env("NOTES", notes.path())
-            .env("LK", env!("CARGO_BIN_EXE_lockkeeper"))
-            .env("PS1", "outer> ");
+        place.surround(shell.args(["--norc", "--noprofile", "-i"])).env("PS1", "outer> ");
+        shell.env("NOTES", place.notes()).env("LK", env!("CARGO_BIN_EXE_lockkeeper"));
         // No editing of lines, whose escapes would stand between the words on the screen.
         shell.env("TERM", "dumb").env_remove("HISTFILE");
-        let mut shell = Self { terminal: Terminal::run(&shell), _directories: [locks, notes] };
+        let mut shell = Self { terminal: Terminal::run(&shell), _place: place };
         shell.terminal.expect("outer> ");
         shell.enter("bind 'set enable-bracketed-paste off'; alias lk='$LK run'");
         shell
@@ -51,6 +45,33 @@ impl Shell {
         self.terminal.press("\n");
     }
 
+    /// Begins a line, and waits until its command has shown this.
+    fn begin_until(&mut self, line: &str, shown: &str) {
+        self.begin(line);
+        self.terminal.expect(shown);
+    }
+
+    /// Types a line for a command that copies it, and waits for both.
+    fn copied(&mut self, line: &str) {
+        self.feed(line);
+        self.terminal.expect(&format!("{line}\r\n{line}\r\n"));
+    }
+
+    /// Presses a key at which the command in front ends or stops, and waits for the next prompt.
+    fn strike(&mut self, key: &str) {
+        self.terminal.press(key);
+        if key == CTRL_Z {
+            self.terminal.expect("Stopped");
+        }
+        self.terminal.expect("outer> ");
+    }
+
+    /// Waits until the command in front has shown this and ended.
+    fn ends_with(&mut self, shown: &str) {
+        self.terminal.expect(shown);
+        self.terminal.expect("outer> ");
+    }
+
     /// Continues the job in front; the shell shows its command line, which ends with `end`, and then gives it the
     /// terminal.
     fn continue_job(&mut self, end: &str) {
@@ -67,47 +88,31 @@ impl Shell {
 }
 
 #[test]
-fn ctrl_c_ends_the_command() {
-    let mut shell = Shell::start();
-    shell.begin("lk a -- sh -c 'echo rea''dy; exec sleep 600'");
-    shell.terminal.expect("ready");
-    shell.terminal.press(CTRL_C);
-    shell.terminal.expect("outer> ");
-    shell.expect_code(130);
-}
-
-#[test]
-fn ctrl_c_can_be_handled_by_the_command() {
-    let mut shell = Shell::start();
-    shell.begin("lk a -- sh -c 'trap \"exit 9\" INT; echo rea''dy; while :; do sleep 0.01; done'");
-    shell.terminal.expect("ready");
-    shell.terminal.press(CTRL_C);
-    shell.terminal.expect("outer> ");
-    shell.expect_code(9);
+fn ctrl_c_ends_the_command_or_is_handled_by_it() {
+    for (command, code) in [
+        ("sh -c 'echo rea''dy; exec sleep 600'", 130),
+        ("sh -c 'trap \"exit 9\" INT; echo rea''dy; while :; do sleep 0.01; done'", 9),
+    ] {
+        let mut shell = Shell::start();
+        shell.begin_until(&format!("lk a -- {command}"), "ready");
+        shell.strike(CTRL_C);
+        shell.expect_code(code);
+    }
 }
 
 #[test]
 fn ctrl_z_stops_the_job_and_keeps_the_lock_and_fg_continues_it() {
     let mut shell = Shell::start();
     shell.begin("lk a -- cat");
-    shell.feed("first");
-    shell.terminal.expect("first\r\nfirst\r\n");
-    shell.terminal.press(CTRL_Z);
-    shell.terminal.expect("Stopped");
-    shell.terminal.expect("outer> ");
+    shell.copied("first");
+    shell.strike(CTRL_Z);
     shell.enter("lk a --no-wait -- true");
     shell.expect_code(124);
-    shell.continue_job("cat");
-    shell.feed("second");
-    shell.terminal.expect("second\r\nsecond\r\n");
-    shell.terminal.press(CTRL_Z);
-    shell.terminal.expect("Stopped");
-    shell.terminal.expect("outer> ");
-    shell.continue_job("cat");
-    shell.feed("third");
-    shell.terminal.expect("third\r\nthird\r\n");
-    shell.terminal.press(CTRL_D);
-    shell.terminal.expect("outer> ");
+    for line in ["second", "third"] {
+        shell.continue_job("cat");
+        shell.copied(line);
+        shell.strike(if line == "second" { CTRL_Z } else { CTRL_D });
+    }
     shell.expect_code(0);
 }
 
@@ -115,14 +120,12 @@ fn ctrl_z_stops_the_job_and_keeps_the_lock_and_fg_continues_it() {
 fn a_command_that_stops_itself_gives_the_terminal_back_and_gets_it_again() {
     let mut shell = Shell::start();
     shell.begin("lk a -- sh -c 'kill -STOP $$; read x; echo got=$x'");
-    shell.terminal.expect("Stopped");
-    shell.terminal.expect("outer> ");
+    shell.ends_with("Stopped");
     shell.enter("lk a --no-wait -- true");
     shell.expect_code(124);
     shell.continue_job("got=$x'");
     shell.feed("typed");
-    shell.terminal.expect("got=typed");
-    shell.terminal.expect("outer> ");
+    shell.ends_with("got=typed");
     shell.expect_code(0);
 }
 
@@ -131,14 +134,10 @@ fn a_stopped_job_goes_on_in_the_background() {
     let mut shell = Shell::start();
     // The command forks nothing: a shell that is just starting a program when Ctrl-Z comes may not stop at all.
     shell.enter("mkfifo $NOTES/end");
-    shell.begin("lk a -- sh -c 'echo rea''dy; read x < $NOTES/end; echo do''ne'");
-    shell.terminal.expect("ready");
-    shell.terminal.press(CTRL_Z);
-    shell.terminal.expect("Stopped");
-    shell.terminal.expect("outer> ");
+    shell.begin_until("lk a -- sh -c 'echo rea''dy; read x < $NOTES/end; echo do''ne'", "ready");
+    shell.strike(CTRL_Z);
     shell.enter("bg");
-    shell.begin("echo > $NOTES/end; wait; echo code=$?");
-    shell.terminal.expect("done");
+    shell.begin_until("echo > $NOTES/end; wait; echo code=$?", "done");
     shell.terminal.expect("code=0");
 }
 
@@ -148,10 +147,8 @@ fn a_job_started_in_the_background_waits_for_the_terminal_until_it_is_in_front()
     shell.enter("lk a -- cat &");
     shell.enter("until jobs | grep -q Stopped; do sleep 0.01; done");
     shell.continue_job("cat");
-    shell.feed("hello");
-    shell.terminal.expect("hello\r\nhello\r\n");
-    shell.terminal.press(CTRL_D);
-    shell.terminal.expect("outer> ");
+    shell.copied("hello");
+    shell.strike(CTRL_D);
     shell.expect_code(0);
 }
 
@@ -184,50 +181,38 @@ fn the_terminal_comes_back_to_a_script_that_goes_on_reading_it() {
     shell.feed("first");
     shell.terminal.expect("one=first");
     shell.feed("second");
-    shell.terminal.expect("two=second");
-    shell.terminal.expect("outer> ");
+    shell.ends_with("two=second");
 }
 
 #[test]
 fn ctrl_z_stops_the_script_around_it_too() {
     let mut shell = Shell::start();
     shell.begin("sh -c '$LK run a -- cat; echo af''ter=$?'");
-    shell.feed("first");
-    shell.terminal.expect("first\r\nfirst\r\n");
-    shell.terminal.press(CTRL_Z);
-    shell.terminal.expect("Stopped");
-    shell.terminal.expect("outer> ");
+    shell.copied("first");
+    shell.strike(CTRL_Z);
     shell.continue_job("ter=$?'");
-    shell.feed("second");
-    shell.terminal.expect("second\r\nsecond\r\n");
+    shell.copied("second");
     shell.terminal.press(CTRL_D);
     shell.terminal.expect("after=0");
 }
 
 #[test]
-fn the_rest_of_a_pipeline_keeps_the_terminal() {
-    let mut shell = Shell::start();
-    shell.begin("lk a -- echo piped | { read x; read y < /dev/tty; echo got=$x,$y; }");
-    shell.feed("typed");
-    shell.terminal.expect("got=piped,typed");
-    shell.terminal.expect("outer> ");
-}
-
-#[test]
-fn a_command_in_a_pipeline_gets_the_terminal_when_it_asks_for_it() {
-    let mut shell = Shell::start();
-    shell.begin("echo piped | lk a -- sh -c 'read x; read y < /dev/tty; echo got=$x,$y'");
-    shell.feed("typed");
-    shell.terminal.expect("got=piped,typed");
-    shell.terminal.expect("outer> ");
+fn in_a_pipeline_the_rest_keeps_the_terminal_and_a_command_that_asks_for_it_gets_it() {
+    for line in [
+        "lk a -- echo piped | { read x; read y < /dev/tty; echo got=$x,$y; }",
+        "echo piped | lk a -- sh -c 'read x; read y < /dev/tty; echo got=$x,$y'",
+    ] {
+        let mut shell = Shell::start();
+        shell.begin(line);
+        shell.feed("typed");
+        shell.ends_with("got=piped,typed");
+    }
 }
 
 #[test]
 fn without_a_shell_ctrl_z_does_not_strand_the_command() {
-    let locks = TempDir::new().unwrap();
-    let mut command = lockkeeper(locks.path());
-    command.args(["run", "a", "--", "cat"]);
-    let mut terminal = Terminal::run(&command);
+    let place = Place::new();
+    let mut terminal = Terminal::run(&place.command(&["run", "a", "--", "cat"]));
     terminal.press("first\n");
     terminal.expect("first\r\nfirst\r\n");
     terminal.press(CTRL_Z);

@@ -1,19 +1,18 @@
 //! `server`: a ZooKeeper server in one command, for the locks of this machine.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, mpsc};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
 
-use serde_json::Value;
+use lockkeeper_zookeeper::{Client, Config};
+use rustix::process::Signal;
 
-use crate::support::{Holder, PATIENCE, Place, eventually, finish, in_time, wait};
+use crate::support::{Ended, Place, Running, eventually, finish};
 
 /// A running server, ended by its test.
 pub(crate) struct Server {
-    process: Child,
+    itself: Running,
     url: String,
-    /// What it says on stderr after that.
-    lines: Mutex<mpsc::Receiver<String>>,
 }
 
 impl Server {
@@ -28,61 +27,54 @@ impl Server {
 
     /// Starts the command of a server, also if another process has its port for a moment, as for a connection.
     pub(crate) fn of(mut command: Command) -> Self {
-        eventually("it listens", || match Self::try_start(&mut command) {
-            Ok(server) => Some(server),
-            Err(lines) => {
-                assert!(lines.iter().any(|line| line.contains("in use")), "it does not serve: {lines:?}");
-                None
+        eventually("it listens", || {
+            let mut server = Self { itself: Running::start(&mut command), url: String::new() };
+            match server.find_line("lockkeeper: serving ") {
+                Ok(serving) => {
+                    server.url = serving["lockkeeper: serving ".len()..].split(',').next().unwrap().to_owned();
+                    Some(server)
+                }
+                Err(said) => {
+                    assert!(said.contains("in use"), "it does not serve: {said}");
+                    None
+                }
             }
         })
-    }
-
-    fn try_start(command: &mut Command) -> Result<Self, Vec<String>> {
-        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = BufReader::new(process.stderr.take().unwrap());
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
-        });
-        let mut server = Self { process, url: String::new(), lines: Mutex::new(lines) };
-        let serving = server.find_line("lockkeeper: serving ")?;
-        server.url = serving["lockkeeper: serving ".len()..].split(',').next().unwrap().to_owned();
-        Ok(server)
     }
 
     /// The next line that begins so.
     pub(crate) fn line(&self, prefix: &str) -> String {
-        self.find_line(prefix).unwrap_or_else(|others| panic!("{prefix:?} was not said, but {others:?}"))
+        self.find_line(prefix).unwrap_or_else(|others| panic!("{prefix:?} was not said, but {others}"))
     }
 
     /// The next line that begins so, or else those that were said.
-    fn find_line(&self, prefix: &str) -> Result<String, Vec<String>> {
-        let mut others = Vec::new();
+    fn find_line(&self, prefix: &str) -> Result<String, String> {
+        let mut others = String::new();
         loop {
-            match self.lines.lock().unwrap().recv_timeout(PATIENCE) {
-                Ok(line) if line.starts_with(prefix) => return Ok(line),
-                Ok(line) => others.push(line),
-                Err(_) => return Err(others),
+            let line = self.itself.said();
+            if line.is_empty() {
+                return Err(others);
             }
+            if line.starts_with(prefix) {
+                return Ok(line.trim_end_matches('\n').to_owned());
+            }
+            others += &line;
         }
     }
 
     /// Waits until it ends, and returns how it did, and the lines that it said and no test has taken.
-    pub(crate) fn last_lines(mut self) -> (Option<i32>, Vec<String>) {
-        in_time("the server ends", move || {
-            let code = self.process.wait().unwrap().code();
-            (code, self.lines.lock().unwrap().iter().collect())
-        })
+    pub(crate) fn last_lines(self) -> (Option<i32>, Vec<String>) {
+        let ended = self.itself.end();
+        (ended.code, ended.stderr.lines().map(str::to_owned).collect())
     }
 
-    pub(crate) fn pid(&self) -> rustix::process::Pid {
-        rustix::process::Pid::from_child(&self.process)
+    pub(crate) fn pid(&self) -> i32 {
+        self.itself.pid()
     }
 
     /// Kills it, as a failing machine does.
     pub(crate) fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.itself.kill();
     }
 
     /// `HOST:PORT` of the one address that it listens on.
@@ -95,6 +87,21 @@ impl Server {
         &self.url
     }
 
+    /// A client of it, by these settings of a URL.
+    pub(crate) async fn client(&self, settings: &str) -> Client {
+        let url = format!("{}{settings}", self.url).parse().unwrap();
+        Client::connect(&Config::from_url(&url).unwrap()).await.unwrap()
+    }
+
+    /// Its answer to a four-letter word.
+    pub(crate) fn word(&self, word: &str) -> String {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        stream.write_all(word.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
     /// Asks it to end, and returns how it did.
     pub(crate) fn stop(self) -> Option<i32> {
         self.stop_and_listen().0
@@ -102,30 +109,9 @@ impl Server {
 
     /// Asks it to end, and returns how it did, and the lines that it said and no test has taken.
     pub(crate) fn stop_and_listen(self) -> (Option<i32>, Vec<String>) {
-        rustix::process::kill_process(self.pid(), rustix::process::Signal::TERM).unwrap();
+        self.itself.send(Signal::TERM);
         self.last_lines()
     }
-}
-
-impl Drop for Server {
-    /// A test that fails leaves no process.
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-#[test]
-fn a_lock_is_taken_on_our_server_and_a_signal_ends_it_in_order() {
-    let place = Place::new();
-    let server = Server::start(&place, &[]);
-    let run = ["run", "--connect", &server.url, "job", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN"];
-    let ended = place.run(&run);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    let first: u64 = ended.stdout.trim().parse().unwrap();
-    let second: u64 = place.run(&run).stdout.trim().parse().unwrap();
-    assert!(second > first, "{second} after {first}");
-    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]
@@ -137,9 +123,11 @@ fn tokens_grow_over_a_restart_with_and_without_a_data_directory() {
         for _ in 0..2 {
             let server = Server::start(&place, &arguments);
             let run = ["run", "--connect", &server.url, "job", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN"];
-            let token: u64 = place.run(&run).stdout.trim().parse().unwrap();
-            assert!(token > last, "{token} after {last}");
-            last = token;
+            for _ in 0..2 {
+                let token: u64 = place.run(&run).stdout.trim().parse().unwrap();
+                assert!(token > last, "{token} after {last}");
+                last = token;
+            }
             assert_eq!(server.stop(), Some(0));
         }
     }
@@ -150,7 +138,7 @@ fn a_config_file_gives_what_the_options_do_not_and_does_not_name_a_service_by_it
     let place = Place::new();
     let store = place.file("data/x", "").parent().unwrap().join("store");
     let told = format!("[server]\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\ntick = '500ms'", store.display());
-    let config = place.file(".config/lockkeeper/config.toml", &told);
+    let config = place.configure(&told);
     let server = Server::start_as_told(&place, &[]);
     assert!(store.is_dir());
     let run = ["-v", "run", "--connect", &format!("{}?session_timeout=60s", server.url), "job", "--", "true"];
@@ -187,19 +175,12 @@ fn every_kind_of_lock_and_every_order_works_on_our_server() {
         command
     };
     let run = |arguments: &[&str]| finish(&mut command(arguments));
-    let show = || serde_json::from_str::<Value>(&run(&["show", "x", "--json"]).stdout).unwrap();
+    let show = || run(&["show", "x", "--json"]).json();
     let hold = |options: &[&str]| {
         let script = ["x", "--", "sh", "-c", "echo held; exec sleep 600"];
-        Holder::start(command(&[&["run"], options, &script].concat()).stderr(Stdio::piped()))
-    };
-    let end = |holder: Holder| {
-        let mut process = holder.process;
-        process.stdout = None;
-        let mut stderr = process.stderr.take().unwrap();
-        let code = in_time("the holder ends", move || process.wait().unwrap().code());
-        let mut said = String::new();
-        std::io::Read::read_to_string(&mut stderr, &mut said).unwrap();
-        (code, said)
+        let holder = Running::start(&mut command(&[&["run"], options, &script].concat()));
+        assert_eq!(holder.line(), "held\n");
+        holder
     };
     for (options, kind, others) in [
         (&["-s"][..], "rwlock", &["-x"][..]),
@@ -212,7 +193,7 @@ fn every_kind_of_lock_and_every_order_works_on_our_server() {
         assert_eq!(run(&[&["run", "-n"], others, &["x", "--", "true"]].concat()).code, Some(124), "{options:?}");
         let asked = run(&["revoke", "x", "--reason", "deploying", "-w", "2m"]);
         assert_eq!(asked.code, Some(0), "{options:?}: {asked:?}");
-        let (code, said) = end(holder);
+        let Ended { code, stderr: said, .. } = holder.end();
         assert_eq!(code, Some(143), "{options:?}");
         assert!(said.contains("give the lock up (deploying); ending the command"), "{said}");
 
@@ -220,7 +201,7 @@ fn every_kind_of_lock_and_every_order_works_on_our_server() {
         let token = show()["contenders"][0]["token"].as_str().unwrap().to_owned();
         assert_eq!(run(&["break", "x", "--token", "1"]).code, Some(125));
         assert_eq!(run(&["break", "x", "--token", &token]).code, Some(0), "{options:?}");
-        let (code, said) = end(holder);
+        let Ended { code, stderr: said, .. } = holder.end();
         assert_eq!(code, Some(123), "{options:?}: {said}");
         // On a busy machine the watchdog may be late, and the command is ended before it is known why.
         let why = [
@@ -234,28 +215,9 @@ fn every_kind_of_lock_and_every_order_works_on_our_server() {
         let frozen = run(&["freeze", "x", "--kind", kind, "--reason", "new disks"]);
         assert_eq!(frozen.code, Some(0), "{options:?}: {frozen:?}");
         assert_eq!(run(&[&["run", "-n"], options, &["x", "--", "true"]].concat()).code, Some(124), "{options:?}");
-        let mut next = command(&[&["run", "-q"], options, &["x", "--", "echo", "ran"]].concat());
-        let next = next.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let next = Running::start(&mut command(&[&["run", "-q"], options, &["x", "--", "echo", "ran"]].concat()));
         assert_eq!(run(&["thaw", "x"]).code, Some(0));
-        assert_eq!(wait(next).stdout, "ran\n");
-    }
-    assert_eq!(server.stop(), Some(0));
-}
-
-#[test]
-fn what_cannot_be_served_is_reported_in_one_line() {
-    let place = Place::new();
-    let server = Server::start(&place, &[]);
-    let address = server.url.strip_prefix("zk://").unwrap();
-    for (arguments, word) in [
-        (vec!["server", "--listen", address], "in use"),
-        (vec!["server", "--listen", "nowhere"], "--listen"),
-        (vec!["server", "--tick", "0"], "tick"),
-        (vec!["server", "--listen", "127.0.0.1:0", "--data-dir", "/proc/no"], "data directory"),
-    ] {
-        let ended = place.run(&arguments);
-        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{arguments:?}: {ended:?}");
-        assert!(ended.stderr.starts_with("lockkeeper:") && ended.stderr.contains(word), "{arguments:?}: {ended:?}");
+        assert_eq!(next.end().stdout, "ran\n");
     }
     assert_eq!(server.stop(), Some(0));
 }

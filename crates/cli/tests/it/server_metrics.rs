@@ -7,16 +7,14 @@ mod served {
     use std::collections::BTreeMap;
     use std::io::{Read, Write};
     use std::net::{Shutdown, TcpStream};
-    use std::path::Path;
-    use std::process::{Command, Stdio};
 
-    use lockkeeper_faults::Availability;
     use lockkeeper_zk_proto::message::{Acl, Permissions};
-    use lockkeeper_zookeeper::{Client, Config, NewNode};
+    use lockkeeper_zookeeper::NewNode;
 
     use super::Place;
     use crate::server::Server;
-    use crate::support::{PATIENCE, eventually, wait};
+    use crate::server_operation::check_by_prometheus;
+    use crate::support::{PATIENCE, eventually};
 
     /// A server with metrics, and the address of those.
     fn start(place: &Place, options: &[&str]) -> (Server, String) {
@@ -94,7 +92,7 @@ mod served {
         let place = Place::new();
         let data = place.file("data/x", "").with_file_name("store");
         let (server, address) = start(&place, &["--data-dir", data.to_str().unwrap()]);
-        let client = Client::connect(&Config::from_url(&server.url().parse().unwrap()).unwrap()).await.unwrap();
+        let client = server.client("").await;
         let before = page(&address);
         for number in 0..20 {
             client.create(NewNode::persistent(format!("/{number}"))).await.unwrap();
@@ -124,24 +122,10 @@ mod served {
 
     #[test]
     fn prometheus_itself_has_nothing_to_say_against_the_page() {
-        let tool = "/usr/bin/promtool";
-        let is_there = match Path::new(tool).exists() {
-            true => Availability::Present,
-            false => Availability::Missing(format!("{tool} is not there (Debian: prometheus)")),
-        };
-        if !is_there.or_skip("server_metrics::served::prometheus_itself_has_nothing_to_say_against_the_page") {
-            return;
-        }
         let place = Place::new();
         let (server, address) = start(&place, &[]);
-        let ended = place.run(&["run", "--connect", server.url(), "job", "--", "true"]);
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        let mut command = Command::new(tool);
-        command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut checking = command.spawn().unwrap();
-        checking.stdin.take().unwrap().write_all(page(&address).as_bytes()).unwrap();
-        let ended = wait(checking);
-        assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "", ""));
+        assert_eq!(place.run(&["run", "--connect", server.url(), "job", "--", "true"]).code, Some(0));
+        check_by_prometheus(&place, &page(&address));
         assert_eq!(server.stop(), Some(0));
     }
 
@@ -179,11 +163,9 @@ mod served {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap().to_string();
         let ended = place.run(&["server", "--listen", "0", "--metrics", &address]);
-        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{ended:?}");
-        assert!(ended.stderr.contains(&format!("--metrics: cannot listen on {address}")), "{ended:?}");
+        ended.assert_refused(125, &[&format!("--metrics: cannot listen on {address}")]);
         let file = place.file("bad.toml", "[server]\nmetrics = ['1', '2']");
-        let ended = place.run(&["server", "--config", file.to_str().unwrap()]);
-        assert!(ended.code == Some(125) && ended.stderr.contains("one address"), "{ended:?}");
+        place.run(&["server", "--config", file.to_str().unwrap()]).assert_refused(125, &["one address"]);
     }
 }
 
@@ -191,6 +173,5 @@ mod served {
 #[test]
 fn a_build_without_metrics_says_so() {
     let ended = Place::new().run(&["server", "--listen", "127.0.0.1:0", "--metrics", "0"]);
-    assert!(ended.code == Some(125) && ended.stderr.contains("built without the feature `metrics`"), "{ended:?}");
-    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    ended.assert_refused(125, &["built without the feature `metrics`"]);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_faults::peers::{Kind, Peer, curator};
 
 use crate::server::Server;
-use crate::support::{PATIENCE, Place};
+use crate::support::{PATIENCE, Place, can_run};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 /// How long a node of these tests lives untouched: longer than a machine stands still.
@@ -14,8 +14,8 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(4);
 const LONGER: Duration = Duration::from_secs(6);
 
 /// A server that looks every 10 ms for nodes to remove, and Curator; `None` where Curator cannot run.
-async fn curator_on_our_server(place: &Place, test: &str) -> Option<(Server, Peer)> {
-    if !curator::availability().or_skip(test) {
+async fn curator_on_our_server(place: &Place) -> Option<(Server, Peer)> {
+    if !can_run(curator::availability()) {
         return None;
     }
     let server = Server::start(place, &["--container-check", "10ms"]);
@@ -26,9 +26,8 @@ async fn curator_on_our_server(place: &Place, test: &str) -> Option<(Server, Pee
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_containers_of_curators_locks_disappear_when_they_are_no_longer_in_use() {
-    let test = "server_nodes::the_containers_of_curators_locks_disappear_when_they_are_no_longer_in_use";
     let place = Place::new();
-    let Some((server, mut curator)) = curator_on_our_server(&place, test).await else { return };
+    let Some((server, mut curator)) = curator_on_our_server(&place).await else { return };
     // Of each lock the parent of the holder's node comes first; a semaphore's gate is free again, and may be gone.
     for (kind, nodes) in [
         (Kind::Mutex, &["/mutex"][..]),
@@ -51,22 +50,9 @@ async fn the_containers_of_curators_locks_disappear_when_they_are_no_longer_in_u
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_with_a_time_to_live_is_there_while_curator_keeps_it_and_goes_when_it_is_left() {
-    let test = "server_nodes::a_node_with_a_time_to_live_is_there_while_curator_keeps_it_and_goes_when_it_is_left";
+async fn a_node_with_a_time_to_live_is_there_while_curator_keeps_it_and_tells_its_parents_watchers_nothing() {
     let place = Place::new();
-    let Some((server, mut curator)) = curator_on_our_server(&place, test).await else { return };
-    curator.keep_ttl_node("/kept", TIME_TO_LIVE).await.unwrap();
-    assert!(!curator.is_gone("/kept", LONGER).await.unwrap(), "it went while it was kept");
-    curator.leave_ttl_node("/kept").await.unwrap();
-    assert!(curator.is_gone("/kept", PATIENCE).await.unwrap(), "it stays though it was left");
-    assert_eq!(server.stop(), Some(0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn keeping_a_node_with_a_time_to_live_tells_its_parents_watchers_nothing() {
-    let test = "server_nodes::keeping_a_node_with_a_time_to_live_tells_its_parents_watchers_nothing";
-    let place = Place::new();
-    let Some((server, mut curator)) = curator_on_our_server(&place, test).await else { return };
+    let Some((server, mut curator)) = curator_on_our_server(&place).await else { return };
     curator.keep_ttl_node("/kept", TIME_TO_LIVE).await.unwrap();
     curator.count_updates("/").await.unwrap();
     assert!(!curator.is_gone("/kept", LONGER).await.unwrap(), "it went while it was kept");

@@ -2,13 +2,10 @@
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
 use std::process::Command;
 
-use lockkeeper_faults::Availability;
-
 use crate::server::Server;
-use crate::support::{PATIENCE, Place, finish};
+use crate::support::{PATIENCE, Place, finish, has_file};
 
 #[test]
 fn an_address_that_other_machines_may_reach_is_warned_of_in_one_line() {
@@ -52,18 +49,26 @@ fn a_service_manager_is_told_when_the_server_is_ready_and_when_it_stops() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// Prometheus' own tool.
+pub(crate) const PROMTOOL: &str = "/usr/bin/promtool";
+
+/// Has Prometheus' own tool read a page of metrics.
+pub(crate) fn check_by_prometheus(place: &Place, page: &str) {
+    if has_file(PROMTOOL, "prometheus") {
+        let file = place.file("metrics", page);
+        let ended = finish(Command::new("sh").args(["-c", r#""$0" check metrics < "$1""#, PROMTOOL]).arg(file));
+        assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "", ""));
+    }
+}
+
 /// How exposed systemd may find the service, in tenths; 100 is a service without any hardening.
 const EXPOSURE_MAX: &str = "20";
 
 /// Asserts that systemd takes a unit for sound and hardened, with the command as it was built; returns the command
 /// line that it starts. `None` if systemd is not there.
-pub(crate) fn sound_unit<'a>(place: &Place, test: &str, name: &str, unit: &'a str) -> Option<&'a str> {
+pub(crate) fn sound_unit<'a>(place: &Place, name: &str, unit: &'a str) -> Option<&'a str> {
     let tool = "/usr/bin/systemd-analyze";
-    let is_there = match Path::new(tool).exists() {
-        true => Availability::Present,
-        false => Availability::Missing(format!("{tool} is not there (Debian: systemd)")),
-    };
-    if !is_there.or_skip(test) {
+    if !has_file(tool, "systemd") {
         return None;
     }
     let installed = "ExecStart=/usr/local/bin/lockkeeper ";
@@ -80,10 +85,7 @@ pub(crate) fn sound_unit<'a>(place: &Place, test: &str, name: &str, unit: &'a st
 fn the_unit_for_systemd_is_sound_and_hardened() {
     let place = Place::new();
     let unit = include_str!("../../../../contrib/systemd/lockkeeper-server.service");
-    let test = "server_operation::the_unit_for_systemd_is_sound_and_hardened";
-    let Some(line) = sound_unit(&place, test, "lockkeeper-server.service", unit) else {
-        return;
-    };
+    let Some(line) = sound_unit(&place, "lockkeeper-server.service", unit) else { return };
     // What it starts is a command line of ours, with this directory in place of the service's.
     let data = place.file("data/x", "").with_file_name("store");
     let line = line.replace("/var/lib/lockkeeper-server", data.to_str().unwrap());

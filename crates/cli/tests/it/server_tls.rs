@@ -11,11 +11,11 @@ mod served {
 
     use lockkeeper_faults::authority::{Authority, Papers};
     use lockkeeper_faults::ports::ReservedPort;
-    use lockkeeper_faults::{Availability, zookeeper};
+    use lockkeeper_faults::zookeeper;
 
     use super::Place;
     use crate::server::Server;
-    use crate::support::finish;
+    use crate::support::{can_run, finish, has_file};
 
     const NAME: &str = "zk.example";
 
@@ -63,15 +63,7 @@ mod served {
     #[test]
     fn apaches_own_client_creates_a_node_over_tls() {
         let jars = JARS.map(|jar| format!("/usr/share/java/{jar}.jar"));
-        let missing = jars.iter().find(|jar| !Path::new(jar).exists());
-        let jars_are_there = || match missing {
-            None => Availability::Present,
-            Some(jar) => Availability::Missing(format!("{jar} is not there")),
-        };
-        if !zookeeper::availability()
-            .and(jars_are_there)
-            .or_skip("server_tls::served::apaches_own_client_creates_a_node_over_tls")
-        {
+        if !can_run(zookeeper::availability()) || !jars.iter().all(|jar| has_file(jar, "libnetty-java")) {
             return;
         }
         let (place, authority) = (Place::new(), Authority::new("localhost").unwrap());
@@ -111,10 +103,8 @@ mod served {
             .map(|line| {
                 let line =
                     line.replace("2281", &port.number().to_string()).replacen("lockkeeper", "exec \"$LOCKKEEPER\"", 1);
-                let surroundings = place.command::<&str>(&[]);
                 let mut command = Command::new("sh");
-                command.args(["-euc", &line]).current_dir(folder.path()).env_clear();
-                command.envs(surroundings.get_envs().filter_map(|(name, value)| Some((name, value?))));
+                place.surround(command.args(["-euc", &line]).current_dir(folder.path()));
                 command.env("HOST", "127.0.0.1").env("DATA", folder.path().join("data"));
                 command
             })
@@ -146,9 +136,7 @@ mod served {
         let expired = authority.file("expired");
         let garbled = place.file("garbled.pem", "no certificate");
         let refused = |options: &[&str], words: &[&str]| {
-            let ended = place.run(&[&["server", "--listen", "127.0.0.1:0"], options].concat());
-            assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{options:?}: {ended:?}");
-            assert!(words.iter().all(|word| ended.stderr.contains(word)), "{options:?}: {ended:?}");
+            place.run(&[&["server", "--listen", "127.0.0.1:0"], options].concat()).assert_refused(125, words);
         };
         let (cert, key, ca) = (text(&cert), text(&key), text(&ca));
         refused(&["--tls-cert", cert], &["--tls-cert without --tls-key"]);
@@ -170,7 +158,5 @@ mod served {
 fn a_build_without_tls_says_so_and_serves_no_client_in_the_clear() {
     let place = Place::new();
     let options = ["server", "--listen", "127.0.0.1:0", "--tls-cert", "/no/such", "--tls-key", "/no/such"];
-    let ended = place.run(&options);
-    assert!(ended.code == Some(125) && ended.stderr.contains("built without the feature `tls`"), "{ended:?}");
-    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    place.run(&options).assert_refused(125, &["built without the feature `tls`"]);
 }

@@ -5,33 +5,18 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
 
-use lockkeeper_faults::skip::skip;
 use lockkeeper_zk_proto::message::{ConnectRequest, ReadOnlyFlag};
 use lockkeeper_zookeeper::{Client, Config, NewNode};
 use tempfile::TempDir;
 
 use crate::server::Server;
-use crate::support::{PATIENCE, Place, finish};
+use crate::support::{PATIENCE, Place, finish, has_program, skip};
 
 const DOCUMENT: &str = include_str!("../../../../docs/server.md");
 /// The size of the file system that is filled, in bytes: room for a snapshot, a log and some records.
 const DISK_BYTES: usize = 4 << 20;
 /// How many descriptors the server has that runs out of them.
 const DESCRIPTORS: usize = 64;
-
-async fn client(server: &Server) -> Client {
-    let url = format!("{}?session_timeout=60s", server.url()).parse().unwrap();
-    Client::connect(&Config::from_url(&url).unwrap()).await.unwrap()
-}
-
-/// Asks a four-letter word.
-fn word(server: &Server, word: &str) -> String {
-    let mut stream = TcpStream::connect(server.address()).unwrap();
-    stream.write_all(word.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
 
 /// A separate file system with little room; it ends with this value.
 struct SmallDisk(TempDir);
@@ -54,16 +39,13 @@ impl Drop for SmallDisk {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_told_once_when_it_begins_and_once_when_it_ends() {
-    let name = "server_trouble::a_full_disk_is_told_once_when_it_begins_and_once_when_it_ends";
-    let Some(disk) = SmallDisk::mount() else {
-        return skip(name, "no file system can be mounted");
-    };
+    let Some(disk) = SmallDisk::mount() else { return skip("no file system can be mounted") };
     let place = Place::new();
     let data = disk.0.path().join("data");
     let server = Server::start(&place, &["--data-dir", data.to_str().unwrap()]);
-    assert_eq!(word(&server, "ruok"), "imok");
-    assert!(word(&server, "mntr").contains("zk_writes_refused\t0\n"));
-    let client = client(&server).await;
+    assert_eq!(server.word("ruok"), "imok");
+    assert!(server.word("mntr").contains("zk_writes_refused\t0\n"));
+    let client = server.client("?session_timeout=60s").await;
     let ballast = disk.0.path().join("ballast");
     let mut filling = fs::File::create(&ballast).unwrap();
     while filling.write_all(&[1; 4096]).is_ok() {}
@@ -79,14 +61,14 @@ async fn a_full_disk_is_told_once_when_it_begins_and_once_when_it_ends() {
     for part in ["No space left on device (os error 28)", "writes are refused, and reads go on", "make room"] {
         assert!(begun.contains(part), "{begun}");
     }
-    let health = word(&server, "ruok");
+    let health = server.word("ruok");
     assert!(health.contains("writes are refused") && !health.contains("imok"), "{health}");
-    assert!(word(&server, "mntr").contains("zk_writes_refused\t1\n"));
+    assert!(server.word("mntr").contains("zk_writes_refused\t1\n"));
 
     fs::remove_file(&ballast).unwrap();
     server.line("lockkeeper: records can be stored again: writes are accepted");
-    assert_eq!(word(&server, "ruok"), "imok");
-    assert!(word(&server, "mntr").contains("zk_writes_refused\t0\n"));
+    assert_eq!(server.word("ruok"), "imok");
+    assert!(server.word("mntr").contains("zk_writes_refused\t0\n"));
     client.close().await.unwrap();
     assert_eq!(
         server.stop_and_listen(),
@@ -97,9 +79,8 @@ async fn a_full_disk_is_told_once_when_it_begins_and_once_when_it_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flush_that_fails_stops_the_server_with_one_line_that_names_the_file_and_the_error() {
-    let name = "server_trouble::a_flush_that_fails_stops_the_server_with_one_line_that_names_the_file_and_the_error";
-    if Command::new("strace").arg("-V").output().is_err() {
-        return skip(name, "strace is not installed");
+    if !has_program("strace") {
+        return;
     }
     let place = Place::new();
     let data = TempDir::new().unwrap();
@@ -135,7 +116,7 @@ fn a_server_takes_as_many_descriptors_as_it_is_granted() {
     let place = Place::new();
     let server = with_descriptors(&place, &format!("ulimit -Sn {DESCRIPTORS}"));
     let _crowd: Vec<_> = (0..DESCRIPTORS * 3).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
-    assert_eq!(word(&server, "ruok"), "imok");
+    assert_eq!(server.word("ruok"), "imok");
     assert_eq!(server.stop_and_listen().1, ["lockkeeper: stopping, by SIGTERM"], "none was wanting");
 }
 
@@ -148,7 +129,7 @@ fn a_server_without_descriptors_tells_so_and_accepts_again_when_there_are_some()
     assert!(begun.contains("(os error 24)") && begun.contains("ulimit -n"), "{begun}");
     drop(crowd);
     server.line("lockkeeper: connections are accepted again");
-    assert_eq!(word(&server, "ruok"), "imok");
+    assert_eq!(server.word("ruok"), "imok");
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -157,7 +138,7 @@ async fn verbosely_it_tells_the_sessions_that_begin_and_end_and_the_clients_that
     let place = Place::new();
     let options = ["-v", "server", "--listen", "127.0.0.1:0", "--tick", "500ms", "--session-timeout-min", "300ms"];
     let server = Server::of(place.command(&options));
-    let client = client(&server).await;
+    let client = server.client("?session_timeout=60s").await;
     let id = client.session_id();
     let opened = server.line(&format!("lockkeeper: opened session {id:#x} of 127.0.0.1:"));
     assert!(opened.contains("timeout 10000 ms"), "20 ticks: {opened}");

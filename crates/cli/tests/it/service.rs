@@ -1,53 +1,39 @@
 //! `run --restart`, `--min-hold` and `--max-hold`: commands that are run anew, and bounds on how long a lock is held.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
 use rustix::process::Signal;
 
-use crate::support::{Ended, Place, eventually, now, number_in, send, wait};
+use crate::support::{Ended, Place, Running, eventually, now};
 
-/// A place and a file in it to which each start of the command adds a line.
+/// A place with a note to which each start of the command adds a line.
 struct Service {
     place: Place,
-    starts: PathBuf,
 }
 
 impl Service {
     fn new() -> Self {
         let place = Place::new();
-        let starts = place.file("starts", "");
-        Self { place, starts }
+        place.write("starts", "");
+        Self { place }
     }
 
-    /// `run OPTIONS x`, whose command notes its start and its token at `NOTE`, or first of all, and does `script`.
-    fn command(&self, options: &[&str], script: &str) -> Command {
-        let note = format!("echo $LOCKKEEPER_TOKEN >> {}", self.starts.display());
-        let script = match script.contains("NOTE") {
-            true => script.replace("NOTE", &note),
-            false => format!("{note}; {script}"),
-        };
-        let mut command = self.place.command(&[&["run"], options, &["x", "--", "sh", "-c", &script]].concat());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn start(&self, options: &[&str], script: &str) -> Child {
-        self.command(options, script).spawn().unwrap()
+    /// Starts a run whose command notes its start and its token at `NOTE`, or first of all, and does `script`.
+    fn start(&self, options: &[&str], script: &str) -> Running {
+        let script = if script.contains("NOTE") { script.to_owned() } else { format!("NOTE; {script}") };
+        self.place.start(options, &script.replace("NOTE", "echo $LOCKKEEPER_TOKEN >> starts"))
     }
 
     /// Waits until the command was started this many times; returns the tokens of the starts.
     fn started(&self, times: usize) -> Vec<u64> {
         eventually("the command was started", || {
-            let text = std::fs::read_to_string(&self.starts).unwrap();
+            let text = self.place.read("starts");
             let tokens: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
             (tokens.len() >= times && text.ends_with('\n')).then_some(tokens)
         })
     }
 
-    fn end(&self, child: Child, signal: Signal) -> Ended {
-        send(child.id().cast_signed(), signal);
-        wait(child)
+    fn end(&self, run: Running) -> Ended {
+        run.send(Signal::TERM);
+        run.end()
     }
 }
 
@@ -66,7 +52,7 @@ fn after_a_loss_the_command_is_run_anew_under_the_next_grant() {
     break_it(&service, first);
     let tokens = service.started(2);
     assert!(tokens[0] < tokens[1], "{tokens:?}");
-    let ended = service.end(child, Signal::TERM);
+    let ended = service.end(child);
     assert_eq!(ended.code, Some(143), "{ended:?}");
     let told = "lockkeeper: x: the lock was lost (an operator broke the lock), and the command was ended; \
                 queueing again in 1s";
@@ -77,8 +63,7 @@ fn after_a_loss_the_command_is_run_anew_under_the_next_grant() {
 #[test]
 fn a_command_that_fails_is_run_anew_and_one_that_succeeds_is_not() {
     let service = Service::new();
-    let script = format!("[ $(wc -l < {}) -ge 3 ] || exit 9", service.starts.display());
-    let ended = wait(service.start(&["--restart"], &script));
+    let ended = service.start(&["--restart"], "[ $(wc -l < starts) -ge 3 ] || exit 9").end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(service.started(3).len(), 3);
     let lines: Vec<_> = ended.stderr.lines().collect();
@@ -91,7 +76,7 @@ fn a_signal_to_the_runner_ends_the_service_also_if_the_command_ignores_it() {
     let service = Service::new();
     let child = service.start(&["--restart"], &format!("trap 'exit 3' TERM; NOTE; {FOREVER}"));
     service.started(1);
-    let ended = service.end(child, Signal::TERM);
+    let ended = service.end(child);
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(!ended.stderr.contains("lockkeeper: "), "{ended:?}");
     assert_eq!(service.started(1).len(), 1);
@@ -104,7 +89,7 @@ fn a_signal_in_the_pause_ends_the_service() {
     service.started(3);
     // The third pause is four seconds long; no contender stands in the queue meanwhile.
     eventually("it pauses", || (service.place.contenders("x") == 0).then_some(()));
-    let ended = service.end(child, Signal::TERM);
+    let ended = service.end(child);
     assert_eq!(ended.code, Some(143), "{ended:?}");
     assert!(ended.stderr.lines().last().unwrap().contains("ended by SIGTERM"), "{ended:?}");
 }
@@ -115,21 +100,20 @@ fn a_revoked_service_lets_the_next_one_in_and_queues_behind_it() {
     let child = service.start(&["--restart"], FOREVER);
     service.started(1);
     let place = &service.place;
-    let mut next = place.command(&["run", "-q", "x", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN"]);
-    let next = next.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    eventually("the next one waits", || (place.contenders("x") == 2).then_some(()));
+    let next = place.start(&["-q"], "echo $LOCKKEEPER_TOKEN");
+    place.until_contenders("x", 2);
     assert_eq!(place.run(&["revoke", "x", "-w", "2m"]).code, Some(0));
-    let between: u64 = wait(next).stdout.trim().parse().unwrap();
+    let between: u64 = next.end().stdout.trim().parse().unwrap();
     let tokens = service.started(2);
     assert!(tokens[0] < between && between < tokens[1], "{tokens:?} {between}");
-    assert_eq!(service.end(child, Signal::TERM).code, Some(143));
+    assert_eq!(service.end(child).code, Some(143));
 }
 
 #[test]
 fn a_service_whose_place_is_taken_waits_no_longer_than_it_is_told() {
     let service = Service::new();
     let holder = service.place.hold("x");
-    let ended = wait(service.start(&["--restart", "-w", "100ms"], "true"));
+    let ended = service.start(&["--restart", "-w", "100ms"], "true").end();
     assert_eq!(ended.code, Some(124), "{ended:?}");
     holder.end();
 }
@@ -137,24 +121,23 @@ fn a_service_whose_place_is_taken_waits_no_longer_than_it_is_told() {
 #[test]
 fn a_command_that_holds_the_lock_too_long_is_ended() {
     let service = Service::new();
-    let ended = wait(service.start(&["--max-hold", "300ms"], FOREVER));
+    let ended = service.start(&["--max-hold", "300ms"], FOREVER).end();
     assert_eq!(ended.code, Some(123), "{ended:?}");
     let last = ended.stderr.lines().rfind(|line| line.starts_with("lockkeeper: ")).unwrap();
     assert_eq!(last, "lockkeeper: x: the lock was held for 300ms (--max-hold), and the command was ended");
-    let quick = wait(service.start(&["--max-hold", "10m"], "exit 5"));
+    let quick = service.start(&["--max-hold", "10m"], "exit 5").end();
     assert_eq!((quick.code, &*quick.stderr), (Some(5), ""));
 }
 
 #[test]
 fn a_lock_is_kept_for_the_shortest_time_though_its_command_has_ended() {
     let service = Service::new();
-    let done = service.place.file("done", "");
     let started = now();
-    let child = service.start(&["--min-hold", "6s"], &format!("echo 1 > {}; exit 5", done.display()));
-    number_in(Path::new(&done));
+    let child = service.start(&["--min-hold", "6s"], "echo 1 > done; exit 5");
+    service.place.note("done");
     let attempt = || service.place.run(&["run", "-n", "x", "--", "true"]).code;
     assert_eq!(attempt(), Some(124));
-    assert_eq!(wait(child).code, Some(5));
+    assert_eq!(child.end().code, Some(5));
     assert!(now() - started >= std::time::Duration::from_secs(6));
     assert_eq!(attempt(), Some(0));
 }
@@ -162,15 +145,14 @@ fn a_lock_is_kept_for_the_shortest_time_though_its_command_has_ended() {
 #[test]
 fn a_signal_ends_the_shortest_time_and_the_code_is_the_commands() {
     let service = Service::new();
-    let done = service.place.file("done", "");
-    let child = service.start(&["-v", "--min-hold", "600s"], &format!("echo 1 > {}; exit 5", done.display()));
-    number_in(Path::new(&done));
+    let child = service.start(&["-v", "--min-hold", "600s"], "echo 1 > done; exit 5");
+    service.place.note("done");
     let watchdog_is_gone = || {
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
         children.trim().is_empty().then_some(())
     };
     eventually("the command has ended", watchdog_is_gone);
     // A signal before this is not lost: the runner catches signals from the start of its command on.
-    let ended = service.end(child, Signal::TERM);
+    let ended = service.end(child);
     assert_eq!(ended.code, Some(5), "{ended:?}");
 }

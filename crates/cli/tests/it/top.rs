@@ -5,13 +5,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use lockkeeper_faults::tmux::{self, Pane};
-use lockkeeper_zookeeper::{Client, Config, NewNode};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::crossing::{Claim, Crossing, place_of};
 use crate::server::Server;
-use crate::support::{Ended, PATIENCE, Place, TestChild, ended, eventually, finish, now, number_in, send};
+use crate::support::{PATIENCE, Place, can_run, now, number_in, send};
 
 /// Runs `top`, and then says how it ended and in which modes it has left the terminal.
 const SCRIPT: &str =
@@ -24,16 +23,19 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    pub(crate) fn start(place: &Place) -> Self {
+    /// `None` where there is no terminal to look at, and the test is skipped.
+    pub(crate) fn start(place: &Place) -> Option<Self> {
         Self::start_by(place, Command::new("sh").args(["-c", SCRIPT]))
     }
 
     /// Starts what has `top` run.
-    fn start_by(place: &Place, command: &mut Command) -> Self {
+    fn start_by(place: &Place, command: &mut Command) -> Option<Self> {
+        if !can_run(tmux::availability()) {
+            return None;
+        }
         let notes = TempDir::new().unwrap();
-        let machine = place.command::<&str>(&[]);
-        command.envs(machine.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("NOTES", notes.path());
-        Self { pane: Pane::start(80, 24, command).unwrap(), notes }
+        let command = place.surround(command).env("NOTES", notes.path());
+        Some(Self { pane: Pane::start(80, 24, command).unwrap(), notes })
     }
 
     /// Waits until the screen is so, and returns it.
@@ -49,6 +51,17 @@ impl Top {
             assert!(now() < deadline, "waited in vain until {what}:\n{screen}");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Waits until a lock is listed.
+    fn lists(&self, lock: &str) {
+        self.until(&format!("{lock} is listed"), |screen| row_of(screen, lock).is_some());
+    }
+
+    /// Waits until the lock `nightly` is listed, and chooses the first one.
+    fn choose_nightly(&self) {
+        self.lists("nightly");
+        self.press("Down");
     }
 
     #[track_caller]
@@ -81,19 +94,6 @@ impl Top {
     }
 }
 
-/// Tells whether there is a terminal to look at.
-pub(crate) fn is_possible(test: &str) -> bool {
-    tmux::availability().or_skip(&format!("top::{test}"))
-}
-
-/// Waits in a queue behind all others.
-pub(crate) fn waiter(place: &Place, name: &str) -> TestChild {
-    let before = place.contenders(name);
-    let waiter = place.command(&["run", "-q", name, "--", "true"]).spawn().unwrap();
-    eventually("it waits", || (place.contenders(name) > before).then_some(()));
-    TestChild(waiter)
-}
-
 /// The number behind the name of a lock in its row.
 pub(crate) fn row_of<'a>(screen: &'a str, lock: &str) -> Option<Vec<&'a str>> {
     screen.lines().map(|line| line.split_whitespace().collect()).find(|words: &Vec<_>| words.first() == Some(&lock))
@@ -101,13 +101,10 @@ pub(crate) fn row_of<'a>(screen: &'a str, lock: &str) -> Option<Vec<&'a str>> {
 
 #[test]
 fn the_busiest_lock_is_first_and_enter_shows_its_queue_in_order_and_follows_it() {
-    if !is_possible("the_busiest_lock_is_first_and_enter_shows_its_queue_in_order_and_follows_it") {
-        return;
-    }
     let place = Place::new();
     let (calm, busy) = (place.hold("calm"), place.hold("nightly"));
-    let waiters = [waiter(&place, "nightly"), waiter(&place, "nightly")];
-    let top = Top::start(&place);
+    let waiters = [place.queue(&[], "nightly"), place.queue(&[], "nightly")];
+    let Some(top) = Top::start(&place) else { return };
     let screen = top.until("both locks are listed", |screen| {
         row_of(screen, "nightly").is_some_and(|row| row[..3] == ["nightly", "mutex", "2"]) && screen.contains("calm")
     });
@@ -119,14 +116,14 @@ fn the_busiest_lock_is_first_and_enter_shows_its_queue_in_order_and_follows_it()
     let screen = top.shows("esc back");
     let lines: Vec<_> = screen.lines().collect();
     let head = lines.iter().position(|line| line.contains("STATE")).unwrap();
-    let processes = [busy.process.id(), waiters[0].0.id(), waiters[1].0.id()];
+    let processes = [busy.process.id(), waiters[0].id(), waiters[1].id()];
     for ((position, state), process) in [("1", "holds"), ("2", "waits"), ("3", "waits")].into_iter().zip(processes) {
         let line = lines[head + position.parse::<usize>().unwrap()];
         let words: Vec<_> = line.split_whitespace().collect();
         assert_eq!(words[..3], [position, state, "mutex"], "{screen}");
         assert!(line.contains(&format!(" pid {process} ")), "{screen}");
     }
-    let token = place.show("nightly")["contenders"][0]["token"].as_str().unwrap().to_owned();
+    let token = place.token("nightly");
     assert!(lines[head + 1].contains(&token), "{screen}");
     top.press("Down");
     top.shows("its client receives requests to give up");
@@ -134,7 +131,7 @@ fn the_busiest_lock_is_first_and_enter_shows_its_queue_in_order_and_follows_it()
     drop(waiters);
     top.shows("nothing holds it, and nothing waits for it");
     top.press("Escape");
-    top.until("the list is back", |screen| row_of(screen, "calm").is_some());
+    top.lists("calm");
     top.type_text("q");
     top.assert_left_usable(0);
     assert_eq!(place.contenders("calm"), 1, "it takes no part");
@@ -143,101 +140,44 @@ fn the_busiest_lock_is_first_and_enter_shows_its_queue_in_order_and_follows_it()
 
 #[test]
 fn r_ends_a_run_and_the_status_line_says_so() {
-    if !is_possible("r_ends_a_run_and_the_status_line_says_so") {
-        return;
-    }
     let place = Place::new();
     let mut holder = place.hold("nightly");
-    let top = Top::start(&place);
-    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
+    let Some(top) = Top::start(&place) else { return };
+    top.lists("nightly");
     top.type_text("r");
     top.shows("choose a lock first");
     top.press("Down");
     top.type_text("r");
     let screen = top.shows("y does it");
-    let token = place.show("nightly")["contenders"][0]["token"].as_str().unwrap().to_owned();
+    let token = place.token("nightly");
     for seen in ["nightly", &format!(" pid {} sh", holder.process.id()), &token] {
         assert!(screen.contains(seen), "{seen}: {screen}");
     }
-    assert!(holder.process.try_wait().unwrap().is_none());
+    assert!(!holder.process.is_over());
     top.type_text("y");
-    assert_eq!(ended(&mut holder.process).code(), Some(143), "as by `lockkeeper revoke`");
+    assert_eq!(holder.process.code(), Some(143), "as by `lockkeeper revoke`");
     top.shows("to give it up");
     // Its line stays while it is chosen.
     top.until("it is free", |screen| row_of(screen, "nightly").is_some_and(|row| row.last() == Some(&"free")));
 }
 
 #[test]
-fn b_does_nothing_for_another_token_and_breaks_for_the_one_that_was_seen() {
-    if !is_possible("b_does_nothing_for_another_token_and_breaks_for_the_one_that_was_seen") {
-        return;
-    }
-    let place = Place::new();
-    let mut holder = place.hold("nightly");
-    let token = place.show("nightly")["contenders"][0]["token"].as_str().unwrap().to_owned();
-    let top = Top::start(&place);
-    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
-    top.press("Down");
-    top.press("Enter");
-    top.shows("esc back");
-    top.press("Down");
-    top.type_text("b");
-    top.shows("type the token");
-    top.press("Enter");
-    top.shows("that is not its token; nothing was done");
-    top.type_text("1");
-    top.press("Enter");
-    top.shows("that is not its token; nothing was done");
-    assert_eq!(place.show("nightly")["contenders"][0]["token"], *token);
-    assert!(holder.process.try_wait().unwrap().is_none());
-    top.press("BSpace");
-    top.type_text(&token);
-    top.press("Enter");
-    assert_eq!(ended(&mut holder.process).code(), Some(123), "the lock was lost");
-    top.shows("is broken; it was held by");
-}
-
-#[test]
-fn a_question_that_is_old_by_now_meets_no_other_holder() {
-    if !is_possible("a_question_that_is_old_by_now_meets_no_other_holder") {
-        return;
-    }
-    let place = Place::new();
-    let first = place.hold("nightly");
-    let top = Top::start(&place);
-    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
-    top.press("Down");
-    top.type_text("r");
-    top.shows("y does it");
-    first.end();
-    let second = place.hold("nightly");
-    top.type_text("y");
-    top.shows("nothing was changed");
-    assert!(place.show("nightly")["contenders"][0]["revocation"].is_null());
-    second.end();
-}
-
-#[test]
 fn f_asks_why_and_freezes_and_t_thaws_and_a_freeze_that_waits_can_be_given_up() {
-    if !is_possible("f_asks_why_and_freezes_and_t_thaws_and_a_freeze_that_waits_can_be_given_up") {
-        return;
-    }
     let place = Place::new();
     let holder = place.hold("nightly");
-    let top = Top::start(&place);
-    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
-    top.press("Down");
+    let Some(top) = Top::start(&place) else { return };
+    top.choose_nightly();
     top.type_text("f");
     top.shows("why: ");
     top.press("Enter");
     top.shows("a reason is needed");
     top.type_text("new disks");
     top.press("Enter");
-    eventually("it waits behind the holder", || (place.contenders("nightly") == 2).then_some(()));
+    place.until_contenders("nightly", 2);
     top.shows("freeze nightly: under way");
     top.press("Escape");
     top.shows("given up");
-    eventually("it has left", || (place.contenders("nightly") == 1).then_some(()));
+    place.until_contenders("nightly", 1);
     holder.end();
     top.shows("free");
     top.type_text("f");
@@ -257,38 +197,31 @@ fn f_asks_why_and_freezes_and_t_thaws_and_a_freeze_that_waits_can_be_given_up() 
 
 #[test]
 fn a_pasted_text_is_no_row_of_keys() {
-    if !is_possible("a_pasted_text_is_no_row_of_keys") {
-        return;
-    }
     let place = Place::new();
     let mut holder = place.hold("nightly");
-    let top = Top::start(&place);
-    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
-    top.press("Down");
+    let Some(top) = Top::start(&place) else { return };
+    top.choose_nightly();
     top.pane.paste("ry\nq").unwrap();
     top.type_text("/");
     top.shows("filter: _");
     top.pane.paste("night\nq").unwrap();
     top.shows("filter: night_");
-    assert!(holder.process.try_wait().unwrap().is_none());
+    assert!(!holder.process.is_over());
     assert!(place.show("nightly")["contenders"][0]["revocation"].is_null());
     holder.end();
 }
 
 #[test]
 fn signals_and_keys_that_end_it_leave_the_terminal_as_it_was() {
-    if !is_possible("signals_and_keys_that_end_it_leave_the_terminal_as_it_was") {
-        return;
-    }
     let place = Place::new();
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
-        let top = Top::start(&place);
+        let Some(top) = Top::start(&place) else { return };
         top.shows("no lock is in use");
         assert!(top.pane.has_alternate_screen().unwrap());
         send(top.pid(), signal);
         top.assert_left_usable(code);
     }
-    let top = Top::start(&place);
+    let Some(top) = Top::start(&place) else { return };
     top.shows("no lock is in use");
     top.press("C-c");
     top.assert_left_usable(130);
@@ -296,13 +229,10 @@ fn signals_and_keys_that_end_it_leave_the_terminal_as_it_was() {
 
 #[test]
 fn ctrl_z_and_sigtstp_give_the_terminal_to_the_shell_and_fg_takes_it_again() {
-    if !is_possible("ctrl_z_and_sigtstp_give_the_terminal_to_the_shell_and_fg_takes_it_again") {
-        return;
-    }
     let place = Place::new();
     let mut shell = Command::new("bash");
     shell.args(["--norc", "--noprofile", "-i"]).env("PS1", "outer> ");
-    let top = Top::start_by(&place, &mut shell);
+    let Some(top) = Top::start_by(&place, &mut shell) else { return };
     top.shows("outer>");
     top.type_text("sh -c 'echo $$ > \"$NOTES/pid\"; exec \"$LOCKKEEPER\" top'\n");
     top.shows("no lock is in use");
@@ -319,7 +249,7 @@ fn ctrl_z_and_sigtstp_give_the_terminal_to_the_shell_and_fg_takes_it_again() {
         assert!(top.pane.has_alternate_screen().unwrap());
     }
     let holder = place.hold("nightly");
-    top.until("it goes on", |screen| row_of(screen, "nightly").is_some());
+    top.lists("nightly");
     top.type_text("q");
     // What is typed before its end is its own.
     top.until("the shell asks for the next line", |screen| screen.trim_end().ends_with("\nouter>"));
@@ -330,34 +260,28 @@ fn ctrl_z_and_sigtstp_give_the_terminal_to_the_shell_and_fg_takes_it_again() {
 
 #[test]
 fn sigtstp_without_a_shell_that_would_continue_it_does_not_stop_it() {
-    if !is_possible("sigtstp_without_a_shell_that_would_continue_it_does_not_stop_it") {
-        return;
-    }
     let place = Place::new();
     let mut alone = Command::new("sh");
     alone.args(["-c", r#"echo $$ > "$NOTES/pid"; exec "$LOCKKEEPER" top"#]);
-    let top = Top::start_by(&place, &mut alone);
+    let Some(top) = Top::start_by(&place, &mut alone) else { return };
     top.shows("no lock is in use");
     send(top.pid(), Signal::TSTP);
     top.shows("there is no shell that would continue this program");
     let holder = place.hold("nightly");
-    top.until("it goes on", |screen| row_of(screen, "nightly").is_some());
+    top.lists("nightly");
     holder.end();
 }
 
 #[test]
 fn a_lost_service_is_shown_with_the_time_and_the_reason_until_it_is_back() {
-    if !is_possible("a_lost_service_is_shown_with_the_time_and_the_reason_until_it_is_back") {
-        return;
-    }
     let (host, data) = (Place::new(), TempDir::new().unwrap());
     let data = data.path().to_str().unwrap();
     let server = Server::start(&host, &["--data-dir", data]);
     let address = server.address().to_owned();
     let place = place_of(server.url());
-    let holder = place.hold("nightly");
-    let top = Top::start(&place);
-    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
+    let mut holder = place.hold("nightly");
+    let Some(top) = Top::start(&place) else { return };
+    top.lists("nightly");
     server.kill();
     let screen = top.shows("! stale since ");
     assert!(row_of(&screen, "nightly").is_some(), "what was known stays: {screen}");
@@ -368,50 +292,14 @@ fn a_lost_service_is_shown_with_the_time_and_the_reason_until_it_is_back() {
     top.shows("! stale since ");
     top.type_text("q");
     top.assert_left_usable(0);
-    drop(TestChild(holder.process));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn names_and_data_that_would_steer_a_terminal_are_escaped() {
-    if !is_possible("names_and_data_that_would_steer_a_terminal_are_escaped") {
-        return;
-    }
-    let server = Server::start(&Place::new(), &[]);
-    let place = place_of(server.url());
-    let client = Client::connect(&Config::from_url(&server.url().parse().unwrap()).unwrap()).await.unwrap();
-    let owner = r#"{"host":"\u001b[2J\u202e","pid":7,"command":"\r\n\u061c","since":0}"#;
-    let uuid = "01234567-89ab-cdef-0123-456789abcdef";
-    for (path, data) in [
-        ("/lockkeeper", ""),
-        ("/lockkeeper/door", ""),
-        (&*format!("/lockkeeper/door/_c_{uuid}-lock-0000000001"), "\u{1b}]0;x\u{7}\u{9b}2J"),
-        (&*format!("/lockkeeper/door/_c_{uuid}-lock-0000000002"), owner),
-    ] {
-        client.create(NewNode::persistent(path).with_data(data.as_bytes().to_vec())).await.unwrap();
-    }
-    let holder = place.hold("\u{202e}gate\u{2066}");
-    let top = Top::start(&place);
-    let screen = top.shows("\\u{202e}gate\\u{2066}");
-    assert!(screen.starts_with("Lockkeeper"), "nothing was erased: {screen}");
-    top.until("both are listed", |screen| row_of(screen, "door").is_some());
-    top.press("Down");
-    top.press("Enter");
-    let screen = top.shows("\\u{1b}[2J\\u{202e} pid 7 \\r\\n");
-    assert!(screen.contains("\\u{1b}]0;x\\u{7}\\u{9b}2J"), "{screen}");
-    let harm = |letter: char| letter != '\n' && letter.is_control() || ('\u{202a}'..='\u{202e}').contains(&letter);
-    assert!(!screen.contains(harm), "{screen:?}");
-    assert!(screen.starts_with("Lockkeeper") && screen.contains("esc back"), "{screen}");
-    holder.end();
+    holder.process.kill();
 }
 
 #[test]
 fn a_deadlock_is_on_top_with_its_way_out() {
-    if !is_possible("a_deadlock_is_on_top_with_its_way_out") {
-        return;
-    }
     let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
     let crossing = Crossing::new(Place::new(), [[door, gate], [gate, door]]);
-    let top = Top::start(&crossing.place);
+    let Some(top) = Top::start(&crossing.place) else { return };
     let screen = top.shows("deadlock, known by the enclosing run");
     let at = screen.lines().position(|line| line.starts_with("! deadlock")).unwrap();
     assert!(at == 2 && screen.lines().nth(3).unwrap().starts_with("  lockkeeper revoke "), "{screen}");
@@ -422,23 +310,18 @@ fn a_deadlock_is_on_top_with_its_way_out() {
 
 #[test]
 fn a_window_may_become_too_small_and_large_again() {
-    if !is_possible("a_window_may_become_too_small_and_large_again") {
-        return;
-    }
     let place = Place::new();
     let holder = place.hold("nightly");
-    let top = Top::start(&place);
-    top.until("it is listed", |screen| row_of(screen, "nightly").is_some());
+    let Some(top) = Top::start(&place) else { return };
+    top.lists("nightly");
     top.pane.resize(30, 8).unwrap();
     top.shows("40 x 10 at least");
     top.pane.resize(50, 12).unwrap();
-    top.until("it is listed again", |screen| row_of(screen, "nightly").is_some());
+    top.lists("nightly");
     holder.end();
 }
 
 #[test]
 fn without_a_terminal_it_is_refused_in_one_line() {
-    let Ended { code, stdout, stderr } = finish(&mut Place::new().command(&["top"]));
-    assert_eq!((code, &*stdout), (Some(125), ""));
-    assert!(stderr.starts_with("lockkeeper: top: stdin and stdout are no terminal") && stderr.lines().count() == 1);
+    Place::new().run(&["top"]).assert_refused(125, &["lockkeeper: top: stdin and stdout are no terminal"]);
 }

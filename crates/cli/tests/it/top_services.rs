@@ -1,29 +1,30 @@
 //! `top` on each service, on a real terminal: the list, a queue in order, and the terminal that is left when the
 //! service is lost.
 
-use lockkeeper_faults::zookeeper;
-
 use crate::crossing::place_of;
-use crate::support::{Place, TestChild};
-use crate::top::{Top, is_possible, row_of, waiter};
+use crate::services::{self, Service, on_each};
+use crate::top::{Top, row_of};
 
 /// Asserts that the list and a queue are shown and followed, and that a lost service is told while what was known stays
-/// and the terminal is left usable. `how` is what the head of the screen says of a service that is followed so.
-fn is_shown(place: &Place, how: &str, lose: impl FnOnce()) {
-    let holder = place.hold("nightly");
-    let first = waiter(place, "nightly");
-    let top = Top::start(place);
+/// and the terminal is left usable.
+async fn is_shown(service: Service, mut server: services::Server) {
+    // What the head of the screen says of how it is followed.
+    let how = if service == Service::PostgreSql { "looked at each " } else { " live" };
+    let place = place_of(&server.url());
+    let mut holder = place.hold("nightly");
+    let first = place.queue(&[], "nightly");
+    let Some(top) = Top::start(&place) else { return };
     let is_listed = |waiting: &str| {
         let row = ["nightly", "mutex", waiting];
         top.until("it is listed", |screen| row_of(screen, "nightly").is_some_and(|words| words[..3] == row))
     };
     let screen = is_listed("1");
     assert!(screen.lines().next().unwrap().contains(how), "{screen}");
-    let second = waiter(place, "nightly");
+    let second = place.queue(&[], "nightly");
     is_listed("2");
     top.press("Down");
     top.press("Enter");
-    let processes = [("1", "holds", holder.process.id()), ("2", "waits", first.0.id()), ("3", "waits", second.0.id())];
+    let processes = [("1", "holds", holder.process.id()), ("2", "waits", first.id()), ("3", "waits", second.id())];
     top.until("the queue is shown in order", |screen| {
         let queue = screen.lines().skip_while(|line| !line.contains("STATE")).skip(1);
         queue
@@ -34,56 +35,17 @@ fn is_shown(place: &Place, how: &str, lose: impl FnOnce()) {
             .count()
             == processes.len()
     });
-    lose();
+    server.kill();
     let screen = top.shows("stale for ");
     assert!(screen.contains(" holds "), "what was known stays: {screen}");
     top.type_text("q");
     top.assert_left_usable(0);
-    drop((TestChild(holder.process), first, second));
+    holder.process.kill();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn queues_are_shown_and_a_loss_is_told_on_zookeeper() {
-    let test = "top_services::queues_are_shown_and_a_loss_is_told_on_zookeeper";
-    if !is_possible(test) || !zookeeper::availability().or_skip(test) {
-        return;
-    }
-    let mut server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
-    is_shown(&place_of(&format!("zk://{}", server.address())), " live", || server.kill());
-}
-
-#[cfg(feature = "etcd")]
-#[tokio::test(flavor = "multi_thread")]
-async fn queues_are_shown_and_a_loss_is_told_on_etcd() {
-    use lockkeeper_faults::etcd;
-    let test = "top_services::queues_are_shown_and_a_loss_is_told_on_etcd";
-    if !is_possible(test) || !etcd::availability().or_skip(test) {
-        return;
-    }
-    let mut server = etcd::Server::standalone().await.unwrap();
-    is_shown(&place_of(&format!("etcd://{}", server.address())), " live", || server.kill());
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread")]
-async fn queues_are_shown_and_a_loss_is_told_on_redis() {
-    use lockkeeper_faults::redis;
-    let test = "top_services::queues_are_shown_and_a_loss_is_told_on_redis";
-    if !is_possible(test) || !redis::availability().or_skip(test) {
-        return;
-    }
-    let mut server = redis::Server::standalone().await.unwrap();
-    is_shown(&place_of(&format!("redis://{}", server.address())), " live", || server.kill());
-}
-
-#[cfg(feature = "postgres")]
-#[tokio::test(flavor = "multi_thread")]
-async fn queues_are_shown_and_a_loss_is_told_on_postgresql() {
-    use lockkeeper_faults::postgres;
-    let test = "top_services::queues_are_shown_and_a_loss_is_told_on_postgresql";
-    if !is_possible(test) || !postgres::availability().or_skip(test) {
-        return;
-    }
-    let mut server = postgres::Server::standalone().await.unwrap();
-    is_shown(&place_of(&server.url("postgres")), "looked at each ", || server.kill());
+on_each! { is_shown:
+    ZooKeeper "top" queues_are_shown_and_a_loss_is_told_on_zookeeper;
+    Etcd "etcd" queues_are_shown_and_a_loss_is_told_on_etcd;
+    Redis "redis" queues_are_shown_and_a_loss_is_told_on_redis;
+    PostgreSql "postgres" queues_are_shown_and_a_loss_is_told_on_postgresql;
 }

@@ -1,72 +1,57 @@
 //! `show --watch`: a lock that is shown again at each change.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::terminal::{CTRL_C, Terminal};
-use crate::support::{Place, in_time, send};
+use crate::support::{Place, Running, ended};
 
 /// A watch under way, and what it prints.
 struct Watch {
-    process: Child,
-    stdout: Option<BufReader<std::process::ChildStdout>>,
+    itself: Running,
 }
 
 impl Watch {
     fn start(place: &Place, options: &[&str]) -> Self {
-        let arguments = [&["show", "x", "--watch"], options].concat();
-        let mut process = place.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let stdout = process.stdout.take().map(BufReader::new);
-        Self { process, stdout }
+        Self { itself: Running::start(&mut place.command(&[&["show", "x", "--watch"], options].concat())) }
     }
 
-    fn line(&mut self) -> String {
-        let mut stdout = self.stdout.take().unwrap();
-        let (line, stdout) = in_time("it shows a change", move || {
-            let mut line = String::new();
-            stdout.read_line(&mut line).unwrap();
-            (line, stdout)
-        });
-        self.stdout = Some(stdout);
-        line
+    fn line(&self) -> String {
+        self.itself.line()
     }
 
     /// The states and modes of the next change.
-    fn change(&mut self) -> Vec<String> {
+    fn change(&self) -> Vec<String> {
         let line = self.line();
         let shown: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
         let list = shown["contenders"].as_array().unwrap();
         list.iter().map(|one| format!("{} {}", one["state"], one["mode"]).replace('"', "")).collect()
     }
 
-    fn end(mut self) {
-        send(self.process.id().cast_signed(), Signal::TERM);
-        let mut stderr = self.process.stderr.take().unwrap();
-        let status = in_time("the watch ends", move || self.process.wait().unwrap());
-        let mut said = String::new();
-        stderr.read_to_string(&mut said).unwrap();
-        assert_eq!((status.code(), &*said), (Some(143), ""));
+    fn end(self) {
+        self.itself.send(Signal::TERM);
+        let ended = self.itself.end();
+        assert_eq!((ended.code, &*ended.stderr), (Some(143), ""));
     }
 }
 
 #[test]
 fn each_change_is_one_line_of_json() {
     let place = Place::new();
-    let mut watch = Watch::start(&place, &["--json"]);
+    let watch = Watch::start(&place, &["--json"]);
     let first: Value = serde_json::from_str(&watch.line()).unwrap();
     assert_eq!(first, json!({"name": "x", "kind": null, "service": place.service(), "contenders": []}));
     let holder = place.hold("x");
     assert_eq!(watch.change(), ["holder mutex"]);
-    let mut waiter =
-        place.command(&["run", "-q", "x", "--", "sh", "-c", "read line"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut waiter = Running::with_input(&mut place.script_of(&["-q"], "read line"));
     assert_eq!(watch.change(), ["holder mutex", "waiter mutex"]);
     holder.end();
     assert_eq!(watch.change(), ["holder mutex"]);
-    drop(waiter.stdin.take());
-    waiter.wait().unwrap();
+    waiter.close_input();
+    waiter.end();
     assert_eq!(watch.change(), [""; 0]);
     assert_eq!(place.contenders("x"), 0, "a watcher takes no part");
     watch.end();
@@ -75,20 +60,17 @@ fn each_change_is_one_line_of_json() {
 #[test]
 fn a_semaphore_s_permits_and_its_waiters_are_watched() {
     let place = Place::new();
-    let mut watch = Watch::start(&place, &["--json"]);
+    let watch = Watch::start(&place, &["--json"]);
     assert_eq!(watch.change(), [""; 0]);
-    let run = |script: &str| {
-        let arguments = ["run", "-q", "--permits", "1", "x", "--", "sh", "-c", script];
-        place.command(&arguments).stdin(Stdio::piped()).spawn().unwrap()
-    };
+    let run = |script: &str| Running::with_input(&mut place.script_of(&["-q", "--permits", "1"], script));
     let mut holder = run("read line");
     // Its turn may show before its permit.
     while watch.change() != ["holder permit"] {}
-    let mut waiter = run("true");
+    let waiter = run("true");
     assert_eq!(watch.change(), ["holder permit", "waiter acquire"]);
-    drop(holder.stdin.take());
-    holder.wait().unwrap();
-    waiter.wait().unwrap();
+    holder.close_input();
+    holder.end();
+    waiter.end();
     while !watch.change().is_empty() {}
     watch.end();
 }
@@ -96,7 +78,7 @@ fn a_semaphore_s_permits_and_its_waiters_are_watched() {
 #[test]
 fn as_text_each_change_is_a_separate_table() {
     let place = Place::new();
-    let mut watch = Watch::start(&place, &[]);
+    let watch = Watch::start(&place, &[]);
     assert_eq!(watch.line(), format!("x ({}): free, no waiters\n", place.service()));
     let holder = place.hold("x");
     assert_eq!(watch.line(), "\n");
@@ -126,12 +108,11 @@ fn on_a_terminal_the_screen_is_drawn_anew_and_ages_go_on() {
 #[test]
 fn a_watch_ends_when_its_reader_is_gone() {
     let place = Place::new();
-    let mut watch = Watch::start(&place, &["--json"]);
-    watch.line();
-    drop(watch.stdout.take());
+    let mut command = place.command(&["show", "x", "--watch", "--json"]);
+    let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(watch.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
     // It notices when it has something to say. Two changes between two looks of it are none.
     let holder = place.hold("x");
-    let status = in_time("it ends", move || watch.process.wait().unwrap());
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(ended(&mut watch).code(), Some(0));
     holder.end();
 }

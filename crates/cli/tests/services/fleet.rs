@@ -1,25 +1,55 @@
-//! Many commands on an ensemble of three, while one of its servers is killed and restarted.
+//! Many commands on each service: fifty count, twenty are served in the order they joined, while servers are killed and
+//! restarted, replaced, or give their locks to another one.
 
-use lockkeeper_faults::zookeeper::Ensemble;
-use lockkeeper_faults::{figures, long, wait};
+use lockkeeper_faults::{long, zookeeper};
 
-use crate::site::{COUNT, NOTE, Running, SOON, Site, can_start, nodes, setup};
-use crate::support::now;
+use crate::services::{Server, Service, on_each};
+use crate::site::{Change, SETTINGS, Site};
+use crate::zookeeper::{nodes, setup};
 
-/// Long enough for an election, and for commands that are started fifty at once.
-const SETTINGS: &str = "?session_timeout=30s&tick=500ms";
-
-/// How many commands count at once.
-const COUNTING: u32 = 50;
-
-/// How often in a row, on the same ensemble, in the long run.
+/// How often in a row, on the same ensemble of ZooKeeper, in the long run.
 const ROUNDS_LONG: u32 = 10;
 
-/// How many have counted when a server is killed, and how many more must count without it.
-const BEFORE: u32 = 5;
+/// How many have counted when a server is killed.
+const BEFORE: usize = 5;
 
-/// How many are served in order.
-const IN_ORDER: usize = 20;
+fn site(server: &Server) -> Site {
+    Site::of(&format!("{}?{SETTINGS}", server.url()))
+}
+
+async fn fifty(service: Service, server: Server) {
+    site(&server).fifty_count(service.name());
+}
+
+async fn twenty(_: Service, server: Server) {
+    site(&server).twenty_in_order_over(async |_| ()).await;
+}
+
+on_each! { fifty:
+    PostgreSql "postgres" fifty_commands_count_on_postgresql_without_losing_one;
+    MariaDb "mysql" fifty_commands_count_on_mariadb_without_losing_one;
+}
+
+on_each! { twenty:
+    PostgreSql "postgres" twenty_commands_are_served_on_postgresql_in_the_order_they_joined;
+    MariaDb "mysql" twenty_commands_are_served_on_mariadb_in_the_order_they_joined;
+}
+
+/// What a fleet does meanwhile.
+#[derive(Clone, Copy)]
+enum Fleet {
+    Counts,
+    IsServedInOrder,
+}
+
+impl Fleet {
+    async fn play(self, site: &Site, who: &str, change: impl AsyncFnMut(Change)) {
+        match self {
+            Self::Counts => site.fifty_count_over(who, BEFORE, change).await,
+            Self::IsServedInOrder => site.twenty_in_order_over(change).await,
+        }
+    }
+}
 
 /// Which server is killed.
 #[derive(Clone, Copy)]
@@ -28,127 +58,176 @@ enum Victim {
     Follower,
 }
 
-impl Victim {
-    async fn kill(self, ensemble: &mut Ensemble) -> usize {
-        let index = match self {
-            Self::Leader => ensemble.leader().await.unwrap(),
-            Self::Follower => ensemble.follower().await.unwrap(),
+/// Plays while a server of ZooKeeper's ensemble is killed and restarted.
+async fn on_zookeeper(fleet: Fleet, victim: Victim) {
+    if !Service::ZooKeeper.can_start() {
+        return;
+    }
+    let mut ensemble = zookeeper::Ensemble::start(3, setup()).await.expect("an ensemble");
+    for _ in 0..long::rounds(ROUNDS_LONG) {
+        let site = Site::of(&format!("zk://{}?{SETTINGS}&tick=500ms", ensemble.connect_string()));
+        let mut killed = 0;
+        let change = async |change| {
+            if change == Change::Begins {
+                killed = match victim {
+                    Victim::Leader => ensemble.leader().await.unwrap(),
+                    Victim::Follower => ensemble.follower().await.unwrap(),
+                };
+                return ensemble.server_mut(killed).kill();
+            }
+            ensemble.server_mut(killed).start().unwrap();
+            ensemble.server_mut(killed).serving().await.unwrap();
         };
-        ensemble.server_mut(index).kill();
-        index
+        fleet.play(&site, "ZooKeeper, a server killed", change).await;
+        let leader = ensemble.leader().await.unwrap();
+        assert_eq!(nodes(&ensemble.servers()[leader]).await, [""; 0]);
     }
 }
 
-async fn ensemble() -> Ensemble {
-    Ensemble::start(3, setup()).await.expect("an ensemble")
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_commands_count_without_losing_one_while_a_follower_of_zookeeper_is_killed_and_restarted() {
+    on_zookeeper(Fleet::Counts, Victim::Follower).await;
 }
 
-fn site(ensemble: &Ensemble) -> Site {
-    Site::new(&ensemble.connect_string(), SETTINGS)
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_commands_count_without_losing_one_while_the_leader_of_zookeeper_is_killed_and_restarted() {
+    on_zookeeper(Fleet::Counts, Victim::Leader).await;
 }
 
-fn counted(site: &Site) -> Option<u32> {
-    // Empty for a moment while it is written.
-    site.read("counter").trim().parse().ok()
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_commands_are_served_in_the_order_they_joined_while_the_leader_of_zookeeper_is_killed_and_restarted() {
+    on_zookeeper(Fleet::IsServedInOrder, Victim::Leader).await;
 }
 
-async fn until_counted(site: &Site, number: u32) {
-    let reached = async || counted(site).filter(|&counted| counted >= number);
-    wait::until(&format!("counting up to {number}"), SOON, reached).await.unwrap();
-}
-
-async fn restart(ensemble: &mut Ensemble, index: usize, site: &Site) {
-    ensemble.server_mut(index).start().unwrap();
-    ensemble.server_mut(index).serving().await.unwrap();
-    site.write("restarted", "");
-}
-
-async fn assert_nothing_left(ensemble: &Ensemble, site: &Site) {
-    site.assert_nothing_left();
-    let leader = ensemble.leader().await.unwrap();
-    assert_eq!(nodes(&ensemble.servers()[leader]).await, [""; 0]);
-}
-
-async fn fifty_count(victim: Victim) {
-    let mut ensemble = ensemble().await;
-    for _ in 0..long::rounds(ROUNDS_LONG) {
-        fifty_count_once(&mut ensemble, victim).await;
+/// Plays while the leader of an etcd cluster is killed and restarted.
+#[cfg(feature = "etcd")]
+async fn on_etcd(fleet: Fleet) {
+    use crate::etcd_access::{assert_nothing_left, cluster, cluster_site};
+    if !Service::Etcd.can_start() {
+        return;
     }
-}
-
-async fn fifty_count_once(ensemble: &mut Ensemble, victim: Victim) {
-    let site = site(ensemble);
-    site.write("counter", "0\n");
-    let begun = now();
-    let gate = (COUNTING / 2).to_string();
-    let commands: Vec<Running> =
-        (0..COUNTING).map(|_| site.start(&["-q"], "count", COUNT, std::slice::from_ref(&gate))).collect();
-    until_counted(&site, BEFORE).await;
-    let index = victim.kill(ensemble).await;
-    let killed_at = counted(&site);
-    until_counted(&site, COUNTING / 2).await;
-    restart(ensemble, index, &site).await;
-    site.succeed(commands);
-    assert_eq!(counted(&site), Some(COUNTING));
-    let took = begun.elapsed().as_secs_f64();
-    figures::tell(&format!(
-        "fleet: {COUNTING} counted in {took:.1} s, none lost; a server was killed at {killed_at:?}"
-    ));
-    assert_nothing_left(ensemble, &site).await;
-}
-
-async fn twenty_are_served_in_order(victim: Victim) {
-    let mut ensemble = ensemble().await;
-    for _ in 0..long::rounds(ROUNDS_LONG) {
-        twenty_are_served_in_order_once(&mut ensemble, victim).await;
-    }
-}
-
-async fn twenty_are_served_in_order_once(ensemble: &mut Ensemble, victim: Victim) {
-    let site = site(ensemble);
-    let middle = (IN_ORDER / 2).to_string();
-    let begun = now();
-    let holder = site.place.hold("order");
-    let mut commands = Vec::new();
-    let mut killed = None;
-    for number in 0..IN_ORDER {
-        if number == IN_ORDER / 2 {
-            killed = Some(victim.kill(ensemble).await);
+    let mut cluster = cluster().await;
+    // Long enough for an election, and for commands that are started fifty at once; and short, since a request to a
+    // member without a leader is given up after a part of it.
+    let site = cluster_site(&cluster, "session_timeout=10s");
+    let mut killed = 0;
+    let change = async |change| {
+        if change == Change::Begins {
+            killed = cluster.leader().await.unwrap();
+            return cluster.server_mut(killed).kill();
         }
-        commands.push(site.join("order", number + 1, NOTE, &[number.to_string(), middle.clone()]));
-    }
-    holder.end();
-    let half: String = (0..IN_ORDER / 2).map(|number| format!("{number}\n")).collect();
-    let served =
-        async || site.notes().join("served").exists().then(|| site.read("served")).filter(|served| *served == half);
-    wait::until("the first half", SOON, served).await.unwrap();
-    restart(ensemble, killed.expect("one was killed"), &site).await;
-    site.succeed(commands);
-    let expected: String = (0..IN_ORDER).map(|number| format!("{number}\n")).collect();
-    assert_eq!(site.read("served"), expected);
-    let took = begun.elapsed().as_secs_f64();
-    figures::tell(&format!("fleet: {IN_ORDER} were served in order in {took:.1} s, with the leader killed meanwhile"));
-    assert_nothing_left(ensemble, &site).await;
+        cluster.server_mut(killed).start().unwrap();
+        cluster.serving().await.unwrap();
+    };
+    fleet.play(&site, "etcd, the leader killed", change).await;
+    assert_nothing_left(&cluster, &site).await;
 }
 
+#[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_commands_count_without_losing_one_while_a_follower_is_killed_and_restarted() {
-    if can_start("fleet::fifty_commands_count_without_losing_one_while_a_follower_is_killed_and_restarted") {
-        fifty_count(Victim::Follower).await;
-    }
+async fn fifty_commands_count_without_losing_one_while_the_leader_of_etcd_is_killed_and_restarted() {
+    on_etcd(Fleet::Counts).await;
 }
 
+#[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_commands_count_without_losing_one_while_the_leader_is_killed_and_restarted() {
-    if can_start("fleet::fifty_commands_count_without_losing_one_while_the_leader_is_killed_and_restarted") {
-        fifty_count(Victim::Leader).await;
-    }
+async fn twenty_commands_are_served_in_the_order_they_joined_while_the_leader_of_etcd_is_killed_and_restarted() {
+    on_etcd(Fleet::IsServedInOrder).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn twenty_commands_are_served_in_the_order_they_joined_while_the_leader_is_killed_and_restarted() {
-    if can_start("fleet::twenty_commands_are_served_in_the_order_they_joined_while_the_leader_is_killed_and_restarted")
-    {
-        twenty_are_served_in_order(Victim::Leader).await;
+#[cfg(feature = "redis")]
+mod on_redis {
+    use lockkeeper_faults::redis::{self, Cluster, Flush, Release, Sentinels, Server, Setup};
+    use lockkeeper_faults::wait;
+
+    use super::*;
+    use crate::site::{COUNTING, SOON};
+    use crate::support::can_run;
+
+    /// How many have counted when the service changes.
+    const HALF: usize = COUNTING / 2;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn fifty_commands_count_without_losing_one_on_each_release() {
+        for release in Release::ALL {
+            if can_run(redis::availability_of(release)) {
+                let server = Setup::new().release(release).start().await.expect("a server");
+                let site = Site::of(&format!("redis://{}?{SETTINGS}", server.address()));
+                site.fifty_count(&format!("Redis, {release:?}"));
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn twenty_commands_are_served_in_the_order_they_joined_though_the_server_is_killed_and_restarted() {
+        if !Service::Redis.can_start() {
+            return;
+        }
+        let mut server = Setup::new().append_only(Flush::Always).start().await.expect("a server");
+        let site = Site::of(&format!("redis://{}?{SETTINGS}", server.address()));
+        let change = async |change| {
+            if change == Change::Begins {
+                server.kill();
+                server.start().expect("it starts again");
+                server.serving().await.expect("it serves again");
+            }
+        };
+        site.twenty_in_order_over(change).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn fifty_commands_count_without_losing_one_while_sentinels_replace_the_master() {
+        if !can_run(redis::sentinel_availability()) {
+            return;
+        }
+        let service = Sentinels::start(1).await.expect("sentinels");
+        let hosts: Vec<_> = service.addresses().iter().map(ToString::to_string).collect();
+        let site = Site::of(&format!("redis+sentinel://{}/{}?{SETTINGS}", hosts.join(","), Sentinels::MASTER));
+        let change = async |change| {
+            if change == Change::Ends {
+                return;
+            }
+            let master = service.failover().await.expect("a failover");
+            // The old master goes on taking writes for a while, and those are lost.
+            let master = &service.servers()[master];
+            wait::until("the commands at the new master", SOON, async || {
+                let clients: String = master.ask(&["CLIENT", "LIST"]).await.ok()?;
+                (clients.matches("name=lockkeeper").count() >= HALF).then_some(())
+            })
+            .await
+            .expect("they come");
+        };
+        site.fifty_count_over("Redis, a failover", HALF, change).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn fifty_commands_count_without_losing_one_while_the_slot_of_a_cluster_moves() {
+        if !Service::Redis.can_start() {
+            return;
+        }
+        let cluster = Cluster::start().await.expect("a cluster");
+        let slot = cluster.slot_of("{lockkeeper}").await.expect("a slot");
+        let owner = cluster.owner(slot).await.expect("it is served");
+        let hosts: Vec<_> = cluster.addresses().iter().map(ToString::to_string).collect();
+        let site = Site::of(&format!("redis://{}?{SETTINGS}", hosts.join(",")));
+        let change = async |change| {
+            if change == Change::Begins {
+                cluster.move_slot(slot, (owner + 1) % hosts.len()).await.expect("the slot moves");
+            }
+        };
+        site.fifty_count_over("Redis, a slot that moves", HALF, change).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn fifty_commands_that_wait_for_a_copy_of_each_join_count_without_losing_one() {
+        if !Service::Redis.can_start() {
+            return;
+        }
+        let master = Server::standalone().await.expect("a server");
+        let _replica = Setup::new().replica_of(&master).start().await.expect("a replica");
+        let is_heard_of = async || master.info("slave0").await.ok().filter(|replica| replica.contains("state=online"));
+        wait::until("the replica", SOON, is_heard_of).await.expect("it is heard of");
+        let site = Site::of(&format!("redis://{}?replicas=1&{SETTINGS}", master.address()));
+        site.fifty_count("Redis, a copy of each join");
     }
 }

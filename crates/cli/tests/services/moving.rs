@@ -1,12 +1,12 @@
 //! Nodes that move from `lockkeeper server` to Apache ZooKeeper and back, by the program of `docs/server.md`.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use lockkeeper_faults::peers::kazoo;
 use lockkeeper_zk_server::EmbeddedServer;
 
-use crate::site::{can_start, server};
-use crate::support::finish;
+use crate::support::{Running, can_run, finish};
+use crate::zookeeper::server;
 
 const DOCUMENT: &str = include_str!("../../../../docs/server.md");
 /// Nodes with what a copy must keep: data that is no text, access lists, depth; and what it leaves out.
@@ -56,25 +56,21 @@ fn printed(program: &str, arguments: &[&str]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_move_to_apache_and_back_with_their_data_and_access_lists() {
-    let test = "moving::nodes_move_to_apache_and_back_with_their_data_and_access_lists";
-    if !can_start(test) || !kazoo::availability().or_skip(test) {
+    if !can_run(kazoo::availability()) {
         return;
     }
+    let Some(apache) = server().await else { return };
     let program = DOCUMENT.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
-    let (first, apache, last) =
-        (EmbeddedServer::start().await.unwrap(), server().await, EmbeddedServer::start().await.unwrap());
+    let (first, last) = (EmbeddedServer::start().await.unwrap(), EmbeddedServer::start().await.unwrap());
     let (ours, theirs, back) =
         (first.address().unwrap().to_string(), apache.address().to_string(), last.address().unwrap().to_string());
-    let mut making = python(MAKE, &[&ours]);
-    let mut making = making.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(making.stdout.take().unwrap()), &mut line).unwrap();
-    assert_eq!(line, "made\n");
+    let mut making = Running::with_input(&mut python(MAKE, &[&ours]));
+    assert_eq!(making.line(), "made\n");
 
     let said = printed(program, &[&ours, &theirs]);
     assert_eq!(said, "copied 204 nodes, left out 1 of sessions or with a time to live\n");
-    drop(making.stdin.take());
-    assert!(making.wait().unwrap().success());
+    making.close_input();
+    assert_eq!(making.end().code, Some(0));
     let original = printed(SHOW, &[&ours]);
     assert_eq!(original.lines().count(), 204);
     assert_eq!(printed(SHOW, &[&theirs]), original);

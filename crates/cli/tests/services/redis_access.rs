@@ -1,4 +1,4 @@
-//! Commands of a user with the least rights, and of users and at servers that are of no use.
+//! Redis: commands of a user with the least rights, and of users and at servers that are of no use.
 
 use std::net::SocketAddr;
 
@@ -7,8 +7,9 @@ use lockkeeper_faults::redis::{Cluster, Sentinels, Server, Setup, sentinel_avail
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::machine::Site;
-use crate::site::{BRIEFLY, SETTINGS, assert_refused, can_start, fifty_count};
+use crate::services::Service;
+use crate::site::{BRIEFLY, SETTINGS, Site, assert_refused};
+use crate::support::can_run;
 
 /// The line of the guide, `docs/guide/redis.md`, for a user of the base `lockkeeper`.
 pub(crate) const LEAST_RIGHTS: &str = "\
@@ -16,27 +17,22 @@ pub(crate) const LEAST_RIGHTS: &str = "\
     +script|load +evalsha +time +get +set +del +exists +pexpire +hget +hmget +hset +hdel +zadd +zrem \
     +zscore +zcard +zcount +zrange +zrangebyscore +zrangebylex";
 
-async fn guarded() -> Server {
+async fn guarded() -> Option<Server> {
+    if !Service::Redis.can_start() {
+        return None;
+    }
     let bob = LEAST_RIGHTS.replace(" +zadd", "");
-    Setup::new()
-        .user(&format!("ann on >s3cret {LEAST_RIGHTS}"))
-        .user(&format!("bob on >s3cret {bob}"))
-        .password("another s3cret".replace(' ', "-").as_str())
-        .start()
-        .await
-        .expect("a server")
+    let [ann, bob] = [format!("ann on >s3cret {LEAST_RIGHTS}"), format!("bob on >s3cret {bob}")];
+    let setup = Setup::new().user(&ann).user(&bob).password("another-s3cret");
+    Some(setup.start().await.expect("a server"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_commands_of_a_user_with_the_least_rights_count_without_losing_one_and_use_all_of_them() {
-    if !can_start("access::fifty_commands_of_a_user_with_the_least_rights_count_without_losing_one_and_use_all_of_them")
-    {
-        return;
-    }
-    let server = guarded().await;
-    let url = format!("redis://ann:s3cret@{}?{SETTINGS}", server.address());
-    fifty_count(&url, "least rights");
-    break_a_holder(&Site::of(&url));
+    let Some(server) = guarded().await else { return };
+    let site = Site::of(&format!("redis://ann:s3cret@{}?{SETTINGS}", server.address()));
+    site.fifty_count("Redis, least rights");
+    break_a_holder(&site);
     let used: String = server.ask(&["INFO", "commandstats"]).await.expect("it says what was used");
     for right in LEAST_RIGHTS.split_ascii_whitespace().filter_map(|word| word.strip_prefix('+')) {
         assert!(used.contains(&format!("cmdstat_{right}:")), "{right} is a right of no use: {used}");
@@ -47,10 +43,9 @@ async fn fifty_commands_of_a_user_with_the_least_rights_count_without_losing_one
 fn break_a_holder(site: &Site) {
     let holder = site.start(&["-q"], "job", "echo $LOCKKEEPER_TOKEN > token; echo $$ > child; exec sleep 600", &[]);
     site.note("child");
-    let broken = site.place.run(&["break", "job", "--token", site.read("token").trim()]);
-    assert_eq!(broken.code, Some(0), "{broken:?}");
-    let (code, said) = holder.end();
-    assert_eq!(code, Some(123), "{said}");
+    site.printed(&["break", "job", "--token", site.read("token").trim()]);
+    let ended = holder.end();
+    assert_eq!(ended.code, Some(123), "{ended:?}");
     site.assert_nothing_left();
 }
 
@@ -90,10 +85,7 @@ const WITHOUT_TRACKING: &[&[u8]] = &[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_cannot_lock_says_why_in_one_line() {
-    if !can_start("access::a_command_that_cannot_lock_says_why_in_one_line") {
-        return;
-    }
-    let server = guarded().await;
+    let Some(server) = guarded().await else { return };
     let replica = Setup::new().replica_of(&Server::standalone().await.expect("a server"));
     let replica = replica.start().await.expect("a replica");
     let unused = ReservedPort::take().expect("a port");
@@ -120,7 +112,7 @@ async fn a_command_that_cannot_lock_says_why_in_one_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_whose_cluster_is_down_says_so_in_one_line() {
-    if !can_start("access::a_command_whose_cluster_is_down_says_so_in_one_line") {
+    if !Service::Redis.can_start() {
         return;
     }
     let cluster = Cluster::start().await.expect("a cluster");
@@ -133,7 +125,7 @@ async fn a_command_whose_cluster_is_down_says_so_in_one_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_finds_no_master_by_sentinels_says_why_in_one_line() {
-    if !sentinel_availability().or_skip("access::a_command_that_finds_no_master_by_sentinels_says_why_in_one_line") {
+    if !can_run(sentinel_availability()) {
         return;
     }
     let service = Sentinels::start(1).await.expect("sentinels");
@@ -148,7 +140,6 @@ async fn a_command_that_finds_no_master_by_sentinels_says_why_in_one_line() {
         assert_refused(&url, &words);
     }
     // What is wrong in the URL itself is told by the file that has it.
-    let ended = Site::of(&format!("redis+sentinel://{sentinel}")).place.run(&["run", "-n", "count", "--", "true"]);
-    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(125), 1), "{ended:?}");
-    assert!(ended.stderr.contains("names the master, as in redis+sentinel://"), "{ended:?}");
+    let ended = Site::of(&format!("redis+sentinel://{sentinel}")).run(&["run", "-n", "count", "--", "true"]);
+    ended.assert_refused(125, &["names the master, as in redis+sentinel://"]);
 }

@@ -4,15 +4,14 @@
 //! Both are counted from what passed through the proxy, and checked against the clock: a count cannot be too small, and
 //! neither can a time, so the smaller one holds, and a busy machine changes nothing.
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 use std::time::Duration;
 
 use lockkeeper_faults::figures;
 use lockkeeper_faults::proxy::{Burst, Direction, FrameRecord, Operation, Proxy};
 
-use crate::machine::Site;
-use crate::support::{TestChild, ended, in_time, now};
+use crate::services::{Server, Service, on_each};
+use crate::site::{SOON, Site};
+use crate::support::{Running, now};
 
 /// How long anything is on its way, in each direction, in milliseconds. At a busy moment a client sends late what it
 /// could have sent at once, and it is tried again over a way beside which that is short.
@@ -20,11 +19,11 @@ const ONE_WAYS_MS: [u64; 4] = [20, 100, 400, 800];
 
 /// How many round trips a `run` may need on a service, as `docs/round-trips.md` says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Most {
+struct Most {
     /// From the connection to the command's start, the login not counted. On no service it is more than four.
-    pub(crate) until_start: u32,
+    until_start: u32,
     /// From the command's end to the runner's.
-    pub(crate) until_end: u32,
+    until_end: u32,
 }
 
 /// PostgreSQL's message with a password, or a part of the proof that the client knows it.
@@ -42,16 +41,36 @@ struct Needed {
     passed: Vec<Burst>,
 }
 
+on_each! { assert_few:
+    Etcd "etcd" a_command_on_a_free_lock_starts_within_four_round_trips_on_etcd;
+    Redis "redis" a_command_on_a_free_lock_starts_within_four_round_trips_on_redis;
+    PostgreSql "postgres" a_command_on_a_free_lock_starts_within_four_round_trips_on_postgresql;
+    MariaDb "mysql" a_command_on_a_free_lock_starts_within_four_round_trips_on_mariadb;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_on_a_free_lock_starts_within_four_round_trips_on_zookeeper() {
+    if let Some(server) = Service::ZooKeeper.start().await {
+        assert_few(Service::ZooKeeper, server).await;
+    }
+}
+
 /// Asserts that a `run` on a free lock starts its command, and ends after it, within so many round trips.
-pub(crate) async fn assert_at_most(most: Most, proxy: &Proxy, url: &str, who: &str) {
+async fn assert_few(service: Service, server: Server) {
+    let most = match service {
+        Service::ZooKeeper => Most { until_start: 2, until_end: 1 },
+        Service::Etcd => Most { until_start: 3, until_end: 2 },
+        Service::Redis | Service::PostgreSql | Service::MariaDb => Most { until_start: 3, until_end: 1 },
+    };
+    let ((proxy, url), who) = (server.proxied().await, service.name());
     // What every lock needs is there from now on.
-    let site = Site::of(url);
-    assert_eq!(site.place.run(&["run", "-q", "before", "--", "true"]).code, Some(0));
+    let site = Site::of(&url);
+    assert_eq!(site.run(&["run", "-q", "before", "--", "true"]).code, Some(0));
     let mut passed = Vec::new();
     for one_way in ONE_WAYS_MS.map(Duration::from_millis) {
-        wait_until_closed(proxy).await;
+        wait_until_closed(&proxy).await;
         proxy.set_delay(one_way);
-        let found = measure(proxy, &site, &format!("job-{}", one_way.as_millis()), 2 * one_way);
+        let found = measure(&proxy, &site, &format!("job-{}", one_way.as_millis()), 2 * one_way);
         let Needed { login, until_start, until_end, .. } = found;
         figures::tell(&format!(
             "{who}: round trips: login {login}, until the command's start {until_start}, from its end {until_end}"
@@ -66,26 +85,18 @@ pub(crate) async fn assert_at_most(most: Most, proxy: &Proxy, url: &str, who: &s
 
 async fn wait_until_closed(proxy: &Proxy) {
     let closed = async || (proxy.connections() == 0).then_some(());
-    lockkeeper_faults::wait::until("the end of all connections", crate::machine::SOON, closed).await.unwrap();
+    lockkeeper_faults::wait::until("the end of all connections", SOON, closed).await.unwrap();
 }
 
 fn measure(proxy: &Proxy, site: &Site, name: &str, round_trip: Duration) -> Needed {
     proxy.forget();
     let script = "echo started; read line";
-    let mut command = site.place.command(&["run", "-q", name, "--", "sh", "-c", script]);
-    let mut process = TestChild(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
-    let stdin = process.0.stdin.take();
-    let mut stdout = BufReader::new(process.0.stdout.take().unwrap());
-    let line = in_time("the command starts", move || {
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        line
-    });
-    assert_eq!(line, "started\n");
+    let mut run = Running::with_input(&mut site.command(&["run", "-q", name, "--", "sh", "-c", script]));
+    assert_eq!(run.line(), "started\n");
     let (started, before) = (proxy.since_first_connection(), proxy.bursts());
     let ending = now();
-    drop(stdin);
-    ended(&mut process.0);
+    run.close_input();
+    run.code();
     let (took, after) = (ending.elapsed(), proxy.bursts());
     let login = login(&proxy.log());
     let until_start = counted(&before).min(in_round_trips(started, round_trip)).saturating_sub(login);

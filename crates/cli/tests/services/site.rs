@@ -1,19 +1,24 @@
 //! A simulated machine that uses a service of many machines: its config file names the service.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockkeeper_faults::long;
-use rustix::process::Signal;
-use tempfile::TempDir;
+use lockkeeper_faults::{figures, long, wait};
 
-use crate::support::{Ended, PATIENCE, Place, ended, eventually, number_in, send};
+use crate::support::{Ended, PATIENCE, Place, Running, eventually, now};
 
 /// How long anything may take that a healthy service does, also on a machine with other work to do.
 pub(crate) const SOON: Duration = PATIENCE;
+
+/// Long enough for commands that are started fifty at once.
+pub(crate) const SETTINGS: &str = "session_timeout=30s";
+
+/// How many commands count at once.
+pub(crate) const COUNTING: usize = 50;
+
+/// How many are served in order.
+pub(crate) const IN_ORDER: usize = 20;
 
 /// Asserts that a lock was handed on in time after its holder's death, in the long run: on a machine that other tests
 /// use as well, what is late says nothing.
@@ -32,68 +37,53 @@ pub(crate) const ALL_DEAD: &str = r#"
     echo $$ > next"#;
 
 /// Reads, waits for the disk and writes: without exclusion, hardly any of fifty survives. The command with the number
-/// `$2` waits until the killed server serves again.
-pub(crate) const COUNT: &str = r#"
+/// `$1` waits until the service has changed.
+const COUNT: &str = r#"
     read number < counter
-    if [ "$number" = "$1" ]; then while [ ! -e restarted ]; do sleep 0.01; done; fi
+    if [ "$number" = "$1" ]; then while [ ! -e changed ]; do sleep 0.01; done; fi
     sync counter
     echo $((number + 1)) > counter"#;
 
-/// Notes its number; the one in the middle waits until the killed server serves again.
-pub(crate) const NOTE: &str = r#"
-    if [ "$1" = "$2" ]; then while [ ! -e restarted ]; do sleep 0.01; done; fi
+/// Notes its number; the one with the number `$2` waits until the service has changed.
+const NOTE: &str = r#"
+    if [ "$1" = "$2" ]; then while [ ! -e changed ]; do sleep 0.01; done; fi
     echo "$1" >> served"#;
+
+/// No command of a fleet has this number.
+const NEVER: usize = usize::MAX;
+
+/// What a service does while commands use it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Change {
+    Begins,
+    Ends,
+}
 
 /// A machine that uses a service.
 pub(crate) struct Site {
-    pub(crate) place: Place,
-    /// Where commands run, and write their notes.
-    notes: TempDir,
-    /// How many commands were started.
-    started: AtomicUsize,
-    /// Whether one has ended before its lock was given back.
+    place: Place,
+    /// Whether a command has ended before its lock was given back.
     is_late: AtomicBool,
+}
+
+impl Deref for Site {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
 }
 
 impl Site {
     /// A machine that uses the service of this URL.
     pub(crate) fn of(url: &str) -> Self {
-        let place = Place::new();
-        place.file(".config/lockkeeper/config.toml", &format!("url = '{url}'\n"));
-        Self { place, notes: TempDir::new().unwrap(), started: AtomicUsize::new(0), is_late: AtomicBool::new(false) }
-    }
-
-    pub(crate) fn notes(&self) -> &Path {
-        self.notes.path()
-    }
-
-    /// Waits for a note that is a number.
-    pub(crate) fn note(&self, name: &str) -> i32 {
-        number_in(&self.notes().join(name))
-    }
-
-    /// Writes a note.
-    pub(crate) fn write(&self, name: &str, text: &str) {
-        fs::write(self.notes().join(name), text).unwrap();
-    }
-
-    /// Reads a note that is there.
-    pub(crate) fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.notes().join(name)).unwrap()
+        Self { place: Place::of(url), is_late: AtomicBool::new(false) }
     }
 
     /// Starts `lockkeeper run OPTIONS NAME -- sh -c SCRIPT sh ARGUMENT…`.
     pub(crate) fn start(&self, options: &[&str], name: &str, script: &str, arguments: &[String]) -> Running {
-        let fixed = ["--", "sh", "-c", script, "sh"];
-        let arguments = arguments.iter().map(String::as_str);
-        let line: Vec<&str> =
-            ["run"].iter().chain(options).chain(&[name]).chain(&fixed).copied().chain(arguments).collect();
-        let mut command = self.place.command(&line);
-        let number = self.started.fetch_add(1, Ordering::Relaxed);
-        let said = self.notes().join(format!("said-{number}"));
-        command.current_dir(self.notes()).stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(File::create(&said).unwrap());
-        Running::start(&mut command, said)
+        let line = [&["run"], options, &[name, "--", "sh", "-c", script, "sh"]].concat();
+        Running::start(self.command(&line).args(arguments).current_dir(self.notes()))
     }
 
     /// Starts it and waits until it stands in the queue behind `ahead` others.
@@ -105,24 +95,19 @@ impl Site {
 
     /// How many stand in a queue; none while the service elects a leader and refuses every look.
     fn contenders(&self, name: &str) -> Option<usize> {
-        let shown = self.place.run(&["show", "--json", name]);
-        match shown.code {
-            Some(0) => {
-                let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
-                Some(shown["contenders"].as_array().unwrap().len())
-            }
-            _ => {
-                assert_eq!(shown.code, Some(125), "{shown:?}");
-                None
-            }
+        let shown = self.run(&["show", "--json", name]);
+        if shown.code == Some(0) {
+            return Some(shown.json()["contenders"].as_array().unwrap().len());
         }
+        assert_eq!(shown.code, Some(125), "{shown:?}");
+        None
     }
 
     /// Waits for the end of commands, and asserts that all succeed and say nothing. On a busy machine one may say that
     /// it has ended before its lock was given back.
     pub(crate) fn succeed(&self, commands: Vec<Running>) {
         for command in commands {
-            let (code, said) = command.end();
+            let Ended { code, stderr: said, .. } = command.end();
             let is_late = said.lines().count() == 1 && said.ends_with(LATE);
             self.is_late.fetch_or(is_late, Ordering::Relaxed);
             assert!(code == Some(0) && (said.is_empty() || is_late), "{code:?}: {said}");
@@ -133,43 +118,90 @@ impl Site {
     /// over.
     pub(crate) fn assert_nothing_left(&self) {
         if self.is_late.load(Ordering::Relaxed) {
-            eventually("no queue is in use", || self.place.run(&["ls"]).stdout.is_empty().then_some(()));
+            eventually("no queue is in use", || self.run(&["ls"]).stdout.is_empty().then_some(()));
         }
-        let Ended { code, stdout, stderr } = self.place.run(&["ls"]);
-        assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), "", ""));
+        assert_eq!(self.printed(&["ls"]), "");
+    }
+
+    /// Has fifty commands count at once, and asserts that none is lost and that nothing is left.
+    pub(crate) fn fifty_count(&self, who: &str) {
+        let (begun, commands) = self.fifty(NEVER);
+        self.counted(commands);
+        let took = begun.elapsed().as_secs_f64();
+        figures::tell(&format!("{who}: {COUNTING} counted in {took:.1} s, none lost"));
+    }
+
+    /// The same while a service changes: it begins when so many have counted, and ends when half have. Until then one
+    /// command holds the lock.
+    pub(crate) async fn fifty_count_over(&self, who: &str, after: usize, mut change: impl AsyncFnMut(Change)) {
+        let (begun, commands) = self.fifty(COUNTING / 2);
+        self.until_counted(after).await;
+        change(Change::Begins).await;
+        self.until_counted(COUNTING / 2).await;
+        change(Change::Ends).await;
+        self.write("changed", "");
+        self.counted(commands);
+        let took = begun.elapsed().as_secs_f64();
+        figures::tell(&format!("{who}: {COUNTING} counted in {took:.1} s, none lost"));
+    }
+
+    fn fifty(&self, waits: usize) -> (std::time::Instant, Vec<Running>) {
+        self.write("counter", "0\n");
+        let begun = now();
+        (begun, (0..COUNTING).map(|_| self.start(&["-q"], "count", COUNT, &[waits.to_string()])).collect())
+    }
+
+    fn counted(&self, commands: Vec<Running>) {
+        self.succeed(commands);
+        assert_eq!(self.read("counter"), format!("{COUNTING}\n"));
+        self.assert_nothing_left();
+    }
+
+    async fn until_counted(&self, number: usize) {
+        // Empty for a moment while it is written.
+        let reached = async || self.read("counter").trim().parse().ok().filter(|&counted: &usize| counted >= number);
+        wait::until(&format!("counting up to {number}"), SOON, reached).await.unwrap();
+    }
+
+    /// Has twenty commands join behind a holder one after the other, and asserts their order, and that nothing is left.
+    /// The service begins to change when half have joined, and ends when the first half were served and the next one
+    /// holds the lock.
+    pub(crate) async fn twenty_in_order_over(&self, mut change: impl AsyncFnMut(Change)) {
+        let middle = IN_ORDER / 2;
+        let holder = self.hold("order");
+        let join = |number: usize| self.join("order", number + 1, NOTE, &[number.to_string(), middle.to_string()]);
+        let mut commands: Vec<_> = (0..middle).map(join).collect();
+        change(Change::Begins).await;
+        commands.extend((middle..IN_ORDER).map(join));
+        eventually("all stand in the queue", || (self.contenders("order")? == IN_ORDER + 1).then_some(()));
+        holder.end();
+        let in_order = |count: usize| (0..count).map(|number| format!("{number}\n")).collect::<String>();
+        let served = async || {
+            let served = self.notes().join("served").exists().then(|| self.read("served"));
+            served.filter(|served| *served == in_order(middle))
+        };
+        wait::until("the first half", SOON, served).await.unwrap();
+        change(Change::Ends).await;
+        self.write("changed", "");
+        self.succeed(commands);
+        assert_eq!(self.read("served"), in_order(IN_ORDER));
+        self.assert_nothing_left();
     }
 }
 
-/// A `run` under way; dropping it kills its runner, and so ends its command.
-pub(crate) struct Running {
-    process: Child,
-    said: PathBuf,
-}
+/// Settings by which a server is asked for a moment that refuses, and may be better later.
+pub(crate) const BRIEFLY: &str = "connect_timeout=2s";
 
-impl Running {
-    fn start(command: &mut Command, said: PathBuf) -> Self {
-        Self { process: command.spawn().unwrap(), said }
+/// Asserts that a command does not run, with one line that has these words and no password. A URL with [`BRIEFLY`] is
+/// that of a server that may be better later; where the machine is too busy for an answer by then, it is asked for
+/// longer.
+#[track_caller]
+pub(crate) fn assert_refused(url: &str, words: &[&str]) {
+    let run = |url: &str| Site::of(url).run(&["run", "-n", "count", "--", "echo", "it runs"]);
+    let mut ended = run(url);
+    if url.contains(BRIEFLY) && ended.stderr.ends_with("not answered before the deadline\n") {
+        ended = run(&url.replace(BRIEFLY, "connect_timeout=30s"));
     }
-
-    pub(crate) fn send(&self, signal: Signal) {
-        send(self.process.id().cast_signed(), signal);
-    }
-
-    /// What was said on stderr so far.
-    pub(crate) fn said(&self) -> String {
-        fs::read_to_string(&self.said).unwrap()
-    }
-
-    /// Waits for the end; returns the exit code, none for a death by a signal, and what was printed.
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
-        let status = ended(&mut self.process);
-        (status.code(), self.said())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+    let line = ended.assert_refused(125, words);
+    assert!(line.starts_with("lockkeeper: count: ") && !line.contains("s3cret"), "{ended:?}");
 }

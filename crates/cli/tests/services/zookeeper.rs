@@ -1,18 +1,15 @@
-//! Servers of Apache's, and a simulated machine that uses them.
+//! Servers of Apache's, as the tests of one service want them.
 
 use std::time::Duration;
 
 use lockkeeper_faults::zookeeper::{Server, Setup};
+use lockkeeper_zookeeper::{Client, Config};
 
-pub(crate) use crate::machine::{ALL_DEAD, COUNT, NOTE, Running, SOON, Site};
+use crate::services::Service;
+use crate::site::Site;
 
 /// The servers' tick: short, so that sessions and elections take seconds.
-pub(crate) const TICK: Duration = Duration::from_millis(500);
-
-/// Whether real servers can be started; if not, the test is skipped by name.
-pub(crate) fn can_start(test: &str) -> bool {
-    lockkeeper_faults::zookeeper::availability().or_skip(test)
-}
+const TICK: Duration = Duration::from_millis(500);
 
 /// Settings for a site whose sessions are not what the test is about: they live on where the machine stands still.
 pub(crate) const LONG: &str = "?session_timeout=40s&tick=500ms";
@@ -23,20 +20,32 @@ pub(crate) fn setup() -> Setup {
     Setup::new().tick(TICK).entry("maxClientCnxns", "0").entry("maxSessionTimeout", "40000")
 }
 
-pub(crate) async fn server() -> Server {
-    Server::standalone(setup()).await.expect("a server")
+/// A server; `None` where none can be started, and the test is skipped.
+pub(crate) async fn server() -> Option<Server> {
+    start(setup()).await
 }
 
 /// A server that grants twenty ticks at most, as it is without an entry for that.
-pub(crate) async fn server_of_twenty_ticks() -> Server {
-    Server::standalone(Setup::new().tick(TICK)).await.expect("a server")
+pub(crate) async fn server_of_twenty_ticks() -> Option<Server> {
+    start(Setup::new().tick(TICK)).await
 }
 
-impl Site {
-    /// `servers` as in a URL, `settings` from the question mark on.
-    pub(crate) fn new(servers: &str, settings: &str) -> Self {
-        Self::of(&format!("zk://{servers}{settings}"))
+async fn start(setup: Setup) -> Option<Server> {
+    if !Service::ZooKeeper.can_start() {
+        return None;
     }
+    Some(Server::standalone(setup).await.expect("a server"))
+}
+
+/// A machine that uses a server; `settings` from the question mark on.
+pub(crate) fn site(server: &Server, settings: &str) -> Site {
+    Site::of(&format!("zk://{}{settings}", server.address()))
+}
+
+/// A client of its own; `user` with the mark behind it.
+pub(crate) async fn client(server: &Server, user: &str) -> Client {
+    let url = format!("zk://{user}{}", server.address());
+    Client::connect(&Config::from_url(&url.parse().unwrap()).unwrap()).await.unwrap()
 }
 
 /// The ephemeral nodes that a server knows.

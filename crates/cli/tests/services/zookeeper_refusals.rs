@@ -1,4 +1,4 @@
-//! Servers that cannot be reached or used, and URLs that are not valid: one clear line, in time.
+//! Servers of ZooKeeper that cannot be reached or used, and URLs that are not valid: one clear line, in time.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -6,51 +6,40 @@ use std::time::Duration;
 use lockkeeper_faults::long;
 use lockkeeper_faults::ports::ReservedPort;
 
-use crate::site::{LONG, Site, can_start, nodes, server};
-use crate::support::{Ended, now};
+use crate::site::Site;
+use crate::support::now;
+use crate::zookeeper::{nodes, server, site};
 
 /// How much longer than its wait a command may take to start, leave and end; judged in the long run.
 const LATE_MAX: Duration = Duration::from_millis(1_500);
 
-/// Runs a command that must fail, and asserts that it says why in one line with these words, and after how long.
-fn assert_refused(site: &Site, line: &[&str], words: &[&str], after: Duration) {
-    let stderr = assert_refused_at_last(site, line, words, after);
-    assert_eq!(stderr.lines().count(), 1, "{line:?}: {stderr}");
+/// Runs a command that must fail, and asserts that its last line says why with these words, and after how many seconds;
+/// returns what it said before.
+fn assert_refused(site: &Site, line: &[&str], words: &[&str], after_s: u64) -> String {
+    let begun = now();
+    let mut ended = site.run(line);
+    let took = begun.elapsed();
+    let end = ended.stderr.trim_end().rfind('\n').map_or(0, |end| end + 1);
+    let last = ended.stderr.split_off(end);
+    let before = std::mem::replace(&mut ended.stderr, last);
+    ended.assert_refused(125, words);
+    let within = Duration::from_secs(after_s) + LATE_MAX;
+    assert!(!long::is_asked_for() || took < within, "{line:?} took {took:?}");
+    before
 }
 
-/// Runs a command that must fail, and asserts that its last line says why with these words, and after how long.
-fn assert_refused_at_last(site: &Site, line: &[&str], words: &[&str], after: Duration) -> String {
-    let begun = now();
-    let Ended { code, stdout, stderr } = site.place.run(line);
-    let took = begun.elapsed();
-    assert_eq!((code, stdout.as_str()), (Some(125), ""), "{line:?}: {stderr}");
-    let last = stderr.lines().last().unwrap_or_default();
-    assert!(last.starts_with("lockkeeper: "), "{line:?}: {stderr}");
-    for word in words {
-        assert!(last.contains(word), "{line:?}: {stderr}");
-    }
-    assert!(!long::is_asked_for() || took < after + LATE_MAX, "{line:?} took {took:?}");
-    stderr
+fn site_of(address: &str, settings: &str) -> Site {
+    Site::of(&format!("zk://{address}{settings}"))
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_is_named_when_the_time_is_up() {
-    let port = ReservedPort::take().unwrap();
-    let address = port.address().to_string();
-    let site = Site::new(&address, "");
-    let wait = ["run", "-w", "2s", "job", "--", "true"];
-    let stderr = assert_refused_at_last(&site, &wait, &["job: ", &address, "refused"], Duration::from_secs(2));
-    assert!(stderr.contains("cannot reach") && stderr.contains("trying again"), "{stderr}");
-    let site = Site::new(&address, "?connect_timeout=1s");
-    assert_refused(&site, &["run", "-n", "job", "--", "true"], &[&address, "refused"], Duration::from_secs(1));
-    assert_refused(&site, &["wait", "-w", "0", "job"], &[&address, "refused"], Duration::from_secs(1));
-    let stderr =
-        assert_refused_at_last(&site, &["wait", "-w", "2s", "job"], &[&address, "refused"], Duration::from_secs(2));
-    assert!(stderr.contains("cannot reach") && stderr.contains("trying again"), "{stderr}");
+fn a_look_at_a_server_that_cannot_be_reached_is_given_up_after_five_seconds() {
     // An ensemble that elects a leader refuses too, so a look is tried again for a while.
+    let address = ReservedPort::take().unwrap().address().to_string();
+    let site = site_of(&address, "");
     for line in [&["show", "job"][..], &["ls"]] {
-        let stderr = assert_refused_at_last(&site, line, &[&address, "refused"], Duration::from_secs(5));
-        assert_eq!(stderr.matches("trying again for 5s").count(), 1, "{stderr}");
+        let before = assert_refused(&site, line, &[&address, "refused"], 5);
+        assert_eq!(before.matches("trying again for 5s").count(), 1, "{before}");
     }
 }
 
@@ -59,32 +48,13 @@ fn a_server_that_takes_the_connection_and_does_not_answer_is_given_up_in_time() 
     // Never accepted: the kernel takes connections all the same.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    let site = Site::new(&address, "");
+    let site = site_of(&address, "");
     let wait = ["run", "-w", "2s", "job", "--", "true"];
-    assert_refused(&site, &wait, &["job: ", &address, "not answered"], Duration::from_secs(2));
-    let site = Site::new(&address, "?connect_timeout=1s");
-    assert_refused(&site, &["run", "-n", "job", "--", "true"], &[&address, "no session"], Duration::from_secs(1));
+    assert_eq!(assert_refused(&site, &wait, &["job: ", &address, "not answered"], 2), "");
+    let site = site_of(&address, "?connect_timeout=1s");
+    assert_eq!(assert_refused(&site, &["run", "-n", "job", "--", "true"], &[&address, "no session"], 1), "");
     // A look is tried again for five seconds, and its last try has its own second.
-    assert_refused_at_last(&site, &["show", "job"], &[&address, "no session"], Duration::from_secs(6));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_is_held_is_a_conflict_and_not_a_failure() {
-    if !can_start("refusal::a_lock_that_is_held_is_a_conflict_and_not_a_failure") {
-        return;
-    }
-    let server = server().await;
-    let site = Site::new(&server.address().to_string(), LONG);
-    let holder = site.place.hold("job");
-    // After a second it says what it waits for.
-    for (options, lines) in [(&["-n"][..], 1), (&["-w", "0"], 1), (&["-w", "4s"], 2)] {
-        let Ended { code, stderr, .. } = site.place.run(&[&["run"], options, &["job", "--", "true"]].concat());
-        assert_eq!(code, Some(124), "{options:?}: {stderr}");
-        assert_eq!(stderr.lines().count(), lines, "{stderr}");
-        assert_eq!(nodes(&server).await.len(), 1, "the holder's alone is left");
-    }
-    holder.end();
-    assert_eq!(nodes(&server).await, [""; 0]);
+    assert_refused(&site, &["show", "job"], &[&address, "no session"], 6);
 }
 
 #[test]
@@ -98,21 +68,18 @@ fn what_is_wrong_with_a_url_is_named() {
         ("?base=locks", &["`base`"]),
         ("/../x", &["chroot"]),
     ] {
-        let site = Site::new("127.0.0.1:1", settings);
+        let site = site_of("127.0.0.1:1", settings);
         for line in [&["run", "job", "--", "true"][..], &["ls"]] {
-            assert_refused(&site, line, words, Duration::ZERO);
+            assert_eq!(assert_refused(&site, line, words, 0), "");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chroot_that_does_not_exist_is_reported_and_nothing_is_made() {
-    if !can_start("refusal::a_chroot_that_does_not_exist_is_reported_and_nothing_is_made") {
-        return;
-    }
-    let server = server().await;
-    let site = Site::new(&server.address().to_string(), "/nowhere");
+    let Some(server) = server().await else { return };
+    let site = site(&server, "/nowhere");
     let line = ["run", "-w", "10m", "job", "--", "true"];
-    assert_refused(&site, &line, &["/nowhere", "chroot"], Duration::from_secs(1));
+    assert_eq!(assert_refused(&site, &line, &["/nowhere", "chroot"], 1), "");
     assert_eq!(nodes(&server).await, [""; 0]);
 }

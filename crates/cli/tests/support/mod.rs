@@ -1,18 +1,21 @@
 //! What the tests of the command share: the real binary in separate surroundings, with a deadline for everything.
 //!
-//! - `place`: a simulated machine for the commands; `run_place`: a place for runs, with what their commands write down;
-//! - `processes`: starting commands, looking at processes and striking them;
+//! - `place`: a simulated machine for the commands, with what these write down;
+//! - `processes`: starting commands, listening to them, and striking them;
+//! - `skips`: what a test needs of this machine;
 //! - `waiting`: waiting with a deadline;
 //! - `terminal`: a program on a pseudo-terminal.
 //!
-//! Each test binary compiles it; `it` uses all of it.
+//! Each test binary compiles it; `it` uses all of it. Real servers of each service are in `services`, which is a module
+//! of the binaries that start some.
 
 mod place;
 mod processes;
-pub(crate) mod run_place;
+mod skips;
 pub(crate) mod terminal;
 mod waiting;
 
 pub(crate) use place::Place;
 pub(crate) use processes::*;
+pub(crate) use skips::*;
 pub(crate) use waiting::*;
