@@ -3,18 +3,12 @@
 use std::time::Duration;
 
 use lockkeeper::backend::ProcessId;
-use lockkeeper::clock::BootInstant;
 use lockkeeper::follow::Silence;
-use lockkeeper::{ContenderId, ContenderInfo, Error, ErrorKind, Mode, Operation, QueueName};
+use lockkeeper::{ContenderId, ContenderInfo, Mode};
 
-use crate::alerts::{About, Alert, Alerts, Finding, News, Rule, Thresholds};
+use super::scene::{cut_off, line, moment as at, name, told};
+use crate::alerts::{About, Alert, Alerts, Finding, Rule, Thresholds};
 use crate::collect::{Freshness, State};
-use crate::model::Moment;
-
-fn at(seconds: u64) -> Moment {
-    let boot = BootInstant::from_nanos(seconds * 1_000_000_000);
-    Moment { boot, unix: Duration::from_secs(1_000_000 + seconds) }
-}
 
 /// A service over virtual time, and what was told of it.
 struct Scene {
@@ -33,10 +27,8 @@ impl Scene {
 
     /// A lock has one holder and so many waiters from now on.
     fn queue(&mut self, lock: &str, holder: &str, mode: Mode, waiters: usize) {
-        let ids = std::iter::once(holder.to_owned()).chain((0..waiters).map(|number| format!("w{number}")));
-        let queue = ids.map(|id| ContenderInfo::new(ContenderId::new(id), mode)).collect();
         let now = at(self.second);
-        self.state.model.see(&QueueName::new(lock).unwrap(), queue, Some(now.boot), now);
+        self.state.model.see(&name(lock), line(holder, mode, waiters), Some(now.boot), now);
     }
 
     /// Judges each second for so long.
@@ -44,10 +36,7 @@ impl Scene {
         for _ in 0..seconds {
             self.second += 1;
             for news in self.alerts.judge(&self.state, at(self.second), |_| Thresholds::default()) {
-                let (word, alert) = match news {
-                    News::Raised(alert) => ("raised", alert),
-                    News::Ended(alert) => ("ended", alert),
-                };
+                let (word, alert) = told(&news);
                 let lock = alert.about.lock().map_or_else(String::new, |lock| format!(" {}", lock.as_str()));
                 self.told.push(format!("{} {word} {}{lock}", self.second, alert.about.rule()));
             }
@@ -57,9 +46,9 @@ impl Scene {
     /// The holder of a lock has gone without having left.
     fn lost(&mut self, lock: &str, holder: &str) {
         self.queue(lock, holder, Mode::Mutex, 0);
-        let (name, now) = (QueueName::new(lock).unwrap(), at(self.second));
-        self.state.model.lose(&name, &[ContenderId::new(holder)]);
-        self.state.model.see(&name, Vec::new(), Some(now.boot), now);
+        let (lock, now) = (name(lock), at(self.second));
+        self.state.model.lose(&lock, &[ContenderId::new(holder)]);
+        self.state.model.see(&lock, Vec::new(), Some(now.boot), now);
     }
 
     /// A lock has a holder of this session from now on.
@@ -67,7 +56,7 @@ impl Scene {
         let mut info = ContenderInfo::new(ContenderId::new(holder), Mode::Mutex);
         info.session = Some(session.to_owned());
         let now = at(self.second);
-        self.state.model.see(&QueueName::new(lock).unwrap(), vec![info], Some(now.boot), now);
+        self.state.model.see(&name(lock), vec![info], Some(now.boot), now);
     }
 
     /// These sessions are silent, for ten seconds by now.
@@ -78,8 +67,7 @@ impl Scene {
     }
 
     fn lose(&mut self) {
-        let error = Error::transient(ErrorKind::Backend, Operation::Inspect, "cut off");
-        self.state.freshness = Freshness::Stale(at(self.second).boot, error);
+        self.state.freshness = cut_off(at(self.second));
     }
 
     fn told(&mut self) -> Vec<String> {
@@ -182,7 +170,7 @@ fn a_third_loss_within_ten_minutes_is_told_and_ten_minutes_without_one_end_it() 
 #[test]
 fn what_was_told_of_losses_before_a_restart_is_over_when_none_was_seen_for_ten_minutes() {
     let mut scene = Scene::new();
-    let about = About::Lost(QueueName::new("often").unwrap());
+    let about = About::Lost(name("often"));
     let finding = Finding::Said("often: 3 holders have lost it".to_owned());
     scene.alerts.adopt(Alert::new(about, finding, at(0).unix));
     scene.pass(600);
@@ -195,7 +183,7 @@ fn what_was_told_of_losses_before_a_restart_is_over_when_none_was_seen_for_ten_m
 fn a_holder_that_was_said_to_be_in_jeopardy_before_a_restart_still_is_while_it_may_be_silent() {
     let mut scene = Scene::new();
     scene.held_by("a", "h", "s1");
-    let about = About::Jeopardy(QueueName::new("a").unwrap(), ContenderId::new("h"));
+    let about = About::Jeopardy(name("a"), ContenderId::new("h"));
     let finding = Finding::Said("a: h gives no sign of life".to_owned());
     scene.alerts.adopt(Alert::new(about, finding, at(0).unix));
     scene.pass(299);
@@ -212,7 +200,7 @@ fn a_holder_that_was_said_to_be_in_jeopardy_before_a_restart_still_is_while_it_m
 #[test]
 fn a_process_that_dies_with_several_permits_has_died_once() {
     let mut scene = Scene::new();
-    let semaphore = QueueName::new("s").unwrap();
+    let semaphore = name("s");
     let permit = |id: &str, session: Option<&str>| {
         let mut info = ContenderInfo::new(ContenderId::new(id), Mode::Permit);
         info.session = session.map(str::to_owned);
@@ -241,9 +229,8 @@ fn a_process_that_dies_with_several_permits_has_died_once() {
 fn who_gives_back_or_only_waits_has_lost_nothing() {
     let mut scene = Scene::new();
     for number in 0..10 {
-        let name = QueueName::new("a").unwrap();
         scene.queue("a", "h", Mode::Mutex, 1);
-        scene.state.model.lose(&name, &[ContenderId::new("w0")]);
+        scene.state.model.lose(&name("a"), &[ContenderId::new("w0")]);
         scene.queue("a", &format!("h{number}"), Mode::Mutex, 0);
         scene.pass(1);
     }

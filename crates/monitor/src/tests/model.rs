@@ -2,23 +2,10 @@
 
 use std::time::Duration;
 
-use lockkeeper::clock::BootInstant;
-use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName, Revocation};
+use lockkeeper::{ContenderId, ContenderInfo, Mode, Revocation};
 
-use super::scene;
-use crate::model::{EVENTS_MAX, EventKind, Model, Moment};
-
-/// When the machine was started, in time since 1970.
-const STARTED: Duration = Duration::from_secs(1_000_000);
-
-fn at(seconds: u64) -> Moment {
-    let boot = BootInstant::from_nanos(seconds * 1_000_000_000);
-    Moment { boot, unix: STARTED + Duration::from_secs(seconds) }
-}
-
-fn lock(name: &str) -> QueueName {
-    QueueName::new(name).unwrap()
-}
+use super::scene::{self, moment as at, name as lock};
+use crate::model::{EVENTS_MAX, EventKind, Model};
 
 /// A contender that joined at this second.
 fn contender(id: &str, mode: Mode, joined: u64) -> ContenderInfo {

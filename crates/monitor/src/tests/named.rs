@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Answers, Mode, QueueName};
+use lockkeeper::{Answers, ContenderInfo, Mode, QueueName};
 
 use super::scene::{contender, foreign, lock, of, seen, semaphore, within};
 use crate::deadlock::{Ahead, Certainty, Deadlock, Joined, Link, WayOut};
@@ -52,12 +52,25 @@ fn revokes(deadlock: &Deadlock) -> (&str, &str) {
 
 const HOLDS: Ahead = Ahead::Holds;
 
+/// A contender of a process that runs it as a command.
+fn run(number: u64, process: u64) -> ContenderInfo {
+    of(contender(number, Mode::Mutex), process, "h1")
+}
+
+/// A contender of a flow of the first process.
+fn one(number: u64, mode: Mode, flow: &str) -> ContenderInfo {
+    of(contender(number, mode), 1, flow)
+}
+
+fn mutex(number: u64, flow: &str) -> ContenderInfo {
+    one(number, Mode::Mutex, flow)
+}
+
 #[test]
 fn two_commands_that_run_under_each_others_lock() {
-    let (run, nested) = (|number, process| of(contender(number, Mode::Mutex), process, "h1"), within);
     let deadlock = the_one(vec![
-        lock("A", vec![run(1, 1), nested(run(4, 4), 2), run(5, 5)]),
-        lock("B", vec![run(2, 2), nested(run(3, 3), 1)]),
+        lock("A", vec![run(1, 1), within(run(4, 4), 2), run(5, 5)]),
+        lock("B", vec![run(2, 2), within(run(3, 3), 1)]),
     ]);
     assert_eq!(deadlock.certainty, Certainty::SameOwner);
     let expected = [("A", "4", "1", HOLDS, Joined::Within), ("B", "3", "2", HOLDS, Joined::Within)];
@@ -68,7 +81,6 @@ fn two_commands_that_run_under_each_others_lock() {
 
 #[test]
 fn those_who_came_between_are_counted_and_not_told_one_by_one() {
-    let run = |number, process| of(contender(number, Mode::Mutex), process, "h1");
     let deadlock = the_one(vec![
         lock("A", vec![run(1, 1), run(3, 3), run(4, 4), within(run(8, 8), 2)]),
         lock("B", vec![run(2, 2), run(5, 5), within(run(7, 7), 1)]),
@@ -82,7 +94,6 @@ fn those_who_came_between_are_counted_and_not_told_one_by_one() {
 #[test]
 fn two_commands_beside_each_other_under_one_lock_are_no_deadlock_for_certain() {
     // Under the lock of 1, one command holds B and goes on, and another one waits for C, whose holder waits for B.
-    let run = |number, process| of(contender(number, Mode::Mutex), process, "h1");
     let deadlock = the_only(vec![
         lock("A", vec![run(1, 1)]),
         lock("B", vec![within(run(2, 2), 1), within(run(5, 5), 4)]),
@@ -95,10 +106,9 @@ fn two_commands_beside_each_other_under_one_lock_are_no_deadlock_for_certain() {
 
 #[test]
 fn two_tasks_over_a_read_write_lock() {
-    let task = |number, mode, task| of(contender(number, mode), 1, task);
     let deadlock = the_one(vec![
-        lock("book", vec![task(1, Mode::Read, "t1"), task(2, Mode::Read, "t3"), task(5, Mode::Write, "t2")]),
-        lock("door", vec![task(3, Mode::Mutex, "t2"), task(4, Mode::Mutex, "t1")]),
+        lock("book", vec![one(1, Mode::Read, "t1"), one(2, Mode::Read, "t3"), one(5, Mode::Write, "t2")]),
+        lock("door", vec![mutex(3, "t2"), mutex(4, "t1")]),
     ]);
     assert_eq!(deadlock.certainty, Certainty::SameTask);
     let expected = [("book", "5", "1", HOLDS, Joined::Task), ("door", "4", "3", HOLDS, Joined::Task)];
@@ -108,10 +118,9 @@ fn two_tasks_over_a_read_write_lock() {
 
 #[test]
 fn a_reader_behind_a_writer_that_waits() {
-    let task = |number, mode, task| of(contender(number, mode), 1, task);
     let deadlock = the_one(vec![lock(
         "book",
-        vec![task(1, Mode::Read, "t1"), task(2, Mode::Write, "t2"), task(3, Mode::Read, "t1")],
+        vec![one(1, Mode::Read, "t1"), one(2, Mode::Write, "t2"), one(3, Mode::Read, "t1")],
     )]);
     let expected = [("book", "2", "1", HOLDS, Joined::Task), ("book", "3", "2", Ahead::Waits, Joined::Itself)];
     assert_eq!(chain(&deadlock), expected);
@@ -119,23 +128,18 @@ fn a_reader_behind_a_writer_that_waits() {
 
 #[test]
 fn a_reader_waits_for_a_writer_whose_token_is_as_unknown_as_its_own() {
-    let task = |number, mode, task| of(contender(number, mode), 1, task);
-    let mut book = [task(1, Mode::Write, "t1"), task(4, Mode::Read, "t2")];
+    let mut book = [one(1, Mode::Write, "t1"), one(4, Mode::Read, "t2")];
     book.iter_mut().for_each(|unread| unread.token = None);
-    let deadlock = the_one(vec![
-        lock("book", book.into()),
-        lock("door", vec![task(2, Mode::Mutex, "t2"), task(3, Mode::Mutex, "t1")]),
-    ]);
+    let deadlock = the_one(vec![lock("book", book.into()), lock("door", vec![mutex(2, "t2"), mutex(3, "t1")])]);
     assert!(chain(&deadlock).contains(&("book", "4", "1", HOLDS, Joined::Task)), "{deadlock:#?}");
 }
 
 #[test]
 fn one_permit_and_one_mutex() {
-    let owner = |number, mode, owner| of(contender(number, mode), 1, owner);
     let locks = |permits| {
         vec![
-            lock("door", vec![owner(1, Mode::Mutex, "k1"), owner(4, Mode::Mutex, "k2")]),
-            semaphore("gate", permits, vec![owner(2, Mode::Permit, "k2"), owner(3, Mode::Acquire, "k1")]),
+            lock("door", vec![mutex(1, "k1"), mutex(4, "k2")]),
+            semaphore("gate", permits, vec![one(2, Mode::Permit, "k2"), one(3, Mode::Acquire, "k1")]),
         ]
     };
     let deadlock = the_one(locks(1));
@@ -151,13 +155,12 @@ fn one_permit_and_one_mutex() {
 
 #[test]
 fn who_stands_before_another_at_a_gate_blocks_it_too() {
-    let owner = |number, mode, owner| of(contender(number, mode), 1, owner);
     let deadlock = the_one(vec![
-        lock("door", vec![owner(1, Mode::Mutex, "k1"), owner(5, Mode::Mutex, "k2")]),
+        lock("door", vec![mutex(1, "k1"), mutex(5, "k2")]),
         semaphore(
             "gate",
             1,
-            vec![owner(2, Mode::Permit, "k2"), owner(3, Mode::Acquire, "k3"), owner(4, Mode::Acquire, "k1")],
+            vec![one(2, Mode::Permit, "k2"), one(3, Mode::Acquire, "k3"), one(4, Mode::Acquire, "k1")],
         ),
     ]);
     assert_eq!((deadlock.core.len(), deadlock.behind), (5, 0), "{deadlock:#?}");
@@ -166,9 +169,7 @@ fn who_stands_before_another_at_a_gate_blocks_it_too() {
 #[test]
 fn what_blocks_itself_is_found_though_one_of_it_waits_for_a_permit_of_others_too() {
     // The permit that 14 waits for could come from 3, who is behind 12, or from 4, who is in the other deadlock.
-    let owner = |number, mode, owner| of(contender(number, mode), 1, owner);
-    let mutex = |number, key| owner(number, Mode::Mutex, key);
-    let gate = vec![owner(3, Mode::Permit, "k3"), owner(4, Mode::Permit, "k4"), owner(14, Mode::Acquire, "k1")];
+    let gate = vec![one(3, Mode::Permit, "k3"), one(4, Mode::Permit, "k4"), one(14, Mode::Acquire, "k1")];
     let found = known(vec![
         lock("C", vec![mutex(5, "k4"), mutex(15, "k5")]),
         lock("D", vec![mutex(6, "k5"), mutex(16, "k4")]),
@@ -182,18 +183,17 @@ fn what_blocks_itself_is_found_though_one_of_it_waits_for_a_permit_of_others_too
 
 #[test]
 fn any_of_the_permits_would_do() {
-    let owner = |number, mode, owner: &str| of(contender(number, mode), 1, owner);
     let locks = |third: Vec<_>| {
         vec![
-            lock("door", vec![owner(1, Mode::Mutex, "k1"), owner(5, Mode::Mutex, "k2")]),
+            lock("door", vec![mutex(1, "k1"), mutex(5, "k2")]),
             semaphore(
                 "gate",
                 2,
                 vec![
-                    owner(2, Mode::Permit, "k2"),
-                    owner(3, Mode::Permit, "k3"),
-                    owner(4, Mode::Acquire, "k1"),
-                    owner(9, Mode::Acquire, "k9"),
+                    one(2, Mode::Permit, "k2"),
+                    one(3, Mode::Permit, "k3"),
+                    one(4, Mode::Acquire, "k1"),
+                    one(9, Mode::Acquire, "k9"),
                 ],
             ),
             lock("hall", third),
@@ -202,16 +202,11 @@ fn any_of_the_permits_would_do() {
     assert!(known(locks(vec![])).is_empty(), "the third one gives its permit back");
     // It waits for the door too: then both permits are part of it.
     let mut all = locks(vec![]);
-    all[0].contenders.push(owner(6, Mode::Mutex, "k3"));
+    all[0].contenders.push(mutex(6, "k3"));
     let knot = the_one(all);
     assert_eq!((knot.core.len(), knot.behind), (6, 1), "{knot:#?}");
     // It waits in another deadlock: that one is the cause, and this one behind it.
-    let deadlock = the_one(locks(
-        vec![owner(7, Mode::Mutex, "k8"), owner(8, Mode::Mutex, "k3")]
-            .into_iter()
-            .chain([owner(10, Mode::Mutex, "k8")])
-            .collect(),
-    ));
+    let deadlock = the_one(locks(vec![mutex(7, "k8"), mutex(8, "k3")].into_iter().chain([mutex(10, "k8")]).collect()));
     assert_eq!(chain(&deadlock), [("hall", "10", "7", HOLDS, Joined::OwnerKey)]);
     assert_eq!(deadlock.chain[0].between, 1, "{deadlock:#?}");
     assert!(deadlock.behind >= 2, "{deadlock:#?}");
@@ -219,21 +214,19 @@ fn any_of_the_permits_would_do() {
 
 #[test]
 fn a_thread_that_waits_for_what_it_holds() {
-    let thread = |number| of(contender(number, Mode::Mutex), 1, "h7");
-    let deadlock = the_one(vec![lock("A", vec![thread(1), thread(2)])]);
+    let deadlock = the_one(vec![lock("A", vec![mutex(1, "h7"), mutex(2, "h7")])]);
     assert_eq!((deadlock.certainty, deadlock.core.len()), (Certainty::SameOwner, 2));
     assert_eq!(chain(&deadlock), [("A", "2", "1", HOLDS, Joined::Thread)]);
 }
 
 #[test]
 fn of_one_process_or_session_it_is_possible_if_the_wait_is_later_and_for_another_lock() {
-    let task = |number, task| of(contender(number, Mode::Mutex), 1, task);
     let program = |number, session| foreign(contender(number, Mode::Mutex), session);
     // Held by one task, and awaited by another one of the same process.
     let mixed = |first: u64, second: u64| {
         vec![
-            lock("A", vec![task(first, "t1"), program(4, "s1")]),
-            lock("B", vec![program(2, "s1"), task(second, "t2")]),
+            lock("A", vec![mutex(first, "t1"), program(4, "s1")]),
+            lock("B", vec![program(2, "s1"), mutex(second, "t2")]),
         ]
     };
     let deadlock = the_only(mixed(1, 3));
@@ -241,7 +234,7 @@ fn of_one_process_or_session_it_is_possible_if_the_wait_is_later_and_for_another
     let joined: Vec<_> = deadlock.chain.iter().map(|link| link.joined).collect();
     assert_eq!(joined, [Joined::Process, Joined::Session]);
     assert!(found(mixed(5, 3)).is_empty(), "the wait is older than the hold");
-    let both = [task(1, "t1"), task(2, "t2"), task(3, "t3")].to_vec();
+    let both = [mutex(1, "t1"), mutex(2, "t2"), mutex(3, "t3")].to_vec();
     assert!(found(vec![lock("A", both)]).is_empty(), "several tasks for one lock");
 }
 
@@ -261,36 +254,27 @@ fn a_task_that_waits_keeps_what_it_holds_though_another_wait_of_its_process_is_o
 }
 
 #[test]
-fn a_frozen_lock_is_no_deadlock() {
-    let task = |number, task| of(contender(number, Mode::Mutex), 1, task);
-    let mut freezing = task(1, "t1");
+fn a_frozen_lock_is_no_deadlock_and_a_holder_that_does_not_wait_ends_the_search() {
+    let mut freezing = mutex(1, "t1");
     freezing.frozen = Some("new disks".to_owned());
-    assert!(
-        found(vec![lock("A", vec![freezing, task(4, "t2")]), lock("B", vec![task(2, "t2"), task(3, "t1")])]).is_empty()
-    );
-}
-
-#[test]
-fn a_holder_that_does_not_wait_ends_the_search() {
-    let task = |number, task| of(contender(number, Mode::Mutex), 1, task);
-    assert!(
-        known(vec![
-            lock("A", vec![task(1, "t1"), task(4, "t2")]),
-            lock("B", vec![task(2, "t2"), task(5, "t3")]),
-            lock("C", vec![task(3, "t3")]),
-        ])
-        .is_empty()
-    );
+    let frozen = vec![lock("A", vec![freezing, mutex(4, "t2")]), lock("B", vec![mutex(2, "t2"), mutex(3, "t1")])];
+    assert!(found(frozen).is_empty());
+    let held = vec![
+        lock("A", vec![mutex(1, "t1"), mutex(4, "t2")]),
+        lock("B", vec![mutex(2, "t2"), mutex(5, "t3")]),
+        lock("C", vec![mutex(3, "t3")]),
+    ];
+    assert!(known(held).is_empty());
 }
 
 #[test]
 fn the_surest_is_named_first_and_nothing_twice() {
-    let one = |number, process, flow| of(contender(number, Mode::Mutex), process, flow);
+    let other = |number, key| of(contender(number, Mode::Mutex), 2, key);
     let deadlocks = found(vec![
-        lock("A", vec![one(1, 1, "t1"), one(4, 1, "t2")]),
-        lock("B", vec![one(2, 1, "t2"), one(3, 1, "t1")]),
-        lock("C", vec![one(5, 2, "k1"), one(8, 2, "k2")]),
-        lock("D", vec![one(6, 2, "k2"), one(7, 2, "k1")]),
+        lock("A", vec![mutex(1, "t1"), mutex(4, "t2")]),
+        lock("B", vec![mutex(2, "t2"), mutex(3, "t1")]),
+        lock("C", vec![other(5, "k1"), other(8, "k2")]),
+        lock("D", vec![other(6, "k2"), other(7, "k1")]),
     ]);
     let found: Vec<_> = deadlocks.iter().map(|deadlock| deadlock.certainty).collect();
     assert_eq!(found, [Certainty::SameOwner, Certainty::SameTask]);

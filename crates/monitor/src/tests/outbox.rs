@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use lockkeeper::QueueName;
 use lockkeeper::clock::BootInstant;
 
+use super::scene::{self, moment, told};
 use crate::alerts::{About, Alert, Finding, KEPT_FOR, NEWS_MAX, News, Outbox};
 
 fn at(seconds: u64) -> BootInstant {
-    BootInstant::from_nanos(seconds * 1_000_000_000)
+    moment(seconds).boot
 }
 
 fn alert(lock: &str, ended: Option<u64>) -> Alert {
     let finding = Finding::Waiters { waiters: 11, holder: None };
     Alert {
-        about: About::Waiters(QueueName::new(lock).unwrap()),
+        about: About::Waiters(scene::name(lock)),
         finding,
         began_unix: Duration::from_secs(1),
         ended_unix: ended.map(Duration::from_secs),
@@ -31,10 +31,7 @@ fn ended(lock: &str) -> News {
 }
 
 fn name(news: &News) -> String {
-    let (word, alert) = match news {
-        News::Raised(alert) => ("raised", alert),
-        News::Ended(alert) => ("ended", alert),
-    };
+    let (word, alert) = told(news);
     format!("{word} {}", alert.about.lock().unwrap().as_str())
 }
 
@@ -44,12 +41,12 @@ fn due(outbox: &mut Outbox, second: u64) -> Option<String> {
 
 /// Tells all that is due, as a receiver that is up.
 fn tell_all(outbox: &mut Outbox, now: BootInstant) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut all = Vec::new();
     while let Some((number, news)) = outbox.due(now, |_| true) {
-        told.push(name(news));
+        all.push(name(news));
         outbox.told(number);
     }
-    told
+    all
 }
 
 #[test]

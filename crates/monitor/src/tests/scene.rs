@@ -4,13 +4,44 @@ use std::time::Duration;
 
 use lockkeeper::backend::{Flow, ProcessId, Ticket};
 use lockkeeper::clock::BootInstant;
-use lockkeeper::{Answers, ContenderId, ContenderInfo, FencingToken, Mode, QueueName};
+use lockkeeper::{Answers, ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Operation, QueueName};
 
+use crate::alerts::{Alert, News};
+use crate::collect::Freshness;
+use crate::model::Moment;
 use crate::snapshot::{SeenLock, Snapshot};
 
-/// A moment that many seconds after the first one.
+/// So many milliseconds after the machine was started.
 pub(super) const fn at(millis: u64) -> BootInstant {
     BootInstant::from_nanos(millis * 1_000_000)
+}
+
+/// So many seconds after it, and a million more since 1970.
+pub(super) fn moment(seconds: u64) -> Moment {
+    Moment { boot: at(seconds * 1_000), unix: Duration::from_secs(1_000_000 + seconds) }
+}
+
+pub(super) fn name(lock: &str) -> QueueName {
+    QueueName::new(lock).unwrap()
+}
+
+/// A holder of this name, and so many waiters.
+pub(super) fn line(holder: &str, mode: Mode, waiters: usize) -> Vec<ContenderInfo> {
+    let ids = std::iter::once(holder.to_owned()).chain((0..waiters).map(|number| format!("w{number}")));
+    ids.map(|id| ContenderInfo::new(ContenderId::new(id), mode)).collect()
+}
+
+/// That a service cannot be asked any more.
+pub(super) fn cut_off(since: Moment) -> Freshness {
+    Freshness::Stale(since.boot, Error::transient(ErrorKind::Backend, Operation::Inspect, "cut off"))
+}
+
+/// What a piece of news says of its alert.
+pub(super) fn told(news: &News) -> (&'static str, &Alert) {
+    match news {
+        News::Raised(alert) => ("raised", alert),
+        News::Ended(alert) => ("ended", alert),
+    }
 }
 
 /// A look that lasted for this time, in milliseconds.
@@ -19,11 +50,11 @@ pub(super) fn seen(locks: Vec<SeenLock>, began: u64, ended: u64) -> Snapshot {
 }
 
 pub(super) fn lock(name: &str, contenders: Vec<ContenderInfo>) -> SeenLock {
-    SeenLock::new(QueueName::new(name).unwrap(), contenders, None)
+    SeenLock::new(self::name(name), contenders, None)
 }
 
 pub(super) fn semaphore(name: &str, permits: u32, contenders: Vec<ContenderInfo>) -> SeenLock {
-    SeenLock::new(QueueName::new(name).unwrap(), contenders, Some(permits))
+    SeenLock::new(self::name(name), contenders, Some(permits))
 }
 
 /// A contender that was the `number`th of all to join, with this ticket.

@@ -2,25 +2,18 @@
 //! whichever monitor sends.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use lockkeeper::clock::BootInstant;
-use lockkeeper::{ContenderId, ContenderInfo, Error, ErrorKind, Mode, Operation, QueueName};
+use lockkeeper::{Mode, QueueName};
 
-use crate::alerts::{Alert, Desk, News, Notes, NotesError, Thresholds, is_of_service};
+use super::scene::{cut_off, line, moment as at, name, told};
+use crate::alerts::{Alert, Desk, Notes, NotesError, Thresholds, is_of_service};
 use crate::collect::{Freshness, State};
-use crate::model::Moment;
 
 const SERVICE: &str = "zk://h";
 const RECEIVER: &str = "webhook";
 
 /// More than the notes of these tests need.
 const ROOM: usize = 64 * 1024;
-
-fn at(seconds: u64) -> Moment {
-    let boot = BootInstant::from_nanos(seconds * 1_000_000_000);
-    Moment { boot, unix: Duration::from_secs(1_000_000 + seconds) }
-}
 
 fn said(alert: &Alert) -> String {
     format!("{:?}", alert.about)
@@ -54,6 +47,21 @@ impl Scene {
         let (queues, monitors) = (BTreeMap::new(), vec![None, None]);
         let (notes, cut_off, told) = (None, None, Vec::new());
         Self { second: 0, queues, monitors, notes, is_reachable: true, cut_off, is_receiver_up: true, told }
+    }
+
+    /// A monitor that leads.
+    fn of_one() -> Self {
+        let mut scene = Self::new();
+        scene.start(0, None);
+        scene.lead(0);
+        scene
+    }
+
+    /// The same, and another one.
+    fn of_two() -> Self {
+        let mut scene = Self::of_one();
+        scene.start(1, None);
+        scene
     }
 
     /// Starts a monitor, with what its state file has.
@@ -110,13 +118,11 @@ impl Scene {
         if is_reachable {
             monitor.state.freshness = Freshness::Fresh(None);
             for (lock, (holder, waiters)) in &self.queues {
-                let ids = std::iter::once(holder.clone()).chain((0..*waiters).map(|number| format!("w{number}")));
-                let queue = ids.map(|id| ContenderInfo::new(ContenderId::new(id), Mode::Mutex)).collect();
-                monitor.state.model.see(&QueueName::new(lock).unwrap(), queue, Some(now.boot), now);
+                let queue = line(holder, Mode::Mutex, *waiters);
+                monitor.state.model.see(&name(lock), queue, Some(now.boot), now);
             }
         } else if is_fresh {
-            let error = Error::transient(ErrorKind::Backend, Operation::Inspect, "cut off");
-            monitor.state.freshness = Freshness::Stale(now.boot, error);
+            monitor.state.freshness = cut_off(now);
         }
         monitor.desk.judge(&monitor.state, now, |_| Thresholds::default());
         if monitor.desk.changes() != monitor.file.0 {
@@ -148,10 +154,7 @@ impl Scene {
                 outbox.failed(now.boot);
                 return;
             }
-            let (word, alert) = match news {
-                News::Raised(alert) => ("raised", alert),
-                News::Ended(alert) => ("ended", alert),
-            };
+            let (word, alert) = told(news);
             let began = match alert.outage {
                 Some(outage) => format!("{}.{}", outage.note, outage.number),
                 None => (alert.began_unix.as_secs() - 1_000_000).to_string(),
@@ -170,9 +173,7 @@ fn once(told: &[String]) -> BTreeSet<&str> {
 
 #[test]
 fn what_was_left_to_be_told_at_a_restart_is_told_though_the_service_has_lost_the_notes() {
-    let mut scene = Scene::new();
-    scene.start(0, None);
-    scene.lead(0);
+    let mut scene = Scene::of_one();
     scene.is_receiver_up = false;
     scene.queue("held", "h", 1);
     scene.pass(305);
@@ -188,10 +189,7 @@ fn what_was_left_to_be_told_at_a_restart_is_told_though_the_service_has_lost_the
 
 #[test]
 fn in_an_hour_with_flapping_outages_restarts_and_other_senders_each_alert_is_raised_once_and_ended_once() {
-    let mut scene = Scene::new();
-    scene.start(0, None);
-    scene.start(1, None);
-    scene.lead(0);
+    let mut scene = Scene::of_two();
     scene.queue("held", "first", 1);
     scene.queue("flaps", "h", 30);
     scene.pass(305);
@@ -254,10 +252,7 @@ fn in_an_hour_with_flapping_outages_restarts_and_other_senders_each_alert_is_rai
 
 #[test]
 fn two_outages_are_never_one_though_a_monitor_that_was_cut_off_alone_was_restarted_between_them() {
-    let mut scene = Scene::new();
-    scene.start(0, None);
-    scene.start(1, None);
-    scene.lead(0);
+    let mut scene = Scene::of_two();
     scene.pass(2);
     scene.queue("a", "h", 20);
     scene.pass(20);
@@ -291,9 +286,7 @@ fn two_outages_are_never_one_though_a_monitor_that_was_cut_off_alone_was_restart
 
 #[test]
 fn an_outage_that_goes_on_over_a_restart_with_a_file_is_the_same() {
-    let mut scene = Scene::new();
-    scene.start(0, None);
-    scene.lead(0);
+    let mut scene = Scene::of_one();
     scene.pass(2);
     scene.is_reachable = false;
     scene.pass(40);
@@ -308,9 +301,7 @@ fn an_outage_that_goes_on_over_a_restart_with_a_file_is_the_same() {
 
 #[test]
 fn after_a_restart_with_a_file_alone_what_went_on_is_not_raised_again_and_what_is_over_is_ended() {
-    let mut scene = Scene::new();
-    scene.start(0, None);
-    scene.lead(0);
+    let mut scene = Scene::of_one();
     scene.queue("a", "goes on", 1);
     scene.queue("b", "goes", 1);
     scene.pass(310);
@@ -330,10 +321,7 @@ fn after_a_restart_with_a_file_alone_what_went_on_is_not_raised_again_and_what_i
 
 #[test]
 fn what_a_killed_sender_may_have_told_is_told_again_as_the_same() {
-    let mut scene = Scene::new();
-    scene.start(0, None);
-    scene.start(1, None);
-    scene.lead(0);
+    let mut scene = Scene::of_two();
     scene.queue("a", "h", 20);
     scene.pass(11);
     assert_eq!(scene.told, ["waiters a of 1 raised"]);
@@ -352,9 +340,7 @@ fn what_a_killed_sender_may_have_told_is_told_again_as_the_same() {
 
 #[test]
 fn notes_that_cannot_be_gone_on_with_say_why_and_long_ones_leave_out_what_is_to_be_told_first() {
-    let mut scene = Scene::new();
-    scene.start(0, None);
-    scene.lead(0);
+    let mut scene = Scene::of_one();
     scene.is_receiver_up = false;
     scene.queue("a", "h", 20);
     scene.queue("b", "h", 20);
