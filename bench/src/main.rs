@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::groups::Bench;
 use crate::load::{Effort, SEED};
-use crate::report::{Group, Record, Verdict};
+use crate::report::{Group, Verdict};
 
 /// Why something could not be measured.
 type Failed = Box<dyn Error + Send + Sync>;
@@ -77,12 +78,13 @@ fn measure(options: &Options) -> Outcome<bool> {
     let is_wanted = |group: &Group| options.groups.is_empty() || options.groups.contains(group);
     let groups: Vec<Group> = Group::value_variants().iter().copied().filter(is_wanted).collect();
     let effort = if options.quick { Effort::Quick } else { Effort::Full };
-    let mut record = Record::new(&groups);
+    let mut bench = Bench::new(effort, &groups);
     for group in &groups {
-        if let Err(error) = groups::measure(*group, effort, &mut record) {
-            record.group_failed(*group, &error.to_string());
+        if let Err(error) = groups::measure(*group, &mut bench) {
+            bench.record.failed(*group, None, &error.to_string());
         }
     }
+    let record = bench.record;
     record.finish();
     let verdicts = report::judge(&record, &groups);
     report::print_table(&verdicts);

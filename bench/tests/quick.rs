@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lockkeeper_faults::peers::{curator, kazoo};
+use lockkeeper_faults::peers::curator;
 use lockkeeper_faults::{etcd, mariadb, postgres, redis, zookeeper};
 use serde_json::Value;
 
@@ -68,18 +68,17 @@ fn a_quick_run_of_sql_has_figures_in_every_row() {
 
 #[test]
 fn a_quick_run_of_zookeeper_has_figures_in_every_row() {
-    let servers = zookeeper::availability().and(redis::availability);
-    let all = servers.and(curator::availability).and(kazoo::availability);
+    let all = zookeeper::availability().and(redis::availability).and(curator::availability);
     if all.or_skip("a_quick_run_of_zookeeper_has_figures_in_every_row") {
         let plots = ["latency-zookeeper.svg", "hand-off-zookeeper.svg", "throughput-zookeeper.svg"];
-        assert_all_have_figures(&quick_rows(&["zookeeper"], &plots), 52);
+        assert_all_have_figures(&quick_rows(&["zookeeper"], &plots), 49);
     }
 }
 
 #[test]
 fn a_quick_run_of_the_server_has_figures_in_every_row() {
     if zookeeper::availability().or_skip("a_quick_run_of_the_server_has_figures_in_every_row") {
-        assert_all_have_figures(&quick_rows(&["server"], &[]), 13);
+        assert_all_have_figures(&quick_rows(&["server"], &[]), 9);
     }
 }
 
@@ -88,7 +87,7 @@ fn a_quick_run_of_followers_has_figures_in_every_row() {
     let servers = zookeeper::availability().and(etcd::availability).and(redis::availability);
     let all = servers.and(postgres::availability).and(mariadb::availability);
     if all.or_skip("a_quick_run_of_followers_has_figures_in_every_row") {
-        assert_all_have_figures(&quick_rows(&["following"], &[]), 12);
+        assert_all_have_figures(&quick_rows(&["following"], &[]), 7);
     }
 }
 

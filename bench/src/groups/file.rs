@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use lockkeeper::Handoff;
 
+use super::bench::Bench;
 use super::ours::{self, CROWD};
 use crate::Outcome;
-use crate::load::{Effort, Turns, one_thread, two_threads};
+use crate::load::{one_thread, two_threads};
 use crate::peers::bare_calls;
+use crate::report::Group;
 use crate::report::rows::NO_SERVER;
-use crate::report::{Group, Record};
 
 /// Locks of one turn, and turns of one round: short turns, so that a machine whose speed drifts favours none of them.
 const CALLS: u32 = 1_000;
@@ -22,19 +23,18 @@ const STICKY_CALLS: u32 = 200_000;
 /// How long a crowd contends in one round.
 const CROWD_TIME: Duration = Duration::from_millis(700);
 
-pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
+pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
     let directory = tempfile::tempdir()?;
-    let mut turns = Turns::new();
-    for _ in 0..effort.rounds() {
-        record.now("file: one task");
-        one_thread()?.block_on(alone(directory.path(), effort, &mut turns, record))?;
-        record.now("file: crowds");
-        two_threads()?.block_on(crowds(directory.path(), effort, &mut turns, record))?;
+    for _ in 0..bench.effort.rounds() {
+        bench.now("file: one task");
+        one_thread()?.block_on(alone(directory.path(), bench))?;
+        bench.now("file: crowds");
+        two_threads()?.block_on(crowds(directory.path(), bench))?;
     }
     Ok(())
 }
 
-async fn alone(directory: &Path, effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
+async fn alone(directory: &Path, bench: &mut Bench) -> Outcome<()> {
     let keeper = ours::observed(&url(directory))?;
     let [strict, local, sticky] = [
         keeper.mutex("alone")?,
@@ -44,10 +44,10 @@ async fn alone(directory: &Path, effort: Effort, turns: &mut Turns, record: &mut
     for mutex in [&strict, &local, &sticky] {
         ours::lock_and_release(mutex).await?;
     }
-    let calls = effort.calls(CALLS);
+    let calls = bench.effort.calls(CALLS);
     let mut sums_s = [0.0; 3];
     for _ in 0..TURNS {
-        for number in turns.order::<3>() {
+        for number in bench.turns.order::<3>() {
             sums_s[number] += match number {
                 0 => ours::alone(&strict, calls).await?.mean_s,
                 1 => ours::alone(&local, calls).await?.mean_s,
@@ -56,9 +56,9 @@ async fn alone(directory: &Path, effort: Effort, turns: &mut Turns, record: &mut
         }
     }
     let [strict_s, local_s, bare_s] = sums_s;
-    let sticky_rate = ours::rate(&sticky, effort.calls(STICKY_CALLS)).await?;
+    let sticky_rate = ours::rate(&sticky, bench.effort.calls(STICKY_CALLS)).await?;
     keeper.close().await?;
-    let mut shelf = record.shelf(Group::File, NO_SERVER);
+    let mut shelf = bench.shelf(Group::File, NO_SERVER);
     let each = |sum: f64| sum / f64::from(TURNS);
     shelf.beside("bare", each(strict_s), each(bare_s));
     shelf.beside("local-alone", each(local_s), each(strict_s));
@@ -66,17 +66,13 @@ async fn alone(directory: &Path, effort: Effort, turns: &mut Turns, record: &mut
     Ok(())
 }
 
-async fn crowds(directory: &Path, effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
+async fn crowds(directory: &Path, bench: &mut Bench) -> Outcome<()> {
     let keeper = lockkeeper::connect(&*url(directory))?;
-    let time = effort.time(CROWD_TIME);
-    let mut rates = [0.0; 2];
-    for number in turns.order::<2>() {
-        let handoff = if number == 0 { Handoff::local() } else { Handoff::Strict };
-        rates[number] = ours::crowd(&keeper, "crowd", handoff, CROWD, time).await?.per_second();
-    }
+    let (time, handoffs) = (bench.effort.time(CROWD_TIME), [Handoff::local(), Handoff::Strict]);
+    let crowd = async |number: usize| ours::crowd(&keeper, "crowd", handoffs[number], CROWD, time).await;
+    let [local, strict] = bench.turns.each(async |number| Ok(crowd(number).await?.per_second())).await?;
     keeper.close().await?;
-    let [local, strict] = rates;
-    record.shelf(Group::File, NO_SERVER).beside("crowd-local", local, strict);
+    bench.shelf(Group::File, NO_SERVER).beside("crowd-local", local, strict);
     Ok(())
 }
 

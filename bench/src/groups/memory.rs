@@ -10,11 +10,12 @@ use lockkeeper::testing::{MemoryService, Records};
 use lockkeeper::{Handoff, Keeper};
 use tokio::time::timeout;
 
+use super::bench::Bench;
 use super::ours::{self, CROWD};
 use crate::Outcome;
-use crate::load::{Effort, Stopwatch, Turns, one_thread, two_threads};
+use crate::load::{Effort, Stopwatch, one_thread, two_threads};
 use crate::report::rows::NO_SERVER;
-use crate::report::{Group, Plot, Record};
+use crate::report::{Group, Plot};
 
 /// Locks of one round and task.
 const CALLS: u32 = 200_000;
@@ -35,25 +36,25 @@ const RECORDED: u32 = 2_000_000;
 /// How long a task loops while another client counts its grants.
 const LOOP: Duration = Duration::from_millis(500);
 
-pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
-    let mut turns = Turns::new();
-    for _ in 0..effort.rounds() {
-        record.now("memory: one task");
-        one_thread()?.block_on(alone(effort, &mut turns, record))?;
-        record.shelf(Group::Memory, NO_SERVER).ours("records", records(effort));
-        record.now("memory: cancellation");
-        one_thread()?.block_on(cancel(record))?;
-        record.now("memory: beside a task that loops");
-        one_thread()?.block_on(beside_a_loop(record))?;
-        record.now("memory: crowds");
-        two_threads()?.block_on(crowds(effort, record))?;
+pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
+    for _ in 0..bench.effort.rounds() {
+        bench.now("memory: one task");
+        one_thread()?.block_on(alone(bench))?;
+        let records = records(bench.effort);
+        bench.shelf(Group::Memory, NO_SERVER).ours("records", records);
+        bench.now("memory: cancellation");
+        one_thread()?.block_on(cancel(bench))?;
+        bench.now("memory: beside a task that loops");
+        one_thread()?.block_on(beside_a_loop(bench))?;
+        bench.now("memory: crowds");
+        two_threads()?.block_on(crowds(bench))?;
     }
     Ok(())
 }
 
-async fn alone(effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
+async fn alone(bench: &mut Bench) -> Outcome<()> {
     let keeper = ours::observed("memory:")?;
-    let calls = effort.calls(CALLS);
+    let calls = bench.effort.calls(CALLS);
     let mut mutexes = Vec::new();
     let policies = [("strict", Handoff::Strict), ("local", Handoff::local()), ("sticky", Handoff::sticky())];
     for (name, handoff) in policies {
@@ -62,13 +63,10 @@ async fn alone(effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcom
         ours::lock_and_release(&mutex).await?;
         mutexes.push(mutex);
     }
-    let mut rates = [0.0; 3];
-    for number in turns.order::<3>() {
-        rates[number] = ours::rate(&mutexes[number], calls).await?;
-    }
+    let rates = bench.turns.each(async |number| ours::rate(&mutexes[number], calls).await).await?;
     keeper.close().await?;
     let [strict, local, sticky] = rates;
-    let mut shelf = record.shelf(Group::Memory, NO_SERVER);
+    let mut shelf = bench.shelf(Group::Memory, NO_SERVER);
     shelf.ours("strict", strict);
     shelf.ours("sticky", sticky);
     shelf.beside("local-alone", 1.0 / local, 1.0 / strict);
@@ -87,12 +85,12 @@ fn records(effort: Effort) -> f64 {
     watch.elapsed().as_secs_f64() / f64::from(count)
 }
 
-async fn crowds(effort: Effort, record: &mut Record) -> Outcome<()> {
+async fn crowds(bench: &mut Bench) -> Outcome<()> {
     let keeper = Keeper::memory();
     for (name, handoff) in [("Strict", Handoff::Strict), ("Local", Handoff::local())] {
         for tasks in SIZES {
-            let grants = ours::crowd(&keeper, "crowd", handoff, tasks, effort.time(CROWD_TIME)).await?;
-            let mut shelf = record.shelf(Group::Memory, NO_SERVER);
+            let grants = ours::crowd(&keeper, "crowd", handoff, tasks, bench.effort.time(CROWD_TIME)).await?;
+            let mut shelf = bench.shelf(Group::Memory, NO_SERVER);
             let x = u32::try_from(tasks).unwrap_or(u32::MAX);
             shelf.point(Plot::ThroughputMemory, name, x, grants.per_second());
             if tasks == CROWD && handoff == Handoff::local() {
@@ -105,7 +103,7 @@ async fn crowds(effort: Effort, record: &mut Record) -> Outcome<()> {
 }
 
 /// Cancels waiters all over a long line within this process.
-async fn cancel(record: &mut Record) -> Outcome<()> {
+async fn cancel(bench: &mut Bench) -> Outcome<()> {
     let keeper = Keeper::memory();
     let mutex = keeper.mutex("cancelled")?.handoff(Handoff::local());
     let held = mutex.lock().await?;
@@ -126,14 +124,14 @@ async fn cancel(record: &mut Record) -> Outcome<()> {
     let watch = Stopwatch::start();
     drop(cancelled);
     let each = watch.elapsed().as_secs_f64() / CANCELLED as f64;
-    record.shelf(Group::Memory, NO_SERVER).ours("cancel", each);
+    bench.shelf(Group::Memory, NO_SERVER).ours("cancel", each);
     drop(waiters);
     held.release().await?;
     Ok(keeper.close().await?)
 }
 
 /// A task takes a lock in a loop that never waits for anything else; another client of the same thread wants it too.
-async fn beside_a_loop(record: &mut Record) -> Outcome<()> {
+async fn beside_a_loop(bench: &mut Bench) -> Outcome<()> {
     let service = MemoryService::new(Arc::new(RuntimeClock::new()));
     let keepers = [service.keeper(), service.keeper()];
     let looping = keepers[0].mutex("loop")?.handoff(Handoff::local());
@@ -152,6 +150,6 @@ async fn beside_a_loop(record: &mut Record) -> Outcome<()> {
     // It ends before its time only where a lock fails, and then the row is missed.
     let _ = timeout(LOOP, taking).await;
     task.abort();
-    record.shelf(Group::Memory, NO_SERVER).ours("loop", f64::from(grants));
+    bench.shelf(Group::Memory, NO_SERVER).ours("loop", f64::from(grants));
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! What is measured together, a file each. A group makes its keepers and peers, puts them under the same load in
 //! turn, and writes down the figures of each round.
 
+mod bench;
 mod etcd;
 mod file;
 mod following;
 mod memory;
-mod needs;
 mod ours;
 mod redis;
 mod run;
@@ -14,23 +14,25 @@ mod sql;
 mod zookeeper;
 
 use crate::Outcome;
-use crate::load::Effort;
-use crate::report::{Group, Record};
+use crate::load::Turns;
+use crate::report::Group;
 
+pub(crate) use bench::Bench;
 pub(crate) use server::serve;
 pub(crate) use zookeeper::contend;
 
-/// Measures one group.
-pub(crate) fn measure(group: Group, effort: Effort, record: &mut Record) -> Outcome<()> {
+/// Measures one group; the order of its turns does not depend on the groups before it.
+pub(crate) fn measure(group: Group, bench: &mut Bench) -> Outcome<()> {
+    bench.turns = Turns::new();
     match group {
-        Group::Memory => memory::measure(effort, record),
-        Group::File => file::measure(effort, record),
-        Group::Run => run::measure(effort, record),
-        Group::ZooKeeper => zookeeper::measure(effort, record),
-        Group::Etcd => etcd::measure(effort, record),
-        Group::Redis => redis::measure(effort, record),
-        Group::Sql => sql::measure(effort, record),
-        Group::Server => server::measure(effort, record),
-        Group::Following => following::measure(effort, record),
+        Group::Memory => memory::measure(bench),
+        Group::File => file::measure(bench),
+        Group::Run => run::measure(bench),
+        Group::ZooKeeper => zookeeper::measure(bench),
+        Group::Etcd => etcd::measure(bench),
+        Group::Redis => redis::measure(bench),
+        Group::Sql => sql::measure(bench),
+        Group::Server => server::measure(bench),
+        Group::Following => following::measure(bench),
     }
 }

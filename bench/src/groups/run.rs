@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use super::bench::Bench;
 use crate::Outcome;
-use crate::load::{Calls, Effort, Stopwatch, Turns};
+use crate::load::{Calls, Stopwatch};
 use crate::report::rows::NO_SERVER;
-use crate::report::{Group, Plot, Record};
+use crate::report::{Group, Plot};
 
 /// How many pairs of commands one round has: a command's time moves by a tenth from one to the next.
 const PAIRS: u32 = 40;
 
-pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
-    record.now("run: beside flock");
+pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
+    bench.now("run: beside flock");
     let binary = binary()?;
     let directory = tempfile::tempdir()?;
     let mut ours = Command::new(binary);
@@ -23,20 +24,19 @@ pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
     // Makes the files, and fills the caches.
     time(&mut ours)?;
     if let Err(error) = time(&mut flock) {
-        record.shelf(Group::Run, NO_SERVER).missing("flock", &error.to_string());
+        bench.record.failed(Group::Run, None, &error.to_string());
         return Ok(());
     }
-    let mut turns = Turns::new();
     let mut commands = [ours, flock];
-    for _ in 0..effort.rounds() {
+    for _ in 0..bench.effort.rounds() {
         let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..effort.calls(PAIRS) {
-            for number in turns.order::<2>() {
+        for _ in 0..bench.effort.calls(PAIRS) {
+            for number in bench.turns.order::<2>() {
                 times[number].push(time(&mut commands[number])?);
             }
         }
         let [ours, flock] = times.map(|times| Calls::of(times).latency);
-        let mut shelf = record.shelf(Group::Run, NO_SERVER);
+        let mut shelf = bench.shelf(Group::Run, NO_SERVER);
         shelf.beside("flock", ours.median(), flock.median());
         shelf.latency(Plot::LatencyRun, "lockkeeper run x -- true", &ours);
         shelf.latency(Plot::LatencyRun, "flock x true", &flock);

@@ -16,4 +16,4 @@ pub(crate) use effort::Effort;
 pub(crate) use latency::Latency;
 pub(crate) use runtime::{one_thread, two_threads};
 pub(crate) use spread::{Spread, median};
-pub(crate) use turns::{SEED, Turns};
+pub(crate) use turns::{Compared, SEED, Turns};

@@ -34,25 +34,31 @@ impl Turns {
         order
     }
 
-    /// Lets each make its calls in so many turns, after some that are not counted. `calls` is given its number.
+    /// Gives each a turn; `turn` is given its number, and what it answers is answered in its place.
+    pub(crate) async fn each<T: Default, const N: usize>(
+        &mut self,
+        mut turn: impl AsyncFnMut(usize) -> Outcome<T>,
+    ) -> Outcome<[T; N]> {
+        let mut brought = std::array::from_fn(|_| T::default());
+        for number in self.order::<N>() {
+            brought[number] = turn(number).await?;
+        }
+        Ok(brought)
+    }
+
+    /// Lets each make its calls in so many turns, after some that warm up.
     pub(crate) async fn compare<const N: usize>(
         &mut self,
-        warm_up: usize,
-        counted: usize,
+        [warm_up, counted]: [usize; 2],
         mut calls: impl AsyncFnMut(usize) -> Outcome<Calls>,
     ) -> Outcome<Compared<N>> {
         let mut compared = Compared { means_s: Vec::new(), latencies: std::array::from_fn(|_| Latency::new()) };
         for turn in 0..warm_up + counted {
-            let mut means_s = [0.0; N];
-            for number in self.order::<N>() {
-                let made = calls(number).await?;
-                if turn >= warm_up {
-                    means_s[number] = made.mean_s;
-                    compared.latencies[number].add(&made.latency);
-                }
-            }
+            let made: [Option<Calls>; N] = self.each(async |number| calls(number).await.map(Some)).await?;
             if turn >= warm_up {
-                compared.means_s.push(means_s);
+                let made = made.map(|made| made.expect("each had its turn"));
+                compared.means_s.push(std::array::from_fn(|number| made[number].mean_s));
+                compared.latencies.iter_mut().zip(&made).for_each(|(all, made)| all.add(&made.latency));
             }
         }
         Ok(compared)
@@ -82,7 +88,7 @@ mod tests {
     async fn turns_that_warm_up_are_not_counted() {
         let mut made = [0_u32; 2];
         let compared = Turns::new()
-            .compare::<2>(1, 2, async |number| {
+            .compare::<2>([1, 2], async |number| {
                 made[number] += 1;
                 let seconds = if made[number] == 1 { 50 } else { 2 + number as u64 };
                 Ok(Calls::of([Duration::from_secs(seconds)]))

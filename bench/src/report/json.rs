@@ -38,7 +38,7 @@ pub(crate) fn write(file: &Path, verdicts: &[Verdict]) -> io::Result<()> {
 }
 
 fn line(verdict: &Verdict) -> Line<'_> {
-    let row = verdict.row;
+    let row = &verdict.row;
     let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
     Line {
         what: row.what,

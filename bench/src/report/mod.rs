@@ -12,7 +12,7 @@ mod verdict;
 
 pub(crate) use json::write as write_json;
 pub(crate) use plots::{Plot, draw};
-pub(crate) use record::Record;
+pub(crate) use record::{Record, Shelf};
 pub(crate) use row::Group;
 pub(crate) use table::print as print_table;
 pub(crate) use verdict::{Verdict, judge};

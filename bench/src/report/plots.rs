@@ -30,7 +30,7 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(90, 90, 90),
 ];
 
-/// A plot; its file has its name.
+/// A plot.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Plot {
     LatencyEtcd,
@@ -45,31 +45,18 @@ pub(crate) enum Plot {
 }
 
 impl Plot {
-    const fn file(self) -> &'static str {
+    /// The name of its file, and its title.
+    const fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::LatencyEtcd => "latency-etcd.svg",
-            Self::LatencyMariadb => "latency-mariadb.svg",
-            Self::LatencyPostgres => "latency-postgres.svg",
-            Self::LatencyRedis => "latency-redis.svg",
-            Self::LatencyRun => "latency-run.svg",
-            Self::LatencyZooKeeper => "latency-zookeeper.svg",
-            Self::HandoffZooKeeper => "hand-off-zookeeper.svg",
-            Self::ThroughputMemory => "throughput-memory.svg",
-            Self::ThroughputZooKeeper => "throughput-zookeeper.svg",
-        }
-    }
-
-    const fn title(self) -> &'static str {
-        match self {
-            Self::LatencyEtcd => "Uncontended lock + release on etcd",
-            Self::LatencyMariadb => "Uncontended lock + release on MariaDB",
-            Self::LatencyPostgres => "Uncontended lock + release on PostgreSQL",
-            Self::LatencyRedis => "Uncontended lock + release on Redis",
-            Self::LatencyRun => "A whole command under a lock",
-            Self::LatencyZooKeeper => "Uncontended lock + release on Apache ZooKeeper",
-            Self::HandoffZooKeeper => "A hand-off on Apache ZooKeeper, Strict",
-            Self::ThroughputMemory => "Grants of one lock in memory",
-            Self::ThroughputZooKeeper => "Grants of one lock on Apache ZooKeeper",
+            Self::LatencyEtcd => ("latency-etcd.svg", "Uncontended lock + release on etcd"),
+            Self::LatencyMariadb => ("latency-mariadb.svg", "Uncontended lock + release on MariaDB"),
+            Self::LatencyPostgres => ("latency-postgres.svg", "Uncontended lock + release on PostgreSQL"),
+            Self::LatencyRedis => ("latency-redis.svg", "Uncontended lock + release on Redis"),
+            Self::LatencyRun => ("latency-run.svg", "A whole command under a lock"),
+            Self::LatencyZooKeeper => ("latency-zookeeper.svg", "Uncontended lock + release on Apache ZooKeeper"),
+            Self::HandoffZooKeeper => ("hand-off-zookeeper.svg", "A hand-off on Apache ZooKeeper, Strict"),
+            Self::ThroughputMemory => ("throughput-memory.svg", "Grants of one lock in memory"),
+            Self::ThroughputZooKeeper => ("throughput-zookeeper.svg", "Grants of one lock on Apache ZooKeeper"),
         }
     }
 
@@ -94,7 +81,7 @@ pub(super) struct Sketch {
 pub(crate) fn draw(record: &Record, folder: &Path) -> Outcome<()> {
     fs::create_dir_all(folder)?;
     for (plot, sketch) in &record.sketches {
-        let file = folder.join(plot.file());
+        let file = folder.join(plot.names().0);
         let area = SVGBackend::new(&file, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         if sketch.lines.is_empty() {
@@ -116,7 +103,7 @@ fn draw_latencies(area: &Area<'_>, plot: Plot, latencies: &BTreeMap<String, Late
     let least = all.iter().map(|(_, latency)| millis(latency, 0.0)).fold(f64::INFINITY, f64::min);
     let most = all.iter().map(|(_, latency)| millis(latency, QUANTILE_MAX)).fold(0.0, f64::max);
     let mut chart = ChartBuilder::on(area)
-        .caption(plot.title(), ("sans-serif", 18))
+        .caption(plot.names().1, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(60)
@@ -150,7 +137,7 @@ fn draw_lines(area: &Area<'_>, plot: Plot, lines: &BTreeMap<String, BTreeMap<u32
     };
     let (x, y) = (bounds(&values(|point| point.0)), bounds(&values(|point| point.1)));
     let mut chart = ChartBuilder::on(area)
-        .caption(plot.title(), ("sans-serif", 18))
+        .caption(plot.names().1, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(80)

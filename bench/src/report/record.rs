@@ -6,10 +6,10 @@ use super::plots::{Plot, Sketch};
 use super::progress::Progress;
 use super::row::{Group, Row};
 use super::rows;
-use crate::load::Latency;
+use crate::load::{Compared, Latency};
 
-/// Which row: its group's name, its name, its server.
-type Key = (String, String, String);
+/// Which row: its group, its name, its server.
+type Key = (Group, &'static str, &'static str);
 
 /// What one round has brought for a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,33 +43,20 @@ impl Record {
         self.progress.now(what);
     }
 
-    /// Writes down why the rest of a group has no figures.
-    pub(crate) fn group_failed(&mut self, group: Group, why: &str) {
-        rows::of(&[group]).for_each(|row| self.failed(row, why));
-    }
-
-    fn failed(&mut self, row: &Row, why: &str) {
-        let key = key(row.group, row.id, row.server);
-        if !self.samples.contains_key(&key) {
-            self.missing.entry(key).or_insert_with(|| why.to_owned());
-            self.show_progress();
-        }
-    }
-
-    /// Writes down why the rest of a group's rows of one server have no figures.
-    pub(crate) fn server_failed(&mut self, group: Group, server: &str, why: &str) {
-        for row in rows::of(&[group]).filter(|row| row.server == server) {
-            let key = key(group, row.id, row.server);
-            if !self.samples.contains_key(&key) {
-                self.missing.entry(key).or_insert_with(|| why.to_owned());
+    /// Writes down why those rows of a group that have no figures yet will have none: all, or those of one server.
+    pub(crate) fn failed(&mut self, group: Group, server: Option<&str>, why: &str) {
+        for row in rows::of(&[group]).filter(|row| server.is_none_or(|server| row.server == server)) {
+            if !self.samples.contains_key(&key(&row)) {
+                self.missing.entry(key(&row)).or_insert_with(|| why.to_owned());
             }
         }
+        self.show_progress();
     }
 
     /// Writes down why the rows beside a peer, whose names begin with this one, are not measured on one server.
     pub(crate) fn peer_missing(&mut self, group: Group, server: &str, peer: &str, why: &str) {
         for row in rows::of(&[group]).filter(|row| row.server == server && row.peer_name.starts_with(peer)) {
-            self.missing.insert(key(group, row.id, row.server), why.to_owned());
+            self.missing.insert(key(&row), why.to_owned());
         }
     }
 
@@ -78,12 +65,12 @@ impl Record {
         self.progress.finish();
     }
 
-    pub(super) fn samples(&self, group: Group, id: &str, server: &str) -> &[Sample] {
-        self.samples.get(&key(group, id, server)).map_or(&[], Vec::as_slice)
+    pub(super) fn samples(&self, row: &Row) -> &[Sample] {
+        self.samples.get(&key(row)).map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn missing(&self, group: Group, id: &str, server: &str) -> Option<&str> {
-        self.missing.get(&key(group, id, server)).map(String::as_str)
+    pub(super) fn missing(&self, row: &Row) -> Option<&str> {
+        self.missing.get(&key(row)).map(String::as_str)
     }
 
     fn show_progress(&self) {
@@ -111,17 +98,18 @@ impl Shelf<'_> {
         self.note(id, Sample { ours, peer: None });
     }
 
-    /// Writes down why a row has no figures of its peer, or none at all.
-    pub(crate) fn missing(&mut self, id: &str, why: &str) {
-        let key = self.key(id);
-        self.record.missing.insert(key, why.to_owned());
-        self.record.show_progress();
+    /// Writes down turns of ours, the first, beside those of peers, each in its row; nothing of a peer that is absent.
+    pub(crate) fn compared<const N: usize>(&mut self, ids: &[&str], compared: &Compared<N>) {
+        for means_s in &compared.means_s {
+            for (id, peer) in ids.iter().zip(&means_s[1..]).filter(|(_, peer)| **peer > 0.0) {
+                self.beside(id, means_s[0], *peer);
+            }
+        }
     }
 
-    /// Writes down why those of its rows that have no figures yet will have none.
-    pub(crate) fn rest_missing(&mut self, why: &str) {
-        let server = self.server;
-        rows::of(&[self.group]).filter(|row| row.server == server).for_each(|row| self.record.failed(row, why));
+    /// Adds the times of all that were compared to a plot of distributions.
+    pub(crate) fn latencies<const N: usize>(&mut self, plot: Plot, names: [&str; N], compared: &Compared<N>) {
+        names.iter().zip(&compared.latencies).for_each(|(name, latency)| self.latency(plot, name, latency));
     }
 
     /// Adds times to a plot of distributions.
@@ -144,11 +132,10 @@ impl Shelf<'_> {
 
     fn key(&self, id: &str) -> Key {
         let row = rows::find(self.group, id, self.server);
-        assert!(row.is_some(), "{:?} has no row {id} of {}", self.group, self.server);
-        key(self.group, id, self.server)
+        key(&row.unwrap_or_else(|| panic!("{:?} has no row {id} of {}", self.group, self.server)))
     }
 }
 
-fn key(group: Group, id: &str, server: &str) -> Key {
-    (group.to_string(), id.to_owned(), server.to_owned())
+fn key(row: &Row) -> Key {
+    (row.group, row.id, row.server)
 }

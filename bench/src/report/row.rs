@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use crate::load::Spread;
 
 /// What is measured together.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub(crate) enum Group {
     /// The recipes alone, on the memory backend.
     Memory,
@@ -61,7 +61,7 @@ pub(crate) enum Bound {
 }
 
 /// One row.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) group: Group,
     /// Its name within the group and the server.
@@ -191,33 +191,28 @@ mod tests {
         Spread { least: 0.0, median, most: 9.0 }
     }
 
+    /// The limit belongs to the budget; a ratio without a peer is not met; an own figure needs no peer.
     #[test]
-    fn the_median_ratio_decides_and_its_limit_belongs_to_the_budget() {
-        assert!(Bound::RatioAtMost(1.1).is_met(spread(5.0), Some(spread(1.1))));
-        assert!(!Bound::RatioAtMost(1.1).is_met(spread(5.0), Some(spread(1.11))));
-        assert!(Bound::RatioAtLeast(2.0).is_met(spread(5.0), Some(spread(2.0))));
-        assert!(!Bound::RatioAtLeast(2.0).is_met(spread(5.0), Some(spread(1.9))));
-    }
-
-    #[test]
-    fn a_ratio_without_a_peer_is_not_met() {
-        assert!(!Bound::RatioAtMost(1.1).is_met(spread(0.1), None));
-        assert!(!Bound::RatioAtLeast(1.1).is_met(spread(9.0), None));
-    }
-
-    #[test]
-    fn an_own_figure_is_judged_without_a_peer() {
-        assert!(Bound::OursAtLeast(5.0).is_met(spread(5.0), None));
-        assert!(!Bound::OursAtMost(4.0).is_met(spread(5.0), None));
-        assert!(Bound::Informative.is_met(spread(5.0), Some(spread(9.0))));
+    fn the_median_decides_whether_a_budget_is_met() {
+        for (bound, ours, ratio, is_met) in [
+            (Bound::RatioAtMost(1.1), 5.0, Some(1.1), true),
+            (Bound::RatioAtMost(1.1), 5.0, Some(1.11), false),
+            (Bound::RatioAtMost(1.1), 0.1, None, false),
+            (Bound::RatioAtLeast(2.0), 5.0, Some(2.0), true),
+            (Bound::RatioAtLeast(2.0), 5.0, Some(1.9), false),
+            (Bound::RatioAtLeast(1.1), 9.0, None, false),
+            (Bound::OursAtLeast(5.0), 5.0, None, true),
+            (Bound::OursAtMost(4.0), 5.0, None, false),
+            (Bound::Informative, 5.0, Some(9.0), true),
+        ] {
+            assert_eq!(bound.is_met(spread(ours), ratio.map(spread)), is_met, "{bound:?}: {ours}, {ratio:?}");
+        }
     }
 
     #[test]
     fn figures_are_written_with_their_unit() {
-        assert_eq!(Unit::Seconds.show(0.000_000_25), "250 ns");
-        assert_eq!(Unit::Seconds.show(0.000_012_3), "12.3 µs");
-        assert_eq!(Unit::Seconds.show(0.001_5), "1.50 ms");
-        assert_eq!(Unit::Seconds.show(3.3), "3.30 s");
+        let seconds = [(0.000_000_25, "250 ns"), (0.000_012_3, "12.3 µs"), (0.001_5, "1.50 ms"), (3.3, "3.30 s")];
+        seconds.into_iter().for_each(|(value, shown)| assert_eq!(Unit::Seconds.show(value), shown));
         assert_eq!(Bound::RatioAtMost(0.05).show(Unit::Mebibytes), "≤ 0.050 ×");
         assert_eq!(Unit::PerSecond.show(1_234_567.0), "1,234,567/s");
         assert_eq!(Bound::OursAtLeast(800_000.0).show(Unit::PerSecond), "≥ 800,000/s");

@@ -40,7 +40,7 @@ fn padding(cell: &str, width: usize) -> String {
 }
 
 fn cells(verdict: &Verdict) -> [String; 8] {
-    let row = verdict.row;
+    let row = &verdict.row;
     let absent = || "-".to_owned();
     let spread = match (verdict.ratio, verdict.ours) {
         (Some(ratio), _) => {

@@ -8,7 +8,7 @@ use crate::load::Spread;
 /// A row with what was measured.
 #[derive(Debug)]
 pub(crate) struct Verdict {
-    pub(crate) row: &'static Row,
+    pub(crate) row: Row,
     pub(super) ours: Option<Spread>,
     pub(super) peer: Option<Spread>,
     /// Of the ratios of the same rounds.
@@ -22,15 +22,14 @@ pub(crate) struct Verdict {
 pub(crate) fn judge(record: &Record, groups: &[Group]) -> Vec<Verdict> {
     rows::of(groups)
         .map(|row| {
-            let samples = record.samples(row.group, row.id, row.server);
-            let missing = record.missing(row.group, row.id, row.server).map(str::to_owned);
-            Verdict::of(row, samples, missing)
+            let missing = record.missing(&row).map(str::to_owned);
+            Verdict::of(row, record.samples(&row), missing)
         })
         .collect()
 }
 
 impl Verdict {
-    fn of(row: &'static Row, samples: &[Sample], missing: Option<String>) -> Self {
+    fn of(row: Row, samples: &[Sample], missing: Option<String>) -> Self {
         let ours = Spread::of(samples.iter().map(|sample| sample.ours).collect());
         let peer = Spread::of(samples.iter().filter_map(|sample| sample.peer).collect());
         let ratio = |sample: &Sample| sample.peer.map(|peer| sample.ours / peer);
@@ -45,7 +44,7 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    fn row() -> &'static Row {
+    fn row() -> Row {
         rows::find(Group::Run, "flock", rows::NO_SERVER).expect("a row of the table")
     }
 

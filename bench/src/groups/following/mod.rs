@@ -13,11 +13,13 @@ mod watcher;
 
 use std::time::Duration;
 
+use super::bench::Bench;
 use crate::Outcome;
-use crate::load::{Effort, one_thread, two_threads};
-use crate::report::{Group, Record};
+use crate::load::{one_thread, two_threads};
+use crate::report::Group;
+use crate::report::rows::NO_SERVER;
 use locks::Locks;
-use servers::{Followed, Served};
+use servers::Served;
 use watcher::Watcher;
 
 /// How many locks there are.
@@ -33,35 +35,32 @@ const ROUND_TIME: Duration = Duration::from_secs(6);
 /// How soon the last change of a round has to be told where changes are told.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
-pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
-    for followed in Followed::ALL {
+pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
+    for name in servers::ALL {
         // Its processes are waited for on this runtime; what is measured has another one.
         let starting = two_threads()?;
-        record.now(&format!("following: {}", followed.name()));
-        let outcome = starting.block_on(Served::start(followed)).and_then(|served| {
-            one_thread()?.block_on(on(&served, effort, record)) //
-        });
+        bench.now(&format!("following: {name}"));
+        let served = starting.block_on(Served::start(name));
+        let outcome = served.and_then(|served| one_thread()?.block_on(on(&served, bench)));
         if let Err(why) = outcome {
-            record.shelf(Group::Following, followed.name()).rest_missing(&why.to_string());
+            bench.record.failed(Group::Following, Some(name), &why.to_string());
         }
     }
     Ok(())
 }
 
-async fn on(served: &Served, effort: Effort, record: &mut Record) -> Outcome<()> {
-    let followed = served.followed();
-    let count = if followed == Followed::Files { LOCKS_OF_FILES } else { LOCKS };
-    let mut locks = Locks::hold(&served.url(), effort.calls(count)).await?;
-    let mut watcher = Watcher::start(served.url(), locks.untold()).await?;
+async fn on(served: &Served, bench: &mut Bench) -> Outcome<()> {
+    let effort = bench.effort;
+    let count = if served.name == NO_SERVER { LOCKS_OF_FILES } else { LOCKS };
+    let mut locks = Locks::hold(&served.url, effort.calls(count)).await?;
+    let mut watcher = Watcher::start(served.url.clone(), locks.untold()).await?;
     for _ in 0..effort.rounds() {
         // Also in a quick run there are some changes.
         locks.change_for(effort.time(ROUND_TIME).max(Duration::from_millis(500))).await?;
-        let shelf = &mut record.shelf(Group::Following, followed.name());
-        if followed.is_told() {
+        let shelf = &mut bench.shelf(Group::Following, served.name);
+        if served.is_told() {
             locks.until_told(TOLD_WITHIN).await?;
-            let delays = watcher.take_delays();
-            shelf.ours("told", delays.median());
-            shelf.ours("told-late", delays.quantile(0.99));
+            shelf.ours("told", watcher.take_delays().median());
         } else {
             shelf.ours("looks", watcher.next_look_share().await?);
         }

@@ -8,12 +8,13 @@ use lockkeeper_faults::redis::Server;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::super::bench::Bench;
 use super::super::ours;
 use crate::Outcome;
-use crate::load::{Effort, Stopwatch, Turns};
+use crate::load::Stopwatch;
 use crate::peers::set_nx::SetNx;
+use crate::report::Group;
 use crate::report::rows::REDIS;
-use crate::report::{Group, Record};
 
 /// How many clients want the lock.
 const CLIENTS: u32 = 32;
@@ -48,13 +49,7 @@ struct Turn {
     commands: f64,
 }
 
-pub(super) async fn measure(
-    server: &Server,
-    hold: &Holding,
-    effort: Effort,
-    turns: &mut Turns,
-    record: &mut Record,
-) -> Outcome<()> {
+pub(super) async fn measure(server: &Server, hold: &Holding, bench: &mut Bench) -> Outcome<()> {
     let (mut mutexes, mut plain_locks) = (Vec::new(), Vec::new());
     for number in 0..CLIENTS {
         let keeper = lockkeeper::connect(&*format!("redis://{}", server.address()))?;
@@ -65,17 +60,14 @@ pub(super) async fn measure(
     for (mutex, _) in &mutexes {
         ours::lock_and_release(mutex).await?;
     }
-    let time = effort.time(TURN);
-    for _ in 0..effort.rounds() {
-        let mut shown = [Turn::default(); 2];
-        for number in turns.order::<2>() {
-            shown[number] = match number {
-                0 => turn(server, mutexes.iter().map(|(mutex, _)| contend(mutex.clone(), hold.time, time))).await?,
-                _ => turn(server, plain_locks.iter().map(|lock| retry(lock.clone(), hold.time, time))).await?,
-            };
-        }
-        let [ours, plain] = shown;
-        let mut shelf = record.shelf(Group::Redis, REDIS);
+    let time = bench.effort.time(TURN);
+    for _ in 0..bench.effort.rounds() {
+        let shown = bench.turns.each(async |number| match number {
+            0 => turn(server, mutexes.iter().map(|(mutex, _)| contend(mutex.clone(), hold.time, time))).await,
+            _ => turn(server, plain_locks.iter().map(|lock| retry(lock.clone(), hold.time, time))).await,
+        });
+        let [ours, plain] = shown.await?;
+        let mut shelf = bench.shelf(Group::Redis, REDIS);
         shelf.beside(hold.grants, ours.grants, plain.grants);
         shelf.beside(hold.commands, ours.commands, plain.commands);
     }

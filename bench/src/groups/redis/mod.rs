@@ -7,28 +7,26 @@ mod crowd;
 
 use lockkeeper_faults::redis::{self, Flush, Server, Setup};
 
-use super::needs::present;
+use super::bench::{Bench, present};
 use crate::Outcome;
-use crate::load::{Effort, Turns, one_thread};
-use crate::report::Record;
+use crate::load::one_thread;
 use crate::report::rows::{REDIS, REDIS_AOF};
 
-pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
+pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
     present(redis::availability())?;
-    one_thread()?.block_on(on_both(effort, record))
+    one_thread()?.block_on(on_both(bench))
 }
 
-async fn on_both(effort: Effort, record: &mut Record) -> Outcome<()> {
-    let mut turns = Turns::new();
-    record.now("redis: one task");
+async fn on_both(bench: &mut Bench) -> Outcome<()> {
+    bench.now("redis: one task");
     let server = Server::standalone().await?;
-    alone::measure(&server, REDIS, effort, &mut turns, record).await?;
+    alone::measure(&server, REDIS, bench).await?;
     for hold in &crowd::HOLDS {
-        record.now("redis: a crowd of clients");
-        crowd::measure(&server, hold, effort, &mut turns, record).await?;
+        bench.now("redis: a crowd of clients");
+        crowd::measure(&server, hold, bench).await?;
     }
     drop(server);
-    record.now("redis: one task, with its log on the disk");
+    bench.now("redis: one task, with its log on the disk");
     let server = Setup::new().append_only(Flush::EverySecond).on_disk().start().await?;
-    alone::measure(&server, REDIS_AOF, effort, &mut turns, record).await
+    alone::measure(&server, REDIS_AOF, bench).await
 }

@@ -17,7 +17,7 @@ const CLIENTS: usize = 32;
 /// How many requests each has under way, at most.
 const PIPELINED: usize = 32;
 /// What a node holds, in bytes.
-const DATA_BYTES: usize = 100;
+pub(super) const DATA_BYTES: usize = 100;
 /// Longer than a run.
 const SESSION_TIMEOUT_MS: i32 = 40_000;
 const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -47,8 +47,7 @@ pub(super) fn operations_per_second(address: SocketAddr, load: Load, lasting: Du
 }
 
 fn one_client(address: SocketAddr, load: Load, number: usize, lasting: Duration) -> io::Result<f64> {
-    let mut client = Client::start(address)?;
-    client.connected()?;
+    let mut client = Client::open(address)?;
     let path = format!("/load-{number}");
     let read = [Request::GetData { path: path.clone(), watch: false }];
     let written = |part: usize| {
@@ -79,12 +78,12 @@ fn one_client(address: SocketAddr, load: Load, number: usize, lasting: Duration)
 }
 
 pub(super) fn create(path: &str) -> Request {
-    Request::Create(Create {
-        path: path.to_owned(),
-        data: Some(vec![1; DATA_BYTES].into()),
-        acl: vec![Acl::open()],
-        mode: CreateMode::Persistent,
-    })
+    Request::Create(node(path.to_owned()))
+}
+
+pub(super) fn node(path: String) -> Create {
+    let data = Some(vec![1; DATA_BYTES].into());
+    Create { path, data, acl: vec![Acl::open()], mode: CreateMode::Persistent }
 }
 
 /// The frames of these requests, one after the other.
@@ -97,8 +96,7 @@ pub(super) fn encoded(requests: &[Request]) -> io::Result<Vec<u8>> {
 }
 
 impl Client {
-    /// Connects and asks for a session, without waiting for it.
-    pub(super) fn start(address: SocketAddr) -> io::Result<Self> {
+    pub(super) fn open(address: SocketAddr) -> io::Result<Self> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         let request = ConnectRequest {
@@ -110,24 +108,17 @@ impl Client {
             read_only: ReadOnlyFlag::No,
         };
         stream.write_all(&request.to_frame(FRAME_BYTES_MAX).map_err(io::Error::other)?)?;
-        Ok(Self { stream, deframer: Deframer::new(FRAME_BYTES_MAX) })
+        let mut client = Self { stream, deframer: Deframer::new(FRAME_BYTES_MAX) };
+        client.frame()?;
+        Ok(client)
     }
 
-    /// Waits for the session.
-    pub(super) fn connected(&mut self) -> io::Result<()> {
-        self.frame().map(|_| ())
-    }
-
-    /// Sends requests and waits for as many answers.
-    ///
-    /// # Errors
-    ///
-    /// The connection was lost, or an answer is an error other than that a watched node is not there.
+    /// Sends requests and waits for as many answers, none of which may be an error.
     pub(super) fn round(&mut self, bytes: &[u8], answers: usize) -> io::Result<()> {
         self.stream.write_all(bytes)?;
         for _ in 0..answers {
             let header = ReplyHeader::decode(&mut Reader::new(self.frame()?)).map_err(io::Error::other)?;
-            if !matches!(header.error, ErrorCode::Ok | ErrorCode::NoNode) {
+            if header.error != ErrorCode::Ok {
                 return Err(io::Error::other(format!("an answer is {:?}", header.error)));
             }
         }

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, MultiOperation, Request};
+use lockkeeper_zk_proto::message::{MultiOperation, Request};
 
-use super::client::{Client, create, encoded};
+use super::client::{Client, DATA_BYTES, create, encoded, node};
 use super::process::Server;
 use crate::load::{Effort, Stopwatch};
 
@@ -16,8 +16,6 @@ const PARENTS: u32 = 1_000;
 const NODES_PER_PARENT: usize = 1_000;
 /// How many nodes are made in one transaction.
 const NODES_PER_TRANSACTION: usize = 500;
-/// What a node holds, in bytes.
-const DATA_BYTES: usize = 100;
 /// After how many transactions Apache takes a snapshot.
 pub(super) const SNAPSHOT_AFTER: usize = 1_000;
 /// How often a large node is written while others are timed: both servers take a snapshot meanwhile.
@@ -27,7 +25,6 @@ const LARGE_BYTES: usize = 100_000;
 /// What a large tree costs a server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Costs {
-    pub(super) filled: Duration,
     pub(super) resident_mib: f64,
     /// The median and the longest of small writes while snapshots were taken.
     pub(super) write: Duration,
@@ -39,32 +36,22 @@ pub(super) struct Costs {
 
 /// Fills a server, has it take snapshots, kills it and starts it again.
 pub(super) fn costs(mut server: Server, effort: Effort) -> io::Result<Costs> {
-    let watch = Stopwatch::start();
     fill(server.address, effort.calls(PARENTS) as usize)?;
-    let filled = watch.elapsed();
     let resident_mib = server.resident_mib()?;
     server.forget_peak()?;
     let (write, longest_write) = timed_writes(server.address, effort.calls(LARGE_WRITES))?;
     let peak = server.peak_mib()? / resident_mib;
     server = server.started_again()?;
-    Ok(Costs { filled, resident_mib, write, longest_write, peak, started: server.ready })
+    Ok(Costs { resident_mib, write, longest_write, peak, started: server.ready })
 }
 
 fn fill(address: SocketAddr, parents: usize) -> io::Result<()> {
-    let mut client = Client::start(address)?;
-    client.connected()?;
+    let mut client = Client::open(address)?;
     let parent = |number: usize| format!("/large-{number:03}");
     let requests: Vec<Request> = (0..parents).map(|number| create(&parent(number))).collect();
     client.round(&encoded(&requests)?, parents)?;
     for number in 0..parents {
-        let node = |at: usize| {
-            MultiOperation::Create(Create {
-                path: format!("{}/node-{at:06}", parent(number)),
-                data: Some(vec![1; DATA_BYTES].into()),
-                acl: vec![Acl::open()],
-                mode: CreateMode::Persistent,
-            })
-        };
+        let node = |at: usize| MultiOperation::Create(node(format!("{}/node-{at:06}", parent(number))));
         let transaction = |first: usize| Request::Multi((first..first + NODES_PER_TRANSACTION).map(node).collect());
         let requests: Vec<Request> = (0..NODES_PER_PARENT).step_by(NODES_PER_TRANSACTION).map(transaction).collect();
         client.round(&encoded(&requests)?, requests.len())?;
@@ -78,8 +65,7 @@ fn timed_writes(address: SocketAddr, large_writes: u32) -> io::Result<(Duration,
         encoded(&[Request::SetData { path: path.to_owned(), data: Some(vec![2; bytes].into()), version: -1 }])
     };
     let connect = |path: &str| {
-        let mut client = Client::start(address)?;
-        client.connected()?;
+        let mut client = Client::open(address)?;
         // From an earlier turn it is there already.
         let _ = client.round(&encoded(&[create(path)])?, 1);
         Ok::<_, io::Error>(client)

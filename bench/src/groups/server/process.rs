@@ -4,14 +4,17 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use lockkeeper_faults::ports::ReservedPort;
 use lockkeeper_faults::process::{self, Process};
+use lockkeeper_zk_server::EmbeddedServer;
 use tempfile::TempDir;
 
-use crate::load::Stopwatch;
+use crate::Outcome;
+use crate::load::{Stopwatch, one_thread};
 
 /// Apache and what it needs, as Debian's `libzookeeper-java` installs it.
 const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar";
@@ -126,4 +129,15 @@ fn ask_whether_it_serves(address: SocketAddr) -> io::Result<()> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     if answer.contains("Mode: standalone") { Ok(()) } else { Err(io::Error::other(answer)) }
+}
+
+/// Serves from this directory, and prints where; on one thread, as `lockkeeper server` does. Returns when it fails.
+pub(crate) fn serve(directory: &Path) -> Outcome<()> {
+    one_thread()?.block_on(async {
+        let server = EmbeddedServer::builder().data_dir(directory).start().await?;
+        println!("{}", server.address().ok_or("it does not listen")?);
+        io::stdout().flush()?;
+        server.stopped().await;
+        Err("the server has stopped".into())
+    })
 }

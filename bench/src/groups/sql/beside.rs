@@ -8,10 +8,11 @@ use lockkeeper::{Keeper, MutexGuard};
 use lockkeeper_faults::{postgres, process};
 use tokio::task::JoinHandle;
 
+use super::super::bench::Bench;
 use super::server::Server;
 use crate::Outcome;
-use crate::load::{Effort, Turns};
-use crate::report::{Group, Record};
+use crate::load::Effort;
+use crate::report::Group;
 
 /// How many clients listen: as many as may.
 const LISTENERS: u32 = 128;
@@ -27,30 +28,28 @@ const fn pgbench_s(effort: Effort) -> u32 {
     }
 }
 
-pub(super) async fn measure(server: &Server, effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
+pub(super) async fn measure(server: &Server, bench: &mut Bench) -> Outcome<()> {
     pgbench(server, &["-i", "-q"]).await?;
     let mut listeners = Vec::new();
-    for number in 0..effort.calls(LISTENERS) {
+    for number in 0..bench.effort.calls(LISTENERS) {
         // A holder listens too, for a request to give up.
         let keeper = server.keeper()?;
         let held = keeper.mutex(&format!("held {number}"))?.lock().await?;
         listeners.push((keeper, held));
     }
+    let effort = bench.effort;
     for _ in 0..effort.rounds() {
-        let mut rates = [0.0; 2];
-        for number in turns.order::<2>() {
-            rates[number] = match number {
-                0 => {
-                    let handing_on = HandingOn::start(server).await?;
-                    let rate = commits(server, effort).await?;
-                    handing_on.end().await?;
-                    rate
-                }
-                _ => commits(server, effort).await?,
-            };
-        }
-        let [with, without] = rates;
-        record.shelf(Group::Sql, server.kind().name()).beside("beside", with, without);
+        let rates = bench.turns.each(async |number| match number {
+            0 => {
+                let handing_on = HandingOn::start(server).await?;
+                let rate = commits(server, effort).await?;
+                handing_on.end().await?;
+                Ok(rate)
+            }
+            _ => commits(server, effort).await,
+        });
+        let [with, without] = rates.await?;
+        bench.shelf(Group::Sql, server.name()).beside("beside", with, without);
     }
     for (keeper, held) in listeners {
         held.release().await?;

@@ -8,10 +8,11 @@ use lockkeeper::Keeper;
 use lockkeeper_conformance::Joins;
 use tokio::sync::Mutex;
 
+use super::super::bench::Bench;
 use super::server::Server;
 use crate::load::{Effort, Stopwatch, median};
 use crate::peers::shedlock::POLL_INTERVAL;
-use crate::report::{Group, Record};
+use crate::report::Group;
 use crate::{Failed, Outcome};
 
 /// How many waiters a crowd has, in how many clients.
@@ -36,11 +37,11 @@ struct HandOffs {
     times_s: Vec<f64>,
 }
 
-pub(super) async fn measure(server: &Server, one_s: f64, effort: Effort, record: &mut Record) -> Outcome<()> {
-    let waiters = effort.calls(WAITERS) as usize;
+pub(super) async fn measure(server: &Server, one_s: f64, bench: &mut Bench) -> Outcome<()> {
+    let waiters = bench.effort.calls(WAITERS) as usize;
     let (hand_off_s, statements) = ours(server, waiters).await?;
-    let theirs = statements_of_those_that_ask(server, waiters, effort).await?;
-    let mut shelf = record.shelf(Group::Sql, server.kind().name());
+    let theirs = statements_of_those_that_ask(server, waiters, bench.effort).await?;
+    let mut shelf = bench.shelf(Group::Sql, server.name());
     shelf.beside("thousand-waiters", hand_off_s, one_s);
     shelf.beside("thousand-statements", statements, theirs);
     Ok(())

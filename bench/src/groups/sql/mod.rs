@@ -11,33 +11,33 @@ mod crowd;
 mod server;
 mod waiting;
 
+use super::bench::Bench;
 use crate::Outcome;
-use crate::load::{Effort, Turns, one_thread};
-use crate::report::{Group, Record};
-use server::{Kind, Server};
+use crate::load::one_thread;
+use crate::report::Group;
+use crate::report::rows::{MARIADB, POSTGRES};
+use server::Server;
 
-pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
-    for kind in [Kind::Postgres, Kind::Mariadb] {
-        if let Err(why) = one_thread()?.block_on(on(kind, effort, record)) {
-            record.shelf(Group::Sql, kind.name()).rest_missing(&why.to_string());
+pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
+    for name in [POSTGRES, MARIADB] {
+        if let Err(why) = one_thread()?.block_on(on(name, bench)) {
+            bench.record.failed(Group::Sql, Some(name), &why.to_string());
         }
     }
     Ok(())
 }
 
-async fn on(kind: Kind, effort: Effort, record: &mut Record) -> Outcome<()> {
-    let mut turns = Turns::new();
-    let name = kind.name();
-    record.now(&format!("sql: {name}, one task"));
-    let server = Server::start(kind).await?;
-    alone::measure(&server, effort, &mut turns, record).await?;
-    record.now(&format!("sql: {name}, one waiter"));
-    let one_s = waiting::measure(&server, effort, &mut turns, record).await?;
-    record.now(&format!("sql: {name}, a thousand waiters"));
-    crowd::measure(&server, one_s, effort, record).await?;
-    if kind == Kind::Postgres {
-        record.now("sql: pgbench beside listeners");
-        beside::measure(&server, effort, &mut turns, record).await?;
+async fn on(name: &'static str, bench: &mut Bench) -> Outcome<()> {
+    bench.now(&format!("sql: {name}, one task"));
+    let server = Server::start(name).await?;
+    alone::measure(&server, bench).await?;
+    bench.now(&format!("sql: {name}, one waiter"));
+    let one_s = waiting::measure(&server, bench).await?;
+    bench.now(&format!("sql: {name}, a thousand waiters"));
+    crowd::measure(&server, one_s, bench).await?;
+    if name == POSTGRES {
+        bench.now("sql: pgbench beside listeners");
+        beside::measure(&server, bench).await?;
     }
     Ok(())
 }

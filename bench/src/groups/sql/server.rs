@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use lockkeeper::Keeper;
 use lockkeeper_faults::{mariadb, postgres};
 
-use super::super::needs::present;
+use super::super::bench::present;
 use crate::Outcome;
 use crate::peers::advisory::Advisory;
 use crate::peers::shedlock::ShedLock;
@@ -15,46 +15,23 @@ use crate::report::rows::{MARIADB, POSTGRES};
 /// More than the clients of a thousand waiters: each has one connection, and on MariaDB a second one.
 const CONNECTIONS_MAX: &str = "500";
 
-/// A kind of database.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
-    Postgres,
-    Mariadb,
-}
-
-impl Kind {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Postgres => POSTGRES,
-            Self::Mariadb => MARIADB,
-        }
-    }
-
-    pub(super) const fn latency_plot(self) -> Plot {
-        match self {
-            Self::Postgres => Plot::LatencyPostgres,
-            Self::Mariadb => Plot::LatencyMariadb,
-        }
-    }
-}
-
-/// One server.
 pub(super) enum Server {
     Postgres(postgres::Server),
     Mariadb(mariadb::Server),
 }
 
 impl Server {
-    pub(super) async fn start(kind: Kind) -> Outcome<Self> {
-        Ok(match kind {
-            Kind::Postgres => {
+    /// Starts the one of this name in the rows.
+    pub(super) async fn start(name: &str) -> Outcome<Self> {
+        Ok(match name {
+            POSTGRES => {
                 present(postgres::availability())?;
                 let setup = postgres::Setup::new().durable().on_disk().setting("max_connections", CONNECTIONS_MAX);
                 let server = setup.setting("shared_preload_libraries", "pg_stat_statements").start().await?;
                 server.ask("CREATE EXTENSION pg_stat_statements").await?;
                 Self::Postgres(server)
             }
-            Kind::Mariadb => {
+            _ => {
                 present(mariadb::availability())?;
                 let setup = mariadb::Setup::new().durable().on_disk().setting("max-connections", CONNECTIONS_MAX);
                 Self::Mariadb(setup.start().await?)
@@ -62,10 +39,17 @@ impl Server {
         })
     }
 
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn name(&self) -> &'static str {
         match self {
-            Self::Postgres(_) => Kind::Postgres,
-            Self::Mariadb(_) => Kind::Mariadb,
+            Self::Postgres(_) => POSTGRES,
+            Self::Mariadb(_) => MARIADB,
+        }
+    }
+
+    pub(super) const fn latency_plot(&self) -> Plot {
+        match self {
+            Self::Postgres(_) => Plot::LatencyPostgres,
+            Self::Mariadb(_) => Plot::LatencyMariadb,
         }
     }
 
@@ -107,17 +91,13 @@ impl Server {
 
     /// How many statements of clients it has executed.
     pub(super) async fn statements(&self) -> Outcome<f64> {
-        Ok(match self {
-            Self::Postgres(server) => {
-                // Transactions would not do: PostgreSQL counts one too for each listener that reads its notifications.
-                let sql = "SELECT sum(calls) FROM pg_stat_statements WHERE toplevel";
-                server.value(sql).await?.parse()?
-            }
-            Self::Mariadb(server) => {
-                let sql =
-                    "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'QUESTIONS'";
-                server.value(sql).await?.parse()?
-            }
-        })
+        // Transactions would not do: PostgreSQL counts one too for each listener that reads its notifications.
+        let postgres = "SELECT sum(calls) FROM pg_stat_statements WHERE toplevel";
+        let mariadb = "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'QUESTIONS'";
+        let counted = match self {
+            Self::Postgres(server) => server.value(postgres).await?,
+            Self::Mariadb(server) => server.value(mariadb).await?,
+        };
+        Ok(counted.parse()?)
     }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use super::super::bench::Bench;
 use super::super::ours;
 use super::server::Server;
-use crate::load::{Effort, Stopwatch, Turns, median};
-use crate::report::{Group, Record};
+use crate::load::{Stopwatch, median};
+use crate::report::Group;
 use crate::{Failed, Outcome};
 
 /// How many hand-offs from one to another are measured in one round.
@@ -14,19 +15,16 @@ const HAND_OFFS: usize = 8;
 const NAME: &str = "waiting";
 
 /// Measures; answers the median hand-off of ours, in seconds.
-pub(super) async fn measure(server: &Server, effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<f64> {
+pub(super) async fn measure(server: &Server, bench: &mut Bench) -> Outcome<f64> {
     let mut ours_s = Vec::new();
-    for round in 0..effort.rounds() {
-        let numbers = round * HAND_OFFS..round * HAND_OFFS + effort.turns(HAND_OFFS);
-        let mut times = [0.0; 2];
-        for number in turns.order::<2>() {
-            times[number] = match number {
-                0 => ours_between_two(server, numbers.clone()).await?,
-                _ => theirs_between_two(server, numbers.clone()).await?,
-            };
-        }
-        let [ours, theirs] = times;
-        record.shelf(Group::Sql, server.kind().name()).beside("one-waiter", ours, theirs);
+    for round in 0..bench.effort.rounds() {
+        let numbers = round * HAND_OFFS..round * HAND_OFFS + bench.effort.turns(HAND_OFFS);
+        let times = bench.turns.each(async |number| match number {
+            0 => ours_between_two(server, numbers.clone()).await,
+            _ => theirs_between_two(server, numbers.clone()).await,
+        });
+        let [ours, theirs] = times.await?;
+        bench.shelf(Group::Sql, server.name()).beside("one-waiter", ours, theirs);
         ours_s.push(ours);
     }
     Ok(median(ours_s))

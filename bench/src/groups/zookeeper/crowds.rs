@@ -7,13 +7,14 @@ use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Peer, Sharing, TimedCrowd};
 use lockkeeper_faults::redis::{self, Server as Redis};
 
+use super::super::bench::Bench;
 use super::super::ours::{self, CROWD};
 use super::ground::Ground;
 use crate::Outcome;
-use crate::load::{Crowd, CrowdGrants, Effort, Turns};
+use crate::load::{Crowd, CrowdGrants};
 use crate::peers::set_nx;
 use crate::report::rows::APACHE;
-use crate::report::{Group, Plot, Record};
+use crate::report::{Group, Plot};
 
 /// How long each contends in one round; in a round for the plot alone.
 const TIME: Duration = Duration::from_millis(700);
@@ -34,49 +35,44 @@ const LOCAL: usize = 4;
 const OUR_OWN: usize = 5;
 const REDIS: usize = 6;
 
-pub(super) async fn measure(
-    ground: &mut Ground,
-    effort: Effort,
-    turns: &mut Turns,
-    record: &mut Record,
-) -> Outcome<()> {
+pub(super) async fn measure(ground: &mut Ground, bench: &mut Bench) -> Outcome<()> {
     let keeper = lockkeeper::connect(&*ground.url())?;
     let redis = match redis::availability() {
         Availability::Present => Some(Redis::standalone().await?),
         Availability::Missing(why) => {
-            record.peer_missing(Group::ZooKeeper, ground.name, "Redis", &why);
+            bench.record.peer_missing(Group::ZooKeeper, ground.name, "Redis", &why);
             None
         }
     };
-    let time = effort.time(TIME);
-    for _ in 0..effort.rounds() {
-        let mut crowds: [Option<CrowdGrants>; 7] = Default::default();
-        for number in turns.order::<7>() {
-            let curator = ground.curator.as_mut();
-            crowds[number] = match (number, curator, &redis) {
-                (EACH, Some(peer), _) => Some(theirs(peer, Sharing::Each, CROWD, time).await?),
-                (SHARED, Some(peer), _) => Some(theirs(peer, Sharing::Shared, CROWD, time).await?),
-                (OWN, Some(peer), _) => Some(theirs(peer, Sharing::Own, CROWD, time).await?),
-                (STRICT, ..) => Some(ours::crowd(&keeper, "crowd", Handoff::Strict, CROWD, time).await?),
-                (LOCAL, ..) => Some(ours::crowd(&keeper, "crowd", Handoff::local(), CROWD, time).await?),
-                (OUR_OWN, ..) => Some(own(&keeper, time).await?),
-                (REDIS, _, Some(redis)) => Some(set_nx::crowd(redis.address(), "crowd", CONNECTIONS, time).await?),
-                _ => None,
+    let time = bench.effort.time(TIME);
+    for _ in 0..bench.effort.rounds() {
+        let crowd = async |number| {
+            let crowd = match (number, ground.curator.as_mut(), &redis) {
+                (EACH, Some(peer), _) => theirs(peer, Sharing::Each, CROWD, time).await,
+                (SHARED, Some(peer), _) => theirs(peer, Sharing::Shared, CROWD, time).await,
+                (OWN, Some(peer), _) => theirs(peer, Sharing::Own, CROWD, time).await,
+                (STRICT, ..) => ours::crowd(&keeper, "crowd", Handoff::Strict, CROWD, time).await,
+                (LOCAL, ..) => ours::crowd(&keeper, "crowd", Handoff::local(), CROWD, time).await,
+                (OUR_OWN, ..) => own(&keeper, time).await,
+                (REDIS, _, Some(redis)) => set_nx::crowd(redis.address(), "crowd", CONNECTIONS, time).await,
+                _ => return Ok(None),
             };
-        }
-        note(ground, &crowds, record);
+            crowd.map(Some)
+        };
+        let crowds = bench.turns.each(crowd).await?;
+        note(ground, &crowds, bench);
     }
     if ground.name == APACHE {
-        for _ in 0..effort.rounds() {
-            plot(&keeper, ground, effort, record).await?;
+        for _ in 0..bench.effort.rounds() {
+            plot(&keeper, ground, bench).await?;
         }
     }
     Ok(keeper.close().await?)
 }
 
-fn note(ground: &Ground, crowds: &[Option<CrowdGrants>; 7], record: &mut Record) {
+fn note(ground: &Ground, crowds: &[Option<CrowdGrants>; 7], bench: &mut Bench) {
     let rate = |number: usize| crowds[number].as_ref().map(CrowdGrants::per_second);
-    let mut shelf = record.shelf(Group::ZooKeeper, ground.name);
+    let mut shelf = bench.shelf(Group::ZooKeeper, ground.name);
     let pairs = [
         ("crowd-each", STRICT, EACH),
         ("crowd-shared", STRICT, SHARED),
@@ -102,18 +98,18 @@ fn note(ground: &Ground, crowds: &[Option<CrowdGrants>; 7], record: &mut Record)
     }
 }
 
-async fn plot(keeper: &Keeper, ground: &mut Ground, effort: Effort, record: &mut Record) -> Outcome<()> {
-    let time = effort.time(PLOT_TIME);
+async fn plot(keeper: &Keeper, ground: &mut Ground, bench: &mut Bench) -> Outcome<()> {
+    let time = bench.effort.time(PLOT_TIME);
     for tasks in SIZES {
         let x = u32::try_from(tasks).unwrap_or(u32::MAX);
         for (name, handoff) in [("Strict", Handoff::Strict), ("Local", Handoff::local())] {
             let crowd = ours::crowd(keeper, "crowd", handoff, tasks, time).await?;
-            let mut shelf = record.shelf(Group::ZooKeeper, ground.name);
+            let mut shelf = bench.shelf(Group::ZooKeeper, ground.name);
             shelf.point(Plot::ThroughputZooKeeper, name, x, crowd.per_second());
         }
         if let Some(peer) = &mut ground.curator {
             let crowd = theirs(peer, Sharing::Each, tasks, time).await?;
-            let mut shelf = record.shelf(Group::ZooKeeper, ground.name);
+            let mut shelf = bench.shelf(Group::ZooKeeper, ground.name);
             shelf.point(Plot::ThroughputZooKeeper, "Curator", x, crowd.per_second());
         }
     }

@@ -23,54 +23,53 @@ mod waiters;
 
 use lockkeeper_faults::zookeeper;
 
-use super::needs::present;
+use super::bench::{Bench, present};
 use crate::Outcome;
-use crate::load::{Effort, Turns, one_thread, two_threads};
+use crate::load::{one_thread, two_threads};
+use crate::report::Group;
 use crate::report::rows::{APACHE, APACHE_3, EMBEDDED};
-use crate::report::{Group, Record};
 use ground::Ground;
 
 pub(crate) use contender::contend;
 
-pub(super) fn measure(effort: Effort, record: &mut Record) -> Outcome<()> {
+pub(super) fn measure(bench: &mut Bench) -> Outcome<()> {
     present(zookeeper::availability())?;
-    let mut turns = Turns::new();
     for name in [APACHE, APACHE_3, EMBEDDED] {
         // Its processes are waited for on this runtime; what is measured has its own.
         let starting = two_threads()?;
         let mut ground = starting.block_on(Ground::start(name))?;
-        on(&mut ground, effort, &mut turns, record)?;
+        on(&mut ground, bench)?;
     }
     Ok(())
 }
 
-fn on(ground: &mut Ground, effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
+fn on(ground: &mut Ground, bench: &mut Bench) -> Outcome<()> {
     let name = ground.name;
-    ground.note_missing(record);
-    record.now(&format!("{name}: one task"));
-    part(one_thread()?.block_on(alone::measure(ground, effort, turns, record)), ground, record);
+    ground.note_missing(&mut bench.record);
+    bench.now(&format!("{name}: one task"));
+    part(one_thread()?.block_on(alone::measure(ground, bench)), ground, bench);
     if [APACHE, APACHE_3].contains(&name) {
-        record.now(&format!("{name}: crowds"));
-        part(two_threads()?.block_on(crowds::measure(ground, effort, turns, record)), ground, record);
-        record.now(&format!("{name}: Sticky"));
-        part(two_threads()?.block_on(sticky::rates(ground, effort, record)), ground, record);
+        bench.now(&format!("{name}: crowds"));
+        part(two_threads()?.block_on(crowds::measure(ground, bench)), ground, bench);
+        bench.now(&format!("{name}: Sticky"));
+        part(two_threads()?.block_on(sticky::rates(ground, bench)), ground, bench);
     }
     if name == APACHE {
-        record.now("a client behind an idle place");
-        part(one_thread()?.block_on(sticky::behind_an_idle_place(ground, effort, turns, record)), ground, record);
-        record.now("waiters");
-        part(one_thread()?.block_on(waiters::measure(ground, effort, turns, record)), ground, record);
-        record.now("readers");
-        part(two_threads()?.block_on(readers::measure(ground, effort, turns, record)), ground, record);
-        record.now("processes");
-        part(two_threads()?.block_on(processes::measure(ground, effort, turns, record)), ground, record);
+        bench.now("a client behind an idle place");
+        part(one_thread()?.block_on(sticky::behind_an_idle_place(ground, bench)), ground, bench);
+        bench.now("waiters");
+        part(one_thread()?.block_on(waiters::measure(ground, bench)), ground, bench);
+        bench.now("readers");
+        part(two_threads()?.block_on(readers::measure(ground, bench)), ground, bench);
+        bench.now("processes");
+        part(two_threads()?.block_on(processes::measure(ground, bench)), ground, bench);
     }
     Ok(())
 }
 
 /// What could not be measured is told in its rows; the rest goes on.
-fn part(outcome: Outcome<()>, ground: &Ground, record: &mut Record) {
+fn part(outcome: Outcome<()>, ground: &Ground, bench: &mut Bench) {
     if let Err(error) = outcome {
-        record.server_failed(Group::ZooKeeper, ground.name, &error.to_string());
+        bench.record.failed(Group::ZooKeeper, Some(ground.name), &error.to_string());
     }
 }

@@ -8,10 +8,11 @@ use lockkeeper::Handoff;
 use lockkeeper_faults::peers::{Peer, Sharing};
 use lockkeeper_faults::process::{self, Process};
 
+use super::super::bench::Bench;
 use super::contender::{READY, Seen};
 use super::ground::Ground;
 use crate::Outcome;
-use crate::load::{CrowdGrants, Effort, Stopwatch, Turns};
+use crate::load::{CrowdGrants, Stopwatch};
 use crate::report::{Group, Record};
 
 const PROCESSES: u32 = 8;
@@ -23,7 +24,7 @@ const TIME: Duration = Duration::from_secs(1);
 /// How long Curator's contend before any of it is counted.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-pub(super) async fn measure(ground: &Ground, effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
+pub(super) async fn measure(ground: &Ground, bench: &mut Bench) -> Outcome<()> {
     if ground.curator.is_none() {
         return Ok(());
     }
@@ -31,18 +32,18 @@ pub(super) async fn measure(ground: &Ground, effort: Effort, turns: &mut Turns, 
     for _ in 0..PROCESSES {
         peers.push(ground.start_curator().await?);
     }
-    let time = effort.time(TIME);
-    peers = theirs(peers, effort.time(WARM_UP)).await?.0;
-    for _ in 0..effort.rounds() {
+    let time = bench.effort.time(TIME);
+    peers = theirs(peers, bench.effort.time(WARM_UP)).await?.0;
+    for _ in 0..bench.effort.rounds() {
         let mut rates = [0.0; 2];
-        for number in turns.order::<2>() {
+        for number in bench.turns.order::<2>() {
             if number == 0 {
-                rates[0] = ours(ground, time, record).await?;
+                rates[0] = ours(ground, time, &mut bench.record).await?;
             } else {
                 (peers, rates[1]) = theirs(peers, time).await?;
             }
         }
-        record.shelf(Group::ZooKeeper, ground.name).beside("processes", rates[0], rates[1]);
+        bench.shelf(Group::ZooKeeper, ground.name).beside("processes", rates[0], rates[1]);
     }
     Ok(())
 }

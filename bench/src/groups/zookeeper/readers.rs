@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use super::super::bench::Bench;
 use super::super::ours::CROWD;
 use super::ground::Ground;
 use crate::Outcome;
-use crate::load::{Crowd, CrowdGrants, Effort, Turns};
-use crate::report::{Group, Record};
+use crate::load::{Crowd, CrowdGrants};
+use crate::report::Group;
 
 /// Of so many grants of a task, one is to write: 5 %.
 const ONE_WRITES_IN: u32 = 20;
@@ -14,28 +15,21 @@ const ONE_WRITES_IN: u32 = 20;
 /// How long each contends in one round.
 const TIME: Duration = Duration::from_millis(700);
 
-pub(super) async fn measure(
-    ground: &mut Ground,
-    effort: Effort,
-    turns: &mut Turns,
-    record: &mut Record,
-) -> Outcome<()> {
+pub(super) async fn measure(ground: &mut Ground, bench: &mut Bench) -> Outcome<()> {
     let url = ground.url();
     let name = ground.name;
     let Some(curator) = &mut ground.curator else { return Ok(()) };
-    let time = effort.time(TIME);
-    for _ in 0..effort.rounds() {
-        let mut rates = [0.0; 2];
-        for number in turns.order::<2>() {
-            rates[number] = match number {
-                0 => ours(&url, time).await?.per_second(),
-                _ => {
-                    let crowd = curator.time_mixed("/bench/curator-readers", ONE_WRITES_IN, CROWD, time).await?;
-                    CrowdGrants::new(crowd.grants, crowd.took).per_second()
-                }
-            };
-        }
-        record.shelf(Group::ZooKeeper, name).beside("readers", rates[0], rates[1]);
+    let time = bench.effort.time(TIME);
+    for _ in 0..bench.effort.rounds() {
+        let rates = bench.turns.each::<_, 2>(async |number| match number {
+            0 => Ok(ours(&url, time).await?.per_second()),
+            _ => {
+                let crowd = curator.time_mixed("/bench/curator-readers", ONE_WRITES_IN, CROWD, time).await?;
+                Ok(CrowdGrants::new(crowd.grants, crowd.took).per_second())
+            }
+        });
+        let rates = rates.await?;
+        bench.shelf(Group::ZooKeeper, name).beside("readers", rates[0], rates[1]);
     }
     Ok(())
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use lockkeeper::{Handoff, Mutex};
 use tokio::sync::{mpsc, oneshot};
 
+use super::super::bench::Bench;
 use super::super::ours;
 use super::ground::Ground;
 use crate::Outcome;
-use crate::load::{Calls, Effort, Stopwatch, Turns, one_thread, per_second};
-use crate::report::{Group, Record};
+use crate::load::{Calls, Stopwatch, one_thread, per_second};
+use crate::report::Group;
 
 /// Locks of one round that need no request.
 const CALLS: u32 = 500_000;
@@ -23,19 +24,19 @@ const TURNS: usize = 9;
 /// How long a place stays idle at most: longer than it takes another client to come.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
-pub(super) async fn rates(ground: &Ground, effort: Effort, record: &mut Record) -> Outcome<()> {
+pub(super) async fn rates(ground: &Ground, bench: &mut Bench) -> Outcome<()> {
     let keeper = ours::observed(&ground.url())?;
     let mutex = keeper.mutex("sticky")?.handoff(Handoff::sticky());
     // Opens the session.
     ours::lock_and_release(&mutex).await?;
-    let calls = effort.calls(CALLS);
-    for _ in 0..effort.rounds() {
+    let calls = bench.effort.calls(CALLS);
+    for _ in 0..bench.effort.rounds() {
         let same = ours::rate(&mutex, calls).await?;
         let named = per_second(calls, async || {
             ours::lock_and_release(&keeper.mutex("sticky")?.handoff(Handoff::sticky())).await
         })
         .await?;
-        let mut shelf = record.shelf(Group::ZooKeeper, ground.name);
+        let mut shelf = bench.shelf(Group::ZooKeeper, ground.name);
         shelf.ours("sticky", same);
         shelf.ours("sticky-named", named);
     }
@@ -44,22 +45,16 @@ pub(super) async fn rates(ground: &Ground, effort: Effort, record: &mut Record) 
 
 /// The time until a client has the lock: a free one, one whose place another process keeps idle, and one whose holder's
 /// runtime does nothing meanwhile.
-pub(super) async fn behind_an_idle_place(
-    ground: &Ground,
-    effort: Effort,
-    turns: &mut Turns,
-    record: &mut Record,
-) -> Outcome<()> {
+pub(super) async fn behind_an_idle_place(ground: &Ground, bench: &mut Bench) -> Outcome<()> {
     let keeper = lockkeeper::connect(&*ground.url())?;
     let [free, idle] = [keeper.mutex("free")?, keeper.mutex("idle")?];
     let idler = Idler::start(ground.url());
     for mutex in [&free, &idle] {
         ours::lock_and_release(mutex).await?;
     }
-    let calls = effort.calls(BEHIND_CALLS);
-    for _ in 0..effort.turns(TURNS) {
-        let mut medians = [0.0; 3];
-        for number in turns.order::<3>() {
+    let calls = bench.effort.calls(BEHIND_CALLS);
+    for _ in 0..bench.effort.turns(TURNS) {
+        let medians = bench.turns.each::<_, 3>(async |number| {
             let mut times = Vec::new();
             for _ in 0..calls {
                 let (mutex, unblock) = match number {
@@ -70,9 +65,10 @@ pub(super) async fn behind_an_idle_place(
                 times.push(lock_time(mutex).await?);
                 drop(unblock);
             }
-            medians[number] = Calls::of(times).latency.median();
-        }
-        let mut shelf = record.shelf(Group::ZooKeeper, ground.name);
+            Ok(Calls::of(times).latency.median())
+        });
+        let medians = medians.await?;
+        let mut shelf = bench.shelf(Group::ZooKeeper, ground.name);
         shelf.beside("idle", medians[1], medians[0]);
         shelf.beside("idle-blocked", medians[2], medians[0]);
     }

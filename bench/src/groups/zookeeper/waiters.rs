@@ -10,10 +10,11 @@ use lockkeeper::{Keeper, Mutex};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::super::bench::Bench;
 use super::ground::Ground;
 use crate::Outcome;
-use crate::load::{Effort, Latency, Stopwatch, Turns};
-use crate::report::{Group, Plot, Record};
+use crate::load::{Latency, Stopwatch};
+use crate::report::{Group, Plot};
 
 /// How many wait, and how often they do so in one round: about as many hand-offs are counted of each.
 const QUEUES: [(u32, u32); 3] = [(10, 20), (100, 2), (1_000, 1)];
@@ -25,21 +26,21 @@ const COUNTED: usize = 200;
 const JOINED_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-pub(super) async fn measure(ground: &Ground, effort: Effort, turns: &mut Turns, record: &mut Record) -> Outcome<()> {
+pub(super) async fn measure(ground: &Ground, bench: &mut Bench) -> Outcome<()> {
     let keeper = lockkeeper::connect(&*ground.url())?;
-    for _ in 0..effort.rounds() {
+    for _ in 0..bench.effort.rounds() {
         let mut medians = [0.0; QUEUES.len()];
-        for number in turns.order::<{ QUEUES.len() }>() {
+        for number in bench.turns.order::<{ QUEUES.len() }>() {
             let (waiters, times) = QUEUES[number];
             let mut latency = Latency::new();
-            for _ in 0..effort.calls(times).min(times) {
+            for _ in 0..bench.effort.calls(times).min(times) {
                 hand_offs(&keeper, waiters, &mut latency).await?;
             }
             medians[number] = latency.median();
-            let mut shelf = record.shelf(Group::ZooKeeper, ground.name);
+            let mut shelf = bench.shelf(Group::ZooKeeper, ground.name);
             shelf.point(Plot::HandoffZooKeeper, "Strict", waiters, medians[number] * 1e3);
         }
-        record.shelf(Group::ZooKeeper, ground.name).beside("waiters", medians[QUEUES.len() - 1], medians[0]);
+        bench.shelf(Group::ZooKeeper, ground.name).beside("waiters", medians[QUEUES.len() - 1], medians[0]);
     }
     Ok(keeper.close().await?)
 }
