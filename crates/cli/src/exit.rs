@@ -16,39 +16,39 @@ pub(crate) const EXAMINED_ERRORS: u8 = 2;
 /// The lock was lost while the command ran, and the command was ended for it.
 pub(crate) const LOST: u8 = 123;
 
-/// The lock was not acquired in time.
 pub(crate) const NOT_ACQUIRED: u8 = 124;
 
 /// Lockkeeper itself failed: a bad option, no service, refused.
 pub(crate) const FAILED: u8 = 125;
 
-/// The command cannot be executed.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 
-/// There is no such command.
 pub(crate) const NOT_FOUND: u8 = 127;
 
 /// Added to the number of the signal that ended the command, or the wait for its lock.
 pub(crate) const SIGNAL_BASE: i32 = 128;
 
-/// Returns the exit code for an end by this signal.
 pub(crate) fn by_signal(signal: i32) -> u8 {
     u8::try_from(SIGNAL_BASE.saturating_add(signal)).unwrap_or(u8::MAX)
 }
 
-/// An end with a message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Failure {
-    /// What the process ends with.
     pub(crate) code: u8,
     /// The text for stderr, without the prefix.
     pub(crate) message: String,
 }
 
 impl Failure {
-    /// A failure of Lockkeeper itself.
     pub(crate) fn ours(message: impl Into<String>) -> Self {
         Self { code: FAILED, message: message.into() }
+    }
+
+    /// That this build lacks what is asked for.
+    #[cfg(not(all(feature = "metrics", feature = "monitor", feature = "tls", feature = "top")))]
+    pub(crate) fn without(what: &str, feature: &str) -> Self {
+        let cure = format!("build it with `--features {feature}`");
+        Self::ours(format!("{what}: this lockkeeper was built without the feature `{feature}`; {cure}"))
     }
 }
 

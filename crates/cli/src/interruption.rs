@@ -7,9 +7,10 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, Waker};
 
+use lockkeeper::QueueName;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, by_signal};
 use crate::run::ignored;
 
 /// What ends a wait, with the names that people know.
@@ -28,12 +29,16 @@ pub(crate) struct Cause {
     pub(crate) name: &'static str,
 }
 
+impl Cause {
+    /// That it ended something about a lock.
+    pub(crate) fn ended(self, lock: &QueueName, when: &str) -> Failure {
+        let message = format!("{lock}: ended by {} {when}", self.name);
+        Failure { code: by_signal(self.number), message }
+    }
+}
+
 impl Interruption {
     /// Starts to listen. What is ignored, as under `nohup`, stays ignored.
-    ///
-    /// # Errors
-    ///
-    /// The runtime cannot install a handler.
     pub(crate) fn listen() -> Result<Self, Failure> {
         Self::start().map_err(|error| Failure::ours(format!("cannot listen for signals: {error}")))
     }
@@ -56,7 +61,6 @@ impl Interruption {
         self.next(&mut context)
     }
 
-    /// Waits for the first of them.
     pub(crate) async fn heard(&mut self) -> Cause {
         poll_fn(|context| self.next(context).map_or(Poll::Pending, Poll::Ready)).await
     }

@@ -8,6 +8,7 @@ mod held;
 mod interruption;
 #[cfg(any(feature = "metrics", feature = "monitor"))]
 mod listening;
+mod locked;
 mod log;
 #[cfg(feature = "monitor")]
 mod monitor;

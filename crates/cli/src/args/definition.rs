@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::claim::ClaimArgs;
 use super::fence::FenceArgs;
-use super::gc::GcArgs;
-use super::hold::HoldArgs;
 use super::monitor::MonitorArgs;
 use super::orders::{BreakArgs, FreezeArgs, RevokeArgs, ThawArgs};
 use super::run::RunArgs;
-use super::server::ServerArgs;
+use crate::config::ServerSettings;
 
 /// Run a command under a lock, and see who holds and who waits.
 #[derive(Debug, Parser)]
@@ -58,7 +57,37 @@ pub(crate) enum Command {
     /// Run a command while holding a lock
     Run(RunArgs),
     /// Hold a lock without a command, until stdin ends
-    Hold(HoldArgs),
+    #[command(after_help = "\
+Prefer `lockkeeper run`: it ends its command when the lock is lost. This cannot stop the script around it, which may \
+go on while another client is granted the lock; have it read what is printed, and send the token with its writes.
+
+Example, in a script that holds the lock for some of its steps:
+  mkfifo lock.in lock.out
+  lockkeeper hold nightly-backup <lock.in >lock.out &
+  exec 3>lock.in 4<lock.out            # held until 3 is closed, or the script and all that it has started end
+  read -r token <&4 || exit 1          # nothing to read: it was not acquired
+  echo \"backing up with token $token\"
+  exec 3>&-                            # gives the lock back
+  wait
+  rm lock.in lock.out
+
+What the script starts has descriptor 3 too, and keeps the lock as long as it lives. Start with 3 closed what goes on \
+in the background: `cmd 3>&- &`.
+
+The token is printed in one line on stdout once the lock is held. It is given back when stdin ends, at HUP, INT and \
+TERM, and when a request to give the lock up comes (`lockkeeper revoke`). When the lock is lost, a line `lost REASON` \
+is printed.
+
+Exit codes:
+  0     stdin ended, and the lock was given back
+  123   the lock was lost, broken by an operator or held for --max-hold
+  124   the lock was not acquired in time
+  125   lockkeeper failed, or stdin was closed at the start; a line says why
+  128+n signal n ended it; 143, as by TERM, if the lock was revoked")]
+    Hold {
+        #[command(flatten)]
+        claim: ClaimArgs,
+    },
     /// Run a command unless its token is smaller than the greatest that a file has seen
     Fence(FenceArgs),
     /// List the locks in use
@@ -135,7 +164,26 @@ Exit codes: 0 q was pressed, 130 Ctrl-C was, 125 lockkeeper failed, has no termi
 feature `top`.")]
     Top,
     /// Print what dead users have left at the service, and remove it with --yes
-    Gc(GcArgs),
+    #[command(after_help = "\
+Examples:
+  lockkeeper gc                 print what would be removed, and remove nothing
+  lockkeeper gc --yes           remove it
+  lockkeeper gc --yes --force   remove contenders too that depend on no session and say no reason
+
+It removes the contenders of dead processes and queues that no client has used for ten minutes, where the service does \
+not do so by itself. Each is looked at again: what is in use by then stays. A lock that lives or is frozen, and a \
+queue that has a value, is never removed.
+
+Exit codes: 0 done, or there was nothing to do, 125 lockkeeper failed, or was built without the feature `monitor`.")]
+    Gc {
+        /// Remove it, as in `gc --yes`
+        #[arg(long)]
+        yes: bool,
+        /// Remove contenders too that depend on no session and say no reason why they stand, as in `gc --yes --force`;
+        /// whose they are is not known
+        #[arg(long)]
+        force: bool,
+    },
     /// Tell, inside of `run`, whether the lock is still held
     #[command(after_help = "\
 Example, in a script under `lockkeeper run`: lockkeeper check || exit 1
@@ -191,7 +239,7 @@ there stays. A service that needs nothing says so.")]
         max_session_timeout: Option<Duration>,
     },
     /// Run a ZooKeeper server for this machine
-    Server(Box<ServerArgs>),
+    Server(Box<ServerSettings>),
     /// Print the completions for a shell
     #[command(after_help = "\
 Example: lockkeeper completions bash > /etc/bash_completion.d/lockkeeper

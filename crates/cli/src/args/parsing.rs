@@ -20,10 +20,7 @@ pub(crate) enum Request {
 }
 
 /// Reads the command line.
-///
-/// # Errors
-///
-/// One line that says what is wrong with it.
+/// Fails with one line that says what is wrong with it.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Failure> {
     let arguments: Vec<_> = arguments.into_iter().collect();
     if let Some(cli) = plain_run(&arguments) {

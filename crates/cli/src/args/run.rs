@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::claim::ClaimArgs;
+use crate::run::OnLoss;
 
 /// Run a command while holding a lock
 #[derive(Args, Debug)]
@@ -83,15 +84,6 @@ impl RunArgs {
             command,
         }
     }
-}
-
-/// What happens to the command when the lock is lost.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum OnLoss {
-    /// It is ended before another contender is granted the lock
-    Stop,
-    /// It goes on, and a line says so
-    Warn,
 }
 
 /// What happens to the command when a request to give the lock up comes.

@@ -9,12 +9,11 @@ use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{Keeper, Wait};
 
 use super::claim::{Claim, Holding};
-use crate::exit::{self, Failure};
+use crate::exit::Failure;
 use crate::interruption::Interruption;
 use crate::voice::Voice;
 use crate::wait_line::narrate;
 
-/// A lock that is to be taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acquiring<'a> {
     pub(super) keeper: &'a Keeper,
@@ -39,10 +38,7 @@ impl Acquiring<'_> {
         let name = self.claim.name();
         tokio::select! {
             biased;
-            cause = interruption.heard() => Err(Failure {
-                code: exit::by_signal(cause.number),
-                message: format!("{name}: ended by {} while waiting for the lock; left the queue", cause.name),
-            }),
+            cause = interruption.heard() => Err(cause.ended(name, "while waiting for the lock; left the queue")),
             locked = locking => locked,
             () = narrate(self.keeper, name.as_str(), self.voice) => unreachable!("it never ends by itself"),
         }
@@ -83,7 +79,6 @@ impl Acquiring<'_> {
         contenders.into_iter().find_map(|contender| contender.frozen)
     }
 
-    /// Returns the message that the lock was not acquired.
     pub(super) fn in_vain(self, wait: Wait, frozen: Option<String>) -> String {
         let (name, service) = (self.claim.name(), self.keeper.service());
         let why = match (wait, frozen) {

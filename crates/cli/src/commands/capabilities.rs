@@ -6,7 +6,6 @@ use crate::config::Settings;
 use crate::exit::Failure;
 use crate::output::{Matrix, Promises};
 
-/// Says what the service promises; without one, what all services do.
 pub(super) fn capabilities(global: &Global) -> Result<u8, Failure> {
     let settings = Settings::load(global)?;
     if !settings.is_named() {

@@ -12,7 +12,6 @@ use crate::voice::say;
 /// The exit code of a lock that is not held any more.
 const NOT_HELD: u8 = 1;
 
-/// Tells by the exit code whether the lock is held.
 pub(super) fn check(global: &Global) -> Result<u8, Failure> {
     let Some(address) = std::env::var_os(hold_socket::VARIABLE) else {
         let variable = hold_socket::VARIABLE;

@@ -1,7 +1,6 @@
 //! What `run` and `hold` ask for: a lock of one kind, and how long it is waited for. After this file, all kinds are
 //! alike.
 
-use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -34,10 +33,6 @@ pub(super) enum Claim {
 
 impl Claim {
     /// Chooses the lock and the share of it that the options ask for.
-    ///
-    /// # Errors
-    ///
-    /// The name is not valid.
     pub(super) fn new(keeper: &Keeper, args: &ClaimArgs) -> Result<Self> {
         let name = args.name.as_str();
         Ok(match args.permits {
@@ -56,7 +51,6 @@ impl Claim {
         }
     }
 
-    /// Says why it could not be taken.
     pub(super) fn in_use(&self) -> &'static str {
         match self {
             Self::Permit(_) => "has no permit left, or another contender waits for one",
@@ -79,7 +73,6 @@ fn holding<Kind: 'static>(taken: Result<Option<Guard<Kind>>>) -> Result<Option<H
     Ok(taken?.map(Holding::new))
 }
 
-/// A release under way.
 type Release = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// Proof of holding a lock of any kind; dropping it gives the lock back in the background.
@@ -100,12 +93,6 @@ impl Holding {
     /// Gives the lock back; the future ends when that is certain.
     pub(super) fn release(self) -> Release {
         (self.release)()
-    }
-}
-
-impl fmt::Debug for Holding {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Holding").field(&self.hold).finish()
     }
 }
 

@@ -13,7 +13,6 @@ use crate::args::Cli;
 use crate::exit::Failure;
 use crate::output;
 
-/// Prints the completions for a shell.
 pub(super) fn completions(shell: Shell) -> Result<u8, Failure> {
     let mut command = Cli::command();
     // Otherwise its subcommands are not defined yet.

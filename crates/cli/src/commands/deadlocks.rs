@@ -1,68 +1,44 @@
 //! `deadlocks`: which contenders wait for each other. What is a deadlock, and how sure that is, `lockkeeper-monitor`
 //! decides.
-//!
-//! A build without the feature `monitor` has the same command, which names the feature.
 
-#[cfg(feature = "monitor")]
-mod found {
-    use lockkeeper::clock::{Clock, SystemClock};
-    use lockkeeper::follow::Scope;
-    use lockkeeper::{Keeper, Result};
-    use lockkeeper_monitor::{CONFIRM_AFTER, Confirmation, Judged, Snapshot, Verdict, find, look};
+use lockkeeper::clock::{Clock, SystemClock};
+use lockkeeper::follow::Scope;
+use lockkeeper::{Keeper, Result};
+use lockkeeper_monitor::{CONFIRM_AFTER, Confirmation, Judged, Snapshot, Verdict, find, look};
 
-    use crate::args::Global;
-    use crate::commands::look::{looks, tries};
-    use crate::commands::service::{answer, block_on_closing, open_by, talk};
-    use crate::config::Settings;
-    use crate::exit::{DEADLOCKED, Failure};
-    use crate::output::{Deadlocks, Orders};
-    use crate::voice::{Talk, say};
+use super::look::{looks, tries};
+use super::service::{answer, block_on_closing, open_by, talk};
+use crate::args::Global;
+use crate::config::Settings;
+use crate::exit::{DEADLOCKED, Failure};
+use crate::output::{Deadlocks, Orders};
+use crate::voice::{Talk, say};
 
-    /// Prints the deadlocks of the service, and ends with 1 if one is known.
-    pub(crate) fn deadlocks(global: &Global) -> std::result::Result<u8, Failure> {
-        let settings = Settings::load(global)?;
-        let keeper = open_by(global, &settings)?;
-        let (snapshot, judged) = block_on_closing(&keeper, judged(&keeper, &settings, talk(global)))??;
-        let found = Deadlocks::new(keeper.service(), &snapshot, &judged, &Orders::new(global));
-        answer(global, &found, || found.text())?;
-        let is_known = judged.iter().any(|judged| judged.verdict == Verdict::Known);
-        Ok(if is_known { DEADLOCKED } else { 0 })
-    }
-
-    /// Looks at the service, and again if there is something to confirm.
-    pub(crate) async fn judged(keeper: &Keeper, settings: &Settings, talk: Talk) -> Result<(Snapshot, Vec<Judged>)> {
-        // A policy may try for long, and then that is said.
-        let looks = if settings.retry.is_some() { looks(keeper, settings.retry.clone()) } else { tries(None) };
-        let (all, mut confirmation) = (Scope::default(), Confirmation::default());
-        let first = looks.run(|| look(keeper, &SystemClock, &all)).await?;
-        let judged = confirmation.judge(&first, find(&first));
-        if judged.is_empty() {
-            return Ok((first, judged));
-        }
-        if talk == Talk::Verbose {
-            say(&format!("seen once; looking again in {CONFIRM_AFTER:?}"));
-        }
-        SystemClock.sleep_until(first.ended.saturating_add(CONFIRM_AFTER)).await;
-        let second = looks.run(|| look(keeper, &SystemClock, &all)).await?;
-        let judged = confirmation.judge(&second, find(&second));
-        Ok((second, judged))
-    }
+pub(crate) fn deadlocks(global: &Global) -> std::result::Result<u8, Failure> {
+    let settings = Settings::load(global)?;
+    let keeper = open_by(global, &settings)?;
+    let (snapshot, judged) = block_on_closing(&keeper, judged(&keeper, &settings, talk(global)))??;
+    let found = Deadlocks::new(keeper.service(), &snapshot, &judged, &Orders::new(global));
+    answer(global, &found, || found.text())?;
+    let is_known = judged.iter().any(|judged| judged.verdict == Verdict::Known);
+    Ok(if is_known { DEADLOCKED } else { 0 })
 }
 
-#[cfg(not(feature = "monitor"))]
-mod refused {
-    use crate::args::Global;
-    use crate::exit::Failure;
-
-    /// Says what is missing.
-    pub(crate) fn deadlocks(_: &Global) -> Result<u8, Failure> {
-        Err(Failure::ours(
-            "deadlocks: this lockkeeper was built without the feature `monitor`; build it with `--features monitor`",
-        ))
+/// Looks at the service, and again if there is something to confirm.
+pub(crate) async fn judged(keeper: &Keeper, settings: &Settings, talk: Talk) -> Result<(Snapshot, Vec<Judged>)> {
+    // A policy may try for long, and then that is said.
+    let looks = if settings.retry.is_some() { looks(keeper, settings.retry.clone()) } else { tries(None) };
+    let (all, mut confirmation) = (Scope::default(), Confirmation::default());
+    let first = looks.run(|| look(keeper, &SystemClock, &all)).await?;
+    let judged = confirmation.judge(&first, find(&first));
+    if judged.is_empty() {
+        return Ok((first, judged));
     }
+    if talk == Talk::Verbose {
+        say(&format!("seen once; looking again in {CONFIRM_AFTER:?}"));
+    }
+    SystemClock.sleep_until(first.ended.saturating_add(CONFIRM_AFTER)).await;
+    let second = looks.run(|| look(keeper, &SystemClock, &all)).await?;
+    let judged = confirmation.judge(&second, find(&second));
+    Ok((second, judged))
 }
-
-#[cfg(feature = "monitor")]
-pub(super) use found::{deadlocks, judged};
-#[cfg(not(feature = "monitor"))]
-pub(super) use refused::deadlocks;

@@ -4,15 +4,13 @@ use std::process::ExitCode;
 
 use super::claim::at_most;
 use super::{
-    capabilities, check, completions, deadlocks, doctor, fence, gc, hold, look, manual, monitor, orders, run, server,
-    setup, top, wait, watch,
+    capabilities, check, completions, doctor, fence, hold, look, manual, orders, run, server, setup, wait, watch,
 };
 use crate::args::{self, Cli, Command, Request};
 use crate::exit::Failure;
 use crate::output;
 use crate::voice::say;
 
-/// Does what the command line asks for.
 pub(crate) fn main() -> ExitCode {
     let ended = match args::parse(std::env::args_os()) {
         Ok(Request::Do(cli)) => dispatch(cli),
@@ -32,17 +30,29 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
     }
     match command {
         Command::Run(args) => run::run(&global, args),
-        Command::Hold(args) => hold::hold(&global, &args),
+        Command::Hold { claim } => hold::hold(&global, &claim),
         Command::Fence(args) => fence::fence(&args),
         Command::Ls { prefix, names: false } => look::ls(&global, prefix.as_deref().unwrap_or_default()),
         Command::Ls { prefix, names: true } => look::names(&global, prefix.as_deref().unwrap_or_default()),
         Command::Show { name, watch: false } => look::show(&global, &name),
         Command::Show { name, watch: true } => watch::watch(&global, &name),
         Command::Wait { name, wait } => wait::wait(&global, &name, at_most(wait)),
-        Command::Deadlocks => deadlocks::deadlocks(&global),
-        Command::Monitor(args) => monitor::monitor(&global, *args),
-        Command::Top => top::top(&global),
-        Command::Gc(args) => gc::gc(&global, &args),
+        #[cfg(feature = "monitor")]
+        Command::Deadlocks => super::deadlocks::deadlocks(&global),
+        #[cfg(not(feature = "monitor"))]
+        Command::Deadlocks => Err(Failure::without("deadlocks", "monitor")),
+        #[cfg(feature = "monitor")]
+        Command::Monitor(args) => super::monitor::monitor(&global, *args),
+        #[cfg(not(feature = "monitor"))]
+        Command::Monitor(_) => Err(Failure::without("monitor", "monitor")),
+        #[cfg(feature = "top")]
+        Command::Top => super::top::top(&global),
+        #[cfg(not(feature = "top"))]
+        Command::Top => Err(Failure::without("top", "top")),
+        #[cfg(feature = "monitor")]
+        Command::Gc { yes, force } => super::gc::gc(&global, yes, force),
+        #[cfg(not(feature = "monitor"))]
+        Command::Gc { .. } => Err(Failure::without("gc", "monitor")),
         Command::Check => check::check(&global),
         Command::Revoke(args) => orders::revoke(&global, args),
         Command::Break(args) => orders::break_lock(&global, &args),
@@ -51,7 +61,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Capabilities => capabilities::capabilities(&global),
         Command::Doctor { after_restore } => doctor::doctor(&global, after_restore),
         Command::Setup { print, max_session_timeout } => setup::setup(&global, print, max_session_timeout),
-        Command::Server(args) => server::server(&global, (*args).into()),
+        Command::Server(args) => server::server(&global, *args),
         Command::Completions { shell } => completions::completions(shell),
         Command::Man => manual::man(),
     }
@@ -61,7 +71,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
 fn refuse_json(command: &Command) -> Result<(), Failure> {
     let name = match command {
         Command::Run(_) => "run",
-        Command::Hold(_) => "hold",
+        Command::Hold { .. } => "hold",
         Command::Fence(_) => "fence",
         Command::Wait { .. } => "wait",
         Command::Setup { .. } => "setup",

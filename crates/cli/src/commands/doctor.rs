@@ -85,7 +85,6 @@ async fn deadlocks(global: &Global, settings: &Settings, keeper: &Keeper) -> loc
     }
 }
 
-/// Says what is missing.
 #[cfg(not(feature = "monitor"))]
 async fn deadlocks(_: &Global, _: &Settings, _: &Keeper) -> lockkeeper::Result<Vec<Finding>> {
     let what = "deadlocks are not looked for: this lockkeeper was built without the feature `monitor`";

@@ -16,10 +16,8 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use crate::args::FenceArgs;
 use crate::exit::{self, Failure};
 
-/// The variable with the token, as `run` sets it.
 const TOKEN: &str = "LOCKKEEPER_TOKEN";
 
-/// The variable with the lock's name, as `run` sets it.
 const NAME: &str = "LOCKKEEPER_NAME";
 
 /// The least number of the descriptor that the command keeps the file locked with: scripts use smaller ones.

@@ -1,86 +1,62 @@
 //! `gc`: what users of a service have left there, and its removal. What that is, and whether it is still so at the
 //! moment of the removal, the service's backend decides.
-//!
-//! A build without the feature `monitor` has the same command, which names the feature.
 
-#[cfg(feature = "monitor")]
-mod clearing {
-    use lockkeeper::{Advice, Keeper, RemnantKind, UNUSED_FOR};
+use lockkeeper::{Advice, Keeper, RemnantKind, UNUSED_FOR};
 
-    use crate::args::{GcArgs, Global};
-    use crate::commands::look::looks;
-    use crate::commands::service::{answer, block_on_closing, open_by};
-    use crate::config::Settings;
-    use crate::exit::Failure;
-    use crate::output::{self, Orders, Outcome, Remnants};
+use super::look::looks;
+use super::service::{answer, block_on_closing, open_by};
+use crate::args::Global;
+use crate::config::Settings;
+use crate::exit::Failure;
+use crate::output::{self, Orders, Outcome, Remnants};
 
-    /// Prints what is left, and removes it if that is asked for.
-    pub(crate) fn gc(global: &Global, args: &GcArgs) -> Result<u8, Failure> {
-        let settings = Settings::load(global)?;
-        let keeper = open_by(global, &settings)?;
-        let looks = looks(&keeper, settings.retry);
-        block_on_closing(&keeper, async {
-            let found = looks.run(|| keeper.remnants(UNUSED_FOR)).await?;
-            let mut remnants = Remnants::new(keeper.service(), found, |kind| match kind {
-                RemnantKind::Unbound if !args.force => Outcome::NeedsForce,
-                _ => Outcome::Listed,
-            });
-            if !args.yes {
-                let orders = Orders::new(global);
-                return answer(global, &remnants, || remnants.text() + &remnants.order(&orders));
-            }
-            if !global.json {
-                // What is about to happen is printed first.
-                output::print(&remnants.text())?;
-            }
-            let failure = clear(&keeper, &mut remnants).await;
-            answer(global, &remnants, || remnants.outcome())?;
-            failure.map_or(Ok(0), Err)
-        })?
-    }
+pub(crate) fn gc(global: &Global, yes: bool, force: bool) -> Result<u8, Failure> {
+    let settings = Settings::load(global)?;
+    let keeper = open_by(global, &settings)?;
+    let looks = looks(&keeper, settings.retry);
+    block_on_closing(&keeper, async {
+        let found = looks.run(|| keeper.remnants(UNUSED_FOR)).await?;
+        let mut remnants = Remnants::new(keeper.service(), found, |kind| match kind {
+            RemnantKind::Unbound if !force => Outcome::NeedsForce,
+            _ => Outcome::Listed,
+        });
+        if !yes {
+            let orders = Orders::new(global);
+            return answer(global, &remnants, || remnants.text() + &remnants.order(&orders));
+        }
+        if !global.json {
+            // What is about to happen is printed first.
+            output::print(&remnants.text())?;
+        }
+        let failure = clear(&keeper, &mut remnants).await;
+        answer(global, &remnants, || remnants.outcome())?;
+        failure.map_or(Ok(0), Err)
+    })?
+}
 
-    /// Removes what is to be removed, and returns why some of it could not be.
-    async fn clear(keeper: &Keeper, remnants: &mut Remnants) -> Option<Failure> {
-        let mut failures: usize = 0;
-        let mut first = None;
-        for (remnant, outcome) in remnants.listed() {
-            match keeper.remove_remnant(remnant).await {
-                Ok(true) => *outcome = Outcome::Removed,
-                Ok(false) => *outcome = Outcome::Left,
-                Err(error) => {
-                    *outcome = Outcome::Failed;
-                    failures += 1;
-                    let is_over = error.advice() != Advice::Permanent;
-                    first.get_or_insert_with(|| format!("cannot remove {}: {error:#}", remnant.place));
-                    // Where the service is gone, the rest is not tried.
-                    if is_over {
-                        break;
-                    }
+/// Removes what is to be removed, and returns why some of it could not be.
+async fn clear(keeper: &Keeper, remnants: &mut Remnants) -> Option<Failure> {
+    let mut failures: usize = 0;
+    let mut first = None;
+    for (remnant, outcome) in remnants.listed() {
+        match keeper.remove_remnant(remnant).await {
+            Ok(true) => *outcome = Outcome::Removed,
+            Ok(false) => *outcome = Outcome::Left,
+            Err(error) => {
+                *outcome = Outcome::Failed;
+                failures += 1;
+                let is_over = error.advice() != Advice::Permanent;
+                first.get_or_insert_with(|| format!("cannot remove {}: {error:#}", remnant.place));
+                // Where the service is gone, the rest is not tried.
+                if is_over {
+                    break;
                 }
             }
         }
-        let more = match failures {
-            0 | 1 => String::new(),
-            failures => format!(" ({} more)", failures - 1),
-        };
-        first.map(|first| Failure::ours(output::one_line(&format!("gc: {first}{more}"))))
     }
+    let more = match failures {
+        0 | 1 => String::new(),
+        failures => format!(" ({} more)", failures - 1),
+    };
+    first.map(|first| Failure::ours(output::one_line(&format!("gc: {first}{more}"))))
 }
-
-#[cfg(not(feature = "monitor"))]
-mod refused {
-    use crate::args::{GcArgs, Global};
-    use crate::exit::Failure;
-
-    /// Says what is missing.
-    pub(crate) fn gc(_: &Global, _: &GcArgs) -> Result<u8, Failure> {
-        Err(Failure::ours(
-            "gc: this lockkeeper was built without the feature `monitor`; build it with `--features monitor`",
-        ))
-    }
-}
-
-#[cfg(feature = "monitor")]
-pub(super) use clearing::gc;
-#[cfg(not(feature = "monitor"))]
-pub(super) use refused::gc;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::acquire::Acquiring;
 use super::claim::{Claim, Holding, wait_of};
 use super::service::{CLOSE_MAX, block_on, talk};
-use crate::args::{Global, HoldArgs};
+use crate::args::{ClaimArgs, Global};
 use crate::config::Settings;
 use crate::exit::{self, Failure};
 use crate::held::HeldLocks;
@@ -20,9 +20,8 @@ use crate::output;
 use crate::stdin_end::StdinEnd;
 use crate::voice::Voice;
 
-/// Holds a lock.
-pub(super) fn hold(global: &Global, args: &HoldArgs) -> Result<u8, Failure> {
-    let name = QueueName::new(&args.claim.name)?;
+pub(super) fn hold(global: &Global, args: &ClaimArgs) -> Result<u8, Failure> {
+    let name = QueueName::new(&args.name)?;
     let stdin_end = StdinEnd::watch()?;
     let settings = Settings::load(global)?;
     let voice = Arc::new(Voice::new(talk(global)));
@@ -31,22 +30,20 @@ pub(super) fn hold(global: &Global, args: &HoldArgs) -> Result<u8, Failure> {
     let keeper = held.nest(settings.keeper()?).observer(voice.clone()).build();
     held.refuse(&keeper.service(), name.as_str())?;
     voice.mention(&format!("using {}", keeper.service()));
-    let wait = wait_of(&args.claim, settings.acquire_timeout);
-    let claim = Claim::new(&keeper, &args.claim)?;
+    let wait = wait_of(args, settings.acquire_timeout);
+    let claim = Claim::new(&keeper, args)?;
     let holder = Holder { keeper, claim, voice, args, stdin_end };
     block_on(holder.complete(wait))?
 }
 
-/// A hold under way.
 struct Holder<'a> {
     keeper: Keeper,
     claim: Claim,
     voice: Arc<Voice>,
-    args: &'a HoldArgs,
+    args: &'a ClaimArgs,
     stdin_end: StdinEnd,
 }
 
-/// Why a hold ends.
 enum End {
     StdinEnded,
     Signal(Cause),
@@ -78,7 +75,7 @@ impl Holder<'_> {
         self.voice.hush();
         let Some(holding) = acquired? else {
             let message = acquiring.in_vain(wait, acquiring.frozen().await);
-            return Err(Failure { code: self.args.claim.conflict_exit_code, message });
+            return Err(Failure { code: self.args.conflict_exit_code, message });
         };
         // Before the token is printed: a reader of it may send a signal.
         let mut interruption = Interruption::listen()?;
@@ -98,9 +95,8 @@ impl Holder<'_> {
         self.told(end)
     }
 
-    /// Waits for the first reason to end.
     async fn end(&mut self, hold: &Hold, interruption: &mut Interruption) -> End {
-        let max_hold = self.args.claim.max_hold;
+        let max_hold = self.args.max_hold;
         let held_too_long = async {
             match max_hold {
                 Some(max_hold) => {

@@ -22,7 +22,6 @@ const TRY_MAX: Duration = Duration::from_secs(5);
 /// How long after a look that failed the next one is made; at least half of that.
 const TRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Lists the locks in use whose names begin with `prefix`.
 pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
     let settings = Settings::load(global)?;
     let keeper = open_by(global, &settings)?;
@@ -56,7 +55,6 @@ pub(super) fn names(global: &Global, prefix: &str) -> Result<u8, Failure> {
     output::print(&lines).map(|()| 0)
 }
 
-/// Shows who holds a lock and who waits for it.
 pub(super) fn show(global: &Global, name: &str) -> Result<u8, Failure> {
     let name = QueueName::new(name)?;
     let settings = Settings::load(global)?;

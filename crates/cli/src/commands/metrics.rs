@@ -27,13 +27,10 @@ mod served {
     const CONNECTIONS_MAX: usize = 8;
     /// How long a connection may take for its request and its answer; a monitor asks anew each time.
     const CONNECTION_TIME_MAX: Duration = Duration::from_secs(5);
-    /// The text format of Prometheus.
     const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-    /// A question for the metrics.
     type Question = oneshot::Sender<String>;
 
-    /// Where metrics are served, if anywhere.
     pub(crate) struct Metrics(Option<Listening>);
 
     impl Metrics {
@@ -42,12 +39,10 @@ mod served {
             listen.map(|listen| Listening::bind("--metrics", listen)).transpose().map(Self)
         }
 
-        /// Where Prometheus finds them.
         pub(crate) fn url(&self) -> Option<String> {
             self.0.as_ref().map(|listening| format!("http://{}/metrics", listening.address()))
         }
 
-        /// Serves those of a server.
         pub(crate) async fn serve(&self, server: &EmbeddedServer) -> Infallible {
             let Some(listening) = &self.0 else {
                 return std::future::pending().await;
@@ -112,17 +107,13 @@ mod refused {
     use crate::config::Listen;
     use crate::exit::Failure;
 
-    /// Metrics that are served nowhere.
     pub(crate) struct Metrics;
 
     impl Metrics {
         pub(crate) fn listen(listen: Option<&Listen>) -> Result<Self, Failure> {
             match listen {
                 None => Ok(Self),
-                Some(_) => Err(Failure::ours(
-                    "--metrics: this lockkeeper was built without the feature `metrics`; build it with \
-                     `--features metrics`",
-                )),
+                Some(_) => Err(Failure::without("--metrics", "metrics")),
             }
         }
 

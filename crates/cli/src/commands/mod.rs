@@ -31,16 +31,19 @@ mod capabilities;
 mod check;
 mod claim;
 mod completions;
+#[cfg(feature = "monitor")]
 mod deadlocks;
 mod dispatch;
 mod doctor;
 mod fence;
+#[cfg(feature = "monitor")]
 mod gc;
 mod hold;
 mod look;
 mod manager;
 mod manual;
 mod metrics;
+#[cfg(feature = "monitor")]
 mod monitor;
 mod orders;
 mod restart;
@@ -48,6 +51,7 @@ mod run;
 mod server;
 mod service;
 mod setup;
+#[cfg(feature = "top")]
 mod top;
 mod wait;
 mod watch;

@@ -52,7 +52,6 @@ pub(super) fn break_lock(global: &Global, args: &BreakArgs) -> Result<u8, Failur
     order.tell(Deed::Broken { broken: order.operator().who(&broken) })
 }
 
-/// Keeps all contenders out of a lock.
 pub(super) fn freeze(global: &Global, args: &FreezeArgs) -> Result<u8, Failure> {
     let order = Order::new(global, &args.name)?;
     let frozen = block_on_closing(&order.keeper, async {
@@ -70,7 +69,6 @@ pub(super) fn freeze(global: &Global, args: &FreezeArgs) -> Result<u8, Failure> 
     }
 }
 
-/// Lets contenders take a lock again.
 pub(super) fn thaw(global: &Global, args: &ThawArgs) -> Result<u8, Failure> {
     let order = Order::new(global, &args.name)?;
     let thawed = block_on_closing(&order.keeper, order.keeper.thaw(&args.name))??;
@@ -82,7 +80,6 @@ fn not_in_time(operator: &Operator<'_>, what: &str, wait: Duration) -> Failure {
     Failure { code: exit::NOT_ACQUIRED, message: operator.not_in_time(what, wait) }
 }
 
-/// An order under way.
 struct Order<'a> {
     global: &'a Global,
     name: QueueName,
@@ -109,10 +106,7 @@ impl<'a> Order<'a> {
         let mut interruption = Interruption::listen()?;
         let output = tokio::select! {
             biased;
-            cause = interruption.heard() => Err(Failure {
-                code: exit::by_signal(cause.number),
-                message: format!("{}: ended by {} while waiting", self.name, cause.name),
-            }),
+            cause = interruption.heard() => Err(cause.ended(&self.name, "while waiting")),
             output = awaited => Ok(output),
             () = narrate(&self.keeper, self.name.as_str(), &self.voice) => unreachable!("it never ends by itself"),
         };

@@ -18,13 +18,11 @@ const STEADY: Duration = Duration::from_secs(60);
 /// The signals that are meant to end a command, from any sender.
 const MEANT: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
-/// How one grant ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
     /// Why the lock was given up while the command ran, if it was.
     pub(super) given_up: Option<GivenUp>,
-    /// How long it was held.
     pub(super) lasted: Duration,
     /// Whether we were told to end, and not only the command.
     pub(super) is_told_to_end: bool,
@@ -33,9 +31,7 @@ pub(super) struct Ended {
 /// Why a lock was given up and the command ended for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum GivenUp {
-    /// A request came.
     Asked,
-    /// It was held for `--max-hold`.
     HeldTooLong,
 }
 

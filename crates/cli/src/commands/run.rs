@@ -26,7 +26,6 @@ use crate::run::hold_socket::{self, Answer, HoldSocket};
 use crate::run::{Leaving, OnLoss, Outcome, StandBy, Stop, Supervision, settle_grace, supervise};
 use crate::voice::{Talk, Voice, say};
 
-/// Runs a command under a lock.
 pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let name = QueueName::new(&args.claim.name)?;
     check(&args)?;
@@ -51,7 +50,7 @@ fn check(args: &RunArgs) -> Result<(), Failure> {
     if args.restart && args.claim.wait == Some(Duration::ZERO) {
         return Err(Failure::ours("--restart queues again and again, and --wait 0 never queues"));
     }
-    if args.restart && args.on_loss == args::OnLoss::Warn {
+    if args.restart && args.on_loss == OnLoss::Warn {
         return Err(Failure::ours(
             "--restart ends the command when the lock is lost, and --on-loss warn lets it go on",
         ));
@@ -72,7 +71,6 @@ fn owner(command: &[OsString]) -> Owner {
     owner
 }
 
-/// A run under way.
 struct Run {
     keeper: Keeper,
     claim: Claim,
@@ -81,7 +79,6 @@ struct Run {
     held: HeldLocks,
 }
 
-/// How the supervision of a command ended.
 struct Supervised {
     outcome: Outcome,
     /// Why the lock was given up while the command ran, if it was.
@@ -118,7 +115,6 @@ impl Run {
         }
     }
 
-    /// Runs the command under the lock, and gives the lock back.
     async fn turn(&self, holding: Holding, stand_by: Option<StandBy>) -> Result<Ended, Failure> {
         let granted_at = SystemClock.now();
         // No await between the grant and the supervisor's own listening, so that no signal is lost.
@@ -172,10 +168,7 @@ impl Run {
         self.voice.say(&format!("{name}: {why}; queueing again in {pause:?}"));
         tokio::select! {
             biased;
-            cause = interruption.heard() => Err(Failure {
-                code: exit::by_signal(cause.number),
-                message: format!("{name}: ended by {} before the command was run anew", cause.name),
-            }),
+            cause = interruption.heard() => Err(cause.ended(name, "before the command was run anew")),
             () = SystemClock.sleep_until(SystemClock.now().saturating_add(pause)) => Ok(()),
         }
     }
@@ -194,7 +187,7 @@ impl Run {
     /// Chooses the grace, once the session's timeout is known. A command that outlives its lock is not ended for it, so
     /// nothing has to fit.
     fn grace(&self, notice: Option<Duration>) -> Result<Duration, Failure> {
-        let notice = notice.filter(|_| self.args.on_loss == args::OnLoss::Stop);
+        let notice = notice.filter(|_| self.args.on_loss == OnLoss::Stop);
         settle_grace(self.args.grace, notice).map_err(|too_long| {
             let (name, service) = (self.claim.name(), self.keeper.service());
             Failure::ours(format!("{name} ({service}): {too_long}; the command was not run"))
@@ -222,10 +215,7 @@ impl Run {
                 move || hold.liveness().safe_until().unwrap_or_else(|| SafeUntil::At(SystemClock.now()))
             }),
             grace,
-            on_loss: match self.args.on_loss {
-                args::OnLoss::Stop => OnLoss::Stop,
-                args::OnLoss::Warn => OnLoss::Warn,
-            },
+            on_loss: self.args.on_loss,
         };
         let (given_up, loss_told) = (OnceLock::new(), OnceLock::new());
         // The supervisor tells of it at once.

@@ -126,9 +126,7 @@ fn with_tls(builder: ServerBuilder, files: &TlsFiles<'_>) -> Result<ServerBuilde
 
 #[cfg(not(feature = "tls"))]
 fn with_tls(_: ServerBuilder, _: &TlsFiles<'_>) -> Result<ServerBuilder, Failure> {
-    Err(Failure::ours(
-        "--tls-cert: this lockkeeper was built without the feature `tls`; build it with `--features tls`",
-    ))
+    Err(Failure::without("--tls-cert", "tls"))
 }
 
 /// Warns of addresses that other machines may reach: clients need not prove who they are.

@@ -15,18 +15,15 @@ use crate::exit::Failure;
 use crate::output;
 use crate::voice::{Talk, say};
 
-/// Prints an answer in the form that was asked for.
 pub(super) fn answer(global: &Global, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8, Failure> {
     let printed = if global.json { output::print_json(answer) } else { output::print(&text()) };
     printed.map(|()| 0)
 }
 
-/// Opens the keeper that the settings of this process name.
 pub(super) fn open(global: &Global) -> Result<Keeper, Failure> {
     open_by(global, &Settings::load(global)?)
 }
 
-/// Opens the keeper that these settings name.
 pub(super) fn open_by(global: &Global, settings: &Settings) -> Result<Keeper, Failure> {
     let keeper = settings.keeper()?.build();
     if global.verbose {
@@ -35,7 +32,6 @@ pub(super) fn open_by(global: &Global, settings: &Settings) -> Result<Keeper, Fa
     Ok(keeper)
 }
 
-/// Returns how much is printed.
 pub(super) fn talk(global: &Global) -> Talk {
     if global.verbose { Talk::Verbose } else { Talk::Normal }
 }

@@ -8,7 +8,6 @@ use crate::exit::Failure;
 use crate::output;
 use crate::voice::say;
 
-/// Makes what the service needs, or prints what would be made.
 pub(super) fn setup(global: &Global, only_print: bool, timeout_max: Option<Duration>) -> Result<u8, Failure> {
     let keeper = open(global)?;
     let Some(text) = keeper.set_up_text() else {

@@ -30,7 +30,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How many rows a terminal has that does not report it.
 const ROWS_DEFAULT: u16 = 24;
 
-/// Shows a lock again at each change.
 pub(super) fn watch(global: &Global, name: &str) -> Result<u8, Failure> {
     let name = QueueName::new(name)?;
     let keeper = open(global)?;
@@ -44,7 +43,6 @@ pub(super) fn watch(global: &Global, name: &str) -> Result<u8, Failure> {
     block_on_closing(&keeper, watching.follow())?
 }
 
-/// How a lock is shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Form {
     Json,
@@ -56,7 +54,6 @@ struct Watching<'a> {
     keeper: &'a Keeper,
     name: &'a QueueName,
     form: Form,
-    /// The contenders, as they were seen last.
     queue: Vec<ContenderInfo>,
     /// Grants that were observed here and that the service does not report.
     witness: Witness,

@@ -39,15 +39,8 @@ enum Password {
 }
 
 impl Credentials {
-    /// Reads those of the environment.
     pub(super) fn of_environment(places: &Places<'_>) -> Result<Self, Failure> {
-        let text = |name: &'static str| match (places.variable)(name).map(std::ffi::OsString::into_string) {
-            None => Ok(None),
-            Some(Ok(text)) if !text.is_empty() => Ok(Some(text)),
-            Some(Ok(_)) => Err(Failure::ours(format!("{name} is empty; unset it, or give it a value"))),
-            Some(Err(_)) => Err(Failure::ours(format!("{name} is not UTF-8"))),
-        };
-        let password = match (text(PASSWORD_VARIABLE)?, text(PASSWORD_FILE_VARIABLE)?) {
+        let password = match (places.text(PASSWORD_VARIABLE)?, places.text(PASSWORD_FILE_VARIABLE)?) {
             (Some(_), Some(_)) => {
                 return Err(Failure::ours(format!(
                     "{PASSWORD_VARIABLE} and {PASSWORD_FILE_VARIABLE} are both set; unset one of them"
@@ -56,7 +49,7 @@ impl Credentials {
             (None, Some(path)) => Some(Password::File(path.into(), PASSWORD_FILE_VARIABLE.to_owned())),
             (password, None) => password.map(Password::Text),
         };
-        Ok(Self { user: text(USER_VARIABLE)?, password })
+        Ok(Self { user: places.text(USER_VARIABLE)?, password })
     }
 
     /// Takes those that a config file gives or names for its own URL.

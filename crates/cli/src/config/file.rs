@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::EXAMPLE_URL;
 use super::monitor::{MonitorSettings, MonitorTable};
 use super::retry::RetryTable;
-use super::server::{ServerSettings, ServerTable};
+use super::server::ServerSettings;
 use super::span::Span;
 use crate::exit::Failure;
 
@@ -26,7 +26,6 @@ pub(super) struct ConfigFile {
     pub(super) monitor: Option<MonitorSettings>,
 }
 
-/// What a config file says about locks.
 #[derive(Debug)]
 pub(super) struct LockSettings {
     pub(super) url: String,
@@ -53,7 +52,7 @@ struct Table {
     #[serde(alias = "base_path")]
     base: Option<String>,
     retry: Option<RetryTable>,
-    server: Option<ServerTable>,
+    server: Option<ServerSettings>,
     monitor: Option<MonitorTable>,
 }
 
@@ -69,7 +68,7 @@ impl ConfigFile {
             }
         })?;
         let refuse = |what: String| Failure::ours(format!("{place}: {what}"));
-        let server = table.server.take().map(ServerTable::check).transpose().map_err(refuse)?;
+        let server = table.server.take().map(ServerSettings::of_file).transpose().map_err(refuse)?;
         let monitor = table.monitor.take().map(MonitorTable::check).transpose().map_err(refuse)?;
         let names_no_service = table.says_nothing_of_locks() && (server.is_some() || monitor.is_some());
         let locks = if names_no_service { None } else { Some(table.locks(path)?) };
@@ -112,7 +111,6 @@ impl Table {
 }
 
 impl LockSettings {
-    /// Whether it has settings that go into the service's URL.
     pub(super) fn has_service_settings(&self) -> bool {
         !self.service.is_empty()
     }

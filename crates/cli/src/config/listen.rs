@@ -8,18 +8,10 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use crate::exit::Failure;
 
-/// Where a server is to listen.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Listen {
-    /// One address.
     Address(SocketAddr),
-    /// All addresses of a name.
-    Name {
-        /// The name of a host, as in `localhost`.
-        host: String,
-        /// The port on each of its addresses.
-        port: u16,
-    },
+    Name { host: String, port: u16 },
 }
 
 impl Listen {
@@ -42,7 +34,6 @@ impl Listen {
         }
     }
 
-    /// Looks its addresses up.
     pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
         match self {
             Self::Address(address) => Ok(vec![*address]),
@@ -58,7 +49,6 @@ impl Listen {
     }
 }
 
-/// Reads one address, if there is one.
 pub(super) fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Listen>, D::Error> {
     match <[Listen; 1]>::try_from(one_or_more(deserializer)?) {
         Ok([listen]) => Ok(Some(listen)),
@@ -66,7 +56,6 @@ pub(super) fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<L
     }
 }
 
-/// Reads one address, or a list of them.
 pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Listen>, D::Error> {
     struct ListenVisitor;
 

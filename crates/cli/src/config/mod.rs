@@ -34,11 +34,9 @@ pub(crate) use self::listen::Listen;
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use self::monitor::MonitorSettings;
 #[cfg(feature = "monitor")]
-#[cfg(feature = "monitor")]
 pub(crate) use self::receiver::{Webhook, WebhookFormat};
 pub(crate) use self::server::{ServerSettings, TlsFiles};
 pub(crate) use self::settings::Settings;
-pub(crate) use self::size::Size;
 pub(crate) use self::words::Words;
 
 const EXAMPLE_URL: &str = "file:/var/lib/lockkeeper";

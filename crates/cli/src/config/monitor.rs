@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper::NamePattern;
 #[cfg(any(feature = "monitor", feature = "top"))]
-use lockkeeper_monitor::alerts::Thresholds;
+use lockkeeper_monitor::{Collector, alerts::Thresholds};
 use serde::Deserialize;
 
 use super::receiver::{Webhook, WebhookFormat};
@@ -16,14 +16,14 @@ use super::span::Span;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct MonitorSettings {
     pub(super) is_enabled: Option<bool>,
-    /// How often it looks.
+    /// How long the service is left alone between two looks at least, where it has to be looked at.
     pub(super) interval: Option<Duration>,
     pub(super) thresholds: LockThresholds,
     /// The thresholds of the locks of a pattern: the first pattern that a name is of counts.
     pub(super) of_locks: Vec<(NamePattern, LockThresholds)>,
-    pub(super) webhook: Option<Webhook>,
-    /// The program that is run for each alert, and its arguments.
-    pub(super) command: Vec<String>,
+    pub(crate) webhook: Option<Webhook>,
+    /// The program that is run for each alert, and its arguments; empty if there is none.
+    pub(crate) command: Vec<String>,
 }
 
 /// From when on a lock is worth an alert, as far as that is given.
@@ -37,7 +37,6 @@ pub(super) struct LockThresholds {
     pub(super) losses: Option<u32>,
 }
 
-/// The table as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MonitorTable {
@@ -54,7 +53,6 @@ pub(super) struct MonitorTable {
     locks: Vec<LocksTable>,
 }
 
-/// One of its `[[monitor.locks]]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LocksTable {
@@ -67,12 +65,14 @@ struct LocksTable {
 impl MonitorTable {
     pub(super) fn check(self) -> Result<MonitorSettings, String> {
         let of_locks = self.locks.into_iter().map(|locks| {
-            let pattern = NamePattern::new(&locks.names).map_err(|what| format!("monitor.locks.names: {what}"))?;
-            let long_hold = positive("locks.long_hold_threshold", locks.long_hold_threshold)?;
-            let (contention, losses) = (locks.contention_threshold, locks.loss_threshold);
+            let LocksTable { names, contention_threshold: contention, long_hold_threshold, loss_threshold: losses } =
+                locks;
+            let pattern = NamePattern::new(&names).map_err(|what| format!("monitor.locks.names: {what}"))?;
+            let long_hold = positive("locks.long_hold_threshold", long_hold_threshold)?;
             Ok((pattern, LockThresholds { contention, long_hold, losses }))
         });
         let long_hold = positive("long_hold_threshold", self.long_hold_threshold)?;
+        let (contention, losses) = (self.contention_threshold, self.loss_threshold);
         let webhook = match (self.webhook, self.webhook_format, self.webhook_ca) {
             (Some(url), format, ca) => Some(Webhook::parse(&url, format.unwrap_or_default(), ca)?),
             (None, Some(_), _) => return Err("monitor.webhook_format is of no use without monitor.webhook".to_owned()),
@@ -90,11 +90,7 @@ impl MonitorTable {
         Ok(MonitorSettings {
             is_enabled: self.enabled,
             interval: positive("interval", self.interval)?,
-            thresholds: LockThresholds {
-                contention: self.contention_threshold,
-                long_hold,
-                losses: self.loss_threshold,
-            },
+            thresholds: LockThresholds { contention, long_hold, losses },
             of_locks: of_locks.collect::<Result<_, String>>()?,
             webhook,
             command,
@@ -117,27 +113,18 @@ impl MonitorSettings {
         Ok(found.map(|(_, settings)| settings).unwrap_or_default())
     }
 
-    /// Tells whether alerts are wanted.
+    /// Collects what is known of these locks.
+    pub(crate) fn collector(&self, keeper: &lockkeeper::Keeper, scope: lockkeeper::follow::Scope) -> Collector {
+        let collector = Collector::new(keeper.clone(), std::sync::Arc::new(lockkeeper::clock::SystemClock), scope);
+        match self.interval {
+            Some(interval) => collector.looking_each(interval),
+            None => collector,
+        }
+    }
+
     #[cfg(feature = "monitor")]
     pub(crate) fn is_enabled(&self) -> bool {
         self.is_enabled != Some(false)
-    }
-
-    /// Returns how long the service is left alone between two looks at least, where it has to be looked at.
-    pub(crate) const fn interval(&self) -> Option<Duration> {
-        self.interval
-    }
-
-    /// Returns where alerts are posted to.
-    #[cfg(feature = "monitor")]
-    pub(crate) fn webhook(&self) -> Option<Webhook> {
-        self.webhook.clone()
-    }
-
-    /// Returns the program that is run for each alert, and its arguments; empty if there is none.
-    #[cfg(feature = "monitor")]
-    pub(crate) fn command(&self) -> &[String] {
-        &self.command
     }
 
     /// Returns from when on a lock is worth an alert.

@@ -12,28 +12,24 @@ use crate::exit::Failure;
 /// The longest config file, in bytes: hundreds of times what its keys need.
 const CONFIG_BYTES_MAX: u64 = 65_536;
 
-/// The config file of the whole machine.
 const SYSTEM_CONFIG: &str = "/etc/lockkeeper/config.toml";
 
 pub(super) const URL_VARIABLE: &str = "LOCKKEEPER_URL";
 
 const CONFIG_VARIABLE: &str = "LOCKKEEPER_CONFIG";
 
-/// Where settings are looked for.
 pub(super) struct Places<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
     pub(super) system_config: &'a Path,
 }
 
 impl Places<'static> {
-    /// Those of this process and this machine.
     pub(super) fn here() -> Self {
         Self { variable: &|name| std::env::var_os(name), system_config: Path::new(SYSTEM_CONFIG) }
     }
 }
 
 impl Places<'_> {
-    /// Returns the URL of the environment, if there is one.
     pub(super) fn url(&self) -> Result<Option<String>, Failure> {
         let Some(url) = (self.variable)(URL_VARIABLE) else { return Ok(None) };
         if url.is_empty() {
@@ -43,6 +39,16 @@ impl Places<'_> {
         }
         let url = url.into_string().map_err(|_| Failure::ours(format!("{URL_VARIABLE} is not UTF-8")))?;
         Ok(Some(url))
+    }
+
+    /// Returns what a variable says, if it is set.
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, Failure> {
+        match (self.variable)(name).map(OsString::into_string) {
+            None => Ok(None),
+            Some(Ok(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(Ok(_)) => Err(Failure::ours(format!("{name} is empty; unset it, or give it a value"))),
+            Some(Err(_)) => Err(Failure::ours(format!("{name} is not UTF-8"))),
+        }
     }
 
     /// Finds a part of the config: in the file that is named and in no other, or else in the first file that has it.
@@ -69,7 +75,6 @@ impl Places<'_> {
         Ok(None)
     }
 
-    /// Returns the file that was named, if one was.
     fn named(&self, option: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
         match (option, (self.variable)(CONFIG_VARIABLE)) {
             (Some(path), _) => Ok(Some(path.to_owned())),

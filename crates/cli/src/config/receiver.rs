@@ -4,19 +4,15 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// The port of HTTP.
 const HTTP_PORT: u16 = 80;
 
-/// The port of HTTP over TLS.
 const HTTPS_PORT: u16 = 443;
 
-/// Where alerts are posted to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Webhook {
     /// The host, as a name or an address without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// The path, with its query.
     pub(crate) path: String,
     pub(crate) format: WebhookFormat,
     /// How it is made sure that it is this host; `None` where it is not.

@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use super::span::Span;
 
-/// The table as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RetryTable {
@@ -41,7 +40,6 @@ impl PolicyName {
 }
 
 impl RetryTable {
-    /// Makes the policy of it, or says what is wrong.
     pub(super) fn policy(self) -> Result<RetryPolicy, String> {
         // A file without a policy means the doubling delays, without end if it does not say how often.
         let without_name = if self.max_retries.is_some() { PolicyName::Exponential } else { PolicyName::Forever };

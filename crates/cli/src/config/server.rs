@@ -1,16 +1,16 @@
 //! `[server]`: what `lockkeeper server` takes as options, and the super user's password, which no option can give.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
 use serde::Deserialize;
 
 use super::credentials::{refuse_if_public, secret_of};
 use super::listen::{Listen, one, one_or_more};
 use super::places::Places;
 use super::size::Size;
-use super::span::Span;
+use super::span::duration;
 use super::words::Words;
 use crate::exit::Failure;
 
@@ -25,24 +25,76 @@ const MEMORY_BYTES_MIN: usize = 64 << 20;
 
 const SUPER_PASSWORD_VARIABLE: &str = "LOCKKEEPER_SUPER_PASSWORD";
 
-/// The server's settings, as far as they are given.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// Run a ZooKeeper server for this machine
+#[derive(Args, Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+#[command(after_help = "\
+Examples:
+  lockkeeper server --data-dir /srv/zookeeper
+  lockkeeper server --listen localhost:2181 --listen 10.0.0.5:2181 --data-dir /srv/zookeeper
+
+It speaks ZooKeeper's client protocol, for Lockkeeper, Curator, kazoo and others, on one machine; for more than one \
+machine, run Apache ZooKeeper. TERM stops it in order.
+
+Options that are not given are taken from [server] in the config file, where they have the same names with _ for -. \
+LOCKKEEPER_SUPER_PASSWORD, or the file of --super-password-file, has the password of the user `super`, who may do \
+everything; without it there is no such user.")]
 pub(crate) struct ServerSettings {
+    /// Where to listen, as in 127.0.0.1:2181, which is the default, localhost:2181 or 2181; may be given several times;
+    /// port 0 is any free one
+    #[arg(long, value_name = "ADDR", value_parser = Listen::parse)]
+    #[serde(deserialize_with = "one_or_more")]
     pub(crate) listen: Vec<Listen>,
+    /// Where to keep the data; without it, in memory until the end
+    #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// In which steps sessions expire, by default 2s, as in 500ms
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration)]
+    #[serde(deserialize_with = "duration")]
     pub(crate) tick: Option<Duration>,
+    /// The shortest session timeout that is granted, by default 2 ticks; a client that asks for less gets this
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration)]
+    #[serde(deserialize_with = "duration")]
     pub(crate) session_timeout_min: Option<Duration>,
+    /// The longest session timeout that is granted, by default 20 ticks: so long may a dead client hold a lock
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration)]
+    #[serde(deserialize_with = "duration")]
     pub(crate) session_timeout_max: Option<Duration>,
+    /// How often empty containers and nodes whose time to live is over are looked for and removed, by default 1m
+    #[arg(long, value_name = "DUR", value_parser = lockkeeper::parse_duration)]
+    #[serde(deserialize_with = "duration")]
     pub(crate) container_check: Option<Duration>,
+    /// The largest request, by default 1MiB; a connection that sends a larger one is closed
+    #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     pub(crate) frame_max: Option<Size>,
+    /// How much memory the server may take, by default 2GiB: all limits on nodes, watches, sessions, connections,
+    /// requests and answers that are not read follow from it
+    #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     pub(crate) memory: Option<Size>,
+    /// How much of it nodes and their data may take, by default half; what would exceed it is refused as a quota is
+    #[arg(long, value_name = "SIZE", value_parser = Size::parse)]
     pub(crate) tree_max: Option<Size>,
+    /// How many connections one address may have, by default 60; further ones are closed at once; 0 is no limit
+    #[arg(long, value_name = "COUNT")]
     pub(crate) max_connections_per_ip: Option<usize>,
+    /// Which four-letter words are answered, by default srvr,ruok,mntr,stat,isro; * is all of them
+    #[arg(long, value_name = "LIST", value_parser = Words::parse)]
     pub(crate) words: Option<Words>,
+    /// A file with the password of the user `super`, which no other user may read
+    #[arg(long, value_name = "FILE")]
     pub(crate) super_password_file: Option<PathBuf>,
+    /// The server's certificate, followed by its chain, in PEM form: with it, clients are served over TLS only
+    #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
+    /// The key of that certificate, without a password, in PEM form, which no other user may read
+    #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// The authorities in PEM form that clients' certificates must be of; without it, clients need none
+    #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
+    /// Where to serve metrics to Prometheus, by HTTP at /metrics, as in 127.0.0.1:9141 or 9141
+    #[arg(long, value_name = "ADDR", value_parser = Listen::parse)]
+    #[serde(deserialize_with = "one")]
     pub(crate) metrics: Option<Listen>,
 }
 
@@ -54,57 +106,15 @@ pub(crate) struct TlsFiles<'a> {
     pub(crate) ca: Option<&'a Path>,
 }
 
-/// The table as it is written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ServerTable {
-    #[serde(default, deserialize_with = "one_or_more")]
-    listen: Vec<Listen>,
-    data_dir: Option<PathBuf>,
-    tick: Option<Span>,
-    session_timeout_min: Option<Span>,
-    session_timeout_max: Option<Span>,
-    container_check: Option<Span>,
-    frame_max: Option<Size>,
-    memory: Option<Size>,
-    tree_max: Option<Size>,
-    max_connections_per_ip: Option<usize>,
-    words: Option<Words>,
-    super_password_file: Option<PathBuf>,
-    tls_cert: Option<PathBuf>,
-    tls_key: Option<PathBuf>,
-    tls_ca: Option<PathBuf>,
-    #[serde(default, deserialize_with = "one")]
-    metrics: Option<Listen>,
-}
-
-impl ServerTable {
-    pub(super) fn check(self) -> Result<ServerSettings, String> {
-        let duration = |span: Option<Span>| span.map(|span| span.duration);
-        let settings = ServerSettings {
-            listen: self.listen,
-            data_dir: self.data_dir,
-            tick: duration(self.tick),
-            session_timeout_min: duration(self.session_timeout_min),
-            session_timeout_max: duration(self.session_timeout_max),
-            container_check: duration(self.container_check),
-            frame_max: self.frame_max,
-            memory: self.memory,
-            tree_max: self.tree_max,
-            max_connections_per_ip: self.max_connections_per_ip,
-            words: self.words,
-            super_password_file: self.super_password_file,
-            tls_cert: self.tls_cert,
-            tls_key: self.tls_key,
-            tls_ca: self.tls_ca,
-            metrics: self.metrics,
-        };
+impl ServerSettings {
+    /// Refuses what cannot be in a config file.
+    pub(super) fn of_file(self) -> Result<Self, String> {
         for (key, path) in [
-            ("data_dir", &settings.data_dir),
-            ("super_password_file", &settings.super_password_file),
-            ("tls_cert", &settings.tls_cert),
-            ("tls_key", &settings.tls_key),
-            ("tls_ca", &settings.tls_ca),
+            ("data_dir", &self.data_dir),
+            ("super_password_file", &self.super_password_file),
+            ("tls_cert", &self.tls_cert),
+            ("tls_key", &self.tls_key),
+            ("tls_ca", &self.tls_ca),
         ] {
             if let Some(relative) = path.as_ref().filter(|path| !path.is_absolute()) {
                 let path = relative.display();
@@ -113,12 +123,10 @@ impl ServerTable {
                 ));
             }
         }
-        settings.check().map_err(|(option, what)| format!("server.{}: {what}", option.replace('-', "_")))?;
-        Ok(settings)
+        self.check().map_err(|(option, what)| format!("server.{}: {what}", option.replace('-', "_")))?;
+        Ok(self)
     }
-}
 
-impl ServerSettings {
     /// These settings, and the others' where these say nothing.
     pub(crate) fn or(self, others: Self) -> Self {
         Self {
@@ -188,15 +196,10 @@ impl ServerSettings {
     }
 
     pub(super) fn super_password_at(&self, places: &Places<'_>) -> Result<Option<String>, Failure> {
-        match ((places.variable)(SUPER_PASSWORD_VARIABLE).map(OsString::into_string), &self.super_password_file) {
-            (None, None) => Ok(None),
+        match (places.text(SUPER_PASSWORD_VARIABLE)?, &self.super_password_file) {
+            (password, None) => Ok(password),
             (None, Some(path)) => secret_of(path, "the super user's password").map(Some),
-            (Some(Ok(password)), None) if !password.is_empty() => Ok(Some(password)),
-            (Some(Ok(_)), None) => {
-                Err(Failure::ours(format!("{SUPER_PASSWORD_VARIABLE} is empty; unset it, or give it a value")))
-            }
-            (Some(Err(_)), _) => Err(Failure::ours(format!("{SUPER_PASSWORD_VARIABLE} is not UTF-8"))),
-            (Some(Ok(_)), Some(path)) => Err(Failure::ours(format!(
+            (Some(_), Some(path)) => Err(Failure::ours(format!(
                 "{SUPER_PASSWORD_VARIABLE} is set, and {} is named as the super user's password; give one of them",
                 path.display()
             ))),

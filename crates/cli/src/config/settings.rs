@@ -14,7 +14,6 @@ use crate::exit::Failure;
 /// The files of this machine, in the directory that the library chooses.
 const DEFAULT_URL: &str = "file:";
 
-/// What was chosen for locks.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(super) url: ServiceUrl,
@@ -69,7 +68,6 @@ impl Settings {
         Ok(Self { url, origin, retry: locks.retry, acquire_timeout: locks.acquire_timeout })
     }
 
-    /// Starts a keeper for the service, with these settings.
     pub(crate) fn keeper(&self) -> Result<KeeperBuilder, Failure> {
         self.builder().map_err(|error| self.refused(error))
     }

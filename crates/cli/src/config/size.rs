@@ -1,14 +1,12 @@
 //! A number of bytes, with or without a unit, in a config file or an option.
 
-use std::fmt;
+use serde::{Deserialize, Deserializer};
 
-use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
+use super::span::text_or_number;
 
 /// The units, and how many bytes each is; letters may be small or capital, and `iB` or `B` may be left out.
 const UNITS: [(char, usize); 3] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
 
-/// A number of bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Size {
     pub(crate) bytes: usize,
@@ -38,25 +36,7 @@ impl Size {
 
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct SizeVisitor;
-
-        impl Visitor<'_> for SizeVisitor {
-            type Value = Size;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a size, such as \"64KiB\", \"512M\" or a number of bytes")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
-                Size::parse(text).map_err(E::custom)
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Size, E> {
-                self.visit_str(&number.to_string())
-            }
-        }
-
-        deserializer.deserialize_any(SizeVisitor)
+        text_or_number(deserializer, "a size, such as \"64KiB\", \"512M\" or a number of bytes", Self::parse)
     }
 }
 

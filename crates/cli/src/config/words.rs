@@ -3,7 +3,6 @@
 use lockkeeper_zk_server::Word;
 use serde::de::{self, Deserialize, Deserializer};
 
-/// A list of words.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Words(pub(crate) Vec<Word>);
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use lockkeeper::{Keeper, QueueName};
@@ -17,6 +17,7 @@ use super::sender::{Outcome, Sender, warn_of_refusal};
 use super::state_file::{STATE_BYTES_MAX, StateFile};
 use crate::config::MonitorSettings;
 use crate::exit::Failure;
+use crate::locked::locked;
 use crate::output::{brief, summary};
 use crate::voice::say;
 
@@ -29,13 +30,11 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub(super) struct SharedDesk(Mutex<Desk>);
 
 impl SharedDesk {
-    /// Nothing panics while it is locked but a bug.
     pub(super) fn lock(&self) -> MutexGuard<'_, Desk> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 
-/// The alerts of one service.
 #[derive(Debug)]
 pub(crate) struct Alerting {
     collector: Arc<Collector>,
@@ -54,18 +53,15 @@ pub(crate) struct Alerting {
 
 impl Alerting {
     /// Goes on where the file has ended, if one is named.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read or written, or nothing can be made of it; a receiver cannot be told anything.
+    /// Fails if the file is of no use, or a receiver cannot be told anything.
     pub(crate) fn new(
         keeper: &Keeper,
         collector: Arc<Collector>,
         settings: MonitorSettings,
         state: Option<&Path>,
     ) -> Result<Self, Failure> {
-        let webhook = settings.webhook().map(Sink::webhook).transpose()?;
-        let command = Some(settings.command().to_vec()).filter(|words| !words.is_empty()).map(Sink::Command);
+        let webhook = settings.webhook.clone().map(Sink::webhook).transpose()?;
+        let command = Some(settings.command.clone()).filter(|words| !words.is_empty()).map(Sink::Command);
         let sinks = webhook.into_iter().chain(command);
         let receivers: Vec<_> = sinks.map(|sink| Receiver::new(sink, collector.service())).collect();
         let mut desk = Desk::new(receivers.iter().map(|receiver| receiver.key().to_owned()));
@@ -95,12 +91,10 @@ impl Alerting {
         Ok(alerting)
     }
 
-    /// Returns the alerts that are not over.
     pub(super) fn firing(&self) -> Vec<Alert> {
         self.desk.lock().firing().collect()
     }
 
-    /// Returns how many alerts were raised so far, by rule.
     pub(super) fn raised(&self) -> BTreeMap<&'static str, u64> {
         let desk = self.desk.lock();
         Rule::ALL.into_iter().map(|rule| (rule.as_str(), desk.raised(rule))).collect()
@@ -225,7 +219,6 @@ impl Alerting {
     }
 }
 
-/// Says in one line what is wrong.
 pub(super) fn said(alert: &Alert, now: Moment) -> String {
     summary(alert, now.unix)
 }

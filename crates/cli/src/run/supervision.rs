@@ -4,16 +4,17 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use lockkeeper::SafeUntil;
 
 use super::StandBy;
 
-/// What happens to the command when its lock is lost.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// What happens to the command when its lock is lost, as the options say it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum OnLoss {
-    /// It is ended before another contender is granted the lock.
+    /// It is ended before another contender is granted the lock
     Stop,
-    /// It goes on; one line says that the lock is lost.
+    /// It goes on, and a line says so
     Warn,
 }
 
@@ -21,7 +22,6 @@ pub(crate) enum OnLoss {
 pub(crate) struct Supervision {
     /// The watchdog that was made for this command; without one, one is made now.
     pub(crate) stand_by: Option<StandBy>,
-    /// The command and its arguments.
     pub(crate) command: Vec<OsString>,
     /// Added to the inherited environment.
     pub(crate) environment: Vec<(OsString, OsString)>,
@@ -31,7 +31,6 @@ pub(crate) struct Supervision {
     pub(crate) safe_until: Box<dyn Fn() -> SafeUntil + Send + Sync>,
     /// How long the command may take to end by itself once it was asked to.
     pub(crate) grace: Duration,
-    /// What happens when the lock is lost.
     pub(crate) on_loss: OnLoss,
 }
 
@@ -44,17 +43,11 @@ pub(crate) struct Stop {
     pub(crate) within: Option<Duration>,
 }
 
-/// How it ended.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Outcome {
-    /// The command ended with this code.
     Exited(i32),
-    /// The command was ended by this signal.
     Signaled(i32),
-    /// The lock was lost and the command was ended for it; the reason.
     LockLost(String),
-    /// There is no such command.
     NotFound(String),
-    /// The command cannot be executed.
     NotExecutable(String),
 }
