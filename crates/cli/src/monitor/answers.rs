@@ -3,20 +3,19 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::get;
 use lockkeeper::QueueName;
+use lockkeeper_monitor::{Moment, State as Known};
 use serde::{Deserialize, Serialize};
 
 use super::metrics::{self, AlertCounts};
-use super::plain::{plain, refused, with_type};
+use super::plain::{Asked, json, plain, with_type};
 use super::view::View;
-use crate::output::{
-    Deadlocks, Events, FiringAlerts, MonitoredLocks, MonitoredQueue, Seen, age_max, json_line, one_line,
-};
+use crate::output::known::age_max;
+use crate::output::{Deadlocks, Events, FiringAlerts, MonitoredLocks, MonitoredQueue, Seen, one_line};
 
 /// How many locks or events one answer has, if its request does not say.
 const LISTED: usize = 1_000;
@@ -41,7 +40,6 @@ pub(crate) fn router(view: Arc<View>, pages: Router) -> Router {
     pages.merge(for_programs)
 }
 
-/// What a list is asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listing {
@@ -50,7 +48,6 @@ struct Listing {
     limit: Option<usize>,
 }
 
-/// Which events are asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Since {
@@ -84,17 +81,12 @@ async fn health(State(view): Shared) -> Response {
     json(if is_healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &seen)
 }
 
-async fn locks(State(view): Shared, asked: Result<Query<Listing>, QueryRejection>) -> Response {
-    let Query(Listing { prefix, after, limit: asked }) = match asked {
-        Ok(asked) => asked,
-        Err(refusal) => return refused(&refusal),
-    };
-    let (now, service) = (view.collector.now(), view.collector.service());
+async fn locks(State(view): Shared, Asked(asked): Asked<Listing>) -> Response {
+    let Listing { prefix, after, limit: asked } = asked;
     let prefix = prefix.unwrap_or_default();
-    json(
-        StatusCode::OK,
-        &view.collector.read(|state| MonitoredLocks::new(service, state, now, &prefix, after.as_deref(), limit(asked))),
-    )
+    shown(&view, |service, state, now| {
+        MonitoredLocks::new(service, state, now, &prefix, after.as_deref(), limit(asked))
+    })
 }
 
 async fn lock(State(view): Shared, Path(name): Path<String>) -> Response {
@@ -102,61 +94,44 @@ async fn lock(State(view): Shared, Path(name): Path<String>) -> Response {
         Ok(name) => name,
         Err(error) => return plain(StatusCode::BAD_REQUEST, one_line(&error.to_string()) + "\n"),
     };
-    let (now, service) = (view.collector.now(), view.collector.service());
-    json(
-        StatusCode::OK,
-        &view
-            .collector
-            .read(|state| MonitoredQueue::new(service, state, now, name.as_str(), state.model.locks().get(&name))),
-    )
+    shown(&view, |service, state, now| {
+        MonitoredQueue::new(service, state, now, name.as_str(), state.model.locks().get(&name))
+    })
 }
 
-async fn events(State(view): Shared, asked: Result<Query<Since>, QueryRejection>) -> Response {
-    let Query(Since { from, lock, limit: asked }) = match asked {
-        Ok(asked) => asked,
-        Err(refusal) => return refused(&refusal),
-    };
-    let (now, service) = (view.collector.now(), view.collector.service());
+async fn events(State(view): Shared, Asked(asked): Asked<Since>) -> Response {
+    let Since { from, lock, limit: asked } = asked;
     let is_asked_for = |name: &QueueName| lock.as_ref().is_none_or(|lock| lock == name.as_str());
-    json(
-        StatusCode::OK,
-        &view.collector.read(|state| {
-            let found = state.model.events_from(from.unwrap_or(0)).filter(|event| is_asked_for(&event.lock));
-            // Without a beginning the newest are asked for.
-            let found: Vec<_> = match from {
-                Some(_) => found.take(limit(asked)).collect(),
-                None => {
-                    let mut newest: Vec<_> = found.rev().take(limit(asked)).collect();
-                    newest.reverse();
-                    newest
-                }
-            };
-            let is_cut = from.is_some() && found.len() == limit(asked);
-            let next = found.last().filter(|_| is_cut).map_or_else(|| state.model.next_event(), |last| last.number + 1);
-            Events::new(service, state, now, found.into_iter(), next)
-        }),
-    )
+    shown(&view, |service, state, now| {
+        let found = state.model.events_from(from.unwrap_or(0)).filter(|event| is_asked_for(&event.lock));
+        // Without a beginning the newest are asked for.
+        let found: Vec<_> = match from {
+            Some(_) => found.take(limit(asked)).collect(),
+            None => {
+                let mut newest: Vec<_> = found.rev().take(limit(asked)).collect();
+                newest.reverse();
+                newest
+            }
+        };
+        let is_cut = from.is_some() && found.len() == limit(asked);
+        let next = found.last().filter(|_| is_cut).map_or_else(|| state.model.next_event(), |last| last.number + 1);
+        Events::new(service, state, now, found.into_iter(), next)
+    })
 }
 
 async fn deadlocks(State(view): Shared) -> Response {
-    let (now, service) = (view.collector.now(), view.collector.service());
-    json(
-        StatusCode::OK,
-        &view.collector.read(|state| {
-            Deadlocks::new(service, &state.model.contended(now.boot, now), &state.deadlocks, &view.orders)
-        }),
-    )
+    shown(&view, |service, state, now| {
+        Deadlocks::new(service, &state.model.contended(now.boot, now), &state.deadlocks, &view.orders)
+    })
 }
 
 async fn alerts(State(view): Shared) -> Response {
-    let (now, service) = (view.collector.now(), view.collector.service());
     let firing = view.alerting.firing().into_iter();
-    json(StatusCode::OK, &view.collector.read(|state| FiringAlerts::new(service, state, now, firing)))
+    shown(&view, |service, state, now| FiringAlerts::new(service, state, now, firing))
 }
 
-fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    match json_line(value) {
-        Ok(text) => with_type(status, "application/json", text),
-        Err(failure) => plain(StatusCode::INTERNAL_SERVER_ERROR, failure.message + "\n"),
-    }
+/// Answers with a part of what is known now.
+fn shown<Part: Serialize>(view: &View, part: impl FnOnce(String, &Known, Moment) -> Part) -> Response {
+    let (now, service) = (view.collector.now(), view.collector.service());
+    json(StatusCode::OK, &view.collector.read(|state| part(service, state, now)))
 }

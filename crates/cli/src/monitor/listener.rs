@@ -27,7 +27,6 @@ const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take to send the head of a request, and how long a connection may be idle.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Where a monitor is served.
 #[derive(Debug)]
 pub(crate) struct Listener {
     listening: Listening,
@@ -41,17 +40,14 @@ impl Listener {
         Listening::bind("--listen", listen).map(|listening| Self { listening, public })
     }
 
-    /// The port at which it is found.
     pub(crate) const fn port(&self) -> u16 {
         self.listening.address().port()
     }
 
-    /// Where it is found.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.listening.address())
     }
 
-    /// Warns if other machines may reach it.
     pub(crate) fn exposure(&self) -> Option<String> {
         (!self.is_near()).then(|| {
             format!(
@@ -82,7 +78,6 @@ impl Listener {
         }
     }
 
-    /// Answers requests.
     pub(crate) async fn serve(&self, router: Router) -> Infallible {
         let public = Arc::new(self.public.clone());
         let router = router.layer(from_fn_with_state(public, known_host));

@@ -10,8 +10,8 @@ use lockkeeper::NamePattern;
 use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Verdict};
 
 use crate::output::is_harmful;
+use crate::output::known::oldest_wait;
 
-/// The content type of the text format.
 pub(super) const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// How many series of single locks are written at most: four for each of 2,500 locks.
@@ -20,7 +20,6 @@ const SERIES_MAX: usize = 10_000;
 /// What is known of a deadlock, as values of the label `certainty`.
 const CERTAINTIES: [&str; 2] = ["known", "possible"];
 
-/// How many alerts there were.
 #[derive(Debug, Default)]
 pub(super) struct AlertCounts {
     /// Those that were raised, by rule.
@@ -29,12 +28,10 @@ pub(super) struct AlertCounts {
     pub(super) dropped: u64,
 }
 
-/// Writes the metrics.
 pub(super) fn text(state: &State, now: Moment, named: &[NamePattern], alerts: &AlertCounts) -> String {
     let mut text = Text::default();
     let locks = state.model.locks();
-    text.family("lockkeeper_queues", "gauge", "Locks that have holders or waiters.");
-    text.sample("lockkeeper_queues", &[], locks.len() as f64);
+    text.one("lockkeeper_queues", "gauge", "Locks that have holders or waiters.", locks.len() as f64);
     text.family("lockkeeper_contenders", "gauge", "Holders and waiters of all locks.");
     let holders: usize = locks.values().map(|lock| lock.holders().count()).sum();
     let waiters: usize = locks.values().map(|lock| lock.waiters().count()).sum();
@@ -46,21 +43,19 @@ pub(super) fn text(state: &State, now: Moment, named: &[NamePattern], alerts: &A
         let count = state.deadlocks.iter().filter(|judged| is_known(judged.verdict) == (certainty == "known"));
         text.sample("lockkeeper_deadlocks", &[("certainty", certainty)], count.count() as f64);
     }
-    text.family("lockkeeper_events_total", "counter", "Joins, grants, departures and orders that were seen.");
-    text.sample("lockkeeper_events_total", &[], state.model.next_event() as f64);
-    let name = "lockkeeper_monitor_staleness_seconds";
-    text.family(name, "gauge", "How long ago what is shown was true; infinite if nothing was seen.");
-    text.sample(name, &[], state.freshness.age(now.boot).map_or(f64::INFINITY, |age| age.as_secs_f64()));
-    text.family("lockkeeper_monitor_fresh", "gauge", "1 while the service can be asked, else 0.");
-    let is_fresh = matches!(state.freshness, Freshness::Fresh(_));
-    text.sample("lockkeeper_monitor_fresh", &[], f64::from(u8::from(is_fresh)));
+    let (events, seen) = (state.model.next_event() as f64, "Joins, grants, departures and orders that were seen.");
+    text.one("lockkeeper_events_total", "counter", seen, events);
+    let age = state.freshness.age(now.boot).map_or(f64::INFINITY, |age| age.as_secs_f64());
+    let shown = "How long ago what is shown was true; infinite if nothing was seen.";
+    text.one("lockkeeper_monitor_staleness_seconds", "gauge", shown, age);
+    let is_fresh = f64::from(u8::from(matches!(state.freshness, Freshness::Fresh(_))));
+    text.one("lockkeeper_monitor_fresh", "gauge", "1 while the service can be asked, else 0.", is_fresh);
     text.family("lockkeeper_monitor_alerts_total", "counter", "Alerts that were raised.");
     for (rule, count) in &alerts.raised {
         text.sample("lockkeeper_monitor_alerts_total", &[("rule", rule)], *count as f64);
     }
-    let name = "lockkeeper_monitor_alerts_dropped_total";
-    text.family(name, "counter", "Alerts that a receiver was never told of.");
-    text.sample(name, &[], alerts.dropped as f64);
+    let (name, untold) = ("lockkeeper_monitor_alerts_dropped_total", "Alerts that a receiver was never told of.");
+    text.one(name, "counter", untold, alerts.dropped as f64);
     of_locks(&mut text, state, now, named);
     text.0
 }
@@ -72,7 +67,7 @@ const OF_LOCKS: [Metric; 4] = [
     ("lockkeeper_queue_holders", "Contenders that hold this lock.", |lock, _| Some(lock.holders().count() as f64)),
     ("lockkeeper_queue_waiters", "Contenders that wait for this lock.", |lock, _| Some(lock.waiters().count() as f64)),
     ("lockkeeper_queue_oldest_wait_seconds", "For how long the oldest waiter waits.", |lock, now| {
-        lock.waiters().map(|waiter| waiter.age(now)).max().map(|age| age.as_secs_f64())
+        oldest_wait(lock, now).map(|age| age.as_secs_f64())
     }),
     ("lockkeeper_queue_held_seconds", "For how long the oldest holder was seen to hold, at least.", |lock, now| {
         lock.holders().filter_map(|holder| holder.held_at_least(now)).max().map(|held| held.as_secs_f64())
@@ -92,18 +87,22 @@ fn of_locks(text: &mut Text, state: &State, now: Moment, named: &[NamePattern]) 
         }
     }
     let left_out = chosen().count().saturating_sub(room);
-    let name = "lockkeeper_monitor_locks_left_out";
-    text.family(name, "gauge", "Locks of the chosen names without series, for want of room.");
-    text.sample(name, &[], left_out as f64);
+    let help = "Locks of the chosen names without series, for want of room.";
+    text.one("lockkeeper_monitor_locks_left_out", "gauge", help, left_out as f64);
 }
 
-/// The text so far.
 #[derive(Default)]
 struct Text(String);
 
 impl Text {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// A family of one sample.
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
+        self.family(name, kind, help);
+        self.sample(name, &[], value);
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {

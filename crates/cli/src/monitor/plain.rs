@@ -1,19 +1,39 @@
 //! Answers for programs: their headers, and refusals in plain text.
 
 use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequestParts, Query};
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::output::one_line;
+use crate::output::{json_line, one_line};
 
-/// Refuses a query; what it says may be in the answer.
-pub(super) fn refused(refusal: &QueryRejection) -> Response {
-    plain(refusal.status(), one_line(&refusal.body_text()) + "\n")
+/// What a query asks for. One that is none is refused; what it says may be in the answer.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let asked = Query::from_request_parts(parts, state).await;
+        asked
+            .map(|Query(asked)| Self(asked))
+            .map_err(|refusal: QueryRejection| plain(refusal.status(), one_line(&refusal.body_text()) + "\n"))
+    }
 }
 
 pub(super) fn plain(status: StatusCode, text: String) -> Response {
     with_type(status, "text/plain; charset=utf-8", text)
+}
+
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match json_line(value) {
+        Ok(text) => with_type(status, "application/json", text),
+        Err(failure) => plain(StatusCode::INTERNAL_SERVER_ERROR, failure.message + "\n"),
+    }
 }
 
 /// What is answered is of this moment, and is what its type says.

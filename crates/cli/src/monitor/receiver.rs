@@ -25,24 +25,20 @@ const COMMAND_TIME_MAX: Duration = Duration::from_secs(30);
 /// How often Alertmanager is told what fires: it takes for over what it does not hear of for some minutes.
 const REPEAT_PERIOD: Duration = Duration::from_secs(60);
 
-/// What takes alerts.
 #[derive(Debug)]
 pub(crate) enum Sink {
-    /// A server of HTTP.
     Webhook(Poster, WebhookFormat),
     /// A program and its arguments, which reads one alert from stdin.
     Command(Vec<String>),
 }
 
 impl Sink {
-    /// Takes a webhook.
     pub(super) fn webhook(webhook: Webhook) -> Result<Self, Failure> {
         let format = webhook.format;
         Ok(Self::Webhook(Poster::new(webhook)?, format))
     }
 }
 
-/// Why an alert was not taken.
 pub(super) enum Untaken {
     /// The receiver may take it later.
     Down(String),
@@ -71,7 +67,6 @@ impl Receiver {
         }
     }
 
-    /// Has it look for news.
     pub(super) fn wake(&self) {
         self.news.notify_one();
     }

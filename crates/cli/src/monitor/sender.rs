@@ -3,7 +3,7 @@
 //!
 //! What is noted, and what a monitor tells that does not lead, `lockkeeper-monitor` decides.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock as _, SystemClock};
@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::alerting::{SharedDesk, said};
+use crate::locked::locked;
 use crate::output::brief;
 use crate::voice::say;
 
@@ -48,7 +49,6 @@ struct Lead {
     noted: Noted,
     /// Since when notes fail.
     failing_since: Option<BootInstant>,
-    /// Whether that was said.
     is_warned: bool,
 }
 
@@ -79,14 +79,9 @@ impl Sender {
         Ok(Self { election, notes, lead: Mutex::default(), overtaken: Notify::new() })
     }
 
-    /// Nothing panics while it is locked but a bug.
-    fn lead(&self) -> MutexGuard<'_, Option<Lead>> {
-        self.lead.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Tells whether the lead is over by our clock, although we have not given it up yet.
     pub(super) fn is_over(&self) -> bool {
-        let lead = self.lead().clone();
+        let lead = locked(&self.lead).clone();
         // A loss is told to observers, and no lock may be held meanwhile.
         lead.is_some_and(|lead| !lead.hold.is_held())
     }
@@ -141,14 +136,14 @@ impl Sender {
             Err(_) => return PAUSE,
         };
         let hold = lead.hold().clone();
-        *self.lead() = Some(Lead { hold: hold.clone(), noted, failing_since: None, is_warned: false });
+        *locked(&self.lead) = Some(Lead { hold: hold.clone(), noted, failing_since: None, is_warned: false });
         desk.lock().lead(left, moment());
         tokio::select! {
             _ = hold.lost() => {}
             () = self.overtaken.notified() => {}
         }
         desk.lock().follow();
-        *self.lead() = None;
+        *locked(&self.lead) = None;
         // A lead that cannot be given up now is given up in the background.
         let _ = lead.resign().await;
         PAUSE
@@ -162,9 +157,9 @@ impl Sender {
 
     /// Notes what is to be told, if this monitor leads.
     pub(super) async fn note(&self, desk: &SharedDesk, now: Moment) -> Outcome {
-        let Some(lead) = self.lead().clone() else { return Outcome::Written };
+        let Some(lead) = locked(&self.lead).clone() else { return Outcome::Written };
         let (outcome, noted) = self.noted(desk, lead.noted.clone(), now).await;
-        let mut present = self.lead();
+        let mut present = locked(&self.lead);
         // It may have been lost meanwhile, and won again.
         let Some(present) =
             present.as_mut().filter(|present| present.hold.fencing_token() == lead.hold.fencing_token())
@@ -235,7 +230,6 @@ impl Sender {
         is_ours.then_some(version).ok_or(())
     }
 
-    /// Takes in what others note.
     async fn hear(&self, desk: &SharedDesk) {
         let mut seen = None;
         loop {
@@ -243,7 +237,7 @@ impl Sender {
                 Ok(value) => {
                     seen = value.as_ref().map(|value| value.version);
                     let notes = value.as_ref().and_then(read);
-                    if let (Some(notes), None) = (notes, &*self.lead()) {
+                    if let (Some(notes), None) = (notes, &*locked(&self.lead)) {
                         notes.note.into_iter().for_each(|note| desk.lock().hear(note));
                     }
                 }

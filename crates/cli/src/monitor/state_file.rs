@@ -5,11 +5,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use lockkeeper_monitor::alerts::Notes;
 
 use crate::exit::Failure;
+use crate::locked::locked;
 
 /// The longest file that is read and written, in bytes: the notes of some ten thousand alerts.
 pub(super) const STATE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -29,10 +30,7 @@ pub(crate) struct StateFile {
 
 impl StateFile {
     /// Reads the file, if it is there.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be read, or nothing can be made of it: it stays as it is.
+    /// Fails if nothing can be made of it: it stays as it is.
     pub(crate) fn open(path: &Path, service: &str) -> Result<(Self, Option<Notes>), Failure> {
         let refuse = |what: String| Failure::ours(format!("--state: {}: {what}", path.display()));
         let Some(name) = path.file_name() else { return Err(refuse("it names no file".to_owned())) };
@@ -55,8 +53,7 @@ impl StateFile {
     /// Replaces the file, unless a state of a greater number was written meanwhile. What was there before is there
     /// until the new one is on the disk.
     pub(crate) fn save(&self, (number, bytes): &(u64, Vec<u8>)) -> io::Result<()> {
-        // Nothing panics while it is locked but a bug.
-        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut saved = locked(&self.saved);
         if *number < *saved {
             return Ok(());
         }
@@ -75,7 +72,6 @@ impl StateFile {
         Ok(())
     }
 
-    /// Names it.
     pub(crate) fn name(&self) -> String {
         self.path.display().to_string()
     }

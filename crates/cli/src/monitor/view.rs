@@ -8,13 +8,11 @@ use lockkeeper_monitor::Collector;
 use super::alerting::Alerting;
 use crate::output::Orders;
 
-/// What is known of a service.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) collector: Arc<Collector>,
     pub(crate) alerting: Arc<Alerting>,
     /// The locks that have series with their names.
     pub(crate) lock_metrics: Vec<NamePattern>,
-    /// How operators' commands are written.
     pub(crate) orders: Orders,
 }

@@ -21,7 +21,6 @@ use crate::exit::Failure;
 /// How long a webhook may take for an alert.
 const WEBHOOK_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A webhook, with what its connections need.
 #[derive(Debug)]
 pub(crate) struct Poster {
     webhook: Webhook,
@@ -44,7 +43,6 @@ impl Poster {
         Ok(Self { webhook })
     }
 
-    /// Names it.
     pub(super) fn url(&self) -> String {
         let Webhook { host, port, path, security, .. } = &self.webhook;
         let scheme = if security.is_some() { "https" } else { "http" };

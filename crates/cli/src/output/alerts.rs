@@ -68,7 +68,6 @@ impl FiringAlert {
     }
 }
 
-/// Says in one line what is wrong.
 pub(crate) fn summary(alert: &Alert, now_unix: Duration) -> String {
     let lock = alert.about.lock().map_or("", |lock| lock.as_str());
     let name = |holder: &lockkeeper::ContenderInfo| Who::new(holder, now_unix).at_length();

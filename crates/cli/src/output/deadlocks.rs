@@ -242,6 +242,6 @@ const fn word(joined: Joined) -> &'static str {
     }
 }
 
-fn waiting(count: usize) -> String {
+pub(crate) fn waiting(count: usize) -> String {
     if count == 1 { "1 waits".to_owned() } else { format!("{count} wait") }
 }

@@ -12,7 +12,6 @@ pub(crate) struct Diagnosis {
     findings: Vec<Found>,
 }
 
-/// One of them.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     severity: String,
@@ -32,7 +31,6 @@ impl Found {
         }
     }
 
-    /// It as one line.
     pub(super) fn line(&self) -> &str {
         &self.line
     }
@@ -43,7 +41,6 @@ impl Diagnosis {
         Self { service, findings: findings.iter().map(Found::new).collect() }
     }
 
-    /// Returns them as text, a line each, behind the service.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("{}\n", one_line(&self.service));
         for found in &self.findings {

@@ -13,7 +13,6 @@ use super::who::Who;
 /// How many holders a line of `ls` names; the rest is counted.
 const NAMED_MAX: usize = 3;
 
-/// A lock, as `ls` lists it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ListedLock {
     name: String,
@@ -22,7 +21,6 @@ pub(crate) struct ListedLock {
     waiters: usize,
 }
 
-/// A lock, as `show` shows it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ShownLock {
     name: String,
@@ -31,7 +29,6 @@ pub(crate) struct ShownLock {
     contenders: Vec<Contender>,
 }
 
-/// One contender of either.
 #[derive(Debug, Serialize)]
 struct Contender {
     position: usize,
@@ -48,7 +45,6 @@ pub(super) enum State {
 }
 
 impl ListedLock {
-    /// Sums up a queue as it was seen at `now_unix`.
     pub(crate) fn new(name: &str, queue: &[ContenderInfo], now_unix: Duration) -> Self {
         let (holders, waiters): (Vec<_>, Vec<_>) =
             contenders(queue, now_unix).into_iter().partition(|contender| contender.state == State::Holder);
@@ -57,12 +53,10 @@ impl ListedLock {
 }
 
 impl ShownLock {
-    /// Describes a queue as it was seen at `now_unix`.
     pub(crate) fn new(name: &str, service: String, queue: &[ContenderInfo], now_unix: Duration) -> Self {
         Self { name: name.to_owned(), kind: kind(queue), service, contenders: contenders(queue, now_unix) }
     }
 
-    /// Returns it as text.
     pub(crate) fn text(&self) -> String {
         let Self { name, kind, service, contenders } = self;
         let Some(kind) = kind else {

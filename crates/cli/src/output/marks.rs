@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockkeeper::QueueName;
-use lockkeeper::backend::Part;
 use lockkeeper_monitor::alerts::{About, Alert, Rule};
 use lockkeeper_monitor::{KnownLock, State, Verdict};
 
-/// What is wrong with a lock.
+use super::known::{freezer, locks_of};
+
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Mark {
     #[default]
@@ -19,7 +19,6 @@ pub(crate) enum Mark {
     Deadlock,
 }
 
-/// The locks that something is wrong with.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct Marks {
     deadlocked: BTreeSet<QueueName>,
@@ -46,7 +45,7 @@ impl Marks {
     pub(crate) fn new(state: &State, firing: &[Alert]) -> Self {
         let locks_of = |is_so: fn(Verdict) -> bool| {
             let judged = state.deadlocks.iter().filter(move |judged| is_so(judged.verdict));
-            judged.flat_map(|judged| &judged.deadlock.core).map(|(queue, _)| queue.with_part(Part::Line)).collect()
+            judged.flat_map(locks_of).collect()
         };
         let deadlocked = locks_of(|verdict| matches!(verdict, Verdict::Known | Verdict::EndsSoon(_)));
         let ending = locks_of(|verdict| matches!(verdict, Verdict::EndsSoon(_)));
@@ -67,7 +66,7 @@ impl Marks {
         if self.deadlocked.contains(name) {
             return Mark::Deadlock;
         }
-        if lock.contenders.iter().any(|one| one.info.frozen.is_some()) {
+        if freezer(lock).is_some() {
             return Mark::Frozen;
         }
         self.told.get(name).map_or(Mark::None, |words| Mark::Told(words))
@@ -76,7 +75,6 @@ impl Marks {
 
 #[cfg(feature = "monitor")]
 impl Marks {
-    /// Tells whether something is wrong with a lock.
     pub(crate) fn has(&self, lock: &QueueName) -> bool {
         self.deadlocked.contains(lock) || self.told.contains_key(lock)
     }

@@ -10,7 +10,7 @@
 //! | `deadlocks`, `way_out` | contenders that wait for each other; how an operator ends that |
 //! | `monitored`, `alerts` | locks as a monitor knows them, and what is wrong with them |
 //! | `marks` | which locks something is wrong with, and the words that mark them |
-//! | `freshness` | from when on what a monitor knows is too old |
+//! | `known` | what pages and the terminal show of it, before either writes it; from when on it is too old |
 //! | `orders` | what an operator did to a lock |
 //! | `remnants` | what users have left, for `gc` |
 //! | `diagnosis` | what was found of a service, for `doctor` |
@@ -24,7 +24,7 @@ mod alerts;
 mod deadlocks;
 mod diagnosis;
 #[cfg(any(feature = "monitor", feature = "top"))]
-mod freshness;
+pub(crate) mod known;
 mod locks;
 #[cfg(any(feature = "monitor", feature = "top"))]
 mod marks;
@@ -45,11 +45,11 @@ mod who;
 pub(crate) use alerts::{FiringAlerts, ToldAlert, posted, summary};
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use deadlocks::Deadlock;
+#[cfg(feature = "top")]
+pub(crate) use deadlocks::waiting;
 #[cfg(feature = "monitor")]
 pub(crate) use deadlocks::{Deadlocks, Headline};
 pub(crate) use diagnosis::Diagnosis;
-#[cfg(any(feature = "monitor", feature = "top"))]
-pub(crate) use freshness::age_max;
 pub(crate) use locks::{ListedLock, ShownLock, kind, list};
 #[cfg(feature = "monitor")]
 pub(crate) use marks::tag;

@@ -4,10 +4,10 @@
 use lockkeeper_monitor::{Freshness, KnownContender, KnownLock, Moment, SeenEvent, State as Known, Way};
 use serde::Serialize;
 
-use super::locks::{State, kind};
+use super::known::{kind_of, oldest_wait};
+use super::locks::State;
 use super::who::{Who, date, millis};
 
-/// The locks of a service, as `/api/locks` lists them.
 #[derive(Debug, Serialize)]
 pub(crate) struct MonitoredLocks {
     service: String,
@@ -133,14 +133,13 @@ impl MonitoredLock {
     fn new(name: &str, lock: &KnownLock, now: Moment) -> Self {
         let (holders, waiters): (Vec<_>, Vec<_>) =
             contenders(lock, now).into_iter().partition(|contender| contender.state == State::Holder);
-        let oldest = lock.waiters().map(|waiter| waiter.age(now)).max();
         Self {
             name: name.to_owned(),
-            kind: kind(lock.contenders.iter().map(|one| &one.info)),
+            kind: kind_of(lock),
             permits: lock.permits,
             holders,
             waiters: waiters.len(),
-            oldest_wait_ms: oldest.map(millis),
+            oldest_wait_ms: oldest_wait(lock, now).map(millis),
         }
     }
 }
@@ -152,7 +151,7 @@ impl MonitoredQueue {
             service,
             freshness: Seen::new(known, now),
             name: name.to_owned(),
-            kind: lock.and_then(|lock| kind(lock.contenders.iter().map(|one| &one.info))),
+            kind: lock.and_then(kind_of),
             permits: lock.and_then(|lock| lock.permits),
             contenders: lock.map(|lock| contenders(lock, now)).unwrap_or_default(),
         }

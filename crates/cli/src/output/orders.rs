@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::text::one_line;
 use super::who::Who;
 
-/// A lock and what was done to it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Done {
     name: String,
@@ -18,24 +17,17 @@ pub(crate) struct Done {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Deed {
-    /// Holders were asked to give the lock up.
     Revoked {
-        /// The holders that were asked.
         asked: Vec<Who>,
         /// Whether all of them have, by now.
         given_up: bool,
     },
-    /// A holder was removed.
     Broken {
-        /// The holder.
         broken: Who,
     },
-    /// The lock was frozen.
     Frozen {
-        /// What freezes it.
         frozen: Who,
     },
-    /// The lock was thawed.
     Thawed {
         /// What had frozen it or waited to.
         thawed: Vec<Who>,
@@ -47,7 +39,6 @@ impl Done {
         Self { name: name.to_owned(), service, deed }
     }
 
-    /// Returns it as text, in one line.
     pub(crate) fn text(&self) -> String {
         let Self { name, service, deed } = self;
         let names = |list: &[Who]| list.iter().map(Who::name).collect::<Vec<_>>().join(", ");

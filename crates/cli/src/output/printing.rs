@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::text::is_harmful;
 use crate::exit::Failure;
 
-/// Prints a value as JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::ours(error.to_string()))?;
     print(&harmless_json(&text))
@@ -27,7 +26,6 @@ fn harmless_json(json: &str) -> String {
     text
 }
 
-/// Returns a value as one line of JSON.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map(|text| harmless_json(&text)).map_err(|error| Failure::ours(error.to_string()))
 }

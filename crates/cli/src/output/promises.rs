@@ -30,7 +30,6 @@ pub(crate) struct Promises {
     kinds: Vec<&'static str>,
     /// What the exclusion rests on.
     conditions: &'static [&'static str],
-    /// What an examination has found that matters, the worst first.
     findings: Vec<Found>,
     #[serde(skip)]
     sentences: [String; 5],
@@ -87,7 +86,6 @@ impl Promises {
         }
     }
 
-    /// Returns them as text.
     pub(crate) fn text(&self) -> String {
         let [exclusion, fencing, stopped_holder, removal, kinds] = &self.sentences;
         let row = |word: &str, text: &str| vec![word.to_owned(), text.to_owned()];

@@ -11,14 +11,12 @@ use super::way_out::{Orders, shell_line};
 const KAZOO_NOTE: &str = "note: a program with kazoo must make its lock objects of these queues anew after the \
                           removal: each acquire of an old one fails with NoNodeError\n";
 
-/// What was found at a service.
 #[derive(Debug, Serialize)]
 pub(crate) struct Remnants {
     service: String,
     remnants: Vec<Left>,
 }
 
-/// One of it.
 #[derive(Debug, Serialize)]
 struct Left {
     kind: &'static str,
@@ -29,7 +27,6 @@ struct Left {
     remnant: Remnant,
 }
 
-/// What becomes of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
@@ -91,7 +88,6 @@ impl Remnants {
         text
     }
 
-    /// Says what became of it.
     pub(crate) fn outcome(&self) -> String {
         let mut text = String::new();
         for left in self.remnants.iter().filter(|left| left.outcome == Outcome::Left) {

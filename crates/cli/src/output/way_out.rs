@@ -67,7 +67,6 @@ impl Orders {
         Self { are_on_page, ..self }
     }
 
-    /// Tells whether the page carries them out too.
     #[cfg(feature = "monitor")]
     pub(crate) const fn are_on_page(&self) -> bool {
         self.are_on_page
@@ -90,7 +89,6 @@ impl Orders {
         order
     }
 
-    /// Returns an order as a line for a shell.
     #[cfg(feature = "top")]
     pub(crate) fn shell_line(&self, words: &[&str], lock: &str) -> String {
         shell_line(&self.order(words, lock))

@@ -23,12 +23,10 @@ pub(crate) struct Who {
     pub(super) flow: Option<String>,
     /// The first half of the ticket of the contender that it is nested in.
     within: Option<String>,
-    /// When its caller gives up.
     until: Option<String>,
     /// How long that is from now.
     #[serde(skip)]
     left: Option<Duration>,
-    /// How long it has been in the queue.
     age_ms: Option<u64>,
     /// How long it has held what it asks for, if that is known.
     held_ms: Option<u64>,
@@ -36,9 +34,7 @@ pub(crate) struct Who {
     frozen: Option<String>,
     /// Whether its process may keep its place while no task holds the lock.
     kept: bool,
-    /// That it was asked to give up.
     revocation: Option<Revocation>,
-    /// Whether its client receives such a request.
     answers: &'static str,
 }
 
@@ -108,7 +104,6 @@ impl Who {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// Names it as text.
     pub(crate) fn name(&self) -> String {
         match &self.owner {
             Some(Owner { host, pid, command, .. }) => format!("{host} pid {pid} {command}"),

@@ -17,7 +17,6 @@ const FILTER_MAX: usize = 200;
 /// How many lines a page is moved by before the window's size is known.
 const PAGE_LINES: usize = 10;
 
-/// All of it.
 #[derive(Clone, Debug)]
 pub(super) struct App {
     pub(super) service: String,

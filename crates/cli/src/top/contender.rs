@@ -6,12 +6,9 @@ use lockkeeper::{Answers, ContenderId, ContenderInfo, FencingToken, Mode};
 use lockkeeper_monitor::{KnownContender, Moment};
 
 use crate::ordering::Seen;
+use crate::output::known::held;
 use crate::output::{brief, date};
 
-/// Less than this between how long it holds at least and at most is not worth a mark.
-const UNSURE: Duration = Duration::from_secs(2);
-
-/// A contender.
 #[derive(Clone, Debug)]
 pub(super) struct Contender {
     pub(super) position: usize,
@@ -33,7 +30,6 @@ pub(super) struct Key {
     has_permit: bool,
 }
 
-/// What a contender does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum State {
     Holds,
@@ -65,7 +61,7 @@ impl Contender {
             state,
             mode: info.mode.as_str(),
             who: name(info),
-            since: held(one, now).unwrap_or_else(|| brief(one.age(now))),
+            since: held(one, now).map_or_else(|| brief(one.age(now)), held_for),
             token: info.token,
             key: Key { id: info.id.clone(), has_permit: info.mode == Mode::Permit },
             details: details(one, now),
@@ -87,11 +83,9 @@ pub(super) fn name(info: &ContenderInfo) -> String {
     }
 }
 
-/// Says for how long it holds; `≥` where that is only since it was seen to.
-pub(super) fn held(one: &KnownContender, now: Moment) -> Option<String> {
-    let least = one.held_at_least(now)?;
-    let is_longer = one.held_at_most(now).is_none_or(|most| most.saturating_sub(least) >= UNSURE);
-    Some(format!("{}{}", if is_longer { "≥" } else { "" }, brief(least)))
+/// Says for how long it is held; `≥` where that is only since it was seen to.
+pub(super) fn held_for((least, is_longer): (Duration, bool)) -> String {
+    format!("{}{}", if is_longer { "≥" } else { "" }, brief(least))
 }
 
 fn details(one: &KnownContender, now: Moment) -> Vec<String> {

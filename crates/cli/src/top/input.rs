@@ -2,17 +2,14 @@
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What an operator has done.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Input {
     Key(Key),
     /// A text was pasted. It is no row of keys: what it says must not be done.
     Pasted(String),
-    /// The window has another size now.
     Resized,
 }
 
-/// A key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Key {
     Letter(char),
@@ -25,13 +22,10 @@ pub(super) enum Key {
     PageDown,
     First,
     Last,
-    /// Ctrl-C.
     Interrupt,
-    /// Ctrl-Z.
     Suspend,
     /// Ctrl-U: empties the line that is typed.
     Clear,
-    /// Ctrl-L.
     Redraw,
 }
 

@@ -119,7 +119,6 @@ impl Live<'_> {
         }
     }
 
-    /// Takes in what is known now.
     fn look(&mut self) {
         let now = self.collector.now();
         let thresholds = |lock: &QueueName| self.settings.thresholds(lock.as_str());
@@ -172,7 +171,6 @@ async fn ended(under_way: &mut Option<UnderWay>) -> Result<Done, Undone> {
     }
 }
 
-/// Waits for a signal, if it is caught.
 async fn came(signal: &mut Option<Signals>) {
     match signal {
         Some(signal) => _ = signal.recv().await,

@@ -4,21 +4,19 @@
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper::backend::Part;
 use lockkeeper_monitor::alerts::{Alert, Finding};
 use lockkeeper_monitor::{Freshness, Judged, KnownLock, Moment, State, Verdict};
 
 use super::contender::name;
-use crate::output::{Deadlock, Orders, brief, date};
+use crate::output::known::{self, hour, locks_of, told_deadlocks};
+use crate::output::{Deadlock, Orders, brief, waiting};
 
 /// How many are told, the worst ones; `lockkeeper deadlocks` prints all deadlocks.
 const PROBLEMS_MAX: usize = 50;
 
-/// Something that is wrong.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub(super) weight: Weight,
-    /// What is wrong, in one line.
     pub(super) what: String,
     /// What an operator does about it, if that is known.
     pub(super) cure: Option<String>,
@@ -28,17 +26,14 @@ pub(super) struct Problem {
     pub(super) locks: Vec<QueueName>,
 }
 
-/// How bad it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Weight {
     Bad,
     Mild,
 }
 
-/// Collects what is wrong.
 pub(super) fn problems(state: &State, firing: &[Alert], orders: &Orders, now: Moment) -> Vec<Problem> {
-    let told = state.deadlocks.iter().filter(|judged| judged.verdict != Verdict::Unconfirmed);
-    let (sure, unsure): (Vec<_>, Vec<_>) = told.partition(|judged| judged.verdict != Verdict::Possible);
+    let (sure, unsure) = told_deadlocks(state);
     let deadlock = |judged: &Judged| deadlock(judged, orders, now);
     let mut found: Vec<Problem> = stale(state, now).into_iter().collect();
     found.extend(sure.into_iter().map(deadlock));
@@ -54,9 +49,7 @@ fn stale(state: &State, now: Moment) -> Option<Problem> {
     let trouble = state.freshness.trouble()?;
     let what = match (&state.freshness, state.freshness.age(now.boot)) {
         (Freshness::Stale(..), Some(age)) => {
-            // The hour, minute and second of a date of RFC 3339.
-            let since = date(now.unix.saturating_sub(age));
-            let since = since.get(11..19).unwrap_or(&since).to_owned();
+            let since = hour(now.unix.saturating_sub(age));
             format!("stale since {since} UTC, for {}: {trouble:#}", brief(age))
         }
         _ => format!("nothing seen yet: {trouble:#}"),
@@ -72,7 +65,7 @@ fn deadlock(judged: &Judged, orders: &Orders, now: Moment) -> Problem {
     let order = way_out.next();
     let mut more: Vec<String> = (1..).zip(told.chain()).map(|(number, line)| format!("{number}. {line}")).collect();
     more.extend(what.clone());
-    let mut locks: Vec<_> = judged.deadlock.core.iter().map(|(queue, _)| queue.with_part(Part::Line)).collect();
+    let mut locks: Vec<_> = locks_of(judged).collect();
     locks.dedup();
     Problem {
         weight: if judged.verdict == Verdict::Possible { Weight::Mild } else { Weight::Bad },
@@ -109,24 +102,15 @@ fn of_lock(alert: &Alert, orders: &Orders, now: Moment) -> Option<Problem> {
 
 /// A lock that is frozen while contenders wait for it.
 fn frozen(lock: &QueueName, known: &KnownLock, orders: &Orders, now: Moment) -> Option<Problem> {
-    let freezing = known.contenders.iter().find(|one| one.info.frozen.is_some())?;
-    let waiters = known.waiters().count();
-    let reason = freezing.info.frozen.as_deref()?;
-    (waiters > 0).then(|| Problem {
+    let (freezer, reason, waiters) = known::frozen(known)?;
+    let (since, waiting) = (brief(freezer.age(now)), waiting(waiters));
+    Some(Problem {
         weight: Weight::Mild,
-        what: format!(
-            "frozen: {lock}, for {}; {} until it is thawed: {reason}",
-            brief(freezing.age(now)),
-            waiting(waiters)
-        ),
+        what: format!("frozen: {lock}, for {since}; {waiting} until it is thawed: {reason}"),
         cure: Some(orders.shell_line(&["thaw"], lock.as_str())),
         more: Vec::new(),
         locks: vec![lock.clone()],
     })
-}
-
-fn waiting(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "waits" } else { "wait" })
 }
 
 #[cfg(test)]

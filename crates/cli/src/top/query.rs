@@ -7,12 +7,12 @@ use lockkeeper::QueueName;
 use lockkeeper_monitor::{KnownLock, Model, Moment};
 
 use super::contender::name;
+use crate::output::known::{longest_hold, oldest_wait};
 
 /// How many locks are listed, the first ones in the order that is asked for: many screens, and little work for each
 /// of the pictures a second. A filter finds the others.
 pub(super) const LISTED_MAX: usize = 500;
 
-/// What is asked for.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Query {
     pub(super) sort: Sort,
@@ -20,21 +20,16 @@ pub(super) struct Query {
     pub(super) filter: String,
 }
 
-/// What comes first.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Sort {
     /// The lock with the most waiters, then the one whose oldest waiter has waited longest.
     #[default]
     Waiters,
-    /// The lock whose oldest waiter has waited longest.
     OldestWait,
-    /// The lock that has been held longest.
     Held,
-    /// The first in the alphabet.
     Name,
 }
 
-/// The locks that are listed.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
     pub(super) locks: Vec<(&'a QueueName, &'a KnownLock)>,
@@ -64,8 +59,8 @@ impl Sort {
 
     /// What comes first has the greatest.
     fn key(self, lock: &KnownLock, now: Moment) -> (usize, Duration) {
-        let oldest = || lock.waiters().map(|waiter| waiter.age(now)).max().unwrap_or_default();
-        let held = || lock.holders().filter_map(|holder| holder.held_at_least(now)).max().unwrap_or_default();
+        let oldest = || oldest_wait(lock, now).unwrap_or_default();
+        let held = || longest_hold(lock, now).unwrap_or_default().0;
         match self {
             // Among locks without waiters, the one that is held longest.
             Self::Waiters => (lock.waiters().count(), if lock.waiters().next().is_some() { oldest() } else { held() }),
@@ -77,7 +72,6 @@ impl Sort {
 }
 
 impl Query {
-    /// Chooses the locks, in their order.
     pub(super) fn choose<'a>(&self, model: &'a Model, now: Moment) -> Found<'a> {
         let sought = self.filter.trim().to_lowercase();
         let asked_for = model.locks().iter().filter(|(name, lock)| sought.is_empty() || mentions(name, lock, &sought));
@@ -88,7 +82,6 @@ impl Query {
         Found { locks, total }
     }
 
-    /// Tells whether a lock is asked for.
     pub(super) fn finds(&self, name: &QueueName, lock: &KnownLock) -> bool {
         mentions(name, lock, &self.filter.trim().to_lowercase())
     }

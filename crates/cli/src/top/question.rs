@@ -42,9 +42,7 @@ enum Ask {
 /// What an answer leads to.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Answer {
-    /// It goes on being asked.
     Stay,
-    /// Nothing is done.
     Drop,
     Do(Order),
 }
@@ -79,7 +77,6 @@ impl Question {
         Ok(Self { lock: row.lock.clone(), ask, typed: String::new(), refusal: None })
     }
 
-    /// Names the order.
     pub(super) const fn title(&self) -> &'static str {
         match self.ask {
             Ask::Revoke(_) => "Revoke",
@@ -108,7 +105,6 @@ impl Question {
         seen
     }
 
-    /// Says what it does.
     pub(super) const fn warning(&self) -> &'static str {
         match self.ask {
             Ask::Revoke(_) => "Asks this holder to give the lock up. A `lockkeeper run` ends its command for it.",
@@ -145,7 +141,6 @@ impl Question {
         }
     }
 
-    /// Takes a key.
     pub(super) fn answer(&mut self, key: Key) -> Answer {
         if key == Key::Escape {
             return Answer::Drop;

@@ -26,10 +26,7 @@ pub(super) struct Screen {
 
 impl Screen {
     /// Takes the terminal: keys come one by one and are not echoed, and what was on it comes back at the end.
-    ///
-    /// # Errors
-    ///
-    /// The terminal refuses it, or is gone; then it is as it was before.
+    /// Fails if the terminal refuses it or is gone; then it is as it was before.
     pub(super) fn take() -> io::Result<Self> {
         HOOK.call_once(give_back_at_panics);
         let screen = Self { terminal: Terminal::new(CrosstermBackend::new(stdout()))? };
@@ -42,7 +39,6 @@ impl Screen {
         IS_TAKEN.load(Ordering::Relaxed)
     }
 
-    /// Draws.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         self.terminal.draw(draw).map(drop)
     }

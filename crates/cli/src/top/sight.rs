@@ -6,13 +6,11 @@ use lockkeeper::QueueName;
 use lockkeeper_monitor::alerts::Alert;
 use lockkeeper_monitor::{Freshness, KnownLock, Moment, State, Way};
 
-use super::contender::{self, Contender, held};
+use super::contender::{self, Contender, held_for};
 use super::problems::{Problem, problems};
 use super::query::{Found, Query};
-use crate::output::{Mark, Marks, Orders, age_max, brief, kind};
-
-/// How many holders a line of the list names; the rest is counted.
-const NAMED_MAX: usize = 3;
+use crate::output::known::{NAMED_MAX, age_max, all_waits, freezer, longest_hold, oldest_wait, shown_kind};
+use crate::output::{Mark, Marks, Orders, brief};
 
 /// How many contenders of a queue are shown, from its head; `show` prints all.
 const CONTENDERS_MAX: usize = 1_000;
@@ -36,14 +34,12 @@ pub(super) struct Sight {
     pub(super) chosen: Option<Row>,
 }
 
-/// How old it is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Badge {
     pub(super) text: String,
     pub(super) is_fresh: bool,
 }
 
-/// All locks in a few numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sum {
     pub(super) locks: usize,
@@ -51,7 +47,6 @@ pub(super) struct Sum {
     pub(super) longest: Option<(Duration, QueueName)>,
 }
 
-/// A lock in the list.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) lock: QueueName,
@@ -121,32 +116,23 @@ impl Badge {
 
 impl Sum {
     fn new(state: &State, now: Moment) -> Self {
-        let mut sum = Self { locks: state.model.locks().len(), ..Self::default() };
-        for (name, lock) in state.model.locks() {
-            for waiter in lock.waiters() {
-                sum.waiting += 1;
-                let age = waiter.age(now);
-                if sum.longest.as_ref().is_none_or(|(most, _)| age > *most) {
-                    sum.longest = Some((age, name.clone()));
-                }
-            }
-        }
-        sum
+        let (waiting, longest) = all_waits(state, now);
+        let longest = longest.map(|(age, name)| (age, name.clone()));
+        Self { locks: state.model.locks().len(), waiting, longest }
     }
 }
 
 impl Row {
     fn new(name: &QueueName, lock: &KnownLock, mark: Mark, now: Moment) -> Self {
-        let longest = lock.holders().max_by_key(|holder| holder.held_at_least(now));
         let numbered = || (1..).zip(&lock.contenders);
         let holding = numbered().filter(|(_, one)| one.hold.is_some() && one.info.frozen.is_none());
         let freezer = numbered().find(|(_, one)| one.info.frozen.is_some());
         Self {
             lock: name.clone(),
-            kind: shown_kind(lock),
+            kind: shown_kind(lock, "rwlock"),
             waiters: lock.waiters().count(),
-            oldest: lock.waiters().map(|waiter| waiter.age(now)).max(),
-            held: longest.and_then(|holder| held(holder, now)),
+            oldest: oldest_wait(lock, now),
+            held: longest_hold(lock, now).map(held_for),
             holders: holders(lock),
             mark,
             holding: holding.take(NAMED_MAX).map(|(position, one)| Contender::new(position, one, now)).collect(),
@@ -170,13 +156,8 @@ impl Row {
     }
 }
 
-fn shown_kind(lock: &KnownLock) -> String {
-    let kind = kind(lock.contenders.iter().map(|one| &one.info)).unwrap_or("mutex");
-    lock.permits.map_or_else(|| kind.to_owned(), |permits| format!("{kind} {permits}"))
-}
-
 fn holders(lock: &KnownLock) -> String {
-    if let Some(reason) = lock.contenders.iter().find_map(|one| one.info.frozen.as_deref()) {
+    if let Some(reason) = freezer(lock).and_then(|one| one.info.frozen.as_deref()) {
         return format!("frozen: {reason}");
     }
     let names: Vec<_> = lock.holders().take(NAMED_MAX).map(|holder| contender::name(&holder.info)).collect();

@@ -11,7 +11,6 @@ use crate::ordering::{Order, Seen};
 /// How long a freeze that is ordered here may wait for the lock: longer waits are the command's matter.
 pub(super) const FREEZE_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
-/// Which order is asked for.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Word {
@@ -40,7 +39,6 @@ pub(super) struct Asked {
     pub(super) order: Word,
     /// The contender that was seen.
     pub(super) contender: Option<String>,
-    /// Its token, as it was seen.
     pub(super) token: Option<String>,
     pub(super) reason: Option<String>,
     /// How long a freeze waits, in milliseconds.
@@ -51,10 +49,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Returns the order.
-    ///
-    /// # Errors
-    ///
-    /// It says what is missing or too much.
+    /// Fails with what is missing or too much.
     pub(super) fn order(&self) -> Result<Order, String> {
         let reason = self.reason.as_deref().map(str::trim).filter(|text| !text.is_empty());
         let reason = reason.map(reason_of).transpose()?;
@@ -101,7 +96,6 @@ fn reason_of(text: &str) -> Result<String, String> {
     reason(text).map_err(|what| format!("The reason cannot be one: {what}."))
 }
 
-/// Reads the name of a lock.
 pub(super) fn lock(name: &str) -> Result<QueueName, String> {
     QueueName::new(name).map_err(|error| error.to_string())
 }

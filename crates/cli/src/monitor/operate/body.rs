@@ -16,7 +16,6 @@ const BODY_BYTES_MAX: usize = 8_192;
 /// How long its client may take to send it.
 const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Reads a body to its end.
 pub(super) async fn whole(body: Body) -> Result<Bytes, Refused> {
     match timeout(BODY_TIME_MAX, to_bytes(body, BODY_BYTES_MAX)).await {
         Ok(Ok(bytes)) => Ok(bytes),
@@ -28,7 +27,6 @@ pub(super) async fn whole(body: Body) -> Result<Bytes, Refused> {
     }
 }
 
-/// Reads a form.
 pub(super) async fn form<T: DeserializeOwned>(request: Request) -> Result<T, Refused> {
     let (parts, body) = request.into_parts();
     let bytes = whole(body).await?;

@@ -23,7 +23,7 @@ use super::refused::Refused;
 use super::sessions::SessionKey;
 use super::under_way::UnderWay;
 use crate::args::Kind;
-use crate::monitor::page::{Escaped, QueryValue, named};
+use crate::monitor::page::{Escaped, QueryValue, capital, named};
 use crate::ordering::Order;
 
 /// How long a page is kept waiting for what comes of an order; a freeze may take longer, and then its outcome is told
@@ -43,7 +43,6 @@ const KINDS: &str = "<p><label for=\"kind\">As what it is used: clients that use
 
 type Shared = State<Arc<Desk>>;
 
-/// Which order a page asks for, with what was seen.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Target {
     name: Option<String>,
@@ -52,7 +51,6 @@ pub(super) struct Target {
     token: Option<String>,
 }
 
-/// What the form sends beside that.
 #[derive(Deserialize)]
 struct Confirmed {
     secret: String,
@@ -134,7 +132,7 @@ pub(super) async fn page(
     };
     let seen = desk.seen(&lock, asked.contender.as_deref());
     let main = asking(&target, &lock, &asked, desk.is_idle(&lock), seen.as_ref(), &secret, None);
-    let title = format!("{} {}", capital(asked.order), lock.as_str());
+    let title = format!("{} {}", capital(asked.order.as_str()), lock.as_str());
     desk.page(StatusCode::OK, &title, &caller, &main)
 }
 
@@ -228,15 +226,6 @@ fn under_way_text(order: &Order, lock: &QueueName) -> String {
     }
 }
 
-fn capital(word: Word) -> &'static str {
-    match word {
-        Word::Revoke => "Revoke",
-        Word::Break => "Break",
-        Word::Freeze => "Freeze",
-        Word::Thaw => "Thaw",
-    }
-}
-
 /// Says what an order does, as its command does.
 const fn effect(word: Word) -> &'static str {
     match word {
@@ -269,7 +258,7 @@ fn asking(
     refused: Option<&Refused>,
 ) -> String {
     let (word, name) = (asked.order, Escaped(lock.as_str()));
-    let mut text = format!("<h1>{} {name}?</h1>", capital(word));
+    let mut text = format!("<h1>{} {name}?</h1>", capital(word.as_str()));
     if let Some(refused) = refused {
         let _ = write!(text, "<p class=\"told bad\" role=\"alert\">{}</p>", Escaped(&refused.text));
     }
@@ -299,7 +288,7 @@ fn asking(
         "</dl><p>{}</p>{}<p><button>{}</button> <a href=\"lock?name={}\">Do nothing</a></p></form>",
         Escaped(effect(word)),
         fields(word, is_idle),
-        capital(word),
+        capital(word.as_str()),
         QueryValue(lock.as_str())
     );
     text

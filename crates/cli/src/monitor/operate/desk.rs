@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use axum::http::header::{HeaderValue, RETRY_AFTER};
 use axum::response::Response;
 use lockkeeper::{ContenderInfo, QueueName};
 
@@ -14,7 +13,6 @@ use super::refused::Refused;
 use crate::monitor::page::{Escaped, Frame, QueryValue, answer, freshness};
 use crate::monitor::view::View;
 
-/// What answers operators.
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) view: Arc<View>,
@@ -72,9 +70,7 @@ impl Desk {
 
     fn refusal(&self, caller: &Caller, refused: &Refused, main: String) -> Response {
         let mut response = self.page(refused.status, refused.title(), caller, &main);
-        if let Some(after) = refused.after {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
-        }
+        refused.say_when(&mut response);
         response
     }
 }

@@ -19,13 +19,11 @@ use crate::monitor::page::Escaped;
 
 type Shared = State<Arc<Desk>>;
 
-/// What its form sends.
 #[derive(Deserialize)]
 struct Given {
     token: String,
 }
 
-/// What a form of a session sends.
 #[derive(Deserialize)]
 struct OfSession {
     secret: String,
@@ -53,56 +51,39 @@ pub(super) async fn log_in(
     request: Request,
 ) -> Response {
     let caller = Caller::new(peer, request.headers());
-    let what = "a login";
-    let (target, given) = match given(&desk, &caller, target, request).await {
-        Ok(given) => given,
-        Err(refused) => return desk.refuse(&caller, what, &refused, None),
-    };
-    if let Err(refused) = desk.operating.check_token(given.token.trim(), StatusCode::FORBIDDEN) {
-        return desk.refuse(&caller, what, &refused, Some(&asking(&target, Some(&refused))));
-    }
-    match desk.operating.log_in(&caller) {
-        Ok(cookie) => {
-            let headers = [(LOCATION, target.place()), (SET_COOKIE, cookie)];
-            (StatusCode::SEE_OTHER, headers).into_response()
-        }
-        Err(failure) => {
-            let refused = Refused::new(StatusCode::INTERNAL_SERVER_ERROR, failure.message);
-            desk.refuse(&caller, what, &refused, None)
-        }
-    }
+    let logged_in = logged_in(&desk, &caller, target, request).await;
+    logged_in.unwrap_or_else(|refused| desk.refuse(&caller, "a login", &refused, None))
 }
 
-/// Reads what the form sent, if it may send anything, and where it leads.
-async fn given(
+async fn logged_in(
     desk: &Desk,
     caller: &Caller,
     target: Result<Query<Target>, QueryRejection>,
     request: Request,
-) -> Result<(Target, Given), Refused> {
+) -> Result<Response, Refused> {
     let target = Target::of(target)?;
     desk.operating.require(caller, true)?;
-    Ok((target, form(request).await?))
+    let given: Given = form(request).await?;
+    if let Err(refused) = desk.operating.check_token(given.token.trim(), StatusCode::FORBIDDEN) {
+        return Ok(desk.refuse(caller, "a login", &refused, Some(&asking(&target, Some(&refused)))));
+    }
+    let cookie = desk.operating.log_in(caller);
+    let cookie = cookie.map_err(|failure| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, failure.message))?;
+    Ok((StatusCode::SEE_OTHER, [(LOCATION, target.place()), (SET_COOKIE, cookie)]).into_response())
 }
 
-/// Ends the session of a form.
 pub(super) async fn log_out(State(desk): Shared, Extension(peer): Extension<Peer>, request: Request) -> Response {
     let caller = Caller::new(peer, request.headers());
-    let what = "a logout";
-    if let Err(refused) = desk.operating.require(&caller, true) {
-        return desk.refuse(&caller, what, &refused, None);
-    }
-    let session = match form::<OfSession>(request).await {
-        Ok(form) => desk.operating.require_form(&caller, &form.secret),
-        Err(refused) => Err(refused),
-    };
-    match session {
-        Ok(session) => {
-            let headers = [(LOCATION, "./".to_owned()), (SET_COOKIE, desk.operating.log_out(&caller, &session))];
-            (StatusCode::SEE_OTHER, headers).into_response()
-        }
-        Err(refused) => desk.refuse(&caller, what, &refused, None),
-    }
+    let logged_out = logged_out(&desk, &caller, request).await;
+    logged_out.unwrap_or_else(|refused| desk.refuse(&caller, "a logout", &refused, None))
+}
+
+async fn logged_out(desk: &Desk, caller: &Caller, request: Request) -> Result<Response, Refused> {
+    desk.operating.require(caller, true)?;
+    let OfSession { secret } = form(request).await?;
+    let session = desk.operating.require_form(caller, &secret)?;
+    let headers = [(LOCATION, "./".to_owned()), (SET_COOKIE, desk.operating.log_out(caller, &session))];
+    Ok((StatusCode::SEE_OTHER, headers).into_response())
 }
 
 fn asking(target: &Target, refused: Option<&Refused>) -> String {

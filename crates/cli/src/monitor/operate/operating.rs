@@ -1,6 +1,6 @@
 //! What all requests of operators share: the token, who is logged in, and the service that orders go to.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -14,6 +14,7 @@ use super::token::Token;
 use super::under_way::{OrdersUnderWay, UnderWay};
 use super::window::Window;
 use crate::exit::Failure;
+use crate::locked::locked;
 use crate::ordering::Order;
 use crate::voice::say;
 
@@ -26,7 +27,6 @@ const REFUSALS_LOGGED_MAX: usize = 60;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What carries orders out.
 #[derive(Debug)]
 pub(crate) struct Operating {
     keeper: Keeper,
@@ -74,11 +74,6 @@ impl Operating {
         }
     }
 
-    /// Nothing panics while they are locked but a bug.
-    fn doors(&self) -> MutexGuard<'_, Doors> {
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Refuses what comes by a way that carries no orders, or from a page of others.
     pub(super) fn require(&self, caller: &Caller, is_page: bool) -> Result<(), Refused> {
         self.require_way(caller)?;
@@ -93,7 +88,7 @@ impl Operating {
     /// Compares a token, unless too many wrong ones were given.
     pub(super) fn check_token(&self, given: &str, wrong: StatusCode) -> Result<(), Refused> {
         let now = self.collector.now().boot;
-        let mut doors = self.doors();
+        let mut doors = locked(&self.doors);
         if let Some(after) = doors.wrong.wait(now) {
             return Err(Refused::too_many(after));
         }
@@ -107,14 +102,14 @@ impl Operating {
     /// Logs a caller in who has given the token; returns the cookie to set.
     pub(super) fn log_in(&self, caller: &Caller) -> Result<String, Failure> {
         let (id, secret) = (random_text()?, random_text()?);
-        self.doors().sessions.open(&id, secret, self.collector.now().boot);
+        locked(&self.doors).sessions.open(&id, secret, self.collector.now().boot);
         say(&format!("operating: {} has logged in", caller.name()));
         Ok(self.cookie(caller, &id, SESSION_LASTS))
     }
 
     /// Ends a session; returns the cookie to set.
     pub(super) fn log_out(&self, caller: &Caller, session: &SessionKey) -> String {
-        self.doors().sessions.close(session);
+        locked(&self.doors).sessions.close(session);
         say(&format!("operating: {} has logged out", caller.name()));
         self.cookie(caller, "", Duration::ZERO)
     }
@@ -129,15 +124,14 @@ impl Operating {
         format!("{name}={id}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
     }
 
-    /// Returns the session of a caller, if it is logged in.
     pub(super) fn session(&self, caller: &Caller) -> Option<SessionKey> {
         let id = caller.cookie(&self.cookie)?;
-        self.doors().sessions.find(id, self.collector.now().boot)
+        locked(&self.doors).sessions.find(id, self.collector.now().boot)
     }
 
     /// Returns what the forms of a session carry.
     pub(super) fn secret(&self, session: &SessionKey) -> Option<String> {
-        self.doors().sessions.secret(session).map(str::to_owned)
+        locked(&self.doors).sessions.secret(session).map(str::to_owned)
     }
 
     /// Returns the session of a caller that is logged in and has sent a form of it.
@@ -145,17 +139,14 @@ impl Operating {
         let session = self.session(caller).ok_or_else(|| {
             Refused::new(StatusCode::UNAUTHORIZED, "You are not logged in, or not any more: log in, and order again.")
         })?;
-        if !self.doors().sessions.is_of(&session, secret) {
+        if !locked(&self.doors).sessions.is_of(&session, secret) {
             return Err(Refused::forbidden("The form is of another session: load its page anew, and order again."));
         }
         Ok(session)
     }
 
     /// Begins to carry an order out. It goes on when the caller does not wait for the end, and is logged then.
-    ///
-    /// # Errors
-    ///
-    /// Too many are under way, which is logged, or the monitor ends.
+    /// Fails if too many are under way, which is logged, or the monitor ends.
     pub(super) fn begin(&self, caller: &Caller, by: &str, lock: QueueName, order: Order) -> Result<UnderWay, Refused> {
         let (keeper, name) = (self.keeper.clone(), said(&lock, &order, &caller.name(), by));
         let is_freeze = matches!(order, Order::Freeze { .. });
@@ -173,7 +164,7 @@ impl Operating {
     /// Logs that something was refused before it was tried; `what` names it and who asked.
     pub(super) fn log_refusal(&self, what: &str, refused: &Refused) {
         let now = self.collector.now().boot;
-        let mut doors = self.doors();
+        let mut doors = locked(&self.doors);
         if doors.refusals.wait(now).is_some() {
             doors.unlogged += 1;
             return;
@@ -189,17 +180,16 @@ impl Operating {
 
     /// Keeps what came of an order for the session that gave it; returns its number.
     pub(super) fn tell(&self, session: &SessionKey, text: String) -> Option<u64> {
-        self.doors().sessions.tell(session, text)
+        locked(&self.doors).sessions.tell(session, text)
     }
 
     /// Says something else under a number.
     pub(super) fn tell_again(&self, session: &SessionKey, number: u64, text: String) {
-        self.doors().sessions.tell_again(session, number, text);
+        locked(&self.doors).sessions.tell_again(session, number, text);
     }
 
-    /// Returns what a session was told under a number.
     pub(super) fn told(&self, session: &SessionKey, number: u64) -> Option<String> {
-        self.doors().sessions.told(session, number).map(str::to_owned)
+        locked(&self.doors).sessions.told(session, number).map(str::to_owned)
     }
 }
 

@@ -21,7 +21,6 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 const BY_PROXIES: [HeaderName; 4] =
     [FORWARDED_FOR, FORWARDED_PROTO, HeaderName::from_static("x-forwarded-host"), HeaderName::from_static("forwarded")];
 
-/// The address at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
@@ -39,10 +38,7 @@ pub(crate) struct PublicUrl {
 
 impl PublicUrl {
     /// Reads `https://locks.example.org/prefix`.
-    ///
-    /// # Errors
-    ///
-    /// It says what to write instead.
+    /// Fails with what to write instead.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let refuse = |what: &str| Err(format!("`{text}` {what}; write it as https://locks.example.org"));
         let (is_tls, own_port, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
@@ -70,7 +66,6 @@ impl PublicUrl {
         Ok(Self { is_tls, host: host.to_ascii_lowercase(), port: port.filter(|port| *port != own_port), path })
     }
 
-    /// Tells whether a browser that is there speaks over TLS.
     pub(crate) const fn is_tls(&self) -> bool {
         self.is_tls
     }
@@ -149,13 +144,11 @@ impl Caller {
         }
     }
 
-    /// Names it for the log.
     pub(super) fn name(&self) -> String {
         let forwarded = self.forwarded.as_ref().map(|one| format!(", which asks for {one}")).unwrap_or_default();
         format!("{}{forwarded}", self.peer)
     }
 
-    /// Returns the value of a cookie.
     pub(super) fn cookie(&self, name: &str) -> Option<&str> {
         self.cookies.iter().find_map(|cookie| cookie.strip_prefix(name)?.strip_prefix('='))
     }

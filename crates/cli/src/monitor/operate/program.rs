@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
-use axum::http::header::{AUTHORIZATION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
@@ -13,8 +13,8 @@ use super::body::whole;
 use super::desk::Desk;
 use super::origin::{Caller, Peer};
 use super::refused::Refused;
-use crate::monitor::plain::{plain, with_type};
-use crate::output::{Done, json_line, one_line};
+use crate::monitor::plain::{json, plain};
+use crate::output::{Done, one_line};
 
 /// Carries an order out, and answers with what came of it.
 pub(super) async fn order(
@@ -25,18 +25,13 @@ pub(super) async fn order(
 ) -> Response {
     let caller = Caller::new(peer, request.headers());
     match ordered(&desk, &caller, &name, request).await {
-        Ok(done) => match json_line(&done) {
-            Ok(text) => with_type(StatusCode::OK, "application/json", text),
-            Err(failure) => plain(StatusCode::INTERNAL_SERVER_ERROR, failure.message + "\n"),
-        },
+        Ok(done) => json(StatusCode::OK, &done),
         Err(refused) => {
             let mut answer = plain(refused.status, one_line(&refused.text) + "\n");
             if refused.status == StatusCode::UNAUTHORIZED {
                 answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            if let Some(after) = refused.after {
-                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
-            }
+            refused.say_when(&mut answer);
             answer
         }
     }
@@ -67,7 +62,6 @@ async fn ordered(desk: &Desk, caller: &Caller, name: &str, request: Request) -> 
     operating.begin(caller, "with a token", lock, order)?.end().await
 }
 
-/// Returns the token of a bearer.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let given = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = given.split_once(' ')?;

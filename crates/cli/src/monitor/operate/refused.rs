@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use axum::http::header::{HeaderValue, RETRY_AFTER};
+use axum::response::Response;
 use lockkeeper::Advice;
 
 use crate::ordering::Undone;
 
-/// What its answer says.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) status: StatusCode,
     /// Sentences for a reader, without markup.
     pub(super) text: String,
     /// After which time it may be tried again, if it is a matter of time.
-    pub(super) after: Option<Duration>,
+    after: Option<Duration>,
     /// Whether it may have been done all the same.
     pub(super) is_unknown: bool,
 }
@@ -40,6 +41,13 @@ impl Refused {
     /// Says in a few words what it means for what was ordered.
     pub(super) const fn title(&self) -> &'static str {
         if self.is_unknown { "It is not known whether it was done" } else { "Nothing was done" }
+    }
+
+    /// Says in an answer when it may be tried again.
+    pub(super) fn say_when(&self, answer: &mut Response) {
+        if let Some(after) = self.after {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
+        }
     }
 
     pub(super) fn too_many(after: Duration) -> Self {

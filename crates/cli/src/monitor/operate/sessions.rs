@@ -21,17 +21,14 @@ const TOLD_MAX: usize = 16;
 /// A session, as it is named here.
 pub(super) type SessionKey = [u8; 32];
 
-/// All sessions.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     open: BTreeMap<SessionKey, Session>,
 }
 
-/// One of them.
 #[derive(Debug)]
 struct Session {
     opened: BootInstant,
-    /// What its forms carry.
     secret: String,
     /// What came of its orders, by their numbers.
     told: VecDeque<(u64, String)>,
@@ -50,7 +47,6 @@ impl Sessions {
         self.open.insert(digest(id), Session { opened: now, secret, told: VecDeque::new(), next: 1 });
     }
 
-    /// Finds the session of a cookie.
     pub(super) fn find(&mut self, id: &str, now: BootInstant) -> Option<SessionKey> {
         self.end_old(now);
         let key = digest(id);
@@ -61,7 +57,6 @@ impl Sessions {
         self.open.remove(key);
     }
 
-    /// Returns what its forms have to carry.
     pub(super) fn secret(&self, key: &SessionKey) -> Option<&str> {
         self.open.get(key).map(|session| session.secret.as_str())
     }
@@ -89,7 +84,6 @@ impl Sessions {
         told.filter(|(one, _)| *one == number).for_each(|(_, old)| old.clone_from(&text));
     }
 
-    /// Returns what was told under a number.
     pub(super) fn told(&self, key: &SessionKey, number: u64) -> Option<&str> {
         self.open.get(key)?.told.iter().find(|(one, _)| *one == number).map(|(_, text)| text.as_str())
     }

@@ -41,10 +41,7 @@ pub(crate) struct Token([u8; 32]);
 
 impl Token {
     /// Reads it from the file that is named, else from the environment.
-    ///
-    /// # Errors
-    ///
-    /// There is none, others can read it, or it can be guessed.
+    /// Fails if there is none, others can read it, or it can be guessed.
     pub(crate) fn load(
         file: Option<&Path>,
         variable: impl Fn(&str) -> Option<std::ffi::OsString>,

@@ -1,12 +1,13 @@
 //! Orders that are being carried out: how many may be, what comes of each, and their end with that of the monitor.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use super::refused::Refused;
+use crate::locked::locked;
 use crate::ordering::Undone;
 use crate::output::Done;
 use crate::voice::say;
@@ -17,7 +18,6 @@ const FREEZES_MAX: usize = 16;
 /// How many other orders may be under way, which no freeze keeps out: each waits for an answer of the service.
 const OTHERS_MAX: usize = 16;
 
-/// All of them.
 #[derive(Debug)]
 pub(super) struct OrdersUnderWay {
     freezes: Arc<Semaphore>,
@@ -37,16 +37,8 @@ impl Default for OrdersUnderWay {
 }
 
 impl OrdersUnderWay {
-    /// Nothing panics while it is locked but a bug.
-    fn tasks(&self) -> MutexGuard<'_, Option<JoinSet<()>>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins an order, which goes on when nothing waits for its end. Its begin and its end are logged under `name`.
-    ///
-    /// # Errors
-    ///
-    /// There is no place for it, or the monitor ends.
+    /// Fails if there is no place for it, or the monitor ends.
     pub(super) fn begin(
         &self,
         name: String,
@@ -61,7 +53,7 @@ impl OrdersUnderWay {
         let place = Arc::clone(places).try_acquire_owned();
         let place =
             place.map_err(|_| refuse(format!("{most} {what} are under way, which are the most: try again later.")))?;
-        let mut tasks = self.tasks();
+        let mut tasks = locked(&self.tasks);
         let Some(tasks) = tasks.as_mut() else {
             return Err(refuse("The monitor ends.".to_owned()));
         };
@@ -78,7 +70,7 @@ impl OrdersUnderWay {
 
     /// Gives up what is under way, and takes nothing more. What waits leaves its queue when the keeper is closed.
     pub(super) async fn stop(&self) {
-        let tasks = self.tasks().take();
+        let tasks = locked(&self.tasks).take();
         if let Some(mut tasks) = tasks {
             tasks.shutdown().await;
         }
@@ -90,7 +82,6 @@ impl OrdersUnderWay {
 pub(super) struct UnderWay(oneshot::Receiver<Result<Done, Refused>>);
 
 impl UnderWay {
-    /// Waits for the end.
     pub(super) async fn end(&mut self) -> Result<Done, Refused> {
         (&mut self.0).await.unwrap_or_else(|_| Err(Refused::unknown("The order has broken off in the monitor.")))
     }

@@ -7,7 +7,7 @@ use lockkeeper::backend::{Flow, ProcessId};
 use lockkeeper::{ContenderInfo, QueueName};
 use lockkeeper_monitor::{KnownContender, Model, Moment};
 
-use super::escaped::lasting;
+use super::escaped::aged;
 
 /// How many other locks of one flow are named.
 const OTHERS_MAX: usize = 3;
@@ -22,19 +22,9 @@ pub(in crate::monitor) fn named(info: &ContenderInfo) -> (String, String) {
     }
 }
 
-/// Since when a contender holds, in time since 1970, and whether it may hold for longer than that.
-pub(super) fn held_since(contender: &KnownContender, now: Moment) -> Option<(Duration, bool)> {
-    /// Less than this is not worth a mark.
-    const UNSURE: Duration = Duration::from_secs(2);
-    let least = contender.held_at_least(now)?;
-    let is_longer = contender.held_at_most(now).is_none_or(|most| most.saturating_sub(least) >= UNSURE);
-    Some((now.unix.saturating_sub(least), is_longer))
-}
-
-/// Says for how long it holds; `≥` where that is since it was seen to.
-pub(super) fn held(contender: &KnownContender, now: Moment) -> Option<String> {
-    let (since, is_longer) = held_since(contender, now)?;
-    Some(format!("{}{}", if is_longer { "≥ " } else { "" }, lasting(since, now.unix)))
+/// Says for how long it is held; `≥` where that is since it was seen to.
+pub(super) fn held_for((least, is_longer): (Duration, bool), now: Moment) -> String {
+    format!("{}{}", if is_longer { "≥ " } else { "" }, aged(least, now))
 }
 
 /// What a flow of control does with another lock.

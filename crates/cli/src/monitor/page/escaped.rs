@@ -4,10 +4,10 @@ use std::fmt::{self, Display, Write as _};
 use std::time::Duration;
 
 use lockkeeper::QueueName;
+use lockkeeper_monitor::Moment;
 
 use crate::output::{brief, millis, one_line};
 
-/// A text, as HTML shows it: in elements and in quoted attributes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::monitor) struct Escaped<'a>(pub(in crate::monitor) &'a str);
 
@@ -27,7 +27,6 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// A text as the value of a query.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::monitor) struct QueryValue<'a>(pub(in crate::monitor) &'a str);
 
@@ -58,6 +57,11 @@ pub(super) fn lasting(since_unix: Duration, now_unix: Duration) -> String {
     format!("<time data-at=\"{}\">{lasts}</time>", millis(since_unix))
 }
 
+/// The same of what has gone on for so long by now.
+pub(super) fn aged(age: Duration, now: Moment) -> String {
+    lasting(now.unix.saturating_sub(age), now.unix)
+}
+
 /// How long something goes on until a moment: a page with script counts down from there.
 pub(super) fn remaining(until_unix: Duration, now_unix: Duration) -> String {
     let left = brief(until_unix.saturating_sub(now_unix));
@@ -77,7 +81,6 @@ fn without_ages(html: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A number with its thousands apart.
 pub(super) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();

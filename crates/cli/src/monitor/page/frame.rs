@@ -9,14 +9,14 @@ use axum::http::header::{
 use axum::response::{IntoResponse, Response};
 use lockkeeper_monitor::{Freshness, Moment, State, Way};
 
-use super::escaped::{Escaped, lasting};
-use crate::output::{age_max, brief, millis};
+use super::escaped::{Escaped, aged};
+use crate::output::known::age_max;
+use crate::output::{brief, millis};
 
 /// Nothing from elsewhere, no script or style but the two files that are served, no page around this one.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// A page to be.
 #[derive(Debug)]
 pub(in crate::monitor) struct Frame<'a> {
     pub(in crate::monitor) title: &'a str,
@@ -31,7 +31,6 @@ pub(in crate::monitor) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Returns the page around its main part.
     pub(in crate::monitor) fn around(self, main: &str) -> String {
         let Self { title, service, freshness, live, now, door } = self;
         let mut page = String::with_capacity(main.len() + 2_048);
@@ -59,31 +58,21 @@ impl Frame<'_> {
     }
 }
 
-/// Says how fresh what is shown is.
 pub(in crate::monitor) fn freshness(state: &State, now: Moment) -> String {
     let age = state.freshness.age(now.boot);
+    let trouble = state.freshness.trouble().map(|error| format!(": {}", Escaped(&format!("{error:#}"))));
+    let trouble = trouble.unwrap_or_default();
     let (class, words) = match (&state.freshness, age) {
         (Freshness::Fresh(_), Some(age)) if age <= age_max(state.way) => match state.way {
-            Way::Looks(period) => ("live", format!("seen {} ago, looked at each {}", since(age, now), brief(period))),
+            Way::Looks(period) => ("live", format!("seen {} ago, looked at each {}", aged(age, now), brief(period))),
             _ => ("live", "live".to_owned()),
         },
-        (_, Some(age)) => {
-            let trouble = state.freshness.trouble().map(|error| format!(": {}", Escaped(&format!("{error:#}"))));
-            ("live stale", format!("not true since {}{}", since(age, now), trouble.unwrap_or_default()))
-        }
-        (_, None) => {
-            let trouble = state.freshness.trouble().map(|error| format!(": {}", Escaped(&format!("{error:#}"))));
-            ("live stale", format!("nothing seen yet{}", trouble.unwrap_or_default()))
-        }
+        (_, Some(age)) => ("live stale", format!("not true since {}{trouble}", aged(age, now))),
+        (_, None) => ("live stale", format!("nothing seen yet{trouble}")),
     };
     format!("<span class=\"{class}\" role=\"status\" id=\"live\">{words}</span>")
 }
 
-fn since(age: std::time::Duration, now: Moment) -> String {
-    lasting(now.unix.saturating_sub(age), now.unix)
-}
-
-/// Answers with a page.
 pub(in crate::monitor) fn answer(status: StatusCode, page: String) -> Response {
     with_rules(status, "text/html; charset=utf-8", page)
 }

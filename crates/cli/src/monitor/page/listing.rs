@@ -8,9 +8,9 @@ use lockkeeper::QueueName;
 use lockkeeper_monitor::{KnownLock, Model, Moment};
 use serde::Deserialize;
 
-use super::contender::{held_since, named};
+use super::contender::named;
 use super::escaped::{Escaped, QueryValue, thousands};
-use crate::output::kind;
+use crate::output::known::{kind_of, longest_hold, oldest_wait};
 
 /// How many locks a page lists: more changing rows cost a browser more than a twentieth of its processor.
 pub(super) const ROWS_MAX: usize = 200;
@@ -18,7 +18,6 @@ pub(super) const ROWS_MAX: usize = 200;
 /// How long a text to look for may be, in characters: no name is longer.
 const SOUGHT_MAX: usize = 200;
 
-/// What the form says.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Listing {
@@ -69,13 +68,11 @@ impl Order {
     }
 }
 
-/// The locks of one page.
 #[derive(Debug)]
 pub(super) struct Listed<'a> {
     pub(super) locks: Vec<(&'a QueueName, &'a KnownLock)>,
     /// How many the form asks for.
     total: usize,
-    /// How many are before these.
     before: usize,
 }
 
@@ -97,13 +94,11 @@ impl Listing {
     }
 
     fn asks_for(&self, name: &QueueName, lock: &KnownLock, sought: &str) -> bool {
-        let is_of_kind =
-            || self.kind.is_empty() || kind(lock.contenders.iter().map(|one| &one.info)) == Some(self.kind.as_str());
+        let is_of_kind = || self.kind.is_empty() || kind_of(lock) == Some(self.kind.as_str());
         let is_waited_for = || self.waited.is_none() || lock.waiters().next().is_some();
         is_waited_for() && is_of_kind() && (sought.is_empty() || mentions(name, lock, sought))
     }
 
-    /// Returns the form, filled in.
     pub(super) fn form(&self) -> String {
         let mut options = String::from("<option value=\"\">Any kind</option>");
         for (value, shown) in KINDS {
@@ -188,13 +183,10 @@ impl Listing {
 impl Order {
     /// What comes first has the greatest.
     fn key(self, lock: &KnownLock, now: Moment) -> (usize, Duration) {
-        let oldest = || lock.waiters().map(|waiter| waiter.age(now)).max().unwrap_or_default();
+        let oldest = || oldest_wait(lock, now).unwrap_or_default();
         match self {
             Self::Name => (0, Duration::ZERO),
-            Self::Held => {
-                let since = lock.holders().filter_map(|holder| held_since(holder, now)).map(|(since, _)| since).min();
-                (0, since.map(|since| now.unix.saturating_sub(since)).unwrap_or_default())
-            }
+            Self::Held => (0, longest_hold(lock, now).unwrap_or_default().0),
             Self::Waiting => (lock.waiters().count(), oldest()),
             Self::Oldest => (0, oldest()),
         }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -23,6 +23,7 @@ use super::numbers::numbers;
 use super::problems::Problems;
 use super::row::row;
 use super::stream;
+use crate::locked::locked;
 use crate::monitor::view::View;
 use crate::output::Marks;
 
@@ -38,7 +39,6 @@ const BEHIND_MAX: usize = 16;
 /// How many locks' rows are told at a time; where more have changed, pages load anew.
 const ROWS_MAX: usize = 5_000;
 
-/// Tells pages what has changed.
 #[derive(Debug)]
 pub(super) struct Live {
     /// Another one for each monitor, since each counts events from 0.
@@ -56,11 +56,9 @@ struct Told {
     sight: Sight,
     /// The parts of the list as all pages were told them; empty if one of them may have been told otherwise.
     parts: BTreeMap<&'static str, String>,
-    /// The locks that pages show.
     watched: BTreeMap<QueueName, Watched>,
 }
 
-/// A lock that pages show.
 #[derive(Debug, Default)]
 struct Watched {
     pages: usize,
@@ -71,7 +69,6 @@ struct Watched {
 /// Up to which change something is known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Next {
-    /// The number of the next event.
     event: u64,
     /// How many changes there were that no event tells of.
     quiet: u64,
@@ -110,11 +107,6 @@ impl Live {
     /// Names its tellings by this number, which no other monitor at this place may have.
     pub(super) fn new(epoch: u64) -> Self {
         Self { epoch, sender: broadcast::Sender::new(BEHIND_MAX), is_watched: Notify::new(), told: Mutex::default() }
-    }
-
-    /// Nothing panics while it is locked but a bug.
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names how far a page knows everything that is rendered now.
@@ -157,7 +149,7 @@ impl Live {
     /// Tells what has changed since the last time. What pages were told is locked before anything is read until it is
     /// sent, so that a page that opens meanwhile is told all before, or this and all behind it: never older news last.
     fn tell(&self, view: &View) {
-        let mut told = self.told();
+        let mut told = locked(&self.told);
         let telling = self.telling(&mut told, view);
         // The last page may be gone meanwhile.
         let _ = self.sender.send(Arc::new(telling));
@@ -199,7 +191,7 @@ impl Live {
         position: &str,
         lock: Option<&QueueName>,
     ) -> (Option<Arc<Telling>>, broadcast::Receiver<Arc<Telling>>) {
-        let mut told = self.told();
+        let mut told = locked(&self.told);
         let (now, firing) = (view.collector.now(), view.alerting.firing());
         let receiver = self.sender.subscribe();
         // This page is told what the others are not.
@@ -232,7 +224,7 @@ impl Live {
 
     /// Takes back that a page shows a lock.
     pub(super) fn close(&self, lock: &QueueName) {
-        let mut told = self.told();
+        let mut told = locked(&self.told);
         if let Some(watched) = told.watched.get_mut(lock) {
             watched.pages -= 1;
             if watched.pages == 0 {
@@ -288,12 +280,10 @@ fn changed_since(next: Next, model: &Model) -> BTreeSet<QueueName> {
     told_of.chain(model.changed_quietly_since(next.quiet)).cloned().collect()
 }
 
-/// What each page shows at its head.
 fn head(state: &State, now: Moment) -> News {
     News { parts: BTreeMap::from([("live", freshness(state, now))]), ..News::default() }
 }
 
-/// News for the list of all locks.
 fn list(state: &State, problems: &Problems, changed: &BTreeSet<QueueName>, marks: &Marks, now: Moment) -> News {
     let mut news = head(state, now);
     news.parts.insert("sum", numbers(state, problems.count(), now));
@@ -307,7 +297,6 @@ fn changing_of(state: &State, name: &QueueName, view: &View, now: Moment) -> Str
     format!("<div id=\"lock\">{}</div>", changing(state, name, &view.orders, now))
 }
 
-/// News for the page of a lock.
 fn of_lock(state: &State, shown: String, now: Moment) -> News {
     let mut news = head(state, now);
     news.parts.insert("lock", shown);

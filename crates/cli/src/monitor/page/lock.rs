@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use lockkeeper::{ContenderInfo, QueueName};
 use lockkeeper_monitor::{KnownContender, KnownLock, Moment, Picture, SeenEvent, State};
 
-use super::contender::{Other, held, named, others};
-use super::escaped::{Escaped, QueryValue, lasting, remaining, thousands};
+use super::contender::{Other, held_for, named, others};
+use super::escaped::{Escaped, QueryValue, aged, remaining, thousands};
 use super::picture::drawn;
 use super::problems::of_one;
-use super::row::{holding, shown_kind};
+use super::row::{holding, used_as, waiting};
 use crate::monitor::operate::{freezing, of_contender};
-use crate::output::{Orders, date, kind};
+use crate::output::known::{freezer, held, hour, kind_of};
+use crate::output::{Orders, date};
 
 /// How many contenders are shown; the paths for programs have all.
 const SHOWN_MAX: usize = 200;
@@ -45,7 +46,7 @@ pub(super) fn changing(state: &State, name: &QueueName, orders: &Orders, now: Mo
     );
     let deadlocks = of_one(state, name, orders, now);
     let drawing = if deadlocks.is_empty() {
-        let kind_of = |_: &QueueName| shown_kind(lock);
+        let kind_of = |_: &QueueName| used_as(lock);
         let words = format!("The first who hold {} and who wait for it.", name.as_str());
         format!("<div class=\"card drawing\">{}</div>", drawn(&Picture::of_lock(name, lock), 0, &words, &kind_of))
     } else {
@@ -56,14 +57,12 @@ pub(super) fn changing(state: &State, name: &QueueName, orders: &Orders, now: Mo
 }
 
 fn numbers(lock: &KnownLock, now: Moment) -> String {
-    let oldest = lock.waiters().map(|waiter| waiter.age(now)).max();
-    let oldest = oldest.map_or_else(|| "–".to_owned(), |age| lasting(now.unix.saturating_sub(age), now.unix));
     let mut text = String::from("<dl class=\"sum four\">");
     for (what, number) in [
-        ("Kind", shown_kind(lock)),
+        ("Kind", used_as(lock)),
         ("Held for", holding(lock, now)),
         ("Waiting", thousands(lock.waiters().count())),
-        ("Oldest wait", oldest),
+        ("Oldest wait", waiting(lock, now)),
     ] {
         let _ = write!(text, "<div><dt>{what}</dt><dd>{number}</dd></div>");
     }
@@ -98,9 +97,8 @@ fn queue(state: &State, name: &QueueName, lock: &KnownLock, orders: &Orders, now
 
 /// The order that keeps all out, of a lock that is not frozen and can be.
 fn freezable(name: &QueueName, lock: &KnownLock, orders: &Orders) -> String {
-    let is_frozen = lock.contenders.iter().any(|one| one.info.frozen.is_some());
-    let is_barrier = kind(lock.contenders.iter().map(|one| &one.info)) == Some("barrier");
-    if orders.are_on_page() && !is_frozen && !is_barrier { freezing(name) } else { String::new() }
+    let can_be = freezer(lock).is_none() && kind_of(lock) != Some("barrier");
+    if orders.are_on_page() && can_be { freezing(name) } else { String::new() }
 }
 
 fn contender(position: usize, one: &KnownContender, others: &[Other], orders: &str, now: Moment) -> String {
@@ -110,7 +108,7 @@ fn contender(position: usize, one: &KnownContender, others: &[Other], orders: &s
         (true, _) => ('h', "holds"),
         (false, _) => ('w', "waits"),
     };
-    let since = held(one, now).unwrap_or_else(|| lasting(now.unix.saturating_sub(one.age(now)), now.unix));
+    let since = held(one, now).map_or_else(|| aged(one.age(now), now), |held| held_for(held, now));
     let token = info.token.map_or_else(|| "–".to_owned(), |token| token.to_string());
     let (who, rest) = named(info);
     let mut also: Vec<String> = others.iter().map(also).collect();
@@ -142,7 +140,6 @@ fn asked(info: &ContenderInfo) -> Option<String> {
     Some(format!("asked to give it up{}", why.unwrap_or_default()))
 }
 
-/// Says when it gives up waiting.
 fn left(one: &KnownContender, now: Moment) -> Option<String> {
     let until = one.info.caller.until_unix.filter(|_| one.hold.is_none())?;
     Some(format!("gives up in {}", remaining(until, now.unix)))
@@ -163,12 +160,12 @@ fn history(state: &State, name: &QueueName) -> String {
 }
 
 fn event(event: &SeenEvent) -> String {
-    let at = date(event.at_unix);
-    // The hour, minute and second of a date of RFC 3339.
-    let (who, rest) = (named(&event.contender), at.get(11..19).unwrap_or(&at));
-    let (who, kind) = (format!("{} {}", who.0, who.1), event.kind.as_str());
+    let (who, rest) = named(&event.contender);
     format!(
-        "<tr><td><time datetime=\"{at}\">{rest}</time></td><td class=\"wide\">{} <b>{kind}</b></td></tr>",
-        Escaped(&who)
+        "<tr><td><time datetime=\"{}\">{}</time></td><td class=\"wide\">{} <b>{}</b></td></tr>",
+        date(event.at_unix),
+        hour(event.at_unix),
+        Escaped(&format!("{who} {rest}")),
+        event.kind.as_str()
     )
 }

@@ -32,4 +32,5 @@ pub(super) use contender::named;
 pub(super) use escaped::{Escaped, QueryValue};
 pub(super) use frame::{Frame, answer, freshness};
 pub(crate) use pages::Pages;
+pub(super) use problems::capital;
 pub(crate) use routes::routes;

@@ -2,32 +2,20 @@
 
 use std::time::Duration;
 
-use lockkeeper::QueueName;
 use lockkeeper_monitor::{EventKind, Moment, State};
 
-use super::escaped::{Escaped, lasting, thousands};
+use super::escaped::{Escaped, aged, thousands};
+use crate::output::known::all_waits;
 
 /// Over how long grants are counted.
 const GRANTS_OVER: Duration = Duration::from_secs(10);
 
 /// Returns them; something is wrong in `problems` places.
 pub(super) fn numbers(state: &State, problems: usize, now: Moment) -> String {
-    let (mut waiting, mut longest): (usize, Option<(Duration, &QueueName)>) = (0, None);
-    for (name, lock) in state.model.locks() {
-        for waiter in lock.waiters() {
-            waiting += 1;
-            let age = waiter.age(now);
-            if longest.is_none_or(|(most, _)| age > most) {
-                longest = Some((age, name));
-            }
-        }
-    }
+    let (waiting, longest) = all_waits(state, now);
     let longest = longest.map_or_else(
         || "–".to_owned(),
-        |(age, name)| {
-            let since = lasting(now.unix.saturating_sub(age), now.unix);
-            format!("{since} <small>{}</small>", Escaped(name.as_str()))
-        },
+        |(age, name)| format!("{} <small>{}</small>", aged(age, now), Escaped(name.as_str())),
     );
     let held = state.model.locks().len();
     let mut text = String::from("<dl class=\"sum\" id=\"sum\">");

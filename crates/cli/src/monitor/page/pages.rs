@@ -8,7 +8,6 @@ use super::live::Live;
 use crate::monitor::operate::{Operating, Peer, door, told_of};
 use crate::monitor::view::View;
 
-/// What pages are made from.
 #[derive(Debug)]
 pub(crate) struct Pages {
     pub(super) view: Arc<View>,
@@ -35,7 +34,6 @@ impl Pages {
         told.and_then(|(operating, number)| told_of(operating, peer, headers, number)).unwrap_or_default()
     }
 
-    /// Tells open pages what changes, until the future is dropped.
     pub(crate) async fn run(&self) {
         self.live.run(&self.view).await;
     }

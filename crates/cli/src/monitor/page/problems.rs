@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use lockkeeper::QueueName;
-use lockkeeper::backend::Part;
 use lockkeeper_monitor::alerts::{Alert, Finding};
 use lockkeeper_monitor::{Judged, KnownLock, Moment, Picture, State, Verdict};
 
 use super::contender::named;
-use super::escaped::{Escaped, QueryValue, lasting, remaining, thousands};
+use super::escaped::{Escaped, QueryValue, aged, lasting, remaining, thousands};
 use super::picture::drawn;
-use super::row::shown_kind;
+use super::row::used_as;
 use crate::monitor::operate::of_way_out;
+use crate::output::known::{self, locks_of, told_deadlocks};
 use crate::output::{Deadlock, Headline, Orders, brief, summary, tag};
 
 /// How many are shown; the paths for programs have all.
@@ -28,11 +28,7 @@ impl Problems {
     /// Collects what is wrong, the worst first.
     pub(super) fn new(state: &State, firing: &[Alert], orders: &Orders, now: Moment) -> Self {
         let mut problems = Self::default();
-        let (sure, unsure): (Vec<_>, Vec<_>) = state
-            .deadlocks
-            .iter()
-            .filter(|judged| judged.verdict != Verdict::Unconfirmed)
-            .partition(|judged| is_sure(judged));
+        let (sure, unsure) = told_deadlocks(state);
         let of_deadlocks = |judged: &Judged, problems: &mut Self| {
             let number = problems.cards.len();
             problems.cards.push(deadlock(state, judged, orders, number, now));
@@ -49,7 +45,6 @@ impl Problems {
         self.cards.len()
     }
 
-    /// Returns the section, empty if nothing is wrong.
     pub(super) fn section(&self) -> String {
         let mut text = String::from("<section id=\"problems\" aria-label=\"Problems\">");
         if !self.cards.is_empty() {
@@ -64,16 +59,9 @@ impl Problems {
     }
 }
 
-fn is_sure(judged: &Judged) -> bool {
-    matches!(judged.verdict, Verdict::Known | Verdict::EndsSoon(_))
-}
-
-/// Returns the deadlocks that a lock is part of, as cards.
 pub(super) fn of_one(state: &State, lock: &QueueName, orders: &Orders, now: Moment) -> String {
-    let has_part = |judged: &&Judged| {
-        judged.verdict != Verdict::Unconfirmed
-            && judged.deadlock.core.iter().any(|(queue, _)| queue.with_part(Part::Line) == *lock)
-    };
+    let has_part =
+        |judged: &&Judged| judged.verdict != Verdict::Unconfirmed && locks_of(judged).any(|part| part == *lock);
     let found = state.deadlocks.iter().filter(has_part).take(SHOWN_MAX).enumerate();
     found.map(|(number, judged)| deadlock(state, judged, orders, number, now)).collect()
 }
@@ -86,7 +74,7 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
         Verdict::EndsSoon(left) => (" mild", 'w', format!("deadlock, ends in {}", ends(judged, left, now))),
         _ => (" mild", 'w', "possible deadlock".to_owned()),
     };
-    let since = lasting(now.unix.saturating_sub(now.boot.saturating_duration_since(judged.since)), now.unix);
+    let since = aged(now.boot.saturating_duration_since(judged.since), now);
     let title = Escaped(&judged.deadlock.locks().join(", ")).to_string();
     let mut card = format!(
         "<article class=\"card problem{mild}\"><h3><span class=\"tag {tag}\">{word}</span> {title}, for {since}</h3>"
@@ -95,7 +83,7 @@ fn deadlock(state: &State, judged: &Judged, orders: &Orders, number: usize, now:
     let waiters = |name: &QueueName| known(name).map_or(0, |lock| lock.waiters().count());
     let chain: Vec<String> = told.chain().collect();
     if let Some(picture) = Picture::of_deadlock(&judged.deadlock, waiters) {
-        let kind_of = |name: &QueueName| known(name).map(shown_kind).unwrap_or_default();
+        let kind_of = |name: &QueueName| known(name).map(used_as).unwrap_or_default();
         card += &drawn(&picture, number, &chain.join(" "), &kind_of);
     }
     card += "<div class=\"two\"><ol>";
@@ -124,7 +112,7 @@ fn ends(judged: &Judged, left: Duration, now: Moment) -> String {
     remaining(judged.deadlock.ends_unix.unwrap_or(now.unix + left), now.unix)
 }
 
-fn capital(sentence: &str) -> String {
+pub(in crate::monitor) fn capital(sentence: &str) -> String {
     let mut letters = sentence.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
@@ -179,13 +167,8 @@ fn of_lock(alert: &Alert, now: Moment) -> Option<String> {
 
 /// A lock that is frozen while contenders wait for it.
 fn frozen(name: &QueueName, lock: &KnownLock, now: Moment) -> Option<String> {
-    let freezing = lock.contenders.iter().find(|one| one.info.frozen.is_some())?;
-    let waiters = lock.waiters().count();
-    if waiters == 0 {
-        return None;
-    }
-    let (reason, name) = (freezing.info.frozen.as_deref()?, name.as_str());
-    let since = lasting(now.unix.saturating_sub(freezing.age(now)), now.unix);
+    let (freezer, reason, waiters) = known::frozen(lock)?;
+    let (since, name) = (aged(freezer.age(now), now), name.as_str());
     Some(format!(
         "<article class=\"card problem mild\"><h3><span class=\"tag i\">frozen</span> \
          <a class=\"name\" href=\"lock?name={}\">{}</a>, for {since}</h3><p>{} until it is thawed: {}</p></article>",

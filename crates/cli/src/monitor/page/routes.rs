@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
@@ -18,7 +17,7 @@ use super::pages::Pages;
 use super::stream::stream;
 use super::{lock, overview};
 use crate::monitor::operate::Peer;
-use crate::monitor::plain::refused;
+use crate::monitor::plain::Asked;
 
 type Shared = State<Arc<Pages>>;
 
@@ -33,7 +32,6 @@ pub(crate) fn routes(pages: Arc<Pages>) -> Router {
         .with_state(pages)
 }
 
-/// Which lock is asked for.
 #[derive(Debug, Deserialize)]
 struct Named {
     name: String,
@@ -52,12 +50,8 @@ async fn list(
     State(pages): Shared,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    asked: Result<Query<Listing>, QueryRejection>,
+    Asked(asked): Asked<Listing>,
 ) -> Response {
-    let Query(asked) = match asked {
-        Ok(asked) => asked,
-        Err(refusal) => return refused(&refusal),
-    };
     let (now, service) = (pages.view.collector.now(), pages.view.collector.service());
     let (firing, door) = (pages.view.alerting.firing(), pages.door(peer, &headers));
     let page = pages.view.collector.read(|state| {
@@ -72,12 +66,8 @@ async fn one(
     State(pages): Shared,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    asked: Result<Query<Named>, QueryRejection>,
+    Asked(Named { name, told }): Asked<Named>,
 ) -> Response {
-    let Named { name, told } = match asked {
-        Ok(Query(named)) => named,
-        Err(refusal) => return refused(&refusal),
-    };
     let (now, service) = (pages.view.collector.now(), pages.view.collector.service());
     let (lock, firing) = (QueueName::new(&name), pages.view.alerting.firing());
     let (door, told) = (pages.door(peer, &headers), pages.told(peer, &headers, told));
@@ -99,11 +89,8 @@ async fn one(
     answer(status, page)
 }
 
-async fn live(State(pages): Shared, headers: HeaderMap, asked: Result<Query<Watching>, QueryRejection>) -> Response {
-    let Watching { from, name } = match asked {
-        Ok(Query(watching)) => watching,
-        Err(refusal) => return refused(&refusal),
-    };
+async fn live(State(pages): Shared, headers: HeaderMap, Asked(asked): Asked<Watching>) -> Response {
+    let Watching { from, name } = asked;
     let lock = match name.map(|name| QueueName::new(&name)).transpose() {
         Ok(lock) => lock,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),

@@ -5,17 +5,14 @@ use std::fmt::Write as _;
 use lockkeeper::QueueName;
 use lockkeeper_monitor::{KnownLock, Moment};
 
-use super::contender::{held, named};
-use super::escaped::{Escaped, QueryValue, lasting, row_id, thousands};
-use crate::output::{Mark, Marks, kind};
-
-/// How many holders a row names.
-const NAMED_MAX: usize = 3;
+use super::contender::{held_for, named};
+use super::escaped::{Escaped, QueryValue, aged, row_id, thousands};
+use crate::output::known::{NAMED_MAX, freezer, longest_hold, oldest_wait, shown_kind};
+use crate::output::{Mark, Marks};
 
 /// As many waiters have the longest bar; the bar of half as many is four fifths of it.
 const BAR_WAITERS: f64 = 1_000.0;
 
-/// How wide that is.
 const BAR_WIDTH: f64 = 64.0;
 
 /// What the columns behind the name are, for the style sheet: on a narrow page each says what it is.
@@ -27,7 +24,6 @@ const COLUMNS: [&str; 5] = [
     "class=\"num\" data-l=\"oldest wait\"",
 ];
 
-/// Returns the row of a lock; one without contenders is free.
 pub(super) fn row(lock_name: &QueueName, lock: Option<&KnownLock>, marks: &Marks, now: Moment) -> String {
     let (id, link, shown) = (row_id(lock_name), QueryValue(lock_name.as_str()), Escaped(lock_name.as_str()));
     let mark = lock.map_or(Mark::None, |lock| marks.of(lock_name, lock));
@@ -49,23 +45,14 @@ pub(super) fn row(lock_name: &QueueName, lock: Option<&KnownLock>, marks: &Marks
 
 /// What stands behind the name of a lock: its kind, its holders, how long it is held, how many wait, for how long.
 fn cells(lock: &KnownLock, now: Moment) -> [String; 5] {
-    let oldest = lock.waiters().map(|waiter| waiter.age(now)).max();
-    let oldest = oldest.map_or_else(|| "–".to_owned(), |age| lasting(now.unix.saturating_sub(age), now.unix));
-    let kind = format!("<span class=\"tag n\">{}</span>", shown_kind(lock));
-    [kind, holders(lock), holding(lock, now), bar(lock.waiters().count()), oldest]
+    let kind = format!("<span class=\"tag n\">{}</span>", used_as(lock));
+    [kind, holders(lock), holding(lock, now), bar(lock.waiters().count()), waiting(lock, now)]
 }
 
-/// The kind of a lock, and how many permits it has, if that is known.
-pub(super) fn shown_kind(lock: &KnownLock) -> String {
-    let shown = match kind(lock.contenders.iter().map(|one| &one.info)) {
-        Some("rwlock") => "read/write",
-        Some(kind) => kind,
-        None => "mutex",
-    };
-    lock.permits.map_or_else(|| shown.to_owned(), |permits| format!("{shown} {permits}"))
+pub(super) fn used_as(lock: &KnownLock) -> String {
+    shown_kind(lock, "read/write")
 }
 
-/// Says beside a lock's name what is wrong with it.
 fn tagged(mark: Mark) -> String {
     let (class, words) = match mark {
         Mark::None => return String::new(),
@@ -78,12 +65,16 @@ fn tagged(mark: Mark) -> String {
 
 /// For how long it is held by the one that holds it longest.
 pub(super) fn holding(lock: &KnownLock, now: Moment) -> String {
-    let longest = lock.holders().max_by_key(|holder| holder.held_at_least(now));
-    longest.and_then(|holder| held(holder, now)).unwrap_or_else(|| "–".to_owned())
+    longest_hold(lock, now).map_or_else(|| "–".to_owned(), |held| held_for(held, now))
+}
+
+/// For how long its oldest waiter waits.
+pub(super) fn waiting(lock: &KnownLock, now: Moment) -> String {
+    oldest_wait(lock, now).map_or_else(|| "–".to_owned(), |age| aged(age, now))
 }
 
 fn holders(lock: &KnownLock) -> String {
-    if let Some(frozen) = lock.contenders.iter().find(|one| one.info.frozen.is_some()) {
+    if let Some(frozen) = freezer(lock) {
         let (by, _) = named(&frozen.info);
         let why = frozen.info.frozen.as_deref().unwrap_or_default();
         let (by, why) = (Escaped(&by), Escaped(why));

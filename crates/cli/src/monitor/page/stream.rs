@@ -64,7 +64,6 @@ pub(super) fn stream(pages: Arc<Pages>, position: &str, lock: Option<QueueName>)
 }
 
 impl Page {
-    /// Waits for the next event; `None` if the monitor ends.
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
             return Some(first.map_or(LOAD_ANEW, |telling| self.event(&telling)));

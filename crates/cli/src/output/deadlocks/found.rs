@@ -9,7 +9,6 @@ use super::{Deadlock, waiting};
 use crate::output::text::one_line;
 use crate::output::way_out::{Orders, shell_line};
 
-/// What was found of a service.
 #[derive(Debug, Serialize)]
 pub(crate) struct Deadlocks {
     service: String,
@@ -30,7 +29,6 @@ struct Frozen {
 }
 
 impl Deadlocks {
-    /// Describes what was found in this look.
     pub(crate) fn new(service: String, snapshot: &Snapshot, judged: &[Judged], orders: &Orders) -> Self {
         let now_unix = snapshot.ended_unix;
         let frozen = |frozen: monitor::Frozen| {
@@ -57,7 +55,6 @@ impl Deadlocks {
         self.deadlocks.iter().zip(&self.severities).map(finding).collect()
     }
 
-    /// Returns it as text, behind the service.
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![one_line(&self.service)];
         for deadlock in &self.deadlocks {

@@ -28,7 +28,6 @@ const LIST_KEYS: [&str; 2] = [
 const QUEUE_KEYS: [&str; 2] =
     ["esc back  p problems  r revoke  f freeze  t thaw  b break  ? help  q quit", "esc back  ? help  q quit"];
 
-/// The parts of the screen.
 struct Parts {
     head: Rect,
     sum: Rect,
@@ -89,7 +88,6 @@ pub(in crate::top) fn fit(app: &mut App, area: Rect) {
     }
 }
 
-/// Draws the screen.
 pub(in crate::top) fn draw(frame: &mut Frame<'_>, app: &App) {
     let area = frame.area();
     let mut pen = Pen::new(frame.buffer_mut());

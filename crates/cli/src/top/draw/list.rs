@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::pen::{BAD, BOLD, CHOSEN, Cell, DIM, MILD, PLAIN, Pen, Side, written_columns};
+use super::pen::{BAD, BOLD, CHOSEN, DIM, MILD, PLAIN, Pen, Side, table_row, written_columns};
 use crate::output::{Mark, brief};
 use crate::top::app::App;
 use crate::top::sight::Row;
@@ -20,7 +20,6 @@ const NAME_SHARE: u16 = 2;
 /// A window narrower than this has no room for the kind and the oldest wait.
 const NARROW: u16 = 66;
 
-/// Draws the names of the columns, and the rows from the first one on the screen on.
 pub(super) fn list(pen: &mut Pen<'_>, area: Rect, app: &App) {
     let rows = &app.sight.rows;
     let longest = rows.iter().map(|row| written_columns(row.lock.as_str())).max().unwrap_or_default();
@@ -56,14 +55,8 @@ fn draw_row(pen: &mut Pen<'_>, area: Rect, at: u16, row: &Row, background: Style
 }
 
 fn line(pen: &mut Pen<'_>, area: Rect, at: u16, background: Style, texts: [&str; 6], styles: [Style; 6], name: u16) {
-    let is_narrow = area.width < NARROW;
+    let left_out: &[usize] = if area.width < NARROW { &[1, 3] } else { &[] };
     let widths = [name, KIND_COLUMNS, WAITING_COLUMNS, AGE_COLUMNS, AGE_COLUMNS, area.width];
     let sides = [Side::Left, Side::Left, Side::Right, Side::Right, Side::Right, Side::Left];
-    let cells = texts.into_iter().zip(widths).zip(sides).zip(styles).enumerate();
-    let has_room = |column: usize| !is_narrow || !matches!(column, 1 | 3);
-    let cells: Vec<_> = cells
-        .filter(|(column, _)| has_room(*column))
-        .map(|(_, (((text, width), side), style))| Cell { text, width, side, style })
-        .collect();
-    pen.cells(area, at, background, &cells);
+    pen.cells(area, at, background, &table_row(texts, widths, sides, styles, left_out));
 }

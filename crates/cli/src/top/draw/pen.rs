@@ -19,7 +19,6 @@ pub(super) const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier:
 pub(super) const MILD: Style = Style::new().fg(Color::Yellow);
 pub(super) const GOOD: Style = Style::new().fg(Color::Green);
 
-/// Writes lines.
 pub(super) struct Pen<'a> {
     buffer: &'a mut Buffer,
 }
@@ -38,6 +37,18 @@ pub(super) struct Cell<'a> {
     pub(super) width: u16,
     pub(super) side: Side,
     pub(super) style: Style,
+}
+
+/// The cells of a row of a table, but for those of columns that are left out.
+pub(super) fn table_row<'a>(
+    texts: [&'a str; 6],
+    widths: [u16; 6],
+    sides: [Side; 6],
+    styles: [Style; 6],
+    left_out: &[usize],
+) -> Vec<Cell<'a>> {
+    let cell = |at: usize| Cell { text: texts[at], width: widths[at], side: sides[at], style: styles[at] };
+    (0..6).filter(|at| !left_out.contains(at)).map(cell).collect()
 }
 
 impl<'a> Pen<'a> {

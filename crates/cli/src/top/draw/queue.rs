@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::pen::{BOLD, CHOSEN, Cell, DIM, GOOD, MILD, PLAIN, Pen, Side, columns, cut};
+use super::pen::{BOLD, CHOSEN, Cell, DIM, GOOD, MILD, PLAIN, Pen, Side, columns, cut, table_row};
 use crate::top::app::App;
 use crate::top::contender::{Contender, State};
 
@@ -91,13 +91,8 @@ fn line(
     styles: [Style; 6],
     token_columns: u16,
 ) {
-    let is_narrow = area.width < NARROW;
+    let left_out: &[usize] = if area.width < NARROW { &[2] } else { &[] };
     let widths = [POSITION_COLUMNS, STATE_COLUMNS, MODE_COLUMNS, SINCE_COLUMNS, token_columns, area.width];
     let sides = [Side::Right, Side::Left, Side::Left, Side::Right, Side::Left, Side::Left];
-    let cells = texts.into_iter().zip(widths).zip(sides).zip(styles).enumerate();
-    let cells: Vec<_> = cells
-        .filter(|(column, _)| !is_narrow || *column != 2)
-        .map(|(_, (((text, width), side), style))| Cell { text, width, side, style })
-        .collect();
-    pen.cells(area, at, background, &cells);
+    pen.cells(area, at, background, &table_row(texts, widths, sides, styles, left_out));
 }

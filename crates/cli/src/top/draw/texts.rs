@@ -28,7 +28,6 @@ const HELP: [(&str, &str); 15] = [
 
 const KEY_COLUMNS: u16 = 11;
 
-/// Draws the help.
 pub(super) fn help(pen: &mut Pen<'_>, area: Rect) {
     pen.line(area, 0, "Keys", BOLD);
     for (row, (key, text)) in (1..).zip(HELP) {
@@ -56,7 +55,6 @@ pub(super) fn problems(pen: &mut Pen<'_>, area: Rect, problems: &[Problem], from
     pen.line(area, area.height.saturating_sub(1), &format!("esc: back{more}"), DIM);
 }
 
-/// What is wrong, as lines of this width.
 pub(super) fn problem_lines(problems: &[Problem], width: u16) -> Vec<(String, Style)> {
     let mut lines = Vec::new();
     for problem in problems {
