@@ -24,7 +24,6 @@ const VARIABLE: &str = "LOCKKEEPER_HELD";
 pub(crate) struct Held {
     /// The service, without secrets.
     pub(crate) service: String,
-    /// The lock's name.
     pub(crate) name: String,
     /// Where its runner answers.
     pub(crate) hold: String,
@@ -79,10 +78,6 @@ impl HeldLocks {
     ///
     /// A share or a permit might be free beside the one that is held, but not behind a writer that waits for the first
     /// one, or when processes like ours hold all permits.
-    ///
-    /// # Errors
-    ///
-    /// It is held.
     pub(crate) fn refuse(&self, service: &str, name: &str) -> Result<(), Failure> {
         let is_held = |held: &&Held| held.name == name && held.is_in(service) && is_still_held(held);
         match self.0.iter().find(is_held) {
@@ -123,10 +118,6 @@ fn is_still_held(held: &Held) -> bool {
 }
 
 /// Asks the runner whose socket is at `address`; `None` if it is gone, and its hold with it.
-///
-/// # Errors
-///
-/// It is not known.
 pub(crate) fn ask(address: &str) -> io::Result<Option<Answer>> {
     let is_broken_off = |kind| matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof);
     let answered = match hold_socket::ask(address) {

@@ -20,7 +20,6 @@ pub(crate) const HEAD_BYTES_MAX: usize = 8_192;
 /// How long accepting pauses when the system has no connection to give, as without descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Where connections are accepted.
 #[derive(Debug)]
 pub(crate) struct Listening {
     listener: TcpListener,
@@ -44,7 +43,6 @@ impl Listening {
         bind().map_err(failed)
     }
 
-    /// Where it is found.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -52,7 +52,6 @@ struct Records<Say> {
 }
 
 impl<Say> Records<Say> {
-    /// The library's warnings.
     fn of_the_library(say: Say) -> Self {
         Self { level: Level::WARN, is_ours: is_of_the_library, say }
     }

@@ -17,17 +17,13 @@ const READ_BYTES_MAX: usize = 4096;
 /// How long a terminal that we may not read, because we are in the background, is left alone.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(250);
 
-/// The end of stdin, which comes once.
 pub(crate) struct StdinEnd {
     end: oneshot::Receiver<()>,
 }
 
 impl StdinEnd {
     /// Starts to wait for it, on a separate thread: not every stdin can be waited for otherwise.
-    ///
-    /// # Errors
-    ///
-    /// It is closed already, or it is empty and stays so, as in cron and in a shell's background.
+    /// Fails if it is closed already, or is empty and stays so, as in cron and in a shell's background.
     pub(crate) fn watch() -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::ours(format!("cannot wait for the end of stdin: {error}"));
         // So that reading a terminal from the background fails, here and on the thread, instead of stopping us.
@@ -50,7 +46,6 @@ impl StdinEnd {
         Ok(Self { end })
     }
 
-    /// Waits until it has come.
     pub(crate) async fn come(&mut self) {
         // The thread sends before it ends.
         let _ = (&mut self.end).await;
@@ -77,7 +72,6 @@ fn has_ended_already() -> Result<bool, Errno> {
     }
 }
 
-/// Reads until the end, on this thread.
 fn until_end() {
     let mut bytes = [0; READ_BYTES_MAX];
     loop {

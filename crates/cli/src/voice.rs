@@ -2,15 +2,15 @@
 //!
 //! It observes the library's events, and so it also knows our own place in the queue. The texts are the callers'.
 
-use std::fmt;
 use std::io::IsTerminal as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper::{ContenderId, Event, LossReason, Observer, SessionTimeout};
 use rustix::stdio::stderr;
 
+use crate::locked::locked;
 use crate::output::{brief, one_line};
 use crate::run::in_foreground;
 
@@ -18,10 +18,8 @@ use crate::run::in_foreground;
 /// seldom enough for the log.
 const RETRY_MENTION_S: u64 = 60;
 
-/// How much is printed.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Talk {
-    /// Only what went wrong.
     Quiet,
     /// Also what is waited for.
     Normal,
@@ -29,7 +27,7 @@ pub(crate) enum Talk {
     Verbose,
 }
 
-/// Prints the lines.
+#[derive(Debug)]
 pub(crate) struct Voice {
     talk: Talk,
     is_terminal: bool,
@@ -66,12 +64,11 @@ impl Voice {
 
     /// Returns our own place in the queue, once we have one.
     pub(crate) fn contender(&self) -> Option<ContenderId> {
-        self.state().contender.clone()
+        locked(&self.state).contender.clone()
     }
 
-    /// Prints a line.
     pub(crate) fn say(&self, text: &str) {
-        self.erase(&mut self.state());
+        self.erase(&mut locked(&self.state));
         say(text);
     }
 
@@ -85,7 +82,7 @@ impl Voice {
     /// Tells whether the line that something is tried again is due at the normal level, and notes that it is printed.
     fn is_retry_due(&self, event: &Event, now: BootInstant) -> bool {
         let Event::Retrying { attempt, .. } = event else { return false };
-        let last = &mut self.state().retry_mentioned_at;
+        let last = &mut locked(&self.state).retry_mentioned_at;
         let is_long_ago = |at: BootInstant| now.saturating_duration_since(at) >= Duration::from_secs(RETRY_MENTION_S);
         let is_due = *attempt == 1 || last.is_none_or(is_long_ago);
         if is_due {
@@ -101,13 +98,12 @@ impl Voice {
         }
         // No wrapping at the terminal's edge: only one line can be erased. In one write, so that nothing comes between.
         let line = format!("\r\x1b[K\x1b[?7llockkeeper: {}\x1b[?7h", one_line(text));
-        self.state().is_shown = true;
+        locked(&self.state).is_shown = true;
         let _ = rustix::io::write(stderr(), line.as_bytes());
     }
 
-    /// Erases the live line.
     pub(crate) fn hush(&self) {
-        self.erase(&mut self.state());
+        self.erase(&mut locked(&self.state));
     }
 
     fn erase(&self, state: &mut State) {
@@ -115,16 +111,12 @@ impl Voice {
             let _ = rustix::io::write(stderr(), b"\r\x1b[K");
         }
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Observer for Voice {
     fn on_event(&self, event: &Event) {
         if let Event::Joined { contender, .. } = event {
-            self.state().contender = Some(contender.clone());
+            locked(&self.state).contender = Some(contender.clone());
         }
         if let Some((talk, text)) = describe(event, self.is_retry_due(event, SystemClock.now()))
             && self.talk >= talk
@@ -176,12 +168,6 @@ fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
         }
         // The holder of the lock says so itself.
         _ => None,
-    }
-}
-
-impl fmt::Debug for Voice {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Voice").field(&self.talk).finish()
     }
 }
 

@@ -21,7 +21,6 @@ const BEAT: Duration = Duration::from_secs(1);
 /// sooner, and most connections that cannot be opened have failed by then.
 const UNANSWERED_MAX: u32 = 5;
 
-/// What was seen of a queue so far.
 #[derive(Debug, Default)]
 struct Sight {
     /// As it was seen last; empty if it was not, or may not be looked at.
@@ -56,7 +55,6 @@ impl Sight {
     }
 }
 
-/// A wait, as it stands at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Waiting<'a> {
     name: &'a str,

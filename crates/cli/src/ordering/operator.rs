@@ -8,7 +8,6 @@ use lockkeeper::{ContenderInfo, FencingToken, Keeper, LockKind, QueueName};
 
 use crate::output::{self, Deed, Done, Who};
 
-/// A lock, and the service that is given orders to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operator<'a> {
     keeper: &'a Keeper,
@@ -20,7 +19,6 @@ impl<'a> Operator<'a> {
         Self { keeper, lock }
     }
 
-    /// Returns who holds the lock now.
     pub(crate) async fn holders(&self) -> lockkeeper::Result<Vec<ContenderInfo>> {
         let queue = self.keeper.contenders(self.lock.as_str()).await?;
         let holds = decide::holders(&queue);
@@ -28,10 +26,7 @@ impl<'a> Operator<'a> {
     }
 
     /// Chooses the kind of lock to freeze: the one that is named, else the one that it is used as.
-    ///
-    /// # Errors
-    ///
-    /// It says why the lock cannot be frozen: it is frozen already, or a barrier.
+    /// Fails if the lock cannot be frozen: it is frozen already, or a barrier.
     pub(crate) fn kind(&self, named: Option<LockKind>, queue: &[ContenderInfo]) -> Result<LockKind, String> {
         if let Some(frozen) = queue.iter().find(|contender| contender.frozen.is_some()) {
             let who = self.who(frozen);
@@ -54,7 +49,6 @@ impl<'a> Operator<'a> {
         self.says(&format!("nothing was changed: no holder has token {token}; {present}"))
     }
 
-    /// Says who holds the lock.
     pub(crate) fn present(&self, holders: &[ContenderInfo]) -> String {
         let present: Vec<_> = holders.iter().map(|holder| self.who(holder).in_full()).collect();
         match present.as_slice() {
@@ -68,7 +62,6 @@ impl<'a> Operator<'a> {
         self.says(&format!("{what} within {wait:?}"))
     }
 
-    /// Says something of the lock.
     pub(crate) fn says(&self, what: &str) -> String {
         format!("{} ({}) {what}", self.lock, self.keeper.service())
     }
@@ -77,7 +70,6 @@ impl<'a> Operator<'a> {
         Who::new(info, SystemClock.unix_time())
     }
 
-    /// Describes what was done.
     pub(crate) fn done(&self, deed: Deed) -> Done {
         Done::new(self.lock.as_str(), self.keeper.service(), deed)
     }

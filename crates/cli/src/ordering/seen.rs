@@ -17,7 +17,6 @@ pub(crate) struct Seen {
     pub(crate) token: Option<FencingToken>,
 }
 
-/// What is to be done to a lock.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Order {
     /// To ask one holder to give it up.
@@ -67,10 +66,6 @@ impl Order {
 
     /// Does it. Dropping the future of a freeze that waits leaves the queue; another order may take effect all the
     /// same.
-    ///
-    /// # Errors
-    ///
-    /// It was not done, and why.
     pub(crate) async fn carry_out(&self, keeper: &Keeper, lock: &QueueName) -> Result<Done, Undone> {
         let operator = Operator::new(keeper, lock);
         let deed = match self {
@@ -90,7 +85,6 @@ impl From<Error> for Undone {
 }
 
 impl Undone {
-    /// Says it in one sentence.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Stale(text) | Self::NotInTime(text) => text.clone(),
@@ -100,7 +94,6 @@ impl Undone {
 }
 
 impl Seen {
-    /// Tells whether a contender is the one that was seen.
     fn is(&self, info: &ContenderInfo) -> bool {
         info.id == self.id && info.token == self.token
     }

@@ -19,11 +19,6 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    /// Makes an alarm that is not set.
-    ///
-    /// # Errors
-    ///
-    /// This process has too many files open.
     pub(super) fn new() -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         Ok(Self { timer, set_for: None })

@@ -30,7 +30,6 @@ const ENVIRONMENT_BYTES_MAX: usize = 160 * 1024;
 /// Variables of an environment, by name and value.
 pub(super) type Variables = Vec<(OsString, OsString)>;
 
-/// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum End {
     Exited(i32),
@@ -40,7 +39,6 @@ pub(super) enum End {
 /// Who ended the command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Cause {
-    /// It ended by itself.
     Itself,
     /// The watchdog, because the lock was lost or was about to be.
     Watchdog,
@@ -80,19 +78,12 @@ pub(super) enum Message {
 }
 
 /// Makes a connected pair; neither end is inherited by a program that is executed.
-///
-/// # Errors
-///
-/// This process has too many files open.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Sends one message without waiting for room.
-///
-/// # Errors
-///
-/// The other side is gone, or it has read nothing for hundreds of messages.
+/// Fails if the other side is gone, or has read nothing for hundreds of messages.
 pub(super) fn send(socket: impl AsFd, message: Message, files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let bytes = encode(message);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
@@ -106,10 +97,7 @@ pub(super) fn send(socket: impl AsFd, message: Message, files: &[BorrowedFd<'_>]
 }
 
 /// Receives one message with its files; `None` when the other side is gone, however it went.
-///
-/// # Errors
-///
-/// With [`RecvFlags::DONTWAIT`], `WouldBlock` when there is none; `InvalidData` for a message that neither side sends.
+/// With [`RecvFlags::DONTWAIT`] it is `WouldBlock` when there is none; `InvalidData` for one that neither side sends.
 pub(super) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
     let mut bytes = [0; MESSAGE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
@@ -137,10 +125,7 @@ pub(super) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<
 }
 
 /// Sends the variables that are added to a command's environment: runner → watchdog → launcher, first of all.
-///
-/// # Errors
-///
-/// The other side is gone, or the variables are longer than an environment may be.
+/// Fails if the other side is gone, or they are longer than an environment may be.
 pub(super) fn send_environment(socket: impl AsFd, variables: &[(OsString, OsString)]) -> io::Result<()> {
     // Each ends with a zero byte, which no variable has; the first byte keeps an empty list apart from an end.
     let mut bytes = vec![b'E'];
@@ -157,10 +142,6 @@ pub(super) fn send_environment(socket: impl AsFd, variables: &[(OsString, OsStri
 }
 
 /// Receives what [`send_environment`] sends, however long that takes; `None` when the other side is gone.
-///
-/// # Errors
-///
-/// `InvalidData` for a message that neither side sends.
 pub(super) fn receive_environment(socket: impl AsFd) -> io::Result<Option<Variables>> {
     // Asked for first: room for the longest would have the allocator tidy up, and so copy each page that is shared with
     // the process that we are a fork of.

@@ -33,10 +33,7 @@ pub(crate) struct GraceTooLong {
 /// Chooses the grace under a hold that gives this much `notice` before its deadline, if it has one.
 ///
 /// With a grace that does not fit, a command would be ended although its hold is renewed as it should be.
-///
-/// # Errors
-///
-/// The grace that is wanted does not fit, or none would.
+/// Fails if the grace that is wanted does not fit, or none would.
 pub(crate) fn settle_grace(wanted: Option<Duration>, notice: Option<Duration>) -> Result<Duration, GraceTooLong> {
     let default = Duration::from_millis(GRACE_DEFAULT_MS);
     let Some(notice) = notice else {
@@ -60,14 +57,10 @@ impl fmt::Display for GraceTooLong {
     }
 }
 
-/// How far a command's ending has gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Progress {
-    /// It runs.
     Running,
-    /// It was asked to end.
     Asked {
-        /// When.
         at: BootInstant,
     },
     /// It was killed; nothing is left to decide.
@@ -83,16 +76,12 @@ pub(super) struct Situation {
     pub(super) grace: Duration,
     /// Whether it must end now: the lock is lost or to be given up, or the runner is gone.
     pub(super) must_end: bool,
-    /// How far the ending has gone.
     pub(super) progress: Progress,
 }
 
-/// What to do now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Step {
-    /// Ask the command to end.
     Ask,
-    /// Kill it.
     Kill,
     /// Nothing until this moment, or until something else happens.
     Wait(Option<BootInstant>),

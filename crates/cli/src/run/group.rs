@@ -73,11 +73,7 @@ impl Group {
     }
 
     /// Returns the processes that are alive.
-    ///
-    /// # Errors
-    ///
-    /// There is no process table of our namespace; then the group alone is known, by its number, and its strays are
-    /// not.
+    /// Fails without a process table of our namespace; then the group alone is known, by its number, and no strays.
     pub(super) fn alive(self) -> io::Result<Vec<Process>> {
         Ok(self.select(processes::all()?))
     }
@@ -147,7 +143,6 @@ fn descendants(table: &[Process], ancestor: Pid) -> HashSet<Pid> {
     }
 }
 
-/// Returns the message that a kill did not help.
 pub(super) fn stubborn(alive: &[Process]) -> String {
     let who = if alive.is_empty() { "members of its group".to_owned() } else { names(alive) };
     format!("waiting for processes that cannot be killed: {who}")

@@ -29,18 +29,14 @@ const ACCEPT_PAUSE_MS: u64 = 100;
 /// The longest answer in bytes: several times what the fields can need.
 const ANSWER_BYTES_MAX: u64 = 1_024;
 
-/// What the runner knows of its hold.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Answer {
-    /// Whether the lock is held.
     pub(crate) held: bool,
     /// For how long at least, in milliseconds; `None` if it has no deadline.
     pub(crate) safe_for_ms: Option<u64>,
-    /// The fencing token.
     pub(crate) token: String,
 }
 
-/// The runner's end.
 pub(crate) struct HoldSocket {
     listener: UnixListener,
     name: String,
@@ -48,10 +44,6 @@ pub(crate) struct HoldSocket {
 
 impl HoldSocket {
     /// Binds a socket under a name that no other socket has.
-    ///
-    /// # Errors
-    ///
-    /// No randomness, or too many files open.
     pub(crate) fn bind() -> io::Result<Self> {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
@@ -61,7 +53,6 @@ impl HoldSocket {
         Ok(Self { listener: UnixListener::from_std(listener)?, name })
     }
 
-    /// Returns what [`VARIABLE`] is set to.
     pub(crate) fn address(&self) -> OsString {
         format!("@{}", self.name).into()
     }
@@ -90,10 +81,7 @@ fn reply(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
 }
 
 /// Asks the runner whose socket is at `address`.
-///
-/// # Errors
-///
-/// `ConnectionRefused`: that runner is gone, and with it its hold. Any other: it is not known.
+/// `ConnectionRefused`: that runner is gone, and with it its hold. Any other error: it is not known.
 pub(crate) fn ask(address: &str) -> io::Result<Answer> {
     let name = address.strip_prefix('@').ok_or(io::ErrorKind::InvalidInput)?;
     let stream = StdUnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;

@@ -32,10 +32,6 @@ pub(super) struct Launcher {
 
 impl Launcher {
     /// Makes a launcher of `command` in a separate group, which it leads; returns in the watchdog alone.
-    ///
-    /// # Errors
-    ///
-    /// Too many processes or open files.
     pub(super) fn start(command: &[OsString]) -> io::Result<Self> {
         let (ours, theirs) = channel::pair()?;
         let watchdog = getpid();
@@ -57,10 +53,7 @@ impl Launcher {
     /// Makes it become the command, with these variables added to the environment; returns its process id.
     ///
     /// The launcher itself tells the runner its process id before it executes the command, or why it could not.
-    ///
-    /// # Errors
-    ///
-    /// It was killed.
+    /// Fails if it was killed.
     pub(super) fn go(
         self,
         environment: &[(OsString, OsString)],
@@ -72,7 +65,6 @@ impl Launcher {
         Ok(self.leader)
     }
 
-    /// Ends a launcher that is not needed, and waits for its end.
     pub(super) fn end(self) {
         let _ = kill_process(self.leader, Signal::KILL);
         let _ = waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED);
@@ -122,7 +114,6 @@ fn prepare(channel: &OwnedFd, watchdog: Pid) -> io::Result<Option<(OwnedFd, Vari
     Ok(Some((runner, environment)))
 }
 
-/// Becomes the command; returns why it could not.
 fn execute(command: &[OsString], environment: Variables) -> io::Error {
     match command {
         // `exec` also gives SIGPIPE back its default, which our own runtime had set aside.

@@ -10,7 +10,6 @@ use rustix::process::{Pid, getpid};
 /// What `status` of a process needs, and more, in bytes; a longer file takes more calls.
 const FILE_BYTES: usize = 4_096;
 
-/// One row of the table.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
@@ -34,10 +33,7 @@ pub(super) enum Life {
 }
 
 /// Reads the whole table; processes that end meanwhile may be in it or not.
-///
-/// # Errors
-///
-/// `/proc` cannot be read, or it shows another namespace, in which our numbers are those of other processes.
+/// Fails if `/proc` shows another namespace, in which our numbers are those of other processes.
 pub(super) fn all() -> io::Result<Vec<Process>> {
     let own = read("/proc/self/status")?;
     if !is_of_our_namespace(&String::from_utf8_lossy(&own), getpid()) {

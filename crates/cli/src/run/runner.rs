@@ -53,11 +53,7 @@ const LOSS_WAIT_AFTER_MS: u64 = 50;
 /// Otherwise the lifeline is closed before this returns.
 ///
 /// When the connection is lost, the command runs on until `safe_until` less the grace comes near; then it is ended.
-///
-/// # Errors
-///
-/// The command could not be started for want of resources, or the watchdog was killed; then the command's processes are
-/// dead.
+/// Fails for want of resources, or if the watchdog was killed; then the command's processes are dead.
 pub(crate) async fn supervise(
     supervision: Supervision,
     lost: impl Future<Output = String> + Send,

@@ -29,11 +29,6 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Starts to receive them.
-    ///
-    /// # Errors
-    ///
-    /// The runtime cannot install a handler.
     pub(super) fn listen() -> io::Result<Self> {
         // Taking the terminal back from the background, or a line of ours there, must not stop us.
         let mut mask = SigSet::empty();

@@ -39,10 +39,6 @@ impl StandBy {
     /// Forks a watchdog for `command` off this process, which must have a single thread; returns in the runner alone.
     ///
     /// The watchdog inherits what is open: call this before any file is opened that it must not keep open.
-    ///
-    /// # Errors
-    ///
-    /// Too many processes or open files.
     pub(crate) fn fork(command: &[OsString]) -> io::Result<Self> {
         // A caller that ignores SIGCHLD would keep both of us from learning how our children end.
         fork::ensure_waitable_children()?;
@@ -64,10 +60,7 @@ impl StandBy {
     }
 
     /// Executes this program as a watchdog for `command`.
-    ///
-    /// # Errors
-    ///
-    /// Too many processes or open files, or `/proc` does not show this program.
+    /// Fails also if `/proc` does not show this program.
     pub(super) fn execute(command: &[OsString]) -> io::Result<Self> {
         let (ours, theirs) = channel::pair()?;
         let watchdog = Command::new("/proc/self/exe")

@@ -111,7 +111,6 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the command.
     fn launch(
         launcher: io::Result<Launcher>,
         environment: &[(OsString, OsString)],
@@ -198,10 +197,7 @@ impl Watchdog {
         if self.end.is_none() {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             if let Some(status) = waitid(leader, options)? {
-                self.end = Some(match status.exit_status() {
-                    Some(code) => End::Exited(code),
-                    None => End::Signaled(status.terminating_signal().unwrap_or(0)),
-                });
+                self.end = Some(end(status.exit_status(), status.terminating_signal()));
             } else if let Some(status) = stopped(self.group.leader())? {
                 self.tell(Message::Stopped { signal: status.stopping_signal().unwrap_or(0) });
             }
@@ -219,10 +215,7 @@ impl Watchdog {
         {
             if pid == self.group.leader() {
                 self.is_reaped = true;
-                self.end = Some(match status.exit_status() {
-                    Some(code) => End::Exited(code),
-                    None => End::Signaled(status.terminating_signal().unwrap_or(0)),
-                });
+                self.end = Some(end(status.exit_status(), status.terminating_signal()));
             }
         }
     }
@@ -311,7 +304,6 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Waits until there is something to do.
     fn rest(&self) -> io::Result<()> {
         let mut wakers = vec![
             PollFd::from_borrowed_fd(self.children.as_fd(), PollFlags::IN),
@@ -325,6 +317,10 @@ impl Watchdog {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn end(code: Option<i32>, signal: Option<i32>) -> End {
+    code.map_or(End::Signaled(signal.unwrap_or(0)), End::Exited)
 }
 
 /// Tells whether a child was stopped since this was last asked.
