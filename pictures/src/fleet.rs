@@ -139,7 +139,7 @@ impl Fleet {
 
     async fn freeze(&mut self) -> Result<()> {
         let freeze = ["freeze", "deploy/web", "--reason", "database move until 18:00"];
-        self.ended(self.order("web-1", &freeze)?)?;
+        said("our command", self.order("web-1", &freeze)?)?;
         self.join_all(&[("web-3", &["deploy/web"], "deploy.sh")]).await
     }
 
@@ -196,17 +196,9 @@ impl Fleet {
         self.folder.path()
     }
 
-    fn ended(&self, mut command: Command) -> Result<String> {
-        let output = command.stdin(Stdio::null()).output().map_err(Error::io("our command"))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(Error::new(String::from_utf8_lossy(&output.stderr).into_owned())),
-        }
-    }
-
     /// How many stand in a queue.
     fn contenders(&self, lock: &str) -> Result<usize> {
-        let shown = self.ended(self.order("web-1", &["show", "--json", lock])?)?;
+        let shown = said("our command", self.order("web-1", &["show", "--json", lock])?)?;
         let shown: Value = serde_json::from_str(&shown).map_err(|error| Error::new(format!("{error}: {shown}")))?;
         Ok(shown["contenders"].as_array().map_or(0, Vec::len))
     }
@@ -236,6 +228,15 @@ impl Drop for Fleet {
     fn drop(&mut self) {
         self.waiting.iter().for_each(JoinHandle::abort);
         self.forwarding.abort();
+    }
+}
+
+/// Runs a command to its end; answers what it says.
+pub(crate) fn said(name: &str, mut command: Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output().map_err(Error::io(name))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(Error::new(format!("{name}: {}", String::from_utf8_lossy(&output.stderr)))),
     }
 }
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use lockkeeper_faults::{Availability, Error, Result, wait};
+use lockkeeper_faults::{Availability, Result, wait};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, said};
 
 const COLUMNS: &str = "80";
 const LINES: &str = "24";
@@ -30,12 +30,8 @@ struct Terminal {
 impl Terminal {
     fn asked(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new("tmux");
-        command.arg("-S").arg(&self.socket).args(arguments).stdin(Stdio::null());
-        let output = command.output().map_err(Error::io("tmux"))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(Error::new(format!("tmux: {}", String::from_utf8_lossy(&output.stderr)))),
-        }
+        command.arg("-S").arg(&self.socket).args(arguments);
+        said("tmux", command)
     }
 }
 
@@ -53,10 +49,7 @@ pub(crate) async fn screen(fleet: &Fleet, word: &str, text: &str) -> Result<Stri
     let mut command = fleet.program_on("web-1", "tmux")?;
     command.env("LANG", "C.UTF-8").arg("-S").arg(&terminal.socket).args(["-f", "/dev/null", "new-session", "-d"]);
     command.args(["-x", COLUMNS, "-y", LINES]).arg(format!("'{}' {word}", fleet.command().display()));
-    let output = command.stdin(Stdio::null()).output().map_err(Error::io("tmux"))?;
-    if !output.status.success() {
-        return Err(Error::new(format!("tmux: {}", String::from_utf8_lossy(&output.stderr))));
-    }
+    said("tmux", command)?;
     let mut seen = String::new();
     let is_drawn = async || {
         // Once more than it was seen: drawn to its end.
