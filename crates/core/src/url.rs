@@ -7,6 +7,7 @@
 //! A password may by mistake contain a character that ends the hosts. Then the rest of it looks like a path, and would
 //! be shown. So an `@` after the hosts is an error, and errors quote nothing until the URL is known to have none there.
 
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,8 @@ use std::time::Duration;
 
 use crate::duration::parse_duration_with_unit;
 use crate::error::{Error, ErrorKind, Operation, Result};
+
+pub use settings::{Given, Kind, Setting, Settings, Unset};
 
 /// The longest URL, in bytes: an ensemble of [`HOSTS_MAX`] with long names fits.
 pub const URL_BYTES_MAX: usize = 8_192;
@@ -187,14 +190,7 @@ impl ServiceUrl {
     ///
     /// [`ErrorKind::InvalidUrl`], permanent, naming the key: it is no length of time with a unit, or zero.
     pub fn duration(&self, key: &str) -> Result<Option<Duration>> {
-        let Some(text) = self.query(key) else {
-            return Ok(None);
-        };
-        match parse_duration_with_unit(text) {
-            Ok(duration) if !duration.is_zero() => Ok(Some(duration)),
-            Ok(_) => Err(invalid(format!("`{key}` is zero"))),
-            Err(error) => Err(invalid(format!("`{key}`: {error}"))),
-        }
+        self.query(key).map(|text| parse_time(key, text)).transpose()
     }
 
     /// Refuses a URL with a query key that its service does not know, so that no misspelt setting is ignored.
@@ -228,8 +224,18 @@ fn refuse_hosts_in(credentials: &str) -> Result<()> {
     Ok(())
 }
 
-fn invalid(message: impl Into<String>) -> Error {
+/// That a URL cannot be used, permanently, and why.
+pub fn invalid(message: impl Into<String>) -> Error {
     Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
+}
+
+/// Reads the length of time that a key gives; it is never zero.
+fn parse_time(key: &str, text: &str) -> Result<Duration> {
+    match parse_duration_with_unit(text) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        Ok(_) => Err(invalid(format!("`{key}` is zero"))),
+        Err(error) => Err(invalid(format!("`{key}`: {error}"))),
+    }
 }
 
 fn is_scheme(text: &str) -> bool {

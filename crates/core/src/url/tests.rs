@@ -109,14 +109,6 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn an_unknown_setting_is_refused_by_name() {
-    let url = url("file:x?sesion_timeout=3s");
-    let error = url.refuse_unknown_keys(&["base"]).unwrap_err().to_string();
-    assert!(error.contains("`sesion_timeout`") && error.contains("`base`"), "{error}");
-    assert!(url.refuse_unknown_keys(&["sesion_timeout"]).is_ok());
-}
-
-#[test]
 fn a_path_with_marks_of_a_url_is_shown_so_that_it_is_read_back() {
     let url = ServiceUrl::of_path("file", "/a?b&c%20d");
     assert_eq!(url.to_string(), "file:/a%3Fb%26c%2520d");
