@@ -42,4 +42,4 @@ mod url;
 pub use backend::EtcdBackend;
 #[cfg(feature = "testing")]
 pub use testing::{Account, Asked, Testing};
-pub use url::{BASE_DEFAULT, CONNECT_TIMEOUT_DEFAULT, Config, ContenderKey, PORT_DEFAULT, SESSION_TIMEOUT_DEFAULT};
+pub use url::{BASE_DEFAULT, Config, ContenderKey, PORT_DEFAULT, SETTINGS};

@@ -3,19 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use lockkeeper_core::{ContenderId, Error, ErrorKind, Operation, QueueName, Result, ServiceUrl};
+use lockkeeper_core::url::Unset::{Is, Means};
+use lockkeeper_core::url::{Given, Kind, Setting, Settings, invalid};
+use lockkeeper_core::{ContenderId, QueueName, Result, ServiceUrl};
 use lockkeeper_session::Server;
 
 use crate::layout::{Layout, Naming};
 
 /// The port of an etcd server if the URL names no port.
 pub const PORT_DEFAULT: u16 = 2379;
-
-/// The session timeout if the URL names none.
-pub const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
-
-/// How long the opening of a session may take when the URL does not say.
-pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Below which keys the queues lie when the URL does not say.
 pub const BASE_DEFAULT: &str = "/lockkeeper";
@@ -30,11 +26,26 @@ const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(300);
 /// The longest base, in bytes: it stands in every key.
 const BASE_BYTES_MAX: usize = 200;
 
-/// The scheme of a service that speaks TLS.
-const TLS_SCHEME: &str = "etcd+tls";
-
-/// The keys that an `etcd:` URL may have; `etcd+tls:` has more.
-const KEYS: [&str; 5] = ["session_timeout", "connect_timeout", "operation_timeout", "base", "layout"];
+/// The settings of an `etcd:` URL.
+pub const SETTINGS: &Settings = &Settings {
+    package: env!("CARGO_PKG_NAME"),
+    schemes: &["etcd", "etcd+tls"],
+    rows: &[
+        Setting::session_timeout(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX, Duration::from_secs(1)),
+        Setting::CONNECT_TIMEOUT,
+        Setting::OPERATION_TIMEOUT,
+        Setting::new("base", Kind::Text(BASE_WORDS, is_base), Is(BASE_DEFAULT))
+            .text("what all keys begin with, if that is not the path behind the hosts"),
+        Setting::new("layout", Kind::Word(&["etcdctl"]), Means("our own keys")).text(
+            "`etcdctl`: a lock's name is the prefix of its keys, and [shared](../mixed-fleets.md#etcd) with `etcdctl` \
+             and `clientv3/concurrency`",
+        ),
+    ],
+    #[cfg(feature = "tls")]
+    tls: lockkeeper_tls::SETTINGS,
+    #[cfg(not(feature = "tls"))]
+    tls: &[],
+};
 
 /// Who we are to a cluster that asks for it.
 #[derive(Clone)]
@@ -102,38 +113,30 @@ pub struct ContenderKey {
 impl Config {
     /// Reads an `etcd:` URL: `etcd://[user:password@]host[:port][,…][/base][?key=value…]`.
     ///
-    /// The base is what all keys of the service begin with; without it `/lockkeeper`. The settings: `session_timeout`
-    /// (20 s; whole seconds from 2 to 300), `connect_timeout` (10 s), `operation_timeout` (how long one request may
-    /// take; the session timeout), `base` (the base, if it is not the path), `layout` (`etcdctl`: a lock's name is the
-    /// prefix of its contenders' keys, and the lock has one queue with `etcdctl lock`, `etcdctl elect` and Go's
-    /// `clientv3/concurrency`, of mutexes and elections alone).
-    ///
-    /// With the feature `tls` also an `etcd+tls:` URL, for servers that speak TLS. It has four keys more, whose files
-    /// are in PEM form and are read now: `ca` (a file of the authorities that are trusted for servers; without it the
-    /// system's), `cert` and `key` (files with our certificate, followed by its chain, and its key, for servers that
-    /// ask for one), `server_name` (the name that the servers' certificates are for, if it is not the host's name in
-    /// the URL).
+    /// The base is what all keys of the service begin with. The keys are those of [`SETTINGS`]; with
+    /// `layout=etcdctl` a lock has mutexes and elections alone. `etcd+tls:` is for servers that speak TLS; the files of
+    /// its settings are read now.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong; [`ErrorKind::InvalidConfig`], permanent, naming a
-    /// file that cannot be used; [`ErrorKind::Unsupported`] for an `etcd+tls:` URL without the feature.
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong;
+    /// [`InvalidConfig`](lockkeeper_core::ErrorKind::InvalidConfig), permanent, naming a file that cannot be used;
+    /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for an `etcd+tls:` URL without the feature `tls`.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
-        refuse_unknown(url)?;
-        let session_timeout = session_timeout(url)?;
+        let given = SETTINGS.read(url)?;
         Ok(Self {
             service: url.to_string(),
             servers: Server::of_url(url, PORT_DEFAULT)?,
             access: Access {
                 credentials: credentials(url)?,
                 #[cfg(feature = "tls")]
-                tls: (url.scheme() == TLS_SCHEME).then(|| crate::tls::settings(url)).transpose()?,
+                tls: SETTINGS.is_secured(url).then(|| crate::tls::settings(url)).transpose()?,
             },
-            base: base(url)?,
-            naming: naming(url)?,
-            session_timeout,
-            connect_timeout: url.duration("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
-            operation_timeout: url.duration("operation_timeout")?.unwrap_or(session_timeout),
+            base: base(url, &given)?,
+            naming: if given.text("layout") == "etcdctl" { Naming::Etcdctl } else { Naming::Ours },
+            session_timeout: given.time("session_timeout"),
+            connect_timeout: given.time("connect_timeout"),
+            operation_timeout: given.operation_timeout(),
         })
     }
 
@@ -161,34 +164,6 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Refuses a URL of another service, and keys that mean nothing here.
-fn refuse_unknown(url: &ServiceUrl) -> Result<()> {
-    match url.scheme() {
-        "etcd" => url.refuse_unknown_keys(&KEYS),
-        #[cfg(feature = "tls")]
-        TLS_SCHEME => url.refuse_unknown_keys(&[&KEYS[..], &lockkeeper_tls::KEYS].concat()),
-        #[cfg(not(feature = "tls"))]
-        TLS_SCHEME => {
-            let message = "`etcd+tls:` needs the feature `tls` of the crate `lockkeeper`, or of `lockkeeper-etcd`";
-            Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
-        }
-        other => Err(invalid(format!("`{other}:` is no URL of etcd"))),
-    }
-}
-
-fn session_timeout(url: &ServiceUrl) -> Result<Duration> {
-    let timeout = url.duration("session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
-    if timeout.subsec_nanos() != 0 {
-        return Err(invalid("`session_timeout` is in whole seconds, since etcd counts leases in seconds"));
-    }
-    if !(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&timeout) {
-        let message =
-            format!("a session timeout on etcd lies between {SESSION_TIMEOUT_MIN:?} and {SESSION_TIMEOUT_MAX:?}");
-        return Err(invalid(message));
-    }
-    Ok(timeout)
-}
-
 fn credentials(url: &ServiceUrl) -> Result<Option<Credentials>> {
     match (url.user().filter(|user| !user.is_empty()), url.password()) {
         (None, None) => Ok(None),
@@ -200,37 +175,34 @@ fn credentials(url: &ServiceUrl) -> Result<Option<Credentials>> {
     }
 }
 
-fn base(url: &ServiceUrl) -> Result<String> {
-    let path = url.path().trim_end_matches('/');
-    let base = match url.query("base").map(|base| base.trim_end_matches('/')) {
-        None => path,
-        Some(base) if !base.starts_with('/') => return Err(invalid("`base` begins with `/`")),
-        Some(base) if path.is_empty() || path == base => base,
-        Some(base) => return Err(invalid(format!("the URL's path is `{path}`, and its `base` is `{base}`"))),
-    };
-    if base.len() > BASE_BYTES_MAX {
-        return Err(invalid(format!("the path of an `etcd:` URL has at most {BASE_BYTES_MAX} bytes")));
+/// The base: the path of the URL, or the setting.
+fn base(url: &ServiceUrl, given: &Given) -> Result<String> {
+    let (path, base) = (url.path().trim_end_matches('/'), given.text("base").trim_end_matches('/'));
+    if path.is_empty() {
+        return Ok(base.to_owned());
     }
-    if base.contains("//") {
-        return Err(invalid(format!("`{base}` has an empty part; the keys of all locks would begin with it")));
+    if url.query("base").is_some() && path != base {
+        return Err(invalid(format!("the URL's path is `{path}`, and its `base` is `{base}`")));
     }
-    Ok(if base.is_empty() { BASE_DEFAULT.to_owned() } else { base.to_owned() })
+    if !is_base(path) {
+        return Err(invalid(format!("the path of an `etcd:` URL is {BASE_WORDS}, and not `{path}`")));
+    }
+    Ok(path.to_owned())
 }
 
-fn naming(url: &ServiceUrl) -> Result<Naming> {
-    match url.query("layout") {
-        None => Ok(Naming::Ours),
-        Some("etcdctl") => Ok(Naming::Etcdctl),
-        Some(other) => Err(invalid(format!("`layout` is `etcdctl` or left out, not `{other}`"))),
-    }
-}
+/// What a base is. The keys of all locks begin with it: an empty part would stand in each.
+const BASE_WORDS: &str = "a text of at most 200 bytes that begins with `/` and has no empty part";
 
-fn invalid(message: impl Into<String>) -> Error {
-    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
+/// Whether a text is that, but for slashes at its end.
+fn is_base(text: &str) -> bool {
+    let base = text.trim_end_matches('/');
+    base.starts_with('/') && base.len() <= BASE_BYTES_MAX && !base.contains("//")
 }
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper_core::ErrorKind;
+
     use super::*;
 
     fn config(url: &str) -> Result<Config> {
@@ -241,41 +213,33 @@ mod tests {
     fn a_url_without_settings_has_the_defaults() {
         let config = config("etcd://h1").unwrap();
         assert_eq!(config.servers, [Server { name: "h1".to_owned(), port: 2379 }]);
-        assert_eq!((config.base.as_str(), config.session_timeout), ("/lockkeeper", SESSION_TIMEOUT_DEFAULT));
-        assert_eq!(config.operation_timeout, SESSION_TIMEOUT_DEFAULT);
-        assert!(config.access.credentials.is_none());
+        assert_eq!((config.base.as_str(), config.naming), ("/lockkeeper", Naming::Ours));
+        assert!(config.access.credentials.is_none() && !config.access.is_secured());
     }
 
     #[test]
     fn every_setting_is_read() {
-        let url =
-            "etcd://ann:s%3Acret@h1:1,[::1]:2/a/b/?session_timeout=6s&connect_timeout=3s&operation_timeout=1500ms";
+        let url = "etcd://ann:s%3Acret@h1:1,[::1]:2/a/b/?session_timeout=6s&layout=etcdctl";
         let config = config(url).unwrap();
         assert_eq!(config.servers.iter().map(ToString::to_string).collect::<Vec<_>>(), ["h1:1", "[::1]:2"]);
-        assert_eq!((config.base.as_str(), config.session_timeout), ("/a/b", Duration::from_secs(6)));
+        assert_eq!((config.base.as_str(), config.naming), ("/a/b", Naming::Etcdctl));
+        assert_eq!(config.session_timeout, Duration::from_secs(6));
         assert_eq!(self::config("etcd://h1?base=/x/").unwrap().base, "/x");
-        let timeouts = (config.connect_timeout, config.operation_timeout);
-        assert_eq!(timeouts, (Duration::from_secs(3), Duration::from_millis(1_500)));
         let credentials = config.access.credentials.clone().unwrap();
         assert_eq!((credentials.user.as_str(), credentials.password.as_str()), ("ann", "s:cret"));
         assert!(!format!("{config:?}").contains("cret"));
-        assert_eq!(self::config("etcd://h1?layout=etcdctl").unwrap().naming, Naming::Etcdctl);
     }
 
     #[test]
     fn what_is_wrong_is_named() {
         for (url, word) in [
             ("etcd:/path", "server"),
-            ("etcd://h1?session_timeout=1s", "session timeout"),
-            ("etcd://h1?session_timeout=301s", "session timeout"),
-            ("etcd://h1?session_timeout=2500ms", "whole seconds"),
-            ("etcd://h1?operation_timeout=0s", "`operation_timeout` is zero"),
-            ("etcd://h1/y?base=/x", "`base`"),
+            ("etcd://h1?session_timeout=2500ms", "a multiple of `1s`"),
+            ("etcd://h1/y?base=/x", "its `base` is `/x`"),
             ("etcd://h1?base=x", "begins with"),
+            ("etcd://h1?base=/", "begins with"),
             ("etcd://h1/a//b", "empty part"),
-            ("etcd://h1?layout=kazoo", "`layout`"),
             ("etcd://:1234@h1", "without a user"),
-            ("zk://h1", "`zk:`"),
         ] {
             let error = config(url).expect_err(url);
             assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{url}");

@@ -117,6 +117,7 @@ pub mod metrics;
 use std::sync::{Arc, LazyLock};
 
 use lockkeeper_core::clock::RuntimeClock;
+use lockkeeper_core::url::invalid;
 use lockkeeper_recipes::memory::MemoryService;
 
 pub use lockkeeper_core::clock;
@@ -220,35 +221,63 @@ pub fn connect(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
 pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<KeeperBuilder> {
     let url = url.try_into().map_err(Into::into)?;
     match url.scheme() {
-        "file" => file(&url),
         "memory" => memory_service(&url),
-        "zk" | "zk+tls" => zookeeper(&url),
-        "etcd" | "etcd+tls" => etcd(&url),
-        "redis" | "redis+tls" | "redis+sentinel" => redis(&url),
-        "postgres" | "postgres+tls" => database(&url, "postgres", cfg!(feature = "postgres")),
-        "mariadb" | "mariadb+tls" | "mysql" | "mysql+tls" => database(&url, "mysql", cfg!(feature = "mysql")),
+        #[cfg(feature = "file")]
+        "file" => file(&url),
+        #[cfg(feature = "zookeeper")]
+        "zk" | "zk+tls" => Ok(Keeper::builder(Arc::new(lockkeeper_zookeeper::ZooKeeperBackend::open(&url)?))),
+        #[cfg(feature = "etcd")]
+        "etcd" | "etcd+tls" => Ok(Keeper::builder(Arc::new(lockkeeper_etcd::EtcdBackend::open(&url)?))),
+        #[cfg(feature = "redis")]
+        "redis" | "redis+tls" | "redis+sentinel" => {
+            Ok(Keeper::builder(Arc::new(lockkeeper_redis::RedisBackend::open(&url)?)))
+        }
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgres+tls" => Ok(Keeper::builder(Arc::new(lockkeeper_sql::SqlBackend::open(&url)?))),
+        #[cfg(feature = "mysql")]
+        "mariadb" | "mariadb+tls" | "mysql" | "mysql+tls" => {
+            Ok(Keeper::builder(Arc::new(lockkeeper_sql::SqlBackend::open(&url)?)))
+        }
+        scheme => Err(not_served(scheme)),
+    }
+}
+
+/// Why there is no service of this scheme.
+fn not_served(scheme: &str) -> Error {
+    let feature = match scheme {
+        "file" => "file",
+        "zk" | "zk+tls" => "zookeeper",
+        "etcd" | "etcd+tls" => "etcd",
+        "redis" | "redis+tls" | "redis+sentinel" => "redis",
+        "postgres" | "postgres+tls" => "postgres",
+        "mariadb" | "mariadb+tls" | "mysql" | "mysql+tls" => "mysql",
         "sqlite" => {
-            let message = "there are no locks on SQLite, which serves one machine: `file:DIRECTORY` does that without \
-                           timeouts and without polling";
-            Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message))
+            return invalid(
+                "there are no locks on SQLite, which serves one machine: `file:DIRECTORY` does that without timeouts \
+                 and without polling",
+            );
         }
         other => {
-            let message = format!(
+            return invalid(format!(
                 "there is no service `{other}:`; there are `file:DIRECTORY`, `memory:`, `zk://HOST`, `zk+tls://HOST`, \
                  `etcd://HOST`, `etcd+tls://HOST`, `redis://HOST`, `redis+tls://HOST`, \
                  `redis+sentinel://HOST/MASTER`, `postgres://HOST/DATABASE`, `mariadb://HOST` and `mysql://HOST`, the \
                  last three with `+tls` too"
-            );
-            Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message))
+            ));
         }
-    }
+    };
+    let features = match scheme.ends_with("+tls") {
+        true => format!("features `{feature}` and `tls`"),
+        false => format!("feature `{feature}`"),
+    };
+    let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
+    Error::permanent(ErrorKind::Unsupported, Operation::Configure, message)
 }
 
 fn memory_service(url: &ServiceUrl) -> Result<KeeperBuilder> {
     url.refuse_unknown_keys(&[])?;
     if !url.hosts().is_empty() || !url.path().is_empty() {
-        let message = format!("`{url}` should be just `memory:`");
-        return Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message));
+        return Err(invalid(format!("`{url}` should be just `memory:`")));
     }
     Ok(MEMORY.keeper_builder())
 }
@@ -260,8 +289,8 @@ pub use lockkeeper_file::{end_place, lifeline};
 fn file(url: &ServiceUrl) -> Result<KeeperBuilder> {
     url.refuse_unknown_keys(&[])?;
     if !url.hosts().is_empty() {
-        let message = format!("`{url}` names no directory of this machine; write `file:/path`, `file:path` or `file:`");
-        return Err(Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message));
+        let cure = "write `file:/path`, `file:path` or `file:`";
+        return Err(invalid(format!("`{url}` names no directory of this machine; {cure}")));
     }
     let directory = match url.path() {
         "" => lockkeeper_file::default_directory(std::env::var_os("LOCKKEEPER_DIR").as_deref())?,
@@ -269,67 +298,6 @@ fn file(url: &ServiceUrl) -> Result<KeeperBuilder> {
     };
     let backend = lockkeeper_file::FileBackend::open(&directory, Arc::new(clock::SystemClock))?;
     Ok(Keeper::builder(Arc::new(backend)))
-}
-
-#[cfg(not(feature = "file"))]
-fn file(_url: &ServiceUrl) -> Result<KeeperBuilder> {
-    let message = "`file:` needs the feature `file` of the crate `lockkeeper`";
-    Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
-}
-
-#[cfg(feature = "zookeeper")]
-fn zookeeper(url: &ServiceUrl) -> Result<KeeperBuilder> {
-    Ok(Keeper::builder(Arc::new(lockkeeper_zookeeper::ZooKeeperBackend::open(url)?)))
-}
-
-#[cfg(not(feature = "zookeeper"))]
-fn zookeeper(url: &ServiceUrl) -> Result<KeeperBuilder> {
-    let scheme = url.scheme();
-    let features = if scheme == "zk" { "feature `zookeeper`" } else { "features `zookeeper` and `tls`" };
-    let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
-    Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
-}
-
-#[cfg(feature = "etcd")]
-fn etcd(url: &ServiceUrl) -> Result<KeeperBuilder> {
-    Ok(Keeper::builder(Arc::new(lockkeeper_etcd::EtcdBackend::open(url)?)))
-}
-
-#[cfg(not(feature = "etcd"))]
-fn etcd(url: &ServiceUrl) -> Result<KeeperBuilder> {
-    let scheme = url.scheme();
-    let features = if scheme == "etcd" { "feature `etcd`" } else { "features `etcd` and `tls`" };
-    let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
-    Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
-}
-
-#[cfg(feature = "redis")]
-fn redis(url: &ServiceUrl) -> Result<KeeperBuilder> {
-    Ok(Keeper::builder(Arc::new(lockkeeper_redis::RedisBackend::open(url)?)))
-}
-
-#[cfg(not(feature = "redis"))]
-fn redis(url: &ServiceUrl) -> Result<KeeperBuilder> {
-    let scheme = url.scheme();
-    let features = if scheme == "redis+tls" { "features `redis` and `tls`" } else { "feature `redis`" };
-    let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
-    Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
-}
-
-/// Opens a database, if its feature is compiled in.
-fn database(url: &ServiceUrl, feature: &str, is_compiled_in: bool) -> Result<KeeperBuilder> {
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
-    if is_compiled_in {
-        return Ok(Keeper::builder(Arc::new(lockkeeper_sql::SqlBackend::open(url)?)));
-    }
-    debug_assert!(!is_compiled_in, "it is opened then");
-    let scheme = url.scheme();
-    let features = match scheme.ends_with("+tls") {
-        true => format!("features `{feature}` and `tls`"),
-        false => format!("feature `{feature}`"),
-    };
-    let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
-    Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
 }
 
 #[cfg(test)]
@@ -358,69 +326,17 @@ mod tests {
         }
     }
 
-    #[cfg(not(all(feature = "zookeeper", feature = "tls")))]
     #[test]
-    fn a_service_that_is_not_compiled_in_says_which_feature_it_needs() {
-        let error = connect("zk+tls://h1").unwrap_err();
-        assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
-        assert!(format!("{error:#}").contains("`tls`"), "{error}");
-    }
-
-    #[cfg(not(feature = "etcd"))]
-    #[test]
-    fn etcd_that_is_not_compiled_in_names_its_feature() {
-        let error = connect("etcd://h1").unwrap_err();
-        assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
-        assert!(format!("{error:#}").contains("feature `etcd`"), "{error}");
-    }
-
-    #[cfg(feature = "etcd")]
-    #[test]
-    fn an_etcd_url_is_checked_when_the_service_is_opened() {
-        assert_eq!(connect("etcd://h1,h2/app").unwrap().capabilities().backend, "etcd");
-        let error = connect("etcd://h1?session_timeout=1s").unwrap_err();
-        assert!(format!("{error:#}").contains("session timeout"), "{error}");
-    }
-
-    #[cfg(not(feature = "redis"))]
-    #[test]
-    fn redis_that_is_not_compiled_in_names_its_features() {
-        for (url, features) in [
-            ("redis://h1", "feature `redis`"),
-            ("redis+sentinel://h1/main", "feature `redis`"),
-            ("redis+tls://h1", "features `redis` and `tls`"),
-        ] {
-            let error = connect(url).unwrap_err();
-            assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, Advice::Permanent));
-            assert!(format!("{error:#}").contains(features), "{error}");
-        }
-    }
-
-    #[cfg(feature = "redis")]
-    #[test]
-    fn a_redis_url_is_checked_when_the_service_is_opened() {
-        for url in ["redis://h1,h2/1", "redis+sentinel://h1,h2/main"] {
-            assert_eq!(connect(url).unwrap().capabilities().backend, "redis");
-        }
-        for (url, words) in [
-            ("redis://h1?session_timeout=1s", "session timeout"),
-            ("redis+sentinel://h1", "names the master"),
-            ("redis://h1/main", "number of a database"),
-        ] {
-            let error = connect(url).unwrap_err();
-            assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidUrl, Advice::Permanent), "{url}");
-            assert!(format!("{error:#}").contains(words), "{url}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_database_that_is_not_compiled_in_names_its_feature() {
-        let features = [
+    fn a_service_that_is_not_compiled_in_names_its_feature() {
+        for (url, feature, is_compiled_in) in [
+            ("zk://h1", "zookeeper", cfg!(feature = "zookeeper")),
+            ("etcd://h1,h2/app", "etcd", cfg!(feature = "etcd")),
+            ("redis://h1,h2/1", "redis", cfg!(feature = "redis")),
+            ("redis+sentinel://h1,h2/main", "redis", cfg!(feature = "redis")),
             ("postgres://h1/app", "postgres", cfg!(feature = "postgres")),
             ("mysql://h1", "mysql", cfg!(feature = "mysql")),
             ("mariadb://h1", "mysql", cfg!(feature = "mysql")),
-        ];
-        for (url, feature, is_compiled_in) in features {
+        ] {
             match connect(url) {
                 Ok(keeper) => assert!(is_compiled_in && keeper.capabilities().backend == feature, "{url}"),
                 Err(error) => {
@@ -432,38 +348,39 @@ mod tests {
     }
 
     #[test]
-    fn a_database_is_reached_over_tls_if_its_feature_and_that_of_tls_are_compiled_in() {
+    fn tls_reads_its_files_when_the_service_is_opened_if_it_is_compiled_in() {
         for (scheme, feature, is_compiled_in) in [
+            ("zk+tls", "zookeeper", cfg!(feature = "zookeeper")),
+            ("etcd+tls", "etcd", cfg!(feature = "etcd")),
+            ("redis+tls", "redis", cfg!(feature = "redis")),
             ("postgres+tls", "postgres", cfg!(feature = "postgres")),
             ("mysql+tls", "mysql", cfg!(feature = "mysql")),
             ("mariadb+tls", "mysql", cfg!(feature = "mysql")),
         ] {
             let error = connect(format!("{scheme}://h1?ca=/no/such/file").as_str()).unwrap_err();
-            let told = format!("{error:#}");
+            let (told, kind) = (format!("{error:#}"), error.kind());
             assert_eq!(error.advice(), Advice::Permanent, "{told}");
             match (is_compiled_in, cfg!(feature = "tls")) {
-                (true, true) => assert!(told.contains("/no/such/file"), "{told}"),
-                (true, false) => assert!(told.contains("feature `tls`"), "{told}"),
+                (true, true) => assert!(kind == ErrorKind::InvalidConfig && told.contains("/no/such/file"), "{told}"),
+                (true, false) => assert!(kind == ErrorKind::Unsupported && told.contains("feature `tls`"), "{told}"),
                 (false, _) => assert!(told.contains(&format!("features `{feature}` and `tls`")), "{told}"),
             }
         }
     }
 
-    #[cfg(all(feature = "mysql", feature = "postgres"))]
     #[test]
-    fn a_databases_url_is_checked_when_the_service_is_opened() {
-        for url in ["postgres://h1?session_timeout=1s", "mysql://h1?schema=No", "mariadb://h1?wake=now", "postgres:"] {
+    fn a_url_is_checked_when_its_service_is_opened() {
+        for url in [
+            "zk://h1?session_timeout=10ms",
+            "etcd://h1?session_timeout=1s",
+            "redis+sentinel://h1",
+            "postgres://h1?session_timeout=1s",
+            "mysql://h1?schema=No",
+        ] {
             let error = connect(url).unwrap_err();
-            assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidUrl, Advice::Permanent), "{url}: {error}");
+            assert_eq!(error.advice(), Advice::Permanent, "{url}: {error}");
+            assert!([ErrorKind::InvalidUrl, ErrorKind::Unsupported].contains(&error.kind()), "{url}: {error}");
         }
-    }
-
-    #[cfg(all(feature = "zookeeper", feature = "tls"))]
-    #[test]
-    fn a_file_that_a_url_names_is_read_when_the_service_is_opened() {
-        let error = connect("zk+tls://h1?ca=/no/such/file").unwrap_err();
-        assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent));
-        assert!(format!("{error:#}").contains("/no/such/file"), "{error}");
     }
 
     #[tokio::test]

@@ -21,6 +21,4 @@ mod url;
 pub use backend::RedisBackend;
 #[cfg(feature = "testing")]
 pub use testing::Testing;
-pub use url::{
-    BASE_DEFAULT, CONNECT_TIMEOUT_DEFAULT, Config, PORT_DEFAULT, SENTINEL_PORT_DEFAULT, SESSION_TIMEOUT_DEFAULT,
-};
+pub use url::{BASE_DEFAULT, Config, PORT_DEFAULT, SENTINEL_PORT_DEFAULT, SETTINGS};

@@ -6,7 +6,9 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
+use lockkeeper_core::url::Unset::{Is, Means};
+use lockkeeper_core::url::{Kind, Setting, Settings, invalid};
+use lockkeeper_core::{Result, ServiceUrl};
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 
 use crate::connection::Connection;
@@ -17,12 +19,6 @@ pub const PORT_DEFAULT: u16 = 6379;
 
 /// The port of a sentinel if the URL names no port.
 pub const SENTINEL_PORT_DEFAULT: u16 = 26379;
-
-/// The session timeout if the URL names none.
-pub const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
-
-/// How long the opening of a session may take when the URL does not say.
-pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// What all keys carry in their hash tag when the URL does not say.
 pub const BASE_DEFAULT: &str = "lockkeeper";
@@ -42,15 +38,41 @@ const DATABASE_MAX: u32 = i32::MAX as u32;
 /// The most replicas that can be waited for: more than any master has.
 const REPLICAS_MAX: u32 = 100;
 
-/// The scheme of servers that speak TLS.
-const TLS_SCHEME: &str = "redis+tls";
-
 /// The scheme of a service whose master is named by sentinels.
 const SENTINEL_SCHEME: &str = "redis+sentinel";
 
-/// The keys that every URL may have; `redis+tls:` has more.
-const KEYS: [&str; 7] =
-    ["session_timeout", "connect_timeout", "operation_timeout", "base", "replicas", "clock", "layout"];
+/// The settings of a `redis:` URL.
+pub const SETTINGS: &Settings = &Settings {
+    package: env!("CARGO_PKG_NAME"),
+    schemes: &["redis", "redis+tls", SENTINEL_SCHEME],
+    rows: &[
+        Setting::session_timeout(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX, Duration::from_millis(1)),
+        Setting::CONNECT_TIMEOUT,
+        Setting::OPERATION_TIMEOUT,
+        Setting::new(
+            "base",
+            Kind::Text("a text of 1 to 200 bytes without braces and control characters", is_base),
+            Is(BASE_DEFAULT),
+        )
+        .text("what all keys carry in their hash tag: `{lockkeeper}:…`"),
+        Setting::new("replicas", Kind::Number(0..=REPLICAS_MAX), Is("0")).text(
+            "how many replicas must have each join and each renewal; with fewer they fail and can be tried again. It \
+             narrows the time in which a failover loses a grant, and does not end it",
+        ),
+        Setting::new("clock", Kind::Word(&["trust"]), Means("no jump ends sessions")).text(
+            "`trust`: a jump of the server's clock may end sessions; in return those that died in a long silence are \
+             removed at once after it",
+        ),
+        Setting::new("layout", Kind::Word(&["setnx"]), Means("our own keys")).text(
+            "`setnx`: a lock's name is also the key of a plain `SET key random NX PX` lock, and \
+             [shared](../mixed-fleets.md#redis-and-valkey) with clients of those",
+        ),
+    ],
+    #[cfg(feature = "tls")]
+    tls: lockkeeper_tls::SETTINGS,
+    #[cfg(not(feature = "tls"))]
+    tls: &[],
+};
 
 /// How the server with the keys is found.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -140,30 +162,21 @@ impl Config {
     /// Reads a `redis:` URL: `redis://[[user]:password@]host[:port][,…][/database][?key=value…]`.
     ///
     /// All hosts must be of one service. Of several the first that is a master is used; of a cluster any of them leads
-    /// to the one with the keys. The settings: `base` (what all keys carry in their hash tag, and so one slot of a
-    /// cluster has them all; `lockkeeper`), `session_timeout` (20 s; from 2 s to a day), `connect_timeout` (10 s),
-    /// `operation_timeout` (how long one request may take; the session timeout), `replicas` (how many replicas must
-    /// have each join and each renewal; 0), `clock` (`trust`: a jump of the server's clock may push the time by which
-    /// sessions end; without it none can), `layout` (`setnx`: a lock's name is also the key of a plain `SET key random
-    /// NX PX` lock of others; only mutexes, not fair towards those others, and not in a cluster).
+    /// to the one with the keys: one slot has them all, by the base. The keys are those of
+    /// [`SETTINGS`]; with `layout=setnx` there are only mutexes, not fair towards the other clients,
+    /// and not in a cluster.
     ///
     /// With `redis+sentinel://host[:port][,…]/MASTER[/database]` the hosts are sentinels, which know the master by that
-    /// name.
-    ///
-    /// With the feature `tls` also a `redis+tls:` URL, for servers that speak TLS. It has four keys more, whose files
-    /// are in PEM form and are read now: `ca` (a file of the authorities that are trusted for servers; without it the
-    /// system's), `cert` and `key` (files with our certificate, followed by its chain, and its key, for servers that
-    /// ask for one), `server_name` (the name that the servers' certificates are for, if it is not the host's name in
-    /// the URL).
+    /// name. `redis+tls:` is for servers that speak TLS; the files of its settings are read now.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong; [`ErrorKind::InvalidConfig`], permanent, naming a
-    /// file that cannot be used; [`ErrorKind::Unsupported`] for a `redis+tls:` URL without the feature.
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong;
+    /// [`InvalidConfig`](lockkeeper_core::ErrorKind::InvalidConfig), permanent, naming a file that cannot be used;
+    /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for a `redis+tls:` URL without the feature `tls`.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
-        refuse_unknown(url)?;
+        let given = SETTINGS.read(url)?;
         let (address, database) = address(url)?;
-        let session_timeout = session_timeout(url)?;
         Ok(Self {
             service: url.to_string(),
             address,
@@ -171,15 +184,15 @@ impl Config {
                 credentials: credentials(url),
                 database,
                 #[cfg(feature = "tls")]
-                tls: (url.scheme() == TLS_SCHEME).then(|| crate::tls::connector(url)).transpose()?,
+                tls: SETTINGS.is_secured(url).then(|| crate::tls::connector(url)).transpose()?,
             },
-            base: base(url)?,
-            naming: naming(url)?,
-            session_timeout,
-            connect_timeout: url.duration("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
-            operation_timeout: url.duration("operation_timeout")?.unwrap_or(session_timeout),
-            replicas: replicas(url)?,
-            clock_guard: clock_guard(url)?,
+            base: given.text("base").to_owned(),
+            naming: if given.text("layout") == "setnx" { Naming::Setnx } else { Naming::Ours },
+            session_timeout: given.time("session_timeout"),
+            connect_timeout: given.time("connect_timeout"),
+            operation_timeout: given.operation_timeout(),
+            replicas: given.number("replicas"),
+            clock_guard: if given.text("clock") == "trust" { ClockGuard::Trusting } else { ClockGuard::Guarded },
         })
     }
 
@@ -208,21 +221,6 @@ impl Config {
 impl fmt::Debug for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Config").field(&self.service).finish()
-    }
-}
-
-/// Refuses a URL of another service, and keys that mean nothing here.
-fn refuse_unknown(url: &ServiceUrl) -> Result<()> {
-    match url.scheme() {
-        "redis" | SENTINEL_SCHEME => url.refuse_unknown_keys(&KEYS),
-        #[cfg(feature = "tls")]
-        TLS_SCHEME => url.refuse_unknown_keys(&[&KEYS[..], &lockkeeper_tls::KEYS].concat()),
-        #[cfg(not(feature = "tls"))]
-        TLS_SCHEME => {
-            let message = "`redis+tls:` needs the feature `tls` of the crate `lockkeeper`, or of `lockkeeper-redis`";
-            Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message))
-        }
-        other => Err(invalid(format!("`{other}:` is no URL of Redis"))),
     }
 }
 
@@ -258,19 +256,6 @@ fn database(path: &str) -> Result<u32> {
     })
 }
 
-fn session_timeout(url: &ServiceUrl) -> Result<Duration> {
-    let timeout = url.duration("session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
-    if !(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&timeout) {
-        let message =
-            format!("a session timeout on Redis lies between {SESSION_TIMEOUT_MIN:?} and {SESSION_TIMEOUT_MAX:?}");
-        return Err(invalid(message));
-    }
-    if timeout.subsec_nanos() % 1_000_000 != 0 {
-        return Err(invalid("`session_timeout` is in whole milliseconds, since Redis counts in milliseconds"));
-    }
-    Ok(timeout)
-}
-
 /// A user without a password is one that needs none.
 fn credentials(url: &ServiceUrl) -> Option<Credentials> {
     let user = url.user().filter(|user| !user.is_empty()).map(str::to_owned);
@@ -280,48 +265,7 @@ fn credentials(url: &ServiceUrl) -> Option<Credentials> {
     }
 }
 
-fn base(url: &ServiceUrl) -> Result<String> {
-    let base = url.query("base").unwrap_or(BASE_DEFAULT);
-    if base.is_empty() {
-        return Err(invalid("`base` is empty"));
-    }
-    if base.len() > BASE_BYTES_MAX {
-        return Err(invalid(format!("`base` has at most {BASE_BYTES_MAX} bytes")));
-    }
-    if base.contains(['{', '}']) {
-        return Err(invalid(format!("`base` has no braces, since it stands in them: `{base}`")));
-    }
-    if base.chars().any(char::is_control) {
-        return Err(invalid("`base` has a control character"));
-    }
-    Ok(base.to_owned())
-}
-
-fn replicas(url: &ServiceUrl) -> Result<u32> {
-    let Some(text) = url.query("replicas") else {
-        return Ok(0);
-    };
-    text.parse().ok().filter(|&replicas| replicas <= REPLICAS_MAX).ok_or_else(|| {
-        invalid(format!("`replicas` is a number of replicas, from 0 to {REPLICAS_MAX}, and not `{text}`"))
-    })
-}
-
-fn clock_guard(url: &ServiceUrl) -> Result<ClockGuard> {
-    match url.query("clock") {
-        None => Ok(ClockGuard::Guarded),
-        Some("trust") => Ok(ClockGuard::Trusting),
-        Some(other) => Err(invalid(format!("`clock` is `trust` or left out, not `{other}`"))),
-    }
-}
-
-fn naming(url: &ServiceUrl) -> Result<Naming> {
-    match url.query("layout") {
-        None => Ok(Naming::Ours),
-        Some("setnx") => Ok(Naming::Setnx),
-        Some(other) => Err(invalid(format!("`layout` is `setnx` or left out, not `{other}`"))),
-    }
-}
-
-fn invalid(message: impl Into<String>) -> Error {
-    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
+/// Whether the keys can carry this in their hash tag, which stands in braces.
+fn is_base(base: &str) -> bool {
+    (1..=BASE_BYTES_MAX).contains(&base.len()) && !base.contains(['{', '}']) && !base.chars().any(char::is_control)
 }

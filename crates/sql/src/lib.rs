@@ -27,6 +27,4 @@ mod url;
 pub use testing::Testing;
 
 pub use backend::SqlBackend;
-pub use url::{
-    CONNECT_TIMEOUT_DEFAULT, Config, MYSQL_PORT_DEFAULT, POSTGRES_PORT_DEFAULT, SCHEMA_DEFAULT, SESSION_TIMEOUT_DEFAULT,
-};
+pub use url::{Config, MYSQL_PORT_DEFAULT, POSTGRES_PORT_DEFAULT, SCHEMA_DEFAULT, SETTINGS};

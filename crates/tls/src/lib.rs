@@ -1,6 +1,6 @@
 //! TLS for backends of Lockkeeper, by rustls: from the keys of a service's URL to a connection that may be believed.
 //!
-//! - [`Settings`]: what the keys [`KEYS`] of a URL say. No file is opened yet.
+//! - [`Settings`]: what the [`SETTINGS`] of a URL say. No file is opened yet.
 //! - [`Papers`]: what the files hold, checked: authorities, certificate and key. A client of others that makes its own
 //!   connections takes its configuration from here.
 //! - [`Connector`]: makes the handshake over any byte stream, and says why there was none.
@@ -20,4 +20,4 @@ pub use tokio_rustls::rustls;
 pub use connector::Connector;
 pub use handshake::HandshakeError;
 pub use papers::{Identity, Papers};
-pub use settings::{KEYS, Settings};
+pub use settings::{SETTINGS, Settings};

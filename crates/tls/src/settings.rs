@@ -2,17 +2,26 @@
 
 use std::path::PathBuf;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
+use lockkeeper_core::url::Unset::Means;
+use lockkeeper_core::url::{Given, Kind, Setting, invalid};
+use lockkeeper_core::{Result, ServiceUrl};
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::papers::{IdentityFiles, Papers};
 
-/// The keys of a URL that are about TLS, for [`ServiceUrl::refuse_unknown_keys`].
-///
-/// The files are in PEM form: `ca` (the authorities that are trusted for servers; without it the system's), `cert` and
-/// `key` (our certificate, followed by its chain, and its key, for servers that ask for one). `server_name` is the name
-/// that the servers' certificates are for, if it is not the host's name in the URL.
-pub const KEYS: [&str; 4] = ["ca", "cert", "key", "server_name"];
+/// The settings of a URL that are about TLS, of every service.
+pub const SETTINGS: &[Setting] = &[
+    Setting::new("ca", Kind::File, Means("the system's")).text("with TLS: the authorities to trust, PEM"),
+    Setting::new("cert", Kind::File, Means("none"))
+        .text("with TLS: our certificate, followed by its chain, PEM; for servers that ask for one"),
+    Setting::new("key", Kind::File, Means("none")).text("with TLS: the certificate's key, PEM"),
+    Setting::new("server_name", Kind::Text("a host's name or address", is_server_name), Means("the host's name"))
+        .text("with TLS: the name that the servers' certificates are for"),
+];
+
+fn is_server_name(name: &str) -> bool {
+    ServerName::try_from(name).is_ok()
+}
 
 /// What a URL says about TLS; its files are not opened yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -30,49 +39,40 @@ impl Settings {
         Self { ca, identity: None, server_name: None }
     }
 
-    /// Reads the [`KEYS`] of a URL; other keys are left to the caller.
+    /// Reads the [`SETTINGS`] of a URL; other keys are left to the caller.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidUrl`], permanent: a key names no file or no name, or `cert` and `key` are not both there.
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent: a key names no file or no name, or
+    /// `cert` and `key` are not both there.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
-        let identity = match (file(url, "cert")?, file(url, "key")?) {
+        let given = Given::of(SETTINGS, url)?;
+        let file = |key| Some(given.text(key)).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let identity = match (file("cert"), file("key")) {
             (Some(cert), Some(key)) => Some(IdentityFiles { cert, key }),
             (None, None) => None,
             (Some(_), None) => return Err(invalid("`cert` without `key`: a certificate is of no use without its key")),
             (None, Some(_)) => return Err(invalid("`key` without `cert`: a key is of no use without its certificate")),
         };
-        let server_name = url.query("server_name").map(|name| {
-            ServerName::try_from(name.to_owned())
-                .map_err(|error| invalid(format!("`server_name` is not a name: `{name}`")).caused_by(error))
-        });
-        Ok(Self { ca: file(url, "ca")?, identity, server_name: server_name.transpose()? })
+        let server_name = ServerName::try_from(given.text("server_name").to_owned()).ok();
+        Ok(Self { ca: file("ca"), identity, server_name })
     }
 
     /// Reads the files, and makes sure that they can be used; later changes of them have no effect.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`], permanent, naming the file that cannot be used and why; also if no `ca` is named
-    /// and the system has no authorities.
+    /// [`InvalidConfig`](lockkeeper_core::ErrorKind::InvalidConfig), permanent, naming the file that cannot be used and
+    /// why; also if no `ca` is named and the system has no authorities.
     pub fn read(&self) -> Result<Papers> {
         Papers::read(self.ca.as_deref(), self.identity.as_ref(), self.server_name.clone())
     }
 }
 
-fn file(url: &ServiceUrl, key: &str) -> Result<Option<PathBuf>> {
-    match url.query(key) {
-        Some("") => Err(invalid(format!("`{key}` names no file"))),
-        path => Ok(path.map(PathBuf::from)),
-    }
-}
-
-fn invalid(message: impl Into<String>) -> Error {
-    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
-}
-
 #[cfg(test)]
 mod tests {
+    use lockkeeper_core::ErrorKind;
+
     use super::*;
 
     fn settings(query: &str) -> Result<Settings> {
@@ -95,12 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn half_an_identity_an_empty_file_name_and_an_invalid_name_are_refused() {
+    fn half_an_identity_and_an_invalid_name_are_refused() {
         for (query, words) in [
             ("?cert=a", "`cert` without `key`"),
             ("?key=a", "`key` without `cert`"),
-            ("?ca=", "`ca` names no file"),
-            ("?cert=&key=a", "`cert` names no file"),
             ("?server_name=a%20b", "`server_name`"),
             ("?server_name=", "`server_name`"),
         ] {

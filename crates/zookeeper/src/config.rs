@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
+use lockkeeper_core::url::Unset::{Is, Means};
+use lockkeeper_core::url::{Host, Kind, Setting, Settings, invalid};
+use lockkeeper_core::{Result, ServiceUrl};
 use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zk_proto::path::ZnodePath;
 
@@ -17,12 +19,6 @@ use crate::tls::TlsDial;
 /// The port of a ZooKeeper server if the URL names no port.
 pub const PORT_DEFAULT: u16 = 2181;
 
-/// The session timeout that is asked for if the URL names none.
-pub const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
-
-/// How long the opening of a session may take when the URL does not say.
-pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
-
 /// Where the queues lie when the URL does not say.
 pub const BASE_DEFAULT: &str = "/lockkeeper";
 
@@ -32,9 +28,36 @@ const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// The greatest session timeout that can be asked for: a day; servers grant far less.
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The keys that a `zk:` URL may have; `zk+tls:` has more.
-const KEYS: [&str; 9] =
-    ["session_timeout", "connect_timeout", "operation_timeout", "tick", "base", "layout", "election", "foreign", "acl"];
+/// The settings of a `zk:` URL.
+pub const SETTINGS: &Settings = &Settings {
+    package: env!("CARGO_PKG_NAME"),
+    schemes: &["zk", "zk+tls"],
+    rows: &[
+        Setting::session_timeout(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX, Duration::from_millis(1)),
+        Setting::CONNECT_TIMEOUT,
+        Setting::OPERATION_TIMEOUT,
+        Setting::new("tick", Kind::Time, Means("half of the session timeout stands for it"))
+            .text("the ensemble's `tickTime`, if it is known: holds may be believed for longer"),
+        Setting::new(
+            "base",
+            Kind::Text("the path of a node, from `/` on", |path| path.starts_with('/')),
+            Is(BASE_DEFAULT),
+        )
+        .text("the node below which the queues of plain names lie"),
+        Setting::new("layout", Kind::Word(&["curator", "kazoo"]), Is("curator"))
+            .text("the client whose names our contenders have"),
+        Setting::new("election", Kind::Word(&["latch", "selector", "kazoo"]), Means("`latch`; `kazoo` in that layout"))
+            .text("the recipe whose names our candidates have"),
+        Setting::new("foreign", Kind::Word(&["refuse", "ignore", "wait"]), Is("refuse"))
+            .text("what to do with a node that may be an unknown client's contender"),
+        Setting::new("acl", Kind::Word(&["open", "creator"]), Is("open"))
+            .text("`creator`: only the URL's user can use the nodes of locks, so all clients that share them need it"),
+    ],
+    #[cfg(feature = "tls")]
+    tls: lockkeeper_tls::SETTINGS,
+    #[cfg(not(feature = "tls"))]
+    tls: &[],
+};
 
 /// One server's name and port, and one of the addresses behind the name once it was resolved.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -116,38 +139,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads a `zk:` URL: `zk://[user:password@]host[:port][,…][/chroot][?key=value…]`.
-    ///
-    /// The keys: `session_timeout` (20 s), `connect_timeout` (10 s), `operation_timeout` (how long one request may
-    /// take; the session timeout), `tick` (the ensemble's, if it is known), `base` (`/lockkeeper`), `layout` (`curator`
-    /// or `kazoo`), `election` (`latch`, `selector` or `kazoo`; without it `latch`, or `kazoo` in that layout),
-    /// `foreign` (`refuse`, `ignore` or `wait`), `acl` (`open`, or `creator`: the nodes of locks belong to the URL's
-    /// user alone, so all clients that share these locks need that user).
-    ///
-    /// With the feature `tls` also a `zk+tls:` URL, for servers that speak TLS. It has these keys and four more, whose
-    /// files are in PEM form: `ca` (a file of the authorities that are trusted for servers; without it the system's),
-    /// `cert` and `key` (files with our certificate, followed by its chain, and its key, for servers that ask for one),
-    /// `server_name` (the name that the servers' certificates are for, if it is not the host's name in the URL).
+    /// Reads a `zk:` URL: `zk://[user:password@]host[:port][,…][/chroot][?key=value…]`. The keys are those of
+    /// [`SETTINGS`]; `zk+tls:` is for servers that speak TLS.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidUrl`], permanent, naming what is wrong; [`ErrorKind::Unsupported`] for a `zk+tls:` URL
-    /// without the feature.
+    /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong;
+    /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for a `zk+tls:` URL without the feature `tls`.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
-        match url.scheme() {
-            "zk" => url.refuse_unknown_keys(&KEYS)?,
-            #[cfg(feature = "tls")]
-            "zk+tls" => url.refuse_unknown_keys(&[&KEYS[..], &lockkeeper_tls::KEYS].concat())?,
-            #[cfg(not(feature = "tls"))]
-            "zk+tls" => {
-                let message =
-                    "`zk+tls:` needs the feature `tls` of the crate `lockkeeper`, or of `lockkeeper-zookeeper`";
-                return Err(Error::permanent(ErrorKind::Unsupported, Operation::Configure, message));
-            }
-            other => {
-                return Err(invalid(format!("`{other}:` is not a ZooKeeper URL; it begins with `zk:` or `zk+tls:`")));
-            }
-        }
+        let given = SETTINGS.read(url)?;
         if url.hosts().is_empty() {
             let scheme = url.scheme();
             return Err(invalid(format!(
@@ -160,30 +160,37 @@ impl Config {
         if url.user().is_some_and(|user| user.contains(':')) {
             return Err(invalid("a user's name cannot have `:`, where digest authentication begins the password"));
         }
-        let server =
-            |host: &lockkeeper_core::url::Host| Server::new(host.name.clone(), host.port.unwrap_or(PORT_DEFAULT));
-        let session_timeout = url.duration("session_timeout")?.unwrap_or(SESSION_TIMEOUT_DEFAULT);
-        if !(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX).contains(&session_timeout) {
-            return Err(invalid(format!(
-                "a session timeout lies between {SESSION_TIMEOUT_MIN:?} and {SESSION_TIMEOUT_MAX:?}"
-            )));
-        }
-        let layout = Layout::from_setting(url.query("layout").unwrap_or("curator"))?;
+        let server = |host: &Host| Server::new(host.name.clone(), host.port.unwrap_or(PORT_DEFAULT));
+        let acl = match given.text("acl") {
+            "creator" if url.user().is_none() => {
+                return Err(invalid("`acl=creator` needs a user, as in zk://user:password@host"));
+            }
+            "creator" => Acl::creator(),
+            _ => Acl::open(),
+        };
+        let layout = match given.text("layout") {
+            "kazoo" => Layout::Kazoo,
+            _ => Layout::Curator,
+        };
         Ok(Self {
             service: url.to_string(),
             servers: url.hosts().iter().map(server).collect(),
             chroot: path(url.path().trim_end_matches('/'), "the chroot")?,
             digest: url.user().map(|user| format!("{user}:{}", url.password().unwrap_or_default())),
-            session_timeout,
-            tick: url.duration("tick")?,
-            connect_timeout: url.duration("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT_DEFAULT),
-            operation_timeout: url.duration("operation_timeout")?.unwrap_or(session_timeout),
-            base: path(url.query("base").unwrap_or(BASE_DEFAULT).trim_end_matches('/'), "`base`")?,
-            naming: Naming { layout, election: ElectionLayout::from_setting(url.query("election"), layout)? },
-            foreign: ForeignPolicy::from_setting(url.query("foreign").unwrap_or("refuse"))?,
-            acl: acl(url)?,
+            session_timeout: given.time("session_timeout"),
+            tick: Some(given.time("tick")).filter(|tick| !tick.is_zero()),
+            connect_timeout: given.time("connect_timeout"),
+            operation_timeout: given.operation_timeout(),
+            base: path(given.text("base").trim_end_matches('/'), "`base`")?,
+            naming: Naming { layout, election: ElectionLayout::of(given.text("election"), layout) },
+            foreign: match given.text("foreign") {
+                "ignore" => ForeignPolicy::Ignore,
+                "wait" => ForeignPolicy::Wait,
+                _ => ForeignPolicy::Refuse,
+            },
+            acl: vec![acl],
             #[cfg(feature = "tls")]
-            tls: (url.scheme() == "zk+tls").then(|| lockkeeper_tls::Settings::from_url(url)).transpose()?,
+            tls: SETTINGS.is_secured(url).then(|| lockkeeper_tls::Settings::from_url(url)).transpose()?,
         })
     }
 
@@ -192,7 +199,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`], permanent, naming the file that cannot be read or used.
+    /// [`InvalidConfig`](lockkeeper_core::ErrorKind::InvalidConfig), permanent, naming the file that cannot be read or
+    /// used.
     pub fn dial(&self) -> Result<Arc<dyn Dial>> {
         #[cfg(feature = "tls")]
         if let Some(settings) = &self.tls {
@@ -219,26 +227,15 @@ impl fmt::Debug for Config {
     }
 }
 
-fn acl(url: &ServiceUrl) -> Result<Vec<Acl>> {
-    match (url.query("acl").unwrap_or("open"), url.user()) {
-        ("open", _) => Ok(vec![Acl::open()]),
-        ("creator", Some(_)) => Ok(vec![Acl::creator()]),
-        ("creator", None) => Err(invalid("`acl=creator` needs a user, as in zk://user:password@host".to_owned())),
-        (other, _) => Err(invalid(format!("`acl` is `open` or `creator`, not `{other}`"))),
-    }
-}
-
 fn path(text: &str, what: &str) -> Result<ZnodePath> {
     let text = if text.is_empty() { "/" } else { text };
     ZnodePath::parse(text).map_err(|error| invalid(format!("{what} is not usable")).caused_by(error))
 }
 
-pub(crate) fn invalid(message: impl Into<String>) -> Error {
-    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
-}
-
 #[cfg(test)]
 mod tests {
+    use lockkeeper_core::ErrorKind;
+
     use super::*;
 
     fn config(url: &str) -> Result<Config> {
@@ -248,27 +245,23 @@ mod tests {
     #[test]
     fn a_url_without_settings_has_the_defaults() {
         let config = config("zk://h1").unwrap();
-        assert_eq!(config.operation_timeout, SESSION_TIMEOUT_DEFAULT);
-        assert_eq!(config.servers, [Server::new("h1", 2181)]);
-        assert_eq!((config.session_timeout, config.tick), (SESSION_TIMEOUT_DEFAULT, None));
+        assert_eq!((&config.servers[..], config.tick), (&[Server::new("h1", 2181)][..], None));
         assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/", "/lockkeeper"));
         assert_eq!((config.naming, config.foreign), (Naming::default(), ForeignPolicy::Refuse));
     }
 
     #[test]
     fn every_setting_is_read() {
-        let url = "zk://ann:s%3Acret@h1:1,[::1]:2/a/b/?session_timeout=6s&tick=500ms&base=/x&layout=kazoo\
-                   &foreign=wait&connect_timeout=3s&election=selector&operation_timeout=1500ms";
+        let url = "zk://ann:s%3Acret@h1:1,[::1]:2/a/b/?session_timeout=6s&tick=500ms&base=/x&layout=kazoo&foreign=wait\
+                   &election=selector&acl=creator";
         let config = config(url).unwrap();
         assert_eq!(config.servers.iter().map(ToString::to_string).collect::<Vec<_>>(), ["h1:1", "[::1]:2"]);
         assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/a/b", "/x"));
         assert_eq!(config.digest.as_deref(), Some("ann:s:cret"));
-        assert_eq!(config.session_timeout, Duration::from_secs(6));
-        assert_eq!(config.tick, Some(Duration::from_millis(500)));
-        assert_eq!(config.connect_timeout, Duration::from_secs(3));
-        assert_eq!(config.operation_timeout, Duration::from_millis(1_500));
+        assert_eq!((config.session_timeout, config.tick), (Duration::from_secs(6), Some(Duration::from_millis(500))));
         let naming = Naming { layout: Layout::Kazoo, election: ElectionLayout::Selector };
         assert_eq!((config.naming, config.foreign), (naming, ForeignPolicy::Wait));
+        assert_eq!(config.acl, [Acl::creator()]);
         assert!(!format!("{config:?}").contains("cret"));
     }
 
@@ -293,37 +286,12 @@ mod tests {
         assert_eq!(election("zk://h1?layout=kazoo&election=latch"), ElectionLayout::Latch);
     }
 
-    #[test]
-    fn the_settings_of_tls_are_refused_without_it() {
-        for key in ["ca", "cert", "key", "server_name"] {
-            let error = config(&format!("zk://h1?{key}=x")).expect_err(key);
-            assert_eq!(error.kind(), ErrorKind::InvalidUrl);
-            assert!(format!("{error:#}").contains(&format!("no setting `{key}`")), "{error}");
-        }
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[test]
-    fn tls_says_which_feature_it_needs() {
-        let error = config("zk+tls://h1?ca=x").unwrap_err();
-        assert_eq!((error.kind(), error.advice()), (ErrorKind::Unsupported, lockkeeper_core::Advice::Permanent));
-        assert!(format!("{error:#}").contains("feature `tls`"), "{error}");
-    }
-
     #[cfg(feature = "tls")]
     #[test]
-    fn tls_has_the_settings_of_zk_and_its_own_and_refuses_others_by_name() {
+    fn tls_has_its_own_settings() {
         let config = config("zk+tls://h1,h2:2281/app?tick=2s&ca=x&server_name=h").unwrap();
-        assert!(config.tls.is_some());
-        assert_eq!(config.servers[1].port, 2281);
-        assert_eq!(config.tick, Some(Duration::from_secs(2)));
-        for (url, word) in
-            [("zk+tls://h1?cacert=x", "`cacert`"), ("zk+tls:/path", "zk+tls://h1"), ("zk+tls://h1?key=x", "`cert`")]
-        {
-            let error = Config::from_url(&url.parse().unwrap()).expect_err(url);
-            assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{url}");
-            assert!(format!("{error:#}").contains(word), "{url}: {error}");
-        }
+        assert!(config.tls.is_some() && config.tick == Some(Duration::from_secs(2)));
+        assert!(self::config("zk+tls://h1?key=x").unwrap_err().to_string().contains("`cert`"));
     }
 
     #[test]
@@ -332,21 +300,11 @@ mod tests {
             ("zk:/path", "server"),
             ("zk://h1/../x", "chroot"),
             ("zk://h1/a//b", "chroot"),
-            ("zk://h1?base=x", "base"),
-            ("zk://h1?layout=zookeeper", "layout"),
-            ("zk://h1?election=raft", "election"),
-            ("zk://h1?foreign=eat", "foreign"),
-            ("zk://h1?acl=mine", "acl"),
+            ("zk://h1?base=x", "from `/` on"),
+            ("zk://h1?base=/a//b", "`base` is not usable"),
             ("zk://h1?acl=creator", "user"),
             ("zk://:1234@h1", "without a user"),
             ("zk://an%3An:1234@h1", "cannot have `:`"),
-            ("zk://h1?session_timeout=10ms", "session timeout"),
-            ("zk://h1?tick=0ms", "`tick` is zero"),
-            ("zk://h1?operation_timeout=0s", "`operation_timeout` is zero"),
-            ("zk://h1?session_timeout=30000", "write 30000ms or 30000s"),
-            ("zk://h1?tick=soon", "tick"),
-            ("zk://h1?sesion_timeout=3s", "sesion_timeout"),
-            ("etcd://h1", "etcd"),
         ] {
             let error = config(url).expect_err(url);
             assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{url}");

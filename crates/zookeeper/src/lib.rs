@@ -53,7 +53,7 @@ mod lookup;
 mod tls;
 
 pub use client::{Client, Created, NewNode, Transaction, TransactionResult, Watch, WatchEvent};
-pub use config::{BASE_DEFAULT, CONNECT_TIMEOUT_DEFAULT, Config, PORT_DEFAULT, SESSION_TIMEOUT_DEFAULT, Server};
+pub use config::{BASE_DEFAULT, Config, PORT_DEFAULT, SETTINGS, Server};
 pub use dial::{Dial, Stream, TcpDial};
 pub use error::{ClientError, ClientErrorKind};
 pub use layout::{ElectionLayout, ForeignPolicy, Layout};

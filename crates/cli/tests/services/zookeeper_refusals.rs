@@ -62,7 +62,7 @@ fn what_is_wrong_with_a_url_is_named() {
     for (settings, words) in [
         ("?sesion_timeout=3s", &["`sesion_timeout`", "`session_timeout`"][..]),
         ("?session_timeout=soon", &["session_timeout", "`soon`"]),
-        ("?session_timeout=10ms", &["session timeout", "1s"]),
+        ("?session_timeout=10ms", &["`session_timeout`", "`1s`"]),
         ("?layout=zookeeper", &["layout"]),
         ("?foreign=eat", &["foreign"]),
         ("?base=locks", &["`base`"]),

@@ -1,9 +1,7 @@
 //! Reads one name: which client made it, and what it asks for.
 
-use lockkeeper_core::{Mode, Result, Ticket};
+use lockkeeper_core::{Mode, Ticket};
 use lockkeeper_zk_proto::path::parse_sequence;
-
-use crate::layout::naming::invalid;
 
 /// What a contender of any known client has just before its sequence number, and what it then asks for.
 ///
@@ -52,17 +50,6 @@ pub(crate) enum Named {
     Foreign { sequence: i32 },
     /// Nothing that could be waited for.
     Junk,
-}
-
-impl ForeignPolicy {
-    pub(crate) fn from_setting(text: &str) -> Result<Self> {
-        match text {
-            "refuse" => Ok(Self::Refuse),
-            "ignore" => Ok(Self::Ignore),
-            "wait" => Ok(Self::Wait),
-            _ => Err(invalid(format!("`foreign` is `refuse`, `ignore` or `wait`, not `{text}`"))),
-        }
-    }
 }
 
 impl Named {

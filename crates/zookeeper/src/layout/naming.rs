@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use lockkeeper_core::{Error, ErrorKind, Mode, Operation, Part, Result, Ticket};
+use lockkeeper_core::{Mode, Part, Ticket};
 use lockkeeper_zk_proto::path::format_sequence;
 
 /// How our contenders are named, and where the parts of a semaphore lie.
@@ -58,14 +58,6 @@ pub(crate) const CURATOR_PERMITS: &str = "leases";
 pub(crate) const KAZOO_WAITERS: &str = "-__lock__";
 
 impl Layout {
-    pub(crate) fn from_setting(text: &str) -> Result<Self> {
-        match text {
-            "curator" => Ok(Self::Curator),
-            "kazoo" => Ok(Self::Kazoo),
-            _ => Err(invalid(format!("`layout` is `curator` or `kazoo`, not `{text}`"))),
-        }
-    }
-
     /// The name of the lock's own node, if `node` is that or holds the waiters beside it.
     pub(crate) fn own_node(self, node: &str) -> &str {
         match self {
@@ -89,13 +81,11 @@ impl Layout {
 
 impl ElectionLayout {
     /// Reads the setting. Without one an election is laid out as the client of the locks' layout does it.
-    pub(crate) fn from_setting(text: Option<&str>, layout: Layout) -> Result<Self> {
-        match text {
-            None if layout == Layout::Kazoo => Ok(Self::Kazoo),
-            None | Some("latch") => Ok(Self::Latch),
-            Some("selector") => Ok(Self::Selector),
-            Some("kazoo") => Ok(Self::Kazoo),
-            Some(text) => Err(invalid(format!("`election` is `latch`, `selector` or `kazoo`, not `{text}`"))),
+    pub(crate) fn of(setting: &str, layout: Layout) -> Self {
+        match (setting, layout) {
+            ("kazoo", _) | ("", Layout::Kazoo) => Self::Kazoo,
+            ("selector", _) => Self::Selector,
+            _ => Self::Latch,
         }
     }
 
@@ -156,10 +146,6 @@ fn curator_prefix(ticket: Ticket) -> String {
     prefix
 }
 
-pub(super) fn invalid(message: String) -> Error {
-    Error::permanent(ErrorKind::InvalidUrl, Operation::Configure, message)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +157,7 @@ mod tests {
     const HEX: &str = "0123456789abcdef0123456789abcdef";
 
     fn naming(layout: Layout) -> Naming {
-        Naming { layout, election: ElectionLayout::from_setting(None, layout).unwrap() }
+        Naming { layout, election: ElectionLayout::of("", layout) }
     }
 
     #[test]
@@ -216,13 +202,12 @@ mod tests {
                 ("selector", format!("{UUID}lock-")),
                 ("kazoo", format!("{HEX}__lock__")),
             ] {
-                let election = ElectionLayout::from_setting(Some(setting), layout).unwrap();
+                let election = ElectionLayout::of(setting, layout);
                 let naming = Naming { layout, election };
                 assert_eq!(naming.at_tail(TICKET, Mode::Candidate, Part::Line).text, name);
                 assert_ne!(naming.at_tail(TICKET, Mode::Read, Part::Line).text, name);
             }
         }
-        assert!(ElectionLayout::from_setting(Some("raft"), Layout::Curator).is_err());
     }
 
     #[test]
