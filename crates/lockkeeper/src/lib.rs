@@ -113,6 +113,7 @@ pub mod fence;
 pub mod guide;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+mod settings;
 
 use std::sync::{Arc, LazyLock};
 
@@ -133,6 +134,8 @@ pub use lockkeeper_recipes::{
     Mutex, MutexGuard, Observer, OwnContender, OwnerKey, Permit, Permits, ReadGuard, Reentrant, RwLock, Semaphore,
     Waiting, WriteGuard, kind,
 };
+#[doc(hidden)]
+pub use settings::settings_in_force;
 
 /// Following all locks of a service.
 pub mod follow {
