@@ -19,7 +19,7 @@ pub(super) fn doctor(global: &Global, after_restore: bool) -> Result<u8, Failure
     let (service, examined) = examined(global, &settings, after_restore)?;
     let mut findings = examined.unwrap_or_else(|error| vec![unusable(&error)]);
     findings.sort_by_key(|finding| Reverse(finding.severity));
-    let diagnosis = Diagnosis::new(service, &findings);
+    let diagnosis = Diagnosis::new(service, settings.in_force(), &findings);
     answer(global, &diagnosis, || diagnosis.text())?;
     Ok(match findings.first().map(|finding| finding.severity) {
         None | Some(Severity::Note) => 0,

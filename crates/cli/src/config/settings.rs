@@ -94,6 +94,11 @@ impl Settings {
         self.origin.is_some()
     }
 
+    /// The settings of the service, each with what is so by the URL.
+    pub(crate) fn in_force(&self) -> Vec<(&'static str, String)> {
+        lockkeeper::settings_in_force(&self.url)
+    }
+
     /// The service's URL, without its password.
     pub(crate) fn service(&self) -> String {
         self.url.to_string()

@@ -38,7 +38,10 @@ fn a_service_that_cannot_be_used_is_an_error_with_its_cure() {
     for (url, what) in refusing.chain([(here, &*queues)]) {
         let ended = place.run(&["doctor", "--json", "--connect", &url]);
         assert_eq!((ended.code, &*ended.stderr), (Some(2), ""), "{ended:?}");
-        let findings = ended.json()["findings"].clone();
+        let diagnosis = found(&ended);
+        let timeout = &diagnosis["settings"]["session_timeout"];
+        assert!(*timeout == "20s" || url.starts_with("file:") && timeout.is_null(), "{ended:?}");
+        let findings = &diagnosis["findings"];
         assert_eq!((findings.as_array().unwrap().len(), &findings[0]["severity"]), (1, &json!("error")), "{ended:?}");
         assert!(findings[0]["what"].as_str().unwrap().contains(what), "{ended:?}");
         assert!(!findings[0]["cure"].as_str().unwrap().is_empty(), "{ended:?}");
