@@ -1,5 +1,8 @@
 //! Which kinds of database are compiled in.
 
+#[cfg(all(test, feature = "mysql", feature = "postgres", feature = "tls"))]
+mod tests;
+
 use std::sync::Arc;
 
 use lockkeeper_core::Result;

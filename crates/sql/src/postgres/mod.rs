@@ -15,8 +15,6 @@ mod refusal;
 #[cfg(feature = "tls")]
 mod secure;
 mod tap;
-#[cfg(test)]
-mod tests;
 mod text;
 mod values;
 mod wire;

@@ -1,0 +1,20 @@
+//! The functions and connections of both kinds of database, on real servers: one suite, which each kind plays.
+//!
+//! A planted fault is a function whose text was changed: it shows that the test beside it can fail.
+
+mod client;
+mod clocks;
+mod doors;
+mod examining;
+mod greetings;
+mod interruptions;
+mod places;
+mod poolers;
+mod refusals;
+mod secured;
+mod server;
+mod sessions;
+mod statements;
+mod states;
+mod told;
+mod views;

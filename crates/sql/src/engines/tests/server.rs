@@ -1,0 +1,415 @@
+//! Real servers of each kind, and what an operator does there.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+
+use lockkeeper_conformance::SOON;
+use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_faults::authority::Papers;
+use lockkeeper_faults::{Availability, Result, mariadb, postgres, wait};
+use lockkeeper_session::Failure;
+
+use super::client::Client;
+use crate::engine::{Connected, Engine};
+use crate::engines;
+use crate::url::Config;
+
+/// The settings of most URLs: long enough for any answer of a busy machine.
+pub(super) const SETTINGS: &str = "session_timeout=30s&connect_timeout=60s";
+
+/// How often a planted fault is tried at most until it is seen: on a busy machine one may come too late to do harm.
+const TRIES_MAX: u32 = 10;
+
+/// How long a function takes that was made slow, in seconds.
+const SLOW_S: &str = "1";
+
+/// A kind of database.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Kind {
+    Postgres,
+    Mariadb,
+}
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub(super) enum Need {
+    /// Our schema is not there, and transactions are as the server has them by default.
+    Nothing,
+    Durability,
+    Clock,
+    /// A log that a standby follows, and durability.
+    Standby,
+    /// A password of each user's own, which all must know.
+    Password,
+    /// TLS alone, with these papers, and certificates of the clients.
+    Papers(Papers),
+    /// So many bytes for its data.
+    Room(u64),
+    /// Settings of PostgreSQL and of MariaDB, and durability.
+    Settings([&'static [(&'static str, &'static str)]; 2]),
+}
+
+/// One server.
+#[derive(Debug)]
+pub(super) enum Server {
+    Postgres(postgres::Server),
+    Mariadb(mariadb::Server),
+}
+
+/// Whether the test that asks may go on; if not, it is skipped by the name that the harness gave to its thread.
+pub(super) fn can_run(availability: Availability) -> bool {
+    availability.or_skip(thread::current().name().expect("the harness names the thread of a test"))
+}
+
+/// A server of each kind for a test; the others are skipped.
+pub(super) async fn each() -> impl Iterator<Item = Server> {
+    each_with(Need::Nothing).await
+}
+
+/// The same with what each needs. A test is skipped once, though all kinds were missing.
+pub(super) async fn each_with(need: Need) -> impl Iterator<Item = Server> {
+    let (mut servers, mut missing) = (Vec::new(), None);
+    for kind in [Kind::Postgres, Kind::Mariadb] {
+        match kind.availability(&need) {
+            Availability::Present => servers.push(kind.start(need.clone()).await),
+            availability @ Availability::Missing(_) => missing = Some(availability),
+        }
+    }
+    missing.map(can_run);
+    servers.into_iter().inspect(|server| println!("on {:?}", server.kind()))
+}
+
+/// A server for a test of one kind; `None` if there is none here.
+pub(super) async fn server(kind: Kind) -> Option<Server> {
+    server_with(kind, Need::Nothing).await
+}
+
+/// The same with what it needs.
+pub(super) async fn server_with(kind: Kind, need: Need) -> Option<Server> {
+    if can_run(kind.availability(&need)) { Some(kind.start(need).await) } else { None }
+}
+
+/// Whether a planted fault shows itself in one of several tries.
+pub(super) async fn is_seen(is_it: impl AsyncFn() -> bool) -> bool {
+    for _ in 0..TRIES_MAX {
+        if is_it().await {
+            return true;
+        }
+    }
+    false
+}
+
+pub(super) fn deadline() -> BootInstant {
+    SystemClock.now().saturating_add(SOON)
+}
+
+pub(super) fn engine(url: &str) -> Arc<dyn Engine> {
+    let config = Config::from_url(&url.parse().expect("a URL")).expect("a good URL");
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    engines::of(&Arc::new(config), &clock).expect("it is compiled in")
+}
+
+/// Connects to a URL's first server.
+pub(super) async fn connect(url: &str) -> std::result::Result<Connected, Failure> {
+    engine(url).connect(0, deadline()).await
+}
+
+impl Kind {
+    fn availability(self, need: &Need) -> Availability {
+        let there = match self {
+            Self::Postgres => postgres::availability(),
+            Self::Mariadb => mariadb::availability(),
+        };
+        match need {
+            Need::Clock => there.and(postgres::clock_availability),
+            Need::Room(_) => there.and(postgres::disk_availability),
+            _ => there,
+        }
+    }
+
+    pub(super) async fn start(self, need: Need) -> Server {
+        match self {
+            Self::Postgres => {
+                let setup = postgres::Setup::new();
+                let setup = match need {
+                    Need::Nothing => setup,
+                    Need::Durability | Need::Standby => setup.durable(),
+                    Need::Clock => setup.durable().movable_clock().setting("max_prepared_transactions", "1"),
+                    Need::Password => setup.password("root's"),
+                    Need::Papers(papers) => setup.tls(papers),
+                    Need::Room(bytes) => setup.room_bytes(bytes),
+                    Need::Settings([settings, _]) => {
+                        settings.iter().fold(setup.durable(), |setup, (name, value)| setup.setting(name, value))
+                    }
+                };
+                Server::Postgres(setup.start().await.expect("a server"))
+            }
+            Self::Mariadb => {
+                let setup = mariadb::Setup::new();
+                let setup = match need {
+                    Need::Nothing => setup,
+                    Need::Durability => setup.durable(),
+                    Need::Clock => setup.durable().movable_clock(),
+                    Need::Standby => setup.durable().replicated(),
+                    Need::Password => setup.password("root's"),
+                    Need::Papers(papers) => setup.tls(papers),
+                    Need::Room(bytes) => setup.room_bytes(bytes),
+                    Need::Settings([_, settings]) => {
+                        settings.iter().fold(setup.durable(), |setup, (name, value)| setup.setting(name, value))
+                    }
+                };
+                Server::Mariadb(setup.start().await.expect("a server"))
+            }
+        }
+    }
+}
+
+impl Server {
+    pub(super) const fn kind(&self) -> Kind {
+        match self {
+            Self::Postgres(_) => Kind::Postgres,
+            Self::Mariadb(_) => Kind::Mariadb,
+        }
+    }
+
+    /// What is PostgreSQL's, or MariaDB's.
+    pub(super) fn either<T>(&self, postgres: T, mariadb: T) -> T {
+        match self {
+            Self::Postgres(_) => postgres,
+            Self::Mariadb(_) => mariadb,
+        }
+    }
+
+    /// A server that is known to be PostgreSQL.
+    pub(super) fn postgres(&self) -> &postgres::Server {
+        match self {
+            Self::Postgres(server) => server,
+            Self::Mariadb(_) => panic!("it is MariaDB"),
+        }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        match self {
+            Self::Postgres(server) => server.address(),
+            Self::Mariadb(server) => server.address(),
+        }
+    }
+
+    /// The superuser's way to it.
+    pub(super) fn url(&self) -> String {
+        let url = match self {
+            Self::Postgres(server) => server.url("postgres"),
+            Self::Mariadb(server) => server.url(""),
+        };
+        format!("{url}?{SETTINGS}")
+    }
+
+    /// The way of another user.
+    pub(super) fn url_as(&self, user: &str, password: Option<&str>) -> String {
+        let url = match self {
+            Self::Postgres(server) => server.url_as(user, password, "postgres"),
+            Self::Mariadb(server) => server.url_as(user, password, ""),
+        };
+        format!("{url}?{SETTINGS}")
+    }
+
+    /// The way of an ordinary user, which is made for it.
+    pub(super) async fn url_of_user(&self, user: &str) -> String {
+        match self {
+            Self::Postgres(server) => server.create_user(user, "secret").await,
+            Self::Mariadb(server) => server.create_user(user, "secret").await,
+        }
+        .expect("a user");
+        self.url_as(user, Some("secret"))
+    }
+
+    /// Connects, and opens a session with this number.
+    pub(super) async fn open(&self, session: u128) -> Client {
+        Client::open(&self.url(), session).await
+    }
+
+    /// Connects, and opens no session.
+    pub(super) async fn connect(&self, session: u128) -> Client {
+        Client::connect(&self.url(), session).await
+    }
+
+    /// Sends it SQL past all clients.
+    pub(super) async fn ask(&self, sql: &str) -> Result<Vec<postgres::Row>> {
+        match self {
+            Self::Postgres(server) => server.ask(sql).await,
+            Self::Mariadb(server) => server.ask(sql).await,
+        }
+    }
+
+    /// The first value of an answer.
+    pub(super) async fn value(&self, sql: &str) -> Result<String> {
+        match self {
+            Self::Postgres(server) => server.value(sql).await,
+            Self::Mariadb(server) => server.value(sql).await,
+        }
+    }
+
+    /// Removes our schema and all in it.
+    pub(super) async fn wipe(&self) {
+        self.ask(self.either("DROP SCHEMA lockkeeper CASCADE", "DROP DATABASE lockkeeper")).await.expect("it is gone");
+    }
+
+    /// Starts it again behind a clean end.
+    pub(super) async fn restart(&mut self) {
+        match self {
+            Self::Postgres(server) => server.restart().await,
+            Self::Mariadb(server) => server.restart().await,
+        }
+        .expect("it starts again");
+    }
+
+    pub(super) fn kill(&mut self) {
+        match self {
+            Self::Postgres(server) => server.kill(),
+            Self::Mariadb(server) => server.kill(),
+        }
+    }
+
+    /// Kills it, and starts it again.
+    pub(super) async fn crash(&mut self) {
+        self.kill();
+        match self {
+            Self::Postgres(server) => {
+                server.start().expect("it starts");
+                server.serving().await
+            }
+            Self::Mariadb(server) => {
+                server.start().expect("it starts");
+                server.serving().await
+            }
+        }
+        .expect("it serves");
+    }
+
+    /// Ends the connections of all clients.
+    pub(super) async fn end_connections(&self) {
+        let clients = self.either(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'lockkeeper'",
+            "SELECT id FROM information_schema.processlist WHERE host LIKE '127.0.0.1:%'",
+        );
+        self.end(clients, ["SELECT pg_terminate_backend", "KILL "]).await;
+    }
+
+    /// Ends what each of these does, by the statement with its number.
+    async fn end(&self, found: &str, [postgres, mariadb]: [&str; 2]) {
+        for row in self.ask(found).await.expect("the operator's right") {
+            let id = row[0].as_deref().expect("its number");
+            let end = self.either(format!("{postgres}({id})"), format!("{mariadb}{id}"));
+            self.ask(&end).await.expect("the operator's right");
+        }
+    }
+
+    /// Moves its clock so many seconds ahead of the machine's.
+    pub(super) async fn move_clock(&self, ahead_s: i64) {
+        match self {
+            Self::Postgres(server) => server.move_clock(ahead_s).await,
+            Self::Mariadb(server) => server.move_clock(ahead_s).await,
+        }
+        .expect("another time");
+    }
+
+    /// A standby that has all.
+    pub(super) async fn standby(&self) -> Self {
+        match self {
+            Self::Postgres(server) => {
+                let standby = server.standby().await.expect("a standby");
+                standby.caught_up(server).await.expect("it has all");
+                Self::Postgres(standby)
+            }
+            Self::Mariadb(server) => {
+                let replica = server.replica().await.expect("a replica");
+                replica.caught_up(server).await.expect("it has all");
+                Self::Mariadb(replica)
+            }
+        }
+    }
+
+    pub(super) async fn promote(&mut self) {
+        match self {
+            Self::Postgres(server) => server.promote().await,
+            Self::Mariadb(server) => server.promote().await,
+        }
+        .expect("it is a primary");
+    }
+
+    pub(super) fn fill_disk(&self) {
+        match self {
+            Self::Postgres(server) => server.fill_disk(),
+            Self::Mariadb(server) => server.fill_disk(),
+        }
+        .expect("filled");
+    }
+
+    pub(super) fn free_disk(&self) {
+        match self {
+            Self::Postgres(server) => server.free_disk(),
+            Self::Mariadb(server) => server.free_disk(),
+        }
+        .expect("freed");
+    }
+
+    /// What sends a statement's function to sleep for so many seconds, before the text that follows there.
+    pub(super) fn sleeping(&self, seconds: &str, before: &str) -> String {
+        let sleep = self.either(format!("PERFORM pg_sleep({seconds})"), format!("DO SLEEP({seconds})"));
+        format!("{sleep};\n{before}")
+    }
+
+    /// The same for long enough that others come in between.
+    pub(super) fn slow(&self, before: &str) -> String {
+        self.sleeping(SLOW_S, before)
+    }
+
+    /// Holds rows that a query locks until they are let go by [`wake`](Self::wake), as another program's transaction.
+    pub(super) async fn hold(&self, query: &str) {
+        let sleep = self.either("SELECT pg_sleep(600)", "SELECT SLEEP(600) INTO @slept");
+        self.ask(&format!("BEGIN; {query}; {sleep}; COMMIT")).await.expect_err("it is woken");
+    }
+
+    /// Waits until a statement sleeps: one of a function that was made slow, or of another's transaction.
+    pub(super) async fn until_asleep(&self) {
+        let is_one = async || self.ask(self.asleep()).await.is_ok_and(|rows| !rows.is_empty()).then_some(());
+        wait::until("a statement that sleeps", SOON, is_one).await.expect("one sleeps");
+    }
+
+    /// Ends the statements that sleep, as an operator does.
+    pub(super) async fn wake(&self) {
+        self.end(self.asleep(), ["SELECT pg_cancel_backend", "KILL QUERY "]).await;
+    }
+
+    fn asleep(&self) -> &'static str {
+        self.either(
+            "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
+            "SELECT id FROM information_schema.processlist WHERE state = 'User sleep'",
+        )
+    }
+
+    /// Changes the text of the functions. What is to be changed must be there.
+    pub(super) async fn plant(&self, changes: &[(&str, &str)]) {
+        let mut text = engine(&self.url()).set_up_text();
+        for (is, becomes) in changes {
+            assert!(text.contains(is), "there is no `{is}` to be changed");
+            text = text.replace(is, becomes);
+        }
+        self.send(&text).await;
+    }
+
+    /// Sends a text that makes a schema, as a database's own client does.
+    pub(super) async fn send(&self, text: &str) {
+        match self {
+            Self::Postgres(server) => drop(server.ask(text).await.expect("functions")),
+            Self::Mariadb(server) => {
+                let (_, statements) = text.split_once("DELIMITER //\n").expect("its own client reads that");
+                let (statements, _) = statements.split_once("DELIMITER ;\n").expect("and that");
+                for statement in statements.split_terminator("\n//\n") {
+                    server.ask(statement).await.expect("a procedure");
+                }
+            }
+        }
+    }
+}
