@@ -1,15 +1,28 @@
 //! One kind of database, as sessions and queues see it: how it is connected to, and what a connection can do.
 
+pub(crate) mod greeting;
+pub(crate) mod text;
+
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Ticket};
-use lockkeeper_session::Failure;
-use tokio::sync::mpsc;
+use lockkeeper_session::{Effect, Failure, FailureKind};
+use tokio::sync::{mpsc, watch};
 
 use crate::statement::{Row, SessionId, Statement};
+
+/// The most statements that wait for their answers: a hundred times the contenders that one process is tested with.
+pub(crate) const STATEMENTS_MAX: usize = 1 << 20;
+
+/// How often a statement is asked again that the server gave up for another transaction's sake.
+pub(crate) const ATTEMPTS_MAX: u32 = 10;
+
+/// The longest pause before that; the shortest is a millisecond.
+const PAUSE_MAX_MS: u64 = 20;
 
 /// A kind of database. PostgreSQL and MySQL are two; they differ in the language of their functions, and in how they
 /// wake a waiter.
@@ -80,20 +93,61 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync {
     fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>>;
 
     /// Has the server tell this session; `false` if too many listen already. Only where [`Waking::Told`] is.
-    fn listen(&self, session: SessionId) -> BoxFuture<Result<bool, Failure>>;
+    fn listen(&self, _session: SessionId) -> BoxFuture<Result<bool, Failure>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
 
     /// Has the server tell it no more.
-    fn unlisten(&self, session: SessionId) -> BoxFuture<Result<(), Failure>>;
+    fn unlisten(&self, _session: SessionId) -> BoxFuture<Result<(), Failure>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Waits until the door of a contender opens, for this long at most. A later call takes the turn of an earlier
     /// one. Only where [`Waking::Doors`] is.
-    fn door(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>>;
+    fn door(&self, _ticket: Ticket, _within: Duration) -> BoxFuture<Result<Door, Failure>> {
+        Box::pin(std::future::ready(Err(Failure::broken(Effect::None))))
+    }
+
+    /// Whether the connection is over, now and later.
+    fn end(&self) -> watch::Receiver<bool>;
 
     /// Waits until the connection is over.
-    fn over(&self) -> BoxFuture<()>;
+    fn over(&self) -> BoxFuture<()> {
+        let mut end = self.end();
+        Box::pin(async move {
+            // An error says that the connection's task was dropped.
+            let _ = end.wait_for(|&is_over| is_over).await;
+        })
+    }
 
-    fn is_over(&self) -> bool;
+    fn is_over(&self) -> bool {
+        *self.end().borrow()
+    }
 
     /// Ends its use: what is unanswered fails.
     fn shut(&self);
+}
+
+/// Says that a connection is over when its task ends, also if that is because the runtime has ended.
+#[derive(Debug)]
+pub(crate) struct Over(pub(crate) watch::Sender<bool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// Says that one connection has as many statements under way as it may have.
+pub(crate) fn too_many() -> Failure {
+    let message = format!("one connection waits for at most {STATEMENTS_MAX} answers at a time");
+    Failure::new(FailureKind::Limit, Effect::None, message)
+}
+
+/// Waits before a statement is asked again. No two pauses are the same, so that two statements that met do not meet
+/// again.
+pub(crate) async fn pause(clock: &dyn Clock) {
+    let random = RandomState::new().hash_one(0);
+    let pause = Duration::from_millis(1 + random % PAUSE_MAX_MS);
+    clock.sleep_until(clock.now().saturating_add(pause)).await;
 }

@@ -1,28 +1,30 @@
-//! Which kinds of database are compiled in.
+//! Which kinds of database are compiled in, and the servers of a URL.
 
 #[cfg(all(test, feature = "mysql", feature = "postgres", feature = "tls"))]
 mod tests;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
-use lockkeeper_core::Result;
-use lockkeeper_core::clock::Clock;
+use lockkeeper_core::BoxFuture;
+use lockkeeper_core::clock::{BootInstant, Clock};
 #[cfg(not(all(feature = "postgres", feature = "mysql")))]
 use lockkeeper_core::{Error, ErrorKind, Operation};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 
-use crate::engine::Engine;
+use crate::engine::{Connected, Engine};
 use crate::url::{Config, Dialect};
 
 /// The database that a URL names.
 #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(unused_variables, reason = "none is compiled in"))]
-pub(crate) fn of(config: &Arc<Config>, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Engine>> {
+pub(crate) fn of(config: &Arc<Config>, clock: &Arc<dyn Clock>) -> lockkeeper_core::Result<Arc<dyn Engine>> {
     match config.dialect {
         #[cfg(feature = "postgres")]
-        Dialect::Postgres => Ok(Arc::new(crate::postgres::Postgres::new(config.clone(), clock.clone()))),
+        Dialect::Postgres => Ok(Servers::shared(&crate::postgres::POSTGRES, config, clock)),
         #[cfg(not(feature = "postgres"))]
         Dialect::Postgres => Err(missing("postgres")),
         #[cfg(feature = "mysql")]
-        Dialect::Mysql => Ok(Arc::new(crate::mysql::Mysql::new(config.clone(), clock.clone()))),
+        Dialect::Mysql => Ok(Servers::shared(&crate::mysql::MYSQL, config, clock)),
         #[cfg(not(feature = "mysql"))]
         Dialect::Mysql => Err(missing("mysql")),
     }
@@ -32,4 +34,87 @@ pub(crate) fn of(config: &Arc<Config>, clock: &Arc<dyn Clock>) -> Result<Arc<dyn
 fn missing(feature: &str) -> Error {
     let message = format!("lockkeeper-sql was built without the feature `{feature}`");
     Error::permanent(ErrorKind::Unsupported, Operation::Configure, message)
+}
+
+/// Whether our schema is made if it is missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Intent {
+    /// Only as the URL says.
+    Serve,
+    /// It is made or brought up to date.
+    SetUp,
+}
+
+/// What is one kind of database's own.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    /// Connects to a server, and makes sure that locks can be had. The connection is driven on the runtime in which
+    /// this is called.
+    pub(crate) connect: for<'a> fn(&'a Arc<Config>, &'a Server, &'a Arc<dyn Clock>, Intent) -> Connecting<'a>,
+    /// The text that makes a schema, with the rights to give.
+    pub(crate) set_up_text: fn(schema: &str) -> String,
+}
+
+type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Connected, Failure>> + Send + 'a>>;
+
+/// The servers of a URL.
+#[derive(Clone, Debug)]
+struct Servers {
+    kind: &'static Kind,
+    config: Arc<Config>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Servers {
+    fn shared(kind: &'static Kind, config: &Arc<Config>, clock: &Arc<dyn Clock>) -> Arc<dyn Engine> {
+        Arc::new(Self { kind, config: config.clone(), clock: clock.clone() })
+    }
+
+    async fn connect_until(
+        &self,
+        server: &Server,
+        deadline: BootInstant,
+        intent: Intent,
+    ) -> Result<Connected, Failure> {
+        tokio::select! {
+            biased;
+            connected = (self.kind.connect)(&self.config, server, &self.clock, intent) => connected,
+            () = self.clock.sleep_until(deadline) => Err(Failure::late(Effect::None)),
+        }
+        .map_err(|failure| failure.at(server))
+    }
+
+    /// Makes the schema at the first server that writes.
+    async fn set_up_until(&self, deadline: BootInstant) -> Result<(), Failure> {
+        let mut trouble = Failure::broken(Effect::None);
+        for server in &self.config.servers {
+            match self.connect_until(server, deadline, Intent::SetUp).await {
+                Ok(_) => return Ok(()),
+                Err(failure) if matches!(failure.kind, FailureKind::ReadOnly | FailureKind::Broken) => {
+                    trouble = failure;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(trouble)
+    }
+}
+
+impl Engine for Servers {
+    fn connect(&self, server: usize, deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>> {
+        let this = self.clone();
+        Box::pin(async move {
+            let server = this.config.servers.get(server).ok_or_else(Failure::unexpected)?;
+            this.connect_until(server, deadline, Intent::Serve).await
+        })
+    }
+
+    fn set_up(&self, deadline: BootInstant) -> BoxFuture<Result<(), Failure>> {
+        let this = self.clone();
+        Box::pin(async move { this.set_up_until(deadline).await })
+    }
+
+    fn set_up_text(&self) -> String {
+        (self.kind.set_up_text)(&self.config.schema)
+    }
 }

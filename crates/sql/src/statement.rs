@@ -93,26 +93,28 @@ pub(crate) enum What {
 }
 
 impl What {
+    /// All of them, by their numbers.
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Status,
+        Self::Stored,
+        Self::Stands,
+        Self::Broken,
+        Self::Asked,
+        Self::Missing,
+        Self::Beat,
+        Self::Contender,
+        Self::Omitted,
+        Self::Elsewhere,
+        Self::Value,
+        Self::Queue,
+        Self::Owner,
+        Self::Fact,
+        Self::Placed,
+    ];
+
     /// Reads a row's kind; that of a later version is not known.
-    pub(crate) const fn of(number: i16) -> Option<Self> {
-        Some(match number {
-            0 => Self::Status,
-            1 => Self::Stored,
-            2 => Self::Stands,
-            3 => Self::Broken,
-            4 => Self::Asked,
-            5 => Self::Missing,
-            6 => Self::Beat,
-            7 => Self::Contender,
-            8 => Self::Omitted,
-            9 => Self::Elsewhere,
-            10 => Self::Value,
-            11 => Self::Queue,
-            12 => Self::Owner,
-            13 => Self::Fact,
-            14 => Self::Placed,
-            _ => return None,
-        })
+    pub(crate) fn of(number: i16) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 }
 
@@ -186,5 +188,16 @@ impl From<Ticket> for Argument {
 impl From<SessionId> for Argument {
     fn from(session: SessionId) -> Self {
         Self::Id(session.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_row_is_read_by_its_number() {
+        assert!(What::ALL.into_iter().all(|what| What::of(what as i16) == Some(what)));
+        assert_eq!([-1, 15].map(What::of), [None; 2]);
     }
 }

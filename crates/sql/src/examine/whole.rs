@@ -68,11 +68,12 @@ mod tests {
     use std::sync::Mutex;
 
     use lockkeeper_core::clock::TestClock;
-    use lockkeeper_core::{BoxFuture, Severity, Ticket};
+    use lockkeeper_core::{BoxFuture, Severity};
+    use tokio::sync::watch;
 
     use super::*;
-    use crate::engine::{Door, Waking, Wire};
-    use crate::statement::{Row, SessionId, What};
+    use crate::engine::{Waking, Wire};
+    use crate::statement::{Row, What};
 
     /// A server that takes its time for each answer, and whose clock is ahead.
     #[derive(Debug)]
@@ -99,24 +100,8 @@ mod tests {
             })
         }
 
-        fn listen(&self, _session: SessionId) -> BoxFuture<Result<bool, Failure>> {
-            panic!("an examination listens to nothing")
-        }
-
-        fn unlisten(&self, _session: SessionId) -> BoxFuture<Result<(), Failure>> {
-            panic!("an examination listens to nothing")
-        }
-
-        fn door(&self, _ticket: Ticket, _within: Duration) -> BoxFuture<Result<Door, Failure>> {
-            panic!("an examination waits for none")
-        }
-
-        fn over(&self) -> BoxFuture<()> {
-            Box::pin(std::future::pending())
-        }
-
-        fn is_over(&self) -> bool {
-            false
+        fn end(&self) -> watch::Receiver<bool> {
+            watch::channel(false).1
         }
 
         fn shut(&self) {}

@@ -1,14 +1,15 @@
 //! What a server says of itself, and whether locks can be had there. The judgement is pure.
 
-use lockkeeper_session::{Effect, Failure, FailureKind};
 use std::collections::BTreeMap;
 
+use lockkeeper_session::{Effect, Failure, FailureKind};
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Conn, Row, from_row_opt};
 
+use crate::engine::greeting::{self, Schema, look_alike, of_another, only_reads, unsupported};
+use crate::engine::text::FUNCTIONS;
 use crate::engine::{Greeting, Waking};
 use crate::mysql::refusal;
-use crate::mysql::text::{PROCEDURES, VERSION};
 use crate::url::Config;
 
 /// The oldest release of MariaDB that has all that our procedures use: `SKIP LOCKED` came with it.
@@ -63,16 +64,6 @@ pub(super) struct Server {
     started: Option<i64>,
 }
 
-/// What is to be done about our schema.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Schema {
-    Ready,
-    /// It is to be made, or this user may not see it.
-    Missing,
-    /// It lacks procedures that we call.
-    Incomplete,
-}
-
 impl Server {
     /// What is asked of every server.
     pub(super) const QUESTIONS: [&str; 3] = [VARIABLES, WHO, STARTED_MARIADB];
@@ -107,36 +98,37 @@ impl Server {
 
     /// Refuses a server that can serve no locks.
     pub(super) fn check(&self, config: &Config) -> Result<(), Failure> {
-        let refuse = |message: String| Err(Failure::new(FailureKind::Unsupported, Effect::None, message));
+        const KIND: &str = "MariaDB or MySQL";
         let version = self.variable("version");
         let words = format!("{version} {}", self.variable("version_comment")).to_lowercase();
         if let Some((_, name)) = OTHERS.iter().find(|(mark, _)| words.contains(mark)) {
-            return refuse(format!("this is {name}, and locks here need MariaDB or MySQL itself"));
+            return Err(look_alike(name, KIND));
         }
         if !self.variable("aurora_version").is_empty() {
-            return refuse("this is Aurora, and locks here need MariaDB or MySQL itself".to_owned());
+            return Err(look_alike("Aurora", KIND));
         }
         let (name, least) = if self.is_mariadb() { ("MariaDB", MARIADB_MIN) } else { ("MySQL", MYSQL_MIN) };
         if release(version).is_none_or(|release| release < least) {
-            return refuse(format!("this is {name} {version}, and locks need {name} {}.{} or later", least.0, least.1));
+            let (major, minor) = least;
+            return Err(unsupported(format!(
+                "this is {name} {version}, and locks need {name} {major}.{minor} or later"
+            )));
         }
         if self.is_on("wsrep_on") && !config.is_only_node {
-            return refuse(
+            return Err(unsupported(
                 "this is a node of Galera, whose nodes grant one lock at once; where one node alone serves all clients \
-                 of locks, the URL says `galera=one-node`"
-                    .to_owned(),
-            );
+                 of locks, the URL says `galera=one-node`",
+            ));
         }
         let in_group = !self.variable("group_replication_group_name").is_empty();
         if in_group && !self.is_on("group_replication_single_primary_mode") {
-            return refuse("this is a group with several primaries, which grant one lock at once".to_owned());
+            return Err(unsupported("this is a group with several primaries, which grant one lock at once"));
         }
         if self.is_on("log_bin") && self.variable("binlog_format").eq_ignore_ascii_case("STATEMENT") {
-            return refuse("the server logs statements (`binlog_format`), and locks need ROW or MIXED".to_owned());
+            return Err(unsupported("the server logs statements (`binlog_format`), and locks need ROW or MIXED"));
         }
         if self.is_on("read_only") || self.is_on("innodb_read_only") {
-            let message = "the server only reads (`read_only`)";
-            return Err(Failure::new(FailureKind::ReadOnly, Effect::None, message));
+            return Err(only_reads("the server only reads (`read_only`)"));
         }
         Ok(())
     }
@@ -210,16 +202,15 @@ impl Found {
     /// Judges our schema.
     pub(super) fn check(&self, schema: &str) -> Result<Schema, Failure> {
         let is_known = |procedure: &&str| self.procedures.contains(&format!("{procedure}_v1"));
-        let known = PROCEDURES.iter().filter(|procedure| is_known(procedure)).count();
-        if known == PROCEDURES.len() {
+        let known = FUNCTIONS.iter().filter(|procedure| is_known(procedure)).count();
+        if known == FUNCTIONS.len() {
             return Ok(Schema::Ready);
         }
         if known > 0 || self.procedures.iter().any(|procedure| procedure == "schema_version") {
             return Ok(Schema::Incomplete);
         }
         if !self.procedures.is_empty() || self.strange_tables > 0 {
-            let message = format!("the database `{schema}` is another program's: name one by `schema`");
-            return Err(Failure::new(FailureKind::Settings, Effect::None, message));
+            return Err(of_another(&format!("the database `{schema}`")));
         }
         Ok(Schema::Missing)
     }
@@ -237,21 +228,8 @@ pub(super) fn missing(schema: &str, user: &str, kind: FailureKind) -> Failure {
 
 /// Says that the schema, whose version is this, lacks procedures, or hides them from this user.
 pub(super) fn incomplete(schema: &str, version: Option<i64>, user: &str) -> Failure {
-    let (is, cure) = match version {
-        Some(version) if version > VERSION => {
-            (format!("of the newer version {version}, and no longer has what"), "use a newer Lockkeeper".to_owned())
-        }
-        Some(version) if version == VERSION => {
-            let cure = format!("an administrator runs `lockkeeper setup`, and gives it: {}", grants(schema, user));
-            ("without, or hides from this user, what".to_owned(), cure)
-        }
-        Some(version) => {
-            (format!("of version {version}, and lacks what"), "`lockkeeper setup` brings it up to date".to_owned())
-        }
-        None => ("incomplete, and lacks what".to_owned(), "`lockkeeper setup` brings it up to date".to_owned()),
-    };
-    let message = format!("the database `{schema}` is {is} this Lockkeeper of version {VERSION} calls: {cure}");
-    Failure::new(FailureKind::Unsupported, Effect::None, message)
+    let hidden = format!("an administrator runs `lockkeeper setup`, and gives it: {}", grants(schema, user));
+    greeting::incomplete(&format!("the database `{schema}`"), version, Some(hidden))
 }
 
 /// The statement that gives a user what it needs. In the name of a database, `_` stands for any letter.

@@ -19,5 +19,5 @@ mod tests;
 mod text;
 mod wire;
 
-pub(crate) use engine::Mysql;
-pub(crate) use text::VERSION;
+pub(crate) use crate::engine::text::VERSION;
+pub(crate) use engine::MYSQL;

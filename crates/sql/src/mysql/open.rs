@@ -10,7 +10,9 @@ use mysql_async::{Conn, Opts, OptsBuilder, Row};
 use tokio::sync::mpsc;
 
 use crate::engine::Connected;
-use crate::mysql::greeting::{self, Found, Schema, Server, grants};
+use crate::engine::greeting::Schema;
+use crate::engines::Intent;
+use crate::mysql::greeting::{self, Found, Server, grants};
 #[cfg(feature = "tls")]
 use crate::mysql::secure;
 use crate::mysql::wire::{Parts, Wire};
@@ -36,15 +38,6 @@ const SET_UP_MAX_S: u64 = 60;
 
 /// The longest answer or request, in bytes: a join of a thousand entries has less than one.
 const PACKET_BYTES_MAX: usize = 16 << 20;
-
-/// Whether our schema is made if it is missing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Intent {
-    /// Only as the URL says.
-    Serve,
-    /// It is made or brought up to date.
-    SetUp,
-}
 
 /// Connects, and makes sure that locks can be had.
 pub(super) async fn connect(

@@ -6,8 +6,8 @@ use lockkeeper_faults::mariadb::{Server, availability};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
+use crate::engine::greeting::Schema;
 use crate::mysql::VERSION;
-use crate::mysql::greeting::Schema;
 use crate::mysql::open::{access, begin, greet, greet_in_steps};
 use crate::url::Config;
 

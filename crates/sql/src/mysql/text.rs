@@ -1,37 +1,6 @@
 //! The text of the tables and procedures. What all procedures share is written once, in `sql/part/`, and put in here.
 
-use crate::session::{BRIEF, SESSION_TIMEOUT_MAX_DEFAULT};
-use crate::statement::What;
-
-/// The version of the tables. A procedure that changes its meaning gets a new name; a table is only added to.
-pub(crate) const VERSION: i64 = 2;
-
-/// The procedures that a client calls, without their version.
-pub(super) const PROCEDURES: [&str; 23] = [
-    "greet",
-    "settle",
-    "doubt",
-    "limit",
-    "open",
-    "resume",
-    "beat",
-    "reap",
-    "close",
-    "listen",
-    "join",
-    "leave",
-    "look",
-    "missing",
-    "watch",
-    "unwatch",
-    "value",
-    "set_value",
-    "request",
-    "inspect",
-    "inspect_all",
-    "queues",
-    "examine",
-];
+use crate::engine::text::{NEAREST, filled};
 
 /// What each file of `sql/` is, in the order in which they are sent. The last one says that all is there.
 const FILES: [&str; 8] = [
@@ -84,15 +53,6 @@ const END: &str = "\n//\n";
 /// How a procedure begins.
 const PROCEDURE: &str = "CREATE PROCEDURE";
 
-/// How many contenders a bounded view shows at least: the place, and those right ahead of it.
-const NEAREST: usize = 17;
-
-/// How many contenders ahead that are not shown are counted.
-const COUNTED_MAX: usize = 1_000;
-
-/// The number from which on a queue gives out no more: 2^40 tokens before the greatest.
-const LAST_MAX: i64 = i64::MAX - (1 << 40) + 1;
-
 /// The settings of a server that an examination reads. Each server has only some of them.
 const VARIABLES: [&str; 15] = [
     "version",
@@ -123,13 +83,12 @@ const COUNTERS: [&str; 5] = [
 
 /// Returns the statements that make a schema, in their order.
 pub(super) fn set_up(schema: &str) -> Vec<String> {
-    let mut text = FILES.concat();
-    for (name, part) in PARTS {
-        text = text.replace(&format!("{{{name}}}"), part.trim_end());
-    }
-    for (name, value) in constants(schema) {
-        text = text.replace(&format!("{{{name}}}"), &value);
-    }
+    let own = vec![
+        ("nearest_but_one", (NEAREST - 1).to_string()),
+        ("variables", list(&VARIABLES)),
+        ("counters", list(&COUNTERS)),
+    ];
+    let text = filled(FILES.concat(), &PARTS, own, schema);
     let statements = text.split(END).map(str::trim).filter(|statement| !statement.is_empty());
     statements.flat_map(|statement| replaced(statement).into_iter().chain([statement.to_owned()])).collect()
 }
@@ -150,36 +109,6 @@ pub(super) fn set_up_text(schema: &str) -> String {
 /// How the server reads the text: procedures keep it.
 pub(super) const MODE: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
 
-fn constants(schema: &str) -> Vec<(&'static str, String)> {
-    let what = |what: What| (what as i16).to_string();
-    vec![
-        ("what_stored", what(What::Stored)),
-        ("what_stands", what(What::Stands)),
-        ("what_broken", what(What::Broken)),
-        ("what_asked", what(What::Asked)),
-        ("what_missing", what(What::Missing)),
-        ("what_beat", what(What::Beat)),
-        ("what_contender", what(What::Contender)),
-        ("what_omitted", what(What::Omitted)),
-        ("what_elsewhere", what(What::Elsewhere)),
-        ("what_value", what(What::Value)),
-        ("what_queue", what(What::Queue)),
-        ("what_owner", what(What::Owner)),
-        ("what_fact", what(What::Fact)),
-        ("what_placed", what(What::Placed)),
-        ("nearest", NEAREST.to_string()),
-        ("nearest_but_one", (NEAREST - 1).to_string()),
-        ("counted", COUNTED_MAX.to_string()),
-        ("last_max", LAST_MAX.to_string()),
-        ("variables", list(&VARIABLES)),
-        ("counters", list(&COUNTERS)),
-        ("timeout_max_ms", SESSION_TIMEOUT_MAX_DEFAULT.as_millis().to_string()),
-        ("brief_ms", BRIEF.as_millis().to_string()),
-        ("version", VERSION.to_string()),
-        ("schema", schema.to_owned()),
-    ]
-}
-
 /// Names as a list of SQL's texts.
 fn list(names: &[&str]) -> String {
     names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
@@ -188,14 +117,13 @@ fn list(names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::text::{FUNCTIONS, assert_whole};
 
     #[test]
     fn the_text_of_a_schema_names_it_and_leaves_no_gap() {
         let text = set_up_text("some_locks");
-        let gap = text.split('{').skip(1).find(|rest| rest.starts_with(|first: char| first.is_ascii_lowercase()));
-        assert_eq!(gap.map(|rest| rest.lines().next()), None);
-        assert!(text.contains("CREATE TABLE IF NOT EXISTS some_locks.contender"));
-        for procedure in PROCEDURES {
+        assert_whole(&text);
+        for procedure in FUNCTIONS {
             assert!(text.contains(&format!("PROCEDURE some_locks.{procedure}_v1(")), "{procedure}");
             assert!(text.contains(&format!("DROP PROCEDURE IF EXISTS some_locks.{procedure}_v1\n")), "{procedure}");
         }

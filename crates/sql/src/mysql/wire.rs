@@ -3,37 +3,27 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Ticket};
-use lockkeeper_session::{Effect, Failure, FailureKind};
+use lockkeeper_session::{Effect, Failure};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::engine::{self, Door, Waking};
+use crate::engine::{self, ATTEMPTS_MAX, Door, Over, STATEMENTS_MAX, Waking, pause, too_many};
 use crate::mysql::ear::Ear;
 use crate::mysql::{answer, call, refusal};
-use crate::statement::{Row, SessionId, Statement};
+use crate::statement::{Row, Statement};
 use crate::url::Config;
-
-/// The most statements that wait for their turn: a hundred times the contenders that one process is tested with.
-const STATEMENTS_MAX: usize = 1 << 20;
 
 /// The most beats and other statements that go before them: there is one of each at a time.
 const URGENT_MAX: usize = 16;
-
-/// How often a statement is asked again that the server gave up for another transaction's sake.
-const ATTEMPTS_MAX: u32 = 10;
-
-/// The longest pause before that; the shortest is a millisecond.
-const PAUSE_MAX_MS: u64 = 20;
 
 /// What goes in one message with the statement before it: the beginning of a session behind the question that comes
 /// first, and its end behind the last release. No beat is due meanwhile, which would be late behind a longer message.
@@ -105,14 +95,11 @@ impl Line {
         // A beat says nothing that another statement changes, but that the session lives.
         let lane = if function == "beat" { &self.urgent } else { &self.usual };
         if let Err(error) = lane.try_send(Asked { text, function, is_sent: false, tell: Some(tell) }) {
-            let full = matches!(error, TrySendError::Full(_)).then(|| {
-                let message = format!("one connection waits for at most {STATEMENTS_MAX} answers at a time");
-                Failure::new(FailureKind::Limit, Effect::None, message)
-            });
+            let is_full = matches!(error, TrySendError::Full(_));
             // Told by what was not taken, unless the line is full.
             drop(error);
-            if let Some(failure) = full {
-                return Box::pin(std::future::ready(Err(failure)));
+            if is_full {
+                return Box::pin(std::future::ready(Err(too_many())));
             }
         }
         Box::pin(async move { told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown))) })
@@ -198,7 +185,7 @@ impl Server {
             };
             if refusal::is_given_up(&error) && left > 0 {
                 left -= 1;
-                self.clock.sleep_until(self.clock.now().saturating_add(pause())).await;
+                pause(&*self.clock).await;
                 continue;
             }
             left = ATTEMPTS_MAX;
@@ -237,12 +224,6 @@ async fn answer_all(connection: &mut Conn, message: &mut VecDeque<Asked>) -> Res
     result.drop_result().await
 }
 
-/// The pause before a statement is asked again. No two are the same, so that two statements that met do not meet again.
-fn pause() -> Duration {
-    let random = RandomState::new().hash_one(0);
-    Duration::from_millis(1 + random % PAUSE_MAX_MS)
-}
-
 impl Wire {
     /// Begins to execute statements, on the runtime in which this is called.
     pub(super) fn new(parts: Parts, connection: Conn) -> Self {
@@ -272,14 +253,6 @@ impl engine::Wire for Wire {
         self.line.ask(call::call(&self.config.schema, &statement), statement.function)
     }
 
-    fn listen(&self, _session: SessionId) -> BoxFuture<Result<bool, Failure>> {
-        Box::pin(std::future::ready(Ok(false)))
-    }
-
-    fn unlisten(&self, _session: SessionId) -> BoxFuture<Result<(), Failure>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
     fn door(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>> {
         if self.waking != Waking::Doors || self.is_over() {
             return Box::pin(std::future::ready(Err(Failure::broken(Effect::None))));
@@ -287,16 +260,8 @@ impl engine::Wire for Wire {
         self.ear.wait(ticket, within)
     }
 
-    fn over(&self) -> BoxFuture<()> {
-        let mut is_over = self.is_over.clone();
-        Box::pin(async move {
-            // An error says that the task was dropped.
-            let _ = is_over.wait_for(|&is_over| is_over).await;
-        })
-    }
-
-    fn is_over(&self) -> bool {
-        *self.is_over.borrow()
+    fn end(&self) -> watch::Receiver<bool> {
+        self.is_over.clone()
     }
 
     fn shut(&self) {
@@ -309,14 +274,5 @@ impl fmt::Debug for Wire {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { config, waking, .. } = self;
         formatter.debug_struct("Wire").field("service", config).field("waking", waking).finish_non_exhaustive()
-    }
-}
-
-/// Says that the connection is over when its task ends, also if that is because the runtime has ended.
-struct Over(watch::Sender<bool>);
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.0.send_replace(true);
     }
 }

@@ -3,9 +3,10 @@
 use lockkeeper_session::{Effect, Failure, FailureKind};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
+use crate::engine::greeting::{Schema, look_alike, of_another, only_reads, unsupported};
 use crate::engine::{Greeting, Waking};
 use crate::postgres::open::{limits, patiently};
-use crate::postgres::text::{FUNCTIONS, VERSION};
+use crate::postgres::text::functions;
 use crate::postgres::{plain, refusal};
 use crate::url::Config;
 
@@ -69,8 +70,7 @@ impl Who {
             None if self.version.starts_with("PostgreSQL ") => return Ok(()),
             None => self.version.chars().take(60).collect(),
         };
-        let message = format!("this is {name}, and locks here need PostgreSQL itself");
-        Err(Failure::new(FailureKind::Unsupported, Effect::None, message))
+        Err(look_alike(&name, "PostgreSQL"))
     }
 }
 
@@ -93,16 +93,6 @@ pub(super) struct Found {
     known_functions: i64,
     executable_functions: i64,
     is_aurora: bool,
-}
-
-/// What is to be done about our schema.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Schema {
-    Ready,
-    /// It is to be made.
-    Missing,
-    /// It lacks functions that we call: it is of an older version, or a newer one that has given them up.
-    Incomplete,
 }
 
 impl Found {
@@ -141,7 +131,7 @@ impl Found {
     }
 
     fn question(config: &Config, settings: &str) -> String {
-        let functions: Vec<_> = FUNCTIONS.iter().map(|function| format!("{function}_v1")).collect();
+        let functions: Vec<_> = functions().map(|function| format!("{function}_v1")).collect();
         // Plain identifiers.
         WHAT.replace(":schema", &format!("'{}'", config.schema))
             .replace(":functions", &format!("'{{{}}}'", functions.join(",")))
@@ -173,28 +163,23 @@ impl Found {
     /// Refuses a server that can serve no locks.
     pub(super) fn check_server(&self) -> Result<(), Failure> {
         if self.is_aurora {
-            let message = "this is Aurora, and locks here need PostgreSQL itself";
-            return Err(Failure::new(FailureKind::Unsupported, Effect::None, message));
+            return Err(look_alike("Aurora", "PostgreSQL"));
         }
         if self.release < RELEASE_MIN {
             let (major, least) = (self.release / 10_000, RELEASE_MIN / 10_000);
-            let message = format!("this is PostgreSQL {major}, and locks need PostgreSQL {least} or later");
-            return Err(Failure::new(FailureKind::Unsupported, Effect::None, message));
+            return Err(unsupported(format!("this is PostgreSQL {major}, and locks need PostgreSQL {least} or later")));
         }
         if self.is_in_recovery {
-            let message = "the server is a standby, which only reads";
-            return Err(Failure::new(FailureKind::ReadOnly, Effect::None, message));
+            return Err(only_reads("the server is a standby, which only reads"));
         }
         if self.is_read_only {
-            let message = "transactions only read here (`default_transaction_read_only`)";
-            return Err(Failure::new(FailureKind::ReadOnly, Effect::None, message));
+            return Err(only_reads("transactions only read here (`default_transaction_read_only`)"));
         }
         if self.encoding != "UTF8" {
-            let message = format!(
-                "the database `{}` has the encoding {}, and locks need one with UTF8",
-                self.database, self.encoding
-            );
-            return Err(Failure::new(FailureKind::Unsupported, Effect::None, message));
+            let Self { database, encoding, .. } = self;
+            return Err(unsupported(format!(
+                "the database `{database}` has the encoding {encoding}, and locks need one with UTF8"
+            )));
         }
         Ok(())
     }
@@ -205,11 +190,7 @@ impl Found {
             return Ok(Schema::Missing);
         }
         if self.known_functions == 0 && self.functions > 0 {
-            let message = format!(
-                "the schema `{schema}` of the database `{}` is another program's: name one by `schema`",
-                self.database
-            );
-            return Err(Failure::new(FailureKind::Settings, Effect::None, message));
+            return Err(of_another(&format!("the schema `{schema}` of the database `{}`", self.database)));
         }
         if self.known_functions == 0 {
             return Ok(Schema::Missing);
@@ -217,7 +198,7 @@ impl Found {
         if !self.may_use || self.executable_functions < self.known_functions {
             return Err(self.no_rights(schema));
         }
-        let is_complete = usize::try_from(self.known_functions).is_ok_and(|known| known >= FUNCTIONS.len());
+        let is_complete = usize::try_from(self.known_functions).is_ok_and(|known| known >= functions().count());
         Ok(if is_complete { Schema::Ready } else { Schema::Incomplete })
     }
 
@@ -247,21 +228,6 @@ impl Found {
         Ok(())
     }
 
-    /// Says that the schema lacks functions, whose version is this.
-    pub(super) fn incomplete(schema: &str, version: Option<i32>) -> Failure {
-        let (is, cure) = match version {
-            Some(version) if i64::from(version) > VERSION => {
-                (format!("of the newer version {version}, and no longer has what"), "use a newer Lockkeeper")
-            }
-            Some(version) => {
-                (format!("of version {version}, and lacks what"), "`lockkeeper setup` brings it up to date")
-            }
-            None => ("incomplete, and lacks what".to_owned(), "`lockkeeper setup` brings it up to date"),
-        };
-        let message = format!("the schema `{schema}` is {is} this Lockkeeper of version {VERSION} calls: {cure}");
-        Failure::new(FailureKind::Unsupported, Effect::None, message)
-    }
-
     /// What is told to a session.
     pub(super) fn greeting(&self, wakes: bool) -> Greeting {
         let timeline = self.timeline.as_deref().unwrap_or_default();
@@ -286,7 +252,7 @@ mod tests {
     use super::*;
 
     fn found() -> Found {
-        let functions = i64::try_from(FUNCTIONS.len()).unwrap();
+        let functions = i64::try_from(functions().count()).unwrap();
         Found {
             who: who("PostgreSQL 15"),
             is_in_recovery: false,

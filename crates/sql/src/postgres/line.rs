@@ -3,13 +3,12 @@
 //! What is asked again comes behind all that was asked meanwhile. So a join that was given up may not be, once its
 //! withdrawal was asked: it would take a place that its client takes for given up.
 
-use lockkeeper_session::{Effect, Failure, FailureKind};
 use std::collections::HashMap;
 
-use crate::statement::{Argument, Statement};
+use lockkeeper_session::Failure;
 
-/// The most statements that wait for their answers: a hundred times the contenders that one process is tested with.
-const STATEMENTS_MAX: usize = 1 << 20;
+use crate::engine::{STATEMENTS_MAX, too_many};
+use crate::statement::{Argument, Statement};
 
 /// Among which statements the order matters.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -47,8 +46,7 @@ impl Line {
     /// Notes that a statement is asked.
     pub(super) fn enter(&mut self, statement: &Statement) -> Result<Turn, Failure> {
         if self.count == STATEMENTS_MAX {
-            let message = format!("one connection waits for at most {STATEMENTS_MAX} answers at a time");
-            return Err(Failure::new(FailureKind::Limit, Effect::None, message));
+            return Err(too_many());
         }
         let turn = Turn { number: self.next, topic: topic(statement) };
         self.next += 1;
@@ -98,6 +96,8 @@ fn topic(statement: &Statement) -> Option<Topic> {
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper_session::FailureKind;
+
     use super::*;
 
     fn join(name: &str) -> Statement {

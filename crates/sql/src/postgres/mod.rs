@@ -19,6 +19,6 @@ mod text;
 mod values;
 mod wire;
 
-pub(crate) use engine::Postgres;
-pub(crate) use text::VERSION;
+pub(crate) use crate::engine::text::VERSION;
+pub(crate) use engine::POSTGRES;
 pub(crate) use wire::LISTENERS_MAX;

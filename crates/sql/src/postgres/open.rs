@@ -12,12 +12,14 @@ use tokio::sync::{mpsc, watch};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage};
 
-use crate::engine::{Connected, Hint};
-use crate::postgres::greeting::{Found, Schema, grants};
+use crate::engine::greeting::{Schema, incomplete};
+use crate::engine::{Connected, Hint, Over};
+use crate::engines::Intent;
+use crate::postgres::greeting::{Found, grants};
 #[cfg(feature = "tls")]
 use crate::postgres::secure::secure;
 use crate::postgres::tap::{Meter, Tap};
-use crate::postgres::wire::{Driver, Over, Prepared, Shared, Transactions, Wire};
+use crate::postgres::wire::{Driver, Prepared, Shared, Transactions, Wire};
 use crate::postgres::{hints, refusal, text};
 use crate::url::Config;
 
@@ -36,15 +38,6 @@ const ATTEMPTS_MAX: u32 = 10;
 
 /// How long the making of our schema may take on the server, and wait for a lock there.
 const SET_UP_MAX: Duration = Duration::from_secs(60);
-
-/// Whether our schema is made if it is missing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Intent {
-    /// Only as the URL says.
-    Serve,
-    /// It is made or brought up to date.
-    SetUp,
-}
 
 /// A connection that is greeted.
 struct Opened {
@@ -126,8 +119,7 @@ async fn begin<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let (client, connection) = connecting.await.map_err(refusal::of_greeting)?;
     let (is_over, over) = watch::channel(false);
     let (hints, taken) = mpsc::channel(HINTS_MAX);
-    let ending = Over { is_over };
-    let driving = tokio::spawn(drive(connection, hints, meter.clone(), ending));
+    let driving = tokio::spawn(drive(connection, hints, meter.clone(), Over(is_over)));
     Ok(Opened { client: Arc::new(client), meter, driver: Driver(driving.abort_handle()), is_over: over, hints: taken })
 }
 
@@ -215,7 +207,10 @@ async fn ready_schema(config: &Config, client: &Client, found: &Found, intent: I
             found.check_set_up(config)?;
             set_up(config, client, intent).await
         }
-        Schema::Incomplete => Err(Found::incomplete(&config.schema, version(config, client).await)),
+        Schema::Incomplete => {
+            let version = version(config, client).await;
+            Err(incomplete(&format!("the schema `{}`", config.schema), version.map(i64::from), None))
+        }
     }
 }
 

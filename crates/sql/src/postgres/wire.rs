@@ -3,33 +3,25 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
+use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{BoxFuture, Ticket};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind};
+use lockkeeper_session::{Asking, Effect, Failure};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
-use crate::engine::{self, Door};
+use crate::engine::{self, ATTEMPTS_MAX, pause};
 use crate::postgres::line::{Line, Turn};
 use crate::postgres::tap::Meter;
 use crate::postgres::values::Parameter;
 use crate::postgres::{plain, refusal, values};
 use crate::statement::{Argument, Row, SessionId, Statement, word};
 use crate::url::Config;
-
-/// How often a statement is asked again that the server gave up for another transaction's sake.
-const ATTEMPTS_MAX: u32 = 10;
-
-/// The longest pause before that; the shortest is a millisecond.
-const PAUSE_MAX_MS: u64 = 20;
 
 /// How many sessions of a schema are told by the server. Each notification wakes all of them: with a thousand, eight
 /// writers that notify come to 65 commits a second.
@@ -197,7 +189,7 @@ impl Shared {
                 return Err(refusal::of_statement(error, &self.grants));
             }
             left -= 1;
-            self.clock.sleep_until(self.clock.now().saturating_add(pause())).await;
+            pause(&*self.clock).await;
             let line = locked(&self.line);
             if line.is_overtaken(&turn) {
                 return Err(refusal::of_statement(error, &self.grants));
@@ -224,12 +216,6 @@ async fn execute(
         }
     };
     found.map(|found| values::rows(&found))
-}
-
-/// The pause before a statement is asked again. No two are the same, so that two statements that met do not meet again.
-fn pause() -> Duration {
-    let random = RandomState::new().hash_one(0);
-    Duration::from_millis(1 + random % PAUSE_MAX_MS)
 }
 
 impl engine::Wire for Wire {
@@ -277,21 +263,8 @@ impl engine::Wire for Wire {
         Box::pin(async move { asking.await.map(drop) })
     }
 
-    fn door(&self, _ticket: Ticket, _within: Duration) -> BoxFuture<Result<Door, Failure>> {
-        let failure = Failure::new(FailureKind::Unsupported, Effect::None, "there are no doors on PostgreSQL");
-        Box::pin(std::future::ready(Err(failure)))
-    }
-
-    fn over(&self) -> BoxFuture<()> {
-        let mut is_over = self.is_over.clone();
-        Box::pin(async move {
-            // An error says that the driver was dropped.
-            let _ = is_over.wait_for(|&is_over| is_over).await;
-        })
-    }
-
-    fn is_over(&self) -> bool {
-        *self.is_over.borrow()
+    fn end(&self) -> watch::Receiver<bool> {
+        self.is_over.clone()
     }
 
     fn shut(&self) {
@@ -332,16 +305,5 @@ pub(super) struct Driver(pub(super) AbortHandle);
 impl Drop for Driver {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// Says that the connection is over when its driver ends, also if that is because the runtime has ended.
-pub(super) struct Over {
-    pub(super) is_over: watch::Sender<bool>,
-}
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.is_over.send_replace(true);
     }
 }

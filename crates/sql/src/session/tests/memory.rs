@@ -227,15 +227,8 @@ impl Wire for MemoryWire {
         })
     }
 
-    fn over(&self) -> BoxFuture<()> {
-        let mut is_over = self.is_over.subscribe();
-        Box::pin(async move {
-            let _ = is_over.wait_for(|is_over| *is_over).await;
-        })
-    }
-
-    fn is_over(&self) -> bool {
-        *self.is_over.borrow()
+    fn end(&self) -> watch::Receiver<bool> {
+        self.is_over.subscribe()
     }
 
     fn shut(&self) {
