@@ -1,9 +1,5 @@
 //! The conformance suite on real MariaDB: each case has a server alone while it runs.
 
-#[path = "support/fixture.rs"]
-mod fixture;
-#[path = "support/server.rs"]
-mod server;
 #[path = "support/suite.rs"]
 mod suite;
 

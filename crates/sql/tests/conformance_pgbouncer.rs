@@ -1,10 +1,6 @@
 //! The conformance suite on real PostgreSQL behind PgBouncer, which lends a connection for each transaction: each
 //! case has a server alone while it runs. The long run has all cases, the plain one those about waiters, who look here.
 
-#[path = "support/fixture.rs"]
-mod fixture;
-#[path = "support/server.rs"]
-mod server;
 #[path = "support/suite.rs"]
 mod suite;
 

@@ -14,7 +14,7 @@ use lockkeeper_faults::wait;
 use lockkeeper_sql::{Config, SqlBackend, Testing};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::server::{Kind, Server, failed};
+use super::server::{Kind, Server, failed};
 
 /// The session timeout of all clients of a case that waits for the end of a session …
 const BRIEF: Duration = Duration::from_secs(4);

@@ -1,16 +1,21 @@
 //! Runs the conformance suite with servers that go from case to case.
 
+#[path = "fixture.rs"]
+mod fixture;
+#[path = "server.rs"]
+mod server;
+
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use lockkeeper_conformance as suite;
 use lockkeeper_conformance::{Arguments, Fixture, HANDOFFS};
-
-use crate::fixture::SqlFixture;
-use crate::server::{Kind, Server, failed};
 use lockkeeper_core::BoxFuture;
 use lockkeeper_faults::lending::Servers;
 use lockkeeper_faults::long;
+
+use self::fixture::SqlFixture;
+use self::server::{Kind, Server, failed};
 
 /// How many cases run at once: most of a case's time is a wait for the end of a session.
 const CASES_AT_ONCE: usize = 4;
