@@ -15,7 +15,8 @@ use lockkeeper_sql::SqlBackend;
 use lockkeeper_trials::now;
 use tokio::sync::Mutex;
 
-use crate::database::{Kind, Need, Server};
+use crate::database::{Kind, Server};
+use crate::harm::Need;
 
 /// How often connections are ended.
 const CUTS_LONG: u32 = 400;

@@ -13,7 +13,8 @@ use lockkeeper_faults::long;
 use lockkeeper_recipes::{Keeper, Mutex};
 
 use crate::cuts::keeper;
-use crate::database::{Kind, Need};
+use crate::database::Kind;
+use crate::harm::Need;
 
 /// How many statements are ended.
 const INTERRUPTIONS_LONG: u32 = 5_000;

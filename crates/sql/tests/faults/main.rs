@@ -14,13 +14,15 @@
 //! | `stuck` | a row that another program's transaction holds |
 //! | `promotion` | a standby that is promoted without a grant |
 //! | `restores` | older data that know nothing of a holder, nor of its timeout |
-//! | `database` | servers of either kind, and their clients |
+//! | `harm` | servers of either kind, and the harm that is done to them |
 //!
 //! What the trials of all backends share is in `lockkeeper-trials`.
 
 mod cuts;
+#[path = "../support/database.rs"]
 mod database;
 mod deaths;
+mod harm;
 mod interruptions;
 mod promotion;
 mod restores;

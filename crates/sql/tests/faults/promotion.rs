@@ -9,7 +9,8 @@ use lockkeeper_conformance::{Random, soon};
 use lockkeeper_faults::long;
 use lockkeeper_trials::{Contest, Ends, Holder, Outcome, now, rounds};
 
-use crate::database::{Kind, Need};
+use crate::database::Kind;
+use crate::harm::Need;
 
 const ROUNDS: u32 = 20;
 

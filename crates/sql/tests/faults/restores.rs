@@ -13,7 +13,8 @@ use lockkeeper_conformance::{Random, soon};
 use lockkeeper_faults::long;
 use lockkeeper_trials::{Holder, Outcome, now, rounds};
 
-use crate::database::{Copied, Kind, Need, Pooler, Server};
+use crate::database::{Kind, Server};
+use crate::harm::{Copied, Need, Pooler};
 
 const ROUNDS: u32 = 20;
 

@@ -7,7 +7,8 @@ use lockkeeper_conformance::{Random, soon};
 use lockkeeper_faults::long;
 use lockkeeper_trials::{Contest, Ends, Outcome, now, rounds};
 
-use crate::database::{Kind, Need, Server};
+use crate::database::{Kind, Server};
+use crate::harm::Need;
 
 /// Short, so that many rounds can be played; a holder has more than two seconds to find the server again.
 const SETTINGS: &str = "session_timeout=4s";
@@ -62,8 +63,7 @@ impl Harm {
             Self::Restarted => {
                 server.kill();
                 tokio::time::sleep(Duration::from_millis(random.below(DOWN_MAX_MS))).await;
-                server.start();
-                server.serving().await;
+                server.start_again().await;
             }
             Self::StoodStill => {
                 server.pause();

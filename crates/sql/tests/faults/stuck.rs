@@ -8,7 +8,8 @@ use lockkeeper_recipes::Keeper;
 use lockkeeper_trials::now;
 
 use crate::cuts::keeper;
-use crate::database::{Kind, Need, Server};
+use crate::database::{Kind, Server};
+use crate::harm::Need;
 
 const SETTINGS: &str = "session_timeout=5s";
 
@@ -37,7 +38,7 @@ async fn played(kind: Kind) -> lockkeeper_core::Result<()> {
     let held = one.mutex("ledger")?.lock().await?;
 
     let foreign = tokio::spawn(hold_row(server.clone()));
-    server.until_a_row_is_held().await;
+    server.until_asleep().await;
     let join = async |keeper: Keeper| keeper.mutex("stuck")?.lock().await?.release().await;
     let joining: Vec<_> = (0..JOINS).map(|_| tokio::spawn(join(one.clone()))).collect();
     let until = now().saturating_add(HELD);
@@ -48,7 +49,7 @@ async fn played(kind: Kind) -> lockkeeper_core::Result<()> {
         assert!(held.hold().is_held(), "it is held while joins of the same session wait for a row");
     }
     assert!(joining.iter().all(|joining| !joining.is_finished()), "the row is held");
-    server.let_row_go().await;
+    server.wake().await;
     soon("the end of what held the row", foreign).await.expect("no panic");
     for joining in joining {
         soon("the end of a join", joining).await.expect("no panic")?;
@@ -63,5 +64,5 @@ async fn take_turn(keeper: &Keeper) -> lockkeeper_core::Result<()> {
 }
 
 async fn hold_row(server: Arc<Server>) {
-    server.hold_row("stuck").await;
+    server.hold("SELECT 1 FROM lockkeeper.queue WHERE name = 'stuck' FOR UPDATE").await;
 }

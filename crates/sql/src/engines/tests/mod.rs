@@ -4,6 +4,8 @@
 
 mod client;
 mod clocks;
+#[path = "../../../tests/support/database.rs"]
+mod database;
 mod doors;
 mod examining;
 mod greetings;

@@ -1,16 +1,16 @@
 //! Real servers of each kind, and what an operator does there.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 
 use lockkeeper_conformance::SOON;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_faults::authority::Papers;
-use lockkeeper_faults::{Availability, Result, mariadb, postgres, wait};
+use lockkeeper_faults::{Availability, Result, mariadb, postgres};
 use lockkeeper_session::Failure;
 
 use super::client::Client;
+pub(super) use super::database::{Kind, Server};
 use crate::engine::{Connected, Engine};
 use crate::engines;
 use crate::url::Config;
@@ -23,13 +23,6 @@ const TRIES_MAX: u32 = 10;
 
 /// How long a function takes that was made slow, in seconds.
 const SLOW_S: &str = "1";
-
-/// A kind of database.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
-    Postgres,
-    Mariadb,
-}
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
@@ -50,13 +43,6 @@ pub(super) enum Need {
     Settings([&'static [(&'static str, &'static str)]; 2]),
 }
 
-/// One server.
-#[derive(Debug)]
-pub(super) enum Server {
-    Postgres(postgres::Server),
-    Mariadb(mariadb::Server),
-}
-
 /// Whether the test that asks may go on; if not, it is skipped by the name that the harness gave to its thread.
 pub(super) fn can_run(availability: Availability) -> bool {
     availability.or_skip(thread::current().name().expect("the harness names the thread of a test"))
@@ -71,7 +57,7 @@ pub(super) async fn each() -> impl Iterator<Item = Server> {
 pub(super) async fn each_with(need: Need) -> impl Iterator<Item = Server> {
     let (mut servers, mut missing) = (Vec::new(), None);
     for kind in [Kind::Postgres, Kind::Mariadb] {
-        match kind.availability(&need) {
+        match kind.can(&need) {
             Availability::Present => servers.push(kind.start(need.clone()).await),
             availability @ Availability::Missing(_) => missing = Some(availability),
         }
@@ -87,7 +73,7 @@ pub(super) async fn server(kind: Kind) -> Option<Server> {
 
 /// The same with what it needs.
 pub(super) async fn server_with(kind: Kind, need: Need) -> Option<Server> {
-    if can_run(kind.availability(&need)) { Some(kind.start(need).await) } else { None }
+    if can_run(kind.can(&need)) { Some(kind.start(need).await) } else { None }
 }
 
 /// Whether a planted fault shows itself in one of several tries.
@@ -116,11 +102,8 @@ pub(super) async fn connect(url: &str) -> std::result::Result<Connected, Failure
 }
 
 impl Kind {
-    fn availability(self, need: &Need) -> Availability {
-        let there = match self {
-            Self::Postgres => postgres::availability(),
-            Self::Mariadb => mariadb::availability(),
-        };
+    fn can(self, need: &Need) -> Availability {
+        let there = self.availability();
         match need {
             Need::Clock => there.and(postgres::clock_availability),
             Need::Room(_) => there.and(postgres::disk_availability),
@@ -173,26 +156,11 @@ impl Server {
         }
     }
 
-    /// What is PostgreSQL's, or MariaDB's.
-    pub(super) fn either<T>(&self, postgres: T, mariadb: T) -> T {
-        match self {
-            Self::Postgres(_) => postgres,
-            Self::Mariadb(_) => mariadb,
-        }
-    }
-
     /// A server that is known to be PostgreSQL.
     pub(super) fn postgres(&self) -> &postgres::Server {
         match self {
             Self::Postgres(server) => server,
             Self::Mariadb(_) => panic!("it is MariaDB"),
-        }
-    }
-
-    pub(super) fn address(&self) -> SocketAddr {
-        match self {
-            Self::Postgres(server) => server.address(),
-            Self::Mariadb(server) => server.address(),
         }
     }
 
@@ -234,14 +202,6 @@ impl Server {
         Client::connect(&self.url(), session).await
     }
 
-    /// Sends it SQL past all clients.
-    pub(super) async fn ask(&self, sql: &str) -> Result<Vec<postgres::Row>> {
-        match self {
-            Self::Postgres(server) => server.ask(sql).await,
-            Self::Mariadb(server) => server.ask(sql).await,
-        }
-    }
-
     /// The first value of an answer.
     pub(super) async fn value(&self, sql: &str) -> Result<String> {
         match self {
@@ -264,27 +224,10 @@ impl Server {
         .expect("it starts again");
     }
 
-    pub(super) fn kill(&mut self) {
-        match self {
-            Self::Postgres(server) => server.kill(),
-            Self::Mariadb(server) => server.kill(),
-        }
-    }
-
     /// Kills it, and starts it again.
     pub(super) async fn crash(&mut self) {
         self.kill();
-        match self {
-            Self::Postgres(server) => {
-                server.start().expect("it starts");
-                server.serving().await
-            }
-            Self::Mariadb(server) => {
-                server.start().expect("it starts");
-                server.serving().await
-            }
-        }
-        .expect("it serves");
+        self.start_again().await;
     }
 
     /// Ends the connections of all clients.
@@ -294,48 +237,6 @@ impl Server {
             "SELECT id FROM information_schema.processlist WHERE host LIKE '127.0.0.1:%'",
         );
         self.end(clients, ["SELECT pg_terminate_backend", "KILL "]).await;
-    }
-
-    /// Ends what each of these does, by the statement with its number.
-    async fn end(&self, found: &str, [postgres, mariadb]: [&str; 2]) {
-        for row in self.ask(found).await.expect("the operator's right") {
-            let id = row[0].as_deref().expect("its number");
-            let end = self.either(format!("{postgres}({id})"), format!("{mariadb}{id}"));
-            self.ask(&end).await.expect("the operator's right");
-        }
-    }
-
-    /// Moves its clock so many seconds ahead of the machine's.
-    pub(super) async fn move_clock(&self, ahead_s: i64) {
-        match self {
-            Self::Postgres(server) => server.move_clock(ahead_s).await,
-            Self::Mariadb(server) => server.move_clock(ahead_s).await,
-        }
-        .expect("another time");
-    }
-
-    /// A standby that has all.
-    pub(super) async fn standby(&self) -> Self {
-        match self {
-            Self::Postgres(server) => {
-                let standby = server.standby().await.expect("a standby");
-                standby.caught_up(server).await.expect("it has all");
-                Self::Postgres(standby)
-            }
-            Self::Mariadb(server) => {
-                let replica = server.replica().await.expect("a replica");
-                replica.caught_up(server).await.expect("it has all");
-                Self::Mariadb(replica)
-            }
-        }
-    }
-
-    pub(super) async fn promote(&mut self) {
-        match self {
-            Self::Postgres(server) => server.promote().await,
-            Self::Mariadb(server) => server.promote().await,
-        }
-        .expect("it is a primary");
     }
 
     pub(super) fn fill_disk(&self) {
@@ -363,30 +264,6 @@ impl Server {
     /// The same for long enough that others come in between.
     pub(super) fn slow(&self, before: &str) -> String {
         self.sleeping(SLOW_S, before)
-    }
-
-    /// Holds rows that a query locks until they are let go by [`wake`](Self::wake), as another program's transaction.
-    pub(super) async fn hold(&self, query: &str) {
-        let sleep = self.either("SELECT pg_sleep(600)", "SELECT SLEEP(600) INTO @slept");
-        self.ask(&format!("BEGIN; {query}; {sleep}; COMMIT")).await.expect_err("it is woken");
-    }
-
-    /// Waits until a statement sleeps: one of a function that was made slow, or of another's transaction.
-    pub(super) async fn until_asleep(&self) {
-        let is_one = async || self.ask(self.asleep()).await.is_ok_and(|rows| !rows.is_empty()).then_some(());
-        wait::until("a statement that sleeps", SOON, is_one).await.expect("one sleeps");
-    }
-
-    /// Ends the statements that sleep, as an operator does.
-    pub(super) async fn wake(&self) {
-        self.end(self.asleep(), ["SELECT pg_cancel_backend", "KILL QUERY "]).await;
-    }
-
-    fn asleep(&self) -> &'static str {
-        self.either(
-            "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
-            "SELECT id FROM information_schema.processlist WHERE state = 'User sleep'",
-        )
     }
 
     /// Changes the text of the functions. What is to be changed must be there.

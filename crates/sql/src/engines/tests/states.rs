@@ -101,6 +101,8 @@ async fn a_clean_start_is_waited_for_briefly_and_what_may_have_lost_data_for_the
     server.open(1).await;
     server.restart().await;
     assert_eq!(server.wait_ms().await, LONGEST);
+    server.crash().await;
+    assert_eq!(server.wait_ms().await, LONGEST);
 }
 
 #[tokio::test]

@@ -1,26 +1,16 @@
-//! A database of either kind, and the harm that is done to it.
+//! What is done to a database of either kind, and what stands before it.
 
 use std::net::SocketAddr;
 
-use lockkeeper_conformance::SOON;
 use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
-use lockkeeper_faults::{Availability, mariadb, postgres, wait};
+use lockkeeper_faults::{Availability, mariadb, postgres};
 use lockkeeper_trials::Service;
 
+use crate::database::{Kind, Server};
 use crate::service::{MARIADB, POSTGRES};
-
-/// For how long a row is held at most, in seconds: longer than any test needs it.
-const HELD_S_MAX: u32 = 600;
 
 /// How many connections PgBouncer has: fewer than there are clients.
 const POOLED: u32 = 2;
-
-/// A kind of database.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
-    Postgres,
-    Mariadb,
-}
 
 /// What a server is to be able to do, beyond the plain.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,13 +31,6 @@ pub(crate) enum Copied {
     Running,
 }
 
-/// One server.
-#[derive(Debug)]
-pub(crate) enum Server {
-    Postgres(postgres::Server),
-    Mariadb(mariadb::Server),
-}
-
 /// What stands between clients and servers, and keeps the clients when a server ends.
 #[derive(Debug)]
 pub(crate) enum Pooler {
@@ -56,13 +39,6 @@ pub(crate) enum Pooler {
 }
 
 impl Kind {
-    pub(crate) fn availability(self) -> Availability {
-        match self {
-            Self::Postgres => postgres::availability(),
-            Self::Mariadb => mariadb::availability(),
-        }
-    }
-
     pub(crate) fn clock_availability(self) -> Availability {
         let clock = match self {
             Self::Postgres => postgres::clock_availability,
@@ -140,36 +116,6 @@ impl Pooler {
 }
 
 impl Server {
-    pub(crate) fn address(&self) -> SocketAddr {
-        match self {
-            Self::Postgres(server) => server.address(),
-            Self::Mariadb(server) => server.address(),
-        }
-    }
-
-    pub(crate) fn kill(&mut self) {
-        match self {
-            Self::Postgres(server) => server.kill(),
-            Self::Mariadb(server) => server.kill(),
-        }
-    }
-
-    pub(crate) fn start(&mut self) {
-        let started = match self {
-            Self::Postgres(server) => server.start(),
-            Self::Mariadb(server) => server.start(),
-        };
-        started.expect("it starts");
-    }
-
-    pub(crate) async fn serving(&mut self) {
-        let serving = match self {
-            Self::Postgres(server) => server.serving().await,
-            Self::Mariadb(server) => server.serving().await,
-        };
-        serving.expect("it serves again");
-    }
-
     /// Ends a connection of a client: on PostgreSQL one that was asked for this function last, on MariaDB any. Answers
     /// whether there was one.
     pub(crate) async fn end_connection(&self, function: &str) -> bool {
@@ -218,8 +164,7 @@ impl Server {
             Copied::Cold => {
                 self.stop().await;
                 self.copy_data();
-                self.start();
-                self.serving().await;
+                self.start_again().await;
             }
             Copied::Running => {
                 self.pause();
@@ -252,51 +197,7 @@ impl Server {
             Self::Mariadb(server) => server.put_data_back(),
         };
         put_back.expect("the copy is put back");
-        self.start();
-        self.serving().await;
-    }
-
-    /// Holds the row of a queue until it is [let go](Self::let_row_go), as another program's transaction.
-    pub(crate) async fn hold_row(&self, queue: &str) {
-        let row = format!("FROM lockkeeper.queue WHERE name = '{queue}' FOR UPDATE");
-        let held = match self {
-            Self::Postgres(server) => {
-                server.ask(&format!("SELECT pg_sleep({HELD_S_MAX}) FROM (SELECT 1 {row}) held")).await
-            }
-            Self::Mariadb(server) => server.ask(&format!("SELECT sleep({HELD_S_MAX}) {row}")).await,
-        };
-        assert!(held.is_err(), "there is a row of {queue}, and its holder is interrupted");
-    }
-
-    /// Ends what holds a row.
-    pub(crate) async fn let_row_go(&self) {
-        match self {
-            Self::Postgres(server) => {
-                let ending = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-                assert!(!server.ask(ending).await.expect("the operator's right").is_empty(), "a row is held");
-            }
-            Self::Mariadb(server) => {
-                let finding = "SELECT id FROM information_schema.processlist WHERE state = 'User sleep'";
-                let id = server.value(finding).await.expect("a row is held");
-                server.ask(&format!("KILL QUERY {id}")).await.expect("the operator's right");
-            }
-        }
-    }
-
-    /// Waits until a statement of [`hold_row`](Self::hold_row) runs.
-    pub(crate) async fn until_a_row_is_held(&self) {
-        let is_held = async || {
-            let rows = match self {
-                Self::Postgres(server) => {
-                    server.ask("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'").await.ok()?
-                }
-                Self::Mariadb(server) => {
-                    server.ask("SELECT 1 FROM information_schema.processlist WHERE state = 'User sleep'").await.ok()?
-                }
-            };
-            (!rows.is_empty()).then_some(())
-        };
-        wait::until("a row to be held", SOON, is_held).await.expect("the row is held");
+        self.start_again().await;
     }
 
     pub(crate) fn pause(&mut self) {
@@ -315,22 +216,6 @@ impl Server {
         resumed.expect("it runs");
     }
 
-    pub(crate) async fn move_clock(&self, ahead_s: i64) {
-        let moved = match self {
-            Self::Postgres(server) => server.move_clock(ahead_s).await,
-            Self::Mariadb(server) => server.move_clock(ahead_s).await,
-        };
-        moved.expect("its clock is moved");
-    }
-
-    /// A standby that receives what this one commits, a little later.
-    pub(crate) async fn standby(&self) -> Self {
-        match self {
-            Self::Postgres(server) => Self::Postgres(server.standby().await.expect("a standby")),
-            Self::Mariadb(server) => Self::Mariadb(server.replica().await.expect("a replica")),
-        }
-    }
-
     /// Waits until this standby has all that its primary has committed; from then on it receives nothing more.
     pub(crate) async fn catch_up_and_fall_behind(&self, primary: &Self) {
         let done = match (self, primary) {
@@ -345,13 +230,5 @@ impl Server {
             _ => unreachable!("they are of one kind"),
         };
         done.expect("it falls behind");
-    }
-
-    pub(crate) async fn promote(&mut self) {
-        let promoted = match self {
-            Self::Postgres(server) => server.promote().await,
-            Self::Mariadb(server) => server.promote().await,
-        };
-        promoted.expect("it is promoted");
     }
 }
