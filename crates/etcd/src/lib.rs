@@ -35,8 +35,6 @@ mod rpc;
 mod session;
 #[cfg(feature = "testing")]
 mod testing;
-#[cfg(feature = "tls")]
-mod tls;
 mod url;
 
 pub use backend::EtcdBackend;

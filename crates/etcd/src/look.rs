@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Operation, Result};
-use lockkeeper_session::{Effect, Failure, FailureKind, Lookable, Looking, share};
+use lockkeeper_session::{Effect, Failure, FailureKind, Lookable, Looking, Server};
 
 use crate::rpc::{Connection, for_lack_of};
 use crate::session::Link;
@@ -59,15 +59,8 @@ impl Lookable for Connection {
 /// Opens a connection for looks to the first member that accepts one, beginning with this one.
 pub(crate) async fn open_from(first: usize, config: &Config, clock: &Arc<dyn Clock>) -> Result<Connection, Failure> {
     let deadline = clock.now().saturating_add(config.connect_timeout);
-    let count = config.servers.len();
-    let mut trouble = None;
-    for step in 0..count {
-        let server = &config.servers[first.wrapping_add(step) % count];
-        let attempt_ends = share(clock.now(), deadline, count - step);
-        match Connection::open_for_looks(server, &config.access, clock, attempt_ends).await {
-            Ok(connection) => return Ok(connection),
-            Err(failure) => trouble = Some(failure),
-        }
-    }
-    Err(trouble.unwrap_or_else(Failure::unexpected))
+    let attempt = |server: Server, attempt_ends| async move {
+        Connection::open_for_looks(&server, &config.access, clock, attempt_ends).await
+    };
+    config.finder(first, clock).round(deadline, attempt).await
 }

@@ -1,12 +1,14 @@
 //! Reads a service URL for etcd and checks it once. It opens nothing.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::url::Unset::{Is, Means};
 use lockkeeper_core::url::{Given, Kind, Setting, Settings, invalid};
 use lockkeeper_core::{ContenderId, QueueName, Result, ServiceUrl};
-use lockkeeper_session::Server;
+use lockkeeper_session::{Finder, Names, Order, Server};
 
 use crate::layout::{Layout, Naming};
 
@@ -59,7 +61,7 @@ pub(crate) struct Credentials {
 pub(crate) struct Access {
     pub(crate) credentials: Option<Credentials>,
     #[cfg(feature = "tls")]
-    pub(crate) tls: Option<tonic::transport::ClientTlsConfig>,
+    pub(crate) tls: Option<lockkeeper_tls::Connector>,
 }
 
 impl Access {
@@ -89,6 +91,8 @@ impl Access {
 pub struct Config {
     pub(crate) service: String,
     pub(crate) servers: Vec<Server>,
+    /// How the names of servers are resolved.
+    pub(crate) names: Names,
     pub(crate) access: Access,
     /// Without a slash at its end.
     pub(crate) base: String,
@@ -127,10 +131,11 @@ impl Config {
         Ok(Self {
             service: url.to_string(),
             servers: Server::of_url(url, PORT_DEFAULT)?,
+            names: Names::default(),
             access: Access {
                 credentials: credentials(url)?,
                 #[cfg(feature = "tls")]
-                tls: SETTINGS.is_secured(url).then(|| crate::tls::settings(url)).transpose()?,
+                tls: SETTINGS.is_secured(url).then(|| secured(url)).transpose()?,
             },
             base: base(url, &given)?,
             naming: if given.text("layout") == "etcdctl" { Naming::Etcdctl } else { Naming::Ours },
@@ -144,6 +149,13 @@ impl Config {
     pub fn contender_key(&self, queue: &QueueName, contender: &ContenderId) -> ContenderKey {
         let (key, create_revision) = self.layout().contender(queue, contender);
         ContenderKey { key, create_revision }
+    }
+
+    /// Begins to find a member, with this one of the URL's first.
+    pub(crate) fn finder(&self, first: usize, clock: &Arc<dyn Clock>) -> Finder {
+        let mut servers = self.servers.clone();
+        servers.rotate_left(first % self.servers.len());
+        Finder::new(&self.names, servers, Order::Onward, clock.clone())
     }
 
     /// Returns where the keys of the service lie.
@@ -162,6 +174,12 @@ impl fmt::Debug for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Config").field(&self.service).finish()
     }
+}
+
+/// Reads the files that a URL names. What goes over TLS is HTTP/2.
+#[cfg(feature = "tls")]
+fn secured(url: &ServiceUrl) -> Result<lockkeeper_tls::Connector> {
+    Ok(lockkeeper_tls::Connector::from_url(url)?.speaking(b"h2"))
 }
 
 fn credentials(url: &ServiceUrl) -> Result<Option<Credentials>> {
@@ -212,9 +230,9 @@ mod tests {
     #[test]
     fn a_url_without_settings_has_the_defaults() {
         let config = config("etcd://h1").unwrap();
-        assert_eq!(config.servers, [Server { name: "h1".to_owned(), port: 2379 }]);
+        assert_eq!(config.servers, [Server::new("h1", 2379)]);
         assert_eq!((config.base.as_str(), config.naming), ("/lockkeeper", Naming::Ours));
-        assert!(config.access.credentials.is_none() && !config.access.is_secured());
+        assert!(config.access.credentials.is_none());
     }
 
     #[test]

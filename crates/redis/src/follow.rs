@@ -91,7 +91,8 @@ impl Following {
 
     /// Follows one server until that is of no use any more, or there is no reader.
     async fn until_lost(&self, finder: &mut Finder, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
-        let ears = self.connect(finder).await?;
+        let deadline = self.clock.now().saturating_add(self.config.connect_timeout);
+        let ears = finder.round(deadline, |server, attempt_ends| self.open(server, attempt_ends)).await?;
         let mut known = Known::new(self.scope.clone());
         if !telling.tell(Told::All(self.look_at_all(&ears, &mut known).await?)).await {
             return Ok(());
@@ -135,23 +136,10 @@ impl Following {
         }
     }
 
-    /// Tries each server once.
-    async fn connect(&self, finder: &mut Finder) -> Result<Ears, Failure> {
-        finder.begin_round();
-        let deadline = self.clock.now().saturating_add(self.config.connect_timeout);
-        while let Some((server, attempt_ends)) = finder.next(deadline).await {
-            match self.open(&server, attempt_ends).await {
-                Ok(ears) => return Ok(ears),
-                Err(failure) => finder.note(failure),
-            }
-        }
-        Err(finder.trouble())
-    }
-
     /// Connects to a server, and has it tell of what changes from then on.
-    async fn open(&self, server: &Server, deadline: BootInstant) -> Result<Ears, Failure> {
+    async fn open(&self, server: Server, deadline: BootInstant) -> Result<Ears, Failure> {
         let marks = Arc::<Marks>::default();
-        let connection = Connection::open(server, &self.config.access, &self.clock, deadline).await?;
+        let connection = Connection::open(&server, &self.config.access, &self.clock, deadline).await?;
         self.config.check(&connection)?;
         connection.mark(marks.clone());
         let (mut off, mut on, mut probe) = (cmd("CLIENT"), cmd("CLIENT"), cmd("HGET"));
@@ -169,7 +157,7 @@ impl Following {
         }
         taught(answers, "HGET")?;
         let plain = match self.layout.has_plain() {
-            true => Some(Connection::open(server, &self.config.access, &self.clock, deadline).await?),
+            true => Some(Connection::open(&server, &self.config.access, &self.clock, deadline).await?),
             false => None,
         };
         if let Some(plain) = &plain {

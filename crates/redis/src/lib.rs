@@ -14,8 +14,6 @@ mod script;
 mod session;
 #[cfg(feature = "testing")]
 mod testing;
-#[cfg(feature = "tls")]
-mod tls;
 mod url;
 
 pub use backend::RedisBackend;

@@ -27,23 +27,17 @@ pub(crate) fn onlooker(config: Arc<Config>, clock: Arc<dyn Clock>) -> Onlooker {
 async fn open(config: Arc<Config>, clock: Arc<dyn Clock>) -> Result<Arc<Connection>> {
     let deadline = clock.now().saturating_add(config.connect_timeout);
     let mut finder = Finder::new(config.clone(), clock.clone());
-    while let Some((server, attempt_ends)) = finder.next(deadline).await {
-        let opened = async {
-            let connection = Connection::open(&server, &config.access, &clock, attempt_ends).await?;
-            config.check(&connection)?;
-            // A server of a cluster that does not have the keys says so.
-            let mut probe = redis::cmd("HGET");
-            probe.arg(config.layout().base()).arg("tok");
-            let probing = teach(&config.layout()).command(probe);
-            taught(connection.flight_until(probing, attempt_ends).await?, "HGET")?;
-            Ok::<_, Failure>(connection)
-        };
-        match opened.await {
-            Ok(connection) => return Ok(Arc::new(connection)),
-            Err(failure) => finder.note(failure),
-        }
-    }
-    Err(finder.trouble().into_core(Operation::Connect, false))
+    let (config, clock) = (&config, &clock);
+    let opened = finder.round(deadline, |server, attempt_ends| async move {
+        let connection = Connection::open(&server, &config.access, clock, attempt_ends).await?;
+        config.check(&connection)?;
+        // A server of a cluster that does not have the keys says so.
+        let mut probe = redis::cmd("HGET");
+        probe.arg(config.layout().base()).arg("tok");
+        taught(connection.flight_until(teach(&config.layout()).command(probe), attempt_ends).await?, "HGET")?;
+        Ok(Arc::new(connection))
+    });
+    opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))
 }
 
 impl Lookable for Connection {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockkeeper_core::url::Unset::{Is, Means};
 use lockkeeper_core::url::{Kind, Setting, Settings, invalid};
 use lockkeeper_core::{Result, ServiceUrl};
-use lockkeeper_session::{Effect, Failure, FailureKind, Server};
+use lockkeeper_session::{Effect, Failure, FailureKind, Names, Server};
 
 use crate::connection::Connection;
 use crate::layout::Layout;
@@ -145,6 +145,8 @@ pub(crate) enum Naming {
 pub struct Config {
     pub(crate) service: String,
     pub(crate) address: Address,
+    /// How the names of servers are resolved.
+    pub(crate) names: Names,
     pub(crate) access: Access,
     /// What all keys carry in their hash tag; it has no brace.
     pub(crate) base: String,
@@ -180,11 +182,12 @@ impl Config {
         Ok(Self {
             service: url.to_string(),
             address,
+            names: Names::default(),
             access: Access {
                 credentials: credentials(url),
                 database,
                 #[cfg(feature = "tls")]
-                tls: SETTINGS.is_secured(url).then(|| crate::tls::connector(url)).transpose()?,
+                tls: SETTINGS.is_secured(url).then(|| lockkeeper_tls::Connector::from_url(url)).transpose()?,
             },
             base: given.text("base").to_owned(),
             naming: if given.text("layout") == "setnx" { Naming::Setnx } else { Naming::Ours },

@@ -5,9 +5,12 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use lockkeeper_core::{Error, ErrorKind, LossReason, Operation};
+#[cfg(feature = "tls")]
+use lockkeeper_tls::HandshakeError;
 
 use crate::{Server, SessionOver};
 
@@ -130,6 +133,35 @@ impl Failure {
     /// help.
     pub fn untrusted(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Refused, Effect::None, message)
+    }
+
+    /// Says why there was no TLS handshake, or none that can be trusted. Where the server may not speak TLS at all,
+    /// `plain` is the scheme of a URL without it.
+    #[cfg(feature = "tls")]
+    pub fn of_handshake(error: &HandshakeError, plain: &str) -> Self {
+        let told = error.to_string();
+        let without_tls = || format!("; a server without TLS needs `{plain}:`");
+        match error {
+            HandshakeError::Refused(_) => Self::untrusted(told),
+            HandshakeError::NotTls => Self::untrusted(told + &without_tls()),
+            HandshakeError::HungUp => Self::new(FailureKind::Broken, Effect::None, told + &without_tls()),
+            HandshakeError::Broken(_) => Self::new(FailureKind::Broken, Effect::None, told),
+        }
+    }
+
+    /// Says why a stream could not be opened or read. [`io::ErrorKind::InvalidData`] will not pass until a setting or a
+    /// certificate is changed.
+    pub fn of_io(error: &io::Error) -> Self {
+        #[cfg(feature = "tls")]
+        if let Some(alert) = HandshakeError::of_alert(error) {
+            return Self::of_handshake(&alert, "");
+        }
+        let kind = match error.kind() {
+            io::ErrorKind::InvalidData => FailureKind::Refused,
+            io::ErrorKind::TimedOut => FailureKind::Deadline,
+            _ => FailureKind::Broken,
+        };
+        Self::new(kind, Effect::None, error.to_string())
     }
 
     /// Says that the other end speaks, but not as this service does.

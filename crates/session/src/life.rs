@@ -3,6 +3,7 @@
 //! What proves a session, and for how long, its backend knows; how it is kept, `keeping`.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a look is tried again after a failure in passing; each attempt waits for the next connection.
 pub(crate) const LOOK_ATTEMPTS_MAX: u32 = 4;
+
+/// What callers are told whose session went with its runtime.
+const ABANDONED: &str = "the runtime that kept the session has ended";
 
 /// How a session ended.
 #[derive(Clone, Debug)]
@@ -59,6 +63,8 @@ pub struct Life<L> {
     link: watch::Sender<Option<Arc<L>>>,
     /// Set once no connection comes any more.
     ending: watch::Sender<Option<Ending>>,
+    /// Whether its runtime has ended before it.
+    is_abandoned: AtomicBool,
     /// Asks for a proof now.
     urge: Notify,
     /// Counts the proofs.
@@ -84,6 +90,7 @@ impl<L: Link> Life<L> {
             outbox: Outbox::default(),
             link: watch::Sender::new(None),
             ending: watch::Sender::new(None),
+            is_abandoned: AtomicBool::new(false),
             urge: Notify::new(),
             proofs: watch::Sender::new(0),
             trouble: Mutex::default(),
@@ -161,12 +168,14 @@ impl<L: Link> Life<L> {
         self.ending.send_replace(Some(ending));
     }
 
-    /// Notes that the task that keeps the session has ended.
+    /// Notes that the task that keeps the session has ended. If nothing had ended the session before, it was the end
+    /// of its runtime.
     pub(crate) fn abandon(&self) {
-        self.bond.lose(LossReason::Closed);
         if self.ending.borrow().is_none() {
-            let message = "the runtime of the session has ended";
-            self.end(Ending::Untold(Failure::new(FailureKind::Broken, Effect::None, message)));
+            let is_lost = matches!(self.bond.liveness(), Liveness::Lost(_));
+            self.is_abandoned.store(!is_lost, Ordering::SeqCst);
+            self.bond.lose(LossReason::Closed);
+            self.end(Ending::Untold(Failure::new(FailureKind::Broken, Effect::None, ABANDONED)));
         }
     }
 
@@ -397,7 +406,7 @@ impl<L: Link> Life<L> {
     /// [`ErrorKind::Lost`], transient: another session may be opened.
     pub fn check(&self, operation: Operation) -> Result<()> {
         match self.bond.liveness() {
-            Liveness::Lost(reason) => Err(lost(reason, operation)),
+            Liveness::Lost(reason) => Err(self.lost(reason, operation)),
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
         }
     }
@@ -405,8 +414,8 @@ impl<L: Link> Life<L> {
     /// The error that the session is over.
     pub fn over(&self, operation: Operation) -> Error {
         match self.bond.liveness() {
-            Liveness::Lost(reason) => lost(reason, operation),
-            Liveness::Held { .. } | Liveness::Jeopardy { .. } => lost(LossReason::Expired, operation),
+            Liveness::Lost(reason) => self.lost(reason, operation),
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => self.lost(LossReason::Expired, operation),
         }
     }
 
@@ -416,19 +425,23 @@ impl<L: Link> Life<L> {
             self.expire();
         }
         match self.bond.liveness() {
-            Liveness::Lost(reason) => lost(reason, operation),
+            Liveness::Lost(reason) => self.lost(reason, operation),
             Liveness::Held { .. } | Liveness::Jeopardy { .. } => failure.into_core(operation, is_write),
         }
+    }
+
+    fn lost(&self, reason: LossReason, operation: Operation) -> Error {
+        let message = match self.is_abandoned.load(Ordering::SeqCst) {
+            true => ABANDONED.to_owned(),
+            false => reason.to_string(),
+        };
+        Error::transient(ErrorKind::Lost(reason), operation, message)
     }
 }
 
 /// An answer that is there at once: the refusal of a call.
 pub fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
     Box::pin(std::future::ready(Err(error)))
-}
-
-fn lost(reason: LossReason, operation: Operation) -> Error {
-    Error::transient(ErrorKind::Lost(reason), operation, reason.to_string())
 }
 
 /// Nothing panics while one of them is locked.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Ticket};
-use lockkeeper_session::{Effect, Failure, FailureKind};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use tokio::sync::{mpsc, watch};
 
 use crate::statement::{Row, SessionId, Statement};
@@ -27,9 +27,9 @@ const PAUSE_MAX_MS: u64 = 20;
 /// A kind of database. PostgreSQL and MySQL are two; they differ in the language of their functions, and in how they
 /// wake a waiter.
 pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
-    /// Connects to the server at this place of the URL's list, makes the schema if that is allowed and missing, and
-    /// asks who it is. Fails if it cannot serve locks: it is read-only, or lacks what they need.
-    fn connect(&self, server: usize, deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>>;
+    /// Connects to a server, makes the schema if that is allowed and missing, and asks who it is. Fails if it cannot
+    /// serve locks: it is read-only, or lacks what they need.
+    fn connect(&self, server: &Server, deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>>;
 
     /// Makes the schema, or brings it up to this version.
     fn set_up(&self, deadline: BootInstant) -> BoxFuture<Result<(), Failure>>;

@@ -101,12 +101,9 @@ impl Servers {
 }
 
 impl Engine for Servers {
-    fn connect(&self, server: usize, deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>> {
-        let this = self.clone();
-        Box::pin(async move {
-            let server = this.config.servers.get(server).ok_or_else(Failure::unexpected)?;
-            this.connect_until(server, deadline, Intent::Serve).await
-        })
+    fn connect(&self, server: &Server, deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>> {
+        let (this, server) = (self.clone(), server.clone());
+        Box::pin(async move { this.connect_until(&server, deadline, Intent::Serve).await })
     }
 
     fn set_up(&self, deadline: BootInstant) -> BoxFuture<Result<(), Failure>> {

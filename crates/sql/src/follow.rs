@@ -19,7 +19,6 @@ use crate::follow::pace::Pace;
 use crate::follow::signs::{Looked, Signs};
 use crate::queue;
 use crate::queue::All;
-use crate::session::Finder;
 use crate::url::Config;
 
 /// All locks with contenders.
@@ -88,15 +87,9 @@ impl Following {
 
     /// Tries each server once.
     async fn connect(&self) -> Result<Arc<dyn Wire>, Failure> {
-        let mut finder = Finder::new(self.engine.clone(), self.config.clone(), self.clock.clone());
         let deadline = self.clock.now().saturating_add(self.config.connect_timeout);
-        while let Some((server, attempt_ends)) = finder.next(deadline) {
-            match finder.connect(server, attempt_ends).await {
-                Ok(connected) => return Ok(connected.wire),
-                Err(failure) => finder.note(failure),
-            }
-        }
-        Err(finder.trouble())
+        let attempt = |server, attempt_ends| self.engine.connect(&server, attempt_ends);
+        Ok(self.config.finder(&self.clock).round(deadline, attempt).await?.wire)
     }
 
     /// Looks at all locks.

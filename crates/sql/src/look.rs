@@ -7,7 +7,7 @@ use lockkeeper_core::{Operation, Result};
 use lockkeeper_session::{Failure, Lookable, Looking};
 
 use crate::engine::{Engine, Waking, Wire};
-use crate::session::{Finder, Link};
+use crate::session::Link;
 use crate::statement::{Row, Statement};
 use crate::url::Config;
 
@@ -50,12 +50,11 @@ pub(crate) async fn ask(onlooker: &Arc<Onlooker>, statement: &Statement, operati
 
 async fn open(engine: Arc<dyn Engine>, config: Arc<Config>, clock: Arc<dyn Clock>) -> Result<Arc<Lookout>> {
     let deadline = clock.now().saturating_add(config.connect_timeout);
-    let mut finder = Finder::new(engine, config, clock);
-    while let Some((server, attempt_ends)) = finder.next(deadline) {
-        match finder.connect(server, attempt_ends).await {
-            Ok(connected) => return Ok(Arc::new(Lookout { wire: connected.wire, waking: connected.greeting.waking })),
-            Err(failure) => finder.note(failure),
-        }
-    }
-    Err(finder.trouble().into_core(Operation::Connect, false))
+    let engine = &engine;
+    let mut finder = config.finder(&clock);
+    let opened = finder.round(deadline, |server, attempt_ends| async move {
+        let connected = engine.connect(&server, attempt_ends).await?;
+        Ok(Arc::new(Lookout { wire: connected.wire, waking: connected.greeting.waking }))
+    });
+    opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))
 }

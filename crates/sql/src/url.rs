@@ -2,12 +2,14 @@
 //! certificates.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::url::Unset::{Is, Means};
 use lockkeeper_core::url::{Given, Kind, Setting, Settings, invalid};
 use lockkeeper_core::{Result, ServiceUrl};
-use lockkeeper_session::Server;
+use lockkeeper_session::{Finder, Names, Order, Server};
 
 /// The port of a PostgreSQL server if the URL names no port.
 pub const POSTGRES_PORT_DEFAULT: u16 = 5432;
@@ -48,6 +50,8 @@ pub struct Config {
     pub(crate) service: String,
     pub(crate) dialect: Dialect,
     pub(crate) servers: Vec<Server>,
+    /// How the names of servers are resolved.
+    pub(crate) names: Names,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     /// The database that is connected to; none on MySQL, where the schema is one itself.
@@ -131,6 +135,7 @@ impl Config {
             service: url.to_string(),
             dialect,
             servers: Server::of_url(url, port_default)?,
+            names: Names::default(),
             user: url.user().filter(|user| !user.is_empty()).map(str::to_owned),
             password: url.password().map(str::to_owned),
             database: database(url, dialect)?,
@@ -144,6 +149,11 @@ impl Config {
             connect_timeout: given.time("connect_timeout"),
             operation_timeout: given.operation_timeout(),
         })
+    }
+
+    /// Begins to find the server that serves.
+    pub(crate) fn finder(&self, clock: &Arc<dyn Clock>) -> Finder {
+        Finder::new(&self.names, self.servers.clone(), Order::Listed, clock.clone())
     }
 
     /// Returns the session timeout that is asked for.

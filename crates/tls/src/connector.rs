@@ -1,19 +1,23 @@
 //! Makes TLS handshakes over streams that the caller has opened.
 
 use std::fmt;
+use std::sync::Arc;
 
+use lockkeeper_core::ServiceUrl;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::handshake::HandshakeError;
 use crate::papers::Papers;
+use crate::settings::Settings;
 
 /// Makes TLS handshakes: TLS 1.3 or 1.2. A server is believed only if an authority that we trust vouches for its name.
 #[derive(Clone)]
 pub struct Connector {
-    connector: TlsConnector,
+    config: Arc<ClientConfig>,
     /// The one name in the certificates of all servers; without it each server has its own.
     server_name: Option<ServerName<'static>>,
 }
@@ -21,7 +25,23 @@ pub struct Connector {
 impl Connector {
     /// Takes the authorities, the identity and the server's name from the papers.
     pub fn new(papers: &Papers) -> Self {
-        Self { connector: TlsConnector::from(papers.config().clone()), server_name: papers.server_name().cloned() }
+        Self { config: papers.config().clone(), server_name: papers.server_name().cloned() }
+    }
+
+    /// Reads the settings of a URL and the files that they name; later changes of them have no effect.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Settings::from_url`] and [`Settings::read`].
+    pub fn from_url(url: &ServiceUrl) -> lockkeeper_core::Result<Self> {
+        Ok(Self::new(&Settings::from_url(url)?.read()?))
+    }
+
+    /// Says by ALPN that this protocol is spoken, for servers that speak several.
+    #[must_use]
+    pub fn speaking(mut self, protocol: &[u8]) -> Self {
+        Arc::make_mut(&mut self.config).alpn_protocols = vec![protocol.to_vec()];
+        self
     }
 
     /// Returns the name that the certificate of a host must be for.
@@ -49,7 +69,7 @@ impl Connector {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let name = self.name_of(host)?;
-        let shaken = self.connector.connect(name.clone(), stream).await;
+        let shaken = TlsConnector::from(self.config.clone()).connect(name.clone(), stream).await;
         shaken.map_err(|error| HandshakeError::of_io(error, &name.to_str()))
     }
 }

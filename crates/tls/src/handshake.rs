@@ -26,25 +26,42 @@ impl HandshakeError {
 
     /// Tells what the handshake with a server of this name ended with, also one that another client of rustls has made.
     pub fn of_io(error: io::Error, name: &str) -> Self {
-        let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match cause {
+        match cause(&error) {
             Some(rustls::Error::InvalidCertificate(reason)) => Self::Refused(of_certificate(reason, name)),
-            // Trouble inside the server, which may pass.
-            Some(rustls::Error::AlertReceived(
-                alert @ (AlertDescription::InternalError | AlertDescription::UserCanceled),
-            )) => {
-                let message = format!("the server gave up ({alert:?})");
-                Self::Broken(io::Error::new(io::ErrorKind::ConnectionAborted, message))
-            }
-            Some(rustls::Error::AlertReceived(alert)) => {
-                Self::Refused(format!("the server refused the TLS handshake ({alert:?})"))
-            }
+            Some(rustls::Error::AlertReceived(alert)) => Self::of_description(*alert),
             Some(rustls::Error::InvalidMessage(_)) => Self::NotTls,
             Some(other) => Self::Refused(format!("the TLS handshake failed: {other}")),
             None if error.kind() == io::ErrorKind::UnexpectedEof => Self::HungUp,
             None => Self::Broken(error),
         }
     }
+
+    /// Tells what an alert means that ended a connection; `None` if that was not by an alert. In TLS 1.3 a server
+    /// refuses our certificate, or the lack of one, after the handshake.
+    pub fn of_alert(error: &io::Error) -> Option<Self> {
+        match cause(error) {
+            Some(rustls::Error::AlertReceived(alert)) => Some(Self::of_description(*alert)),
+            _ => None,
+        }
+    }
+
+    fn of_description(alert: AlertDescription) -> Self {
+        match alert {
+            // Trouble inside the server, which may pass.
+            AlertDescription::InternalError | AlertDescription::UserCanceled => {
+                let message = format!("the server gave up ({alert:?})");
+                Self::Broken(io::Error::new(io::ErrorKind::ConnectionAborted, message))
+            }
+            AlertDescription::CertificateRequired => Self::Refused(format!(
+                "the server refused the TLS handshake ({alert:?}): it asks for a certificate, which `cert` and `key` name"
+            )),
+            _ => Self::Refused(format!("the server refused the TLS handshake ({alert:?})")),
+        }
+    }
+}
+
+fn cause(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 impl fmt::Display for HandshakeError {

@@ -22,7 +22,7 @@ pub(crate) struct IdentityFiles {
 #[derive(Clone)]
 pub struct Papers {
     config: Arc<ClientConfig>,
-    authorities: Authorities,
+    authorities: Vec<CertificateDer<'static>>,
     identity: Option<Identity>,
     server_name: Option<ServerName<'static>>,
 }
@@ -34,7 +34,7 @@ impl Papers {
         identity: Option<&IdentityFiles>,
         server_name: Option<ServerName<'static>>,
     ) -> Result<Self> {
-        let authorities = ca.map_or_else(Authorities::of_the_system, Authorities::of_file)?;
+        let Authorities { certificates, roots } = ca.map_or_else(Authorities::of_the_system, Authorities::of_file)?;
         let identity = match identity {
             Some(files) => Some((files, Identity::of_files(files)?)),
             None => None,
@@ -42,7 +42,7 @@ impl Papers {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("the provider has what its own protocol versions need")
-            .with_root_certificates(authorities.roots.clone());
+            .with_root_certificates(roots);
         let config = match &identity {
             None => builder.with_no_client_auth(),
             Some((IdentityFiles { cert, key }, Identity { cert_pem, key_pem })) => {
@@ -54,7 +54,7 @@ impl Papers {
             }
         };
         let identity = identity.map(|(_, identity)| identity);
-        Ok(Self { config: Arc::new(config), authorities, identity, server_name })
+        Ok(Self { config: Arc::new(config), authorities: certificates, identity, server_name })
     }
 
     /// Returns the configuration of rustls: TLS 1.3 or 1.2 with ring, without ALPN. A server is believed only if one of
@@ -63,14 +63,10 @@ impl Papers {
         &self.config
     }
 
-    /// Returns the authorities that are trusted for servers, at least one, for clients that keep roots as rustls does.
-    pub const fn roots(&self) -> &Arc<RootCertStore> {
-        &self.authorities.roots
-    }
-
-    /// Returns the certificates of the same authorities in DER form, for clients that read certificates.
+    /// Returns the certificates of the authorities that are trusted for servers, at least one, for clients that make
+    /// their own connections.
     pub fn authorities(&self) -> &[CertificateDer<'static>] {
-        &self.authorities.certificates
+        &self.authorities
     }
 
     /// Returns our certificate and key, if the settings name them.
@@ -87,7 +83,7 @@ impl Papers {
 /// Without the key.
 impl fmt::Debug for Papers {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let authorities = self.authorities.certificates.len();
+        let authorities = self.authorities.len();
         formatter
             .debug_struct("Papers")
             .field("authorities", &authorities)
@@ -128,10 +124,9 @@ impl fmt::Debug for Identity {
 }
 
 /// The authorities that are trusted for servers, in both forms that clients take.
-#[derive(Clone)]
 struct Authorities {
     certificates: Vec<CertificateDer<'static>>,
-    roots: Arc<RootCertStore>,
+    roots: RootCertStore,
 }
 
 impl Authorities {
@@ -143,7 +138,7 @@ impl Authorities {
                 pem::unusable(path, "holds a certificate that cannot be trusted as an authority").caused_by(error)
             })?;
         }
-        Ok(Self { certificates, roots: Arc::new(roots) })
+        Ok(Self { certificates, roots })
     }
 
     /// Takes what the system trusts. A certificate there that we cannot read is no matter of the caller's.
@@ -152,7 +147,7 @@ impl Authorities {
         let mut roots = RootCertStore::empty();
         found.certs.retain(|certificate| roots.add(certificate.clone()).is_ok());
         if !roots.is_empty() {
-            return Ok(Self { certificates: found.certs, roots: Arc::new(roots) });
+            return Ok(Self { certificates: found.certs, roots });
         }
         let message = "this system has no certificates of authorities; name a file of them with `ca=FILE`";
         let error = pem::unusable_config(message);

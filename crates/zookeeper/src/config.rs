@@ -1,13 +1,13 @@
 //! Reads a service URL for ZooKeeper and checks it once. It opens nothing.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::url::Unset::{Is, Means};
-use lockkeeper_core::url::{Host, Kind, Setting, Settings, invalid};
+use lockkeeper_core::url::{Kind, Setting, Settings, invalid};
 use lockkeeper_core::{Result, ServiceUrl};
+use lockkeeper_session::Server;
 use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zk_proto::path::ZnodePath;
 
@@ -59,54 +59,6 @@ pub const SETTINGS: &Settings = &Settings {
     tls: &[],
 };
 
-/// One server's name and port, and one of the addresses behind the name once it was resolved.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-#[non_exhaustive]
-pub struct Server {
-    /// Its name or address.
-    pub name: String,
-    /// Its port.
-    pub port: u16,
-    /// The address to be dialled, with the same port; `None` before the name was resolved, and where a [`Dial`]
-    /// resolves no names.
-    pub address: Option<SocketAddr>,
-}
-
-impl Server {
-    /// Names a server that was not resolved.
-    pub fn new(name: impl Into<String>, port: u16) -> Self {
-        Self { name: name.into(), port, address: None }
-    }
-
-    /// Returns the same server behind this address, whose port becomes the server's.
-    #[must_use]
-    pub fn at(&self, mut address: SocketAddr) -> Self {
-        address.set_port(self.port);
-        Self { address: Some(address), ..self.clone() }
-    }
-
-    /// Whether `way` is this server, behind any address.
-    pub(crate) fn is_reached_by(&self, way: &Self) -> bool {
-        (&self.name, self.port) == (&way.name, way.port)
-    }
-}
-
-/// `h1:2181`, or `h1:2181 at 10.0.0.1` where the address says more than the name.
-impl fmt::Display for Server {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (open, close) = if self.name.contains(':') { ("[", "]") } else { ("", "") };
-        write!(formatter, "{open}{}{close}:{}", self.name, self.port)?;
-        let Some(address) = self.address.filter(|address| self.name.parse() != Ok(address.ip())) else {
-            return Ok(());
-        };
-        write!(formatter, " at {}", address.ip())?;
-        match address {
-            SocketAddr::V6(address) if address.scope_id() != 0 => write!(formatter, "%{}", address.scope_id()),
-            SocketAddr::V4(_) | SocketAddr::V6(_) => Ok(()),
-        }
-    }
-}
-
 /// What is known of a ZooKeeper service before it is reached.
 ///
 /// ```
@@ -148,19 +100,13 @@ impl Config {
     /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for a `zk+tls:` URL without the feature `tls`.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
         let given = SETTINGS.read(url)?;
-        if url.hosts().is_empty() {
-            let scheme = url.scheme();
-            return Err(invalid(format!(
-                "a `{scheme}:` URL names at least one server, as in {scheme}://h1:2181,h2:2181"
-            )));
-        }
+        let servers = Server::of_url(url, PORT_DEFAULT)?;
         if url.password().is_some() && url.user().is_none_or(str::is_empty) {
             return Err(invalid("a password is given without a user"));
         }
         if url.user().is_some_and(|user| user.contains(':')) {
             return Err(invalid("a user's name cannot have `:`, where digest authentication begins the password"));
         }
-        let server = |host: &Host| Server::new(host.name.clone(), host.port.unwrap_or(PORT_DEFAULT));
         let acl = match given.text("acl") {
             "creator" if url.user().is_none() => {
                 return Err(invalid("`acl=creator` needs a user, as in zk://user:password@host"));
@@ -174,7 +120,7 @@ impl Config {
         };
         Ok(Self {
             service: url.to_string(),
-            servers: url.hosts().iter().map(server).collect(),
+            servers,
             chroot: path(url.path().trim_end_matches('/'), "the chroot")?,
             digest: url.user().map(|user| format!("{user}:{}", url.password().unwrap_or_default())),
             session_timeout: given.time("session_timeout"),
@@ -263,19 +209,6 @@ mod tests {
         assert_eq!((config.naming, config.foreign), (naming, ForeignPolicy::Wait));
         assert_eq!(config.acl, [Acl::creator()]);
         assert!(!format!("{config:?}").contains("cret"));
-    }
-
-    #[test]
-    fn a_server_is_dialled_at_the_port_that_it_is_shown_with() {
-        for (name, address, shown) in [
-            ("h1", "10.0.0.1:999", "h1:2182 at 10.0.0.1"),
-            ("10.0.0.1", "10.0.0.1:999", "10.0.0.1:2182"),
-            ("::1", "[::1]:999", "[::1]:2182"),
-            ("h1", "[fe80::1%3]:999", "h1:2182 at fe80::1%3"),
-        ] {
-            let server = Server::new(name, 2182).at(address.parse().unwrap());
-            assert_eq!((server.to_string().as_str(), server.address.unwrap().port()), (shown, 2182));
-        }
     }
 
     #[test]

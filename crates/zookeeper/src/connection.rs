@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
+use lockkeeper_session::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 
-use crate::dial::Stream;
 use crate::link::Link;
 
 /// How many bytes are read at once of input that is thrown away.

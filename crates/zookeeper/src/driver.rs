@@ -8,17 +8,16 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_core::clock::Clock;
+use lockkeeper_session::{Failure, FailureKind, Lookup, Lookups, Server, Stream, Ways, within};
 use lockkeeper_zk_proto::client::ClientSession;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf};
 use tokio::task::JoinSet;
 
 use crate::alarm::Alarm;
-use crate::config::Server;
 use crate::connection::Connection;
-use crate::dial::{Dial, Failure, FailureNature, Stream};
-use crate::hosts::{Hosts, Share};
+use crate::dial::Dial;
+use crate::hosts::Share;
 use crate::link::Link;
-use crate::lookup::{Lookup, Lookups, within};
 
 /// How many bytes one read takes at most: some hundred replies.
 const READ_BYTES_MAX: usize = 64 * 1024;
@@ -30,7 +29,7 @@ const GATHER_TURNS_MAX: u32 = 16;
 pub(crate) struct Driver {
     link: Arc<Link>,
     dial: Arc<dyn Dial>,
-    hosts: Hosts,
+    ways: Ways,
     share: Share,
     /// The names of this round whose addresses are not known yet.
     lookups: Lookups,
@@ -51,37 +50,37 @@ impl Drop for Ending {
 }
 
 impl Driver {
-    pub(crate) fn new(link: Arc<Link>, dial: Arc<dyn Dial>, hosts: Hosts, share: Share) -> Self {
+    pub(crate) fn new(link: Arc<Link>, dial: Arc<dyn Dial>, ways: Ways, share: Share) -> Self {
         let clock = link.clock.clone();
         let (alarm, chores) = (Alarm::new(clock.clone()), JoinSet::new());
-        Self { link, dial, hosts, share, lookups: Lookups::default(), is_round_silent: false, clock, alarm, chores }
+        Self { link, dial, ways, share, lookups: Lookups::default(), is_round_silent: false, clock, alarm, chores }
     }
 
     /// Runs until the session is over, or every server has refused to open it.
     pub(crate) async fn run(mut self) {
         let _ending = Ending(self.link.clone());
         while !self.link.is_over() {
-            if self.hosts.is_round_over() && self.find_ways().await.is_none() {
+            if self.ways.is_round_over() && self.find_ways().await.is_none() {
                 break;
             }
-            if let Some(way) = self.hosts.next() {
+            if let Some(way) = self.ways.next() {
                 let Some(dialled) = self.dial(&way).await else {
                     break;
                 };
                 match dialled {
                     Ok(stream) => {
                         let lasted = self.serve(stream, &way).await;
-                        if self.hosts.broke(&way, lasted) {
+                        if self.ways.broke(&way, lasted) {
                             self.lookups = Lookups::default();
                         }
                         if self.link.is_renewing() {
-                            self.hosts.try_again(way);
+                            self.ways.try_again(way);
                         }
                     }
-                    Err(error) => self.fail(&way, error.into()),
+                    Err(error) => self.fail(&way, Failure::of_io(&error)),
                 }
             }
-            let is_round_over = self.hosts.is_round_over() && self.lookups.is_empty();
+            let is_round_over = self.ways.is_round_over() && self.lookups.is_empty();
             if self.link.is_opening() && is_round_over && !self.is_round_silent {
                 // Whether and when to try again is for the retry policy of the caller of the session.
                 break;
@@ -108,27 +107,27 @@ impl Driver {
             .await?;
         self.lookups = lookups;
         let ways = self.ways_of(lookup);
-        self.hosts.join_round(ways);
+        self.ways.join_round(ways);
         Some(())
     }
 
     /// Begins a round with the ways that are known first, after a pause if there was a round before; `None` if the
     /// session is over meanwhile.
     async fn begin_round(&mut self) -> Option<()> {
-        let (pause, limit) = (self.hosts.pause(), self.share.dial_max(self.hosts.servers().len()));
-        let (clock, dial, servers) = (self.clock.clone(), self.dial.clone(), self.hosts.servers().to_vec());
+        let (pause, limit) = (self.ways.pause(), self.share.dial_max(self.ways.servers().len()));
+        let (clock, dial, servers) = (self.clock.clone(), self.dial.clone(), self.ways.servers().to_vec());
         let resolving = async move {
             if !pause.is_zero() {
                 clock.sleep_until(clock.now().saturating_add(pause)).await;
             }
-            let mut lookups = Lookups::begin(&dial, &clock, &servers, limit);
+            let mut lookups = Lookups::begin(|server| dial.resolve(server), &clock, &servers, limit);
             let first = lookups.first(&clock).await;
             (lookups, first)
         };
         let (lookups, first) = self.attend(resolving).await?;
         (self.lookups, self.is_round_silent) = (lookups, false);
         let ways = self.ways_of(first);
-        self.hosts.begin_round(ways);
+        self.ways.begin_round(ways);
         Some(())
     }
 
@@ -139,7 +138,7 @@ impl Driver {
             self.link.forget_failures_but(&server, resolved.as_deref().unwrap_or_default());
             match resolved {
                 Ok(addresses) => ways.extend(addresses),
-                Err(error) => self.fail(&server, error.into()),
+                Err(error) => self.fail(&server, Failure::of_io(&error)),
             }
         }
         ways
@@ -147,7 +146,7 @@ impl Driver {
 
     /// How many ways this round has, as far as it is known.
     fn ways_max(&self) -> usize {
-        self.hosts.ways().len() + self.lookups.len()
+        self.ways.ways().len() + self.lookups.len()
     }
 
     /// Dials one way, for as long as its share of the time; `None` if the session is over meanwhile.
@@ -177,7 +176,7 @@ impl Driver {
 
     /// Notes why a way could not be used.
     fn fail(&mut self, way: &Server, failure: Failure) {
-        self.is_round_silent |= failure.nature == FailureNature::Silence;
+        self.is_round_silent |= failure.kind == FailureKind::Deadline;
         self.link.note_failure(way, failure);
     }
 
@@ -200,7 +199,7 @@ impl Driver {
             self.run_chores();
             if arrived_at.is_none() && self.link.status_now().phase.is_online() {
                 arrived_at = Some(self.clock.now());
-                self.hosts.arrived(way);
+                self.ways.arrived(way);
             }
             if is_flushed {
                 gather(&self.link).await;
@@ -231,7 +230,8 @@ impl Driver {
         }
         let trouble = self.link.take_trouble();
         // The stream's own error says more than that the connection broke, unless the error is an end of the stream.
-        let broken = broken.filter(|error| error.kind() != io::ErrorKind::UnexpectedEof).map(Failure::from);
+        let broken =
+            broken.filter(|error| error.kind() != io::ErrorKind::UnexpectedEof).map(|error| Failure::of_io(&error));
         if let Some(failure) = broken.or(trouble) {
             self.fail(way, failure);
         }

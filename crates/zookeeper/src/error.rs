@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use lockkeeper_core::{Advice, Error, ErrorKind, LossReason, Operation};
-use lockkeeper_zk_proto::client::{RequestError, SubmitError, WhyUnanswered, WhyUnsent};
+use lockkeeper_zk_proto::client::{LossReason as MachineLoss, RequestError, SubmitError, WhyUnanswered, WhyUnsent};
 use lockkeeper_zk_proto::message::{Effect, ErrorCode, OpCode};
 
 /// What kind of failure it was.
@@ -76,6 +76,20 @@ impl ClientError {
         Self::new(ClientErrorKind::SessionLost, Advice::Transient, operation, path, message)
     }
 
+    /// Says that no task is left that could answer.
+    pub(crate) fn abandoned(operation: OpCode, path: &str) -> Self {
+        let message = "the runtime that kept the session has ended";
+        Self::new(ClientErrorKind::SessionLost, Advice::Transient, operation, path, message)
+    }
+
+    /// Says that the service does not take our credentials, and has ended the session for it. Whatever was asked went
+    /// with the session.
+    pub(crate) fn unauthenticated(operation: OpCode, path: &str) -> Self {
+        let code = ErrorCode::AuthFailed;
+        let message = format!("the server answered {code}: it does not take the user and password of the URL");
+        Self::new(ClientErrorKind::Refused(code), Advice::Permanent, operation, path, message)
+    }
+
     /// Says that a read was given up before there was an answer.
     pub(crate) fn unanswered_in_time(operation: OpCode, path: &str) -> Self {
         let message = "not answered before the deadline";
@@ -99,6 +113,10 @@ impl ClientError {
     pub(crate) fn of_request(error: &RequestError, operation: OpCode, path: &str) -> Self {
         let (kind, advice) = match error {
             RequestError::Refused(code) => return Self::of_refusal(*code, operation, path),
+            RequestError::NotSent(WhyUnsent::Over(MachineLoss::AuthFailed))
+            | RequestError::Unanswered { why: WhyUnanswered::Over(MachineLoss::AuthFailed), .. } => {
+                return Self::unauthenticated(operation, path);
+            }
             RequestError::NotSent(WhyUnsent::Deadline) => (ClientErrorKind::Deadline, Advice::Transient),
             RequestError::NotSent(WhyUnsent::Over(_)) => (ClientErrorKind::SessionLost, Advice::Transient),
             RequestError::Unanswered { effect, why } => {
@@ -117,6 +135,7 @@ impl ClientError {
 
     pub(crate) fn of_submission(error: SubmitError, operation: OpCode, path: &str) -> Self {
         let (kind, advice) = match error {
+            SubmitError::Over(MachineLoss::AuthFailed) => return Self::unauthenticated(operation, path),
             SubmitError::Closing | SubmitError::Over(_) => return Self::session_lost(operation, path),
             SubmitError::QueueFull | SubmitError::TooMany => (ClientErrorKind::LimitReached, Advice::Transient),
             _ => (ClientErrorKind::LimitReached, Advice::Permanent),

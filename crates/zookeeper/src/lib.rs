@@ -25,8 +25,8 @@
 //! ```
 //!
 //! A map of the code, from the outside in: `config` reads the URL; `client` and `lock` speak to a `link`, which is the
-//! session shared with the one task that has the socket, the `driver` (and its present `connection`); `dial` and
-//! `hosts` find a server for it; `layout` is pure and knows the names. The protocol, and the rule until when a session
+//! session shared with the one task that has the socket, the `driver` (and its present `connection`); `dial` connects
+//! it, over the ways of `lockkeeper-session`; `layout` is pure and knows the names. The protocol, and the rule until when a session
 //! may be believed, are in `lockkeeper-zk-proto`.
 //!
 //! # What other users can do
@@ -48,15 +48,15 @@ mod hosts;
 mod layout;
 mod link;
 mod lock;
-mod lookup;
 #[cfg(feature = "tls")]
 mod tls;
 
 pub use client::{Client, Created, NewNode, Transaction, TransactionResult, Watch, WatchEvent};
-pub use config::{BASE_DEFAULT, Config, PORT_DEFAULT, SETTINGS, Server};
-pub use dial::{Dial, Stream, TcpDial};
+pub use config::{BASE_DEFAULT, Config, PORT_DEFAULT, SETTINGS};
+pub use dial::{Dial, TcpDial};
 pub use error::{ClientError, ClientErrorKind};
 pub use layout::{ElectionLayout, ForeignPolicy, Layout};
 pub use lock::{ZooKeeperBackend, contender_path};
+pub use lockkeeper_session::{Server, Stream};
 /// What a server refuses a request with.
 pub use lockkeeper_zk_proto::message::ErrorCode;

@@ -3,10 +3,10 @@
 use std::io;
 
 use lockkeeper_core::{BoxFuture, Result};
+use lockkeeper_session::{Failure, Server, Stream, connect_tcp, resolve};
 use lockkeeper_tls::{Connector, HandshakeError, Settings};
 
-use crate::config::Server;
-use crate::dial::{Dial, Stream, connect_tcp, resolve_name};
+use crate::dial::Dial;
 
 /// TLS over TCP.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl TlsDial {
 impl Dial for TlsDial {
     fn resolve(&self, server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
         match self.0.name_of(&server.name) {
-            Ok(_) => resolve_name(server),
+            Ok(_) => resolve(server),
             Err(error) => Box::pin(std::future::ready(Err(of_handshake(&error)))),
         }
     }
@@ -41,14 +41,7 @@ impl Dial for TlsDial {
 /// Says why there was no handshake. The kind is the dial's: `InvalidData` if only a change of settings or certificates
 /// can help.
 fn of_handshake(error: &HandshakeError) -> io::Error {
-    let told = error.to_string();
-    match error {
-        HandshakeError::Refused(_) => io::Error::new(io::ErrorKind::InvalidData, told),
-        HandshakeError::NotTls => io::Error::new(io::ErrorKind::InvalidData, told + WITHOUT_TLS),
-        HandshakeError::HungUp => io::Error::new(io::ErrorKind::UnexpectedEof, told + WITHOUT_TLS),
-        HandshakeError::Broken(error) => io::Error::new(error.kind(), told),
-    }
+    let failure = Failure::of_handshake(error, "zk");
+    let kind = if failure.is_passing() { io::ErrorKind::ConnectionAborted } else { io::ErrorKind::InvalidData };
+    io::Error::new(kind, failure.to_string())
 }
-
-/// What may help where the other end does not speak TLS.
-const WITHOUT_TLS: &str = "; a server without TLS needs `zk:`";

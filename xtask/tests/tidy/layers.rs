@@ -12,7 +12,7 @@ use cargo_metadata::{DependencyKind, Package};
 use crate::{assert_none, packages, root};
 
 /// The layer of crates that test and measure the others. A crate that ships never imports them.
-const TESTING: u8 = 6;
+const TESTING: u8 = 7;
 
 /// The crates that any other may use in its tests, in any layer.
 const IN_ALL_TESTS: &[&str] =
@@ -37,33 +37,33 @@ use Imports::{Anything, These};
 const LAYERS: &[Place] = &[
     Place { layer: 0, package: "lockkeeper-core", may_import: These(&[]) },
     Place { layer: 0, package: "lockkeeper-zk-proto", may_import: These(&[]) },
-    Place { layer: 1, package: "lockkeeper-session", may_import: These(&["lockkeeper-core"]) },
     Place { layer: 1, package: "lockkeeper-tls", may_import: These(&["lockkeeper-core"]) },
+    Place { layer: 2, package: "lockkeeper-session", may_import: These(&["lockkeeper-core", "lockkeeper-tls"]) },
     Place { layer: 2, package: "lockkeeper-recipes", may_import: These(&["lockkeeper-core"]) },
     Place {
-        layer: 2,
+        layer: 3,
         package: "lockkeeper-zookeeper",
         may_import: These(&["lockkeeper-core", "lockkeeper-session", "lockkeeper-tls", "lockkeeper-zk-proto"]),
     },
     Place { layer: 2, package: "lockkeeper-zk-server", may_import: These(&["lockkeeper-zk-proto"]) },
     Place { layer: 2, package: "lockkeeper-file", may_import: These(&["lockkeeper-core"]) },
     Place {
-        layer: 2,
+        layer: 3,
         package: "lockkeeper-etcd",
         may_import: These(&["lockkeeper-core", "lockkeeper-session", "lockkeeper-tls"]),
     },
     Place {
-        layer: 2,
+        layer: 3,
         package: "lockkeeper-redis",
         may_import: These(&["lockkeeper-core", "lockkeeper-session", "lockkeeper-tls"]),
     },
     Place {
-        layer: 2,
+        layer: 3,
         package: "lockkeeper-sql",
         may_import: These(&["lockkeeper-core", "lockkeeper-session", "lockkeeper-tls"]),
     },
     Place {
-        layer: 3,
+        layer: 4,
         package: "lockkeeper",
         may_import: These(&[
             "lockkeeper-core",
@@ -75,9 +75,9 @@ const LAYERS: &[Place] = &[
             "lockkeeper-sql",
         ]),
     },
-    Place { layer: 4, package: "lockkeeper-monitor", may_import: These(&["lockkeeper"]) },
+    Place { layer: 5, package: "lockkeeper-monitor", may_import: These(&["lockkeeper"]) },
     Place {
-        layer: 5,
+        layer: 6,
         package: "lockkeeper-cli",
         may_import: These(&["lockkeeper", "lockkeeper-monitor", "lockkeeper-tls", "lockkeeper-zk-server"]),
     },
@@ -179,7 +179,7 @@ fn a_planted_sideways_import_is_reported() {
     let sideways = "[dependencies]\nlockkeeper-redis = { path = \"../lockkeeper-redis\" }";
     let found = breaches_of_planted(&[("lockkeeper-file", sideways), ("lockkeeper-redis", "")]);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("lockkeeper-file (layer 2) must not import lockkeeper-redis (layer 2)"), "{found:?}");
+    assert!(found[0].starts_with("lockkeeper-file (layer 2) must not import lockkeeper-redis (layer 3)"), "{found:?}");
 }
 
 #[test]

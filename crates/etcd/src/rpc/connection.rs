@@ -5,15 +5,15 @@
 
 use std::fmt;
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Uri;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Server, late};
+use lockkeeper_session::{Alert, Asking, Effect, Failure, FailureKind, Server, Socket, connect_tcp, late};
 use prost::Message;
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_stream::Stream;
@@ -26,7 +26,7 @@ use tower::service_fn;
 
 use crate::proto::{AuthenticateRequest, RangeRequest};
 use crate::rpc::call::Call;
-use crate::rpc::failure::{Gone, of_first_call, of_handshake, of_status};
+use crate::rpc::failure::{Gone, of_first_call, of_status};
 use crate::rpc::socket::Tap;
 use crate::url::{Access, Credentials};
 
@@ -37,6 +37,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Connection {
     server: Server,
     channel: Channel,
+    alert: Alert,
     /// The socket, to be closed from here.
     socket: std::net::TcpStream,
     is_over: watch::Receiver<bool>,
@@ -60,7 +61,7 @@ impl Connection {
             Ok(_) => Ok(connection),
             // Users read below the base alone; that is checked where it is read.
             Err(failure) if failure.kind == FailureKind::Refused && access.credentials.is_some() => Ok(connection),
-            Err(failure) => Err(of_first_call(failure, server, access)),
+            Err(failure) => Err(connection.of_first_call(failure, access)),
         }
     }
 
@@ -76,7 +77,7 @@ impl Connection {
             if let Some(Credentials { user, password }) = &access.credentials {
                 let request = AuthenticateRequest { name: user.clone(), password: password.clone() };
                 let answer = connection.call(request, deadline).await;
-                let token = answer.map_err(|failure| of_first_call(failure, server, access))?.token;
+                let token = answer.map_err(|failure| connection.of_first_call(failure, access))?.token;
                 let token = token.parse().map_err(|_| Failure::unexpected().at(server))?;
                 connection.token = Some(token);
             }
@@ -90,23 +91,28 @@ impl Connection {
     }
 
     async fn connect(server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
-        let unreachable = |error: std::io::Error| Failure::unreachable("cannot be reached".to_owned(), error);
-        let stream = TcpStream::connect((server.name.as_str(), server.port)).await.map_err(unreachable)?;
-        stream.set_nodelay(true).map_err(unreachable)?;
-        let stream = stream.into_std().map_err(unreachable)?;
-        let socket = stream.try_clone().map_err(unreachable)?;
-        let stream = TcpStream::from_std(stream).map_err(unreachable)?;
+        let unreachable = |error: std::io::Error| Failure::unreachable("cannot be reached", error);
+        let stream = connect_tcp(server).await.map_err(unreachable)?;
+        let closer = stream.as_fd().try_clone_to_owned().map_err(unreachable)?;
+        let socket = secure(Socket::of(stream), server, access).await?;
+        let alert = socket.alert();
         let (is_over, over) = watch::channel(false);
-        let only = Mutex::new(Some(Tap::new(stream, Arc::new(is_over))));
+        let only = Mutex::new(Some(Tap::new(socket, Arc::new(is_over))));
         let connector = service_fn(move |_: Uri| {
             let socket = only.lock().unwrap_or_else(PoisonError::into_inner).take();
             std::future::ready(socket.map(TokioIo::new).ok_or(Gone))
         });
-        let endpoint = endpoint(server, access);
-        let endpoint = endpoint.map_err(|error| Failure::unreachable("has no usable name".to_owned(), error))?;
+        let endpoint = endpoint(server, access).map_err(|error| Failure::unreachable("has no usable name", error))?;
         let connected = endpoint.connect_with_connector(connector).await;
-        let channel = connected.map_err(|error| of_handshake(error, access.is_secured()))?;
-        Ok(Self { server: server.clone(), channel, socket, is_over: over, clock: clock.clone(), token: None })
+        let channel = connected.map_err(|error| alert.judge(Failure::unreachable("cannot be used", error)))?;
+        let (server, socket, clock) = (server.clone(), closer.into(), clock.clone());
+        Ok(Self { server, channel, alert, socket, is_over: over, clock, token: None })
+    }
+
+    /// Says that the first call found no answer. Until then a connection to a server that speaks otherwise, or that
+    /// refuses our certificate, looks like any other.
+    pub(crate) fn of_first_call(&self, failure: Failure, access: &Access) -> Failure {
+        of_first_call(self.alert.judge(failure), &self.server, access)
     }
 
     /// Asks, and waits for the answer until the deadline. Dropping the future does not take the request back: one that
@@ -190,16 +196,27 @@ async fn grpc(channel: Channel) -> Result<Grpc<Channel>, Failure> {
 }
 
 #[cfg(feature = "tls")]
-fn endpoint(server: &Server, access: &Access) -> Result<Endpoint, tonic::transport::Error> {
+async fn secure(socket: Socket, server: &Server, access: &Access) -> Result<Socket, Failure> {
     match &access.tls {
-        Some(tls) => Endpoint::from_shared(format!("https://{server}"))?.tls_config(tls.clone()),
-        None => Endpoint::from_shared(format!("http://{server}")),
+        Some(tls) => socket.secure(tls, server, "etcd").await,
+        None => Ok(socket),
     }
 }
 
 #[cfg(not(feature = "tls"))]
-fn endpoint(server: &Server, _access: &Access) -> Result<Endpoint, tonic::transport::Error> {
-    Endpoint::from_shared(format!("http://{server}"))
+async fn secure(socket: Socket, _server: &Server, _access: &Access) -> Result<Socket, Failure> {
+    Ok(socket)
+}
+
+/// Where requests go. The driver does not know of TLS, which lies below; but a member takes the certificate of a client
+/// for its user only if its requests say that they are secured.
+fn endpoint(server: &Server, access: &Access) -> Result<Endpoint, tonic::transport::Error> {
+    let authority = Server::new(&server.name, server.port);
+    let endpoint = Endpoint::from_shared(format!("http://{authority}"))?;
+    match format!("https://{authority}").parse() {
+        Ok(origin) if access.is_secured() => Ok(endpoint.origin(origin)),
+        _ => Ok(endpoint),
+    }
 }
 
 impl Drop for Connection {

@@ -1,6 +1,6 @@
 //! What the failures of calls mean: what etcd says, and what the driver of HTTP/2 and TLS says.
 
-use std::{fmt, io};
+use std::fmt;
 
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use tonic::{Code, Status};
@@ -34,22 +34,6 @@ pub(crate) fn no_room() -> Failure {
     Failure::new(FailureKind::Full, Effect::None, message)
 }
 
-/// Says that there was no TLS handshake, or none that can be trusted. Only a change of settings or certificates can
-/// help where the other end was heard.
-pub(super) fn of_handshake(error: tonic::transport::Error, is_secured: bool) -> Failure {
-    if !is_secured {
-        return Failure::unreachable("cannot be used", error);
-    }
-    let is_broken = has_cause(&error, |cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() != io::ErrorKind::InvalidData)
-    });
-    let message = "the TLS handshake failed; `ca` names the authority to trust, and a server without TLS needs `etcd:`";
-    match is_broken {
-        true => Failure::unreachable(message, error),
-        false => Failure::untrusted(message).caused_by(error),
-    }
-}
-
 /// Tells the failures of this end from the answers of the other.
 pub(super) fn of_status(status: Status) -> Failure {
     if std::error::Error::source(&status).is_none() {
@@ -60,7 +44,7 @@ pub(super) fn of_status(status: Status) -> Failure {
 
 /// Adds which member it was, and what may be wrong if the first call on a connection found no answer: until then a
 /// connection to a server that speaks otherwise looks like any other.
-pub(crate) fn of_first_call(failure: Failure, server: &Server, access: &Access) -> Failure {
+pub(super) fn of_first_call(failure: Failure, server: &Server, access: &Access) -> Failure {
     let failure = failure.at(server);
     match failure.kind {
         FailureKind::Broken if access.is_secured() => {
@@ -95,21 +79,6 @@ fn of_transport(status: &Status) -> Failure {
         cause = error.source();
     }
     Failure::broken(Effect::Unknown)
-}
-
-/// Whether an error or one of its causes is meant.
-fn has_cause(
-    error: &(dyn std::error::Error + 'static),
-    is_meant: impl Fn(&(dyn std::error::Error + 'static)) -> bool,
-) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if is_meant(error) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 /// Judges an answer of the server.
@@ -194,7 +163,7 @@ mod tests {
     fn a_request_that_was_never_sent_had_no_effect() {
         let failure = of_status(Status::from_error(Box::new(Gone)));
         assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::None));
-        let failure = of_status(Status::from_error(Box::new(io::Error::other("reset"))));
+        let failure = of_status(Status::from_error(Box::new(std::io::Error::other("reset"))));
         assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::Unknown));
     }
 }

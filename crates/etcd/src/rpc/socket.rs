@@ -5,19 +5,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use lockkeeper_session::Socket;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 /// The socket, as the HTTP/2 driver sees it.
 pub(super) struct Tap {
-    stream: TcpStream,
+    stream: Socket,
     /// Set when the socket has ended in any way, and when the driver has dropped it.
     is_over: Arc<watch::Sender<bool>>,
 }
 
 impl Tap {
-    pub(super) fn new(stream: TcpStream, is_over: Arc<watch::Sender<bool>>) -> Self {
+    pub(super) fn new(stream: Socket, is_over: Arc<watch::Sender<bool>>) -> Self {
         Self { stream, is_over }
     }
 

@@ -1,11 +1,12 @@
 //! How a session on etcd is kept: what its connections are used for, how the next one is found, and how it is ended.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Liveness, LossReason};
-use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life};
+use lockkeeper_session::{Effect, Failure, FailureKind, Finder, Keeping, Life, Server};
 
 use crate::proto::LeaseRevokeRequest;
 use crate::rpc::Connection;
@@ -20,10 +21,9 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 /// Drives one session until it is over.
 pub(super) struct Driver {
     pub(super) core: Arc<Core>,
-    /// Which server is tried next.
-    pub(super) next_server: usize,
+    pub(super) finder: Finder,
     /// The number of the next connection.
-    pub(super) next_connection: u64,
+    pub(super) next_connection: AtomicU64,
 }
 
 impl Keeping for Driver {
@@ -50,14 +50,16 @@ impl Keeping for Driver {
     }
 
     async fn connect(&mut self) -> Result<Arc<Link>, Failure> {
-        let mut trouble = Failure::broken(Effect::None);
-        for _ in 0..self.core.config.servers.len() {
-            match self.try_link().await {
-                Err(failure) if failure.kind != FailureKind::SessionGone => trouble = failure,
-                taken => return taken,
-            }
-        }
-        Err(trouble)
+        let (deadline, patience) = (self.deadline(), self.core.timing.patience());
+        let Self { core, finder, next_connection } = self;
+        let (core, next_connection) = (&*core, &*next_connection);
+        let attempt = |server: Server, attempt_ends: BootInstant| async move {
+            let attempt_ends = attempt_ends.min(core.life.clock.now().saturating_add(patience));
+            let connection = Connection::open(&server, &core.config.access, &core.life.clock, attempt_ends).await?;
+            let number = next_connection.fetch_add(1, Ordering::Relaxed);
+            restore(core, connection, number, attempt_ends).await
+        };
+        finder.round(deadline, attempt).await
     }
 
     #[cfg(feature = "testing")]
@@ -76,41 +78,23 @@ impl Keeping for Driver {
     }
 
     async fn end_anew(&mut self) -> Result<(), Failure> {
-        let mut trouble = Failure::broken(Effect::None);
-        for _ in 0..self.core.config.servers.len() {
-            let ended = match self.open(self.deadline()).await {
-                Ok(connection) => revoke(&self.core, &connection).await,
-                Err(failure) => Err(failure),
-            };
-            match ended {
-                Err(failure) => trouble = failure,
-                Ok(()) => return Ok(()),
-            }
-        }
-        Err(trouble)
+        let deadline = self.deadline();
+        let Self { core, finder, .. } = self;
+        let core = &*core;
+        let attempt = |server: Server, attempt_ends| async move {
+            let access = &core.config.access;
+            let connection = Connection::open(&server, access, &core.life.clock, attempt_ends).await?;
+            revoke(core, &connection).await
+        };
+        finder.round(deadline, attempt).await
     }
 }
 
 impl Driver {
-    async fn try_link(&mut self) -> Result<Arc<Link>, Failure> {
-        let deadline = self.deadline();
-        let connection = self.open(deadline).await?;
-        let number = self.next_connection;
-        self.next_connection += 1;
-        restore(&self.core, connection, number, deadline).await
-    }
-
-    /// When an attempt at one server must have ended.
+    /// When a round over all members must have ended: each may take as long as an attempt does.
     fn deadline(&self) -> BootInstant {
-        self.core.life.clock.now().saturating_add(self.core.timing.patience())
-    }
-
-    /// Connects to the next server.
-    async fn open(&mut self, deadline: BootInstant) -> Result<Connection, Failure> {
-        let config = &self.core.config;
-        let server = &config.servers[self.next_server % config.servers.len()];
-        self.next_server = self.next_server.wrapping_add(1);
-        Connection::open(server, &config.access, &self.core.life.clock, deadline).await
+        let members = u32::try_from(self.core.config.servers.len()).unwrap_or(u32::MAX);
+        self.core.life.clock.now().saturating_add(self.core.timing.patience().saturating_mul(members))
     }
 
     /// Lets what was asked before the session was closed be answered.

@@ -19,7 +19,7 @@ const NO_CONNECTION: u64 = 0;
 
 /// Tries the other members in turn until one has renewed the lease, and has proven it; or until the deadline.
 pub(super) async fn renew(core: &Core, silent: &Server, deadline: BootInstant) {
-    for server in core.config.servers.iter().filter(|server| *server != silent) {
+    for server in core.config.servers.iter().filter(|server| !server.is_reached_by(silent)) {
         let attempt_ends = core.life.clock.now().saturating_add(core.timing.doubt()).min(deadline);
         let renewed = tokio::select! {
             biased;

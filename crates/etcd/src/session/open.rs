@@ -1,15 +1,16 @@
 //! Opens a session: a lease, its key, and the connection that both were made on.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Error, ErrorKind, Operation, Result};
-use lockkeeper_session::{Failure, keep, share};
+use lockkeeper_session::{Failure, Server, keep};
 use tokio::runtime::Handle;
 
 use crate::proto::{LeaseGrantRequest, LeaseRevokeRequest};
-use crate::rpc::{Connection, Watches, absent, for_lack_of, key_range, of_first_call, put, txn};
+use crate::rpc::{Connection, Watches, absent, for_lack_of, key_range, put, txn};
 use crate::session::belief::{Belief, Renewal};
 use crate::session::core::{Core, Parts};
 use crate::session::driver::Driver;
@@ -39,33 +40,31 @@ pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
         Error::permanent(ErrorKind::InvalidConfig, Operation::Connect, message)
     })?;
     let deadline = opening.clock.now().saturating_add(opening.config.connect_timeout);
-    let count = opening.config.servers.len();
-    let mut trouble = None;
-    for step in 0..count {
-        let attempt_ends = share(opening.clock.now(), deadline, count - step);
-        let attempt = attempt(&opening, opening.first_server.wrapping_add(step), attempt_ends, &runtime).await;
-        match attempt {
-            Ok(core) => return Ok(core),
-            Err(failure) => trouble = Some(failure),
-        }
-    }
-    let trouble = trouble.unwrap_or_else(Failure::unexpected);
-    Err(for_lack_of(trouble, &opening.config.layout().rights()).into_core(Operation::Connect, false))
+    let mut finder = opening.config.finder(opening.first_server, &opening.clock);
+    let (opening, place) = (&opening, &runtime);
+    let opened = finder.round(deadline, |server, attempt_ends| attempt(opening, server, attempt_ends, place));
+    let rights = opening.config.layout().rights();
+    let opened = opened.await.map_err(|failure| for_lack_of(failure, &rights).into_core(Operation::Connect, false));
+    let (core, link) = opened?;
+    runtime.spawn(keep(
+        Driver { core: core.clone(), finder, next_connection: AtomicU64::new(FIRST_CONNECTION + 1) },
+        link,
+    ));
+    Ok(core)
 }
 
 async fn attempt(
     opening: &Opening,
-    server: usize,
+    server: Server,
     deadline: BootInstant,
     runtime: &Handle,
-) -> Result<Arc<Core>, Failure> {
+) -> Result<(Arc<Core>, Arc<Link>), Failure> {
     let Opening { config, clock, .. } = opening;
-    let name = &config.servers[server % config.servers.len()];
-    let connection = Connection::open(name, &config.access, clock, deadline).await?;
+    let connection = Connection::open(&server, &config.access, clock, deadline).await?;
     let sent_at = clock.now();
     let ttl = i64::try_from(config.session_timeout().as_secs()).unwrap_or(i64::MAX);
     let granted = connection.call(LeaseGrantRequest { ttl }, deadline).await;
-    let granted = granted.map_err(|failure| of_first_call(failure, name, &config.access))?;
+    let granted = granted.map_err(|failure| connection.of_first_call(failure, &config.access))?;
     let unclaimed = Unclaimed { connection: Some(connection), lease: granted.id, clock: clock.clone(), runtime };
     let timeout = Duration::from_secs(granted.ttl.try_into().map_err(|_| Failure::unexpected())?);
     let term = granted.header.ok_or_else(Failure::unexpected)?.raft_term;
@@ -90,9 +89,7 @@ async fn attempt(
     core.note_revision(stamp);
     let link =
         Arc::new(Link { connection: Arc::new(connection), watches, number: FIRST_CONNECTION, stamp: Some(stamp) });
-    let next_server = server.wrapping_add(1);
-    runtime.spawn(keep(Driver { core: core.clone(), next_server, next_connection: FIRST_CONNECTION + 1 }, link));
-    Ok(core)
+    Ok((core, link))
 }
 
 /// Writes the session's key, and the offset of tokens if there is none. Returns the offset, and the session's stamp.

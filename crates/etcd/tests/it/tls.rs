@@ -43,9 +43,9 @@ async fn a_client_with_a_certificate_locks_and_others_are_told_why_they_cannot()
     assert_eq!(keeper.contenders("door").await.expect("a look").len(), 1);
     soon("the release", guard.release()).await.expect("it is given back");
     for (url, kind, word) in [
-        (identified(url(&other, NAME)), ErrorKind::Refused, "invalid peer certificate"),
+        (identified(url(&other, NAME)), ErrorKind::Refused, "`ca` names"),
         (identified(url(&ours, "elsewhere.example")), ErrorKind::Refused, "elsewhere.example"),
-        (url(&ours, NAME), ErrorKind::ConnectionLost, "`cert` and `key`"),
+        (url(&ours, NAME), ErrorKind::Refused, "`cert` and `key`"),
         (format!("etcd://{address}?connect_timeout=60s"), ErrorKind::ConnectionLost, "`etcd+tls:`"),
     ] {
         let error = soon("the failure", failure(&url)).await;

@@ -3,6 +3,8 @@
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use redis::{ServerError, Value};
 
+use crate::connection::failure::WRONG_PASSWORD;
+
 /// The longest text of a server that is repeated to a user, in characters: its own texts are shorter.
 const DETAIL_CHARS_MAX: usize = 300;
 
@@ -51,7 +53,7 @@ pub(super) fn refusal(error: &ServerError, what: &str) -> Failure {
     let (kind, message) = match code {
         "MOVED" => return moved(detail),
         "NOAUTH" => (FailureKind::Refused, "the server asks for a password; the URL must name one".to_owned()),
-        "WRONGPASS" => (FailureKind::Refused, "the password is wrong, or the server does not know the user".to_owned()),
+        "WRONGPASS" => (FailureKind::Refused, WRONG_PASSWORD.to_owned()),
         "NOPERM" => (FailureKind::Refused, format!("the user lacks the right to {what}: {detail}")),
         "DENIED" => (FailureKind::Refused, format!("the server takes no connections from here: {detail}")),
         "READONLY" => (FailureKind::ReadOnly, "the server is a replica, which takes no writes".to_owned()),
@@ -110,7 +112,7 @@ pub(super) fn refusal_of_hello(detail: &str) -> Failure {
 fn moved(detail: &str) -> Failure {
     let node = detail.split_ascii_whitespace().nth(1).and_then(node);
     let message = match &node {
-        Some(Server { name, port }) if name.is_empty() => {
+        Some(Server { name, port, .. }) if name.is_empty() => {
             format!("the keys lie on another server of the cluster, at port {port} of the same host")
         }
         Some(node) => format!("the keys lie on another server of the cluster, {node}"),
@@ -125,7 +127,7 @@ fn node(text: &str) -> Option<Server> {
     let (name, port) = text.rsplit_once(':')?;
     let name = name.trim_matches(['[', ']']);
     let port = port.parse().ok().filter(|&port: &u16| port != 0)?;
-    (name != "?").then(|| Server { name: name.to_owned(), port })
+    (name != "?").then(|| Server::new(name, port))
 }
 
 /// Finds what a command in a script was refused for: before Redis 7 it stands behind a text about the script.

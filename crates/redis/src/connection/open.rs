@@ -4,11 +4,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Server};
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Server, Socket};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, pipe};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -64,37 +62,24 @@ impl Connection {
     }
 }
 
-async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Opened, Failure> {
-    let stream = socket(server).await?;
-    #[cfg(feature = "tls")]
-    if let Some(tls) = &access.tls {
-        let stream = crate::tls::connect(tls, server, stream).await?;
-        return greet(first, server, access, clock, stream).await;
-    }
-    greet(first, server, access, clock, stream).await
-}
-
 /// Says that a server did not answer. A Redis without TLS waits for the end of what it takes for a command.
 fn silent(access: &Access) -> Failure {
     let failure = Failure::late(Effect::None);
     if access.is_secured() { failure.with_hint("; a server without TLS needs `redis:`") } else { failure }
 }
 
-/// Opens a socket without Nagle's delay, which would cost a lock 40 ms.
-pub(super) async fn socket(server: &Server) -> Result<TcpStream, Failure> {
-    let unreachable = |error: std::io::Error| Failure::unreachable("cannot be reached", error);
-    let stream = TcpStream::connect((server.name.as_str(), server.port)).await.map_err(unreachable)?;
-    stream.set_nodelay(true).map_err(unreachable)?;
-    Ok(stream)
+async fn socket(server: &Server, access: &Access) -> Result<Socket, Failure> {
+    let socket = Socket::connect(server).await?;
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &access.tls {
+        return socket.secure(tls, server, "redis").await;
+    }
+    Ok(socket)
 }
 
-async fn greet<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
-    first: Flight,
-    server: &Server,
-    access: &Access,
-    clock: &Arc<dyn Clock>,
-    stream: S,
-) -> Result<Opened, Failure> {
+async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Opened, Failure> {
+    let stream = socket(server, access).await?;
+    let alert = stream.alert();
     let (meter, waits) = (Arc::<Meter>::default(), Arc::<Registry>::default());
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
@@ -102,7 +87,7 @@ async fn greet<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         .set_pipeline_buffer_size(FLIGHTS_MAX)
         .set_push_sender(push_sender(&meter, &waits));
     let begun = MultiplexedConnection::new_with_config(&info(access), Tap::new(stream, meter.clone()), config).await;
-    let (connection, driver) = begun.map_err(|error| of_first_answers(error, &meter, access))?;
+    let (connection, driver) = begun.map_err(|error| alert.judge(of_first_answers(error, &meter, access)))?;
     let (is_over, over) = watch::channel(false);
     let ending = Over { is_over, waits: waits.clone() };
     let runtime = Handle::current();
@@ -115,7 +100,8 @@ async fn greet<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let introduced = Asking::begin(introduce(connection.clone()), runtime.clone());
     let answered = Asking::begin(ask(connection.clone(), first), runtime.clone());
     // A server that is refused is not waited for until it has answered all.
-    let greeting = greeting(introduced.await.map_err(|error| of_broken_greeting(error, &meter, access))?)?;
+    let introduced = introduced.await.map_err(|error| alert.judge(of_broken_greeting(error, &meter, access)))?;
+    let greeting = greeting(introduced)?;
     let answers = answered.await;
     let connection = Connection {
         server: server.clone(),

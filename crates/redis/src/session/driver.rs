@@ -1,9 +1,10 @@
 //! How a session on Redis is kept: what its connections are used for, how the next one is found, and how it is ended.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life, Link as _};
+use lockkeeper_session::{Effect, Failure, Keeping, Life, Link as _, Server};
 
 use crate::answers::number;
 use crate::connection::{Connection, Finder, Flight, until_replaced};
@@ -21,7 +22,7 @@ pub(super) struct Driver {
     pub(super) core: Arc<Core>,
     pub(super) finder: Finder,
     /// The number of the next connection.
-    pub(super) next_connection: u64,
+    pub(super) next_connection: AtomicU64,
 }
 
 impl Keeping for Driver {
@@ -49,25 +50,16 @@ impl Keeping for Driver {
     }
 
     async fn connect(&mut self) -> Result<Arc<Link>, Failure> {
-        self.finder.begin_round();
         let deadline = self.deadline();
-        while let Some((server, attempt_ends)) = self.finder.next(deadline).await {
-            let core = &self.core;
-            let opened = Connection::open(&server, &core.config.access, &core.life.clock, attempt_ends).await;
-            let restored = match opened {
-                Ok(connection) => {
-                    let number = self.next_connection;
-                    self.next_connection += 1;
-                    restore(core, connection, number, attempt_ends).await
-                }
-                Err(failure) => Err(failure),
-            };
-            match restored {
-                Err(failure) if failure.kind != FailureKind::SessionGone => self.finder.note(failure),
-                restored => return restored,
-            }
-        }
-        Err(self.finder.trouble())
+        let Self { core, finder, next_connection } = self;
+        let (core, next_connection) = (&*core, &*next_connection);
+        let attempt = |server: Server, attempt_ends| async move {
+            let access = &core.config.access;
+            let connection = Connection::open(&server, access, &core.life.clock, attempt_ends).await?;
+            let number = next_connection.fetch_add(1, Ordering::Relaxed);
+            restore(core, connection, number, attempt_ends).await
+        };
+        finder.round(deadline, attempt).await
     }
 
     #[cfg(feature = "testing")]
@@ -80,20 +72,15 @@ impl Keeping for Driver {
     }
 
     async fn end_anew(&mut self) -> Result<(), Failure> {
-        self.finder.begin_round();
         let deadline = self.deadline();
-        while let Some((server, attempt_ends)) = self.finder.next(deadline).await {
-            let core = &self.core;
-            let closed = match Connection::open(&server, &core.config.access, &core.life.clock, attempt_ends).await {
-                Ok(connection) => close(core, &connection, || teach(&core.layout)).await,
-                Err(failure) => Err(failure),
-            };
-            match closed {
-                Ok(()) => return Ok(()),
-                Err(failure) => self.finder.note(failure),
-            }
-        }
-        Err(self.finder.trouble())
+        let Self { core, finder, .. } = self;
+        let core = &*core;
+        let attempt = |server: Server, attempt_ends| async move {
+            let access = &core.config.access;
+            let connection = Connection::open(&server, access, &core.life.clock, attempt_ends).await?;
+            close(core, &connection, || teach(&core.layout)).await
+        };
+        finder.round(deadline, attempt).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Opens a session: its record in the service, and the connection over which it was made.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
@@ -49,19 +50,19 @@ pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
     })?;
     let deadline = opening.clock.now().saturating_add(opening.config.connect_timeout);
     let mut finder = Finder::new(opening.config.clone(), opening.clock.clone());
-    while let Some((server, attempt_ends)) = finder.next(deadline).await {
+    let (opening, place) = (&opening, &runtime);
+    let opened = finder.round(deadline, |server, attempt_ends| async move {
         // Each attempt opens another session: the end of one that failed may come late, and under another name of the
         // same server.
-        let id = SessionId::from_random(Ticket::mint()?.bits());
-        match attempt(&opening, id, server, attempt_ends, &runtime).await {
-            Ok((core, link)) => {
-                runtime.spawn(keep(Driver { core: core.clone(), finder, next_connection: FIRST_CONNECTION + 1 }, link));
-                return Ok(core);
-            }
-            Err(failure) => finder.note(failure),
-        }
-    }
-    Err(finder.trouble().into_core(Operation::Connect, false))
+        let bits = Ticket::mint().map_err(|error| Failure::unreachable("no session can be named", error))?.bits();
+        attempt(opening, SessionId::from_random(bits), server, attempt_ends, place).await
+    });
+    let (core, link) = opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))?;
+    runtime.spawn(keep(
+        Driver { core: core.clone(), finder, next_connection: AtomicU64::new(FIRST_CONNECTION + 1) },
+        link,
+    ));
+    Ok(core)
 }
 
 async fn attempt(

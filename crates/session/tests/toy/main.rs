@@ -75,7 +75,8 @@ impl ToyBackend {
                 let servers = of_looks.clone();
                 Box::pin(async move {
                     let deadline = SystemClock.now().saturating_add(timeout);
-                    let opened = at_first(&servers, &SystemClock, deadline, |connection| {
+                    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+                    let opened = at_first(&servers, &clock, deadline, |connection| {
                         Box::pin(std::future::ready(Ok(connection)))
                     });
                     opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))
@@ -193,7 +194,7 @@ impl Fixture for ToyFixture {
         Box::pin(async move {
             let proxy = Arc::new(Proxy::of_bytes(service.server.address).await.map_err(failed)?);
             let (address, harm) = (proxy.address(), Arc::<Harm>::default());
-            let servers = vec![Server { name: address.ip().to_string(), port: address.port() }];
+            let servers = vec![Server::new(address.ip().to_string(), address.port())];
             let timeout = *service.timeout.get_or_init(|| BRIEF);
             let backend = Arc::new(ToyBackend::new(servers, timeout, harm.clone()));
             let mut clients = service.clients.lock().unwrap_or_else(PoisonError::into_inner);

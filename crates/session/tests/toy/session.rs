@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{BoxFuture, Operation, Result, Ticket};
 use lockkeeper_session::{
-    Beginning, Effect, Failure, FailureKind, Keeping, Life, Lookable as _, Server, keep, late, share,
+    Beginning, Effect, Failure, Finder, Keeping, Life, Lookable as _, Names, Order, Server, keep, late,
 };
 use serde_json::{Value as Json, json};
 use tokio::runtime::Handle;
@@ -82,7 +82,7 @@ pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, harm: Arc<Harm
     let id = Ticket::mint()?.to_string();
     let opened_at = clock.now();
     let question = json!({"op": "open", "session": id, "timeout_ms": timeout.as_millis() as u64});
-    let opened = at_first(&servers, &*clock, opened_at.saturating_add(Duration::from_secs(10)), |connection| {
+    let opened = at_first(&servers, &clock, opened_at.saturating_add(Duration::from_secs(10)), |connection| {
         let question = question.clone();
         Box::pin(async move { ok(&connection.ask(question).await?).map(|()| connection) })
     });
@@ -103,26 +103,24 @@ pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, harm: Arc<Harm
 }
 
 /// Connects to one server after the other, until one does what is asked for.
-pub(crate) async fn at_first<T>(
+pub(crate) async fn at_first<T, A: Future<Output = Result<T, Failure>>>(
     servers: &[Server],
-    clock: &dyn Clock,
+    clock: &Arc<dyn Clock>,
     deadline: BootInstant,
-    mut act: impl FnMut(Arc<Connection>) -> BoxFuture<Result<T, Failure>>,
+    act: impl Fn(Arc<Connection>) -> A,
 ) -> Result<T, Failure> {
-    let mut trouble = Failure::broken(Effect::None);
-    for (tried, server) in servers.iter().enumerate() {
-        let attempt_ends = share(clock.now(), deadline, servers.len() - tried);
-        let attempt = async { act(Arc::new(Connection::open(server).await?)).await };
-        trouble = tokio::select! {
+    let (clock, act) = (clock.clone(), &act);
+    let mut finder = Finder::new(&Names::default(), servers.to_vec(), Order::Listed, clock.clone());
+    let clock = &clock;
+    let attempt = |server: Server, attempt_ends| async move {
+        let attempt = async { act(Arc::new(Connection::open(&server).await?)).await };
+        tokio::select! {
             biased;
-            done = attempt => match done {
-                Err(failure) if failure.kind != FailureKind::SessionGone => failure,
-                done => return done,
-            },
-            () = clock.sleep_until(attempt_ends) => Failure::late(Effect::Unknown).at(server),
-        };
-    }
-    Err(trouble)
+            done = attempt => done,
+            () = clock.sleep_until(attempt_ends) => Err(Failure::late(Effect::Unknown)),
+        }
+    };
+    finder.round(deadline, attempt).await
 }
 
 /// Reads an answer that says nothing but whether the session is there.
@@ -234,7 +232,7 @@ impl Keeping for Driver {
         let (core, number, deadline) = (self.core.clone(), self.next_connection, self.deadline());
         self.next_connection += 1;
         let attach = json!({"op": "attach", "session": core.id, "epoch": number});
-        at_first(&self.core.servers, &*self.core.life.clock, deadline, move |connection| {
+        at_first(&self.core.servers, &self.core.life.clock, deadline, move |connection| {
             let (core, attach) = (core.clone(), attach.clone());
             Box::pin(async move {
                 core.patiently(&connection, attach).await?;
@@ -250,7 +248,7 @@ impl Keeping for Driver {
 
     async fn end_anew(&mut self) -> Result<(), Failure> {
         let (core, deadline) = (self.core.clone(), self.deadline());
-        at_first(&self.core.servers, &*self.core.life.clock, deadline, move |connection| {
+        at_first(&self.core.servers, &self.core.life.clock, deadline, move |connection| {
             let core = core.clone();
             Box::pin(async move { core.patiently(&connection, json!({"op": "close", "session": core.id})).await })
         })

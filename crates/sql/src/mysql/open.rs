@@ -1,5 +1,6 @@
 //! A new connection: it is opened and greeted, and our schema is made if it is missing.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,6 +76,7 @@ pub(super) async fn connect(
 pub(super) fn access(config: &Config, server: &lockkeeper_session::Server) -> Result<Opts, Failure> {
     let access = OptsBuilder::default()
         .ip_or_hostname(server.name.as_str())
+        .resolved_ips(server.address.filter(|way| !is_scoped(way)).map(|way| vec![way.ip()]))
         .tcp_port(server.port)
         .user(config.user.as_deref())
         .pass(config.password.as_deref())
@@ -91,6 +93,11 @@ pub(super) fn access(config: &Config, server: &lockkeeper_session::Server) -> Re
         return Ok(access.ssl_opts(secure::settings(papers, server)?).into());
     }
     Ok(access.into())
+}
+
+/// Whether an address means something on one interface alone: the driver would forget which, so it resolves that itself.
+const fn is_scoped(address: &SocketAddr) -> bool {
+    matches!(address, SocketAddr::V6(address) if address.scope_id() != 0)
 }
 
 /// Opens a connection and says who we are.

@@ -2,7 +2,7 @@
 //!
 //! The driver says nothing of the user before the server has shown who it is.
 
-use lockkeeper_session::{Effect, Failure, FailureKind, Server};
+use lockkeeper_session::{Failure, Server};
 use lockkeeper_tls::rustls::crypto::{CryptoProvider, ring};
 use lockkeeper_tls::{Connector, HandshakeError, Papers, rustls};
 use mysql_async::{ClientIdentity, DriverError, Error, IoError, Opts, SslOpts};
@@ -14,7 +14,8 @@ pub(super) fn settings(papers: &Papers, server: &Server) -> Result<SslOpts, Fail
         // thread may be the first, which is as well.
         let _ = ring::default_provider().install_default();
     }
-    let name = Connector::new(papers).name_of(&server.name).map_err(|error| of_handshake(&error))?;
+    let named = Connector::new(papers).name_of(&server.name);
+    let name = named.map_err(|error| Failure::of_handshake(&error, "mysql"))?;
     let authorities = papers.authorities().iter().map(|authority| authority.to_vec().into()).collect();
     let identity = papers
         .identity()
@@ -37,19 +38,11 @@ pub(super) fn failure(error: Error, access: &Opts) -> Result<Failure, Error> {
             Ok(Failure::untrusted("the server does not speak TLS; without it the URL begins with `mysql:`"))
         }
         Error::Io(IoError::Io(error)) if error.get_ref().is_some_and(|cause| cause.is::<rustls::Error>()) => {
-            Ok(of_handshake(&HandshakeError::of_io(error, name)))
+            Ok(Failure::of_handshake(&HandshakeError::of_io(error, name), "mysql"))
         }
         Error::Io(IoError::Tls(error)) => {
             Ok(Failure::untrusted("the driver cannot speak TLS with these certificates").caused_by(error))
         }
         error => Err(error),
-    }
-}
-
-fn of_handshake(error: &HandshakeError) -> Failure {
-    let told = error.to_string();
-    match error {
-        HandshakeError::Refused(_) | HandshakeError::NotTls => Failure::untrusted(told),
-        HandshakeError::HungUp | HandshakeError::Broken(_) => Failure::new(FailureKind::Broken, Effect::None, told),
     }
 }

@@ -26,7 +26,8 @@ async fn a_greeting_in_one_message_and_one_in_steps_find_the_same() {
     let config = std::sync::Arc::new(Config::from_url(&server.url("").parse().expect("a URL")).expect("a good URL"));
     let clock: std::sync::Arc<dyn Clock> = std::sync::Arc::new(SystemClock);
     let deadline = SystemClock.now().saturating_add(SOON);
-    drop(crate::engines::of(&config, &clock).expect("MariaDB").connect(0, deadline).await.expect("the schema is made"));
+    let engine = crate::engines::of(&config, &clock).expect("MariaDB");
+    drop(engine.connect(&config.servers[0], deadline).await.expect("the schema is made"));
     let access = access(&config, &config.servers[0]).expect("a way");
     let settings = "SET SESSION lock_wait_timeout = 7, wait_timeout = 77 /*M! , max_statement_time = 1.5 */";
     let (mut first, mut second) = (begin(&access).await.expect("it is open"), begin(&access).await.expect("so too"));

@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Effect, Failure, FailureKind, Server};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use lockkeeper_session::{Effect, Failure, FailureKind, Server, Socket};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio_postgres::config::SslMode;
@@ -82,27 +80,18 @@ pub(super) async fn connect(
 
 /// Opens a socket, with TLS if that is asked for, and says who we are.
 async fn begin_at(config: &Config, server: &Server) -> Result<Opened, Failure> {
-    let stream = socket(server).await?;
+    let socket = Socket::connect(server).await?;
     #[cfg(feature = "tls")]
-    if let Some(papers) = &config.tls {
-        return begin(config, secure(papers, server, stream).await?).await;
-    }
-    begin(config, stream).await
+    let socket = match &config.tls {
+        Some(papers) => secure(papers, server, socket).await?,
+        None => socket,
+    };
+    let alert = socket.alert();
+    begin(config, socket).await.map_err(|failure| alert.judge(failure))
 }
 
-/// Opens a socket without Nagle's delay, which would cost a lock 40 ms.
-async fn socket(server: &Server) -> Result<TcpStream, Failure> {
-    let unreachable = |error: std::io::Error| Failure::unreachable("cannot be reached", error);
-    let stream = TcpStream::connect((server.name.as_str(), server.port)).await.map_err(unreachable)?;
-    stream.set_nodelay(true).map_err(unreachable)?;
-    Ok(stream)
-}
-
-/// Says who we are, over a socket or what was made of one.
-async fn begin<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
-    config: &Config,
-    stream: S,
-) -> Result<Opened, Failure> {
+/// Says who we are.
+async fn begin(config: &Config, socket: Socket) -> Result<Opened, Failure> {
     let mut access = tokio_postgres::Config::new();
     access.application_name(NAME).ssl_mode(SslMode::Disable);
     if let Some(user) = &config.user {
@@ -115,7 +104,7 @@ async fn begin<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         access.dbname(database);
     }
     let meter = Arc::<Meter>::default();
-    let connecting = access.connect_raw(Tap::new(stream, meter.clone()), NoTls);
+    let connecting = access.connect_raw(Tap::new(socket, meter.clone()), NoTls);
     let (client, connection) = connecting.await.map_err(refusal::of_greeting)?;
     let (is_over, over) = watch::channel(false);
     let (hints, taken) = mpsc::channel(HINTS_MAX);
@@ -124,8 +113,8 @@ async fn begin<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
 }
 
 /// Reads and writes until the connection ends.
-async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
-    mut connection: Connection<S, tokio_postgres::tls::NoTlsStream>,
+async fn drive(
+    mut connection: Connection<Tap<Socket>, tokio_postgres::tls::NoTlsStream>,
     hints: mpsc::Sender<Hint>,
     meter: Arc<Meter>,
     ending: Over,

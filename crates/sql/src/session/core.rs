@@ -23,7 +23,6 @@ const FIRST_BEAT: i64 = 1;
 
 /// What the parts of a session share. Holding it does not keep the session alive.
 pub(crate) struct Core {
-    pub(crate) config: Arc<Config>,
     pub(crate) id: SessionId,
     pub(crate) timing: Timing,
     pub(crate) life: Arc<Life<Link>>,
@@ -60,7 +59,6 @@ impl Core {
             operation_timeout: config.operation_timeout,
         };
         Self {
-            config,
             id,
             timing,
             waits: Waits::new(clock.clone(), id.seed(), timing.patience()),

@@ -2,13 +2,13 @@
 //! ended.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life};
+use lockkeeper_session::{Effect, Failure, Finder, Keeping, Life, Server};
 
-use crate::engine::Wire;
+use crate::engine::{Engine, Wire};
 use crate::session::core::Core;
-use crate::session::finder::Finder;
 use crate::session::link::Link;
 use crate::session::others::Others;
 use crate::session::restore::{Taken, restore};
@@ -22,16 +22,18 @@ const PIECES_MAX: usize = 10_000;
 /// Drives one session until it is over.
 pub(super) struct Driver {
     core: Arc<Core>,
+    engine: Arc<dyn Engine>,
     finder: Finder,
     /// The number of the next connection.
-    next_connection: u64,
+    next_connection: AtomicU64,
     /// The state of the data that was not settled when it was seen last.
     unsettled: Option<Unsettled>,
 }
 
 impl Driver {
-    pub(super) const fn new(core: Arc<Core>, finder: Finder, next_connection: u64) -> Self {
-        Self { core, finder, next_connection, unsettled: None }
+    pub(super) const fn new(core: Arc<Core>, engine: Arc<dyn Engine>, finder: Finder, next_connection: u64) -> Self {
+        let next_connection = AtomicU64::new(next_connection);
+        Self { core, engine, finder, next_connection, unsettled: None }
     }
 
     /// When a round over all servers must have ended.
@@ -72,30 +74,17 @@ impl Keeping for Driver {
     }
 
     async fn connect(&mut self) -> Result<Taken, Failure> {
-        self.finder.begin_round();
         let deadline = self.deadline();
-        while let Some((server, attempt_ends)) = self.finder.next(deadline) {
-            let core = &self.core;
-            let restored = match self.finder.connect(server, attempt_ends).await {
-                Ok(connected) => {
-                    let number = self.next_connection;
-                    self.next_connection += 1;
-                    let server = core.config.servers[server].clone();
-                    let wire = connected.wire.clone();
-                    let restored = restore(core, connected, number, server, self.unsettled.as_ref()).await;
-                    if restored.is_err() {
-                        wire.shut();
-                    }
-                    restored
-                }
-                Err(failure) => Err(failure),
-            };
-            match restored {
-                Err(failure) if failure.kind != FailureKind::SessionGone => self.finder.note(failure),
-                restored => return restored,
-            }
-        }
-        Err(self.finder.trouble())
+        let Self { core, engine, finder, next_connection, unsettled } = self;
+        let (core, engine, next_connection, unsettled) = (&*core, &*engine, &*next_connection, unsettled.as_ref());
+        let attempt = |server: Server, attempt_ends| async move {
+            let connected = engine.connect(&server, attempt_ends).await?;
+            let number = next_connection.fetch_add(1, Ordering::Relaxed);
+            let wire = connected.wire.clone();
+            let restored = restore(core, connected, number, server, unsettled).await;
+            restored.inspect_err(|_| wire.shut())
+        };
+        finder.round(deadline, attempt).await
     }
 
     #[cfg(feature = "testing")]
@@ -108,23 +97,16 @@ impl Keeping for Driver {
     }
 
     async fn end_anew(&mut self) -> Result<(), Failure> {
-        self.finder.begin_round();
         let deadline = self.deadline();
-        while let Some((server, attempt_ends)) = self.finder.next(deadline) {
-            let closed = match self.finder.connect(server, attempt_ends).await {
-                Ok(connected) => {
-                    let closed = close(&self.core, &*connected.wire).await;
-                    connected.wire.shut();
-                    closed
-                }
-                Err(failure) => Err(failure),
-            };
-            match closed {
-                Ok(()) => return Ok(()),
-                Err(failure) => self.finder.note(failure),
-            }
-        }
-        Err(self.finder.trouble())
+        let Self { core, engine, finder, .. } = self;
+        let (core, engine) = (&*core, &*engine);
+        let attempt = |server: Server, attempt_ends| async move {
+            let wire = engine.connect(&server, attempt_ends).await?.wire;
+            let closed = close(core, &*wire).await;
+            wire.shut();
+            closed
+        };
+        finder.round(deadline, attempt).await
     }
 }
 

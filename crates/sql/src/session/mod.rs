@@ -6,7 +6,6 @@ mod beat;
 mod belief;
 mod core;
 mod driver;
-mod finder;
 mod link;
 mod observation;
 mod open;
@@ -18,7 +17,6 @@ mod waits;
 
 pub(crate) use self::belief::Timing;
 pub(crate) use self::core::Core;
-pub(crate) use self::finder::Finder;
 pub(crate) use self::link::Link;
 pub(crate) use self::observation::Shown;
 pub(crate) use self::open::{Opening, open};

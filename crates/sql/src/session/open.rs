@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Error, ErrorKind, Operation, Owner, Result, Ticket};
-use lockkeeper_session::{Effect, Failure, FailureKind, keep};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server, keep};
 use tokio::runtime::Handle;
 
 use crate::engine::{Connected, Engine, Wire};
 use crate::session::core::{Core, Parts};
 use crate::session::driver::Driver;
-use crate::session::finder::Finder;
 use crate::session::link::Link;
 use crate::session::restore::Taken;
 use crate::session::settling::{Unsettled, greet};
@@ -45,37 +44,29 @@ pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
         Error::permanent(ErrorKind::InvalidConfig, Operation::Connect, message)
     })?;
     let deadline = opening.clock.now().saturating_add(opening.config.connect_timeout);
-    let mut finder = Finder::new(opening.engine.clone(), opening.config.clone(), opening.clock.clone());
-    while let Some((server, attempt_ends)) = finder.next(deadline) {
-        let connected = finder.connect(server, attempt_ends).await;
+    let mut finder = opening.config.finder(&opening.clock);
+    let (opening, place) = (&opening, &runtime);
+    let opened = finder.round(deadline, |server, attempt_ends| async move {
+        let connected = opening.engine.connect(&server, attempt_ends).await?;
         // Each attempt opens another session: the end of one that failed may come late.
-        let id = SessionId(Ticket::mint()?.bits());
-        let attempt = match connected {
-            Ok(connected) => attempt(&opening, id, connected, server, attempt_ends, &runtime).await,
-            Err(failure) => Err(failure),
-        };
-        match attempt {
-            Ok((core, taken)) => {
-                runtime.spawn(keep(Driver::new(core.clone(), finder, FIRST_CONNECTION + 1), taken));
-                return Ok(core);
-            }
-            Err(failure) => finder.note(failure),
-        }
-    }
-    Err(finder.trouble().into_core(Operation::Connect, false))
+        let id = Ticket::mint().map_err(|error| Failure::unreachable("no session can be named", error))?;
+        attempt(opening, SessionId(id.bits()), connected, server, attempt_ends, place).await
+    });
+    let (core, taken) = opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))?;
+    runtime.spawn(keep(Driver::new(core.clone(), opening.engine.clone(), finder, FIRST_CONNECTION + 1), taken));
+    Ok(core)
 }
 
 async fn attempt(
     opening: &Opening,
     id: SessionId,
     connected: Connected,
-    server: usize,
+    server: Server,
     deadline: BootInstant,
     runtime: &Handle,
 ) -> Result<(Arc<Core>, Taken), Failure> {
     let Opening { config, clock, .. } = opening;
     let Connected { wire, greeting, hints } = connected;
-    let server = config.servers.get(server).cloned().ok_or_else(Failure::unexpected)?;
     let greeted = wire.ask(greet(&greeting.instance));
     let opened_at = clock.now();
     let opened = wire.ask(begin(config, id));

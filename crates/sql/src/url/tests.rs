@@ -9,7 +9,7 @@ fn config(url: &str) -> Result<Config> {
 }
 
 fn server(name: &str, port: u16) -> Server {
-    Server { name: name.to_owned(), port }
+    Server::new(name, port)
 }
 
 #[test]

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use lockkeeper_core::Advice;
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_zk_proto::message::{ErrorCode, OpCode};
+use lockkeeper_session::{Failure, Order, Server, Ways};
+use lockkeeper_zk_proto::message::OpCode;
 
-use crate::config::{Config, Server};
-use crate::dial::{Dial, Failure, FailureNature};
+use crate::config::Config;
+use crate::dial::Dial;
 use crate::driver::Driver;
 use crate::error::{ClientError, ClientErrorKind};
-use crate::hosts::{Hosts, Share, Trail};
+use crate::hosts::{Share, Trail};
 use crate::link::{Link, Phase};
 
 /// One ZooKeeper session; cheap to clone. When the last clone is dropped the session is closed.
@@ -134,7 +135,7 @@ impl Client {
         };
         match settled {
             Some(phase) if phase.is_online() => Ok(()),
-            _ if link.is_refused() => Err(ClientError::of_refusal(ErrorCode::AuthFailed, OpCode::CreateSession, "")),
+            _ if link.is_refused() => Err(ClientError::unauthenticated(OpCode::CreateSession, "")),
             Some(_) => Err(unreachable(config, &link.failures(), "no session")),
             None => {
                 let outcome = format!("no session within {:?}", config.connect_timeout);
@@ -151,9 +152,9 @@ impl Client {
             let (kind, operation) = (ClientErrorKind::NoRuntime, OpCode::CreateSession);
             return Err(ClientError::new(kind, Advice::Permanent, operation, "", message));
         };
-        let hosts = Hosts::new(config.servers.clone(), random(), trail);
+        let ways = Ways::new(config.servers.clone(), Order::Spread, random(), trail);
         let link = Arc::new(Link::new(&config, clock));
-        runtime.spawn(Driver::new(link.clone(), dial, hosts, Share::new(&config)).run());
+        runtime.spawn(Driver::new(link.clone(), dial, ways, Share::new(&config)).run());
         Ok(Self { handle: Arc::new(Handle { link }) })
     }
 
@@ -218,16 +219,16 @@ fn unreachable(config: &Config, failures: &BTreeMap<Server, Failure>, outcome: &
     for server in &config.servers {
         let before = tried.len();
         for (way, failure) in failures.iter().filter(|(way, _)| server.is_reached_by(way)) {
-            tried.push((way, failure.why.as_str()));
-            is_hopeless &= failure.nature == FailureNature::Lasting;
+            tried.push((way, failure.to_string()));
+            is_hopeless &= !failure.is_passing();
         }
         if tried.len() == before {
-            tried.push((server, "no answer"));
+            tried.push((server, "no answer".to_owned()));
             is_hopeless = false;
         }
     }
-    let common = tried.first().map(|(_, why)| *why).filter(|first| tried.iter().all(|(_, why)| why == first));
-    let shown = |(way, why): &(&Server, &str)| match common {
+    let common = tried.first().map(|(_, why)| why).filter(|first| tried.iter().all(|(_, why)| why == *first));
+    let shown = |(way, why): &(&Server, String)| match common {
         Some(_) => way.to_string(),
         None => format!("{way} ({why})"),
     };
@@ -236,7 +237,7 @@ fn unreachable(config: &Config, failures: &BTreeMap<Server, Failure>, outcome: &
         false => (ClientErrorKind::ConnectionLost, Advice::Transient),
     };
     let message = format!("{outcome} from {}", tried.iter().map(shown).collect::<Vec<_>>().join(", "));
-    ClientError::unreachable(kind, advice, message, common.map(str::to_owned))
+    ClientError::unreachable(kind, advice, message, common.cloned())
 }
 
 impl fmt::Debug for Client {

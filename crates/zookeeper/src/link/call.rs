@@ -168,8 +168,7 @@ impl Future for Call {
         this.submitted = Ok(None);
         Poll::Ready(match outcome {
             Ok(outcome) => Answer::of(outcome, this.operation, &this.path),
-            // There is no driver left that could answer.
-            Err(_) => Answer::none(ClientError::session_lost(this.operation, &this.path)),
+            Err(_) => Answer::none(ClientError::abandoned(this.operation, &this.path)),
         })
     }
 }

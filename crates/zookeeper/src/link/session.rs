@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Error, ErrorKind, LossReason, Operation, SafeUntil, SessionBond, SessionTimeout};
+use lockkeeper_session::{Failure, Server};
 use lockkeeper_zk_proto::client::{
     AnchorConfig, ClientSession, Engagement, LossReason as MachineLoss, SessionConfig, SessionState,
 };
@@ -20,8 +21,7 @@ use lockkeeper_zk_proto::path::Chroot;
 use lockkeeper_zk_proto::time::Timestamp;
 use tokio::sync::{Notify, watch};
 
-use crate::config::{Config, Server};
-use crate::dial::Failure;
+use crate::config::Config;
 use crate::link::length::ANSWER_BYTES_MAX;
 use crate::link::state::State;
 
@@ -314,7 +314,7 @@ impl Link {
 
     /// Notes why a server could not be used.
     pub(crate) fn note_failure(&self, server: &Server, failure: Failure) {
-        tracing::debug!(target: "lockkeeper", %server, why = failure.why, "a connection failed");
+        tracing::debug!(target: "lockkeeper", %server, why = %failure, "a connection failed");
         self.with(|state| {
             self.status.send_if_modified(|status| {
                 let was_renewing = status.phase == Phase::Renewing;
@@ -323,7 +323,7 @@ impl Link {
                 }
                 was_renewing
             });
-            state.last_failure = Some(format!("{server}: {}", failure.why));
+            state.last_failure = Some(format!("{server}: {failure}"));
             state.failures.insert(server.clone(), failure);
         });
     }
@@ -396,7 +396,7 @@ mod tests {
             let link = Link::new(&config, Arc::new(SystemClock));
             link.status.send_replace(Status { phase: before, epoch: 1 });
             let status = link.status();
-            link.note_failure(&config.servers()[0], std::io::Error::other("no way").into());
+            link.note_failure(&config.servers()[0], Failure::broken(lockkeeper_session::Effect::None));
             assert_eq!(link.status_now(), Status { phase: after, epoch: 1 });
             assert_eq!(status.has_changed().unwrap(), before != after, "{before:?}");
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
+use lockkeeper_session::{Failure, FailureKind, Server};
 use lockkeeper_zk_proto::client::{
     ClientSession, DisconnectReason, Event, LossReason as MachineLoss, Reply, RequestError, RequestId, SessionConfig,
 };
@@ -12,8 +13,6 @@ use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::watch;
 
-use crate::config::Server;
-use crate::dial::Failure;
 use crate::link::session::{Phase, Status, instant};
 
 /// How often in each timeout the bond is told of a later deadline at most.
@@ -168,7 +167,7 @@ impl State {
                 Event::Disconnected { epoch, reason, .. } => {
                     let (phase, trouble) = match reason {
                         DisconnectReason::Renewed => (Phase::Renewing, None),
-                        _ => (Phase::Offline, Some(reason.into())),
+                        _ => (Phase::Offline, Some(of_disconnect(reason))),
                     };
                     self.trouble = trouble;
                     status.send_replace(Status { phase, epoch: epoch.number() });
@@ -260,4 +259,13 @@ impl State {
             }
         }
     }
+}
+
+/// Why a connection ended. A silent server may answer the next time.
+fn of_disconnect(reason: DisconnectReason) -> Failure {
+    let kind = match reason {
+        DisconnectReason::HandshakeTimeout | DisconnectReason::Silent => FailureKind::Deadline,
+        _ => FailureKind::Broken,
+    };
+    Failure::new(kind, lockkeeper_session::Effect::Unknown, reason.to_string())
 }

@@ -10,14 +10,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{Advice, Backend, BoxFuture};
+use lockkeeper_core::{Advice, Backend, BoxFuture, ErrorKind};
 use lockkeeper_recipes::Keeper;
 use lockkeeper_recipes::retry::RetryPolicy;
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{
     Client, ClientError, ClientErrorKind, Config, Dial, NewNode, Server, Stream, ZooKeeperBackend,
 };
-use tokio::io::{AsyncRead, AsyncWriteExt, BufStream, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufStream, ReadBuf};
 
 /// Streams that send nothing until they are flushed.
 #[derive(Debug)]
@@ -285,4 +285,51 @@ async fn a_name_that_is_slow_to_resolve_keeps_no_other_server_waiting_and_is_tri
         let took = clock.now().saturating_duration_since(begun);
         assert!(client.is_ok() && took <= Duration::from_millis(most), "{hosts}: {took:?} {client:?}");
     }
+}
+
+/// Connects to a server, and says who we are by another scheme, which it does not know.
+#[derive(Debug)]
+struct Disguised(EmbeddedServer);
+
+impl Dial for Disguised {
+    fn dial(&self, _server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let (reader, writer) = tokio::io::split(self.0.connect_duplex());
+        let stream: Box<dyn Stream> = Box::new(tokio::io::join(reader, Disguise(writer)));
+        Box::pin(std::future::ready(Ok(stream)))
+    }
+}
+
+struct Disguise<W>(W);
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for Disguise<W> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut disguised = bytes.to_vec();
+        if let Some(at) = bytes.windows(6).position(|word| word == b"digest") {
+            disguised[at..at + 6].copy_from_slice(b"masked");
+        }
+        Pin::new(&mut self.0).poll_write(context, &disguised)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_that_the_service_refuses_end_a_wait_for_good() {
+    let server = EmbeddedServer::builder().without_listener().start().await.unwrap();
+    let clock = Arc::new(TestClock::new());
+    let config = Config::from_url(&"zk://ann:secret@h1".parse().unwrap()).unwrap();
+    let backend = ZooKeeperBackend::with(config, Arc::new(Disguised(server)), clock.clone());
+    let mutex = Keeper::builder(Arc::new(backend)).clock(clock).build().mutex("door").unwrap();
+    let locking = tokio::time::timeout(Duration::from_secs(600), mutex.lock());
+    let error = locking.await.expect("it does not wait").expect_err("no lock");
+    let told = format!("{error:#}");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{told}");
+    assert!(error.source().is_some() && told.contains("door") && told.contains("user and password"), "{told}");
+    assert!(!told.contains("secret") && !told.contains('\n'), "{told}");
 }

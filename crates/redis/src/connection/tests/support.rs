@@ -35,7 +35,7 @@ pub(super) fn config(url: &str) -> Config {
 }
 
 pub(super) fn server_at(address: SocketAddr) -> Server {
-    Server { name: address.ip().to_string(), port: address.port() }
+    Server::new(address.ip().to_string(), address.port())
 }
 
 pub(super) async fn open(address: SocketAddr) -> Connection {

@@ -29,7 +29,7 @@ async fn a_client_with_a_certificate_is_let_in_and_others_are_told_why_they_are_
     for (url, address, kind, word) in [
         (identified(url(address, &other, NAME)), address, ErrorKind::Refused, "`ca` names"),
         (identified(url(address, &ours, "elsewhere.example")), address, ErrorKind::Refused, "elsewhere.example"),
-        (url(address, &ours, NAME), address, ErrorKind::ConnectionLost, "`cert` and `key`"),
+        (url(address, &ours, NAME), address, ErrorKind::Refused, "`cert` and `key`"),
         (format!("redis://{address}?connect_timeout=2s"), address, ErrorKind::ConnectionLost, "`redis+tls:`"),
         (identified(url(plain.address(), &ours, NAME)), plain.address(), ErrorKind::ConnectionLost, "`redis:`"),
     ] {

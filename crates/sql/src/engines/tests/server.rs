@@ -98,7 +98,8 @@ pub(super) fn engine(url: &str) -> Arc<dyn Engine> {
 
 /// Connects to a URL's first server.
 pub(super) async fn connect(url: &str) -> std::result::Result<Connected, Failure> {
-    engine(url).connect(0, deadline()).await
+    let config = Config::from_url(&url.parse().expect("a URL")).expect("a good URL");
+    engine(url).connect(&config.servers[0], deadline()).await
 }
 
 impl Kind {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{LossReason, Operation, ServiceUrl};
-use lockkeeper_session::FailureKind;
+use lockkeeper_session::{FailureKind, Names};
 
 use super::memory::Database;
 use super::{TIMEOUT, pass_ms, session};
@@ -14,8 +14,9 @@ use crate::url::Config;
 
 fn onlooker(database: &Database) -> Arc<Onlooker> {
     let url = ServiceUrl::parse("postgres://h1,h2/db?session_timeout=12s").unwrap();
-    let config = Arc::new(Config::from_url(&url).unwrap());
-    Arc::new(look::onlooker(Arc::new(database.clone()), config, database.clock.clone()))
+    let mut config = Config::from_url(&url).unwrap();
+    config.names = Names::unresolved();
+    Arc::new(look::onlooker(Arc::new(database.clone()), Arc::new(config), database.clock.clone()))
 }
 
 fn missing() -> Statement {

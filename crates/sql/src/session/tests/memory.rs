@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock, TestClock};
 use lockkeeper_core::{BoxFuture, Ticket};
-use lockkeeper_session::{Effect, Failure, FailureKind};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::engine::{Connected, Door, Engine, Greeting, Hint, Waking, Wire};
@@ -149,14 +149,20 @@ impl Database {
 }
 
 impl Engine for Database {
-    fn connect(&self, server: usize, _deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>> {
+    fn connect(&self, server: &Server, deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>> {
         let mut data = self.data();
+        // `h1` is the first.
+        let server = server.name[1..].parse::<usize>().expect("a number") - 1;
         data.connected.push(server);
         if let Some(kind) = data.down.get(&server) {
             return Box::pin(std::future::ready(Err(Failure::new(*kind, Effect::None, "down"))));
         }
         if data.is_stuck {
-            return Box::pin(std::future::pending());
+            let clock = self.clock.clone();
+            return Box::pin(async move {
+                clock.sleep_until(deadline).await;
+                Err(Failure::late(Effect::None))
+            });
         }
         let (is_over, (tell, hints)) = (watch::Sender::new(false), mpsc::channel(64));
         data.open.push(is_over.clone());

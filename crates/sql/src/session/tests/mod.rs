@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Liveness, Result, ServiceUrl, Ticket};
+use lockkeeper_session::Names;
 
 use self::memory::Database;
 use crate::session::{Core, Opening, open};
@@ -23,7 +24,9 @@ const TIMEOUT: Duration = Duration::from_secs(12);
 const IDLE_BEAT: Duration = Duration::from_secs(3);
 
 async fn try_open(database: &Database, url: &str, testing: Testing) -> Result<Arc<Core>> {
-    let config = Arc::new(Config::from_url(&ServiceUrl::parse(url)?)?);
+    let mut config = Config::from_url(&ServiceUrl::parse(url)?)?;
+    config.names = Names::unresolved();
+    let config = Arc::new(config);
     open(Opening { engine: Arc::new(database.clone()), config, clock: database.clock.clone(), testing }).await
 }
 

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
+use lockkeeper_session::{Server, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::config::Server;
 use crate::dial::Dial;
-use crate::lookup::within;
 
 /// How long a server may take to answer a word. It needs no quorum for that.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
