@@ -38,7 +38,7 @@ fn a_service_that_cannot_be_used_is_an_error_with_its_cure() {
     for (url, what) in refusing.chain([(here, &*queues)]) {
         let ended = place.run(&["doctor", "--json", "--connect", &url]);
         assert_eq!((ended.code, &*ended.stderr), (Some(2), ""), "{ended:?}");
-        let diagnosis = found(&ended);
+        let diagnosis = ended.json();
         let timeout = &diagnosis["settings"]["session_timeout"];
         assert!(*timeout == "20s" || url.starts_with("file:") && timeout.is_null(), "{ended:?}");
         let findings = &diagnosis["findings"];

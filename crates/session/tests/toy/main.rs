@@ -76,9 +76,8 @@ impl ToyBackend {
                 Box::pin(async move {
                     let deadline = SystemClock.now().saturating_add(timeout);
                     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-                    let opened = at_first(&servers, &clock, deadline, |connection| {
-                        Box::pin(std::future::ready(Ok(connection)))
-                    });
+                    let opened =
+                        at_first(&servers, &clock, deadline, |connection| Box::pin(std::future::ready(Ok(connection))));
                     opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))
                 })
             }),
