@@ -10,9 +10,9 @@ mod run;
 mod support;
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
@@ -21,11 +21,10 @@ use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper_faults::long;
 use lockkeeper_faults::sleeper::Sleeper;
 use rustix::process::Signal;
-use tempfile::TempDir;
 
 use run::{OnLoss, Outcome, StandBy, Supervision};
 use support::terminal::{CTRL_D, CTRL_Z, Terminal};
-use support::{ended, eventually, is_alive, now, number_in, send};
+use support::{Place, Running, eventually, is_alive, now, send};
 
 /// How long a hold lasts if it is not renewed: long enough for a command to begin, and short, since tests wait for it.
 const HOLD: Duration = Duration::from_secs(5);
@@ -134,10 +133,10 @@ fn note_time_left(hold: Duration, sleeper: &Sleeper) {
     fs::write("left_ms", format!("{left}\n")).unwrap();
 }
 
-/// A runner that was started, and the directory for notes that it runs in.
+/// A runner that was started, and the place where it notes.
 struct Started {
-    notes: TempDir,
-    runner: Child,
+    place: Place,
+    runner: Running,
 }
 
 fn command(terms: Terms, script: &str) -> Command {
@@ -152,26 +151,21 @@ fn command(terms: Terms, script: &str) -> Command {
 }
 
 fn start(terms: Terms, script: &str) -> Started {
-    let notes = TempDir::new().unwrap();
-    let mut command = command(terms, script);
-    let said = File::create(notes.path().join("said")).unwrap();
-    let runner = command.current_dir(notes.path()).stdin(Stdio::null()).stderr(said).spawn().unwrap();
-    Started { notes, runner }
+    let place = Place::new();
+    let runner = Running::start(command(terms, script).current_dir(place.notes()));
+    Started { place, runner }
 }
 
 impl Started {
-    fn note(&self, name: &str) -> i32 {
-        number_in(&self.notes.path().join(name))
+    /// The command and its child.
+    fn pids(&self) -> [i32; 2] {
+        ["child", "grandchild"].map(|name| self.place.note(name))
     }
 
-    fn pid(&self) -> i32 {
-        self.runner.id().cast_signed()
-    }
-
-    /// Waits for the end; returns the exit code and what was said.
-    fn end(mut self) -> (i32, String, TempDir) {
-        let code = ended(&mut self.runner).code().unwrap();
-        (code, fs::read_to_string(self.notes.path().join("said")).unwrap(), self.notes)
+    /// Waits for the end; returns the exit code, what was said, and how much of the hold was left, in milliseconds.
+    fn end(self) -> (i32, String, i32) {
+        let ended = self.runner.end();
+        (ended.code.unwrap(), ended.stderr, self.place.note("left_ms"))
     }
 }
 
@@ -190,31 +184,36 @@ fn in_time(mut is_in_time: impl FnMut() -> bool) {
     assert!((0..tries).any(|_| is_in_time()), "too late, {tries} times");
 }
 
-/// How much of the hold was left when all was over, in milliseconds.
-fn left_ms(notes: &TempDir) -> i32 {
-    number_in(&notes.path().join("left_ms"))
+/// Asserts that a stubborn command, whose hold is not renewed, is dead in time after something was done.
+fn dead_in_time(strike: impl Fn(&Started)) {
+    in_time(|| {
+        let started = start(Terms::of(Service::Silent, HOLD), STUBBORN);
+        let pids = started.pids();
+        strike(&started);
+        let (code, said, left_ms) = started.end();
+        assert_eq!(code, 123, "{said}");
+        assert!(!pids.into_iter().any(is_alive));
+        left_ms > 0
+    });
 }
 
 fn not_renewed() {
-    in_time(|| {
-        let started = start(Terms::of(Service::Silent, HOLD), STUBBORN);
-        let pids = [started.note("child"), started.note("grandchild")];
-        let (code, said, notes) = started.end();
-        assert_eq!(code, 123, "{said}");
-        assert!(!pids.into_iter().any(is_alive));
-        left_ms(&notes) > 0
-    });
+    dead_in_time(|_| ());
+}
+
+fn stopped_watchdog() {
+    dead_in_time(|started| send(started.place.note("watchdog"), Signal::STOP));
 }
 
 fn whole_grace() {
     // Takes a fifth of a second, and has ten.
     let script = "trap 'sleep 0.2; echo 1 > farewell; exit 0' TERM; echo $$ > child; while :; do sleep 0.01; done";
     let terms = Terms { grace: Duration::from_secs(10), ..Terms::of(Service::Silent, Duration::from_secs(15)) };
-    let started = start(terms, script);
-    let (code, said, notes) = started.end();
-    assert_eq!(code, 123, "{said}");
-    assert_eq!(number_in(&notes.path().join("farewell")), 1);
-    assert!(left_ms(&notes) >= 500);
+    let Started { place, runner } = start(terms, script);
+    let ended = runner.end();
+    assert_eq!(ended.code, Some(123), "{ended:?}");
+    assert_eq!(place.note("farewell"), 1);
+    assert!(place.note("left_ms") >= 500);
 }
 
 fn renewed() {
@@ -225,34 +224,22 @@ fn renewed() {
 fn stopped_runner() {
     in_time(|| {
         let started = start(Terms::of(Service::Renews, HOLD), STUBBORN);
-        let pids = [started.note("child"), started.note("grandchild")];
-        send(started.pid(), Signal::STOP);
+        let pids = started.pids();
+        started.runner.send(Signal::STOP);
         let sleeper = Sleeper::start();
         eventually("the group is dead", || (!pids.into_iter().any(is_alive)).then_some(()));
         let slept = sleeper.slept();
-        send(started.pid(), Signal::CONT);
+        started.runner.send(Signal::CONT);
         let (code, said, _) = started.end();
         assert_eq!(code, 123, "{said}");
         slept < HOLD
     });
 }
 
-fn stopped_watchdog() {
-    in_time(|| {
-        let started = start(Terms::of(Service::Silent, HOLD), STUBBORN);
-        let pids = [started.note("child"), started.note("grandchild")];
-        send(started.note("watchdog"), Signal::STOP);
-        let (code, said, notes) = started.end();
-        assert_eq!(code, 123, "{said}");
-        assert!(!pids.into_iter().any(is_alive));
-        left_ms(&notes) > 0
-    });
-}
-
 fn lost() {
     let started = start(Terms::of(Service::Renews, HOLD_LONG), STUBBORN);
-    let pids = [started.note("child"), started.note("grandchild")];
-    fs::write(started.notes.path().join("lost"), "").unwrap();
+    let pids = started.pids();
+    started.place.write("lost", "");
     let (code, said, _) = started.end();
     assert_eq!(code, 123);
     assert_eq!(said, "lockkeeper: the lock is lost (as the test wished); ending the command\n");
@@ -263,24 +250,24 @@ fn warned() {
     let script = "echo $$ > child; while [ ! -e end ]; do sleep 0.01; done; exit 4";
     let hold = Duration::from_millis(1_500);
     let mut started = start(Terms { on_loss: "warn", ..Terms::of(Service::Silent, hold) }, script);
-    started.note("child");
-    fs::write(started.notes.path().join("lost"), "").unwrap();
+    started.place.note("child");
+    started.place.write("lost", "");
     let begun = now();
     eventually("the hold is over", || (begun.elapsed() > hold).then_some(()));
-    assert!(started.runner.try_wait().unwrap().is_none());
-    fs::write(started.notes.path().join("end"), "").unwrap();
+    assert!(!started.runner.is_over());
+    started.place.write("end", "");
     let (code, said, _) = started.end();
     assert_eq!(code, 4);
     assert_eq!(said, "lockkeeper: the lock is lost (as the test wished); the command goes on without it\n");
 }
 
 fn ctrl_z() {
-    let notes = TempDir::new().unwrap();
-    let script = format!("cd {} && exec cat", notes.path().display());
+    let place = Place::new();
+    let script = format!("cd {} && exec cat", place.notes().display());
     let inner = command(Terms::of(Service::Renews, HOLD), &script);
     let mut outer = Command::new("sh");
     outer.args(["-c", "cd $NOTES; \"$@\"", "sh"]).arg(inner.get_program()).args(inner.get_args());
-    outer.env("NOTES", notes.path());
+    outer.env("NOTES", place.notes());
     let mut terminal = Terminal::run(&outer);
     terminal.press("first\n");
     terminal.expect("first\r\nfirst\r\n");
