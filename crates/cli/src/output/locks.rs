@@ -205,15 +205,6 @@ mod tests {
     }
 
     #[test]
-    fn ls_prints_the_stable_json_shape() {
-        let listed = serde_json::to_value(ListedLock::new("nightly", &queue(), NOW)).unwrap();
-        assert_eq!((&listed["name"], &listed["kind"]), (&"nightly".into(), &"mutex".into()));
-        assert_eq!(listed["waiters"], 1);
-        assert_eq!(listed["holders"].as_array().unwrap().len(), 1);
-        assert_eq!(listed["holders"][0]["owner"]["pid"], 4121);
-    }
-
-    #[test]
     fn tables_are_aligned_and_show_control_characters_as_escapes() {
         let text = ShownLock::new("nightly", "file:/x".to_owned(), &queue(), NOW).text();
         assert_eq!(
@@ -343,13 +334,5 @@ mod tests {
         let before = shown(&queue(), Duration::ZERO);
         assert!(before.is_same(&shown(&queue(), Duration::from_secs(7))));
         assert!(!before.is_same(&shown(&queue()[..1], Duration::ZERO)));
-    }
-
-    #[test]
-    fn a_free_lock_is_shown_as_free() {
-        let shown = ShownLock::new("x", "file:/x".to_owned(), &[], NOW);
-        assert_eq!(shown.text(), "x (file:/x): free, no waiters\n");
-        assert!(serde_json::to_value(&shown).unwrap()["kind"].is_null());
-        assert_eq!(list(&[]), "");
     }
 }
