@@ -111,7 +111,7 @@ fn after_runs_killed_in_all_ways_and_one_ls_nothing_is_left_but_the_counter_and_
     let kills = long::rounds(KILLS) as usize;
     let held = [place.hold("held"), place.hold("in/use")];
     let mut waiter = place.command(&["run", "held", "--", "true"]).stdin(Stdio::null()).spawn().unwrap();
-    eventually("a contender waits", || (place.contenders("held") == 2).then_some(()));
+    place.until_contenders("held", 2);
     let mut killed = 0;
     while killed < kills {
         let start = |number: usize| {
@@ -181,7 +181,7 @@ fn gc_removes_what_killed_runs_have_left_and_nothing_of_those_that_come_and_go()
     let rounds = long::rounds(GC_ROUNDS);
     let held = place.hold("held");
     let mut waiter = place.command(&["run", "held", "--", "true"]).stdin(Stdio::null()).spawn().unwrap();
-    eventually("a contender waits", || (place.contenders("held") == 2).then_some(()));
+    place.until_contenders("held", 2);
     assert_eq!(place.run(&["freeze", "ice", "--reason", "moving"]).code, Some(0));
     let stop = AtomicBool::new(false);
     let gc = |arguments: &[&str]| {
@@ -202,7 +202,7 @@ fn gc_removes_what_killed_runs_have_left_and_nothing_of_those_that_come_and_go()
         for round in 0..rounds {
             let lock = format!("deploy-{round}");
             let run = place.command(&["run", "-q", &lock, "--", "sh", "-c", "exec sleep 600"]).spawn().unwrap();
-            eventually("it holds", || (place.contenders(&lock) == 1).then_some(()));
+            place.until_contenders(&lock, 1);
             kill_run(Way::Both, run);
             let of_lock = |remnants: &[serde_json::Value]| -> Vec<String> {
                 let of_lock = remnants.iter().filter(|it| it["lock"] == lock.as_str());

@@ -37,6 +37,11 @@
 //! | `service`, `unreachable` | `run --restart`; servers that all refuse |
 //! | `watch` | `show --watch` |
 
+#![cfg_attr(
+    not(all(feature = "etcd", feature = "metrics", feature = "monitor", feature = "top")),
+    expect(dead_code, reason = "the tests of some features use a part of the support")
+)]
+
 mod bad_input;
 mod capabilities;
 mod commands;

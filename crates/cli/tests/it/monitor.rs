@@ -241,7 +241,6 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_anything_is_served() {
     }
     for (text, words) in [
         ("[monitor]\nenable = true", "`enable`"),
-        ("[[monitor.locks]]\nnames = ''", "monitor.locks.names: a pattern of names is empty"),
         ("[monitor]\nwebhook = 'https://h'\nwebhook_ca = '/nowhere/ca.pem'", "/nowhere/ca.pem"),
     ] {
         place.configure(text);

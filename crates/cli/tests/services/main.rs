@@ -20,6 +20,11 @@
 //!
 //! Each test needs Debian's packages, and skips by name without them.
 
+#![cfg_attr(
+    not(all(feature = "etcd", feature = "mysql", feature = "postgres", feature = "redis", feature = "tls")),
+    expect(dead_code, unused_imports, reason = "the tests of some services use a part of what all share")
+)]
+
 mod death;
 mod doctor;
 #[cfg(feature = "etcd")]

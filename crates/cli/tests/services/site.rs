@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockkeeper_faults::{figures, long, wait};
 
@@ -18,7 +18,7 @@ pub(crate) const SETTINGS: &str = "session_timeout=30s";
 pub(crate) const COUNTING: usize = 50;
 
 /// How many are served in order.
-pub(crate) const IN_ORDER: usize = 20;
+const IN_ORDER: usize = 20;
 
 /// Asserts that a lock was handed on in time after its holder's death, in the long run: on a machine that other tests
 /// use as well, what is late says nothing.
@@ -125,36 +125,34 @@ impl Site {
 
     /// Has fifty commands count at once, and asserts that none is lost and that nothing is left.
     pub(crate) fn fifty_count(&self, who: &str) {
-        let (begun, commands) = self.fifty(NEVER);
-        self.counted(commands);
-        let took = begun.elapsed().as_secs_f64();
-        figures::tell(&format!("{who}: {COUNTING} counted in {took:.1} s, none lost"));
+        self.counted(who, self.fifty(NEVER));
     }
 
     /// The same while a service changes: it begins when so many have counted, and ends when half have. Until then one
     /// command holds the lock.
     pub(crate) async fn fifty_count_over(&self, who: &str, after: usize, mut change: impl AsyncFnMut(Change)) {
-        let (begun, commands) = self.fifty(COUNTING / 2);
+        let fifty = self.fifty(COUNTING / 2);
         self.until_counted(after).await;
         change(Change::Begins).await;
         self.until_counted(COUNTING / 2).await;
         change(Change::Ends).await;
         self.write("changed", "");
-        self.counted(commands);
-        let took = begun.elapsed().as_secs_f64();
-        figures::tell(&format!("{who}: {COUNTING} counted in {took:.1} s, none lost"));
+        self.counted(who, fifty);
     }
 
-    fn fifty(&self, waits: usize) -> (std::time::Instant, Vec<Running>) {
+    /// Starts them; answers when that was begun.
+    fn fifty(&self, waits: usize) -> (Instant, Vec<Running>) {
         self.write("counter", "0\n");
         let begun = now();
         (begun, (0..COUNTING).map(|_| self.start(&["-q"], "count", COUNT, &[waits.to_string()])).collect())
     }
 
-    fn counted(&self, commands: Vec<Running>) {
+    fn counted(&self, who: &str, (begun, commands): (Instant, Vec<Running>)) {
         self.succeed(commands);
         assert_eq!(self.read("counter"), format!("{COUNTING}\n"));
         self.assert_nothing_left();
+        let took = begun.elapsed().as_secs_f64();
+        figures::tell(&format!("{who}: {COUNTING} counted in {took:.1} s, none lost"));
     }
 
     async fn until_counted(&self, number: usize) {
