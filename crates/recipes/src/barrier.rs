@@ -112,36 +112,6 @@ mod tests {
     use lockkeeper_core::clock::{Clock, TestClock};
     use lockkeeper_core::{ErrorKind, SafeUntil};
 
-    /// Curator's `testNoBarrier`.
-    #[tokio::test]
-    async fn a_barrier_that_is_not_set_keeps_no_caller_waiting() {
-        let barrier = service().keeper().barrier("b").unwrap();
-        barrier.wait().await.unwrap();
-        assert!(barrier.wait_within(Wait::No).await.unwrap().is_some());
-        barrier.remove().await.unwrap();
-    }
-
-    /// Curator's `testBasic` and `testMultiClient`.
-    #[tokio::test(start_paused = true)]
-    async fn all_waiters_at_a_barrier_go_on_when_it_is_removed() {
-        let service = service();
-        let setter = service.keeper().barrier("b").unwrap();
-        setter.set().await.unwrap();
-        setter.set().await.unwrap();
-        let waiters: Vec<_> = (0..5)
-            .map(|_| {
-                let barrier = service.keeper().barrier("b").unwrap();
-                tokio::spawn(async move { barrier.wait().await })
-            })
-            .collect();
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
-        setter.remove().await.unwrap();
-        for waiter in waiters {
-            tokio::time::timeout(AT_ONCE, waiter).await.unwrap().unwrap().unwrap();
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_wait_with_a_timeout_ends_when_its_time_is_up() {
         let clock = TestClock::new();

@@ -131,10 +131,8 @@ impl fmt::Debug for SharedCounter {
 mod tests {
     use std::time::Duration;
 
-    use super::*;
-    use crate::Permits;
     use crate::paused::service;
-    use lockkeeper_core::{Advice, ErrorKind, Operation, SafeUntil};
+    use lockkeeper_core::{Advice, Operation, SafeUntil};
 
     /// Curator's `testSimple` and `testSeed`.
     #[tokio::test]
@@ -147,43 +145,6 @@ mod tests {
         assert!(bob.compare_and_set(unset, 20).await.unwrap().is_none());
         assert_eq!(bob.get().await.unwrap().number(), 10);
         assert_eq!(ann.set(-3).await.unwrap(), bob.get().await.unwrap());
-    }
-
-    /// Curator's `testClientVersioned`, `testMultiClientVersioned` and `testSimpleVersioned`.
-    #[tokio::test]
-    async fn a_state_that_was_left_and_reached_again_is_another_state() {
-        let counter = service().keeper().shared_counter("c").unwrap();
-        let seen = counter.set(1).await.unwrap();
-        counter.set(2).await.unwrap();
-        let again = counter.set(1).await.unwrap();
-        assert_eq!(counter.compare_and_set(seen, 5).await.unwrap(), None);
-        assert_eq!(counter.compare_and_set(again, 5).await.unwrap().map(Count::number), Some(5));
-    }
-
-    /// Curator's `testMultiClients` of its shared count.
-    #[tokio::test]
-    async fn counting_up_from_many_tasks_by_comparing_loses_nothing() {
-        const TASKS: i32 = 8;
-        const ROUNDS: i32 = 25;
-        let service = service();
-        let count_up = |counter: SharedCounter| async move {
-            for _ in 0..ROUNDS {
-                loop {
-                    let seen = counter.get().await.unwrap();
-                    tokio::task::yield_now().await;
-                    if counter.compare_and_set(seen, seen.number() + 1).await.unwrap().is_some() {
-                        break;
-                    }
-                }
-            }
-        };
-        let counters = (0..TASKS).map(|_| service.keeper().shared_counter("c").unwrap());
-        let tasks: Vec<_> = counters.map(|counter| tokio::spawn(count_up(counter))).collect();
-        for task in tasks {
-            task.await.unwrap();
-        }
-        let sum = service.keeper().shared_counter("c").unwrap().get().await.unwrap();
-        assert_eq!(sum.number(), TASKS * ROUNDS);
     }
 
     /// Curator's `testDisconnectReconnectWithMultipleClients`: a missed change is returned after the reconnection, also
@@ -217,36 +178,5 @@ mod tests {
         let error = counter.set(7).await.unwrap_err();
         assert_eq!(error.advice(), Advice::Unknown);
         assert_eq!(counter.get().await.unwrap().number(), 7);
-    }
-
-    #[tokio::test]
-    async fn it_is_stored_as_four_bytes_the_highest_first_and_nothing_else_is_a_counter() {
-        let keeper = service().keeper();
-        let (counter, raw) = (keeper.shared_counter("c").unwrap(), keeper.shared_value("c").unwrap());
-        counter.set(0x0102_0304).await.unwrap();
-        assert_eq!(&*raw.get().await.unwrap().unwrap().bytes, [1, 2, 3, 4]);
-        raw.set(b"five!").await.unwrap();
-        assert_eq!(counter.get().await.unwrap_err().kind(), ErrorKind::InvalidRequest);
-        raw.remove().await.unwrap();
-        assert_eq!(counter.get().await.unwrap().version(), None);
-    }
-
-    /// Curator's `testThreadedLeaseIncrease`.
-    #[tokio::test(start_paused = true)]
-    async fn raising_the_counter_of_a_semaphore_lets_a_waiter_in_at_once() {
-        let keeper = service().keeper();
-        let counter = keeper.shared_counter("size").unwrap();
-        counter.set(1).await.unwrap();
-        let pool = keeper.semaphore("pool", Permits::Counter("size".to_owned())).unwrap();
-        let _first = pool.acquire().await.unwrap();
-        let second = tokio::spawn({
-            let pool = pool.clone();
-            async move { pool.acquire().await }
-        });
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(!second.is_finished());
-        counter.set(2).await.unwrap();
-        let second = tokio::time::timeout(Duration::from_millis(1), second).await.unwrap();
-        assert!(second.unwrap().unwrap().hold().is_held());
     }
 }

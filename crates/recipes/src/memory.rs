@@ -119,8 +119,7 @@ mod tests {
         let clock = Arc::new(TestClock::new());
         let keeper = MemoryService::new(clock.clone()).keeper();
         keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
-        let mutex = keeper.mutex("door").unwrap();
-        let waiting = tokio::spawn(async move { mutex.lock().await });
+        let waiting = tokio::spawn(keeper.mutex("door").unwrap().lock_owned());
         // Long enough for the pauses to have grown to their longest.
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(!waiting.is_finished());

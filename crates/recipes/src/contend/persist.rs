@@ -299,10 +299,7 @@ mod tests {
         let retry = RetryPolicy::until_elapsed(10 * TIMEOUT, Duration::from_secs(1));
         let (ann, bob) = (service.keeper(), service.keeper_builder().retry(retry).build());
         let guard = ann.mutex("door").unwrap().lock().await.unwrap();
-        let waiting = tokio::spawn({
-            let mutex = bob.mutex("door").unwrap();
-            async move { mutex.lock().await }
-        });
+        let waiting = tokio::spawn(bob.mutex("door").unwrap().lock_owned());
         let mut changes = bob.election("hall").unwrap().changes();
         assert_eq!(changes.next().await.unwrap(), None);
         let watching = tokio::spawn(async move { changes.next().await });

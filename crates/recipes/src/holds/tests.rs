@@ -38,10 +38,7 @@ async fn a_keeper_lists_what_it_holds_and_what_it_waits_for_and_nothing_else() {
     let lead = ann.election("lead").unwrap().campaign().await.unwrap();
     let both = MultiLock::new([Member::read(ann.rw_lock("m1").unwrap()), ann.mutex("m2").unwrap().into()]).unwrap();
     let both = both.lock().await.unwrap();
-    let waiting = tokio::spawn({
-        let mutex = ann.mutex("busy").unwrap();
-        async move { mutex.lock().await }
-    });
+    let waiting = tokio::spawn(ann.mutex("busy").unwrap().lock_owned());
     yield_often().await;
     let in_line = ann.rw_lock("busy").unwrap().queue_up_to_read().await.unwrap();
     let held = |name: &str, mode| (name.to_owned(), mode, true);
@@ -136,10 +133,7 @@ async fn a_drained_keeper_grants_nothing_more_and_waits_until_all_is_given_back(
     let (door, permit) =
         (ann.mutex("door").unwrap().lock().await.unwrap(), ann.semaphore("pool", 2).unwrap().acquire().await.unwrap());
     let write = ann.rw_lock("book").unwrap().write().await.unwrap();
-    let waiting = tokio::spawn({
-        let mutex = ann.mutex("busy").unwrap();
-        async move { mutex.lock().await }
-    });
+    let waiting = tokio::spawn(ann.mutex("busy").unwrap().lock_owned());
     let timed = tokio::spawn({
         let election = ann.election("lead").unwrap();
         let lead = bob.election("lead").unwrap().campaign().await.unwrap();

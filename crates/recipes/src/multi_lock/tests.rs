@@ -3,12 +3,10 @@
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use tokio::task::yield_now;
-
 use crate::memory::MemoryService;
 use crate::paused::{service, yield_often};
 use crate::retry::RetryPolicy;
-use crate::{Event, Keeper, Member, MultiLock, Mutex, Observer, OwnerKey};
+use crate::{Event, Keeper, Member, MultiLock, Observer, OwnerKey};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{Advice, ErrorKind, LossReason, SafeUntil, Wait};
 
@@ -62,41 +60,6 @@ async fn in_any_given_order_they_are_taken_by_name_and_given_back_in_reverse() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_lock_at_all_and_the_same_lock_twice_are_refused() {
-    let keeper = service().keeper();
-    let none: [Mutex; 0] = [];
-    let error = MultiLock::new(none).unwrap_err();
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent));
-    let (a, book) = (keeper.mutex("a").unwrap(), keeper.rw_lock("book").unwrap());
-    let twice = [Member::read(book.clone()), a.into(), Member::write(book)];
-    let error = MultiLock::new(twice).unwrap_err();
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent));
-    assert_eq!(error.lock(), Some("book"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_deadline_covers_all_and_nothing_is_left_when_it_passes() {
-    let clock = Arc::new(TestClock::new());
-    let service = MemoryService::new(clock.clone());
-    let (keeper, other) = (service.keeper(), service.keeper());
-    let first = other.mutex("a").unwrap().lock().await.unwrap();
-    let last = other.mutex("c").unwrap().lock().await.unwrap();
-    let waiting = tokio::spawn({
-        let lock = multi(&keeper, &["c", "b", "a"]);
-        async move { lock.lock_timeout(TIMEOUT).await }
-    });
-    let start = clock.now();
-    tokio::time::sleep(TIMEOUT / 2).await;
-    first.release().await.unwrap();
-    yield_often().await;
-    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [1, 1, 2]);
-    assert!(waiting.await.unwrap().unwrap().is_none());
-    assert_eq!(clock.now().saturating_duration_since(start), TIMEOUT);
-    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 0, 1]);
-    drop(last);
-}
-
-#[tokio::test(start_paused = true)]
 async fn try_lock_takes_all_or_none_and_joins_no_queue_if_one_is_taken() {
     let log = Arc::new(Log::default());
     let service = service();
@@ -113,59 +76,6 @@ async fn try_lock_takes_all_or_none_and_joins_no_queue_if_one_is_taken() {
     assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [1, 1, 1]);
     drop(guard);
     assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 0, 0]);
-}
-
-/// Curator's `testSomeLocksFailToLock`, but it does not go on with the rest.
-#[tokio::test(start_paused = true)]
-async fn when_a_member_fails_the_earlier_ones_are_given_back_and_the_later_ones_not_asked_for() {
-    let keeper = service().keeper();
-    let leading = keeper.election("b").unwrap().campaign().await.unwrap();
-    let lock = multi(&keeper, &["a", "b", "c"]);
-    for error in [lock.lock().await.unwrap_err(), lock.try_lock().await.unwrap_err()] {
-        assert_eq!(error.kind(), ErrorKind::KindMismatch);
-        assert_eq!(error.lock(), Some("b"));
-        assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 1, 0]);
-    }
-    drop(leading);
-}
-
-/// Curator's `testSomeReleasesFail`.
-#[tokio::test(start_paused = true)]
-async fn a_release_that_fails_is_reported_and_keeps_none_of_the_others() {
-    let (keeper, other) = (service().keeper(), service().keeper());
-    let members = ["a", "b", "c"].map(|name| if name == "b" { other.mutex(name) } else { keeper.mutex(name) }.unwrap());
-    let guard = MultiLock::new(members).unwrap().lock().await.unwrap();
-    other.testing().unwrap().expire_session();
-    let error = guard.release().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Expired));
-    assert_eq!(error.lock(), Some("b"));
-    assert_eq!(counts(&keeper, &["a", "c"]).await, [0, 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wait_that_is_cancelled_gives_back_what_it_took() {
-    let keeper = service().keeper();
-    let last = keeper.mutex("c").unwrap().lock().await.unwrap();
-    let lock = multi(&keeper, &["a", "b", "c"]);
-    let waiting = tokio::spawn(async move { lock.lock().await });
-    yield_often().await;
-    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [1, 1, 2]);
-    waiting.abort();
-    assert!(waiting.await.is_err());
-    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 0, 1]);
-    drop(last);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_panic_under_the_locks_gives_them_all_back() {
-    let keeper = service().keeper();
-    let lock = multi(&keeper, &["a", "b"]);
-    let working = tokio::spawn(async move {
-        let _guard = lock.lock().await.unwrap();
-        panic!("the work fails");
-    });
-    assert!(working.await.unwrap_err().is_panic());
-    assert_eq!(counts(&keeper, &["a", "b"]).await, [0, 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,43 +140,6 @@ async fn time_that_is_up_while_a_service_is_cut_off_is_a_transient_error_on_time
     assert_eq!((error.kind(), error.advice()), (ErrorKind::ConnectionLost, Advice::Transient));
     assert_eq!(clock.now().saturating_duration_since(start), TIMEOUT);
     assert_eq!(counts(&keeper, &["a"]).await, [0]);
-}
-
-/// The dining philosophers, each naming its forks left before right.
-#[tokio::test(start_paused = true)]
-async fn many_tasks_that_want_overlapping_pairs_in_any_order_all_get_them() {
-    const PHILOSOPHERS: usize = 5;
-    const MEALS: usize = 40;
-    let keeper = service().keeper();
-    let forks = ["fork-0", "fork-1", "fork-2", "fork-3", "fork-4"];
-    let eating = (0..PHILOSOPHERS).map(|seat| {
-        let lock = multi(&keeper, &[forks[seat], forks[(seat + 1) % PHILOSOPHERS]]);
-        tokio::spawn(async move {
-            for _ in 0..MEALS {
-                let guard = lock.lock().await.unwrap();
-                yield_now().await;
-                assert!(guard.is_held());
-                guard.release().await.unwrap();
-            }
-        })
-    });
-    let eating: Vec<_> = eating.collect();
-    for philosopher in eating {
-        tokio::time::timeout(Duration::from_secs(3600), philosopher).await.expect("no philosopher starves").unwrap();
-    }
-    assert_eq!(counts(&keeper, &forks).await, [0; PHILOSOPHERS]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn readers_share_what_they_only_read() {
-    let keeper = service().keeper();
-    let (rates, a, b) = (keeper.rw_lock("rates").unwrap(), keeper.mutex("a").unwrap(), keeper.mutex("b").unwrap());
-    let one = MultiLock::new([Member::read(rates.clone()), a.into()]).unwrap().lock().await.unwrap();
-    let other = MultiLock::new([b.into(), Member::read(rates.clone())]).unwrap().lock().await.unwrap();
-    let alone = MultiLock::new([Member::write(rates)]).unwrap();
-    assert!(alone.try_lock().await.unwrap().is_none());
-    drop((one, other));
-    assert!(alone.try_lock().await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::memory::MemoryService;
 use crate::paused::{service, yield_often};
-use crate::{Keeper, OwnerKey};
+use crate::{Keeper, Mutex, OwnerKey, RwLock};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, SafeUntil, Wait};
 
@@ -15,11 +15,21 @@ async fn modes(keeper: &Keeper, name: &str) -> Vec<Mode> {
     keeper.contenders(name).await.unwrap().into_iter().map(|contender| contender.mode).collect()
 }
 
-#[tokio::test(start_paused = true)]
-async fn all_guards_of_an_owner_count_on_one_place_and_any_of_them_may_be_the_last() {
+fn door() -> (Keeper, Mutex, OwnerKey) {
     let keeper = service().keeper();
     let mutex = keeper.mutex("door").unwrap();
-    let owner = OwnerKey::new();
+    (keeper, mutex, OwnerKey::new())
+}
+
+fn book() -> (Keeper, RwLock, OwnerKey) {
+    let keeper = service().keeper();
+    let rw_lock = keeper.rw_lock("book").unwrap();
+    (keeper, rw_lock, OwnerKey::new())
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_guards_of_an_owner_count_on_one_place_and_any_of_them_may_be_the_last() {
+    let (keeper, mutex, owner) = door();
     for last in 0..3 {
         let mut guards = vec![
             owner.lock(&mutex).await.unwrap(),
@@ -53,15 +63,12 @@ async fn other_owners_and_other_keepers_do_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn two_tasks_that_lock_at_once_as_one_owner_share_one_place() {
-    let keeper = service().keeper();
-    let mutex = keeper.mutex("door").unwrap();
+    let (keeper, mutex, owner) = door();
     let held = mutex.lock().await.unwrap();
-    let owner = OwnerKey::new();
-    let wait = || {
+    let [one, other] = [(); 2].map(|()| {
         let (owner, mutex) = (owner.clone(), mutex.clone());
         tokio::spawn(async move { owner.lock(&mutex).await })
-    };
-    let (one, other) = (wait(), wait());
+    });
     yield_often().await;
     assert_eq!(modes(&keeper, "door").await.len(), 2);
     held.release().await.unwrap();
@@ -75,15 +82,12 @@ async fn two_tasks_that_lock_at_once_as_one_owner_share_one_place() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_shared_the_place_of_a_cancelled_one_goes_on_waiting() {
-    let keeper = service().keeper();
-    let mutex = keeper.mutex("door").unwrap();
+    let (keeper, mutex, owner) = door();
     let held = mutex.lock().await.unwrap();
-    let owner = OwnerKey::new();
-    let wait = || {
+    let [one, other] = [(); 2].map(|()| {
         let (owner, mutex) = (owner.clone(), mutex.clone());
         tokio::spawn(async move { owner.lock(&mutex).await })
-    };
-    let (one, other) = (wait(), wait());
+    });
     yield_often().await;
     one.abort();
     assert!(one.await.unwrap_err().is_cancelled());
@@ -144,9 +148,7 @@ async fn inside_a_hold_that_was_lost_nothing_is_waited_for_until_its_last_guard_
 /// CURATOR-678: the release is under way while the connection is cut, and the owner asks again.
 #[tokio::test(start_paused = true)]
 async fn a_lock_whose_release_has_not_arrived_yet_can_be_locked_again_by_its_owner() {
-    let keeper = service().keeper();
-    let mutex = keeper.mutex("door").unwrap();
-    let owner = OwnerKey::new();
+    let (keeper, mutex, owner) = door();
     let guard = owner.lock(&mutex).await.unwrap();
     keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
     // In jeopardy it is held still.
@@ -158,25 +160,6 @@ async fn a_lock_whose_release_has_not_arrived_yet_can_be_locked_again_by_its_own
     let again = again.await.unwrap().unwrap();
     assert!(again.hold().is_held());
     assert_eq!(modes(&keeper, "door").await, [Mode::Mutex]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reader_that_asks_to_write_is_refused_at_once_and_keeps_its_share() {
-    let keeper = service().keeper();
-    let rw_lock = keeper.rw_lock("book").unwrap();
-    let owner = OwnerKey::new();
-    let read = owner.read(&rw_lock).await.unwrap();
-    for error in [
-        owner.write(&rw_lock).await.unwrap_err(),
-        owner.write_within(&rw_lock, Wait::No).await.unwrap_err(),
-        owner.write_within(&rw_lock, Wait::AtMost(TIMEOUT)).await.unwrap_err(),
-    ] {
-        assert_eq!((error.kind(), error.advice()), (ErrorKind::WouldDeadlock, Advice::Permanent));
-    }
-    assert!(read.hold().is_held());
-    assert_eq!(modes(&keeper, "book").await, [Mode::Read]);
-    drop(read);
-    owner.write(&rw_lock).await.unwrap().release().await.unwrap();
 }
 
 /// A mutex is the exclusive side of the read/write lock of its name, so each would keep the other waiting forever.
@@ -212,9 +195,7 @@ async fn an_owner_that_has_a_name_as_one_kind_of_lock_and_asks_for_the_other_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_read_inside_a_write_outlives_it_without_letting_a_waiting_writer_in() {
-    let keeper = service().keeper();
-    let rw_lock = keeper.rw_lock("book").unwrap();
-    let owner = OwnerKey::new();
+    let (_keeper, rw_lock, owner) = book();
     let write = owner.write(&rw_lock).await.unwrap();
     let mut writer = Box::pin(rw_lock.write());
     assert!(tokio::time::timeout(Duration::ZERO, &mut writer).await.is_err());
@@ -235,9 +216,7 @@ async fn a_read_inside_a_write_outlives_it_without_letting_a_waiting_writer_in()
 
 #[tokio::test(start_paused = true)]
 async fn a_read_inside_a_write_may_end_before_it() {
-    let keeper = service().keeper();
-    let rw_lock = keeper.rw_lock("book").unwrap();
-    let owner = OwnerKey::new();
+    let (keeper, rw_lock, owner) = book();
     let write = owner.write(&rw_lock).await.unwrap();
     owner.read(&rw_lock).await.unwrap().release().await.unwrap();
     assert_eq!(modes(&keeper, "book").await, [Mode::Write]);
@@ -247,9 +226,7 @@ async fn a_read_inside_a_write_may_end_before_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_inside_a_write_is_tried_again_while_the_way_is_cut() {
-    let keeper = service().keeper();
-    let rw_lock = keeper.rw_lock("book").unwrap();
-    let owner = OwnerKey::new();
+    let (keeper, rw_lock, owner) = book();
     let write = owner.write(&rw_lock).await.unwrap();
     keeper.testing().unwrap().cut(SafeUntil::ProcessEnd);
     let error = owner.read_within(&rw_lock, Wait::No).await.unwrap_err();
@@ -264,22 +241,6 @@ async fn a_read_inside_a_write_is_tried_again_while_the_way_is_cut() {
     let read = reading.await.unwrap().unwrap();
     assert_eq!(modes(&keeper, "book").await, [Mode::Write, Mode::Read]);
     drop((write, read));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_second_read_of_the_same_owner_does_not_wait_behind_a_waiting_writer() {
-    let keeper = service().keeper();
-    let rw_lock = keeper.rw_lock("book").unwrap();
-    let owner = OwnerKey::new();
-    let first = owner.read(&rw_lock).await.unwrap();
-    let mut writer = Box::pin(rw_lock.write());
-    assert!(tokio::time::timeout(Duration::ZERO, &mut writer).await.is_err());
-    assert!(rw_lock.try_read().await.unwrap().is_none());
-    let second = owner.read(&rw_lock).await.unwrap();
-    drop(first);
-    assert!(tokio::time::timeout(TIMEOUT, &mut writer).await.is_err());
-    drop(second);
-    writer.await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -242,22 +242,6 @@ async fn closing_the_keeper_fails_its_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_becomes_a_reader_passes_its_place_to_no_writer() {
-    let keeper = seated(&service());
-    let rw_lock = keeper.rw_lock("door").unwrap();
-    let write = rw_lock.write().await.unwrap();
-    let next = tokio::spawn(rw_lock.clone().write_owned());
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    let token = write.fencing_token();
-    let read = write.downgrade().await.unwrap();
-    tokio::time::sleep(SECOND).await;
-    assert!(!next.is_finished(), "a writer beside a reader");
-    assert_eq!(read.fencing_token(), token);
-    read.release().await.unwrap();
-    assert!(next.await.unwrap().unwrap().fencing_token().as_u64() > token.as_u64());
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_next_task_is_granted_at_the_limit_of_a_hold_that_is_kept() {
     let keeper = seated(&service());
     let mutex = keeper.mutex("door").unwrap().max_hold(SECOND);

@@ -93,8 +93,7 @@ fn a_wait_says_for_whom_and_the_hold_follows_from_it_and_says_that_it_was_lost()
         let (ann, bob) = (service.keeper(), service.keeper());
         let guard = ann.mutex("door").unwrap().lock().await.unwrap();
         first = guard.hold().contender().to_string();
-        let mutex = bob.mutex("door").unwrap();
-        let waiting = tokio::spawn(async move { mutex.lock().await });
+        let waiting = tokio::spawn(bob.mutex("door").unwrap().lock_owned());
         tokio::time::sleep(2 * OWNER_AFTER).await;
         tokens.push(guard.fencing_token().to_string());
         drop(guard);

@@ -1,5 +1,4 @@
 //! Elections, by hand and in Curator's two forms, on the memory backend under paused time.
 
-mod campaigns;
 mod latches;
 mod selectors;
