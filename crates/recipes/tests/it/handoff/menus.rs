@@ -2,7 +2,7 @@
 
 use super::world::{Menu, World};
 use crate::schedule::asks::Ask;
-use crate::schedule::explore::explore;
+use crate::schedule::explore::play_all;
 
 // Each step more takes four to five times as long. These depths take some 40 s of one core together, without
 // optimization.
@@ -11,22 +11,7 @@ const MENU: Menu = Menu { ask: Ask::Mutex, turns_max: 1, is_sticky: false, depth
 
 /// Runs every schedule of a menu, and checks their number, so that a missing one is noticed.
 fn every_schedule_of(menu: Menu, expected: usize) {
-    let schedules = explore(|choices| {
-        let mut world = World::new(menu);
-        for _ in 0..menu.depth {
-            let actions = world.enabled();
-            if actions.is_empty() {
-                break;
-            }
-            let action = actions[choices.choose(actions.len())];
-            if choices.are_repeated() {
-                world.repeat(action);
-            } else {
-                world.perform(action);
-            }
-        }
-        world.drain();
-    });
+    let schedules = play_all(menu.depth, || World::new(menu), World::enabled, World::act, World::drain);
     assert_eq!(schedules, expected, "{menu:?}");
 }
 

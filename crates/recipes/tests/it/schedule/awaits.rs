@@ -10,13 +10,10 @@ use lockkeeper_conformance::{Pace, Tap, soon};
 use lockkeeper_core::clock::TestClock;
 use lockkeeper_core::{
     Backend, ContenderInfo, ErrorKind, Expected, LossReason, Mode, Operation, Part, QueueName, Request, Result,
-    SafeUntil, Session, Wait,
+    SafeUntil, Session,
 };
 use lockkeeper_recipes::memory::{MemoryService, Testing};
 use lockkeeper_recipes::{Keeper, Permit, Permits};
-
-/// Longer than all pauses between attempts together.
-const LONG: Duration = Duration::from_secs(600);
 
 /// More polls than any of these futures takes.
 const POLLS_MAX: usize = 60;
@@ -83,59 +80,6 @@ async fn poll<Output>(future: &mut Running<Output>, polls: usize) -> Option<Outp
         }
     }
     None
-}
-
-/// What a test asks for, ready to be polled.
-type Asking = fn(&Scene) -> Running<Result<bool>>;
-
-/// All that can be asked for, one at a time; the answer tells whether it was granted.
-const ASKINGS: [(&str, Asking); 6] = [
-    ("acquire_many", |scene| {
-        let semaphore = scene.keeper.semaphore("door", 2).unwrap();
-        Box::pin(async move { semaphore.acquire_many(2).await.map(|permits| !permits.is_empty()) })
-    }),
-    ("acquire_many_within, no wait", |scene| {
-        let semaphore = scene.keeper.semaphore("door", 2).unwrap();
-        Box::pin(async move { semaphore.acquire_many_within(2, Wait::No).await.map(|permits| permits.is_some()) })
-    }),
-    ("acquire_many_within", |scene| {
-        let semaphore = scene.keeper.semaphore("door", 2).unwrap();
-        Box::pin(
-            async move { semaphore.acquire_many_within(2, Wait::AtMost(LONG)).await.map(|permits| permits.is_some()) },
-        )
-    }),
-    ("read", |scene| {
-        let rw_lock = scene.keeper.rw_lock("door").unwrap();
-        Box::pin(async move { rw_lock.read().await.map(|_| true) })
-    }),
-    ("try_write", |scene| {
-        let rw_lock = scene.keeper.rw_lock("door").unwrap();
-        Box::pin(async move { rw_lock.try_write().await.map(|write| write.is_some()) })
-    }),
-    ("write and downgrade", |scene| {
-        let rw_lock = scene.keeper.rw_lock("door").unwrap();
-        Box::pin(async move { rw_lock.write().await?.downgrade().await.map(|_| true) })
-    }),
-];
-
-#[tokio::test(start_paused = true)]
-async fn every_call_that_is_dropped_at_any_await_leaves_nothing() {
-    for (name, asking) in ASKINGS {
-        let mut polls = 0;
-        loop {
-            let scene = Scene::set().await;
-            let mut future = asking(&scene);
-            let granted = poll(&mut future, polls).await;
-            scene.check_left(future).await;
-            if let Some(granted) = granted {
-                assert!(granted.unwrap(), "{name} is granted after {polls} polls");
-                break;
-            }
-            polls += 1;
-            assert!(polls < POLLS_MAX, "{name} does not end");
-        }
-        assert!(polls >= 3, "{name} took {polls} polls, so it did not suspend at each request");
-    }
 }
 
 /// Performs a fault on a semaphore's contender.
@@ -289,32 +233,6 @@ async fn permits_that_are_taken_after_the_counter_was_lowered_keep_to_it() {
         scene.check_left(permits).await;
     }
     panic!("it does not end");
-}
-
-/// A reply that is lost while permits are taken costs a pause, and not the place in line.
-#[tokio::test(start_paused = true)]
-async fn the_first_waiter_stays_first_when_the_reply_to_its_taking_is_lost() {
-    let clock = Arc::new(TestClock::new());
-    let service = MemoryService::new(clock);
-    let (ann, bob) = (service.keeper(), service.keeper());
-    let semaphore = |keeper: &Keeper| keeper.semaphore("door", 1).unwrap();
-    let held = semaphore(&ann).acquire().await.unwrap();
-    let first = tokio::spawn({
-        let semaphore = semaphore(&ann);
-        async move { semaphore.acquire().await }
-    });
-    tokio::task::yield_now().await;
-    let second = tokio::spawn({
-        let semaphore = semaphore(&bob);
-        async move { semaphore.acquire().await }
-    });
-    tokio::task::yield_now().await;
-    ann.testing().unwrap().drop_next_reply(Operation::Join);
-    drop(held);
-    let first = soon("the first grant", first).await.unwrap().unwrap();
-    assert!(!second.is_finished(), "it passed the first contender");
-    drop(first);
-    drop(soon("the second grant", second).await.unwrap().unwrap());
 }
 
 /// For a writer that was lost, the loss is reported, and not the failures that follow from it.

@@ -2,7 +2,7 @@
 
 /// The choices of one run: recorded ones are repeated, further ones start at the first.
 #[derive(Debug, Default)]
-pub(crate) struct Choices {
+struct Choices {
     /// Each choice, and the number of its options.
     taken: Vec<(usize, usize)>,
     position: usize,
@@ -10,7 +10,7 @@ pub(crate) struct Choices {
 
 impl Choices {
     /// Chooses one of `count`, which is not zero.
-    pub(crate) fn choose(&mut self, count: usize) -> usize {
+    fn choose(&mut self, count: usize) -> usize {
         if self.position == self.taken.len() {
             self.taken.push((0, count));
         }
@@ -21,7 +21,7 @@ impl Choices {
     }
 
     /// Tells whether an earlier run made all the same choices so far.
-    pub(crate) fn are_repeated(&self) -> bool {
+    fn are_repeated(&self) -> bool {
         self.position < self.taken.len()
     }
 
@@ -39,7 +39,7 @@ impl Choices {
 }
 
 /// Calls `run` with every sequence of choices that it asks for, and returns their number.
-pub(crate) fn explore(mut run: impl FnMut(&mut Choices)) -> usize {
+fn explore(mut run: impl FnMut(&mut Choices)) -> usize {
     let mut choices = Choices::default();
     let mut runs = 0;
     loop {
@@ -49,6 +49,29 @@ pub(crate) fn explore(mut run: impl FnMut(&mut Choices)) -> usize {
             return runs;
         }
     }
+}
+
+/// Plays every sequence of so many actions in a new world each, and returns their number. `act` is told whether an
+/// earlier run has done the same; in the end a world is drained.
+pub(crate) fn play_all<World, Action: Copy>(
+    depth: usize,
+    begin: impl Fn() -> World,
+    enabled: fn(&World) -> Vec<Action>,
+    act: fn(&mut World, Action, bool),
+    drain: fn(World),
+) -> usize {
+    explore(|choices| {
+        let mut world = begin();
+        for _ in 0..depth {
+            let actions = enabled(&world);
+            if actions.is_empty() {
+                break;
+            }
+            let action = actions[choices.choose(actions.len())];
+            act(&mut world, action, choices.are_repeated());
+        }
+        drain(world);
+    })
 }
 
 #[test]

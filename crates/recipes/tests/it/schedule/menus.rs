@@ -3,7 +3,7 @@
 use lockkeeper_core::Operation;
 
 use super::asks::Ask;
-use super::explore::explore;
+use super::explore::play_all;
 use super::world::{Menu, World};
 
 // Each step more takes three to five times as long. These depths take some 80 s of one core together, without
@@ -30,22 +30,7 @@ const SEMAPHORE: Menu = Menu {
 
 /// Runs every schedule of a menu, and checks their number, so that a missing one is noticed.
 fn every_schedule_of(menu: Menu, expected: usize) {
-    let schedules = explore(|choices| {
-        let mut world = World::new(menu);
-        for _ in 0..menu.depth {
-            let actions = world.enabled();
-            if actions.is_empty() {
-                break;
-            }
-            let action = actions[choices.choose(actions.len())];
-            if choices.are_repeated() {
-                world.repeat(action);
-            } else {
-                world.perform(action);
-            }
-        }
-        world.drain();
-    });
+    let schedules = play_all(menu.depth, || World::new(menu), World::enabled, World::act, World::drain);
     assert_eq!(schedules, expected, "{menu:?}");
 }
 
