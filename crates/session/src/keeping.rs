@@ -181,6 +181,10 @@ mod tests {
         fn server(&self) -> &Server {
             &self.0
         }
+
+        fn number(&self) -> u64 {
+            1
+        }
     }
 
     struct Session(Arc<Life<Silent>>);
