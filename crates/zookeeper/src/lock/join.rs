@@ -295,8 +295,8 @@ impl MadeNode {
 }
 
 impl Inner {
-    /// Sends the creation of those of these nodes that this session has not seen; they are a queue's own and those above
-    /// it, from the top. Tells whether that is all of them.
+    /// Sends the creation of those of these nodes that this session has not seen; they are a queue's own and those
+    /// above it, from the top. Tells whether that is all of them.
     pub(super) fn make_parents(&self, queue: &QueueName, path: &QueuePath, nodes: Vec<String>) -> (Vec<Call>, bool) {
         let (all, named_at) = (nodes.len(), path.named_at());
         let make = |(at, node): (usize, String)| {

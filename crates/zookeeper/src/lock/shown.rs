@@ -6,8 +6,8 @@ use bytes::Bytes;
 use lockkeeper_core::{Answers, Contender, ContenderInfo, FencingToken, Mode, Part};
 use lockkeeper_zk_proto::message::{ErrorCode, Stat};
 
+use crate::error::ClientError;
 use crate::layout::{ForeignPolicy, Layout, Named, bare_permits, bare_ticket, is_curators, read_queue};
-use crate::lock::inspect::Said;
 use crate::lock::owner::{self, ContenderData};
 
 /// A node that holds contenders of a lock; they are shown in this order.
@@ -72,7 +72,7 @@ pub(super) enum Found {
 
 impl Found {
     /// Reads what the service said to a read; `None` if there is no such node any more.
-    pub(super) fn of(contender: &Contender, said: Said<(Bytes, Stat)>) -> Option<Self> {
+    pub(super) fn of(contender: &Contender, said: Result<(Bytes, Stat), ClientError>) -> Option<Self> {
         match said {
             Ok((data, stat)) => Some(Self::Read(Box::new(describe(contender, &data, &stat)))),
             Err(error) => error.is(ErrorCode::NoAuth).then_some(Self::Refused),

@@ -1,5 +1,5 @@
-//! A transaction that makes a node, writes it and deletes it again, so that no other client ever sees it: what came of it
-//! tells what this user may do, and the time of the leader.
+//! A transaction that makes a node, writes it and deletes it again, so that no other client ever sees it: what came of
+//! it tells what this user may do, and the time of the leader.
 
 use std::sync::Arc;
 

@@ -121,7 +121,8 @@ impl Inner {
         Ok(view)
     }
 
-    /// As [`view`](Self::view). If it misses a place of ours, it is known by then whether the session has outlived that.
+    /// As [`view`](Self::view). If it misses a place of ours, it is known by then whether the session has outlived
+    /// that.
     pub(super) async fn outlived_view(
         &self,
         queue: &QueueName,
