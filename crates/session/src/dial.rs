@@ -3,16 +3,18 @@
 //! An alert of TLS is a refusal for good: one end does not accept what the other shows or speaks, and that changes only
 //! with settings or certificates (RFC 8446, section 6.2). Trouble inside a server is the exception (`lockkeeper-tls`).
 //! In TLS 1.3 a server refuses our certificate, or the lack of one, only after the handshake, when we read its first
-//! answer. Drivers of protocols do not hand that error on; so a [`Socket`] keeps it.
+//! answer. Drivers of protocols do not hand that error on; so the socket keeps it.
 
 use std::fmt;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use crate::{Failure, Server};
 
@@ -36,10 +38,22 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 
-/// A socket to a server, secured or not.
+/// Sees what is read.
+type Look = Box<dyn FnMut(&[u8]) + Send>;
+
+/// A socket to a server, secured or not, as the driver of a protocol sees it. Its [`Meter`] knows what became of it.
 pub struct Socket {
     stream: Box<dyn Stream>,
-    alert: Alert,
+    meter: Arc<Meter>,
+    look: Option<Look>,
+    /// Whether the server may still refuse us: after the handshake of TLS, until it says anything else.
+    may_refuse: bool,
+    /// The longest answer, in bytes.
+    answer_bytes_max: u64,
+    /// How far the meter's count of answers was at the last read.
+    progress: u64,
+    /// How many bytes were read since.
+    unfinished_bytes: u64,
 }
 
 impl Socket {
@@ -55,7 +69,9 @@ impl Socket {
     /// Takes a connection that was opened.
     #[must_use]
     pub fn of(stream: impl Stream) -> Self {
-        Self { stream: Box::new(stream), alert: Alert::default() }
+        let stream = Box::new(stream);
+        let (meter, answer_bytes_max) = (Arc::default(), u64::MAX);
+        Self { stream, meter, look: None, may_refuse: false, answer_bytes_max, progress: 0, unfinished_bytes: 0 }
     }
 
     /// Makes sure that the other end is the server. `plain` is the scheme of a URL without TLS.
@@ -71,36 +87,102 @@ impl Socket {
         plain: &str,
     ) -> Result<Self, Failure> {
         let shaken = connector.connect(&way.name, self).await;
-        shaken.map(Self::of).map_err(|error| Failure::of_handshake(&error, plain))
+        let mut secured = Self::of(shaken.map_err(|error| Failure::of_handshake(&error, plain))?);
+        secured.may_refuse = true;
+        Ok(secured)
     }
 
-    /// Returns what knows whether the server refuses us after the handshake.
+    /// Ends the connection at an answer that has no end, for drivers that have no limit: each answer is to be
+    /// [noted](Meter::note_progress).
     #[must_use]
-    pub fn alert(&self) -> Alert {
-        self.alert.clone()
+    pub const fn limited_to(mut self, answer_bytes_max: u64) -> Self {
+        self.answer_bytes_max = answer_bytes_max;
+        self
+    }
+
+    /// Lets all be seen that is read from now on.
+    #[must_use]
+    pub fn seen_by(mut self, look: impl FnMut(&[u8]) + Send + 'static) -> Self {
+        self.look = Some(Box::new(look));
+        self
+    }
+
+    /// Returns what knows what becomes of it.
+    #[must_use]
+    pub fn meter(&self) -> Arc<Meter> {
+        self.meter.clone()
+    }
+
+    /// Notes how an attempt to write ended. A server that refuses us hangs up behind its alert, so that a write may fail
+    /// before that is read: then its last words are waited for. They come at once, since the connection has ended.
+    fn written<T>(&mut self, context: &mut Context<'_>, outcome: io::Result<T>) -> Poll<io::Result<T>> {
+        if outcome.is_err() && self.may_refuse {
+            let mut last = [0; 1];
+            let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut ReadBuf::new(&mut last)));
+            let _ = self.meter.note(read);
+        }
+        Poll::Ready(self.meter.note(outcome))
+    }
+
+    /// Counts bytes towards the limit of an answer.
+    fn count(&mut self, bytes: u64) -> io::Result<()> {
+        let progress = self.meter.progress.load(Ordering::Relaxed);
+        if progress != self.progress {
+            (self.progress, self.unfinished_bytes) = (progress, 0);
+        }
+        self.unfinished_bytes = self.unfinished_bytes.saturating_add(bytes);
+        if self.unfinished_bytes > self.answer_bytes_max {
+            let message = format!("an answer is longer than {} bytes", self.answer_bytes_max);
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, message));
+        }
+        Ok(())
     }
 }
 
-/// Whether, and why, the server has refused us after the handshake.
-#[derive(Clone, Debug, Default)]
-pub struct Alert(Arc<OnceLock<Failure>>);
+/// What both ends of a connection know of it: the driver by its socket, and those who ask.
+#[derive(Debug, Default)]
+pub struct Meter {
+    /// How many bytes the socket has taken. Those that it has not taken never reach the server.
+    written: AtomicU64,
+    /// Counts answers, and what is told unasked.
+    progress: AtomicU64,
+    /// Why the server has refused us after the handshake.
+    refusal: OnceLock<Failure>,
+    /// Whether the socket has ended in any way, or its driver has dropped it.
+    is_over: watch::Sender<bool>,
+}
 
-impl Alert {
-    /// Says so instead of the failure that came of it, if it has.
-    #[must_use]
-    pub fn judge(&self, failure: Failure) -> Failure {
-        self.0.get().cloned().unwrap_or(failure)
+impl Meter {
+    /// Returns how many bytes were written.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::SeqCst)
     }
 
-    /// Keeps a refusal.
-    fn note(&self, read: io::Result<()>) -> io::Result<()> {
-        #[cfg(feature = "tls")]
-        if let Err(error) = &read
-            && let Some(refusal) = lockkeeper_tls::HandshakeError::of_alert(error)
-        {
-            let _ = self.0.set(Failure::of_handshake(&refusal, ""));
+    /// Says that an answer, or what was told unasked, was read to its end.
+    pub fn note_progress(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns what is set once the socket has ended.
+    pub fn is_over(&self) -> watch::Receiver<bool> {
+        self.is_over.subscribe()
+    }
+
+    /// Says that the server has refused us, instead of the failure that came of it, if it has.
+    #[must_use]
+    pub fn judge(&self, failure: Failure) -> Failure {
+        self.refusal.get().cloned().unwrap_or(failure)
+    }
+
+    /// Notes how an attempt to read or write ended.
+    fn note<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &outcome {
+            if let Some(refusal) = Failure::of_alert(error) {
+                let _ = self.refusal.set(refusal);
+            }
+            self.is_over.send_replace(true);
         }
-        read
+        outcome
     }
 }
 
@@ -110,27 +192,89 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         let read = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
-        Poll::Ready(self.alert.note(read))
+        self.meter.note(read)?;
+        let read = &buffer.filled()[before..];
+        self.may_refuse &= read.is_empty();
+        if read.is_empty() && buffer.remaining() > 0 {
+            self.meter.is_over.send_replace(true);
+        }
+        if let Some(look) = &mut self.look {
+            look(read);
+        }
+        let bytes = read.len() as u64;
+        Poll::Ready(self.count(bytes))
     }
 }
 
+// It takes one buffer at a time: then a driver of HTTP/2 copies a request of up to a kilobyte, as a join is, beside its
+// end, and so writes them together.
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
+        let taken = ready!(self.written(context, written))?;
+        self.meter.written.fetch_add(taken as u64, Ordering::SeqCst);
+        Poll::Ready(Ok(taken))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = ready!(Pin::new(&mut self.stream).poll_flush(context));
+        self.written(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let shut = ready!(Pin::new(&mut self.stream).poll_shutdown(context));
+        self.written(context, shut)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.meter.is_over.send_replace(true);
     }
 }
 
 impl fmt::Debug for Socket {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Socket").field("alert", &self.alert).finish_non_exhaustive()
+        formatter.debug_struct("Socket").field("meter", &self.meter).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_written_is_counted_and_what_was_read_is_seen() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let seen = Arc::<Mutex<Vec<u8>>>::default();
+        let sight = seen.clone();
+        let mut socket = Socket::of(near).seen_by(move |bytes| sight.lock().unwrap().extend(bytes));
+        let meter = socket.meter();
+        socket.write_all(b"PING\r\n").await.unwrap();
+        assert_eq!((meter.written(), *meter.is_over().borrow()), (6, false));
+        far.write_all(b"HTTP").await.unwrap();
+        let mut bytes = [0; 4];
+        socket.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), b"HTTP");
+        drop(far);
+        assert_eq!(socket.read(&mut bytes).await.unwrap(), 0);
+        assert!(*meter.is_over().borrow());
+    }
+
+    #[test]
+    fn an_answer_without_an_end_ends_the_connection_and_many_short_ones_do_not() {
+        let mut socket = Socket::of(tokio::io::empty()).limited_to(100);
+        for _ in 0..3 {
+            socket.count(100).expect("it is no longer than the limit");
+            socket.meter.note_progress();
+        }
+        socket.count(100).expect("it is no longer than the limit");
+        socket.count(1).expect_err("it is longer");
     }
 }

@@ -96,11 +96,11 @@ pub struct Failure {
     /// Whether the request may have taken effect.
     pub effect: Effect,
     /// Which server it was, if that is known.
-    server: Option<Server>,
+    server: Option<Box<Server>>,
     message: String,
     source: Option<Arc<dyn StdError + Send + Sync>>,
     /// Where what was asked for lies, if the server has said so.
-    moved_to: Option<Server>,
+    moved_to: Option<Box<Server>>,
 }
 
 impl Failure {
@@ -149,12 +149,23 @@ impl Failure {
         }
     }
 
+    /// Says what an alert means that ended a connection; `None` if that was not by an alert.
+    #[cfg(feature = "tls")]
+    pub(crate) fn of_alert(error: &io::Error) -> Option<Self> {
+        HandshakeError::of_alert(error).map(|alert| Self::of_handshake(&alert, ""))
+    }
+
+    /// Without TLS there are no alerts.
+    #[cfg(not(feature = "tls"))]
+    pub(crate) const fn of_alert(_error: &io::Error) -> Option<Self> {
+        None
+    }
+
     /// Says why a stream could not be opened or read. [`io::ErrorKind::InvalidData`] will not pass until a setting or a
     /// certificate is changed.
     pub fn of_io(error: &io::Error) -> Self {
-        #[cfg(feature = "tls")]
-        if let Some(alert) = HandshakeError::of_alert(error) {
-            return Self::of_handshake(&alert, "");
+        if let Some(refusal) = Self::of_alert(error) {
+            return refusal;
         }
         let kind = match error.kind() {
             io::ErrorKind::InvalidData => FailureKind::Refused,
@@ -181,7 +192,7 @@ impl Failure {
 
     /// Says that what was asked for lies elsewhere. Without a name that is on the same host.
     pub fn moved(message: impl Into<String>, moved_to: Option<Server>) -> Self {
-        Self { moved_to, ..Self::new(FailureKind::Moved, Effect::None, message) }
+        Self { moved_to: moved_to.map(Box::new), ..Self::new(FailureKind::Moved, Effect::None, message) }
     }
 
     /// Adds what lies below.
@@ -206,7 +217,7 @@ impl Failure {
     /// Adds which server it was, unless that is known.
     #[must_use]
     pub fn at(mut self, server: &Server) -> Self {
-        self.server.get_or_insert_with(|| server.clone());
+        self.server.get_or_insert_with(|| Box::new(server.clone()));
         self
     }
 
@@ -217,8 +228,8 @@ impl Failure {
 
     /// Returns where what was asked for lies, if the server has named another one. Without a name it is on the same
     /// host.
-    pub const fn moved_to(&self) -> Option<&Server> {
-        self.moved_to.as_ref()
+    pub fn moved_to(&self) -> Option<&Server> {
+        self.moved_to.as_deref()
     }
 
     /// Whether another attempt can succeed without any change of settings or data.

@@ -35,7 +35,7 @@ pub use asking::Asking;
 pub use backoff::Backoff;
 pub use belief::Belief;
 pub use deadline::{late, share};
-pub use dial::{Alert, Socket, Stream, connect_tcp};
+pub use dial::{Meter, Socket, Stream, connect_tcp};
 pub use failure::{Effect, Failure, FailureKind};
 pub use finder::Finder;
 pub use keeping::{Keeping, keep};

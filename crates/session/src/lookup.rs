@@ -130,7 +130,7 @@ impl Lookups {
                 lookup = self.next() => match lookup {
                     Some(lookup) => {
                         if lookup.resolved.is_ok() {
-                            until.get_or_insert(clock.now().saturating_add(BESIDE_MAX));
+                            until.get_or_insert_with(|| clock.now().saturating_add(BESIDE_MAX));
                         }
                         known.push(lookup);
                     }

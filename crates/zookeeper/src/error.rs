@@ -86,7 +86,7 @@ impl ClientError {
     /// with the session.
     pub(crate) fn unauthenticated(operation: OpCode, path: &str) -> Self {
         let code = ErrorCode::AuthFailed;
-        let message = format!("the server answered {code}: it does not take the user and password of the URL");
+        let message = format!("the server answered {code}: it does not take the user and password that it was given");
         Self::new(ClientErrorKind::Refused(code), Advice::Permanent, operation, path, message)
     }
 

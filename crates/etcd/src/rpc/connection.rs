@@ -12,7 +12,7 @@ use http::Uri;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Alert, Asking, Effect, Failure, FailureKind, Server, Socket, connect_tcp, late};
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Server, Socket, connect_tcp, late};
 use prost::Message;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -27,7 +27,6 @@ use tower::service_fn;
 use crate::proto::{AuthenticateRequest, RangeRequest};
 use crate::rpc::call::Call;
 use crate::rpc::failure::{Gone, of_first_call, of_status};
-use crate::rpc::socket::Tap;
 use crate::url::{Access, Credentials};
 
 /// The longest answer, in bytes: a queue of a hundred thousand contenders, without their data, has a fifth of it.
@@ -37,7 +36,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Connection {
     server: Server,
     channel: Channel,
-    alert: Alert,
+    meter: Arc<Meter>,
     /// The socket, to be closed from here.
     socket: std::net::TcpStream,
     is_over: watch::Receiver<bool>,
@@ -94,25 +93,29 @@ impl Connection {
         let unreachable = |error: std::io::Error| Failure::unreachable("cannot be reached", error);
         let stream = connect_tcp(server).await.map_err(unreachable)?;
         let closer = stream.as_fd().try_clone_to_owned().map_err(unreachable)?;
-        let socket = secure(Socket::of(stream), server, access).await?;
-        let alert = socket.alert();
-        let (is_over, over) = watch::channel(false);
-        let only = Mutex::new(Some(Tap::new(socket, Arc::new(is_over))));
+        let socket = Socket::of(stream);
+        #[cfg(feature = "tls")]
+        let socket = match &access.tls {
+            Some(tls) => socket.secure(tls, server, "etcd").await?,
+            None => socket,
+        };
+        let (meter, is_over) = (socket.meter(), socket.meter().is_over());
+        let only = Mutex::new(Some(socket));
         let connector = service_fn(move |_: Uri| {
             let socket = only.lock().unwrap_or_else(PoisonError::into_inner).take();
             std::future::ready(socket.map(TokioIo::new).ok_or(Gone))
         });
         let endpoint = endpoint(server, access).map_err(|error| Failure::unreachable("has no usable name", error))?;
         let connected = endpoint.connect_with_connector(connector).await;
-        let channel = connected.map_err(|error| alert.judge(Failure::unreachable("cannot be used", error)))?;
+        let channel = connected.map_err(|error| meter.judge(Failure::unreachable("cannot be used", error)))?;
         let (server, socket, clock) = (server.clone(), closer.into(), clock.clone());
-        Ok(Self { server, channel, alert, socket, is_over: over, clock, token: None })
+        Ok(Self { server, channel, meter, socket, is_over, clock, token: None })
     }
 
     /// Says that the first call found no answer. Until then a connection to a server that speaks otherwise, or that
     /// refuses our certificate, looks like any other.
     pub(crate) fn of_first_call(&self, failure: Failure, access: &Access) -> Failure {
-        of_first_call(self.alert.judge(failure), &self.server, access)
+        of_first_call(self.meter.judge(failure), &self.server, access)
     }
 
     /// Asks, and waits for the answer until the deadline. Dropping the future does not take the request back: one that
@@ -193,19 +196,6 @@ async fn grpc(channel: Channel) -> Result<Grpc<Channel>, Failure> {
     let ready = grpc.ready().await;
     ready.map_err(|error| of_status(Status::from_error(Box::new(error))))?;
     Ok(grpc)
-}
-
-#[cfg(feature = "tls")]
-async fn secure(socket: Socket, server: &Server, access: &Access) -> Result<Socket, Failure> {
-    match &access.tls {
-        Some(tls) => socket.secure(tls, server, "etcd").await,
-        None => Ok(socket),
-    }
-}
-
-#[cfg(not(feature = "tls"))]
-async fn secure(socket: Socket, _server: &Server, _access: &Access) -> Result<Socket, Failure> {
-    Ok(socket)
 }
 
 /// Where requests go. The driver does not know of TLS, which lies below; but a member takes the certificate of a client

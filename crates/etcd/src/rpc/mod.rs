@@ -8,7 +8,6 @@ mod connection;
 mod failure;
 mod keepalive;
 mod request;
-mod socket;
 mod watches;
 
 pub(crate) use call::{Answer, Call};

@@ -29,13 +29,13 @@ impl Finder {
     }
 
     /// Tries each server once, or the master by each sentinel, until an attempt succeeds.
-    pub(crate) async fn round<T, A>(
+    pub(crate) async fn round<T: Send, A>(
         &mut self,
         deadline: BootInstant,
-        attempt: impl Fn(Server, BootInstant) -> A,
+        attempt: impl Fn(Server, BootInstant) -> A + Send + Sync,
     ) -> Result<T, Failure>
     where
-        A: Future<Output = Result<T, Failure>>,
+        A: Future<Output = Result<T, Failure>> + Send,
     {
         let (config, clock, attempt) = (&self.config, &self.clock, &attempt);
         let Address::Sentinels { master, .. } = &config.address else {

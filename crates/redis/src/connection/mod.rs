@@ -11,7 +11,6 @@ mod flight;
 mod greeting;
 mod marks;
 mod open;
-mod tap;
 #[cfg(test)]
 mod tests;
 mod tracking;

@@ -1,10 +1,10 @@
 //! Opens a connection: a socket, TLS where it is asked for, the greeting in RESP3, and tracking.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Server, Socket};
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Server, Socket};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, pipe};
 use tokio::runtime::Handle;
@@ -14,13 +14,28 @@ use crate::connection::answer::{HELLO, answer, refusal, refusal_of_hello};
 use crate::connection::failure::of_transport;
 use crate::connection::flight::Flight;
 use crate::connection::greeting::Greeting;
-use crate::connection::tap::{Meter, Tap};
 use crate::connection::tracking::Registry;
 use crate::connection::wire::{Connection, Driver, FLIGHTS_MAX, Line, Over, sorted};
 use crate::url::{Access, Credentials};
 
 /// What an operator sees in the server's list of connections.
 const NAME: &str = "lockkeeper";
+
+/// The longest answer, in bytes: a queue of a hundred thousand contenders, with their data, has a third of it. It is
+/// the crate `redis` that reads answers, and it has no limit for them.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// What the other end said first, unless it said less than that.
+#[derive(Default)]
+struct Heard(OnceLock<[u8; 4]>);
+
+impl Heard {
+    fn note(&self, read: &[u8]) {
+        if let Some(first) = read.first_chunk() {
+            self.0.get_or_init(|| *first);
+        }
+    }
+}
 
 /// A connection whose server was asked more with what asks who it is.
 pub(crate) struct Opened {
@@ -68,26 +83,24 @@ fn silent(access: &Access) -> Failure {
     if access.is_secured() { failure.with_hint("; a server without TLS needs `redis:`") } else { failure }
 }
 
-async fn socket(server: &Server, access: &Access) -> Result<Socket, Failure> {
+async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Opened, Failure> {
+    let heard = Arc::<Heard>::default();
+    let noted = heard.clone();
     let socket = Socket::connect(server).await?;
     #[cfg(feature = "tls")]
-    if let Some(tls) = &access.tls {
-        return socket.secure(tls, server, "redis").await;
-    }
-    Ok(socket)
-}
-
-async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Opened, Failure> {
-    let stream = socket(server, access).await?;
-    let alert = stream.alert();
-    let (meter, waits) = (Arc::<Meter>::default(), Arc::<Registry>::default());
+    let socket = match &access.tls {
+        Some(tls) => socket.secure(tls, server, "redis").await?,
+        None => socket,
+    };
+    let socket = socket.limited_to(ANSWER_BYTES_MAX).seen_by(move |read| noted.note(read));
+    let (meter, waits) = (socket.meter(), Arc::<Registry>::default());
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_connection_timeout(None)
         .set_pipeline_buffer_size(FLIGHTS_MAX)
         .set_push_sender(push_sender(&meter, &waits));
-    let begun = MultiplexedConnection::new_with_config(&info(access), Tap::new(stream, meter.clone()), config).await;
-    let (connection, driver) = begun.map_err(|error| alert.judge(of_first_answers(error, &meter, access)))?;
+    let begun = MultiplexedConnection::new_with_config(&info(access), socket, config).await;
+    let (connection, driver) = begun.map_err(|error| meter.judge(of_first_answers(error, &heard, access)))?;
     let (is_over, over) = watch::channel(false);
     let ending = Over { is_over, waits: waits.clone() };
     let runtime = Handle::current();
@@ -100,7 +113,7 @@ async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dy
     let introduced = Asking::begin(introduce(connection.clone()), runtime.clone());
     let answered = Asking::begin(ask(connection.clone(), first), runtime.clone());
     // A server that is refused is not waited for until it has answered all.
-    let introduced = introduced.await.map_err(|error| alert.judge(of_broken_greeting(error, &meter, access)))?;
+    let introduced = introduced.await.map_err(|error| meter.judge(of_broken_greeting(error, &heard, access)))?;
     let greeting = greeting(introduced)?;
     let answers = answered.await;
     let connection = Connection {
@@ -178,7 +191,7 @@ async fn ask(mut connection: MultiplexedConnection, first: Flight) -> Result<Vec
 }
 
 /// Judges why there was no greeting.
-fn of_first_answers(error: RedisError, meter: &Meter, access: &Access) -> Failure {
+fn of_first_answers(error: RedisError, heard: &Heard, access: &Access) -> Failure {
     if let Some(errors) = error.clone().into_server_errors() {
         return errors.first().map_or_else(Failure::unexpected, |(_, error)| refusal(error, HELLO));
     }
@@ -190,18 +203,18 @@ fn of_first_answers(error: RedisError, meter: &Meter, access: &Access) -> Failur
             let message = format!("the database {number} cannot be used: {detail}");
             Failure::new(FailureKind::Settings, Effect::None, message)
         }
-        _ => of_broken_greeting(error, meter, access),
+        _ => of_broken_greeting(error, heard, access),
     }
 }
 
 /// Judges why the connection ended before there was one.
-fn of_broken_greeting(error: RedisError, meter: &Meter, access: &Access) -> Failure {
-    hinted(of_transport(error, Effect::None), meter, access)
+fn of_broken_greeting(error: RedisError, heard: &Heard, access: &Access) -> Failure {
+    hinted(of_transport(error, Effect::None), heard, access)
 }
 
 /// Adds what may be wrong if there was no answer, or none of a Redis.
-fn hinted(failure: Failure, meter: &Meter, access: &Access) -> Failure {
-    match (meter.first_read(), failure.kind) {
+fn hinted(failure: Failure, heard: &Heard, access: &Access) -> Failure {
+    match (heard.0.get(), failure.kind) {
         (Some(first), _) if first.starts_with(b"HTTP") => Failure::stranger("this is an HTTP server, and no Redis"),
         (Some([TLS_ALERT, TLS_MAJOR_VERSION, ..]), _) => {
             Failure::stranger("the server speaks TLS, so the URL must begin with `redis+tls:`")

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Server, late};
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Server, late};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
@@ -19,7 +19,6 @@ use crate::connection::failure::of_transport;
 use crate::connection::flight::{Flight, Part};
 use crate::connection::greeting::Greeting;
 use crate::connection::marks::Marks;
-use crate::connection::tap::Meter;
 use crate::connection::tracking::{Registry, Told};
 
 /// The most flights that wait for their answers: a hundred times the contenders that one process is tested with.

@@ -1,10 +1,10 @@
 //! Opens a connection: a socket, who we are, who the server is, its settings for us, and our schema.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Effect, Failure, FailureKind, Server, Socket};
+use lockkeeper_session::{Effect, Failure, FailureKind, Meter, Server, Socket};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio_postgres::config::SslMode;
@@ -16,13 +16,17 @@ use crate::engines::Intent;
 use crate::postgres::greeting::{Found, grants};
 #[cfg(feature = "tls")]
 use crate::postgres::secure::secure;
-use crate::postgres::tap::{Meter, Tap};
+use crate::postgres::tap;
 use crate::postgres::wire::{Driver, Prepared, Shared, Transactions, Wire};
 use crate::postgres::{hints, refusal, text};
 use crate::url::Config;
 
 /// What an operator sees in the server's list of connections.
 const NAME: &str = "lockkeeper";
+
+/// The longest answer, in bytes: a queue of a hundred thousand contenders, with their records, has a third of it. The
+/// crate `tokio-postgres` has no limit.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// How many notifications wait for the session to read them. More are dropped: each is only a reason to look, and a
 /// session that does not read them looks with its next beat.
@@ -41,6 +45,8 @@ const SET_UP_MAX: Duration = Duration::from_secs(60);
 struct Opened {
     client: Arc<Client>,
     meter: Arc<Meter>,
+    /// The process of the server that the greeting named, if it did.
+    process: Option<i32>,
     driver: Driver,
     is_over: watch::Receiver<bool>,
     hints: mpsc::Receiver<Hint>,
@@ -55,7 +61,7 @@ pub(super) async fn connect(
 ) -> Result<Connected, Failure> {
     let opened = begin_at(config, server).await?;
     let client = &opened.client;
-    let named = opened.meter.process();
+    let named = opened.process;
     let found = Found::greet(client, config, named, &settings(config.session_timeout())).await?;
     let is_pooled = found.who.is_behind_pooler(named);
     found.check_server()?;
@@ -86,8 +92,8 @@ async fn begin_at(config: &Config, server: &Server) -> Result<Opened, Failure> {
         Some(papers) => secure(papers, server, socket).await?,
         None => socket,
     };
-    let alert = socket.alert();
-    begin(config, socket).await.map_err(|failure| alert.judge(failure))
+    let meter = socket.meter();
+    begin(config, socket).await.map_err(|failure| meter.judge(failure))
 }
 
 /// Says who we are.
@@ -103,18 +109,21 @@ async fn begin(config: &Config, socket: Socket) -> Result<Opened, Failure> {
     if let Some(database) = &config.database {
         access.dbname(database);
     }
-    let meter = Arc::<Meter>::default();
-    let connecting = access.connect_raw(Tap::new(socket, meter.clone()), NoTls);
+    let process = Arc::<OnceLock<i32>>::default();
+    let socket = socket.limited_to(ANSWER_BYTES_MAX).seen_by(tap::reader(process.clone()));
+    let meter = socket.meter();
+    let connecting = access.connect_raw(socket, NoTls);
     let (client, connection) = connecting.await.map_err(refusal::of_greeting)?;
     let (is_over, over) = watch::channel(false);
     let (hints, taken) = mpsc::channel(HINTS_MAX);
     let driving = tokio::spawn(drive(connection, hints, meter.clone(), Over(is_over)));
-    Ok(Opened { client: Arc::new(client), meter, driver: Driver(driving.abort_handle()), is_over: over, hints: taken })
+    let (client, process, driver) = (Arc::new(client), process.get().copied(), Driver(driving.abort_handle()));
+    Ok(Opened { client, meter, process, driver, is_over: over, hints: taken })
 }
 
 /// Reads and writes until the connection ends.
 async fn drive(
-    mut connection: Connection<Tap<Socket>, tokio_postgres::tls::NoTlsStream>,
+    mut connection: Connection<Socket, tokio_postgres::tls::NoTlsStream>,
     hints: mpsc::Sender<Hint>,
     meter: Arc<Meter>,
     ending: Over,

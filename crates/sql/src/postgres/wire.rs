@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Asking, Effect, Failure};
+use lockkeeper_session::{Asking, Effect, Failure, Meter};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -17,7 +17,6 @@ use tokio_postgres::{Client, Error};
 
 use crate::engine::{self, ATTEMPTS_MAX, pause};
 use crate::postgres::line::{Line, Turn};
-use crate::postgres::tap::Meter;
 use crate::postgres::values::Parameter;
 use crate::postgres::{plain, refusal, values};
 use crate::statement::{Argument, Row, SessionId, Statement, word};

