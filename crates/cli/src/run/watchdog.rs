@@ -320,7 +320,7 @@ impl Watchdog {
 }
 
 fn end(code: Option<i32>, signal: Option<i32>) -> End {
-    code.map_or(End::Signaled(signal.unwrap_or(0)), End::Exited)
+    code.map_or_else(|| End::Signaled(signal.unwrap_or(0)), End::Exited)
 }
 
 /// Tells whether a child was stopped since this was last asked.
