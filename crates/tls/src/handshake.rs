@@ -52,7 +52,8 @@ impl HandshakeError {
                 let message = format!("the server gave up ({alert:?})");
                 Self::Broken(io::Error::new(io::ErrorKind::ConnectionAborted, message))
             }
-            AlertDescription::CertificateRequired => Self::Refused(format!(
+            // Some servers say the latter where there is none.
+            AlertDescription::CertificateRequired | AlertDescription::BadCertificate => Self::Refused(format!(
                 "the server refused the TLS handshake ({alert:?}): it asks for a certificate, which `cert` and `key` name"
             )),
             _ => Self::Refused(format!("the server refused the TLS handshake ({alert:?})")),
