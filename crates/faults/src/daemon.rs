@@ -139,13 +139,13 @@ impl Daemon {
     /// Where this process reaches one of its ports.
     pub(crate) fn client_address(&self, port: usize) -> SocketAddr {
         let port = &self.ports[port];
-        self.ground.namespace.as_ref().map_or(port.address(), |own| (own.clients, port.number()).into())
+        self.ground.namespace.as_ref().map_or_else(|| port.address(), |own| (own.clients, port.number()).into())
     }
 
     /// Where processes in the other namespaces of its network reach one of its ports, or this process if it is in none.
     pub(crate) fn peer_address(&self, port: usize) -> SocketAddr {
         let port = &self.ports[port];
-        self.ground.namespace.as_ref().map_or(port.address(), |own| (own.peers, port.number()).into())
+        self.ground.namespace.as_ref().map_or_else(|| port.address(), |own| (own.peers, port.number()).into())
     }
 
     /// Copies papers to where the server's account can read them, and others cannot.

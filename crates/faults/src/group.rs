@@ -22,8 +22,9 @@ pub struct Group<K: Kind> {
 
 /// A kind of which several elect a leader.
 pub trait Elects: Kind {
-    /// Whether it takes itself for the leader, if it answers. One that was cut off from the others does so for a while.
-    fn leads(operator: &Self::Operator) -> impl Future<Output = bool>;
+    /// Whether it takes itself for the leader, or follows one; `None` if it does not serve. One that was cut off from
+    /// the others takes itself for the leader for a while.
+    fn leads(operator: &Self::Operator) -> impl Future<Output = Option<bool>> + Send;
 }
 
 impl<K: Kind> Group<K> {
@@ -78,26 +79,6 @@ impl<K: Kind> Group<K> {
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.servers.iter().map(Server::address).collect()
     }
-
-    /// Waits until a look at a server that runs finds what is wanted; answers its index.
-    pub(crate) async fn find(
-        &self,
-        what: &str,
-        but: Option<usize>,
-        within: Duration,
-        is_wanted: impl AsyncFn(&K::Operator) -> bool,
-    ) -> Result<usize> {
-        wait::until(what, within, async || {
-            for (index, server) in self.servers.iter().enumerate() {
-                let looking = time::timeout(LOOK_WITHIN, is_wanted(&server.operator));
-                if Some(index) != but && server.pid().is_some() && looking.await == Ok(true) {
-                    return Some(index);
-                }
-            }
-            None
-        })
-        .await
-    }
 }
 
 impl<K: Elects> Group<K> {
@@ -109,7 +90,7 @@ impl<K: Elects> Group<K> {
     ///
     /// There is no leader for two minutes.
     pub async fn leader(&self) -> Result<usize> {
-        self.find("a leader", None, SERVING_WITHIN, async |operator| K::leads(operator).await).await
+        self.find("a leader", true, None, SERVING_WITHIN).await
     }
 
     /// The index of a leader other than `old`, waiting until one is elected.
@@ -118,7 +99,21 @@ impl<K: Elects> Group<K> {
     ///
     /// No other server leads `within` the time.
     pub async fn other_leader(&self, old: usize, within: Duration) -> Result<usize> {
-        self.find("another leader", Some(old), within, async |operator| K::leads(operator).await).await
+        self.find("another leader", true, Some(old), within).await
+    }
+
+    /// Waits until a look at a server that runs finds one that leads, or follows; answers its index.
+    pub(crate) async fn find(&self, what: &str, leads: bool, but: Option<usize>, within: Duration) -> Result<usize> {
+        wait::until(what, within, async || {
+            for (index, server) in self.servers.iter().enumerate() {
+                let looking = time::timeout(LOOK_WITHIN, K::leads(&server.operator));
+                if Some(index) != but && server.pid().is_some() && looking.await == Ok(Some(leads)) {
+                    return Some(index);
+                }
+            }
+            None
+        })
+        .await
     }
 }
 

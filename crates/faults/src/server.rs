@@ -15,9 +15,9 @@ use crate::process::Process;
 use crate::{Availability, Error, Result, clock, data};
 
 /// A kind of server: what one of it is started with.
-pub trait Kind: Debug + Sized {
+pub trait Kind: Debug + Send + Sync + Sized {
     /// Whoever asks it past all clients, as an operator does.
-    type Operator: Debug;
+    type Operator: Debug + Send + Sync;
 
     /// Whether its programs are here.
     fn availability(&self) -> Availability;
@@ -43,14 +43,14 @@ pub trait Kind: Debug + Sized {
     fn command(&self, daemon: &Daemon) -> Result<Command>;
 
     /// Whether it serves clients now.
-    fn serves(operator: &Self::Operator) -> impl Future<Output = bool>;
+    fn serves(operator: &Self::Operator) -> impl Future<Output = bool> + Send;
 
     /// Tells it what it is told once, when it serves first.
     ///
     /// # Errors
     ///
     /// It refused.
-    fn begin(&self, _: &Self::Operator) -> impl Future<Output = Result<()>> {
+    fn begin(&self, _: &Self::Operator) -> impl Future<Output = Result<()>> + Send {
         future::ready(Ok(()))
     }
 
@@ -67,7 +67,7 @@ pub trait Kind: Debug + Sized {
 /// A kind of server whose clock can be moved.
 pub trait Clocked: Kind {
     /// The time of its clock, in seconds since 1970.
-    fn time_s(operator: &Self::Operator) -> impl Future<Output = Result<i64>>;
+    fn time_s(operator: &Self::Operator) -> impl Future<Output = Result<i64>> + Send;
 }
 
 /// One server; dropping it kills it and removes its data.

@@ -113,7 +113,7 @@ pub trait Sql: Kind<Operator = Superuser> {
         superuser: &Superuser,
         database: Option<&str>,
         sql: &str,
-    ) -> impl Future<Output = std::result::Result<Vec<Row>, String>>;
+    ) -> impl Future<Output = std::result::Result<Vec<Row>, String>> + Send;
 
     /// The statement that makes a database in an encoding.
     fn database(name: &str, encoding: &str) -> String;

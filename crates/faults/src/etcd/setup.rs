@@ -123,9 +123,8 @@ impl Kind for Setup {
 }
 
 impl Elects for Setup {
-    async fn leads(operator: &Operator) -> bool {
-        let Ok(status) = asking::status(operator.clients).await else { return false };
-        let [leader, itself] = ["leader", "member_id"].map(|name| asking::number(&status, name));
-        leader.is_some() && leader == itself
+    async fn leads(operator: &Operator) -> Option<bool> {
+        let status = asking::status(operator.clients).await.ok()?;
+        Some(asking::number(&status, "leader")? == asking::number(&status, "member_id")?)
     }
 }

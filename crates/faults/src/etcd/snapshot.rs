@@ -1,10 +1,11 @@
 //! Snapshots, as an operator saves and restores them.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::Server;
-use crate::{Error, Result};
+use crate::Result;
+use crate::template::run;
 
 impl Server {
     /// Saves what it stores into a file that is not there yet. It stands alone.
@@ -46,12 +47,6 @@ impl Server {
 
     /// Runs `etcdctl` to its end.
     fn operate(&self, arguments: &[&std::ffi::OsStr]) -> Result<()> {
-        let program = self.release().operator()?;
-        let output = Command::new(program).env("ETCDCTL_API", "3").args(arguments).stdin(Stdio::null()).output();
-        let output = output.map_err(Error::io("etcdctl"))?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(Error::new(format!("etcdctl: {}", String::from_utf8_lossy(&output.stderr).trim()))),
-        }
+        run(Command::new(self.release().operator()?).env("ETCDCTL_API", "3").args(arguments))
     }
 }

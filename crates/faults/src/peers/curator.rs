@@ -2,14 +2,15 @@
 //! directory.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use super::Peer;
 use crate::cache::{self, Files};
 use crate::hosts::Hosts;
+use crate::template::run;
 use crate::zookeeper::{JAVA_OPTIONS, class_path};
-use crate::{Availability, Error, Result, process};
+use crate::{Availability, Result, process};
 
 const SOURCES: Files = &[
     ("Barriers.java", include_str!("../../peers/curator/Barriers.java")),
@@ -89,16 +90,9 @@ async fn start_with(
 fn classes() -> Result<PathBuf> {
     cache::made(cache::path("curator", SOURCES), |folder| {
         cache::write(folder, SOURCES)?;
-        let output = Command::new("javac")
-            .args(["-J-Xmx256m", "-J-XX:TieredStopAtLevel=1", "-encoding", "UTF-8", "-cp", &class_path(JARS), "-d"])
-            .arg(folder)
-            .args(SOURCES.iter().map(|(name, _)| folder.join(name)))
-            .stdin(Stdio::null())
-            .output()
-            .map_err(Error::io("javac"))?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(Error::new(format!("javac: {}", String::from_utf8_lossy(&output.stderr)))),
-        }
+        let mut compiler = Command::new("javac");
+        compiler.args(["-J-Xmx256m", "-J-XX:TieredStopAtLevel=1", "-encoding", "UTF-8"]);
+        compiler.args(["-cp", &class_path(JARS), "-d"]).arg(folder);
+        run(compiler.args(SOURCES.iter().map(|(name, _)| folder.join(name))))
     })
 }

@@ -5,12 +5,13 @@
 //! every name as a number: it knows Curator's names, and fails on kazoo's.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use super::Peer;
 use crate::cache::{self, Files};
-use crate::{Availability, Error, Result, process};
+use crate::template::run;
+use crate::{Availability, Result, process};
 
 const SOURCES: Files = &[
     ("ground.go", include_str!("../../peers/go/ground.go")),
@@ -46,20 +47,11 @@ pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
 fn program() -> Result<PathBuf> {
     let folder = cache::made(cache::path("go", SOURCES), |folder| {
         cache::write(folder, SOURCES)?;
-        let output = Command::new("go")
-            .args(["build", "-o", PROGRAM, "."])
-            .current_dir(folder)
-            // No modules, no network, no C compiler: only what the packages bring.
-            .envs([("GO111MODULE", "off"), ("GOPATH", GO_PATH), ("GOPROXY", "off"), ("CGO_ENABLED", "0")])
-            .env("GOCACHE", cache::folder().join("go-build"))
-            .env_remove("GOFLAGS")
-            .stdin(Stdio::null())
-            .output()
-            .map_err(Error::io("go build"))?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(Error::new(format!("go build: {}", String::from_utf8_lossy(&output.stderr)))),
-        }
+        let mut compiler = Command::new("go");
+        compiler.args(["build", "-o", PROGRAM, "."]).current_dir(folder);
+        // No modules, no network, no C compiler: only what the packages bring.
+        compiler.envs([("GO111MODULE", "off"), ("GOPATH", GO_PATH), ("GOPROXY", "off"), ("CGO_ENABLED", "0")]);
+        run(compiler.env("GOCACHE", cache::folder().join("go-build")).env_remove("GOFLAGS"))
     })?;
     Ok(folder.join(PROGRAM))
 }

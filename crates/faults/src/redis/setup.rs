@@ -107,6 +107,11 @@ impl Setup {
         self.and([format!("maxmemory {bytes}"), format!("maxmemory-policy {policy}")])
     }
 
+    /// A user, as a line of an ACL file says it without its first word: `lk on >secret ~* +@all`.
+    pub fn user(self, rules: &str) -> Self {
+        self.and([format!("user {rules}")])
+    }
+
     /// The password that clients must give.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());

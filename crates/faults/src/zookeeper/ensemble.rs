@@ -4,7 +4,7 @@
 
 use std::ops::Deref;
 
-use super::{Role, Server, ServerWords, Setup};
+use super::{Server, ServerWords, Setup};
 use crate::Result;
 use crate::daemon::{Daemon, Ground, SERVING_WITHIN};
 use crate::group::{self, Group};
@@ -80,7 +80,6 @@ impl Ensemble {
     ///
     /// There is no follower for two minutes.
     pub async fn follower(&self) -> Result<usize> {
-        let is_one = async |words: &ServerWords| words.role().await == Ok(Role::Follower);
-        self.find("a follower", None, SERVING_WITHIN, is_one).await
+        self.find("a follower", false, None, SERVING_WITHIN).await
     }
 }

@@ -148,8 +148,12 @@ impl Kind for Setup {
 }
 
 impl Elects for Setup {
-    async fn leads(words: &ServerWords) -> bool {
-        words.role().await == Ok(Role::Leader)
+    async fn leads(words: &ServerWords) -> Option<bool> {
+        match words.role().await {
+            Ok(Role::Leader) => Some(true),
+            Ok(Role::Follower) => Some(false),
+            _ => None,
+        }
     }
 }
 
