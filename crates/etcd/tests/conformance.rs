@@ -9,13 +9,8 @@ mod shared;
 
 use std::process::ExitCode;
 
-use lockkeeper_conformance::Arguments;
-use lockkeeper_faults::etcd::{self, Release, Server};
+use lockkeeper_faults::etcd::{Release, Server};
 
 fn main() -> ExitCode {
-    if !etcd::availability().or_skip("conformance") {
-        return ExitCode::SUCCESS;
-    }
-    let start = async || Server::standalone_of(Release::Debian).await.expect("a server");
-    shared::run(Arguments::from_args(), start)
+    shared::run("conformance", Release::Debian, None, Server::standalone)
 }

@@ -10,8 +10,7 @@ mod shared;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use lockkeeper_conformance::Arguments;
-use lockkeeper_faults::etcd::{self, Cluster, Release};
+use lockkeeper_faults::etcd::{Cluster, Release};
 
 use crate::fixture::{Acting, Service};
 
@@ -38,9 +37,5 @@ impl Service for Cluster {
 }
 
 fn main() -> ExitCode {
-    if !etcd::availability().or_skip("conformance_cluster") {
-        return ExitCode::SUCCESS;
-    }
-    let start = async || Cluster::start(Release::Debian, 3).await.expect("a cluster");
-    shared::run(Arguments::from_args(), start)
+    shared::run("conformance_cluster", Release::Debian, None, async || Cluster::start(Release::Debian, 3).await)
 }

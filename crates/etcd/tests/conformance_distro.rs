@@ -10,21 +10,9 @@ mod shared;
 
 use std::process::ExitCode;
 
-use lockkeeper_conformance::Arguments;
-use lockkeeper_faults::etcd::{self, Release, Server};
-use lockkeeper_faults::long;
-
-/// What the names of the cases have in them that the plain run has.
-const PLAIN: &str = "token";
+use lockkeeper_faults::etcd::{Release, Server};
 
 fn main() -> ExitCode {
-    if !etcd::availability_of(Release::Distro).or_skip("conformance_distro") {
-        return ExitCode::SUCCESS;
-    }
-    let mut arguments = Arguments::from_args();
-    if !long::is_asked_for() {
-        arguments.filter.get_or_insert_with(|| PLAIN.to_owned());
-    }
-    let start = async || Server::standalone_of(Release::Distro).await.expect("a server");
-    shared::run(arguments, start)
+    let start = async || Server::standalone_of(Release::Distro).await;
+    shared::run("conformance_distro", Release::Distro, Some("token"), start)
 }

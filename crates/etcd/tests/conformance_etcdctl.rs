@@ -15,10 +15,10 @@ use lockkeeper_conformance::{Arguments, Fixture, HANDOFFS};
 use lockkeeper_core::BoxFuture;
 use lockkeeper_faults::etcd::{self, Server};
 use lockkeeper_faults::long;
+use lockkeeper_trials::fixture::{CASES_AT_ONCE, failed};
 use tokio::sync::Mutex;
 
-use crate::fixture::{CASES_AT_ONCE, EtcdFixture, Naming};
-use crate::operator::failed;
+use crate::fixture::{EtcdFixture, Naming};
 
 fn main() -> ExitCode {
     if !etcd::availability().or_skip("conformance_etcdctl") {

@@ -7,12 +7,8 @@ mod suite;
 
 use std::process::ExitCode;
 
-use lockkeeper_conformance::Arguments;
-use lockkeeper_faults::redis::{self, Release};
+use crate::suite::Suite;
 
 fn main() -> ExitCode {
-    if !redis::availability().or_skip("conformance") {
-        return ExitCode::SUCCESS;
-    }
-    suite::run(Arguments::from_args(), Release::Debian, None, false)
+    Suite::DEBIAN.run("conformance")
 }

@@ -8,12 +8,10 @@ mod suite;
 
 use std::process::ExitCode;
 
-use lockkeeper_conformance::Arguments;
-use lockkeeper_faults::redis::{self, Flush, Release};
+use lockkeeper_faults::redis::Flush;
+
+use crate::suite::Suite;
 
 fn main() -> ExitCode {
-    if !redis::availability().or_skip("conformance_aof") {
-        return ExitCode::SUCCESS;
-    }
-    suite::run(Arguments::from_args(), Release::Debian, Some(Flush::Always), false)
+    Suite { log: Some(Flush::Always), ..Suite::DEBIAN }.run("conformance_aof")
 }

@@ -8,20 +8,11 @@ mod suite;
 
 use std::process::ExitCode;
 
-use lockkeeper_conformance::Arguments;
-use lockkeeper_faults::long;
-use lockkeeper_faults::redis::{self, Release};
+use lockkeeper_faults::redis::Release;
 
-/// What the names of the cases have in them that the plain run has.
-const PLAIN: &str = "token";
+use crate::suite::Suite;
 
 fn main() -> ExitCode {
-    if !redis::availability_of(Release::Valkey).or_skip("conformance_valkey") {
-        return ExitCode::SUCCESS;
-    }
-    let mut arguments = Arguments::from_args();
-    if !long::is_asked_for() {
-        arguments.filter.get_or_insert_with(|| PLAIN.to_owned());
-    }
-    suite::run(arguments, Release::Valkey, None, false)
+    let plain = Some("token");
+    Suite { release: Release::Valkey, plain, ..Suite::DEBIAN }.run("conformance_valkey")
 }

@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Backend, Entry, Extent, Freshness, Mode, Owner, QueueName, Session, Ticket};
+use lockkeeper_core::{Backend, Enqueued, Entry, Extent, Freshness, Mode, Owner, QueueName, Session, Ticket};
+
+/// How many places are taken in one call.
+const AT_ONCE: usize = 500;
 
 /// Opens a session.
 pub async fn session(backend: &dyn Backend) -> Arc<dyn Session> {
@@ -27,6 +30,16 @@ pub fn entry(ticket: Ticket) -> Entry {
 /// A ticket.
 pub fn ticket() -> Ticket {
     Ticket::mint().expect("randomness")
+}
+
+/// Takes places with these tickets, in their order.
+pub async fn join_all(session: &dyn Session, queue: &QueueName, tickets: &[Ticket]) -> Vec<Enqueued> {
+    let mut places = Vec::new();
+    for tickets in tickets.chunks(AT_ONCE) {
+        let entries = tickets.iter().map(|&ticket| entry(ticket)).collect();
+        places.extend(soon("the places", session.enqueue(queue, entries)).await.expect("places"));
+    }
+    places
 }
 
 /// The tickets in the queue, in their order.

@@ -8,11 +8,8 @@ use lockkeeper_core::{Departure, Extent, Freshness};
 use lockkeeper_faults::{figures, long};
 use tokio::sync::mpsc;
 
-use crate::waist::{self, door, entry, session, ticket};
+use crate::waist::{self, door, session, ticket};
 use crate::{Service, now};
-
-/// How many places are taken in one call.
-const AT_ONCE: usize = 500;
 
 /// How long the last one may take to show itself that is told too often.
 const LOOKED_FOR: Duration = Duration::from_millis(300);
@@ -29,11 +26,7 @@ pub async fn each_is_told(service: &Service, servers: &[SocketAddr], waits: u32,
     let (ann, bob) = (session(&*backends[0]).await, session(&*backends[1]).await);
     let count = long::rounds(waits) as usize;
     let tickets: Vec<_> = (0..count).map(|_| ticket()).collect();
-    let mut places = Vec::new();
-    for tickets in tickets.chunks(AT_ONCE) {
-        let entries = tickets.iter().map(|&ticket| entry(ticket)).collect();
-        places.extend(soon("the places", ann.enqueue(&door(), entries)).await.expect("places"));
-    }
+    let places = waist::join_all(&*ann, &door(), &tickets).await;
     let seen = soon("a view", bob.view(&door(), Freshness::Latest, Extent::Whole)).await.expect("a view");
     assert_eq!(seen.contenders.len(), count);
     let (told, mut tellings) = mpsc::unbounded_channel();

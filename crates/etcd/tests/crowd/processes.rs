@@ -17,7 +17,7 @@ const WAITERS: u32 = 10_000;
 const SERVER_BYTES_MAX: usize = 40_000;
 
 /// Long enough for thousands of calls of one process that are made at once, each behind the other, on a busy machine.
-const SETTINGS: &str = "session_timeout=60s&operation_timeout=240s";
+pub(crate) const SETTINGS: &str = "session_timeout=60s&operation_timeout=240s";
 
 pub(crate) fn in_order() -> Result<(), Failed> {
     let server = Runtime::new()?.block_on(Server::standalone())?;

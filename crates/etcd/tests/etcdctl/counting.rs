@@ -9,8 +9,6 @@ use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::{figures, long};
 use tempfile::tempdir;
 
-use crate::client::can_run;
-
 use crate::etcdctl::etcdctl;
 use crate::keeper;
 
@@ -43,10 +41,8 @@ async fn ours(address: SocketAddr, file: &Path, turns: u32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcdctl_and_ours_lose_no_number_when_they_count_together() {
-    if !can_run() {
-        return;
-    }
-    let (server, folder) = (Server::standalone().await.expect("a server"), tempdir().expect("a folder"));
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let folder = tempdir().expect("a folder");
     let (address, file) = (server.address(), folder.path().join("count"));
     fs::write(&file, "0\n").expect("written");
     let turns = long::rounds(COUNT) / COUNTING;

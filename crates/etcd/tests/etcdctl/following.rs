@@ -3,23 +3,21 @@
 use lockkeeper_conformance::soon;
 use lockkeeper_core::Answers;
 use lockkeeper_faults::etcd::Server;
+use lockkeeper_trials::Onlooker;
 use tempfile::tempdir;
 
-use crate::client::{backend, can_run};
 use crate::etcdctl::{Etcdctl, etcdctl};
-use crate::onlooker::Onlooker;
+use crate::service::ETCD;
 use crate::{keeper, until_contenders, until_there};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_is_told_of_etcdctl_and_of_a_stray_key_as_a_look_shows_them() {
-    if !can_run() {
-        return;
-    }
-    let (server, notes) = (Server::standalone().await.expect("a server"), tempdir().expect("a folder"));
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let notes = tempdir().expect("a folder");
     let (address, keeper) = (server.address(), keeper(server.address()));
     etcdctl(address, &["put", "jobs/stray", "no contender"]).await;
     etcdctl(address, &["put", "else/stray", "no contender"]).await;
-    let mut onlooker = Onlooker::begin(backend(address, "?layout=etcdctl")).await;
+    let mut onlooker = Onlooker::begin(ETCD.backend(&[address], "layout=etcdctl")).await;
     onlooker.until_equal().await;
     assert!(onlooker.picture.locks().is_empty(), "{:?}", onlooker.picture);
 

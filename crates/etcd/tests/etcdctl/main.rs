@@ -1,17 +1,14 @@
 //! One queue with the real `etcdctl`, in both directions. It is a separate binary, since it has long rounds.
 
-#[path = "../support/client.rs"]
-mod client;
 mod counting;
 mod etcdctl;
 mod following;
-#[path = "../support/onlooker.rs"]
-mod onlooker;
 mod operating;
+#[path = "../support/service.rs"]
+mod service;
 mod turns;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use lockkeeper_conformance::SOON;
 use lockkeeper_faults::wait;
@@ -19,7 +16,7 @@ use lockkeeper_recipes::Keeper;
 
 /// A keeper whose locks are shared with `etcdctl`.
 fn keeper(address: SocketAddr) -> Keeper {
-    Keeper::new(Arc::new(client::backend(address, "?layout=etcdctl&session_timeout=30s")))
+    service::ETCD.keeper(&[address], "layout=etcdctl&session_timeout=30s")
 }
 
 /// Waits until so many contenders stand in a queue, theirs and ours.

@@ -5,17 +5,13 @@ use lockkeeper_core::{ErrorKind, Revocation, Wait};
 use lockkeeper_faults::etcd::Server;
 use tempfile::tempdir;
 
-use crate::client::can_run;
-
 use crate::etcdctl::{Etcdctl, etcdctl};
 use crate::{keeper, until_contenders, until_there};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcdctl_hears_no_request_and_its_hold_can_be_broken_though_its_command_goes_on() {
-    if !can_run() {
-        return;
-    }
-    let (server, notes) = (Server::standalone().await.expect("a server"), tempdir().expect("a folder"));
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let notes = tempdir().expect("a folder");
     let (keeper, entered) = (keeper(server.address()), notes.path().join("entered"));
     let script = format!("touch {}; exec sleep 600", entered.display());
     let mut theirs = Etcdctl::start(server.address(), &["lock", "mutex1", "--", "sh", "-c", &script]);
@@ -33,10 +29,7 @@ async fn etcdctl_hears_no_request_and_its_hold_can_be_broken_though_its_command_
 
 #[tokio::test]
 async fn locks_are_found_among_other_programs_keys_and_nested_names_are_locks_of_their_own() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let keeper = keeper(server.address());
     etcdctl(server.address(), &["put", "config/colour", "red"]).await;
     let theirs = Etcdctl::start(server.address(), &["lock", "jobs"]);
@@ -53,10 +46,7 @@ async fn locks_are_found_among_other_programs_keys_and_nested_names_are_locks_of
 
 #[tokio::test]
 async fn a_name_among_our_own_keys_is_refused() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let keeper = keeper(server.address());
     let error = keeper.mutex("/lockkeeper/s").expect("a name").try_lock().await.expect_err("our keys lie there");
     assert_eq!(error.kind(), ErrorKind::InvalidName, "{error}");

@@ -5,36 +5,13 @@ use lockkeeper_core::Mode;
 use lockkeeper_faults::etcd::Server;
 use tempfile::tempdir;
 
-use crate::client::can_run;
-
 use crate::etcdctl::Etcdctl;
 use crate::{keeper, until_contenders, until_there};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_ours_holds_keeps_etcdctl_out_until_it_is_given_back() {
-    if !can_run() {
-        return;
-    }
-    let (server, notes) = (Server::standalone().await.expect("a server"), tempdir().expect("a folder"));
-    let (keeper, entered) = (keeper(server.address()), notes.path().join("entered"));
-    let mutex = keeper.mutex("mutex1").expect("a name");
-    let guard = soon("our grant", mutex.lock()).await.expect("it is free");
-    let shown = entered.display().to_string();
-    let theirs = Etcdctl::start(server.address(), &["lock", "mutex1", "--", "touch", &shown]);
-    until_contenders(&keeper, "mutex1", 2).await;
-    assert!(guard.hold().is_held() && !entered.exists(), "we hold it");
-    soon("the release", guard.release()).await.expect("it was held");
-    theirs.end().await;
-    assert!(entered.exists(), "it was granted to etcdctl");
-    until_contenders(&keeper, "mutex1", 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_etcdctl_holds_keeps_ours_out_and_all_are_served_in_one_order() {
-    if !can_run() {
-        return;
-    }
-    let (server, notes) = (Server::standalone().await.expect("a server"), tempdir().expect("a folder"));
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let notes = tempdir().expect("a folder");
     let keeper = keeper(server.address());
     let mutex = keeper.mutex("jobs/nightly").expect("a name");
     let [entered, go, last] = ["entered", "go", "last"].map(|name| notes.path().join(name));
@@ -65,10 +42,7 @@ async fn a_lock_that_etcdctl_holds_keeps_ours_out_and_all_are_served_in_one_orde
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_of_etcdctl_and_one_of_ours_lead_one_after_the_other() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let keeper = keeper(server.address());
     let election = keeper.election("leader").expect("a name");
     let leading = soon("our lead", election.campaign()).await.expect("no one leads");

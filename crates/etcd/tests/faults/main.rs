@@ -26,17 +26,14 @@ mod standstill;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
+use libtest_mimic::Trial;
+use lockkeeper_conformance::Random;
 use lockkeeper_faults::etcd::{Release, availability_of};
 use lockkeeper_faults::{Availability, namespaces};
-
 use lockkeeper_trials::deaths::Death;
+use lockkeeper_trials::suite;
 
 use crate::service::ETCD;
-
-/// How many tests run at once: most of a round's time is a wait for the end of a session.
-const TESTS_AT_ONCE: usize = 2;
 
 type Test = (&'static str, fn() -> Availability, fn(Random) -> Result<(), String>);
 
@@ -58,20 +55,6 @@ fn networks() -> Availability {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = ETCD.play() {
-        return code;
-    }
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(TESTS_AT_ONCE);
-    let trials = TESTS.map(|test| Trial::test(test.0, move || played(test)));
-    libtest_mimic::run(&arguments, trials.into()).exit_code()
-}
-
-fn played((name, needed, play): Test) -> Result<(), Failed> {
-    if !needed().or_skip(name) {
-        return Ok(());
-    }
-    let seed = seed();
-    println!("again: {SEED_VARIABLE}={seed} cargo test -p lockkeeper-etcd --test faults -- --exact {name}");
-    Ok(play(Random::new(seed))?)
+    let trial = |(name, needed, play)| -> Trial { suite::of_rounds(env!("CARGO_PKG_NAME"), name, needed, play) };
+    suite::run(&ETCD, TESTS.map(trial).into())
 }

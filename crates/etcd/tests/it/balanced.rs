@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Liveness, SafeUntil};
-use lockkeeper_faults::etcd::{Cluster, Release};
+use lockkeeper_faults::etcd::{self, Cluster, Release};
 use lockkeeper_faults::wait;
-use lockkeeper_recipes::{Keeper, MutexGuard};
+use lockkeeper_recipes::MutexGuard;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::client::{backend, can_run};
+use crate::client::keeper;
 
 /// Passes connections on, to one member after the other.
 struct Balancer {
@@ -59,12 +59,12 @@ fn safe_until(guard: &MutexGuard) -> BootInstant {
 
 #[tokio::test]
 async fn behind_a_balancer_holds_go_on_over_other_members_and_the_next_waits_for_its_turn() {
-    if !can_run() {
+    if !etcd::availability().or_skip_here() {
         return;
     }
     let mut cluster = Cluster::start(Release::Debian, 3).await.expect("a cluster");
     let balancer = Balancer::start(cluster.addresses()).await;
-    let [ann, bob] = [(); 2].map(|()| Keeper::new(Arc::new(backend(balancer.address, "?session_timeout=20s"))));
+    let [ann, bob] = [(); 2].map(|()| keeper(balancer.address, "?session_timeout=20s"));
     let mut last = 0;
     for struck in 0..3 {
         let guard = soon("the grant", ann.mutex("door").expect("a name").lock()).await.expect("it is granted");

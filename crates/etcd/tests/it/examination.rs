@@ -1,30 +1,19 @@
 //! What an examination of real servers finds, and that it leaves nothing.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, Exclusion, Finding, Scrutiny, Severity};
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_recipes::Keeper;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::client::{backend, can_run};
+use crate::access::{as_ann, guarded};
+use crate::client::{backend, keeper, open};
+use crate::operator::Operator;
 
-use crate::access::guarded;
-
-async fn ask(address: SocketAddr, path: &str, request: Value) -> Value {
-    let answer = Server::ask(address, path, &request.to_string()).await.expect(path);
-    serde_json::from_str(&answer).expect("an answer in JSON")
-}
-
-/// Writes where tokens begin.
-async fn begin_tokens_at(address: SocketAddr, offset: &str) {
-    let encoded = |text: &str| BASE64_STANDARD.encode(text);
-    ask(address, "/v3/kv/put", json!({ "key": encoded("/lockkeeper/e"), "value": encoded(offset) })).await;
-}
+/// Where it is written where tokens begin.
+const TOKENS_BEGIN: &str = "/lockkeeper/e";
 
 async fn found(backend: &dyn Backend, scrutiny: Scrutiny) -> Vec<Finding> {
     soon("the findings", backend.examine(scrutiny)).await.expect("the service can be examined")
@@ -36,18 +25,13 @@ fn severity_of(findings: &[Finding], word: &str) -> Option<Severity> {
 
 /// Counts all keys and all leases of a server.
 async fn stored(address: SocketAddr) -> (usize, usize) {
-    let all = json!({ "key": BASE64_STANDARD.encode("\0"), "range_end": BASE64_STANDARD.encode("\0") });
-    let keys = ask(address, "/v3/kv/range", all).await["kvs"].as_array().map_or(0, Vec::len);
-    let leases = ask(address, "/v3/lease/leases", json!({})).await["leases"].as_array().map_or(0, Vec::len);
-    (keys, leases)
+    let operator = Operator(address);
+    (operator.keys("").await.expect("all keys").len(), operator.leases().await.expect("all leases").len())
 }
 
 #[tokio::test]
 async fn a_server_in_order_is_described_and_nothing_is_left_on_it() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let backend = backend(server.address(), "");
     let findings = found(&backend, Scrutiny::Full).await;
     assert_eq!(severity_of(&findings, "runs etcd 3."), Some(Severity::Note), "{findings:?}");
@@ -64,11 +48,9 @@ async fn a_server_in_order_is_described_and_nothing_is_left_on_it() {
 
 #[tokio::test]
 async fn a_full_database_is_an_error_in_brief_too() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
-    ask(server.address(), "/v3/maintenance/alarm", json!({ "action": "ACTIVATE", "alarm": "NOSPACE" })).await;
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let alarm = json!({ "action": "ACTIVATE", "alarm": "NOSPACE" });
+    Operator(server.address()).ask("/v3/maintenance/alarm", alarm).await.expect("an alarm");
     let backend = backend(server.address(), "");
     for scrutiny in [Scrutiny::Brief, Scrutiny::Full] {
         let findings = found(&backend, scrutiny).await;
@@ -78,12 +60,10 @@ async fn a_full_database_is_an_error_in_brief_too() {
 
 #[tokio::test]
 async fn a_cluster_without_a_quorum_is_an_error_beside_what_its_members_say() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     // A second member that never comes: from now on two are needed.
-    ask(server.address(), "/v3/cluster/member/add", json!({ "peerURLs": ["http://127.0.0.1:9"] })).await;
+    let member = json!({ "peerURLs": ["http://127.0.0.1:9"] });
+    Operator(server.address()).ask("/v3/cluster/member/add", member).await.expect("a member");
     let backend = backend(server.address(), "?connect_timeout=2s&operation_timeout=2s");
     let findings = found(&backend, Scrutiny::Full).await;
     assert_eq!(severity_of(&findings, "no lock can be had now"), Some(Severity::Error), "{findings:?}");
@@ -95,15 +75,11 @@ async fn a_cluster_without_a_quorum_is_an_error_beside_what_its_members_say() {
 
 #[tokio::test]
 async fn a_user_without_the_rights_is_told_the_command_that_grants_them() {
-    if !can_run() {
-        return;
-    }
-    let server = guarded().await;
+    let Some(server) = guarded().await else { return };
     let address = server.address();
-    let open = |url: String| lockkeeper_etcd::EtcdBackend::open(&url.parse().expect("a URL")).expect("a good URL");
-    let rightful = found(&open(format!("etcd://ann:s%3Acret@{address}")), Scrutiny::Full).await;
+    let rightful = found(&as_ann(address, ""), Scrutiny::Full).await;
     assert_eq!(severity_of(&rightful, "cannot lock"), None, "{rightful:?}");
-    let elsewhere = found(&open(format!("etcd://ann:s%3Acret@{address}/elsewhere")), Scrutiny::Full).await;
+    let elsewhere = found(&as_ann(address, "/elsewhere"), Scrutiny::Full).await;
     let refused = elsewhere.iter().find(|finding| finding.severity == Severity::Error).expect("an error");
     assert!(refused.what.contains("/elsewhere/"), "{refused}");
     assert!(refused.cure.contains("--prefix readwrite /elsewhere/"), "{refused}");
@@ -111,13 +87,10 @@ async fn a_user_without_the_rights_is_told_the_command_that_grants_them() {
 
 #[tokio::test]
 async fn members_that_do_not_answer_or_are_of_another_cluster_are_found() {
-    if !can_run() {
-        return;
-    }
-    let (one, mut other) =
-        (Server::standalone().await.expect("a server"), Server::standalone().await.expect("a server"));
+    let Some(one) = Server::standalone_or_skip().await else { return };
+    let mut other = Server::standalone().await.expect("a server");
     let url = format!("etcd://{},{}", one.address(), other.address());
-    let backend = lockkeeper_etcd::EtcdBackend::open(&url.parse().expect("a URL")).expect("a good URL");
+    let backend = open(&url);
     let findings = found(&backend, Scrutiny::Full).await;
     assert_eq!(severity_of(&findings, "several clusters"), Some(Severity::Error), "{findings:?}");
     other.stop().await;
@@ -128,15 +101,12 @@ async fn members_that_do_not_answer_or_are_of_another_cluster_are_found() {
 
 #[tokio::test]
 async fn a_beginning_of_tokens_that_cannot_be_is_found() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let backend = backend(server.address(), "");
-    begin_tokens_at(server.address(), "soon").await;
+    Operator(server.address()).put(TOKENS_BEGIN, "soon").await.expect("written");
     let findings = found(&backend, Scrutiny::Full).await;
     assert_eq!(severity_of(&findings, "`/lockkeeper/e` is no number"), Some(Severity::Error), "{findings:?}");
-    begin_tokens_at(server.address(), &u64::MAX.to_string()).await;
+    Operator(server.address()).put(TOKENS_BEGIN, &u64::MAX.to_string()).await.expect("written");
     let findings = found(&backend, Scrutiny::Full).await;
     assert_eq!(severity_of(&findings, "a clock that was ahead"), Some(Severity::Warning), "{findings:?}");
     soon("the answer", backend.after_restore()).await.expect_err("the clock is behind the tokens");
@@ -144,11 +114,8 @@ async fn a_beginning_of_tokens_that_cannot_be_is_found() {
 
 #[tokio::test]
 async fn tokens_that_are_counted_anew_grow_for_new_clients_and_for_those_that_live() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
-    let keepers = [(); 2].map(|()| Keeper::new(Arc::new(backend(server.address(), ""))));
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let keepers = [(); 2].map(|()| keeper(server.address(), ""));
     soon("the answer", keepers[0].after_restore()).await.expect("there is nothing to do before the first session");
     let token = async |keeper: &Keeper| {
         let guard = soon("the grant", keeper.mutex("door").expect("a name").lock()).await.expect("the lock");

@@ -1,6 +1,5 @@
 //! What following meets on etcd alone: compactions, silence, tokens that begin elsewhere, rights that are missing.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +10,11 @@ use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::figures;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::sleeper::Sleeper;
-use lockkeeper_recipes::Keeper;
+use lockkeeper_trials::Onlooker;
 use serde_json::json;
 
 use crate::access::{as_ann, guarded, operate, right_revoked};
-use crate::client::{backend, can_run};
-use crate::onlooker::Onlooker;
+use crate::client::{backend, keeper};
 use crate::operator::{Operator, encoded, number};
 
 /// A session timeout by which nothing is given up while a watch is overtaken; a quarter of it is the time until a
@@ -51,10 +49,6 @@ const TIMED: usize = 100;
 /// ten times what they take.
 const MEDIAN_MAX: Duration = Duration::from_millis(100);
 
-fn keeper(address: SocketAddr) -> Keeper {
-    Keeper::new(Arc::new(backend(address, "")))
-}
-
 /// Forgets all revisions before the newest.
 async fn compact(operator: Operator) {
     let answer = operator.ask("/v3/kv/range", json!({ "key": encoded("x") })).await.expect("a range");
@@ -74,32 +68,11 @@ async fn leave_behind(operator: Operator) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_compaction_does_not_disturb_a_follower_that_keeps_up_with_changes() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
-    let keeper = keeper(server.address());
-    let mut onlooker = Onlooker::begin(backend(server.address(), "")).await;
-    let door = soon("a grant", keeper.mutex("door").expect("a name").lock()).await.expect("it is free");
-    onlooker.until_equal().await;
-    compact(Operator(server.address())).await;
-    let gate = soon("a grant", keeper.mutex("gate").expect("a name").lock()).await.expect("it is free");
-    soon("the release", door.release()).await.expect("it was held");
-    onlooker.until_equal().await;
-    assert_eq!((onlooker.picture.locks().len(), onlooker.wholes), (1, 1));
-    drop(gate);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn compactions_that_come_again_and_again_keep_no_change_from_a_follower_and_cost_it_no_connection() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
-    let keeper = keeper(server.address());
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let keeper = keeper(server.address(), "");
     // It looks for compactions twice a second.
-    let mut onlooker = Onlooker::begin(backend(server.address(), "?session_timeout=2s")).await;
+    let mut onlooker = Onlooker::begin(Arc::new(backend(server.address(), "?session_timeout=2s"))).await;
     for round in 0..COMPACTIONS {
         let door = soon("a grant", keeper.mutex("door").expect("a name").lock()).await.expect("it is free");
         onlooker.until_equal().await;
@@ -117,10 +90,7 @@ async fn compactions_that_come_again_and_again_keep_no_change_from_a_follower_an
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_that_a_compaction_has_overtaken_is_lost_and_all_is_told_anew() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let findings = soon("the findings", backend(server.address(), "").examine(Scrutiny::Full)).await;
     // The fault of leases was mended in the same versions.
     let may_forget =
@@ -136,20 +106,17 @@ async fn a_watch_that_a_compaction_has_overtaken_is_lost_and_all_is_told_anew() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_compaction_has_kept_from_a_slow_follower_is_found_whether_its_watch_is_told_or_not() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     is_overtaken_and_told(&server, SLOW).await;
 }
 
 /// Has a follower's watch overtaken, on a way that then stays slow for so long, and has it find what it missed; tells
 /// whether it was told that it was overtaken.
 async fn is_overtaken_and_told(server: &Server, slow: Duration) -> bool {
-    let (keeper, operator) = (keeper(server.address()), Operator(server.address()));
+    let (keeper, operator) = (keeper(server.address(), ""), Operator(server.address()));
     let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let old = soon("a grant", keeper.mutex("old").expect("a name").lock()).await.expect("it is free");
-    let mut onlooker = Onlooker::begin(backend(proxy.address(), PATIENT)).await;
+    let mut onlooker = Onlooker::begin(Arc::new(backend(proxy.address(), PATIENT))).await;
     onlooker.until_equal().await;
     proxy.set_flow(Direction::ToClient, Flow::Hold);
     leave_behind(operator).await;
@@ -171,12 +138,9 @@ async fn is_overtaken_and_told(server: &Server, slow: Duration) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_falls_silent_is_lost_without_any_sign_of_it() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
-    let mut onlooker = Onlooker::begin(backend(proxy.address(), "?session_timeout=4s")).await;
+    let mut onlooker = Onlooker::begin(Arc::new(backend(proxy.address(), "?session_timeout=4s"))).await;
     proxy.blackhole();
     onlooker.hear().await;
     assert!(onlooker.picture.lost().is_some_and(lockkeeper_core::Error::is_transient), "{:?}", onlooker.picture);
@@ -184,13 +148,10 @@ async fn a_member_that_falls_silent_is_lost_without_any_sign_of_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_that_are_counted_anew_are_told() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
-    let keeper = keeper(server.address());
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let keeper = keeper(server.address(), "");
     let _guard = soon("a grant", keeper.mutex("door").expect("a name").lock()).await.expect("it is free");
-    let mut onlooker = Onlooker::begin(backend(server.address(), "")).await;
+    let mut onlooker = Onlooker::begin(Arc::new(backend(server.address(), ""))).await;
     let token = |onlooker: &Onlooker| onlooker.picture.locks().values().next().and_then(|infos| infos[0].token);
     let before = token(&onlooker);
     soon("the renewal", onlooker.backend.after_restore()).await.expect("tokens are counted anew");
@@ -200,11 +161,8 @@ async fn tokens_that_are_counted_anew_are_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_who_may_not_read_is_told_so_and_nothing_else() {
-    if !can_run() {
-        return;
-    }
-    let server = guarded().await;
-    let mut onlooker = Onlooker::begin(as_ann(server.address(), "?session_timeout=2s")).await;
+    let Some(server) = guarded().await else { return };
+    let mut onlooker = Onlooker::begin(Arc::new(as_ann(server.address(), "?session_timeout=2s"))).await;
     onlooker.until_equal().await;
     operate(server.address(), "/v3/auth/role/revoke", right_revoked()).await;
     let refusal = loop {
@@ -220,11 +178,8 @@ async fn one_who_may_not_read_is_told_so_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_is_told_at_once() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
-    let keeper = keeper(server.address());
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let keeper = keeper(server.address(), "");
     let mut follower = backend(server.address(), "").follow(&Scope::default()).expect("etcd tells");
     let mutex = keeper.mutex("door").expect("a name");
     let mut delays = Vec::new();

@@ -13,9 +13,8 @@ use lockkeeper_faults::sleeper::Sleeper;
 use lockkeeper_faults::wait;
 use lockkeeper_trials::waist::{door, entry, session, ticket};
 
-use crate::client::{backend, can_run};
-
 use crate::access::{all_contenders, as_ann, guarded, operate, right_revoked};
+use crate::client::backend;
 use crate::operator::Operator;
 
 /// How long a caller may wait for what it cannot be told: a pause of a second, and a few more. A session of a minute
@@ -42,10 +41,7 @@ async fn until_gone(place: &Enqueued) -> LossReason {
 /// the session is told to be over.
 #[tokio::test]
 async fn a_contender_that_went_with_its_session_is_never_told_to_be_removed() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let operator = Operator(server.address());
     let way = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let backends = [backend(server.address(), ""), backend(way.address(), "")];
@@ -75,10 +71,7 @@ async fn a_contender_that_went_with_its_session_is_never_told_to_be_removed() {
 /// The session renews only after some seconds, so that the deletion is told before the service refuses that too.
 #[tokio::test]
 async fn a_contender_is_not_told_to_be_removed_by_a_service_that_does_not_say_why_it_is_gone() {
-    if !can_run() {
-        return;
-    }
-    let server = guarded().await;
+    let Some(server) = guarded().await else { return };
     let backends = [as_ann(server.address(), ""), as_ann(server.address(), "")];
     let (ann, other) = (session(&backends[0]).await, session(&backends[1]).await);
     let place = soon("a place", ann.enqueue_one(&door(), entry(ticket()))).await.expect("a place");
@@ -91,10 +84,7 @@ async fn a_contender_is_not_told_to_be_removed_by_a_service_that_does_not_say_wh
 
 #[tokio::test]
 async fn a_wait_for_what_may_not_be_watched_comes_back_soon_and_costs_no_connection() {
-    if !can_run() {
-        return;
-    }
-    let server = guarded().await;
+    let Some(server) = guarded().await else { return };
     let backends = ["?session_timeout=60s"; 2].map(|settings| as_ann(server.address(), settings));
     let (holder, onlooker) = (session(&backends[0]).await, session(&backends[1]).await);
     let held = soon("a place", holder.enqueue_one(&door(), entry(ticket()))).await.expect("a place");

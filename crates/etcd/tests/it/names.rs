@@ -7,8 +7,7 @@ use lockkeeper_core::{Departure, Extent, Freshness};
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::client::{backend, can_run};
-
+use crate::client::backend;
 use crate::operator::Operator;
 
 /// Where the contenders of the lock `door` are stored.
@@ -19,10 +18,7 @@ const TURNS: usize = 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_uses_the_name_of_a_contender_that_has_left_again() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let backend = backend(server.address(), "");
     let session = session(&backend).await;
     let (mut names, mut tokens) = (BTreeSet::new(), Vec::new());
@@ -43,10 +39,7 @@ async fn a_session_uses_the_name_of_a_contender_that_has_left_again() {
 /// As it does in a service that was taken back to older data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_came_back_is_not_taken_for_a_contender_that_joins() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let backend = backend(server.address(), "");
     let (session, operator) = (session(&backend).await, Operator(server.address()));
     let first = ticket();
@@ -65,10 +58,7 @@ async fn a_key_that_came_back_is_not_taken_for_a_contender_that_joins() {
 /// again, and waits for us.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_for_another_client_ends_though_that_has_joined_again_under_its_key() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let backend = backend(server.address(), "?layout=etcdctl");
     let (session, operator) = (session(&backend).await, Operator(server.address()));
     for wait_begins_first in [false, true] {

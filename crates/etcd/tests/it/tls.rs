@@ -5,18 +5,17 @@ use std::sync::Arc;
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{Advice, Error, ErrorKind};
-use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::authority::Authority;
-use lockkeeper_faults::etcd::Server;
+use lockkeeper_faults::etcd::{self, Server};
 use lockkeeper_recipes::Keeper;
 
-use crate::client::can_run;
+use crate::client::open;
 
 /// What the server's certificate is for.
 const NAME: &str = "etcd.example";
 
 fn keeper(url: &str) -> Keeper {
-    Keeper::new(Arc::new(EtcdBackend::open(&url.parse().expect("a URL")).expect("a good URL")))
+    Keeper::new(Arc::new(open(url)))
 }
 
 async fn failure(url: &str) -> Error {
@@ -26,7 +25,7 @@ async fn failure(url: &str) -> Error {
 
 #[tokio::test]
 async fn a_client_with_a_certificate_locks_and_others_are_told_why_they_cannot() {
-    if !can_run() {
+    if !etcd::availability().or_skip_here() {
         return;
     }
     let authority = || Authority::new(NAME).expect("an authority");

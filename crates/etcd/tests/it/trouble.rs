@@ -8,22 +8,16 @@ use std::time::Duration;
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{Advice, Error, ErrorKind, Expected, Liveness, LossReason, SafeUntil};
-use lockkeeper_etcd::EtcdBackend;
-use lockkeeper_faults::etcd::Server;
+use lockkeeper_faults::etcd::{self, Server};
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::wait;
 use lockkeeper_recipes::Keeper;
 use lockkeeper_trials::waist::{door, entry, session, ticket};
 use serde_json::json;
 
-use crate::client::{backend, can_run};
-
-use crate::access::{guarded, operate};
+use crate::access::{as_ann, guarded, operate, right_granted, right_revoked};
+use crate::client::{self, backend, keeper, open};
 use crate::operator::Operator;
-
-fn keeper(address: SocketAddr, settings: &str) -> Keeper {
-    Keeper::new(Arc::new(backend(address, settings)))
-}
 
 /// One clear line.
 fn told(error: &Error) -> String {
@@ -43,16 +37,13 @@ async fn until_no_contender(address: SocketAddr) {
 
 #[tokio::test]
 async fn a_full_database_refuses_joins_with_the_cure_and_lets_holders_leave() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let address = server.address();
     let keeper = keeper(address, "");
     let guard = soon("the grant", keeper.mutex("door").expect("a name").lock()).await.expect("it is granted");
     let alarm = json!({ "action": "ACTIVATE", "alarm": "NOSPACE" }).to_string();
     Server::ask(address, "/v3/maintenance/alarm", &alarm).await.expect("an alarm");
-    for full in [keeper.clone(), self::keeper(address, "")] {
+    for full in [keeper.clone(), client::keeper(address, "")] {
         let error =
             soon("the refusal", full.mutex("window").expect("a name").try_lock()).await.expect_err("it is full");
         assert_eq!((error.kind(), error.advice()), (ErrorKind::LimitReached, Advice::Transient), "{error}");
@@ -71,10 +62,7 @@ async fn a_full_database_refuses_joins_with_the_cure_and_lets_holders_leave() {
 /// late.
 #[tokio::test]
 async fn without_a_stamp_a_value_is_changed_only_on_a_state_that_was_read() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let way = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let session = session(&backend(way.address(), "")).await;
     let write = |expected, value| session.set_value(&door(), expected, value);
@@ -98,10 +86,7 @@ async fn without_a_stamp_a_value_is_changed_only_on_a_state_that_was_read() {
 
 #[tokio::test]
 async fn without_a_quorum_a_call_ends_at_its_deadline_and_says_so() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let address = server.address();
     let settings = "?session_timeout=4s&connect_timeout=2s&operation_timeout=2s";
     let keeper = keeper(address, settings);
@@ -109,7 +94,7 @@ async fn without_a_quorum_a_call_ends_at_its_deadline_and_says_so() {
     // A second member that never comes: from now on two are needed.
     let member = json!({ "peerURLs": ["http://127.0.0.1:9"] }).to_string();
     Server::ask(address, "/v3/cluster/member/add", &member).await.expect("a member");
-    for cut_off in [keeper, self::keeper(address, settings)] {
+    for cut_off in [keeper, client::keeper(address, settings)] {
         let mutex = cut_off.mutex("window").expect("a name");
         let error =
             soon("the error", mutex.lock_timeout(Duration::from_secs(3))).await.expect_err("it cannot be known");
@@ -123,17 +108,13 @@ async fn without_a_quorum_a_call_ends_at_its_deadline_and_says_so() {
 /// The only member has two addresses here, so that it stands for two.
 #[tokio::test]
 async fn a_renewal_that_one_member_does_not_answer_is_made_over_another_one_before_the_first_is_given_up() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let ways = [
         Proxy::of_bytes(server.address()).await.expect("a proxy"),
         Proxy::of_bytes(server.address()).await.expect("a proxy"),
     ];
     let [first, second] = ways.each_ref().map(Proxy::address);
-    let backend = EtcdBackend::open(&format!("etcd://{first},{second}?session_timeout=20s").parse().expect("a URL"));
-    let session = session(&backend.expect("a good URL")).await;
+    let session = session(&open(&format!("etcd://{first},{second}?session_timeout=20s"))).await;
     let joined = soon("a place", session.enqueue_one(&door(), entry(ticket()))).await.expect("a place");
     let in_use = ways.iter().find(|way| way.connections() > 0).expect("one is in use");
     in_use.set_flow(Direction::ToClient, Flow::Hold);
@@ -151,11 +132,8 @@ async fn a_renewal_that_one_member_does_not_answer_is_made_over_another_one_befo
 
 #[tokio::test]
 async fn a_token_that_is_no_longer_valid_is_replaced_without_a_word() {
-    if !can_run() {
-        return;
-    }
-    let server = guarded().await;
-    let keeper = Keeper::new(Arc::new(crate::access::as_ann(server.address(), "")));
+    let Some(server) = guarded().await else { return };
+    let keeper = Keeper::new(Arc::new(as_ann(server.address(), "")));
     let guard = soon("the grant", keeper.mutex("door").expect("a name").lock()).await.expect("it is granted");
     // The server forgets the tokens of a user whose password is set.
     let (path, request) = ("/v3/auth/user/changepw", json!({ "name": "ann", "password": "s:cret" }));
@@ -170,27 +148,24 @@ async fn a_token_that_is_no_longer_valid_is_replaced_without_a_word() {
 
 #[tokio::test]
 async fn a_withdrawal_that_is_refused_takes_effect_once_the_right_is_given_back() {
-    if !can_run() {
-        return;
-    }
-    let server = guarded().await;
-    let keeper = Keeper::new(Arc::new(crate::access::as_ann(server.address(), "")));
+    let Some(server) = guarded().await else { return };
+    let keeper = Keeper::new(Arc::new(as_ann(server.address(), "")));
     let guard = soon("the grant", keeper.mutex("door").expect("a name").lock()).await.expect("it is granted");
-    operate(server.address(), "/v3/auth/role/revoke", crate::access::right_revoked()).await;
+    operate(server.address(), "/v3/auth/role/revoke", right_revoked()).await;
     let refused = soon("the refusal", keeper.mutex("window").expect("a name").try_lock()).await;
     let error = refused.expect_err("ann may not");
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{error}");
     assert!(told(&error).contains("/lockkeeper/"));
     let releasing = tokio::spawn(guard.release());
     tokio::task::yield_now().await;
-    operate(server.address(), "/v3/auth/role/grant", crate::access::right_granted()).await;
+    operate(server.address(), "/v3/auth/role/grant", right_granted()).await;
     soon("the release", releasing).await.expect("no panic").expect("it was held until then");
     assert!(keeper.contenders("door").await.expect("a look").is_empty());
 }
 
 #[test]
 fn a_session_ends_with_its_runtime_and_its_callers_are_told() {
-    if !can_run() {
+    if !etcd::availability().or_skip_here() {
         return;
     }
     let build =

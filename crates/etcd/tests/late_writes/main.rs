@@ -1,93 +1,79 @@
 //! Writes that the server takes in late, when what they were meant for is gone: a deletion or a request when another
 //! contender has the same key, a value when a later one was written. It is a separate binary, since it has long rounds.
 //!
-//! | file | what is there |
-//! | --- | --- |
-//! | `harm` | one round of each kind of write, and whether it did harm |
-//! | `stopped` | a member of a cluster that stands still with a release unread, and goes on |
-//! | `way` | a client whose bytes are held back on their way, while it goes on over its next connection |
+//! A session that stands in the queue again has the same key as before. In `stopped` a member of a cluster stands still
+//! with a release unread, and goes on.
 
-#[path = "../support/client.rs"]
-mod client;
-mod harm;
+#[path = "../support/service.rs"]
+mod service;
 mod stopped;
-mod way;
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use lockkeeper_core::{Backend, Request, Revocation};
+use lockkeeper_etcd::EtcdBackend;
 use lockkeeper_faults::etcd::Server;
-use lockkeeper_faults::{figures, long};
+use lockkeeper_trials::late::{Stage, Write};
 
-use crate::client::can_run;
-use crate::harm::{Stage, Write};
+use crate::service::ETCD;
 
-/// How many writes of a kind are tried in the long run; the plain one does a tenth.
-const ROUNDS: u32 = 200;
-
-/// How often it is tried at most until a write that must do harm was late: on a busy machine its bytes may not have
-/// reached the proxy when its connection ends, or the server may not have read them when that ends behind them.
-const TRIES_MAX: u32 = 200;
-
-/// No write of this kind ever reaches what came after that which it was meant for.
-async fn never_does_harm(write: Write, layout: &str) {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
-    let stage = Stage::new(&server, layout).await;
-    let rounds = long::rounds(ROUNDS);
-    for round in 0..rounds {
-        let harm = stage.play(write).await;
-        assert_eq!(harm, None, "round {round}");
-    }
-    figures::tell(&format!("late_writes {write:?} {layout}: 0 of {rounds} reached what came after"));
+/// A server, and its clients, whose writes are conditional or not.
+async fn stage(layout: &'static str, is_planted: bool) -> Option<(Server, Stage)> {
+    let server = Server::standalone_or_skip().await?;
+    let open = move |servers: &[SocketAddr]| open(servers, &format!("session_timeout=60s{layout}"), is_planted);
+    let stage = Stage::new(server.address(), open).await;
+    Some((server, stage))
 }
 
-/// Without their conditions the same writes do.
-async fn does_harm_without_the_condition(write: Write, layout: &str) {
-    if !can_run() {
-        return;
+/// Makes a client; a planted one's writes meet whatever stands there.
+fn open(servers: &[SocketAddr], settings: &str, is_planted: bool) -> Arc<dyn Backend> {
+    let url = (ETCD.url)(servers, settings);
+    let backend = EtcdBackend::open(&url.parse().expect("a URL")).expect("a good URL");
+    if is_planted {
+        backend.testing().ignore_conditions();
     }
-    let server = Server::standalone().await.expect("a server");
-    let stage = Stage::new(&server, layout).await.without_conditions();
-    for tried in 1..=TRIES_MAX {
-        if let Some(harm) = stage.play(write).await {
-            println!("{write:?} {layout}: found in round {tried}: {harm}");
-            return;
-        }
-    }
-    panic!("none of {TRIES_MAX} came late enough to tell anything");
+    Arc::new(backend)
 }
+
+const BREAK: Write = Write::Request(|first| Request::Break { token: first.token });
+
+/// The record is read before it is written.
+const YIELD: Write = Write::SecondOfRequest(|_| Request::Yield(Revocation::new(None, None)));
 
 macro_rules! late {
-    ($($write:ident, $layout:literal: $holds:ident, $planted:ident;)*) => {$(
+    ($($write:expr, $layout:literal: $holds:ident, $planted:ident;)*) => {$(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $holds() {
-            never_does_harm(Write::$write, $layout).await;
+            let Some((_server, stage)) = stage($layout, false).await else { return };
+            stage.play(concat!("etcd, ", stringify!($write), $layout), $write).await;
         }
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $planted() {
-            does_harm_without_the_condition(Write::$write, $layout).await;
+            let Some((_server, stage)) = stage($layout, true).await else { return };
+            stage.find($write).await;
         }
     )*};
 }
 
 late! {
-    Deletion, "":
+    Write::Removal, "":
         a_late_deletion_leaves_the_next_contender_of_its_session_alone,
         without_the_condition_a_late_deletion_takes_the_next_contender;
-    Deletion, "&layout=etcdctl":
+    Write::Removal, "&layout=etcdctl":
         a_late_deletion_of_a_key_that_etcdctl_shares_leaves_the_next_contender_alone,
         without_the_condition_a_late_deletion_of_a_shared_key_takes_the_next_contender;
-    Withdrawal, "":
+    Write::Withdrawal, "":
         a_late_withdrawal_of_an_unanswered_join_leaves_the_next_contender_alone,
         without_the_look_a_late_withdrawal_of_an_unanswered_join_takes_the_next_contender;
-    Break, "":
+    BREAK, "":
         a_late_order_to_break_leaves_the_next_contender_alone,
         without_the_condition_a_late_order_to_break_takes_the_next_contender;
-    Yield, "":
+    YIELD, "":
         a_late_request_to_yield_is_not_told_to_the_next_contender,
         without_the_condition_a_late_request_to_yield_overwrites_the_next_contender;
-    Value, "":
+    Write::Value, "":
         a_late_value_never_replaces_a_later_one,
         without_the_condition_a_late_value_replaces_a_later_one;
 }

@@ -1,17 +1,17 @@
 //! A member of a cluster of three that stands still with a release unread, and goes on when the client has left by
 //! another member and stands in the queue again.
 
-use std::thread;
 use std::time::Duration;
 
 use lockkeeper_conformance::soon;
+use lockkeeper_core::Enqueued;
 use lockkeeper_faults::etcd::{Cluster, Release, availability_of};
 use lockkeeper_faults::{figures, long};
-use lockkeeper_trials::late::join;
-use lockkeeper_trials::waist::{door, ticket};
+use lockkeeper_trials::late::{Client, harm, join};
+use lockkeeper_trials::waist::{door, session, ticket};
 
-use crate::harm::{Stage, key};
-use crate::way::Client;
+use crate::open;
+use crate::service::ETCD;
 
 /// How many releases are tried in the long run; the plain one does a tenth.
 const ROUNDS: u32 = 40;
@@ -28,17 +28,13 @@ const ON_LOOPBACK: Duration = Duration::from_millis(20);
 /// Where it was seen first.
 const RELEASE: Release = Release::Distro;
 
-fn can_run() -> bool {
-    availability_of(RELEASE).or_skip(thread::current().name().expect("the harness names the thread of a test"))
-}
-
 /// Plays a round; says what harm the late release did.
-async fn play(cluster: &mut Cluster, ignores_conditions: bool) -> Option<String> {
+async fn play(cluster: &mut Cluster, is_planted: bool) -> Option<String> {
     let members = cluster.addresses();
     let leader = cluster.leader().await.expect("a leader");
     let mut servers = members.clone();
     let (client, stopped) = loop {
-        let client = Client::open(&servers, SETTINGS, ignores_conditions).await;
+        let client = Client::open(&servers, |servers| open(servers, SETTINGS, is_planted)).await;
         let first = members.iter().position(|member| *member == servers[client.first]).expect("it is one of them");
         if first != leader {
             break (client, first);
@@ -49,20 +45,20 @@ async fn play(cluster: &mut Cluster, ignores_conditions: bool) -> Option<String>
     };
     // Who stands behind is a client of another member.
     let behind = (0..servers.len()).find(|&at| at != client.first).expect("there are three");
-    let stage = Stage::of(&servers, servers[behind], SETTINGS).await;
+    let next = session(&*ETCD.backend(&[servers[behind]], SETTINGS)).await;
     let left = ticket();
-    let first = join(&*client.session, left).await;
+    join(&*client.session, left).await;
     cluster.server_mut(stopped).pause().expect("it runs");
     let leaving = tokio::spawn(client.session.withdraw(&door(), left));
     tokio::time::sleep(ON_LOOPBACK).await;
     soon("the release", leaving).await.expect("no panic").expect("it was held");
-    let go_on = || cluster.server_mut(stopped).resume().expect("it runs");
-    stage.harm(&client.session, key(&first), go_on).await
+    let go_on = |_: &Enqueued| cluster.server_mut(stopped).resume().expect("it runs");
+    harm(&*client.session, &*next, None, go_on).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_goes_on_takes_no_release_from_a_later_contender() {
-    if !can_run() {
+    if !availability_of(RELEASE).or_skip_here() {
         return;
     }
     let mut cluster = Cluster::start(RELEASE, 3).await.expect("a cluster");
@@ -76,7 +72,7 @@ async fn a_member_that_goes_on_takes_no_release_from_a_later_contender() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_condition_a_member_that_goes_on_takes_the_next_contender() {
-    if !can_run() {
+    if !availability_of(RELEASE).or_skip_here() {
         return;
     }
     let mut cluster = Cluster::start(RELEASE, 3).await.expect("a cluster");

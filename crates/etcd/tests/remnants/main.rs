@@ -3,10 +3,9 @@
 //!
 //! A thousand rounds in `cargo xtask test --long`, a tenth otherwise. The file is alone, since it plays long rounds.
 
-#[path = "../support/client.rs"]
-mod client;
-#[path = "../support/keys.rs"]
 mod keys;
+#[path = "../support/service.rs"]
+mod service;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,8 +18,8 @@ use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::{figures, long};
 use lockkeeper_recipes::{Keeper, LockKind};
 
-use crate::client::{backend, can_run};
 use crate::keys::{contenders, put};
+use crate::service::ETCD;
 
 /// How often all that is left is removed in the long run.
 const ROUNDS: u32 = 1_000;
@@ -35,7 +34,7 @@ const LOCKS: usize = 5;
 const WRITTEN_EACH: u32 = 3;
 
 fn keeper(address: SocketAddr) -> Keeper {
-    Keeper::new(Arc::new(backend(address, "")))
+    ETCD.keeper(&[address], "")
 }
 
 /// Takes and leaves locks until it is told to stop, and fails if a lock is lost meanwhile. After each few locks another
@@ -72,10 +71,7 @@ async fn remove(keeper: &Keeper, remnant: &Remnant) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_contender_that_lives_is_removed_while_clients_come_and_go() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let address = server.address();
     let standing = keeper(address);
     let held = standing.mutex("held").unwrap().lock().await.unwrap();

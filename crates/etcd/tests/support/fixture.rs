@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance as suite;
@@ -13,19 +13,11 @@ use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, ContenderId, Part, QueueName, Result};
 use lockkeeper_etcd::{Config, EtcdBackend, Testing};
 use lockkeeper_faults::etcd::Server;
-use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use lockkeeper_faults::proxy::{Direction, Flow};
+use lockkeeper_trials::fixture::{Clients, Way, on_one_thread, until_seen};
+use tokio::sync::Mutex;
 
-use crate::operator::{Operator, failed};
-
-/// How many cases run at once: most of a case's time is a wait for the end of a session.
-pub(crate) const CASES_AT_ONCE: usize = 4;
-
-/// The session timeout of all clients of a case that waits for the end of a session …
-const BRIEF: Duration = Duration::from_secs(4);
-
-/// … and of others: longer than a busy machine keeps any of them waiting.
-const LASTING: Duration = Duration::from_secs(30);
+use crate::operator::Operator;
 
 /// How much later than its time a lease may end: the server looks at its leases twice a second.
 const LEASE_LATE_MAX: Duration = Duration::from_millis(1_500);
@@ -90,46 +82,14 @@ pub(crate) struct EtcdFixture {
     base: String,
     /// Whose names its contenders have.
     naming: Naming,
-    /// The session timeout of its clients, once it is known.
-    session_timeout: Arc<OnceLock<Duration>>,
-    clients: Clients,
-    /// One harm at a time, where others are held back meanwhile.
-    turn: Arc<Mutex<()>>,
-}
-
-type Clients = Arc<std::sync::Mutex<Vec<Way>>>;
-
-/// How one client reaches the service, and what it lets tests know.
-#[derive(Clone, Debug)]
-struct Way {
-    proxies: Arc<Vec<Proxy>>,
-    testing: Testing,
-}
-
-impl Way {
-    fn set_flow(&self, direction: Direction, flow: Flow) {
-        self.proxies.iter().for_each(|proxy| proxy.set_flow(direction, flow));
-    }
+    clients: Clients<Testing>,
 }
 
 impl EtcdFixture {
     /// A case whose keys lie below this base, on servers that other cases may use too.
     pub(crate) async fn new(service: Arc<Mutex<dyn Service>>, is_shared: bool, base: String, naming: Naming) -> Self {
         let addresses = service.lock().await.addresses();
-        let (session_timeout, clients, turn) = (Arc::default(), Arc::default(), Arc::default());
-        Self { service, is_shared, addresses, base, naming, session_timeout, clients, turn }
-    }
-
-    fn timeout(&self) -> Duration {
-        *self.session_timeout.get_or_init(|| BRIEF)
-    }
-
-    fn ways(&self) -> Vec<Way> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn others_than(&self, way: &Way) -> Vec<Way> {
-        self.ways().into_iter().filter(|other| !Arc::ptr_eq(&other.proxies, &way.proxies)).collect()
+        Self { service, is_shared, addresses, base, naming, clients: Clients::default() }
     }
 
     /// The key of a contender, whose identity ends with the revision at which it was created.
@@ -154,28 +114,22 @@ impl EtcdFixture {
 
 impl Fixture for EtcdFixture {
     fn prepare(&self, sessions: Sessions) {
-        let timeout = match sessions {
-            Sessions::Brief => BRIEF,
-            Sessions::Lasting => LASTING,
-        };
-        self.session_timeout.set(timeout).expect("no client was opened before");
+        self.clients.prepare(sessions);
     }
 
     fn client(&self) -> BoxFuture<Result<Arc<dyn suite::Client>>> {
         let fixture = self.clone();
         Box::pin(async move {
-            let mut proxies = Vec::new();
-            for &address in &fixture.addresses {
-                proxies.push(Proxy::of_bytes(address).await.map_err(failed)?);
-            }
-            let hosts: Vec<_> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
-            let (hosts, base, seconds) = (hosts.join(","), &fixture.base, fixture.timeout().as_secs());
-            let layout = if fixture.naming == Naming::Etcdctl { "&layout=etcdctl" } else { "" };
-            let url = format!("etcd://{hosts}{base}?session_timeout={seconds}s{layout}");
-            let config = Config::from_url(&url.parse()?)?;
-            let backend = Arc::new(EtcdBackend::with(config, Arc::new(SystemClock)));
-            let way = Way { proxies: Arc::new(proxies), testing: backend.testing() };
-            fixture.clients.lock().unwrap_or_else(PoisonError::into_inner).push(way.clone());
+            let open = |servers: &[SocketAddr]| {
+                let hosts = servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+                let (base, seconds) = (&fixture.base, fixture.clients.session_timeout().as_secs());
+                let layout = if fixture.naming == Naming::Etcdctl { "&layout=etcdctl" } else { "" };
+                let url = format!("etcd://{hosts}{base}?session_timeout={seconds}s{layout}");
+                let backend = Arc::new(EtcdBackend::with(Config::from_url(&url.parse()?)?, Arc::new(SystemClock)));
+                let testing = backend.testing();
+                Ok((backend, testing))
+            };
+            let (backend, way) = fixture.clients.add(&fixture.addresses, open).await?;
             Ok(Arc::new(EtcdClient { fixture, way, backend }) as Arc<dyn suite::Client>)
         })
     }
@@ -185,7 +139,7 @@ impl Fixture for EtcdFixture {
     }
 
     fn session_timeout(&self) -> Option<Duration> {
-        Some(self.timeout() + LEASE_LATE_MAX)
+        Some(self.clients.session_timeout() + LEASE_LATE_MAX)
     }
 
     /// The contenders and values, by the server's own account.
@@ -206,7 +160,7 @@ impl Fixture for EtcdFixture {
 #[derive(Clone, Debug)]
 struct EtcdClient {
     fixture: EtcdFixture,
-    way: Way,
+    way: Way<Testing>,
     backend: Arc<EtcdBackend>,
 }
 
@@ -214,71 +168,51 @@ impl EtcdClient {
     /// Has the service end the session. A session that runs out at its timeout is known to its owner before the service
     /// ends it; here the owner is told first, and then the others.
     async fn expire(self) -> Result<()> {
-        let _turn = self.fixture.turn.lock().await;
-        let lease = self.way.testing.lease();
-        let losses = self.way.testing.losses();
-        let others = self.fixture.others_than(&self.way);
-        others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Hold));
-        if self.fixture.operator().revoke(lease).await? {
-            // A client that stands still is told later.
-            let is_told = || self.way.testing.losses() > losses;
-            let _ = tokio::time::timeout(self.fixture.timeout(), until(is_told)).await;
-        }
-        others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Pass));
-        Ok(())
+        let (clients, testing) = (&self.fixture.clients, &self.way.testing);
+        let ending = async {
+            let losses = testing.losses();
+            if self.fixture.operator().revoke(testing.lease()).await? {
+                // A client that stands still is told later.
+                let is_told = || testing.losses() > losses;
+                let _ = tokio::time::timeout(clients.session_timeout(), until_seen(is_told)).await;
+            }
+            Ok(())
+        };
+        clients.before_others(&self.way, ending).await
     }
 
     /// Deletes a contender's key. Its owner and those behind it are told in no certain order; here the owner is told
     /// first, unless its runtime stands still.
     async fn remove(self, key: String, stands_still: bool) -> Result<()> {
-        let _turn = self.fixture.turn.lock().await;
-        let operator = self.fixture.operator();
+        let (clients, operator) = (&self.fixture.clients, self.fixture.operator());
         let stored = operator.keys("").await?;
         let lease = stored.iter().find(|stored| stored.key == key).expect("the contender is there").lease;
-        let owner = self
-            .fixture
-            .ways()
-            .into_iter()
-            .find(|way| way.testing.lease() == lease)
-            .expect("one of the clients owns it");
-        let others = self.fixture.others_than(&owner);
-        others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Hold));
-        let removals = owner.testing.removals();
-        assert!(operator.delete(&key).await?, "{key} is there");
-        // A client whose runtime stands still is told later.
-        if !stands_still {
-            soon("the owner's word that its key is gone", until(|| owner.testing.removals() > removals)).await;
-        }
-        others.iter().for_each(|way| way.set_flow(Direction::ToClient, Flow::Pass));
-        Ok(())
-    }
-
-    /// Does something to the servers, whose harness stays on one thread.
-    fn on_service<Done: Future<Output = lockkeeper_faults::Result<()>>>(
-        &self,
-        act: impl FnOnce(OwnedMutexGuard<dyn Service>) -> Done + Send + 'static,
-    ) -> BoxFuture<Result<()>> {
-        let (service, runtime) = (self.fixture.service.clone(), tokio::runtime::Handle::current());
-        let acting =
-            tokio::task::spawn_blocking(move || runtime.block_on(async { act(service.lock_owned().await).await }));
-        Box::pin(async move { acting.await.expect("no panic").map_err(failed) })
+        let owner = clients.ways().into_iter().find(|way| way.testing.lease() == lease);
+        let owner = owner.expect("one of the clients owns it");
+        let removing = async {
+            let removals = owner.testing.removals();
+            assert!(operator.delete(&key).await?, "{key} is there");
+            // A client whose runtime stands still is told later.
+            if !stands_still {
+                let is_told = || owner.testing.removals() > removals;
+                soon("the owner's word that its key is gone", until_seen(is_told)).await;
+            }
+            Ok(())
+        };
+        clients.before_others(&owner, removing).await
     }
 
     /// Has the service stand still, or go on: to the clients of this case, if it has others.
     fn stand_still(&self, is_still: bool) -> BoxFuture<Result<()>> {
         if self.fixture.is_shared {
             let flow = if is_still { Flow::Hold } else { Flow::Pass };
-            self.fixture.ways().iter().for_each(|way| way.set_flow(Direction::ToServer, flow));
+            self.fixture.clients.ways().iter().for_each(|way| way.set_flow(Direction::ToServer, flow));
             return Box::pin(std::future::ready(Ok(())));
         }
-        self.on_service(async move |mut service| if is_still { service.pause() } else { service.resume() })
-    }
-}
-
-/// Waits until something is seen.
-async fn until(mut is_seen: impl FnMut() -> bool) {
-    while !is_seen() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        on_one_thread(
+            &self.fixture.service,
+            async move |mut service| if is_still { service.pause() } else { service.resume() },
+        )
     }
 }
 
@@ -290,12 +224,8 @@ impl suite::Client for EtcdClient {
     fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>> {
         match fault {
             Fault::ExpireSession => return Box::pin(self.clone().expire()),
-            Fault::Cut => self.way.proxies.iter().for_each(Proxy::blackhole),
-            // Whether anything was lost or not, what comes next goes over another connection.
-            Fault::Heal => self.way.proxies.iter().for_each(|proxy| {
-                proxy.heal();
-                proxy.reset();
-            }),
+            Fault::Cut => self.way.cut(),
+            Fault::Heal => self.way.heal(),
             Fault::Pause => return self.stand_still(true),
             Fault::Resume => return self.stand_still(false),
             Fault::LoseReply(operation) => self.way.testing.lose_reply(operation),
@@ -303,8 +233,8 @@ impl suite::Client for EtcdClient {
                 let key = self.fixture.key(&queue, &contender);
                 return Box::pin(self.clone().remove(key, stands_still));
             }
-            Fault::Wipe => return self.on_service(async |mut service| service.wipe().await),
-            Fault::Restart => return self.on_service(async |mut service| service.restart().await),
+            Fault::Wipe => return on_one_thread(&self.fixture.service, async |mut service| service.wipe().await),
+            Fault::Restart => return on_one_thread(&self.fixture.service, async |mut service| service.restart().await),
         }
         Box::pin(std::future::ready(Ok(())))
     }

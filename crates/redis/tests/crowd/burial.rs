@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use libtest_mimic::Failed;
 use lockkeeper_conformance::SOON;
-use lockkeeper_core::{Extent, Freshness, QueueName, Session};
+use lockkeeper_core::{Extent, Freshness, QueueName, Session, Ticket};
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::{figures, long, wait};
+use lockkeeper_trials::waist::{join_all, ticket};
 
-use crate::stage::{join_all, session};
+use crate::stage::session;
 
 /// How many contenders the dead session has; in the plain run a tenth.
 const DEAD: u32 = 10_000;
@@ -44,6 +45,10 @@ struct Scene {
     _cut: Proxy,
 }
 
+fn tickets(count: usize) -> Vec<Ticket> {
+    (0..count).map(|_| ticket()).collect()
+}
+
 async fn scene() -> Result<Scene, Failed> {
     let server = Server::standalone().await?;
     let living = session(server.address(), SETTINGS).await?;
@@ -51,7 +56,7 @@ async fn scene() -> Result<Scene, Failed> {
     let dead = session(cut.address(), SETTINGS).await?;
     let queue = QueueName::new("long")?;
     let count = usize::try_from(long::rounds(DEAD))?;
-    join_all(&*dead, &queue, count).await?;
+    join_all(&*dead, &queue, &tickets(count)).await;
     let view = living.view(&queue, Freshness::Latest, Extent::Whole).await?;
     assert_eq!(view.contenders.len(), count, "all stand in the queue");
     cut.blackhole();
@@ -111,7 +116,7 @@ pub(crate) fn in_one_piece() -> Result<(), Failed> {
     tokio::runtime::Runtime::new()?.block_on(async {
         let scene = scene().await?;
         let rest = usize::try_from(DEAD - long::rounds(DEAD))?;
-        join_all(&*scene.living, &scene.queue, rest).await?;
+        join_all(&*scene.living, &scene.queue, &tickets(rest)).await;
         scene.server.ask::<()>(&["SLOWLOG", "RESET"]).await?;
         scene.server.ask::<()>(&["EVAL", IN_ONE_PIECE, "1", QUEUE_KEY]).await?;
         let longest = calls_us(&scene.server).await?.into_iter().max().unwrap_or(0);

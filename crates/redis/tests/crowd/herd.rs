@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Departure, QueueName};
+use lockkeeper_core::Departure;
 use lockkeeper_faults::figures;
 use lockkeeper_faults::redis::Server;
+use lockkeeper_trials::waist::{door, entry, ticket};
 use tokio::sync::mpsc;
 
-use crate::stage::{SETTINGS, entry, session, work};
+use crate::stage::{SETTINGS, session, work};
 
 const WAITERS: usize = 200;
 
@@ -23,18 +24,17 @@ const READS_MAX: u64 = 4;
 pub(crate) fn one_of_many() -> Result<(), Failed> {
     tokio::runtime::Runtime::new()?.block_on(async {
         let server = Server::standalone().await?;
-        let queue = QueueName::new("door")?;
         let mut sessions = Vec::with_capacity(WAITERS + 1);
         let mut tickets = Vec::with_capacity(WAITERS + 1);
         let (told, mut tellings) = mpsc::unbounded_channel();
         let mut last = None;
         for number in 0..=WAITERS {
             let session = session(server.address(), SETTINGS).await?;
-            let entry = entry()?;
-            tickets.push(entry.ticket);
-            let joined = session.enqueue_one(&queue, entry).await?;
+            let ticket = ticket();
+            tickets.push(ticket);
+            let joined = session.enqueue_one(&door(), entry(ticket)).await?;
             if let Some(ahead) = last.replace(joined.id.clone()) {
-                let waiting = session.departure(&queue, Some(&joined.id), &ahead, joined.view.connection);
+                let waiting = session.departure(&door(), Some(&joined.id), &ahead, joined.view.connection);
                 let told = told.clone();
                 tokio::spawn(async move { told.send((number, waiting.await)) });
             }
@@ -43,7 +43,7 @@ pub(crate) fn one_of_many() -> Result<(), Failed> {
         let none = tokio::time::timeout(LOOKED_FOR, tellings.recv()).await;
         assert!(none.is_err(), "none has departed: {none:?}");
         let (before, _) = work(&server, "get").await?;
-        sessions[0].withdraw(&queue, tickets[0]).await?;
+        sessions[0].withdraw(&door(), tickets[0]).await?;
         let (number, departure) = soon("the word of the departure", tellings.recv()).await.ok_or("all wait")?;
         assert_eq!((number, departure?), (1, Departure::Gone));
         let more = tokio::time::timeout(LOOKED_FOR, tellings.recv()).await;

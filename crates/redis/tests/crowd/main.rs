@@ -13,11 +13,10 @@ mod service;
 mod stage;
 
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use lockkeeper_conformance::crowd;
+use libtest_mimic::Failed;
 use lockkeeper_faults::redis;
+use lockkeeper_trials::suite;
 use peak_alloc::PeakAlloc;
 
 use crate::service::REDIS;
@@ -25,14 +24,10 @@ use crate::service::REDIS;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// One at a time, since each measures.
-static TURN: Mutex<()> = Mutex::new(());
+type Test = fn() -> Result<(), Failed>;
 
 fn main() -> ExitCode {
-    if let Some(asked) = crowd::asked() {
-        return asked.take_part(REDIS.open, || ALLOCATOR.current_usage());
-    }
-    let arguments = Arguments::from_args();
+    let trial = |name, test: Test| suite::measuring(name, redis::availability, test);
     let trials = vec![
         trial("waiters_of_ten_processes_are_granted_one_lock_in_the_order_of_the_queue", processes::in_order),
         trial(
@@ -43,15 +38,5 @@ fn main() -> ExitCode {
         trial("a_removal_in_one_piece_is_seen", burial::in_one_piece),
         trial("one_departure_among_200_waiters_wakes_one", herd::one_of_many),
     ];
-    libtest_mimic::run(&arguments, trials).exit_code()
-}
-
-fn trial(name: &'static str, test: fn() -> Result<(), Failed>) -> Trial {
-    Trial::test(name, move || {
-        if !redis::availability().or_skip(name) {
-            return Ok(());
-        }
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        test()
-    })
+    suite::run_crowds(&REDIS, || ALLOCATOR.current_usage(), trials)
 }

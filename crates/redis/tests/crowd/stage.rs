@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use libtest_mimic::Failed;
-use lockkeeper_core::{Enqueued, Entry, Mode, Owner, QueueName, Session, Ticket};
+use lockkeeper_core::Session;
 use lockkeeper_faults::redis::Server;
 
 use crate::service::REDIS;
@@ -12,25 +12,8 @@ use crate::service::REDIS;
 /// Long enough for thousands of calls that are made at once, each behind the other, on a busy machine.
 pub(crate) const SETTINGS: &str = "session_timeout=60s&operation_timeout=240s";
 
-/// How many places are taken in one call.
-const AT_ONCE: usize = 500;
-
 pub(crate) async fn session(address: SocketAddr, settings: &str) -> Result<Arc<dyn Session>, Failed> {
     Ok(REDIS.backend(&[address], settings).session().await?)
-}
-
-pub(crate) fn entry() -> Result<Entry, Failed> {
-    Ok(Entry::new(Ticket::mint()?, Mode::Mutex, Arc::new(Owner::new("somewhere", 1, "something"))))
-}
-
-/// Takes this many places.
-pub(crate) async fn join_all(session: &dyn Session, queue: &QueueName, count: usize) -> Result<Vec<Enqueued>, Failed> {
-    let mut places = Vec::with_capacity(count);
-    while places.len() < count {
-        let entries: Result<Vec<_>, _> = (0..AT_ONCE.min(count - places.len())).map(|_| entry()).collect();
-        places.extend(session.enqueue(queue, entries?).await?);
-    }
-    Ok(places)
 }
 
 /// How often a command was called, and how many microseconds the server has worked on it, since its start.

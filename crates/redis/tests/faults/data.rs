@@ -1,6 +1,6 @@
 //! Data that is lost at once: by `FLUSHALL`, and by a restart without any. Who held is told, and tokens grow over it.
 
-use lockkeeper_conformance::{Random, soon};
+use lockkeeper_conformance::Random;
 use lockkeeper_core::LossReason;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::{figures, long};
@@ -71,15 +71,6 @@ async fn next(
 ) -> (Holder, Outcome) {
     let next = Holder::start(&REDIS, &[server.address()], SETTINGS, LOCK).await;
     let granted_at = now();
-    let end = soon("the end of the hold", holder.ended()).await;
-    let outcome = Outcome {
-        what: what.to_owned(),
-        struck_at,
-        token: holder.token,
-        last_held: Some(end.last_held),
-        ended_by: end.reason,
-        next_token: next.token,
-        granted_at,
-    };
+    let outcome = holder.outcome(what.to_owned(), struck_at, next.token, granted_at).await;
     (next, outcome)
 }

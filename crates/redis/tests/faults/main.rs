@@ -27,18 +27,15 @@ mod service;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use lockkeeper_conformance::{Random, SEED_VARIABLE, seed};
+use libtest_mimic::Trial;
+use lockkeeper_conformance::Random;
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::redis::{availability, clock_availability};
-
 use lockkeeper_trials::deaths::Death;
+use lockkeeper_trials::suite;
 
 use crate::servers::Harm;
 use crate::service::REDIS;
-
-/// How many tests run at once: most of a round's time is a wait for the end of a session.
-const TESTS_AT_ONCE: usize = 2;
 
 type Test = (&'static str, fn() -> Availability, fn(Random) -> Result<(), String>);
 
@@ -85,20 +82,6 @@ fn movable_clock() -> Availability {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = REDIS.play() {
-        return code;
-    }
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(TESTS_AT_ONCE);
-    let trials = TESTS.map(|test| Trial::test(test.0, move || played(test)));
-    libtest_mimic::run(&arguments, trials.into()).exit_code()
-}
-
-fn played((name, needed, play): Test) -> Result<(), Failed> {
-    if !needed().or_skip(name) {
-        return Ok(());
-    }
-    let seed = seed();
-    println!("again: {SEED_VARIABLE}={seed} cargo test -p lockkeeper-redis --test faults -- --exact {name}");
-    Ok(play(Random::new(seed))?)
+    let trial = |(name, needed, play)| -> Trial { suite::of_rounds(env!("CARGO_PKG_NAME"), name, needed, play) };
+    suite::run(&REDIS, TESTS.map(trial).into())
 }

@@ -6,9 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use lockkeeper_conformance::{Random, soon};
-use lockkeeper_core::{Advice, Entry, ErrorKind, Mode, Owner, QueueName, Session, Ticket};
+use lockkeeper_core::{Advice, ErrorKind, Session, Ticket};
 use lockkeeper_faults::redis::{Server, Setup};
 use lockkeeper_faults::{figures, long};
+use lockkeeper_trials::waist::{door, entry, ticket};
 use lockkeeper_trials::{Contest, Ends, Holder, Outcome, Tally, now, rounds, span};
 
 use crate::service::REDIS;
@@ -49,9 +50,8 @@ async fn fill(server: &Server) {
 }
 
 async fn join(session: &dyn Session) -> lockkeeper_core::Result<Ticket> {
-    let ticket = Ticket::mint()?;
-    let entry = Entry::new(ticket, Mode::Mutex, Arc::new(Owner::new("somewhere", 1, "something")));
-    session.enqueue_one(&QueueName::new("door")?, entry).await.map(|_| ticket)
+    let ticket = ticket();
+    session.enqueue_one(&door(), entry(ticket)).await.map(|_| ticket)
 }
 
 /// A server with a session, which has a place, and whose memory is then full.
@@ -117,8 +117,7 @@ pub(crate) fn play_freed() -> Result<(), String> {
     rounds::runtime().block_on(async {
         let (server, session, ticket) = full("noeviction").await;
         is_refused("noeviction", &*session).await?;
-        let door = QueueName::new("door").expect("a name");
-        soon("a withdrawal", session.withdraw(&door, ticket)).await.map_err(|error| format!("{error}"))?;
+        soon("a withdrawal", session.withdraw(&door(), ticket)).await.map_err(|error| format!("{error}"))?;
         server.ask::<u64>(&["DEL", "ballast"]).await.expect("it is deleted");
         soon("a place", join(&*session)).await.map_err(|error| format!("there is room again: {error}"))?;
         soon("the end", session.close()).await.map_err(|error| format!("{error}"))

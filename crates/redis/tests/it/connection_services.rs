@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, soon};
-use lockkeeper_faults::redis::{Cluster, Sentinels, Server};
+use lockkeeper_faults::redis::{self, Cluster, Sentinels, Server};
 use lockkeeper_recipes::{Keeper, MutexGuard};
-use lockkeeper_redis::RedisBackend;
 use lockkeeper_trials::waist::{door, entry, session, ticket};
 
-use crate::client::{backend, can_run};
+use crate::client::{backend, open};
 
 fn keeper(url: &str) -> Keeper {
-    Keeper::new(Arc::new(RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL")))
+    Keeper::new(Arc::new(open(url)))
 }
 
 async fn lock(keeper: &Keeper) -> MutexGuard {
@@ -22,7 +21,7 @@ async fn lock(keeper: &Keeper) -> MutexGuard {
 
 #[tokio::test]
 async fn a_lock_is_taken_before_and_after_a_failover_with_growing_tokens() {
-    if !can_run() {
+    if !redis::availability().or_skip_here() {
         return;
     }
     let service = Sentinels::start(1).await.expect("sentinels");
@@ -39,13 +38,10 @@ async fn a_lock_is_taken_before_and_after_a_failover_with_growing_tokens() {
 
 #[tokio::test]
 async fn all_clients_meet_at_the_first_server_that_is_a_master() {
-    if !can_run() {
-        return;
-    }
-    let (first, second) =
-        (Server::standalone().await.expect("a server"), Server::standalone().await.expect("a server"));
+    let Some(first) = Server::standalone_or_skip().await else { return };
+    let second = Server::standalone().await.expect("a server");
     let url = format!("redis://{},{}", first.address(), second.address());
-    let backend = RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL");
+    let backend = open(&url);
     for _ in 0..3 {
         let session = session(&backend).await;
         soon("the end", session.close()).await.expect("the end");
@@ -55,7 +51,7 @@ async fn all_clients_meet_at_the_first_server_that_is_a_master() {
 
 #[tokio::test]
 async fn a_lock_in_a_cluster_goes_on_when_its_slot_moves() {
-    if !can_run() {
+    if !redis::availability().or_skip_here() {
         return;
     }
     let cluster = Cluster::start().await.expect("a cluster");
@@ -109,7 +105,7 @@ const BASE_KEY: &[u8] = b"{lockkeeper}";
 
 #[tokio::test]
 async fn while_a_slot_is_between_two_servers_holders_hold_on_and_callers_wait_until_it_has_moved() {
-    if !can_run() {
+    if !redis::availability().or_skip_here() {
         return;
     }
     for moves in MOVED_FIRST {

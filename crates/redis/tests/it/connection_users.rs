@@ -7,9 +7,8 @@ use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Advice, Error, ErrorKind, Scope, Told};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_recipes::Keeper;
-use lockkeeper_redis::RedisBackend;
 
-use crate::client::can_run;
+use crate::client::open;
 
 /// The commands that a user needs for locks.
 const RIGHTS: [&str; 26] = [
@@ -51,8 +50,7 @@ async fn make_user(server: &Server, name: &str, base: &str, rights: &[&str]) {
 }
 
 fn keeper(address: SocketAddr, user: &str) -> Keeper {
-    let url = format!("redis://{user}:{user}-s3cret@{address}?connect_timeout=60s");
-    Keeper::new(Arc::new(RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL")))
+    Keeper::new(Arc::new(open(&format!("redis://{user}:{user}-s3cret@{address}?connect_timeout=60s"))))
 }
 
 /// Why a user cannot lock.
@@ -70,10 +68,7 @@ async fn refusal(address: SocketAddr, user: &str) -> Option<Error> {
 
 #[tokio::test]
 async fn a_user_of_the_least_rights_locks_waits_looks_and_follows() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     make_user(&server, "ann", "lockkeeper", &RIGHTS).await;
     let (one, other) = (keeper(server.address(), "ann"), keeper(server.address(), "ann"));
     let guard = soon("the grant", one.mutex("door").expect("a name").lock()).await.expect("the lock is granted");
@@ -98,10 +93,7 @@ async fn a_user_of_the_least_rights_locks_waits_looks_and_follows() {
 
 #[tokio::test]
 async fn a_user_that_lacks_a_right_is_told_which() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let address = server.address();
     for missing in ["evalsha", "script|load", "client|setname", "client|tracking", "client|caching", "time", "zadd"] {
         let rights: Vec<_> = RIGHTS.iter().copied().filter(|&right| right != missing).collect();
@@ -121,10 +113,7 @@ async fn a_user_that_lacks_a_right_is_told_which() {
 
 #[tokio::test]
 async fn a_user_of_other_keys_is_refused() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     make_user(&server, "cid", "elsewhere", &RIGHTS).await;
     let error = refusal(server.address(), "cid").await.expect("it may not use these keys");
     let told = format!("{error:#}");

@@ -6,7 +6,7 @@ use lockkeeper_faults::redis::{Server, Setup};
 use lockkeeper_faults::wait;
 use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::client::{backend, can_run};
+use crate::client::backend;
 
 /// A replica has a tenth of the session timeout to have its copy.
 const COPIES: &str = "?replicas=1&session_timeout=10s";
@@ -25,10 +25,7 @@ async fn until_heard_of(master: &Server) {
 
 #[tokio::test]
 async fn a_join_counts_once_a_replica_has_it_and_is_taken_back_where_none_has() {
-    if !can_run() {
-        return;
-    }
-    let master = Server::standalone().await.expect("a server");
+    let Some(master) = Server::standalone_or_skip().await else { return };
     let mut replica = Setup::new().replica_of(&master).start().await.expect("a server");
     soon("the replica", until_heard_of(&master)).await;
     let backend = backend(master.address(), PATIENT_COPIES);
@@ -51,10 +48,7 @@ async fn a_join_counts_once_a_replica_has_it_and_is_taken_back_where_none_has() 
 
 #[tokio::test]
 async fn a_session_that_asks_for_copies_is_refused_where_no_replica_is() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let refused = soon("the refusal", backend(server.address(), COPIES).session()).await.expect_err("no replica");
     assert_eq!((refused.kind(), refused.advice()), (ErrorKind::ConnectionLost, Advice::Transient), "{refused}");
     assert!(refused.to_string().contains("0 of the 1 replicas"), "{refused}");

@@ -2,17 +2,14 @@
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{Advice, Backend, ErrorKind};
-use lockkeeper_faults::redis::{Cluster, Server};
+use lockkeeper_faults::redis::{self, Cluster, Server};
 use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::client::{backend, can_run};
+use crate::client::backend;
 
 #[tokio::test]
 async fn locks_of_two_databases_do_not_meet() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let [first, third, same] = ["", "/3", "/3"].map(|database| backend(server.address(), database));
     let (of_first, of_third, of_same) = (session(&first).await, session(&third).await, session(&same).await);
     let [one, other, behind] = [ticket(), ticket(), ticket()];
@@ -30,7 +27,7 @@ async fn locks_of_two_databases_do_not_meet() {
 
 #[tokio::test]
 async fn a_cluster_has_no_other_database_and_says_so_in_one_line() {
-    if !can_run() {
+    if !redis::availability().or_skip_here() {
         return;
     }
     let cluster = Cluster::start().await.expect("a cluster");

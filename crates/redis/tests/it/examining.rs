@@ -2,9 +2,9 @@
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Backend, Finding, Scrutiny, Severity};
-use lockkeeper_faults::redis::{Flush, Server, Setup, clock_availability};
+use lockkeeper_faults::redis::{Flush, Server, Setup};
 
-use crate::client::{backend, can_run};
+use crate::client::backend;
 
 async fn examine(server: &Server, scrutiny: Scrutiny) -> Vec<Finding> {
     soon("the examination", backend(server.address(), "").examine(scrutiny)).await.expect("it is examined")
@@ -23,11 +23,9 @@ async fn assert_found(server: &Server, expected: &[(Severity, &str)]) {
 
 #[tokio::test]
 async fn a_server_is_examined_and_nothing_is_left_there() {
-    if !can_run() {
-        return;
-    }
     let note = (Severity::Note, "no replica");
-    let durable = Setup::new().append_only(Flush::Always).start().await.expect("a server");
+    let durable = Setup::new().append_only(Flush::Always);
+    let Some(durable) = Server::start_or_skip(durable).await else { return };
     assert_found(&durable, &[note]).await;
     assert_eq!(examine(&durable, Scrutiny::Brief).await, []);
     let forgetful = Server::standalone().await.expect("a server");
@@ -41,20 +39,16 @@ async fn a_server_is_examined_and_nothing_is_left_there() {
 
 #[tokio::test]
 async fn a_server_whose_memory_is_full_is_found() {
-    if !can_run() {
-        return;
-    }
-    let server = Setup::new().append_only(Flush::Always).start().await.expect("a server");
+    let setup = Setup::new().append_only(Flush::Always);
+    let Some(server) = Server::start_or_skip(setup).await else { return };
     server.ask::<String>(&["CONFIG", "SET", "maxmemory", "1"]).await.expect("a limit");
     assert_found(&server, &[(Severity::Note, "no replica"), (Severity::Error, "no contender can join")]).await;
 }
 
 #[tokio::test]
 async fn a_master_is_examined_with_its_replicas() {
-    if !can_run() {
-        return;
-    }
-    let master = Setup::new().append_only(Flush::Always).start().await.expect("a server");
+    let setup = Setup::new().append_only(Flush::Always);
+    let Some(master) = Server::start_or_skip(setup).await else { return };
     let replica = Setup::new().replica_of(&master).start().await.expect("a replica");
     replica.replicating().await.expect("a replica");
     let is_online = async || {
@@ -65,22 +59,15 @@ async fn a_master_is_examined_with_its_replicas() {
     for (count, expected) in
         [("1", &[][..]), ("2", &[(Severity::Error, "asks for 2"), (Severity::Error, "fewer good replicas")])]
     {
-        server_setting(&master, "min-replicas-to-write", count).await;
+        master.ask::<String>(&["CONFIG", "SET", "min-replicas-to-write", count]).await.expect("a setting");
         assert_found(&master, expected).await;
     }
 }
 
-async fn server_setting(server: &Server, name: &str, value: &str) {
-    server.ask::<String>(&["CONFIG", "SET", name, value]).await.expect(name);
-}
-
 #[tokio::test]
 async fn a_clock_that_differs_from_ours_is_found() {
-    let test = "examining::a_clock_that_differs_from_ours_is_found";
-    if !can_run() || !clock_availability().or_skip(test) {
-        return;
-    }
-    let server = Setup::new().append_only(Flush::Always).movable_clock().start().await.expect("a server");
+    let setup = Setup::new().append_only(Flush::Always).movable_clock();
+    let Some(server) = Server::start_or_skip(setup).await else { return };
     server.move_clock(600).await.expect("its clock moves");
     assert_found(&server, &[(Severity::Note, "no replica"), (Severity::Warning, "ahead of")]).await;
     server.move_clock(-600).await.expect("its clock moves");

@@ -1,7 +1,6 @@
 //! What no common suite can know of Redis: users and their rights, databases, services of several servers, servers that
 //! are none, what an examination finds, and what one who follows is told.
 
-#[path = "../support/client.rs"]
 mod client;
 mod connection_services;
 mod connection_strangers;

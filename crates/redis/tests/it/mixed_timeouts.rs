@@ -10,7 +10,7 @@ use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::sleeper::Sleeper;
 use lockkeeper_trials::waist::{door, entry, session, ticket};
 
-use crate::client::{backend, can_run};
+use crate::client::backend;
 
 const SHORT: Duration = Duration::from_secs(2);
 
@@ -20,10 +20,7 @@ const HANDED_ON_WITHIN: Duration = Duration::from_millis(2_000 + 2_000 / 6 + 500
 
 #[tokio::test]
 async fn a_waiter_with_a_long_timeout_follows_a_dead_holder_with_a_short_one_in_time() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let cut = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let long = backend(server.address(), "?session_timeout=20s");
     let short = backend(cut.address(), &format!("?session_timeout={}s", SHORT.as_secs()));

@@ -8,17 +8,14 @@ use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::client::{backend, can_run};
+use crate::client::backend;
 
 /// How many joins are made.
 const JOINS: usize = 20;
 
 #[tokio::test]
 async fn joins_that_are_sent_again_over_the_next_connection_stand_in_the_order_of_the_calls() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let backend = backend(proxy.address(), "?session_timeout=20s");
     let ours = session(&backend).await;
@@ -42,10 +39,7 @@ async fn joins_that_are_sent_again_over_the_next_connection_stand_in_the_order_o
 
 #[tokio::test]
 async fn a_join_that_was_given_up_for_want_of_a_connection_never_stands_in_the_queue() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let ours = session(&backend(proxy.address(), "?session_timeout=20s&operation_timeout=300ms")).await;
     proxy.blackhole();
@@ -65,10 +59,7 @@ const SESSIONS: [&str; 2] = ["ZCARD", "{lockkeeper}:ss"];
 #[tokio::test]
 async fn an_opening_that_is_given_up_before_its_answer_ends_the_session_that_it_made() {
     const ONE_WAY: Duration = Duration::from_millis(200);
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let proxy = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let backend = backend(proxy.address(), "?session_timeout=10m");
     proxy.set_delay(ONE_WAY);

@@ -1,13 +1,10 @@
 //! A server that forgets at once what it was to tell of.
 
-use std::sync::Arc;
-
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::wait;
-use lockkeeper_recipes::Keeper;
 
-use crate::client::{backend, can_run};
+use crate::client::keeper;
 
 /// How many clients wait for one lock.
 const WAITERS: usize = 4;
@@ -15,12 +12,9 @@ const WAITERS: usize = 4;
 /// The server tells of a read that it forgets as of a change: who waits looks again, and is granted the lock in time.
 #[tokio::test]
 async fn waiters_get_their_turns_where_the_servers_table_of_reads_is_full() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     server.ask::<()>(&["CONFIG", "SET", "tracking-table-max-keys", "1"]).await.expect("a setting");
-    let lock = || Keeper::new(Arc::new(backend(server.address(), ""))).mutex("door").expect("a name");
+    let lock = || keeper(server.address(), "").mutex("door").expect("a name");
     let held = soon("the lock", lock().lock()).await.expect("the lock is granted");
     let waiting: Vec<_> = (0..WAITERS)
         .map(|_| {
@@ -28,7 +22,7 @@ async fn waiters_get_their_turns_where_the_servers_table_of_reads_is_full() {
             tokio::spawn(async move { lock.lock().await.expect("the lock is granted").release().await })
         })
         .collect();
-    let looking = Keeper::new(Arc::new(backend(server.address(), "")));
+    let looking = keeper(server.address(), "");
     let all_stand = async || (looking.contenders("door").await.ok()?.len() == 1 + WAITERS).then_some(());
     wait::until("the waiters", SOON, all_stand).await.expect("they wait");
     assert!(held.hold().is_held());

@@ -11,8 +11,6 @@ use lockkeeper_faults::python::Packages;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::{figures, long};
 
-use crate::client::can_run;
-
 use crate::keeper;
 use crate::peer::Peer;
 
@@ -82,10 +80,7 @@ async fn check(server: &Server, count: u32, intervals: &Intervals) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ours_and_plain_clients_lose_no_number_when_they_count_together() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let (address, turns, intervals) = (server.address(), long::rounds(COUNT) / 10, Intervals::default());
     let mut counting = tokio::task::JoinSet::new();
     for _ in 0..5 {
@@ -101,11 +96,10 @@ async fn ours_and_plain_clients_lose_no_number_when_they_count_together() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ours_and_the_lock_of_pythons_client_lose_no_number_when_they_count_together() {
-    let name = "counting::ours_and_the_lock_of_pythons_client_lose_no_number_when_they_count_together";
-    if !can_run() || !PYTHON.availability().or_skip(name) {
+    if !PYTHON.availability().or_skip_here() {
         return;
     }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let (address, turns, intervals) = (server.address(), long::rounds(COUNT) / 5, Intervals::default());
     let start = || {
         let mut command: Command = process::command("python3");

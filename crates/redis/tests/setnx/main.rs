@@ -9,16 +9,15 @@
 //! | `operating` | what an operator sees, names and services that are refused, freezing, full memory |
 //! | `peer` | the other client |
 
-#[path = "../support/client.rs"]
-mod client;
 mod counting;
 mod losses;
 mod operating;
 mod peer;
+#[path = "../support/service.rs"]
+mod service;
 mod turns;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use lockkeeper_conformance::SOON;
 use lockkeeper_faults::wait;
@@ -26,7 +25,7 @@ use lockkeeper_recipes::Keeper;
 
 /// The timeout of most sessions: longer than anything that is to be told at once, and than a busy machine keeps any of
 /// them waiting.
-const SETTINGS: &str = "?layout=setnx&session_timeout=30s";
+const SETTINGS: &str = "layout=setnx&session_timeout=30s";
 
 /// A keeper whose locks are also plain ones.
 fn keeper(address: SocketAddr) -> Keeper {
@@ -34,7 +33,7 @@ fn keeper(address: SocketAddr) -> Keeper {
 }
 
 fn keeper_with(address: SocketAddr, settings: &str) -> Keeper {
-    Keeper::new(Arc::new(client::backend(address, settings)))
+    service::REDIS.keeper(&[address], settings)
 }
 
 /// Waits until so many contenders are shown, theirs and ours.

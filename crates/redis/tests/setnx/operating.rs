@@ -1,25 +1,18 @@
 //! What an operator sees and does, and what is refused.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{ErrorKind, Revocation, Wait};
-use lockkeeper_faults::redis::{Cluster, Server};
-use lockkeeper_recipes::{Keeper, LockKind};
-use lockkeeper_redis::RedisBackend;
-
-use crate::client::can_run;
+use lockkeeper_faults::redis::{self, Cluster, Server};
+use lockkeeper_recipes::LockKind;
 
 use crate::peer::Peer;
 use crate::{keeper, keeper_with, until_contenders};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_client_is_shown_by_what_it_wrote_and_hears_no_request() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let (keeper, peer) = (keeper(server.address()), Peer::connect(server.address()).await);
     let theirs = peer.try_lock("Lock-0", 600_000).await.expect("it is free");
     let mutex = keeper.mutex("Lock-0").expect("a name");
@@ -38,10 +31,7 @@ async fn another_client_is_shown_by_what_it_wrote_and_hears_no_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_programs_data_under_the_name_keep_ours_out_and_are_left_alone() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let (keeper, peer) = (keeper(server.address()), Peer::connect(server.address()).await);
     assert_eq!(peer.ask::<u64>(&["HSET", "Lock-0", "field", "value"]).await, 1);
     let mutex = keeper.mutex("Lock-0").expect("a name");
@@ -55,10 +45,7 @@ async fn another_programs_data_under_the_name_keep_ours_out_and_are_left_alone()
 
 #[tokio::test]
 async fn other_kinds_of_lock_and_names_among_our_keys_are_refused() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let keeper = keeper(server.address());
     assert_eq!(keeper.rw_lock("Lock-0").expect_err("there is none").kind(), ErrorKind::Unsupported);
     assert_eq!(keeper.semaphore("Lock-0", 2).expect_err("there is none").kind(), ErrorKind::Unsupported);
@@ -71,13 +58,11 @@ async fn other_kinds_of_lock_and_names_among_our_keys_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_is_refused_in_one_line() {
-    if !can_run() {
+    if !redis::availability().or_skip_here() {
         return;
     }
     let cluster = Cluster::start().await.expect("a cluster");
-    let url = format!("redis://{}?layout=setnx", cluster.addresses()[0]);
-    let backend = RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL");
-    let keeper = Keeper::new(Arc::new(backend));
+    let keeper = keeper(cluster.addresses()[0]);
     let locking = keeper.mutex("Lock-0").expect("a name");
     let error = soon("the refusal", locking.try_lock()).await.expect_err("the keys lie apart");
     let told = format!("{error:#}");
@@ -87,12 +72,9 @@ async fn a_cluster_is_refused_in_one_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_is_frozen_keeps_others_out_beyond_the_session_until_it_is_thawed() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let (peer, keeper) = (Peer::connect(server.address()).await, keeper(server.address()));
-    let short = keeper_with(server.address(), "?layout=setnx&session_timeout=2s");
+    let short = keeper_with(server.address(), "layout=setnx&session_timeout=2s");
     soon("the freeze", short.freeze("Lock-0", LockKind::Mutex, "maintenance", Wait::Forever))
         .await
         .expect("it is free");
@@ -105,12 +87,9 @@ async fn a_lock_that_is_frozen_keeps_others_out_beyond_the_session_until_it_is_t
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_renew_and_release_and_the_next_is_granted_the_lock_where_memory_is_full() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let (keeper, peer) =
-        (keeper_with(server.address(), "?layout=setnx&session_timeout=4s"), Peer::connect(server.address()).await);
+        (keeper_with(server.address(), "layout=setnx&session_timeout=4s"), Peer::connect(server.address()).await);
     let guard = soon("our grant", keeper.mutex("Lock-0").expect("a name").lock()).await.expect("it is free");
     let waiting = keeper.mutex("Lock-0").expect("a name");
     let waiting = tokio::spawn(async move { waiting.lock().await });

@@ -8,8 +8,6 @@ use lockkeeper_faults::figures;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::sleeper::Sleeper;
 
-use crate::client::can_run;
-
 use crate::peer::Peer;
 use crate::{keeper, until_contenders};
 
@@ -24,10 +22,7 @@ const ENDS: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_ours_holds_keeps_others_out_until_it_is_given_back() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let (keeper, peer) = (keeper(server.address()), Peer::connect(server.address()).await);
     let guard = soon("our grant", keeper.mutex("Lock-0").expect("a name").lock()).await.expect("it is free");
     assert_eq!(peer.try_lock("Lock-0", 1_000).await, None);
@@ -42,10 +37,7 @@ async fn a_lock_that_ours_holds_keeps_others_out_until_it_is_given_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_of_another_client_is_told_to_ours_at_once() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let (keeper, peer) = (keeper(server.address()), Peer::connect(server.address()).await);
     // One key has an end by time that is far, the other none.
     for end in [&["PX", "600000"][..], &[]] {
@@ -68,10 +60,7 @@ async fn a_release_of_another_client_is_told_to_ours_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_by_time_of_another_clients_key_is_seen_and_a_renewal_keeps_ours_out() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let (keeper, peer) = (keeper(server.address()), Peer::connect(server.address()).await);
     let _: String = peer.ask(&["CONFIG", "SET", "dynamic-hz", "no", "hz", "1"]).await;
     for number in 0..ENDS {
@@ -96,10 +85,7 @@ async fn an_end_by_time_of_another_clients_key_is_seen_and_a_renewal_keeps_ours_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ours_are_served_in_the_order_in_which_they_joined() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let peer = Peer::connect(server.address()).await;
     let keepers: Vec<_> = (0..4).map(|_| keeper(server.address())).collect();
     let theirs = peer.try_lock("Lock-0", 600_000).await.expect("it is free");

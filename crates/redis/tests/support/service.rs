@@ -10,7 +10,7 @@ use lockkeeper_trials::Service;
 pub(crate) const REDIS: Service = Service { url, open };
 
 /// The URL of these servers, of which one is a master.
-pub(crate) fn url(servers: &[SocketAddr], settings: &str) -> String {
+fn url(servers: &[SocketAddr], settings: &str) -> String {
     let hosts: Vec<_> = servers.iter().map(SocketAddr::to_string).collect();
     format!("redis://{}?{settings}", hosts.join(","))
 }

@@ -4,10 +4,9 @@
 #[path = "../support/service.rs"]
 mod service;
 
-use std::thread;
 use std::time::Duration;
 
-use lockkeeper_faults::redis::{Server, availability};
+use lockkeeper_faults::redis::Server;
 use lockkeeper_trials::waits;
 
 use crate::service::REDIS;
@@ -20,9 +19,6 @@ const TOLD_WITHIN_MEDIAN: Duration = Duration::from_millis(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_departure_is_told_to_the_one_wait_for_it_within_milliseconds() {
-    if !availability().or_skip(thread::current().name().expect("the harness names the thread of a test")) {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     waits::each_is_told(&REDIS, &[server.address()], WAITS, TOLD_WITHIN_MEDIAN).await;
 }

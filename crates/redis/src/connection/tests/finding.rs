@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::connection::tests::strangers::stranger;
-use crate::connection::tests::support::{SOON, can_run, clock, config, deadline, open_url, server_at, soon, words};
+use crate::connection::tests::support::{SOON, clock, config, deadline, open_url, server_at, soon, words};
 use crate::connection::{Connection, Finder, Flight, answer, until_replaced};
 
 /// How often sentinels are asked.
@@ -40,7 +40,7 @@ async fn the_first_sentinel_that_answers_names_the_master() {
 
 #[tokio::test]
 async fn sentinels_name_the_master_they_watch_and_are_no_servers_themselves() {
-    if !can_run() {
+    if !lockkeeper_faults::redis::availability().or_skip_here() {
         return;
     }
     let service = Sentinels::start(1).await.expect("sentinels");
@@ -144,7 +144,7 @@ async fn probe(connection: &Connection) -> Result<Value, Failure> {
 
 #[tokio::test]
 async fn a_cluster_leads_from_any_of_its_servers_to_the_one_with_the_keys() {
-    if !can_run() {
+    if !lockkeeper_faults::redis::availability().or_skip_here() {
         return;
     }
     let cluster = Cluster::start().await.expect("a cluster");

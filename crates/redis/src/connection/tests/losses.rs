@@ -7,7 +7,7 @@ use lockkeeper_faults::redis::Server;
 use lockkeeper_session::{Effect, FailureKind};
 use redis::cmd;
 
-use crate::connection::tests::support::{NOTHING, SOON, ask, can_run, deadline, open, soon, words};
+use crate::connection::tests::support::{NOTHING, SOON, ask, deadline, open, soon, words};
 use crate::connection::{Connection, Flight, Script};
 
 /// How many flights wait when the connection is lost, and how long each is: more than the machine's buffers take.
@@ -36,10 +36,7 @@ async fn stalled(connection: &Connection) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flight_that_never_left_had_no_effect_and_one_that_was_executed_may_have_had_one() {
-    if !can_run() {
-        return;
-    }
-    let mut server = Server::standalone().await.expect("a server");
+    let Some(mut server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     for number in 0..10 {
         soon("an answer", connection.flight(add(number))).await.expect("an answer");
@@ -77,10 +74,7 @@ async fn a_flight_that_never_left_had_no_effect_and_one_that_was_executed_may_ha
 
 #[tokio::test]
 async fn a_killed_server_ends_all_that_waits_at_once() {
-    if !can_run() {
-        return;
-    }
-    let mut server = Server::standalone().await.expect("a server");
+    let Some(mut server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     server.pause().expect("it stands still");
     let flights: Vec<_> = (0..1_000).map(|_| connection.flight(Flight::new().command(words("INCR key")))).collect();
@@ -98,10 +92,7 @@ async fn a_killed_server_ends_all_that_waits_at_once() {
 
 #[tokio::test]
 async fn a_flight_with_a_deadline_is_late_and_goes_on() {
-    if !can_run() {
-        return;
-    }
-    let mut server = Server::standalone().await.expect("a server");
+    let Some(mut server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     server.pause().expect("it stands still");
     let soon_late = lockkeeper_session::share(deadline().saturating_sub(SOON), deadline(), 500);
@@ -114,10 +105,7 @@ async fn a_flight_with_a_deadline_is_late_and_goes_on() {
 
 #[tokio::test]
 async fn a_server_that_lost_the_scripts_ends_the_connection_and_nothing_has_happened() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let (connection, other) = (open(server.address()).await, open(server.address()).await);
     let [kept, lost] = ["kept", "lost"].map(|name| Script::new(name, format!("return redis.call('INCR', '{name}')")));
     let loaded = Flight::new().load(&kept).load(&lost);
@@ -138,10 +126,7 @@ async fn a_server_that_lost_the_scripts_ends_the_connection_and_nothing_has_happ
 
 #[tokio::test]
 async fn a_connection_ends_when_it_is_shut_or_dropped() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let [shut, dropped, onlooker] =
         [open(server.address()).await, open(server.address()).await, open(server.address()).await];
     shut.shut();

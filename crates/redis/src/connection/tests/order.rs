@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use lockkeeper_faults::redis::Server;
 use redis::{Value, cmd};
 
-use crate::connection::tests::support::{ask, can_run, open, soon, words};
+use crate::connection::tests::support::{ask, open, soon, words};
 use crate::connection::{Flight, Script, answer};
 
 /// How many flights are sent, by how many tasks.
@@ -25,10 +25,7 @@ fn numbers(value: Value) -> Vec<u32> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn flights_of_many_tasks_are_executed_in_the_order_of_the_calls() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = Arc::new(open(server.address()).await);
     let called = Arc::new(Mutex::new(0));
     let mut tasks = Vec::new();
@@ -60,10 +57,7 @@ async fn flights_of_many_tasks_are_executed_in_the_order_of_the_calls() {
 
 #[tokio::test]
 async fn a_flight_that_is_given_up_is_executed_all_the_same() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     for number in 0..1_000 {
         drop(connection.flight(append(number)));
@@ -73,10 +67,7 @@ async fn a_flight_that_is_given_up_is_executed_all_the_same() {
 
 #[tokio::test]
 async fn each_command_has_its_answer_and_a_refusal_stands_in_its_place() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     let set = Script::new("set", "redis.call('SET', KEYS[1], ARGV[1]); return ARGV[2]");
     let told = connection.wait_for(b"key").expect("a wait");
@@ -98,10 +89,7 @@ async fn each_command_has_its_answer_and_a_refusal_stands_in_its_place() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_of_another_flight_comes_between_a_script_and_its_tracked_read() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = Arc::new(open(server.address()).await);
     let set = Arc::new(Script::new("set", "return redis.call('SET', KEYS[1], ARGV[1])"));
     soon("the load", connection.flight(Flight::new().load(&set))).await.expect("the script is there");

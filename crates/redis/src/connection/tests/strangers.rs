@@ -9,7 +9,7 @@ use lockkeeper_session::Failure;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::connection::tests::support::{ask, can_run, open, open_url, soon};
+use crate::connection::tests::support::{ask, open, open_url, soon};
 
 /// A server that says the next of these whenever it has heard something, and then no more.
 pub(super) async fn stranger(says: &'static [&'static [u8]]) -> SocketAddr {
@@ -87,10 +87,7 @@ async fn a_server_that_hangs_up_may_be_no_redis_or_speak_tls() {
 
 #[tokio::test]
 async fn users_are_told_what_they_lack() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let address = server.address();
     let operator = open(address).await;
     ask(&operator, "ACL SETUSER ann on >s3cret allkeys +@all").await;
@@ -114,27 +111,10 @@ async fn users_are_told_what_they_lack() {
 
 #[tokio::test]
 async fn a_database_that_is_not_there_is_told_and_another_one_is_used() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::standalone().await.expect("a server");
+    let Some(server) = Server::standalone_or_skip().await else { return };
     let address = server.address();
     let second = open_url(&format!("redis://{address}/2")).await.expect("the second database");
     ask(&second, "SET key value").await;
     assert_eq!(ask(&open(address).await, "EXISTS key").await, redis::Value::Int(0));
     refused(&format!("redis://{address}/99"), address, ErrorKind::InvalidConfig, "database 99").await;
-}
-
-#[tokio::test]
-async fn a_replica_is_no_master() {
-    if !can_run() {
-        return;
-    }
-    let (master, replica) =
-        (Server::standalone().await.expect("a server"), Server::standalone().await.expect("a server"));
-    let port = master.address().port();
-    ask(&open(replica.address()).await, &format!("REPLICAOF 127.0.0.1 {port}")).await;
-    let address = replica.address();
-    let failure = refused(&format!("redis://{address}"), address, ErrorKind::ConnectionLost, "is a replica").await;
-    assert!(failure.needs_another());
 }

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
 
 pub(super) use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
@@ -11,12 +10,6 @@ use redis::{Cmd, Value, cmd};
 
 use crate::connection::{Connection, Flight, answer};
 use crate::url::{Access, Address, Config};
-
-/// Whether the test that asks may go on; if not, it is skipped by the name that the harness gave to its thread.
-pub(super) fn can_run() -> bool {
-    lockkeeper_faults::redis::availability()
-        .or_skip(thread::current().name().expect("the harness names the thread of a test"))
-}
 
 /// What a script takes that takes nothing but its keys.
 pub(super) const NOTHING: [&str; 0] = [];

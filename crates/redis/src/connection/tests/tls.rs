@@ -4,14 +4,14 @@ use lockkeeper_core::{Advice, ErrorKind, Operation};
 use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::redis::{Server, Setup};
 
-use crate::connection::tests::support::{ask, can_run, open_url, soon};
+use crate::connection::tests::support::{ask, open_url, soon};
 
 /// What the server's certificate is for.
 const NAME: &str = "redis.example";
 
 #[tokio::test]
 async fn a_client_with_a_certificate_is_let_in_and_others_are_told_why_they_are_not() {
-    if !can_run() {
+    if !lockkeeper_faults::redis::availability().or_skip_here() {
         return;
     }
     let authority = || Authority::new(NAME).expect("an authority");

@@ -1,0 +1,66 @@
+//! Test binaries with a `main` of their own, which play other processes too.
+
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lockkeeper_conformance::{Random, SEED_VARIABLE, crowd, seed};
+use lockkeeper_faults::Availability;
+
+use crate::Service;
+
+/// How many trials of rounds run at once: most of a round's time is a wait for the end of a session.
+const TRIALS_AT_ONCE: usize = 2;
+
+/// A trial whose rounds hang on chance: it says how they are played again, and is skipped where it lacks something.
+pub fn of_rounds(
+    package: &'static str,
+    name: impl Into<String>,
+    needed: impl FnOnce() -> Availability + Send + 'static,
+    play: impl FnOnce(Random) -> Result<(), String> + Send + 'static,
+) -> Trial {
+    let name = name.into();
+    Trial::test(name.clone(), move || {
+        if !needed().or_skip(&name) {
+            return Ok(());
+        }
+        let seed = seed();
+        println!("again: {SEED_VARIABLE}={seed} cargo test -p {package} --test faults -- --exact {name}");
+        Ok(play(Random::new(seed))?)
+    })
+}
+
+/// A trial that measures, so that no other one measures at the same time; it is skipped where it lacks something.
+pub fn measuring(
+    name: impl Into<String>,
+    needed: impl FnOnce() -> Availability + Send + 'static,
+    test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
+) -> Trial {
+    static TURN: Mutex<()> = Mutex::new(());
+    let name = name.into();
+    Trial::test(name.clone(), move || {
+        if !needed().or_skip(&name) {
+            return Ok(());
+        }
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        test()
+    })
+}
+
+/// Runs trials of rounds, or plays the other process if this is one.
+pub fn run(service: &Service, trials: Vec<Trial>) -> ExitCode {
+    if let Some(code) = service.play() {
+        return code;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Runs trials of crowds, or plays one of the processes of a crowd if this is one, whose allocator counts its bytes.
+pub fn run_crowds(service: &Service, used_bytes: fn() -> usize, trials: Vec<Trial>) -> ExitCode {
+    if let Some(asked) = crowd::asked() {
+        return asked.take_part(service.open, used_bytes);
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
