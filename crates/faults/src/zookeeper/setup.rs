@@ -27,8 +27,8 @@ const ELECTION: usize = 2;
 
 /// Settings of a server or of all servers of an ensemble.
 ///
-/// Data stay in memory, unless they are measured: ZooKeeper makes each write wait until the disk has it, and a disk that
-/// is busy with other things for some seconds ends sessions.
+/// Data stay in memory, unless they are measured: ZooKeeper makes each write wait until the disk has it, and a disk
+/// that is busy with other things for some seconds ends sessions.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub(super) tick: Duration,
