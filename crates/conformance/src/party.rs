@@ -148,8 +148,8 @@ impl Party {
         self.queue_up_for(ask.granted(self.keeper.clone())).await
     }
 
-    /// Starts a task that asks for this in vain for a limited time, and returns once its contender is in the queue, with
-    /// that time. One whose time was up before that is followed by another one, with twice the time.
+    /// Starts a task that asks for this in vain for a limited time, and returns it and that time once its contender is
+    /// in the queue. One whose time was up before that is followed by another one, with twice the time.
     pub(crate) async fn queue_up_in_vain(&self, ask: Ask) -> (Waiting<Option<Held>>, Duration) {
         let mut time = GIVES_UP_AFTER;
         let waits = async {

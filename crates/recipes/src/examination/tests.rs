@@ -136,14 +136,6 @@ async fn the_worst_that_is_found_at_the_first_session_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notes_are_not_told() {
-    let scene = Scene::new(&[Course::Finds(vec![Finding::note("small")])]);
-    scene.lock_once().await;
-    settle().await;
-    assert_eq!((scene.told().len(), scene.examinations()), (0, 1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_examination_without_an_end_delays_no_grant_and_is_given_up() {
     let scene = Scene::new(&[Course::NeverEnds, Course::Finds(vec![warning("slow")])]);
     scene.lock_once().await;

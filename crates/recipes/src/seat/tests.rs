@@ -78,32 +78,6 @@ async fn waiting(mutex: &Mutex) -> JoinHandle<lockkeeper_core::Result<MutexGuard
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_take_turns_of_one_grant_in_the_order_of_asking() {
-    let service = service();
-    let (keeper, onlooker) = (seated(&service), service.keeper());
-    let mutex = keeper.mutex("door").unwrap();
-    let mut guard = mutex.lock().await.unwrap();
-    let mut line = Vec::new();
-    for _ in 0..10 {
-        line.push(waiting(&mutex).await);
-    }
-    let first = guard.fencing_token();
-    for (turn, next) in (1..).zip(line) {
-        assert_eq!(onlooker.contenders("door").await.unwrap().len(), 1, "all are one contender");
-        let hold = guard.hold().clone();
-        guard.release().await.unwrap();
-        assert!(!hold.is_held());
-        guard = next.await.unwrap().unwrap();
-        let token = guard.fencing_token();
-        assert_eq!((token.as_u64(), token.turn()), (first.as_u64(), turn));
-        assert!(guard.hold().is_held() && token > first);
-    }
-    guard.release().await.unwrap();
-    assert!(onlooker.contenders("door").await.unwrap().is_empty());
-    assert_eq!(mutex.lock().await.unwrap().fencing_token().turn(), 0, "a new grant");
-}
-
-#[tokio::test(start_paused = true)]
 async fn another_process_waits_for_so_many_turns_at_most() {
     let service = service();
     let (keeper, rival) = (service.keeper_builder().handoff(turns(3)).build(), service.keeper());
@@ -130,21 +104,6 @@ async fn another_process_waits_for_so_many_turns_at_most() {
     for waiting in line {
         drop(waiting.await.unwrap().unwrap());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lost_hold_that_is_forgotten_keeps_none_of_the_line_out() {
-    let keeper = seated(&service());
-    let mutex = keeper.mutex("door").unwrap();
-    let forgotten = mutex.lock().await.unwrap();
-    let next = waiting(&mutex).await;
-    keeper.testing().unwrap().expire_session();
-    let guard = next.await.unwrap().unwrap();
-    assert!(guard.fencing_token() > forgotten.fencing_token());
-    assert!(guard.hold().is_held() && !forgotten.hold().is_held());
-    let lost = forgotten.release().await.unwrap_err();
-    assert_eq!(lost.kind(), ErrorKind::Lost(LossReason::Expired));
-    assert!(guard.hold().is_held(), "a release of what is over ends no other turn");
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,7 +50,7 @@ pub(super) fn cases() -> Vec<Case> {
             cancelled_while_paused(fixture, false).await;
         }))
         .given_back(),
-        // The join waits in the service. Its withdrawal must not come before it, also if the connection breaks meanwhile.
+        // The join waits in the service. Its withdrawal must not come before it, also if the connection breaks.
         Case::new("lock() dropped in a pause, with a cut and a healing between, leaves nothing", async |fixture| {
             cancelled_while_paused(fixture, true).await;
         })

@@ -4,8 +4,8 @@ use super::*;
 
 const LIMITS: Limits = Limits { hand_off_max: Duration::from_secs(1), permits: 3 };
 
-/// Reads what happened, at one record a millisecond: `call 1`, `read 1` or `want 1 2` (permits), `join 1`, `get 1 10` (a
-/// token), `release 1`, `give-up 1`, `upset 1` and `settle 1` (a keeper), `drain 0` (are left).
+/// Reads what happened, at one record a millisecond: `call 1`, `read 1` or `want 1 2` (permits), `join 1`, `get 1 10`
+/// (a token), `release 1`, `give-up 1`, `upset 1` and `settle 1` (a keeper), `drain 0` (are left).
 fn history(text: &str) -> Vec<Record> {
     let record =
         |(position, text): (u64, &str)| Record { at: BootInstant::from_nanos(position * 1_000_000), what: what(text) };

@@ -101,7 +101,7 @@ impl Backend for BuggyBackend {
         let (opening, backend) = (self.inner.session(), self.clone());
         Box::pin(async move {
             let inner = opening.await?;
-            if backend.bug == Bug::ExaminationsEndSessions {
+            if matches!(backend.bug, Bug::ExaminationsEndSessions) {
                 backend.open.lock().expect("no task panics here").push(inner.clone());
             }
             let (answered, order) = (Arc::default(), Order::default());
@@ -125,10 +125,11 @@ impl Backend for BuggyBackend {
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        let (naming, bug) = (self.inner.queues(if self.bug == Bug::NamesAllQueues { "" } else { prefix }), self.bug);
+        let (naming, bug) =
+            (self.inner.queues(if matches!(self.bug, Bug::NamesAllQueues) { "" } else { prefix }), self.bug);
         Box::pin(async move {
             let names = naming.await?;
-            let times = if bug == Bug::NamesTwice { 2 } else { 1 };
+            let times = if matches!(bug, Bug::NamesTwice) { 2 } else { 1 };
             Ok(names.into_iter().flat_map(|name| std::iter::repeat_n(name, times)).collect())
         })
     }
@@ -356,7 +357,7 @@ impl Session for BuggySession {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        if self.bug() == Bug::ClosesNothing {
+        if matches!(self.bug(), Bug::ClosesNothing) {
             return Box::pin(std::future::ready(Ok(())));
         }
         self.inner.close()

@@ -1,6 +1,7 @@
 //! What can be wrong with a backend.
 
-/// What is wrong with a backend. The compiler warns of a bug that no row of the list of catches has: it is never made.
+/// What is wrong with a backend. It is told by patterns alone, so that the compiler warns of a bug that no row of the
+/// list of catches has: it is never made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Bug {
     None,

@@ -31,7 +31,7 @@ impl Standing for BuggyStanding {
     fn liveness(&self) -> Liveness {
         match self.inner.liveness() {
             Liveness::Lost(reason) if self.overlooks(reason) => Liveness::Held { safe_until: SafeUntil::ProcessEnd },
-            Liveness::Lost(LossReason::Broken) if self.bug == Bug::BreaksAsRemoval => {
+            Liveness::Lost(LossReason::Broken) if matches!(self.bug, Bug::BreaksAsRemoval) => {
                 Liveness::Lost(LossReason::Removed)
             }
             liveness => liveness,

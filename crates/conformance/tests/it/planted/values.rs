@@ -8,7 +8,7 @@ use lockkeeper_core::{BoxFuture, Expected, Part, QueueName, Result, Session, Val
 use super::Bug;
 
 fn stored_at(bug: Bug, queue: &QueueName) -> QueueName {
-    if bug == Bug::ValuesOfTheName { queue.with_part(Part::Line) } else { queue.clone() }
+    if matches!(bug, Bug::ValuesOfTheName) { queue.with_part(Part::Line) } else { queue.clone() }
 }
 
 /// A state that does not change when the same value is written again.
@@ -20,7 +20,7 @@ fn state_of(bytes: &[u8]) -> ValueVersion {
 
 fn shown(bug: Bug, value: Option<Value>) -> Option<Value> {
     let value = value?;
-    let version = if bug == Bug::VersionsStartAnew { state_of(&value.bytes) } else { value.version };
+    let version = if matches!(bug, Bug::VersionsStartAnew) { state_of(&value.bytes) } else { value.version };
     Some(Value { version, ..value })
 }
 
@@ -65,7 +65,7 @@ pub(super) fn value_changed(
     seen: Option<ValueVersion>,
 ) -> BoxFuture<Result<Option<Value>>> {
     let (queue, inner) = (stored_at(bug, queue), inner.clone());
-    if bug != Bug::MissesWrites {
+    if !matches!(bug, Bug::MissesWrites) {
         return inner.value_changed(&queue, seen);
     }
     let now = inner.value(&queue);

@@ -140,30 +140,6 @@ async fn a_permit_and_a_mutex_and_the_last_of_several_permits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_lock_in_one_order_are_never_refused() {
-    let keeper = service().keeper();
-    let doors: [Mutex; 3] = mutexes(&keeper);
-    let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..20 {
-        let doors = doors.clone();
-        tasks.spawn(async move {
-            let owner = OwnerKey::new();
-            for _ in 0..5 {
-                let mut held = Vec::new();
-                for door in &doors {
-                    held.push(owner.lock(door).await.unwrap());
-                    tokio::task::yield_now().await;
-                }
-            }
-        });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
-    assert!(nothing_is_noted(&keeper));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_waiter_that_was_cancelled_or_whose_time_was_up_is_in_no_circle() {
     let keeper = service().keeper();
     let [door, gate] = mutexes(&keeper);

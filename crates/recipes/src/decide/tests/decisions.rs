@@ -32,19 +32,6 @@ fn in_every_queue_of_up_to_six_contenders_of_all_kinds_the_decision_is_the_model
 }
 
 #[test]
-fn a_contender_that_is_granted_alone_stands_first() {
-    for kind in KINDS.iter().filter(|(_, asked, ..)| is_alone(*asked)) {
-        let &(_, asked, shown_as, same_kind) = kind;
-        for_every_queue_of(same_kind, |modes| {
-            for me in (0..modes.len()).filter(|&me| shown_as.contains(&modes[me])) {
-                let is_granted = decide(asked, &id(me), &view_for(kind, modes)) == Decision::Granted;
-                assert_eq!(is_granted, me == 0, "{me} asks for a {asked} in {modes:?}");
-            }
-        });
-    }
-}
-
-#[test]
 fn a_contender_that_is_not_in_the_queue_is_never_granted() {
     for_every_queue_of(&[Mode::Mutex, Mode::Read, Mode::Member], |modes| {
         for asked in MODES {

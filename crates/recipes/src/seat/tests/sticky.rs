@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use lockkeeper_core::clock::SystemClock;
-use lockkeeper_core::{LossReason, Mode, QueueName, Revocation, Wait};
+use lockkeeper_core::{Mode, QueueName, Revocation, Wait};
 use tokio::runtime::Builder;
 
 use super::{SECOND, waiting};
@@ -51,18 +51,6 @@ async fn a_lock_that_no_other_wants_is_taken_again_without_a_request() {
     let tried = at_once("a turn", keeper.mutex("door").unwrap().try_lock()).await.unwrap();
     assert_eq!(tried.expect("it is idle").fencing_token().turn(), 2);
     keeper.testing().unwrap().resume();
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_idle_place_is_given_up_when_another_contender_joins() {
-    let service = service();
-    let (keeper, rival) = (sticky(&service), service.keeper());
-    let mutex = keeper.mutex("door").unwrap();
-    drop(mutex.lock().await.unwrap());
-    let first = mutex.lock().await.unwrap().fencing_token();
-    let rivals = at_once("the lock", rival.mutex("door").unwrap().lock()).await.unwrap();
-    assert!(rivals.hold().is_held() && rivals.fencing_token() > first);
-    assert!(mutex.try_lock().await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,19 +170,6 @@ async fn a_keeper_that_is_dropped_or_closed_gives_its_idle_places_back() {
         assert!(onlooker.contenders("door").await.unwrap().is_empty(), "closed: {is_closed}");
         drop(at_once("the lock", rival.lock()).await.unwrap());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_idle_place_that_is_lost_with_its_session_is_taken_anew() {
-    let service = service();
-    let keeper = sticky(&service);
-    let mutex = keeper.mutex("door").unwrap();
-    let first = mutex.lock().await.unwrap().fencing_token();
-    keeper.testing().unwrap().expire_session();
-    let guard = mutex.lock().await.unwrap();
-    assert!(guard.fencing_token().as_u64() > first.as_u64() && guard.hold().is_held());
-    keeper.testing().unwrap().expire_session();
-    assert_eq!(guard.hold().lost().await, LossReason::Expired);
 }
 
 #[tokio::test(start_paused = true)]
