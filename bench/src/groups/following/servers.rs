@@ -17,12 +17,12 @@ pub(super) struct Served {
     pub(super) name: &'static str,
     pub(super) url: String,
     /// What must stay for the locks to be there.
-    _kept: Box<dyn Any>,
+    _kept: Box<dyn Any + Send + Sync>,
 }
 
 impl Served {
     pub(super) async fn start(name: &'static str) -> Outcome<Self> {
-        let (url, kept): (String, Box<dyn Any>) = match name {
+        let (url, kept): (String, Box<dyn Any + Send + Sync>) = match name {
             EMBEDDED => {
                 let server = Embedded::embedded()?;
                 (format!("zk://{}", server.address), Box::new(server))

@@ -29,12 +29,12 @@ pub(super) struct Ground {
     address: SocketAddr,
     pub(super) curator: Option<Peer>,
     /// What must stay for the server to run.
-    _servers: Box<dyn Any>,
+    _servers: Box<dyn Any + Send + Sync>,
 }
 
 impl Ground {
     pub(super) async fn start(name: &'static str) -> Outcome<Self> {
-        let (servers, address): (Box<dyn Any>, _) = match name {
+        let (servers, address): (Box<dyn Any + Send + Sync>, _) = match name {
             APACHE_3 => {
                 let ensemble = Ensemble::start_on_disk(ENSEMBLE, Setup::new()).await?;
                 let follower = ensemble.follower().await?;
