@@ -26,6 +26,7 @@ pub(crate) use crate::run::OnLoss;
 pub(crate) use claim::ClaimArgs;
 pub(crate) use definition::{Cli, Command, Global};
 pub(crate) use fence::FenceArgs;
+#[cfg(feature = "monitor")]
 pub(crate) use monitor::MonitorArgs;
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use orders::reason;
