@@ -206,10 +206,15 @@ mod tests {
     #[tokio::test]
     async fn of_a_name_with_two_addresses_the_one_that_answers_is_found_and_tried_first_from_then_on() {
         for is_silent in [false, true] {
-            let answers = TcpListener::bind("127.0.0.2:0").await.unwrap();
-            let port = answers.local_addr().unwrap().port();
+            // Another program may have that port at the other address.
+            let (answers, silent, port) = loop {
+                let answers = TcpListener::bind("127.0.0.2:0").await.unwrap();
+                let port = answers.local_addr().unwrap().port();
+                if let Ok(silent) = TcpListener::bind(("127.0.0.1", port)).await {
+                    break (answers, silent, port);
+                }
+            };
             // Without it that address refuses.
-            let silent = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
             let silent = is_silent.then_some(silent);
             tokio::spawn(async move {
                 while let Ok((mut stream, _)) = answers.accept().await {
