@@ -123,7 +123,8 @@ async fn waiter_reply_lost(fixture: &dyn Fixture, lost: Operation) {
     ann.inflict(Fault::LoseReply(lost)).await;
     let first = bob.queue_up_as(Ask::Mutex).await;
     let second = eve.queue_up_as(Ask::Mutex).await;
-    ann.until_contenders(LOCK, 3).await;
+    // A look of hers might be the one whose reply is lost.
+    bob.until_contenders(LOCK, 3).await;
     give_back(held).await;
     let next = granted(first).await;
     assert!(lost != Operation::Wait || bob.journal.count(is_joined) == 1, "it kept its place");
