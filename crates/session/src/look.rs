@@ -102,7 +102,7 @@ impl<L: Link, C: Lookable> Onlooker<L, C> {
         let deadline = self.clock.now().saturating_add(self.timeout);
         let mut attempt = 1;
         loop {
-            let (connection, lender) = self.connection().await?;
+            let (connection, lender) = self.connection(deadline).await?;
             let seen = tokio::select! {
                 biased;
                 seen = look(connection.clone(), deadline) => seen,
@@ -131,17 +131,25 @@ impl<L: Link, C: Lookable> Onlooker<L, C> {
     }
 
     /// Returns the connection for a look, and the session's connection that it is, if it is one. While a session has
-    /// none, since it connects again or may not be granted locks yet, one can look all the same.
-    async fn connection(&self) -> Result<(Arc<C>, Option<Arc<L>>)> {
-        let session = self.latest().session.upgrade();
-        if let Some(link) = session.and_then(|life| life.present_link()) {
-            return Ok(((self.looking.lend)(&link), Some(link)));
+    /// none, since it connects again or may not be granted locks yet, one can look all the same. Where that cannot be
+    /// either, the session's next connection is waited for.
+    async fn connection(&self, deadline: BootInstant) -> Result<(Arc<C>, Option<Arc<L>>)> {
+        let session = self.latest().session.upgrade().filter(|life| life.bond().liveness().is_held());
+        let lent = |link: Arc<L>| ((self.looking.lend)(&link), Some(link));
+        if let Some(link) = session.as_ref().and_then(|life| life.present_link()) {
+            return Ok(lent(link));
         }
         let opened = self.opener.get(|| {
             let opening = (self.looking.open)();
             Box::pin(async move { opening.await.map(Own) })
         });
-        opened.await.map(|own| (own.0, None))
+        match (opened.await, session) {
+            (Ok(own), _) => Ok((own.0, None)),
+            (Err(error), Some(life)) if error.is_transient() => {
+                life.next_link_until(deadline).await.map(lent).map_err(|_| error)
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 
     /// Ends the connection for looks, if there is one, and opens no more.

@@ -28,7 +28,7 @@ impl Kind {
 
     pub(crate) async fn start(self) -> Result<Running, Failed> {
         match self {
-            Self::Apache => Ok(Running::Apache(Server::standalone(Setup::new()).await?)),
+            Self::Apache => Ok(Running::Apache(Box::new(Server::standalone(Setup::new()).await?))),
             Self::Embedded => {
                 let mut command = Command::new(std::env::current_exe()?);
                 let mut process = command.env(SERVES, "1").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -54,7 +54,7 @@ impl fmt::Display for Kind {
 /// A server that runs; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) enum Running {
-    Apache(Server),
+    Apache(Box<Server>),
     Embedded { address: SocketAddr, process: Child },
 }
 
