@@ -113,8 +113,9 @@ impl Socket {
         self.meter.clone()
     }
 
-    /// Notes how an attempt to write ended. A server that refuses us hangs up behind its alert, so that a write may fail
-    /// before that is read: then its last words are waited for. They come at once, since the connection has ended.
+    /// Notes how an attempt to write ended. A server that refuses us hangs up behind its alert, so that a write may
+    /// fail before that is read: then its last words are waited for. They come at once, since the connection has
+    /// ended.
     fn written<T>(&mut self, context: &mut Context<'_>, outcome: io::Result<T>) -> Poll<io::Result<T>> {
         if outcome.is_err() && self.may_refuse {
             let mut last = [0; 1];

@@ -54,7 +54,8 @@ impl HandshakeError {
             }
             // Some servers say the latter where there is none.
             AlertDescription::CertificateRequired | AlertDescription::BadCertificate => Self::Refused(format!(
-                "the server refused the TLS handshake ({alert:?}): it asks for a certificate, which `cert` and `key` name"
+                "the server refused the TLS handshake ({alert:?}): it asks for a certificate, which `cert` and `key` \
+                 name"
             )),
             _ => Self::Refused(format!("the server refused the TLS handshake ({alert:?})")),
         }

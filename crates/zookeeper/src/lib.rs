@@ -26,8 +26,8 @@
 //!
 //! A map of the code, from the outside in: `config` reads the URL; `client` and `lock` speak to a `link`, which is the
 //! session shared with the one task that has the socket, the `driver` (and its present `connection`); `dial` connects
-//! it, over the ways of `lockkeeper-session`; `layout` is pure and knows the names. The protocol, and the rule until when a session
-//! may be believed, are in `lockkeeper-zk-proto`.
+//! it, over the ways of `lockkeeper-session`; `layout` is pure and knows the names. The protocol, and the rule until
+//! when a session may be believed, are in `lockkeeper-zk-proto`.
 //!
 //! # What other users can do
 //!

@@ -95,7 +95,8 @@ pub(super) fn access(config: &Config, server: &lockkeeper_session::Server) -> Re
     Ok(access.into())
 }
 
-/// Whether an address means something on one interface alone: the driver would forget which, so it resolves that itself.
+/// Whether an address means something on one interface alone: the driver would forget which, so it resolves that
+/// itself.
 const fn is_scoped(address: &SocketAddr) -> bool {
     matches!(address, SocketAddr::V6(address) if address.scope_id() != 0)
 }

@@ -51,8 +51,8 @@ impl Greeting {
     }
 }
 
-/// Keeps the process that the greeting names: that of the server, or what a pooler made up. A server that names none has
-/// no cancel requests.
+/// Keeps the process that the greeting names: that of the server, or what a pooler made up. A server that names none
+/// has no cancel requests.
 pub(super) fn reader(process: Arc<OnceLock<i32>>) -> impl FnMut(&[u8]) + Send {
     let mut greeting = Greeting::default();
     move |bytes| {
