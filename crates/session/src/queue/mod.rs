@@ -1,5 +1,5 @@
-//! Queues of contenders as locks see them, over one session: the waist of `lockkeeper-core`, on each service whose calls
-//! go out in order over one connection after the other.
+//! Queues of contenders as locks see them, over one session: the waist of `lockkeeper-core`, on each service whose
+//! calls go out in order over one connection after the other.
 //!
 //! - `service`: what a service must be able to do for it. `session`: the waist's methods.
 //! - `queues`: what the calls share. `entries`, `place`: our own contenders.

@@ -32,8 +32,8 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// whole queue, or what is around the one entry.
     fn join(&self, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Make<Self::Link, Joined<Self::Own>>;
 
-    /// Removes a contender of ours, whose name is known if its join was answered. A call that does not ask why may leave
-    /// open whether it stood until now.
+    /// Removes a contender of ours, whose name is known if its join was answered. A call that does not ask why may
+    /// leave open whether it stood until now.
     fn leave(&self, queue: &QueueName, ticket: Ticket, id: Option<&ContenderId>, why: bool) -> Make<Self::Link, Left>;
 
     /// Looks at a queue.
