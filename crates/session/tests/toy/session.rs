@@ -103,11 +103,11 @@ pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, harm: Arc<Harm
 }
 
 /// Connects to one server after the other, until one does what is asked for.
-pub(crate) async fn at_first<T, A: Future<Output = Result<T, Failure>>>(
+pub(crate) async fn at_first<T: Send, A: Future<Output = Result<T, Failure>> + Send>(
     servers: &[Server],
     clock: &Arc<dyn Clock>,
     deadline: BootInstant,
-    act: impl Fn(Arc<Connection>) -> A,
+    act: impl Fn(Arc<Connection>) -> A + Send + Sync,
 ) -> Result<T, Failure> {
     let (clock, act) = (clock.clone(), &act);
     let mut finder = Finder::new(&Names::default(), servers.to_vec(), Order::Listed, clock.clone());
