@@ -152,7 +152,7 @@ mod tests {
         "LOCKKEEPER_TEST_LONG",
         "rounds::play(",
         "lockkeeper_trials::crowd",
-        "lockkeeper_trials::late::{Stage",
+        "lockkeeper_trials::late",
         "lockkeeper_trials::waits",
     ];
 
