@@ -128,9 +128,15 @@ impl History {
 
     /// Records what happened now.
     pub fn record(&self, what: What) {
+        self.record_seen(|| what);
+    }
+
+    /// Looks at something and records it, with no other record between: what was seen before another task's record
+    /// stands before it. The look records nothing itself.
+    pub fn record_seen(&self, look: impl FnOnce() -> What) {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         let at = self.clock.now();
-        records.push(Record { at, what });
+        records.push(Record { at, what: look() });
     }
 
     /// Runs `asking` on behalf of an attempt, so that a keeper with this history as its observer records its joins.

@@ -155,7 +155,8 @@ impl Contender {
     }
 
     async fn hold(&mut self, attempt: u32, held: Held) {
-        self.history.record(What::Granted { attempt, token: held.token(), held: held.is_held() });
+        // A session that is expired after this look is recorded after it.
+        self.history.record_seen(|| What::Granted { attempt, token: held.token(), held: held.is_held() });
         for _ in 0..self.random.below(4) {
             yield_now().await;
         }
