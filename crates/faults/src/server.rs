@@ -16,7 +16,7 @@ use crate::{Availability, Error, Result, clock, data};
 
 /// A kind of server: what one of it is started with.
 pub trait Kind: Debug + Send + Sync + Sized {
-    /// Whoever asks it past all clients, as an operator does.
+    /// The client of an operator, which asks it past all others.
     type Operator: Debug + Send + Sync;
 
     /// Whether its programs are here.
