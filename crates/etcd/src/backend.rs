@@ -16,7 +16,7 @@ use crate::examine::{Examination, examine_briefly, examine_cluster, examine_memb
 use crate::follow::Following;
 use crate::layout::{Layout, Naming};
 use crate::look::{self, Onlooker, onlooker};
-use crate::queue::{self, EtcdSession, Onlooking};
+use crate::queue::{self, Onlooking};
 use crate::rpc::Connection;
 use crate::session::{Opening, open};
 #[cfg(feature = "testing")]
@@ -134,7 +134,7 @@ impl Backend for EtcdBackend {
             let core = opened?;
             #[cfg(feature = "testing")]
             core.testing.note_lease(core.lease);
-            Ok(Arc::new(EtcdSession::new(core)) as Arc<dyn Session>)
+            Ok(Arc::new(queue::begin(core)) as Arc<dyn Session>)
         })
     }
 

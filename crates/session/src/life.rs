@@ -55,6 +55,8 @@ pub struct Life<L> {
     pub runtime: Handle,
     bond: SessionBond,
     belief: Mutex<Belief>,
+    /// The timeout that was asked for, and the one that the service has granted.
+    pub(crate) asked: Duration,
     pub(crate) timeout: Duration,
     worth_granting: Duration,
     operation_timeout: Duration,
@@ -84,6 +86,7 @@ impl<L: Link> Life<L> {
             runtime,
             bond,
             belief: Mutex::new(Belief::until(safe_until)),
+            asked: timeout,
             timeout,
             worth_granting,
             operation_timeout,
@@ -95,6 +98,12 @@ impl<L: Link> Life<L> {
             proofs: watch::Sender::new(0),
             trouble: Mutex::default(),
         }
+    }
+
+    /// Notes that another timeout was asked for than the service has granted.
+    #[must_use]
+    pub fn asked_for(self, asked: Duration) -> Self {
+        Self { asked, ..self }
     }
 
     /// What ends the session, and until when it is believed.

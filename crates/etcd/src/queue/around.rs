@@ -4,10 +4,10 @@
 //! the place and the one ahead of it, whole; the first few of all up to there, with their number; and one behind. If
 //! these do not show the first contender and the two nearest of each mode ahead, the queue must be read whole.
 
-use lockkeeper_core::{ConnectionNumber, ContenderId, Mode, QueueName, QueueView};
+use lockkeeper_core::{ConnectionNumber, ContenderId, QueueName, QueueView};
 use lockkeeper_session::Failure;
 
-use crate::layout::{Layout, MODES, Name, Position, Segments, Stored};
+use crate::layout::{Layout, MODES, Position, Segments, Stored};
 use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp};
 use crate::queue::tail::SEGMENT_FULL;
 
@@ -29,25 +29,13 @@ pub(super) struct Spot {
 pub(super) struct Seen {
     /// All that was read, which is more than decides.
     pub(super) view: QueueView,
-    pub(super) coverage: Coverage,
     /// How many contenders stand up to the end of the place's segment.
     pub(super) length: usize,
-}
-
-/// Of which contenders it is known that they are shown if they are there.
-#[derive(Clone, Debug)]
-pub(super) struct Coverage {
-    /// Those of these segments.
-    near: Option<Segments>,
-    /// Those of these modes too, from the head to the end of this segment.
-    modes: Vec<Mode>,
-    end: u32,
 }
 
 /// What was read of one mode.
 #[derive(Debug)]
 struct OfMode {
-    mode: Mode,
     near: Vec<Stored>,
     head: Vec<Stored>,
     /// How many there are from the head to the end of the place's segment.
@@ -112,7 +100,7 @@ impl Spot {
             _ => Err(Failure::unexpected()),
         };
         let mut modes = Vec::with_capacity(MODES.len());
-        for (mode, answers) in MODES.into_iter().zip(answers.chunks(self.ranges_count() / MODES.len())) {
+        for answers in answers.chunks(self.ranges_count() / MODES.len()) {
             let (head, near, behind) = match answers {
                 [head] => (head, None, None),
                 [near, head, behind] => (head, Some(near), Some(behind)),
@@ -121,7 +109,7 @@ impl Spot {
             let near = near.map(stored).transpose()?.map_or_else(Vec::new, |(near, _)| near);
             let behind = behind.map(stored).transpose()?.and_then(|(mut behind, _)| behind.pop());
             let (head, count) = stored(head)?;
-            modes.push(OfMode { mode, near, head, count, behind });
+            modes.push(OfMode { near, head, count, behind });
         }
         if modes.len() < MODES.len() {
             return Err(Failure::unexpected());
@@ -142,9 +130,6 @@ impl Spot {
         // All of these stand in the place's own segment.
         let is_behind = |stored: &&Stored| position.is_some_and(|position| stored.position >= position);
         let behind = modes.iter().flat_map(|of_mode| &of_mode.near).filter(is_behind).count();
-        let whole = modes.iter().filter(|of_mode| of_mode.is_head_whole()).map(|of_mode| of_mode.mode).collect();
-        let end = self.near().map_or(u32::MAX, |near| *near.end());
-        let coverage = Coverage { near: self.near(), modes: whole, end };
         let mut shown: Vec<_> = modes.into_iter().flat_map(OfMode::into_shown).collect();
         shown.sort_by(|one, other| (one.position, &one.id).cmp(&(other.position, &other.id)));
         shown.dedup_by(|one, other| one.id == other.id);
@@ -154,7 +139,7 @@ impl Spot {
         };
         let mut view = QueueView::new(connection, shown.iter().map(Stored::contender).collect::<Vec<_>>());
         view.omitted = length.saturating_sub(behind).saturating_sub(ahead);
-        Some(Seen { view, coverage, length })
+        Some(Seen { view, length })
     }
 }
 
@@ -202,23 +187,13 @@ fn are_in_order(modes: &[OfMode]) -> bool {
     places.is_sorted_by_key(|&(_, position)| position)
 }
 
-impl Coverage {
-    /// A whole view.
-    pub(super) const ALL: Self = Self { near: Some(0..=u32::MAX), modes: Vec::new(), end: 0 };
-
-    /// Whether a contender of this name is shown if it is there.
-    pub(super) fn has(&self, name: &Name) -> bool {
-        let is_near = self.near.as_ref().is_some_and(|near| near.contains(&name.segment));
-        is_near || (name.segment <= self.end && self.modes.contains(&name.mode))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use lockkeeper_core::Mode;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::layout::Naming;
+    use crate::layout::{Name, Naming};
     use crate::proto::{KeyValue, RangeResponse, Request};
 
     /// Answers ranges as a server would that holds these keys.
@@ -295,10 +270,6 @@ mod tests {
             let all = whole(&layout, &kvs);
             // What does not show enough is read whole.
             if let Some(seen) = see(&layout, Some(&me), &kvs) {
-                for stored in layout.read_queue(&queue(), &kvs) {
-                    let name = layout.name(&stored.id).unwrap();
-                    prop_assert!(!seen.coverage.has(&name) || seen.view.position(&stored.id).is_some());
-                }
                 let (expected, shown) = (all.clone().around(Some(&me)), seen.view.around(Some(&me)));
                 prop_assert_eq!(shown.ahead_of(&me), all.position(&me));
                 let end = expected.position(&me).unwrap();

@@ -1,4 +1,4 @@
-//! Watches our own contenders and the session's key, and finds out why a contender is gone.
+//! Watches our own contenders and the session's key.
 //!
 //! Most locks are released soon, and then a watch would cost more than the lock. So a contender is watched only once it
 //! has stood for a while, or its owner waits.
@@ -6,23 +6,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::Operation;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{LossReason, Operation};
-use lockkeeper_session::Failure;
 
-use crate::proto::{KeyValue, Response, ResponseOp};
+use crate::proto::{KeyValue, RangeRequest};
 use crate::queue::inner::Inner;
 use crate::queue::place::Place;
 use crate::queue::record::Record;
+use crate::queue::service::Queues;
 use crate::queue::subscription::WATCH_AGAIN_AFTER;
-use crate::rpc::{WatchEvent, Watched, delete, key_range, txn};
+use crate::rpc::{WatchEvent, Watched, key_range};
 use crate::session::Link;
 
 /// How long a contender stands before it is watched, unless its owner waits.
 const WATCH_AFTER: Duration = Duration::from_millis(100);
 
 /// Watches for one session, until it is over.
-pub(super) async fn run(inner: Arc<Inner>) {
+pub(super) async fn run(queues: Arc<Queues>) {
+    let inner = queues.service.inner.clone();
     while let Some(link) = inner.core.life.next_link().await {
         let mut links = inner.core.life.links();
         let expiring = inner.clone();
@@ -33,12 +34,11 @@ pub(super) async fn run(inner: Arc<Inner>) {
         };
         let session = inner.core.layout.session(inner.core.lease);
         let _session_watch = link.watches.watch(Watched::Deletion(session), Box::new(on_session));
-        let standing = inner.entries().standing();
-        for place in standing {
-            watch(&inner, &link, &place);
+        for place in queues.standing() {
+            watch(&queues, &link, &place);
         }
         loop {
-            let due = watch_those_due(&inner, &link);
+            let due = watch_those_due(&queues, &link);
             let is_other =
                 |present: &Option<Arc<Link>>| present.as_ref().is_none_or(|present| present.number != link.number);
             tokio::select! {
@@ -60,7 +60,8 @@ async fn sleep(inner: &Inner, until: Option<BootInstant>) {
 }
 
 /// Watches the places that have stood long enough; returns when the next one has.
-fn watch_those_due(inner: &Arc<Inner>, link: &Arc<Link>) -> Option<BootInstant> {
+fn watch_those_due(queues: &Arc<Queues>, link: &Arc<Link>) -> Option<BootInstant> {
+    let inner = &queues.service.inner;
     let now = inner.core.life.clock.now();
     loop {
         let place = {
@@ -71,31 +72,32 @@ fn watch_those_due(inner: &Arc<Inner>, link: &Arc<Link>) -> Option<BootInstant> 
             }
             unwatched.pop_front()?.1
         };
-        if !place.is_watched() {
-            watch(inner, link, &place);
+        if !place.own.is_watched() {
+            watch(queues, link, &place);
         }
     }
 }
 
 /// Watches one place.
-fn watch(inner: &Arc<Inner>, link: &Arc<Link>, place: &Arc<Place>) {
+pub(super) fn watch(queues: &Arc<Queues>, link: &Arc<Link>, place: &Arc<Place>) {
     if !place.bond.stands() {
         return;
     }
     // The place has its watch, and the watch must not keep the place.
-    let (weak_inner, weak_link, weak_place) = (Arc::downgrade(inner), Arc::downgrade(link), Arc::downgrade(place));
+    let (weak_queues, weak_link, weak_place) = (Arc::downgrade(queues), Arc::downgrade(link), Arc::downgrade(place));
     let on_place = move |event: WatchEvent<'_>| {
-        let (Some(inner), Some(place)) = (weak_inner.upgrade(), weak_place.upgrade()) else {
+        let (Some(queues), Some(place)) = (weak_queues.upgrade(), weak_place.upgrade()) else {
             return;
         };
+        let inner = &queues.service.inner;
         match event {
             WatchEvent::Created => {
                 if let Some(link) = weak_link.upgrade() {
-                    inner.core.life.runtime.clone().spawn(check(inner, link, place));
+                    inner.core.life.runtime.spawn(check(queues.clone(), link, place));
                 }
             }
             WatchEvent::Put(kv) => note(&place, kv),
-            WatchEvent::Deleted(_) => inner.found_gone(&place),
+            WatchEvent::Deleted(_) => queues.found_gone(&place),
             // On another connection all that stand are watched anew.
             WatchEvent::Over if weak_link.upgrade().is_some_and(|link| !link.connection.is_over()) => {
                 let later = inner.core.life.clock.now().saturating_add(WATCH_AGAIN_AFTER);
@@ -105,29 +107,30 @@ fn watch(inner: &Arc<Inner>, link: &Arc<Link>, place: &Arc<Place>) {
             WatchEvent::Over => {}
         }
     };
-    let watch = link.watches.watch(Watched::Key(place.key.clone()), Box::new(on_place));
-    drop(place.swap_watch(Some(watch)));
+    let watch = link.watches.watch(Watched::Key(place.own.key.clone()), Box::new(on_place));
+    drop(place.own.swap_watch(Some(watch)));
     if place.bond.is_left() {
-        drop(place.swap_watch(None));
+        drop(place.own.swap_watch(None));
     }
 }
 
 /// Looks at a place that is watched from now on.
-async fn check(inner: Arc<Inner>, link: Arc<Link>, place: Arc<Place>) {
-    let range = crate::proto::RangeRequest { serializable: true, ..key_range(place.key.clone()) };
+async fn check(queues: Arc<Queues>, link: Arc<Link>, place: Arc<Place>) {
+    let core = &queues.service.inner.core;
+    let range = RangeRequest { serializable: true, ..key_range(place.own.key.clone()) };
     // After a failure the next connection begins with another look.
-    let Ok(answer) = inner.core.send(&link, range, Operation::View, inner.core.life.deadline()).await else {
+    let Ok(answer) = core.send(&link, range, Operation::View, core.life.deadline()).await else {
         return;
     };
-    match answer.kvs.first().filter(|kv| kv.create_revision == place.created) {
+    match answer.kvs.first().filter(|kv| kv.create_revision == place.own.created) {
         Some(kv) => note(&place, kv),
-        None => inner.found_gone(&place),
+        None => queues.found_gone(&place),
     }
 }
 
 /// Notes what is stored of a place now.
 fn note(place: &Place, kv: &KeyValue) {
-    let record = Some(kv).filter(|kv| kv.create_revision == place.created).and_then(|kv| Record::read(&kv.value));
+    let record = Some(kv).filter(|kv| kv.create_revision == place.own.created).and_then(|kv| Record::read(&kv.value));
     if let Some(revocation) = record.and_then(|record| record.revocation()) {
         place.bond.revoke(revocation);
     }
@@ -145,76 +148,5 @@ impl Inner {
         if was_empty {
             self.kick.notify_one();
         }
-    }
-
-    /// Has a place watched now.
-    pub(super) fn watch_now(self: &Arc<Self>, place: &Arc<Place>) {
-        if let Some(link) = self.core.life.present_link().filter(|_| !place.is_watched()) {
-            watch(self, &link, place);
-        }
-    }
-
-    /// Notes that a contender of ours is gone, and finds out why.
-    pub(super) fn found_gone(self: &Arc<Self>, place: &Arc<Place>) {
-        if place.bond.remove() {
-            self.core.life.runtime.spawn(explain(self.clone(), place.clone()));
-        }
-    }
-}
-
-async fn explain(inner: Arc<Inner>, place: Arc<Place>) {
-    let reason = find_out(&inner, &place).await;
-    if reason == LossReason::Expired {
-        inner.core.life.expire();
-    }
-    place.bond.explain(reason);
-    #[cfg(feature = "testing")]
-    if inner.core.life.check(Operation::Wait).is_ok() {
-        inner.core.testing.note_removal();
-    }
-}
-
-/// Finds out why a contender of ours is gone, or that its session is over.
-async fn find_out(inner: &Inner, place: &Place) -> LossReason {
-    let core = &inner.core;
-    while let Some(link) = core.life.next_link().await {
-        match why_gone(inner, &link, place).await {
-            Ok(reason) => return reason,
-            Err(failure) if failure.is_passing() => core.after(&failure, &link, core.life.deadline()).await,
-            Err(failure) => {
-                tracing::debug!(target: "lockkeeper", %failure, "the service does not say why a contender is gone");
-                // If the session stands after that, at least the contender did not go with it.
-                return core.life.until_proven_anew().await.err().unwrap_or(LossReason::Removed);
-            }
-        }
-    }
-    core.life.bond().lost().await
-}
-
-/// Asks why a contender of ours is gone: it was broken, it went with its session, or it was removed.
-async fn why_gone(inner: &Inner, link: &Link, place: &Place) -> Result<LossReason, Failure> {
-    let (core, layout) = (&inner.core, &inner.core.layout);
-    let mark = layout.broken(place.name.lease, place.name.slot, place.created);
-    let questions = vec![delete(mark), key_range(layout.session(core.lease)).into()];
-    let request = txn(Vec::new(), questions, Vec::new());
-    let answer = core.ask(link, request, Operation::View, core.life.deadline()).await?;
-    match &*answer.responses {
-        [mark, session] => reason(mark, session).ok_or_else(Failure::unexpected),
-        _ => Err(Failure::unexpected()),
-    }
-}
-
-/// Reads why a contender is gone from the answers to a deletion of the mark that it was broken, and to a look at the
-/// session.
-pub(super) fn reason(mark: &ResponseOp, session: &ResponseOp) -> Option<LossReason> {
-    match (&mark.response, &session.response) {
-        (Some(Response::DeleteRange(mark)), Some(Response::Range(session))) => {
-            Some(match (mark.deleted, session.kvs.is_empty()) {
-                (1.., _) => LossReason::Broken,
-                (_, true) => LossReason::Expired,
-                (_, false) => LossReason::Removed,
-            })
-        }
-        _ => None,
     }
 }

@@ -15,6 +15,8 @@ pub(super) const WATCH_AGAIN_AFTER: Duration = Duration::from_secs(1);
 struct State {
     is_created: bool,
     changes: u64,
+    /// The revision of the last one.
+    revision: i64,
     is_over: bool,
 }
 
@@ -43,11 +45,19 @@ impl Subscription {
         let subscriber = move |event: WatchEvent<'_>| {
             tell.send_modify(|state| match event {
                 WatchEvent::Created => state.is_created = true,
-                WatchEvent::Put(_) | WatchEvent::Deleted(_) => state.changes += 1,
+                WatchEvent::Put(kv) | WatchEvent::Deleted(kv) => {
+                    state.changes += 1;
+                    state.revision = kv.mod_revision;
+                }
                 WatchEvent::Over => state.is_over = true,
             });
         };
         Self { _watch: link.watches.watch(watched, Box::new(subscriber)), state, reported: 0 }
+    }
+
+    /// Returns the revision of the last change that was told.
+    pub(super) fn revision(&self) -> i64 {
+        self.state.borrow().revision
     }
 
     /// Waits until the watch is made.

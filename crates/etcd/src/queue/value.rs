@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{
-    BoxFuture, Error, ErrorKind, Expected, Operation, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
-};
-use lockkeeper_session::{Effect, Failure, refuse};
+use lockkeeper_core::{Expected, Operation, QueueName, Value, ValueVersion};
+use lockkeeper_session::{Effect, Failure};
 
 use crate::proto::{KeyValue, RangeRequest, RangeResponse, Response, ResponseOp};
-use crate::queue::inner::{Inner, Look};
+use crate::queue::inner::Inner;
+use crate::queue::service::Make;
 use crate::rpc::{absent, delete, key_range, modified_at, no_room, put};
 use crate::session::{Link, header};
 
@@ -29,18 +28,16 @@ fn read_answer(inner: &Inner, answer: RangeResponse) -> Option<Value> {
     answer.kvs.into_iter().next().map(value)
 }
 
-/// Reads the value of a queue.
-pub(super) fn read(inner: &Arc<Inner>, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-    if let Err(error) = inner.check(Operation::Value, queue) {
-        return refuse(error);
-    }
-    let (reader, name) = (inner.clone(), queue.clone());
-    inner.run_look(Operation::Value, queue, async move {
-        let key = reader.core.layout.value(&name);
-        let request = |_: &Link| Look::Quorum(key_range(key.clone()));
-        let looked = reader.look(Operation::Value, request).await;
-        let value = looked.map(|(_, answer)| read_answer(&reader, answer));
-        value.map_err(|failure| reader.fail(failure, Operation::Value, false, &name))
+/// Makes the call that reads the value of a queue.
+pub(super) fn reading(inner: &Arc<Inner>, queue: &QueueName) -> Make<Option<Value>> {
+    let (inner, queue) = (inner.clone(), queue.clone());
+    Arc::new(move |link| {
+        let (reader, key, over) = (inner.clone(), inner.core.layout.value(&queue), link.clone());
+        inner.run_look(&queue, async move {
+            let core = &reader.core;
+            let answer = core.ask(&over, key_range(key), Operation::Value, core.life.deadline()).await?;
+            Ok(read_answer(&reader, answer))
+        })
     })
 }
 
@@ -51,32 +48,26 @@ pub(super) async fn of_member(inner: &Inner, link: &Link, queue: &QueueName) -> 
     Ok(read_answer(inner, answer))
 }
 
-/// Writes the value of a queue, or removes it, if it is as expected.
-pub(super) fn write(
+/// Makes the call that writes the value of a queue, or removes it, if it is as expected.
+pub(super) fn writing(
     inner: &Arc<Inner>,
     queue: &QueueName,
     expected: Expected,
     value: Option<Arc<[u8]>>,
-) -> BoxFuture<Result<Option<ValueVersion>>> {
-    if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
-        let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
-        return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
-    }
-    if let Err(error) = inner.check(Operation::Value, queue) {
-        return refuse(error);
-    }
-    let (writer, name) = (inner.clone(), queue.clone());
-    inner.run(Operation::Value, queue, async move {
-        let written = write_now(&writer, &name, expected, value).await;
-        written.map_err(|failure| writer.fail(failure, Operation::Value, true, &name))
+) -> Make<Option<ValueVersion>> {
+    let (inner, queue) = (inner.clone(), queue.clone());
+    Arc::new(move |link| {
+        let (writer, name, value, over) = (inner.clone(), queue.clone(), value.clone(), link.clone());
+        inner.run(&queue, async move { write(&writer, &over, &name, expected, value).await })
     })
 }
 
 /// Writes under the stamp of the connection, as a join does: a write that was not answered never takes effect behind
 /// one that comes after it over the next connection. Without a stamp only a write on a state that was read does so: no
 /// state comes twice, but a value can be absent again.
-async fn write_now(
+async fn write(
     inner: &Inner,
+    link: &Link,
     queue: &QueueName,
     expected: Expected,
     value: Option<Arc<[u8]>>,
@@ -97,7 +88,6 @@ async fn write_now(
         None => delete(key),
     };
     let deadline = core.life.deadline();
-    let link = core.life.next_link_until(deadline).await?;
     if link.stamp.is_none() && !is_on_state {
         // The next connection may find room for one.
         link.connection.shut();
@@ -106,7 +96,7 @@ async fn write_now(
     let session = core.layout.session(core.lease);
     conditions.extend(link.stamp.map(|stamp| modified_at(session.clone(), stamp)));
     let request = core.meant(conditions, vec![change], vec![key_range(session).into()]);
-    let answer = core.ask(&link, request, Operation::Value, deadline).await?;
+    let answer = core.ask(link, request, Operation::Value, deadline).await?;
     if answer.succeeded {
         return Ok(Some(version(offset, header(&answer)?.revision)));
     }

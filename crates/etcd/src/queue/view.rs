@@ -1,17 +1,14 @@
-//! Looks at queues: which ranges show one, who answers, and what is done with what they show.
+//! Looks at queues: which ranges show one, who answers, and what they show.
 
-use std::sync::Arc;
-
-use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ContenderId, Extent, Freshness, Mode, Operation, Part, QueueName, QueueView, Result};
+use lockkeeper_core::{ContenderId, Extent, Mode, Operation, Part, QueueName, QueueView};
 use lockkeeper_session::{Failure, Link as _};
 
 use crate::layout::{Layout, Stored};
-use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnRequest};
-use crate::queue::around::{Coverage, Spot};
-use crate::queue::inner::{Inner, Look};
+use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnResponse};
+use crate::queue::around::Spot;
+use crate::queue::inner::Inner;
 use crate::rpc::{prefix_range, txn};
-use crate::session::Link;
+use crate::session::{Link, header};
 
 /// How many contenders are read at most where few decide; a queue that has more is read around the place in question.
 pub(super) const SHORT_MAX: i64 = 64;
@@ -90,152 +87,92 @@ fn found_elsewhere(layout: &Layout, queue: &QueueName, answers: &[ResponseOp]) -
 }
 
 impl Inner {
-    /// Looks at a queue.
+    /// Looks at a queue over one connection.
     pub(super) async fn view(
-        self: &Arc<Self>,
+        &self,
+        link: &Link,
         queue: &QueueName,
-        operation: Operation,
-        freshness: Freshness,
+        by: By,
         extent: Extent<'_>,
-    ) -> Result<(Arc<Link>, QueueView), Failure> {
-        let by = |link: &Link| match freshness {
-            Freshness::AfterDeparture if self.has_told(link) => By::Member,
-            Freshness::AfterDeparture | Freshness::Latest => By::Quorum,
-        };
+    ) -> Result<QueueView, Failure> {
         match extent {
             Extent::Around(place) if self.core.layout.has_segments(queue) => {
-                self.view_around(queue, operation, place, by).await
+                self.view_around(link, queue, by, place).await
             }
-            Extent::Around(_) | Extent::Whole => {
-                let (link, shown) = self.view_at_most(queue, operation, 0, by).await?;
-                Ok((link, shown.view))
-            }
+            Extent::Around(_) | Extent::Whole => Ok(self.view_at_most(link, queue, by, 0).await?.view),
         }
     }
 
     /// Looks at what decides for a place, or for one at the tail.
-    pub(super) async fn view_around(
-        self: &Arc<Self>,
+    async fn view_around(
+        &self,
+        link: &Link,
         queue: &QueueName,
-        operation: Operation,
+        mut by: By,
         place: Option<&ContenderId>,
-        by: impl Fn(&Link) -> By + Send + Sync,
-    ) -> Result<(Arc<Link>, QueueView), Failure> {
-        let mut seen_on = None;
-        // A member that has answered a look, itself or for a quorum, does not go back behind it.
-        let by = |seen_on: &Option<Arc<Link>>, link: &Link| match seen_on {
-            Some(seen_on) if seen_on.number == link.number => By::Member,
-            _ => by(link),
-        };
+    ) -> Result<QueueView, Failure> {
         if let Some(spot) = Spot::of(&self.core.layout, place) {
             if spot.may_be_short() {
-                let (link, shown) = self.view_at_most(queue, operation, SHORT_MAX, |link| by(&seen_on, link)).await?;
+                let shown = self.view_at_most(link, queue, by, SHORT_MAX).await?;
                 if !shown.has_more {
-                    return Ok((link, shown.view.around(place)));
+                    return Ok(shown.view.around(place));
                 }
-                seen_on = Some(link);
+                // A member that has answered a look, itself or for a quorum, does not go back behind it.
+                by = By::Member;
             }
-            let (link, seen) = self.view_spot(queue, operation, &spot, |link| by(&seen_on, link)).await?;
-            if let Some(view) = seen {
-                return Ok((link, view.around(place)));
+            if let Some(view) = self.view_spot(link, queue, by, &spot).await? {
+                return Ok(view.around(place));
             }
-            seen_on = Some(link);
+            by = By::Member;
         }
-        let (link, shown) = self.view_at_most(queue, operation, 0, |link| by(&seen_on, link)).await?;
-        Ok((link, shown.view.around(place)))
+        Ok(self.view_at_most(link, queue, by, 0).await?.view.around(place))
     }
 
     /// Looks at a queue; shows it whole, unless it has more contenders than these, if this is not 0.
-    async fn view_at_most(
-        self: &Arc<Self>,
-        queue: &QueueName,
-        operation: Operation,
-        limit: i64,
-        by: impl Fn(&Link) -> By + Send + Sync,
-    ) -> Result<(Arc<Link>, Shown), Failure> {
+    async fn view_at_most(&self, link: &Link, queue: &QueueName, by: By, limit: i64) -> Result<Shown, Failure> {
         let layout = &self.core.layout;
-        let asked_at = self.core.life.clock.now();
-        let looked = self.look(operation, |link| {
-            let by = by(link);
-            look_by(by, ranges(layout, queue, by, limit))
-        });
-        let (link, answer) = looked.await?;
-        let shown = read(layout, queue, &link, &answer.responses)?;
-        if !shown.has_more {
-            self.settle(queue, &shown.view, &Coverage::ALL, asked_at).await;
-        }
-        Ok((link, shown))
+        let answer = self.ask_by(link, by, |by| ranges(layout, queue, by, limit)).await?;
+        read(layout, queue, link, &answer.responses)
     }
 
     /// Looks at a place in a long queue; `None` if the queue must be looked at whole.
     async fn view_spot(
-        self: &Arc<Self>,
+        &self,
+        link: &Link,
         queue: &QueueName,
-        operation: Operation,
+        by: By,
         spot: &Spot,
-        by: impl Fn(&Link) -> By + Send + Sync,
-    ) -> Result<(Arc<Link>, Option<QueueView>), Failure> {
+    ) -> Result<Option<QueueView>, Failure> {
         let layout = &self.core.layout;
-        let asked_at = self.core.life.clock.now();
-        let looked = self.look(operation, |link| {
-            let by = by(link);
+        let ranges = |by| {
             let mut ranges = spot.ranges(layout, queue, by == By::Member);
             ranges.extend(elsewhere(layout, queue, by));
-            look_by(by, ranges)
-        });
-        let (link, answer) = looked.await?;
+            ranges
+        };
+        let answer = self.ask_by(link, by, ranges).await?;
         let (around, others) =
             answer.responses.split_at_checked(spot.ranges_count()).ok_or_else(Failure::unexpected)?;
         let elsewhere = found_elsewhere(layout, queue, others)?;
         let Some(mut seen) = spot.read(layout, queue, link.connection_number(), around)? else {
-            return Ok((link, None));
+            return Ok(None);
         };
         seen.view.elsewhere = elsewhere;
-        self.settle(queue, &seen.view, &seen.coverage, asked_at).await;
         self.tails().note_length(queue, i64::try_from(seen.length).is_ok_and(|length| length > SHORT_MAX));
-        Ok((link, Some(seen.view)))
+        Ok(Some(seen.view))
     }
 
-    /// Looks at a queue as the member behind this connection has it.
-    pub(super) async fn view_of_member(self: &Arc<Self>, queue: &QueueName, link: &Link) -> Result<QueueView, Failure> {
-        let layout = &self.core.layout;
-        let asked_at = self.core.life.clock.now();
-        let request = txn(Vec::new(), ranges(layout, queue, By::Member, 0), Vec::new());
-        let answer = self.core.send(link, request, Operation::View, self.core.life.deadline()).await?;
-        let view = read(layout, queue, link, &answer.responses)?.view;
-        self.settle(queue, &view, &Coverage::ALL, asked_at).await;
-        Ok(view)
-    }
-
-    /// Notes which of our own contenders are gone by a view, and waits until it is known why.
-    async fn settle(self: &Arc<Self>, queue: &QueueName, view: &QueueView, coverage: &Coverage, asked_at: BootInstant) {
-        self.note_missing(queue, view, coverage, asked_at);
-        let unexplained = self.entries().unexplained(queue);
-        for place in unexplained {
-            place.bond.explained().await;
+    /// Reads ranges. A member tells a change before its own looks show it, by the moment that it takes to write it
+    /// down; so one that does not show yet what was told asks the quorum, whose looks wait for that.
+    async fn ask_by(&self, link: &Link, by: By, ranges: impl Fn(By) -> Vec<RequestOp>) -> Result<TxnResponse, Failure> {
+        let (core, deadline) = (&self.core, self.core.life.deadline());
+        if by == By::Member {
+            let request = txn(Vec::new(), ranges(By::Member), Vec::new());
+            let answer = core.send(link, request, Operation::View, deadline).await?;
+            let revision = header(&answer)?.revision;
+            if self.told(link).is_none_or(|told| told <= revision) {
+                return Ok(answer);
+            }
         }
-    }
-
-    /// Notes which of our own contenders are gone by a view that was asked for at this moment, so that no other caller
-    /// of this process is granted their place before their own callers know.
-    pub(super) fn note_missing(
-        self: &Arc<Self>,
-        queue: &QueueName,
-        view: &QueueView,
-        coverage: &Coverage,
-        asked_at: BootInstant,
-    ) {
-        let missing = self.entries().missing(queue, view, coverage, asked_at);
-        for place in missing {
-            self.found_gone(&place);
-        }
-    }
-}
-
-fn look_by(by: By, ranges: Vec<RequestOp>) -> Look<TxnRequest> {
-    let request = txn(Vec::new(), ranges, Vec::new());
-    match by {
-        By::Member => Look::Member(request),
-        By::Quorum => Look::Quorum(request),
+        core.ask(link, txn(Vec::new(), ranges(By::Quorum), Vec::new()), Operation::View, deadline).await
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Error, Operation, QueueName};
+use lockkeeper_core::{Operation, QueueName};
 use lockkeeper_session::{Beginning, Effect, Failure, FailureKind, Life};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -59,7 +59,7 @@ pub(super) struct Parts {
 impl Core {
     pub(super) fn new(parts: Parts, runtime: Handle) -> Self {
         let Parts { config, clock, lease, timeout, belief, safe_until, .. } = parts;
-        let timing = Timing { timeout };
+        let (timing, asked) = (Timing { timeout }, config.session_timeout());
         let beginning = Beginning {
             timeout: timing.timeout,
             safe_until,
@@ -73,7 +73,7 @@ impl Core {
             lease,
             timing,
             lanes: Lanes::new(runtime.clone()),
-            life: Arc::new(Life::new(clock, runtime, beginning)),
+            life: Arc::new(Life::new(clock, runtime, beginning).asked_for(asked)),
             belief: Mutex::new(belief),
             epoch: Mutex::new(Epoch { offset: 0, written: 0 }),
             revision: AtomicI64::new(0),
@@ -207,12 +207,8 @@ impl Core {
         if answer.as_ref().is_err_and(needs_another) {
             link.connection.shut();
         }
-        answer
-    }
-
-    /// Turns a failure into an error of locks; a session that is lost meanwhile says more.
-    pub(crate) fn fail(&self, failure: Failure, operation: Operation, is_write: bool) -> Error {
-        self.life.fail(for_lack_of(failure, &self.layout.rights()), operation, is_write)
+        // It may be for lack of rights.
+        answer.map_err(|failure| for_lack_of(failure, &self.layout.rights()))
     }
 }
 

@@ -9,7 +9,7 @@ use lockkeeper_core::{Liveness, LossReason};
 use lockkeeper_session::{Effect, Failure, FailureKind, Finder, Keeping, Life, Server};
 
 use crate::proto::LeaseRevokeRequest;
-use crate::rpc::Connection;
+use crate::rpc::{Connection, for_lack_of};
 use crate::session::core::Core;
 use crate::session::link::Link;
 use crate::session::renewal;
@@ -59,7 +59,7 @@ impl Keeping for Driver {
             let number = next_connection.fetch_add(1, Ordering::Relaxed);
             restore(core, connection, number, attempt_ends).await
         };
-        finder.round(deadline, attempt).await
+        finder.round(deadline, attempt).await.map_err(|failure| for_lack_of(failure, &core.layout.rights()))
     }
 
     #[cfg(feature = "testing")]

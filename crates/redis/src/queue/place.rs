@@ -2,10 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lockkeeper_core::{ContenderId, Ticket};
 use tokio::task::AbortHandle;
-
-use crate::layout::Member;
 
 /// A contender of ours that is stored.
 pub(super) type Place = lockkeeper_session::Place<Own>;
@@ -38,10 +35,6 @@ pub(super) fn watch_plain_by(place: &Place, spawn: impl FnOnce() -> AbortHandle)
 }
 
 impl lockkeeper_session::Own for Own {
-    fn ticket_in(id: &ContenderId) -> Option<Ticket> {
-        Member::of(id).map(|member| member.ticket)
-    }
-
     fn withdrawn(&self) {
         self.watch_by(None);
         if let Some(watcher) = locked(&self.plain_watcher).take() {

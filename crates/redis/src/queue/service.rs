@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, LossReason, Operation, QueueName, QueueView,
-    Request, Ticket, Value, ValueVersion,
+    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, Freshness, LossReason, Operation, QueueName,
+    QueueView, Request, Ticket, Value, ValueVersion,
 };
 use lockkeeper_session::{Ask, Departing, Failure, Joined, Left, Life, Link as _, Refusal, Service, Stage, Watch};
 
@@ -66,8 +66,8 @@ impl Service for Redis {
         self.core.layout.refusal(queue).map(|why| (ErrorKind::InvalidName, why))
     }
 
-    fn join(&self, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Make<Joined<Own>> {
-        join::make(&self.core, queue, entries, shows_whole)
+    fn join(queues: &Arc<Queues>, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Make<Joined<Own>> {
+        join::make(&queues.service.core, queue, entries, shows_whole)
     }
 
     /// By one of two scripts: the one that does not ask for the session is cheaper.
@@ -89,7 +89,7 @@ impl Service for Redis {
         })
     }
 
-    fn look(&self, queue: &QueueName, extent: Extent<'_>) -> Make<QueueView> {
+    fn look(&self, queue: &QueueName, _freshness: Freshness, extent: Extent<'_>) -> Make<QueueView> {
         let (place, extent) = match extent {
             Extent::Whole => ("", "whole"),
             // Only contenders of ours have places in the order.
@@ -154,7 +154,7 @@ impl Service for Redis {
                 young.add(place);
             }
             Stage::Shown(place, view) => note_turn(queues, place, view),
-            Stage::Gone(ticket) => core.roll.remove(ticket),
+            Stage::Gone(ticket) | Stage::Kept(ticket) => core.roll.remove(ticket),
             Stage::Explained =>
             {
                 #[cfg(feature = "testing")]

@@ -112,11 +112,13 @@ impl Coverage {
 #[derive(Debug)]
 pub(super) struct Entries<O> {
     by_ticket: BTreeMap<Ticket, Entry<O>>,
+    /// The tickets of those that are stored.
+    tickets: BTreeMap<ContenderId, Ticket>,
 }
 
 impl<O> Default for Entries<O> {
     fn default() -> Self {
-        Self { by_ticket: BTreeMap::new() }
+        Self { by_ticket: BTreeMap::new(), tickets: BTreeMap::new() }
     }
 }
 
@@ -131,6 +133,7 @@ impl<O: Own> Entries<O> {
         let Some(entry) = self.by_ticket.get_mut(&place.ticket) else {
             return false;
         };
+        self.tickets.insert(place.id.clone(), place.ticket);
         *entry = Entry::Placed { place, is_standing: false };
         true
     }
@@ -159,7 +162,10 @@ impl<O: Own> Entries<O> {
         let entry = self.by_ticket.remove(&ticket)?;
         match &entry {
             Entry::Joining(joining) => drop(joining.progress.withdraw()),
-            Entry::Placed { place, .. } => place.withdraw(),
+            Entry::Placed { place, .. } => {
+                self.tickets.remove(&place.id);
+                place.withdraw();
+            }
         }
         Some(entry)
     }
@@ -180,7 +186,16 @@ impl<O: Own> Entries<O> {
 
     /// Finds the place of a contender of ours in a queue.
     pub(super) fn find(&self, queue: &QueueName, id: &ContenderId) -> Option<&Arc<Place<O>>> {
-        self.of_ticket(O::ticket_in(id)?).filter(|place| place.queue == *queue && place.id == *id)
+        self.of_ticket(*self.tickets.get(id)?).filter(|place| place.queue == *queue)
+    }
+
+    /// Returns all places that stand, for all that is known.
+    pub(super) fn standing(&self) -> Vec<Arc<Place<O>>> {
+        let place = |entry: &Entry<O>| match entry {
+            Entry::Placed { place, .. } if place.bond.stands() => Some(place.clone()),
+            _ => None,
+        };
+        self.by_ticket.values().filter_map(place).collect()
     }
 
     /// Returns the places in a queue that are gone, and it is not known why.

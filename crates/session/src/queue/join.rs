@@ -55,7 +55,7 @@ pub(super) fn begin<S: Service>(
         tickets.push((entry.ticket, outlives_session));
     }
     let shows_whole = entries.len() > 1 || entries.iter().any(|entry| entry.mode.is_counted());
-    let (send, sending) = (queues.service.join(queue, entries, shows_whole), progress.clone());
+    let (send, sending) = (S::join(queues, queue, entries, shows_whole), progress.clone());
     let make: Make<S::Link, _> = Arc::new(move |link| match sending.send() {
         true => send(link),
         false => Box::pin(std::future::ready(Ok(Joined::Withdrawn))),

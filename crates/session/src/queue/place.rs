@@ -12,9 +12,6 @@ use lockkeeper_core::{
 
 /// What a service keeps of a contender of ours.
 pub trait Own: fmt::Debug + Send + Sync + 'static {
-    /// Reads the ticket in the name of a contender; `None` if it is not one of ours.
-    fn ticket_in(id: &ContenderId) -> Option<Ticket>;
-
     /// Notes that we are leaving it ourselves.
     fn withdrawn(&self) {}
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Entry, Error, Extent, LossReason, Operation, QueueName, QueueView, Result, Ticket,
+    BoxFuture, ContenderId, Entry, Error, Extent, Freshness, LossReason, Operation, QueueName, QueueView, Result,
+    Ticket,
 };
 
 use crate::Failure;
@@ -40,6 +41,11 @@ impl<S: Service> Queues<S> {
         self.entries().of_ticket(ticket).cloned()
     }
 
+    /// Returns the places of all contenders of ours that stand, for all that is known.
+    pub fn standing(&self) -> Vec<Arc<Place<S::Own>>> {
+        self.entries().standing()
+    }
+
     /// Refuses a call for what the service cannot have, or under a session that is lost.
     pub(super) fn check(&self, operation: Operation, queue: &QueueName, entries: &[Entry]) -> Result<()> {
         if let Some((kind, why)) = self.service.refusal(queue, entries) {
@@ -60,12 +66,13 @@ impl<S: Service> Queues<S> {
     pub(super) fn view(
         self: &Arc<Self>,
         queue: &QueueName,
+        freshness: Freshness,
         extent: Extent<'_>,
     ) -> BoxFuture<Result<QueueView, Failure>> {
         let coverage = Coverage::of(extent);
         let life = self.service.life();
         let asked_at = life.clock.now();
-        let looking = life.look(self.service.look(queue, extent));
+        let looking = life.look(self.service.look(queue, freshness, extent));
         let (queues, queue) = (self.clone(), queue.clone());
         Box::pin(async move {
             let view = looking.await?;
@@ -146,7 +153,8 @@ async fn find_out<S: Service>(service: &S, place: &Place<S::Own>) -> LossReason 
         };
         if !failure.is_passing() {
             tracing::debug!(target: "lockkeeper", %failure, "the service does not say why a contender is gone");
-            return LossReason::Removed;
+            // If the session stands after that, at least the contender did not go with it.
+            return life.until_proven_anew().await.err().unwrap_or(LossReason::Removed);
         }
         life.again(&mut call, &failure).await;
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, FencingToken, LossReason, QueueName,
-    QueueView, Request, Ticket, Value, ValueVersion,
+    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, FencingToken, Freshness, LossReason,
+    QueueName, QueueView, Request, Ticket, Value, ValueVersion,
 };
 
 use crate::queue::{Departing, Own, Place, Queues};
@@ -30,14 +30,19 @@ pub trait Service: Send + Sync + Sized + 'static {
 
     /// Stores entries, all or none, unless they are stored already or a later connection has the session; and shows the
     /// whole queue, or what is around the one entry.
-    fn join(&self, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Make<Self::Link, Joined<Self::Own>>;
+    fn join(
+        queues: &Arc<Queues<Self>>,
+        queue: &QueueName,
+        entries: &[Entry],
+        shows_whole: bool,
+    ) -> Make<Self::Link, Joined<Self::Own>>;
 
     /// Removes a contender of ours, whose name is known if its join was answered. A call that does not ask why may
     /// leave open whether it stood until now.
     fn leave(&self, queue: &QueueName, ticket: Ticket, id: Option<&ContenderId>, why: bool) -> Make<Self::Link, Left>;
 
     /// Looks at a queue.
-    fn look(&self, queue: &QueueName, extent: Extent<'_>) -> Make<Self::Link, QueueView>;
+    fn look(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> Make<Self::Link, QueueView>;
 
     /// Sends a request to a contender of any client, and answers whether it was there; `None` if none of this name can
     /// be there.
@@ -94,8 +99,10 @@ pub enum Stage<'a, O> {
     Placed(&'a Arc<Place<O>>),
     /// A view shows it, or would.
     Shown(&'a Arc<Place<O>>, &'a QueueView),
-    /// It is gone, or was never stored.
+    /// It is gone, or was never stored. That may be said twice.
     Gone(Ticket),
+    /// It outlives the session, and is none of ours any more.
+    Kept(Ticket),
     /// It was gone without our doing, and its holder knows why.
     Explained,
 }

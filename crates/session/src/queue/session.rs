@@ -50,15 +50,15 @@ impl<S: Service> Session for QueueSession<S> {
     }
 
     fn timeout(&self) -> Option<SessionTimeout> {
-        let timeout = self.queues.service.life().timeout;
-        Some(SessionTimeout { asked: timeout, granted: timeout })
+        let life = self.queues.service.life();
+        Some(SessionTimeout { asked: life.asked, granted: life.timeout })
     }
 
-    fn view(&self, queue: &QueueName, _freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
+    fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
         if let Err(error) = self.queues.check(Operation::View, queue, &[]) {
             return refuse(error);
         }
-        self.finish(Operation::View, false, queue, self.queues.view(queue, extent))
+        self.finish(Operation::View, false, queue, self.queues.view(queue, freshness, extent))
     }
 
     fn enqueue(&self, queue: &QueueName, entries: Vec<Entry>) -> BoxFuture<Result<Vec<Enqueued>>> {
@@ -126,7 +126,7 @@ impl<S: Service> Session for QueueSession<S> {
     fn keep(&self, queue: &QueueName, ticket: Ticket) {
         let was_there = self.queues.entries().keep(queue, ticket);
         if was_there {
-            S::note(&self.queues, Stage::Gone(ticket));
+            S::note(&self.queues, Stage::Kept(ticket));
         }
     }
 

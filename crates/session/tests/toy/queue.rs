@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use lockkeeper_core::{
-    BoxFuture, Contender, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, FencingToken, Lifetime,
-    LossReason, Mode, Operation, Part, QueueName, QueueView, Rank, Request, Ticket, Value, ValueVersion,
+    BoxFuture, Contender, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, FencingToken, Freshness,
+    Lifetime, LossReason, Mode, Operation, Part, QueueName, QueueView, Rank, Request, Ticket, Value, ValueVersion,
 };
 use lockkeeper_session::{
     Ask, Departing, Failure, Joined, Left, Life, Link as _, Make, Queues, Record, Refusal, Service, Stage, Stood,
@@ -26,11 +26,7 @@ pub(crate) struct Toy(pub(crate) Arc<Core>);
 #[derive(Debug)]
 pub(crate) struct Own;
 
-impl lockkeeper_session::Own for Own {
-    fn ticket_in(id: &ContenderId) -> Option<Ticket> {
-        Ticket::parse(id.as_str())
-    }
-}
+impl lockkeeper_session::Own for Own {}
 
 /// The question of this kind about a queue.
 fn about(op: &str, queue: &QueueName) -> Json {
@@ -141,8 +137,13 @@ impl Service for Toy {
         None
     }
 
-    fn join(&self, queue: &QueueName, entries: &[Entry], _shows_whole: bool) -> Make<Link, Joined<Own>> {
-        let core = self.0.clone();
+    fn join(
+        queues: &Arc<Queues<Self>>,
+        queue: &QueueName,
+        entries: &[Entry],
+        _shows_whole: bool,
+    ) -> Make<Link, Joined<Own>> {
+        let core = queues.service.0.clone();
         let tickets: Vec<_> = entries.iter().map(|entry| ContenderId::new(entry.ticket.to_string())).collect();
         let entry = |entry: &Entry| {
             let anchor = match &entry.rank {
@@ -189,7 +190,7 @@ impl Service for Toy {
         })
     }
 
-    fn look(&self, queue: &QueueName, _extent: Extent<'_>) -> Make<Link, QueueView> {
+    fn look(&self, queue: &QueueName, _freshness: Freshness, _extent: Extent<'_>) -> Make<Link, QueueView> {
         self.call(Operation::View, about("look", queue), |link, answer| view(link, &answer))
     }
 

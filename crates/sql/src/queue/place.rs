@@ -28,11 +28,7 @@ impl Own {
     }
 }
 
-impl lockkeeper_session::Own for Own {
-    fn ticket_in(id: &ContenderId) -> Option<Ticket> {
-        ticket_of(id)
-    }
-}
+impl lockkeeper_session::Own for Own {}
 
 /// How a contender is named.
 pub(super) fn id_of(ticket: Ticket) -> ContenderId {

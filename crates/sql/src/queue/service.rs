@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, Lifetime, LossReason, Operation, QueueName,
-    QueueView, Rank, Request, Ticket, Value, ValueVersion,
+    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, Freshness, Lifetime, LossReason, Operation,
+    QueueName, QueueView, Rank, Request, Ticket, Value, ValueVersion,
 };
 use lockkeeper_session::{
     Ask, Departing, Failure, Joined, Left, Life, Link as _, Refusal, Service, Stage, Stood, Stored, Watch,
@@ -66,7 +66,8 @@ impl Service for Sql {
         entries.iter().any(differs).then(|| (ErrorKind::Unsupported, message.to_owned()))
     }
 
-    fn join(&self, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Make<Joined<Own>> {
+    fn join(queues: &Arc<Queues>, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Make<Joined<Own>> {
+        let core = queues.service.core.clone();
         let [name, part] = named(queue);
         let fixed = [
             name,
@@ -75,11 +76,10 @@ impl Service for Sql {
             Argument::Bytes(entries.iter().map(|entry| mode_number(entry.mode)).collect()),
             Argument::Flag(is_persistent(&entries[0])),
             Argument::OptionalId(anchor(&entries[0]).and_then(ticket_of).map(Ticket::bits)),
-            Argument::Text(record::texts(entries, self.core.life.clock.unix_time())),
+            Argument::Text(record::texts(entries, core.life.clock.unix_time())),
             Argument::Flag(shows_whole),
         ];
         let tickets: Arc<[_]> = entries.iter().map(|entry| entry.ticket).collect();
-        let core = self.core.clone();
         Arc::new(move |link: &Arc<Link>| {
             let asked_at = core.life.clock.now();
             let asking = core.ask(link, of_epoch(&core, link, "join", &fixed), Operation::Join);
@@ -126,7 +126,7 @@ impl Service for Sql {
         )
     }
 
-    fn look(&self, queue: &QueueName, extent: Extent<'_>) -> Make<QueueView> {
+    fn look(&self, queue: &QueueName, _freshness: Freshness, extent: Extent<'_>) -> Make<QueueView> {
         let statement = looking(queue, extent);
         let read = |link: &Link, answer: Answer| answer.view(link.connection_number());
         self.run(Operation::View, move |_| statement.clone(), read)
@@ -197,7 +197,7 @@ impl Service for Sql {
             Stage::Joining(ticket) => core.roll.expect(ticket),
             Stage::Placed(place) => core.roll.add(place.ticket),
             Stage::Shown(place, view) => place.own.note(view.ahead_of(&place.id)),
-            Stage::Gone(ticket) => core.roll.remove(ticket),
+            Stage::Gone(ticket) | Stage::Kept(ticket) => core.roll.remove(ticket),
             Stage::Explained =>
             {
                 #[cfg(feature = "testing")]

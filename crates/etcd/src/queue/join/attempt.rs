@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Error, ErrorKind, Operation, QueueView};
-use lockkeeper_session::{Effect, Failure};
+use lockkeeper_core::{Operation, QueueView};
+use lockkeeper_session::{Effect, Failure, FailureKind, Joined};
 
-use super::{Join, Stored, Wanted, anchor_gone};
+use super::{Join, Told, Wanted};
 use crate::layout::ticket_of;
 use crate::proto::{KeyValue, RangeRequest, RequestOp, Response, ResponseOp, TxnRequest};
-use crate::queue::around::Coverage;
+use crate::queue::place::Own;
 use crate::queue::tail::{SEGMENT_FULL, Tail};
 use crate::queue::view::{self, By};
 use crate::rpc::{absent, created_at, delete, group, key_range, modified_at, no_room, put, txn};
@@ -17,25 +16,6 @@ use crate::session::{Epoch, Link, header};
 
 /// How many operations stand side by side in a transaction: a server takes 128, and some of them are looks.
 const SIDE_BY_SIDE_MAX: usize = 32;
-
-/// What became of one attempt.
-pub(super) enum Attempt {
-    Stored(Stored),
-    /// It was made with a stamp or an offset that had changed.
-    Resend,
-}
-
-/// Why an attempt brought nothing.
-pub(super) enum AttemptError {
-    Failed(Failure),
-    Refused(Error),
-}
-
-impl From<Failure> for AttemptError {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
 
 /// How much of the queue a join's own answer shows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,27 +28,25 @@ enum Shows {
 }
 
 impl Join {
-    pub(super) async fn attempt(&self, link: &Link) -> Result<Attempt, AttemptError> {
+    /// Sends the entries once; `None` if they were sent with a stamp, an offset or a tail that had changed.
+    pub(super) async fn attempt(&self, link: &Link) -> Result<Option<Joined<Own>>, Failure> {
         let core = &self.inner.core;
         let Some(stamp) = link.stamp else {
             // The next connection may find room.
             link.connection.shut();
-            return Err(no_room().into());
+            return Err(no_room());
         };
-        let epoch = core.epoch();
-        let asked_at = core.life.clock.now();
-        let was_sent = self.progress.was_sent();
-        self.progress.note_sent();
-        let tail = self.tail();
-        let shows = self.shows();
+        let (epoch, asked_at) = (core.epoch(), core.life.clock.now());
+        let was_sent = self.joining.send();
+        let (tail, shows) = (self.tail(), self.shows());
         let request = self.request(stamp, epoch, tail, shows, was_sent);
-        let answer = match core.ask(link, request, Operation::Join, self.deadline).await {
+        let answer = match core.ask(link, request, Operation::Join, core.life.deadline()).await {
             Ok(answer) => answer,
             Err(failure) => {
                 if failure.effect == Effect::None && !was_sent {
-                    self.progress.note_unsent();
+                    self.joining.note_unsent();
                 }
-                return Err(AttemptError::Failed(failure));
+                return Err(failure);
             }
         };
         let revision = header(&answer)?.revision;
@@ -76,37 +54,31 @@ impl Join {
         // Only an earlier attempt can have stored them if this one has not.
         let looks = if answer.succeeded || was_sent { self.looks(shows).len() } else { 0 };
         let at = answers.len().checked_sub(looks).ok_or_else(Failure::unexpected)?;
-        let shown = answers.split_off(at);
-        let view = self.seen(link, tail, &shown, asked_at)?;
-        let (first_token, placed_at) = (core.layout.first_token(epoch.offset), core.life.clock.now());
-        let stored = |created| {
-            Attempt::Stored(Stored { created, first_token, segment: tail.segment, view, placed_at, link: link.number })
-        };
+        let view = self.seen(link, tail, &answers.split_off(at))?;
+        let first_token = core.layout.first_token(epoch.offset);
+        let told = |created| Told { created, first_token, segment: tail.segment, view, asked_at };
         if answer.succeeded {
             self.note_filled(tail, answers.last());
-            return Ok(stored(revision));
+            return self.stored(link, told(revision)).await.map(Some);
         }
         let [own, session, offset, present_tail] = answers.try_into().map_err(|_| Failure::unexpected())?;
         match found(&own)? {
-            Some(kv) if ticket_of(&kv.value) == Some(self.wanted[0].ticket) => return Ok(stored(kv.create_revision)),
+            Some(kv) if ticket_of(&kv.value) == Some(self.wanted[0].ticket) => {
+                return self.stored(link, told(kv.create_revision)).await.map(Some);
+            }
             Some(kv) => {
                 self.remove_leftover(link, kv).await?;
-                return Ok(Attempt::Resend);
+                return Ok(None);
             }
             None => {}
         }
-        self.why_refused(
-            link,
-            epoch,
-            found(&session)?.map(|kv| kv.mod_revision),
-            offset,
-            (tail, Tail::of(&present_tail)?),
-        )
+        let stamp = found(&session)?.map(|kv| kv.mod_revision);
+        self.why_refused(link, epoch, stamp, offset, (tail, Tail::of(&present_tail)?))
     }
 
     /// The tail that the entries join.
     fn tail(&self) -> Tail {
-        self.progress.tail(|| match self.has_segments() {
+        self.joining.tail(|| match self.has_segments() {
             true => self.inner.tails().known(&self.queue).tail,
             false => Tail::default(),
         })
@@ -118,10 +90,7 @@ impl Join {
 
     /// How much of the queue is to be shown at once.
     fn shows(&self) -> Shows {
-        if !self.has_segments()
-            || self.wanted.len() > 1
-            || self.wanted.iter().any(|wanted| wanted.name.mode.is_counted())
-        {
+        if !self.has_segments() || self.shows_whole {
             return Shows::Whole;
         }
         if self.inner.tails().known(&self.queue).is_long { Shows::Nothing } else { Shows::Short }
@@ -137,13 +106,7 @@ impl Join {
     }
 
     /// Reads what the looks show; `None` if that is not the whole queue.
-    fn seen(
-        &self,
-        link: &Link,
-        tail: Tail,
-        looks: &[ResponseOp],
-        asked_at: BootInstant,
-    ) -> Result<Option<QueueView>, Failure> {
+    fn seen(&self, link: &Link, tail: Tail, looks: &[ResponseOp]) -> Result<Option<QueueView>, Failure> {
         if looks.is_empty() {
             return Ok(None);
         }
@@ -154,11 +117,7 @@ impl Join {
                 self.inner.begin_segment(&self.queue, tail);
             }
         }
-        if shown.has_more {
-            return Ok(None);
-        }
-        self.inner.note_missing(&self.queue, &shown.view, &Coverage::ALL, asked_at);
-        Ok(Some(shown.view))
+        Ok((!shown.has_more).then_some(shown.view))
     }
 
     /// Has the next segment begun if the one that was joined is full: the answer counts it, unless the looks do.
@@ -175,7 +134,8 @@ impl Join {
     async fn remove_leftover(&self, link: &Link, leftover: &KeyValue) -> Result<(), Failure> {
         let is_it = modified_at(leftover.key.clone(), leftover.mod_revision);
         let request = txn(vec![is_it], vec![delete(leftover.key.clone())], Vec::new());
-        self.inner.core.ask(link, request, Operation::Join, self.deadline).await.map(|_| ())
+        let core = &self.inner.core;
+        core.ask(link, request, Operation::Join, core.life.deadline()).await.map(|_| ())
     }
 
     /// Finds out why the entries were not stored, though the first of them is not there.
@@ -186,37 +146,34 @@ impl Join {
         stamp: Option<i64>,
         offset: ResponseOp,
         (tail, present_tail): (Tail, Tail),
-    ) -> Result<Attempt, AttemptError> {
+    ) -> Result<Option<Joined<Own>>, Failure> {
         let core = &self.inner.core;
         let Some(written) = stamp else {
-            core.life.expire();
-            return Err(AttemptError::Refused(self.inner.over(Operation::Join, &self.queue)));
+            return Err(Failure::session_gone());
         };
         match Epoch::of(offset) {
             Some(present) if present != epoch => {
                 core.set_epoch(present);
-                return Ok(Attempt::Resend);
+                return Ok(None);
             }
             Some(_) => {}
             None => {
-                let message = "the key from which tokens are counted was deleted; a new session writes it anew";
                 core.life.expire();
-                return Err(AttemptError::Refused(
-                    Error::permanent(ErrorKind::Backend, Operation::Join, message).at(&self.queue),
-                ));
+                let message = "the key from which tokens are counted was deleted; a new session writes it anew";
+                return Err(Failure::new(FailureKind::Other, Effect::None, message));
             }
         }
         if Some(written) != link.stamp {
             // Another connection of the session has taken over.
             link.connection.shut();
-            return Ok(Attempt::Resend);
+            return Err(Failure::superseded());
         }
         if tail != present_tail && self.joins_tail() {
             self.inner.tails().note_tail(&self.queue, present_tail);
-            self.progress.turn_to(present_tail);
-            return Ok(Attempt::Resend);
+            self.joining.turn_to(present_tail);
+            return Ok(None);
         }
-        Err(AttemptError::Refused(anchor_gone(&self.queue)))
+        Ok(Some(Joined::AnchorGone))
     }
 
     /// Whether any of the entries is to stand at the tail.
@@ -241,7 +198,7 @@ impl Join {
             conditions.push(modified_at(tail_key.clone(), tail.written));
         }
         let anchors = self.wanted.iter().filter_map(|wanted| wanted.anchor.as_ref());
-        let anchors: BTreeMap<_, _> = anchors.map(|anchor| (&anchor.key, anchor.created)).collect();
+        let anchors: BTreeMap<_, _> = anchors.map(|anchor| (&anchor.own.key, anchor.own.created)).collect();
         conditions.extend(anchors.into_iter().map(|(key, created)| created_at(key.clone(), created)));
         let puts = self.wanted.iter().map(|wanted| {
             let lease = if wanted.outlives_session { 0 } else { core.lease };

@@ -1,0 +1,159 @@
+//! Leaving: a deletion of what was meant, and of nothing that came after it.
+//!
+//! It runs in the lane of its lock, behind the join that it undoes. The slot of a contender that has left is taken
+//! again, and so is its key, while an earlier deletion may still be on its way. So each deletion names the revision at
+//! which its contender was created. Where no answer to the join has told that, a look on the next connection does,
+//! whose stamp lets no older join take effect any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{ContenderId, LossReason, Operation, QueueName, Ticket};
+use lockkeeper_session::{Failure, Left};
+
+use crate::layout::Name;
+use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnRequest, TxnResponse};
+use crate::queue::claims::Claim;
+use crate::queue::inner::Inner;
+use crate::queue::service::Make;
+use crate::queue::tail::Tail;
+use crate::rpc::{created_at, delete, key_range, no_room, prefix_range};
+use crate::session::Link;
+
+/// A deletion that is not answered after a renewal's time, but not before this, goes over the next connection: a
+/// request that went down with a leader is answered only seconds after another one was elected.
+const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
+
+/// What is to be left.
+struct Leaving {
+    inner: Arc<Inner>,
+    queue: QueueName,
+    meant: Meant,
+}
+
+/// Which contender is to go: another one may have its name by the time that a deletion is taken in.
+enum Meant {
+    /// The one of this name that was created at this revision.
+    Created(Name, i64),
+    /// The one of a join that was under way when it was withdrawn: no caller has believed in it.
+    Of(Claim),
+    /// None that can be there.
+    Nothing,
+}
+
+/// Makes the call that removes a contender of ours, or asks why it is gone.
+pub(super) fn make(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket, id: Option<&ContenderId>) -> Make<Left> {
+    let layout = &inner.core.layout;
+    let meant = match id {
+        Some(id) => layout.name(id).map(|name| Meant::Created(name, layout.contender(queue, id).1)),
+        None => inner.claims().get(ticket).cloned().map(Meant::Of),
+    };
+    let (inner, queue) = (inner.clone(), queue.clone());
+    let leaving = Arc::new(Leaving { inner, queue, meant: meant.unwrap_or(Meant::Nothing) });
+    Arc::new(move |link| {
+        let (work, over) = (leaving.clone(), link.clone());
+        leaving.inner.run(&leaving.queue, async move { work.leave(&over).await })
+    })
+}
+
+impl Leaving {
+    async fn leave(&self, link: &Link) -> Result<Left, Failure> {
+        let core = &self.inner.core;
+        let again = core.life.clock.now().saturating_add(core.timing.patience().max(AGAIN_AFTER_MIN));
+        let left = self.delete(link, core.life.deadline().min(again)).await?;
+        if matches!(self.meant, Meant::Of(_)) && self.known().is_none() && link.stamp.is_none() {
+            // Without a new stamp the join can still take effect. The next connection may find room for one.
+            link.connection.shut();
+            return Err(no_room());
+        }
+        Ok(left)
+    }
+
+    async fn delete(&self, link: &Link, deadline: BootInstant) -> Result<Left, Failure> {
+        let Some((name, created)) = self.found(link, deadline).await? else {
+            return Ok(Left::Gone(LossReason::Removed));
+        };
+        let request = self.request(&name, created);
+        let answer = self.inner.core.ask(link, request, Operation::Leave, deadline).await?;
+        self.judge(&answer)
+    }
+
+    /// Returns its name and the revision at which it was created, as far as answers have told that.
+    fn known(&self) -> Option<(Name, i64)> {
+        match &self.meant {
+            Meant::Created(name, created) => Some((name.clone(), *created)),
+            Meant::Of(claim) => Some((name_of(claim), claim.joining.created()?)),
+            Meant::Nothing => None,
+        }
+    }
+
+    /// Finds its name and the revision at which it was created; `None` if it is not there.
+    async fn found(&self, link: &Link, deadline: BootInstant) -> Result<Option<(Name, i64)>, Failure> {
+        let (None, Meant::Of(claim)) = (self.known(), &self.meant) else {
+            return Ok(self.known());
+        };
+        let name = name_of(claim);
+        #[cfg(feature = "testing")]
+        if self.inner.core.testing.ignores_conditions() {
+            return Ok(Some((name, 0)));
+        }
+        let look = key_range(self.inner.core.layout.key(&self.queue, &name));
+        let answer = self.inner.core.ask(link, look, Operation::Leave, deadline).await?;
+        Ok(answer.kvs.first().map(|kv| (name, kv.create_revision)))
+    }
+
+    /// Deletes it if it is the one that is meant, or else asks why it is gone.
+    fn request(&self, name: &Name, created: i64) -> TxnRequest {
+        let (core, layout) = (&self.inner.core, &self.inner.core.layout);
+        let key = layout.key(&self.queue, name);
+        let mark = delete(layout.broken(core.lease, name.slot, created));
+        let mut success = vec![delete(key.clone())];
+        let mut failure = vec![mark, key_range(layout.session(core.lease)).into()];
+        // It may be the last of a queue that is not long any more, so that the first segment can be used again.
+        if name.segment > 0 && !self.inner.tails().known(&self.queue).is_long {
+            let others = prefix_range(layout.queue(&self.queue));
+            let others = RequestOp::from(RangeRequest { keys_only: true, limit: 1, ..others });
+            success.push(others.clone());
+            failure.push(others);
+        }
+        core.meant(vec![created_at(key, created)], success, failure)
+    }
+
+    fn judge(&self, answer: &TxnResponse) -> Result<Left, Failure> {
+        let (why_gone, others) = match (answer.succeeded, &*answer.responses) {
+            (true, [_, others @ ..]) => (None, others),
+            (false, [mark, session, others @ ..]) => (Some((mark, session)), others),
+            _ => return Err(Failure::unexpected()),
+        };
+        if let [ResponseOp { response: Some(Response::Range(others)) }] = others
+            && others.kvs.is_empty()
+        {
+            self.inner.begin_anew(&self.queue);
+        }
+        match why_gone {
+            None => Ok(Left::Removed),
+            Some((mark, session)) => reason(mark, session).map(Left::Gone).ok_or_else(Failure::unexpected),
+        }
+    }
+}
+
+/// The join has ended behind which this is asked, so that its segment is known.
+fn name_of(claim: &Claim) -> Name {
+    claim.name.in_segment(claim.joining.tail(Tail::default).segment)
+}
+
+/// Reads why a contender is gone from the answers to a deletion of the mark that it was broken, and to a look at the
+/// session.
+fn reason(mark: &ResponseOp, session: &ResponseOp) -> Option<LossReason> {
+    match (&mark.response, &session.response) {
+        (Some(Response::DeleteRange(mark)), Some(Response::Range(session))) => {
+            Some(match (mark.deleted, session.kvs.is_empty()) {
+                (1.., _) => LossReason::Broken,
+                (_, true) => LossReason::Expired,
+                (_, false) => LossReason::Removed,
+            })
+        }
+        _ => None,
+    }
+}
