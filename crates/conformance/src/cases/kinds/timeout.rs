@@ -39,7 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mutexes = vec![
         Case::new("a timeout is met within 50 ms", async |fixture| met(fixture, &[Ask::Mutex]).await),
         Case::new("a timeout is met while the holder changes", async |fixture| {
-            met_while_the_holder_changes(fixture).await;
+            met_while_the_holder_changes(fixture, Ask::Mutex).await;
         })
         .strict(),
         Case::new("a timeout is met while the service stands still", async |fixture| {
@@ -63,7 +63,7 @@ pub(super) fn cases() -> Vec<Case> {
         .uses(books.with(pools)),
         Case::new("a timeout to write is met while the readers ahead change", met_while_readers_change).uses(books),
         Case::new("a timeout for permits is met while the permits change hands", async |fixture| {
-            met_while_permits_change(fixture).await;
+            met_while_the_holder_changes(fixture, Ask::Permits(1, 1)).await;
         })
         .uses(pools),
         cutting(Case::new("a read, write or permit timeout is met while the client is cut off", async |fixture| {
@@ -138,8 +138,8 @@ const fn exclusive(ask: Ask) -> Ask {
     if matches!(ask, Ask::Read) { Ask::Write } else { ask }
 }
 
-async fn met_while_the_holder_changes(fixture: &dyn Fixture) {
-    let ([ann, bob], ask) = (parties(fixture).await, Ask::Mutex);
+async fn met_while_the_holder_changes(fixture: &dyn Fixture, ask: Ask) {
+    let [ann, bob] = parties(fixture).await;
     let mut waits = Vec::new();
     for _ in 0..ROUNDS {
         let first = ann.take(ask).await;
@@ -156,29 +156,6 @@ async fn met_while_the_holder_changes(fixture: &dyn Fixture) {
             soon("the holders' end", holder).await.expect("the task does not panic");
         }
         give_back(granted(last).await).await;
-    }
-    assert_met(waits);
-}
-
-async fn met_while_permits_change(fixture: &dyn Fixture) {
-    let [ann, bob] = parties(fixture).await;
-    let mut waits = Vec::new();
-    for _ in 0..ROUNDS {
-        // However late the machine makes the end of the time, one permit is held until then.
-        let kept = ann.take(Ask::Permits(1, 2)).await;
-        let first = ann.take(Ask::Permits(1, 2)).await;
-        let mut holders = Vec::new();
-        for _ in 0..CHANGES {
-            let waiting = ann.queue_up_as(Ask::Permits(1, 2)).await;
-            holders.push(tokio::spawn(async move { hold_for_a_while(granted(waiting).await).await }));
-        }
-        holders.push(tokio::spawn(give_back(first)));
-        waits.push(measure(fixture, &bob, BOTH, TIMEOUT).await);
-        for holder in holders {
-            soon("the holders' end", holder).await.expect("the task does not panic");
-        }
-        give_back(kept).await;
-        ann.until_contenders(LOCK, 0).await;
     }
     assert_met(waits);
 }
