@@ -228,18 +228,3 @@ fn a_stall_is_forgotten_when_the_session_was_proved_after_it() {
     pair.send(create("/a"));
     assert!(pair.client.renew(pair.time()), "it has stood still again");
 }
-
-#[test]
-fn xids_grow_over_all_connections_of_a_session() {
-    let mut pair = Pair::online();
-    let mut last = 0;
-    for _ in 0..3 {
-        for _ in 0..2 {
-            pair.submit(create("/a"));
-            let (header, _) = pair.arrival();
-            assert!(header.xid > last, "{} came after {last}", header.xid);
-            last = header.xid;
-        }
-        pair.reconnect();
-    }
-}

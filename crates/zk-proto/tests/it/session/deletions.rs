@@ -84,19 +84,6 @@ fn a_list_behind_deletions_that_had_no_effect_is_made_again_behind_them() {
 }
 
 #[test]
-fn a_lost_connection_leaves_each_of_them_unanswered() {
-    let mut pair = Pair::online();
-    let ids = delete_all(&mut pair, &["/x", "/y"]);
-    assert_eq!(pair.requests().len(), 1);
-    pair.client.handle_disconnected(pair.time());
-    let unanswered =
-        |id| (id, Err(RequestError::Unanswered { effect: Effect::Write, why: WhyUnanswered::ConnectionLost }));
-    assert_eq!(pair.outcomes(), ids.into_iter().map(unanswered).collect::<Vec<_>>());
-    pair.go_online();
-    assert_eq!(pair.requests(), []);
-}
-
-#[test]
 fn an_answer_that_fits_no_deletion_claims_no_effect() {
     let mut pair = Pair::online();
     let ids = delete_all(&mut pair, &["/x", "/y"]);

@@ -111,18 +111,6 @@ fn a_deadline_that_passes_after_sending_means_unknown_and_the_late_reply_keeps_i
 }
 
 #[test]
-fn an_answered_request_leaves_no_deadline_behind() {
-    let mut pair = Pair::online();
-    let idle = pair.client.poll_timeout();
-    let deadline = pair.in_ms(5);
-    pair.client.submit(&exists("/a"), deadline).unwrap();
-    pair.pump();
-    pair.answer(1, &stat());
-    pair.events();
-    assert_eq!(pair.client.poll_timeout(), idle);
-}
-
-#[test]
 fn a_request_can_be_taken_back_until_it_is_sent() {
     let mut pair = Pair::online();
     let deadline = pair.in_ms(5);
@@ -171,14 +159,6 @@ fn a_reply_that_cannot_be_read_is_told_and_ends_the_connection() {
     assert_eq!(error.field(), "data");
     let reason = DisconnectReason::Protocol(ProtocolError::Message(error.clone()));
     assert!(matches!(&events[1], Event::Disconnected { reason: found, .. } if *found == reason), "{events:?}");
-}
-
-#[test]
-fn a_frame_beyond_the_maximum_ends_the_connection() {
-    let mut pair = Pair::online();
-    let length = i32::try_from(MAX + 1).unwrap();
-    pair.client.handle_bytes(pair.time(), &length.to_be_bytes());
-    assert!(matches!(pair.disconnect_reason(), DisconnectReason::Protocol(ProtocolError::Frame(_))));
 }
 
 #[test]

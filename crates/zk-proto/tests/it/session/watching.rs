@@ -62,22 +62,6 @@ fn many_watches_are_restored_only_when_every_request_for_them_is_answered() {
 }
 
 #[test]
-fn persistent_watches_are_set_again_in_the_newer_form() {
-    let mut pair = Pair::online();
-    let id = pair.send(Request::AddWatch { path: "/p".into(), mode: AddWatchMode::PersistentRecursive });
-    pair.answer(1, &Response::AddWatch);
-    assert_eq!(replies(pair.events())[0].watch, Some(id.watch()));
-    for _ in 0..2 {
-        pair.notify(EventKind::NodeCreated, "/p/x");
-        assert!(matches!(pair.event(), Event::Watch(notice) if notice.fired == [id.watch()]));
-    }
-    pair.reconnect();
-    let (header, request) = pair.arrival();
-    assert_eq!(header.code, OpCode::SetWatches2.code());
-    assert!(matches!(request, Request::SetWatches(watches) if watches.persistent_recursive == ["/p"]));
-}
-
-#[test]
 fn a_server_that_will_not_set_watches_again_is_left() {
     let mut pair = Pair::online();
     watch(&mut pair, "/a");
@@ -105,26 +89,6 @@ fn a_forgotten_watch_is_removed_at_the_server_without_a_reply_to_a_caller() {
     pair.client.unwatch(id.watch());
     pair.reconnect();
     assert_eq!(pair.arrivals(), []);
-}
-
-#[test]
-fn an_event_after_its_watch_was_forgotten_fires_nothing() {
-    let mut pair = Pair::online();
-    let id = watch(&mut pair, "/a");
-    pair.client.unwatch(id.watch());
-    pair.notify(EventKind::NodeDeleted, "/a");
-    assert!(matches!(pair.event(), Event::Watch(notice) if notice.fired.is_empty()));
-}
-
-#[test]
-fn watches_removed_by_request_are_not_set_again() {
-    let mut pair = Pair::online();
-    watch(&mut pair, "/a");
-    pair.submit(Request::RemoveWatches { path: "/a".into(), kind: WatcherKind::Any });
-    let (header, _) = pair.arrival();
-    pair.answer(header.xid, &Response::Done);
-    assert_eq!(replies(pair.events()).len(), 1, "who asked is told");
-    assert!(pair.client.watches().is_empty());
 }
 
 #[test]
