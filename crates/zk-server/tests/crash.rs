@@ -3,23 +3,22 @@
 //! It is killed two hundred times in `cargo xtask test --long`, a tenth of that otherwise. The server is this test's
 //! own program, started again.
 
+#[expect(dead_code, reason = "the test of differences uses more of it")]
+#[path = "differential/client.rs"]
+mod client;
+
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use bytes::Bytes;
-use lockkeeper_faults::wait::PATIENCE;
 use lockkeeper_faults::{figures, long};
-use lockkeeper_zk_proto::frame::Deframer;
-use lockkeeper_zk_proto::jute::Reader;
-use lockkeeper_zk_proto::message::{
-    Acl, ConnectRequest, ConnectResponse, Create, CreateMode, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, Request,
-    Response, decode_reply_body, encode_request,
-};
+use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, OpCode, Request, Response};
 use lockkeeper_zk_server::EmbeddedServer;
+
+use crate::client::{Client, Session};
 
 /// How often the server is killed in the long run.
 const KILLS_LONG: u32 = 200;
@@ -33,9 +32,7 @@ const WRITERS: usize = 4;
 const PIPELINED: usize = 16;
 /// How many nodes are there, of all clients together, before the server is killed; some more each time.
 const WRITTEN_BEFORE_KILL: usize = 60;
-/// How long anything may take before the test fails.
-const DEADLINE: Duration = PATIENCE;
-const FRAME_BYTES_MAX: usize = 64 << 20;
+const SESSION_TIMEOUT_MS: i32 = 4_000;
 
 /// The server's part: serves until it is killed.
 #[tokio::test]
@@ -107,8 +104,8 @@ fn check(
     asked: &BTreeSet<String>,
     zxid: &mut i64,
 ) -> BTreeSet<String> {
-    let mut client = Client::connect(address).unwrap();
-    client.send(&Request::GetChildren { path: "/".into(), watch: false }).unwrap();
+    let mut client = connect(address).expect("it serves");
+    client.send(&[Request::GetChildren { path: "/".into(), watch: false }]);
     let (header, answer) = client.answer(OpCode::GetChildren).unwrap();
     let Ok(Response::GetChildren { children }) = answer else {
         panic!("{answer:?}");
@@ -123,13 +120,18 @@ fn check(
     found
 }
 
+/// A client with a new session; none if the server is gone.
+fn connect(address: SocketAddr) -> Option<Client> {
+    Client::try_connect(address, &Session::none(), SESSION_TIMEOUT_MS).ok()
+}
+
 /// How many nodes there are at the top, asked by a separate client; none if the server is gone.
 fn count_of(address: SocketAddr) -> usize {
-    let Some(mut client) = Client::connect(address) else {
-        return usize::MAX;
-    };
-    let asked = client.send(&Request::GetAllChildrenNumber { path: "/".into() });
-    match asked.and_then(|()| client.answer(OpCode::GetAllChildrenNumber)) {
+    let answer = connect(address).and_then(|mut client| {
+        client.send(&[Request::GetAllChildrenNumber { path: "/".into() }]);
+        client.answer(OpCode::GetAllChildrenNumber)
+    });
+    match answer {
         Some((_, Ok(Response::GetAllChildrenNumber { total }))) => total as usize - 3,
         _ => usize::MAX,
     }
@@ -138,23 +140,17 @@ fn count_of(address: SocketAddr) -> usize {
 /// Writes as fast as possible until the server is gone; returns what was asked for and what was acknowledged.
 fn write_until_killed(address: SocketAddr, turn: u32, writer: usize) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut asked, mut acknowledged) = (BTreeSet::new(), BTreeSet::new());
-    let Some(mut client) = Client::connect(address) else {
+    let Some(mut client) = connect(address) else {
         return (asked, acknowledged);
     };
     for round in 0.. {
         let names: Vec<_> = (0..PIPELINED).map(|number| format!("t{turn}-w{writer}-{round}-{number}")).collect();
-        for name in &names {
-            asked.insert(name.clone());
-            let create = Request::Create(Create {
-                path: format!("/{name}"),
-                data: Some(Bytes::from(name.clone())),
-                acl: vec![Acl::open()],
-                mode: CreateMode::Persistent,
-            });
-            if client.send(&create).is_none() {
-                return (asked, acknowledged);
-            }
-        }
+        let create = |name: &String| {
+            let (path, data) = (format!("/{name}"), Some(Bytes::from(name.clone())));
+            Request::Create(Create { path, data, acl: vec![Acl::open()], mode: CreateMode::Persistent })
+        };
+        asked.extend(names.iter().cloned());
+        client.send(&names.iter().map(create).collect::<Vec<_>>());
         for name in names {
             let Some((_, answer)) = client.answer(OpCode::Create) else {
                 return (asked, acknowledged);
@@ -164,61 +160,4 @@ fn write_until_killed(address: SocketAddr, turn: u32, writer: usize) -> (BTreeSe
         }
     }
     (asked, acknowledged)
-}
-
-/// A client whose every step is `None` once the server is gone.
-struct Client {
-    stream: TcpStream,
-    deframer: Deframer,
-    xid: i32,
-}
-
-impl Client {
-    fn connect(address: SocketAddr) -> Option<Self> {
-        let stream = TcpStream::connect(address).ok()?;
-        stream.set_nodelay(true).ok()?;
-        stream.set_read_timeout(Some(DEADLINE)).ok()?;
-        let mut client = Self { stream, deframer: Deframer::new(FRAME_BYTES_MAX), xid: 0 };
-        let request = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: 0,
-            timeout_ms: 4_000,
-            session_id: 0,
-            password: None,
-            read_only: ReadOnlyFlag::No,
-        };
-        client.stream.write_all(&request.to_frame(FRAME_BYTES_MAX).unwrap()).ok()?;
-        let response = ConnectResponse::decode(client.frame()?).unwrap();
-        assert_ne!(response.session_id, 0);
-        Some(client)
-    }
-
-    fn send(&mut self, request: &Request) -> Option<()> {
-        self.xid += 1;
-        let frame = encode_request(self.xid, request, FRAME_BYTES_MAX).unwrap();
-        self.stream.write_all(&frame).ok()
-    }
-
-    fn answer(&mut self, opcode: OpCode) -> Option<(ReplyHeader, Result<Response, ErrorCode>)> {
-        let mut reader = Reader::new(self.frame()?);
-        let header = ReplyHeader::decode(&mut reader).unwrap();
-        Some((header, decode_reply_body(header, opcode, &mut reader).unwrap()))
-    }
-
-    fn frame(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(frame) = self.deframer.next_frame().unwrap() {
-                return Some(frame);
-            }
-            let mut buffer = [0; 16 << 10];
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return None,
-                Ok(length) => self.deframer.push(&buffer[..length]),
-                Err(error) => {
-                    assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "an answer within {DEADLINE:?}");
-                    return None;
-                }
-            }
-        }
-    }
 }

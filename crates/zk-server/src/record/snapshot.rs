@@ -134,8 +134,6 @@ fn decode_node(reader: &mut Reader, tree: &mut DataTree) -> Result<(), DecodeErr
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::machine::Seed;
 
@@ -148,12 +146,5 @@ mod tests {
             assert!(decode_state(whole.slice(..length), TICK).is_err(), "cut at {length}");
         }
         assert!(decode_state(whole, TICK).is_ok());
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_read_or_refused_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            let _ = decode_state(bytes.into(), TICK);
-        }
     }
 }

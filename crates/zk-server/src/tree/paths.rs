@@ -24,17 +24,3 @@ pub(crate) fn split_parent(path: &str) -> Option<(&str, &str)> {
 pub(crate) const fn key(path: &str) -> &str {
     if path.is_empty() { ROOT } else { path }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_parent_of_a_top_level_node_is_the_root() {
-        assert_eq!(split_parent("/a"), Some((ROOT, "a")));
-        assert_eq!(split_parent("/a/b"), Some(("/a", "b")));
-        assert_eq!(split_parent("/a/"), Some(("/a", "")));
-        assert_eq!(split_parent("/"), Some((ROOT, "")));
-        assert_eq!(split_parent("a"), None);
-    }
-}

@@ -1,4 +1,4 @@
-//! A minimal client: one socket, requests out, frames in.
+//! A minimal client: one socket, requests out, frames in. The test of crashes uses it too.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -48,9 +48,16 @@ pub(crate) struct Client {
 impl Client {
     /// Connects; `None` if the session asked for is refused.
     pub(crate) fn connect(address: SocketAddr, session: &Session, timeout_ms: i32) -> Option<Self> {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let client =
+            Self::try_connect(address, session, timeout_ms).unwrap_or_else(|error| panic!("{address}: {error}"));
+        (client.session.id != 0).then_some(client)
+    }
+
+    /// Connects to a server that may be gone; the session has no number if that asked for is refused.
+    pub(crate) fn try_connect(address: SocketAddr, session: &Session, timeout_ms: i32) -> io::Result<Self> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         let request = ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: 0,
@@ -59,21 +66,14 @@ impl Client {
             password: session.password.clone(),
             read_only: ReadOnlyFlag::No,
         };
-        stream.write_all(&request.to_frame(FRAME_BYTES_MAX).unwrap()).unwrap();
-        let mut client = Self {
-            stream,
-            deframer: Deframer::new(FRAME_BYTES_MAX),
-            next_xid: 1,
-            session: session.clone(),
-            timeout_ms: 0,
-        };
-        let answer = client.frame().unwrap();
-        let answer =
-            answer.unwrap_or_else(|| panic!("{address} closed the connection instead of answering {request:?}"));
+        stream.write_all(&request.to_frame(FRAME_BYTES_MAX).unwrap())?;
+        let (deframer, session) = (Deframer::new(FRAME_BYTES_MAX), session.clone());
+        let mut client = Self { stream, deframer, next_xid: 1, session, timeout_ms: 0 };
+        let answer = client.frame()?.ok_or(io::ErrorKind::UnexpectedEof)?;
         let response = ConnectResponse::decode(answer).unwrap();
         client.timeout_ms = response.timeout_ms;
         client.session = Session { id: response.session_id, password: response.password };
-        (response.session_id != 0).then_some(client)
+        Ok(client)
     }
 
     /// Sends requests at once; returns their xids.
@@ -120,9 +120,18 @@ impl Client {
     pub(crate) fn ask(&mut self, request: Request) -> Result<Response, ErrorCode> {
         let opcode = request.opcode();
         self.send(&[request]);
+        self.answer(opcode).expect("the observer is always answered").1
+    }
+
+    /// The next answer; `None` if the server is gone.
+    pub(crate) fn answer(&mut self, opcode: OpCode) -> Option<(ReplyHeader, Result<Response, ErrorCode>)> {
         loop {
-            if let Frame::Reply(header, body) = self.next().expect("the observer is always answered") {
-                return decode_reply_body(header, opcode, &mut Reader::new(body)).unwrap();
+            let frame =
+                self.frame().inspect_err(|error| assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "in time"));
+            let mut reader = Reader::new(frame.ok()??);
+            let header = ReplyHeader::decode(&mut reader).unwrap();
+            if header.xid != XID_NOTIFICATION {
+                return Some((header, decode_reply_body(header, opcode, &mut reader).unwrap()));
             }
         }
     }

@@ -7,7 +7,7 @@ use lockkeeper_zk_proto::frame::Deframer;
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
     Acl, ConnectRequest, ConnectResponse, Create, CreateMode, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, Request,
-    Response, WatcherEvent, XID_NOTIFICATION, decode_reply_body, encode_request,
+    Response, XID_NOTIFICATION, decode_reply_body, encode_request,
 };
 use lockkeeper_zk_server::EmbeddedServer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -82,10 +82,6 @@ impl Client {
         self.stream.write_all(&frame).await
     }
 
-    pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes).await
-    }
-
     /// Sends a request and waits for the answer.
     pub(crate) async fn ask(&mut self, request: Request) -> io::Result<Result<Response, ErrorCode>> {
         self.send(&request).await?;
@@ -99,16 +95,6 @@ impl Client {
             let header = ReplyHeader::decode(&mut reader).unwrap();
             if header.xid != XID_NOTIFICATION {
                 return Ok(decode_reply_body(header, opcode, &mut reader).unwrap());
-            }
-        }
-    }
-
-    /// The next event; answers on the way are lost.
-    pub(crate) async fn event(&mut self) -> io::Result<WatcherEvent> {
-        loop {
-            let mut reader = Reader::new(self.frame().await?);
-            if ReplyHeader::decode(&mut reader).unwrap().xid == XID_NOTIFICATION {
-                return Ok(WatcherEvent::decode(&mut reader).unwrap());
             }
         }
     }

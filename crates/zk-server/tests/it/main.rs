@@ -4,4 +4,3 @@ mod client;
 mod embedded;
 mod fuzz;
 mod peers;
-mod zookeeper_client;

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lockkeeper_faults::Result;
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_faults::wait::PATIENCE;
-use lockkeeper_faults::{Availability, Result};
 use lockkeeper_zk_proto::message::OpCode;
 use lockkeeper_zk_server::EmbeddedServer;
 
@@ -14,34 +14,13 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const LOCK: &str = "/locks/one";
 const ROUNDS: u32 = 25;
 
-/// Which client takes part.
-#[derive(Clone, Copy, Debug)]
-enum Make {
-    Curator,
-    Kazoo,
-}
-
-impl Make {
-    fn availability(self) -> Availability {
-        match self {
-            Self::Curator => curator::availability(),
-            Self::Kazoo => kazoo::availability(),
-        }
-    }
-
-    async fn start(self, server: &EmbeddedServer) -> Result<Peer> {
-        let address = server.address().expect("it listens").to_string();
-        match self {
-            Self::Curator => curator::start(&address, SESSION_TIMEOUT).await,
-            Self::Kazoo => kazoo::start(&address, SESSION_TIMEOUT).await,
-        }
-    }
-}
-
-/// One holds, the other waits; the lock is handed over; both survive a restart; no two are inside at once.
-async fn plays_by_the_rules(make: Make) {
+/// One holds, the other waits; the lock is handed over; both survive a restart, and a reply to the creation that is
+/// lost; no two are inside at once.
+async fn plays_by_the_rules(start: impl AsyncFn(&str, Duration) -> Result<Peer>, creation: OpCode) {
     let server = EmbeddedServer::start().await.unwrap();
-    let (mut one, mut other) = (make.start(&server).await.unwrap(), make.start(&server).await.unwrap());
+    let address = server.address().unwrap().to_string();
+    let mut one = start(&address, SESSION_TIMEOUT).await.unwrap();
+    let mut other = start(&address, SESSION_TIMEOUT).await.unwrap();
     assert!(one.lock(Kind::Mutex, LOCK, PATIENCE).await.unwrap());
     assert!(!other.try_lock(Kind::Mutex, LOCK).await.unwrap());
     one.release(Kind::Mutex, LOCK).await.unwrap();
@@ -49,17 +28,14 @@ async fn plays_by_the_rules(make: Make) {
 
     let sessions = server.session_ids().await;
     server.restart().await;
-    assert!(!one.try_lock(Kind::Mutex, LOCK).await.unwrap(), "{make:?}: the lock is still held after a restart");
+    assert!(!one.try_lock(Kind::Mutex, LOCK).await.unwrap(), "the lock is still held after a restart");
     other.release(Kind::Mutex, LOCK).await.unwrap();
     assert!(one.lock(Kind::Mutex, LOCK, PATIENCE).await.unwrap());
     one.release(Kind::Mutex, LOCK).await.unwrap();
-    assert_eq!(server.session_ids().await, sessions, "{make:?}: the sessions went on");
+    assert_eq!(server.session_ids().await, sessions, "the sessions went on");
 
     // A reply that is lost after it took effect leaves neither a second contender nor a forgotten one.
-    server.drop_next_reply(match make {
-        Make::Curator => OpCode::Create2,
-        Make::Kazoo => OpCode::Create,
-    });
+    server.drop_next_reply(creation);
     assert!(one.lock(Kind::Mutex, LOCK, PATIENCE).await.unwrap());
     one.release(Kind::Mutex, LOCK).await.unwrap();
     assert!(other.try_lock(Kind::Mutex, LOCK).await.unwrap());
@@ -78,14 +54,14 @@ async fn plays_by_the_rules(make: Make) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curator_plays_by_the_rules() {
-    if Make::Curator.availability().or_skip("peers::curator_plays_by_the_rules") {
-        plays_by_the_rules(Make::Curator).await;
+    if curator::availability().or_skip("peers::curator_plays_by_the_rules") {
+        plays_by_the_rules(curator::start, OpCode::Create2).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kazoo_plays_by_the_rules() {
-    if Make::Kazoo.availability().or_skip("peers::kazoo_plays_by_the_rules") {
-        plays_by_the_rules(Make::Kazoo).await;
+    if kazoo::availability().or_skip("peers::kazoo_plays_by_the_rules") {
+        plays_by_the_rules(kazoo::start, OpCode::Create).await;
     }
 }

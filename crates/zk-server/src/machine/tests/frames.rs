@@ -8,22 +8,6 @@ use super::service::*;
 use crate::machine::{CloseReason, Input, Limits, Settings};
 
 #[test]
-fn requests_are_answered_in_order_however_their_bytes_arrive() {
-    let mut service = Service::new();
-    let peer = service.connect();
-    let mut stream = Vec::new();
-    for xid in 1..=20 {
-        stream.extend_from_slice(&encode_request(xid, &create(&format!("/n{xid}")), FRAME_BYTES_MAX).unwrap());
-    }
-    for piece in stream.chunks(7) {
-        service.bytes(peer.connection, piece);
-    }
-    for xid in 1..=20_i32 {
-        assert_eq!(service.frame(peer.connection).unwrap()[..4], xid.to_be_bytes());
-    }
-}
-
-#[test]
 fn a_frame_of_a_wrong_length_ends_its_connection_alone() {
     let mut service = Service::with(Settings { frame_bytes_max: 1_000, ..Settings::default() });
     for length in [-1, 1_001, i32::MAX, i32::MIN] {

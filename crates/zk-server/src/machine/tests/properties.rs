@@ -138,37 +138,4 @@ proptest! {
             prop_assert_eq!(service.machine.state().tree.data_bytes(), bytes_before);
         }
     }
-
-    #[test]
-    fn no_bytes_make_the_machine_panic_or_harm_others(
-        chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8),
-        code in -20..120_i32,
-        after_handshake in any::<bool>(),
-    ) {
-        let mut service = Service::new();
-        let good = service.connect();
-        let connection = if after_handshake { service.connect().connection } else { service.accept() };
-        for chunk in chunks {
-            service.bytes(connection, &chunk);
-            service.bytes(connection, &raw(code, &chunk));
-        }
-        service.ask(&good, Request::Ping).unwrap();
-    }
-
-    #[test]
-    fn numbers_only_grow_and_every_request_has_its_answer(requests in prop::collection::vec(request(), 1..30)) {
-        let mut service = Service::new();
-        let peer = service.connect();
-        let mut zxid = service.machine.zxid();
-        for (xid, request) in (1_i32..).zip(&requests) {
-            service.bytes(peer.connection, &encode_request(xid, request, FRAME_BYTES_MAX).unwrap());
-            prop_assert!(service.machine.zxid() >= zxid);
-            zxid = service.machine.zxid();
-        }
-        let answered = std::iter::from_fn(|| service.frame(peer.connection))
-            .map(|frame| i32::from_be_bytes(*frame.first_chunk().unwrap()))
-            .filter(|xid| *xid > 0)
-            .count();
-        prop_assert_eq!(answered, requests.len());
-    }
 }

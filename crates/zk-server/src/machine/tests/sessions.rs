@@ -27,17 +27,6 @@ fn a_session_expires_with_its_nodes_and_its_connection_and_not_before() {
 }
 
 #[test]
-fn any_request_keeps_a_session_alive() {
-    let mut service = Service::new();
-    let peer = service.connect();
-    for _ in 0..20 {
-        service.pass(Duration::from_secs(9));
-        service.ask(&peer, exists("/", false)).unwrap();
-    }
-    assert_eq!(service.closed(peer.connection), None);
-}
-
-#[test]
 fn a_session_goes_on_on_another_connection_without_its_watches() {
     let mut service = Service::new();
     let (first, other) = (service.connect(), service.connect());

@@ -67,40 +67,6 @@ async fn reopened(folder: &Path) -> EmbeddedServer {
     }
 }
 
-#[tokio::test]
-async fn a_directory_in_use_is_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let first = server(folder.path()).await;
-    let error = EmbeddedServer::builder().data_dir(folder.path()).start().await.unwrap_err();
-    assert!(matches!(error, ServerError::Storage(StorageError::InUse { .. })));
-    first.shutdown().await;
-    server(folder.path()).await;
-}
-
-#[tokio::test]
-async fn a_damaged_snapshot_is_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let first = server(folder.path()).await;
-    let mut client = Client::tcp(&first).await;
-    client.ask(create("/a")).await.unwrap().unwrap();
-    first.shutdown().await;
-    let is_snapshot = |path: &Path| {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        name.starts_with("snapshot.") && !name.ends_with(".previous")
-    };
-    let mut paths = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-    let snapshot = paths.find(|path| is_snapshot(path)).unwrap();
-    let mut bytes = fs::read(&snapshot).unwrap();
-    let last = bytes.len() - 1;
-    bytes[last] ^= 1;
-    fs::write(&snapshot, bytes).unwrap();
-    let error = EmbeddedServer::builder().data_dir(folder.path()).start().await.unwrap_err();
-    match error {
-        ServerError::Storage(StorageError::Damaged { path, .. }) => assert_eq!(path, snapshot),
-        other => panic!("{other}"),
-    }
-}
-
 /// A separate file system with little room; it ends with this value.
 struct SmallDisk(tempfile::TempDir);
 

@@ -8,31 +8,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::client::{Client, create, exists};
 
-fn value(page: &str, row: &str) -> Option<f64> {
-    page.lines().find_map(|line| line.strip_prefix(row)?.strip_prefix(' ')?.parse().ok())
-}
-
-#[tokio::test]
-async fn metrics_count_what_there_is_and_what_was_asked() {
-    let server = EmbeddedServer::start().await.unwrap();
-    let mut client = Client::tcp(&server).await;
-    client.ask(create("/a")).await.unwrap().unwrap();
-    client.ask(exists("/a", true)).await.unwrap().unwrap();
-    let page = server.metrics().await;
-    for (row, expected) in [
-        ("lockkeeper_server_request_seconds_count{kind=\"connect\"}", 1.0),
-        ("lockkeeper_server_request_seconds_count{kind=\"create\"}", 1.0),
-        ("lockkeeper_server_request_seconds_bucket{kind=\"exists\",le=\"+Inf\"}", 1.0),
-        ("lockkeeper_server_connections", 1.0),
-        ("lockkeeper_server_sessions", 1.0),
-        ("lockkeeper_server_watches", 1.0),
-        ("lockkeeper_server_nodes", server.nodes_count().await as f64),
-        ("lockkeeper_server_writes_refused", 0.0),
-    ] {
-        assert_eq!(value(&page, row), Some(expected), "{row}: {page}");
-    }
-}
-
 async fn word(server: &EmbeddedServer, word: &str) -> String {
     let mut stream = server.connect_duplex();
     stream.write_all(word.as_bytes()).await.unwrap();

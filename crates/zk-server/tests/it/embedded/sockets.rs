@@ -11,42 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::client::{Client, create, exists};
-
-/// How many malformed frames a live server is sent.
-const MALFORMED_FRAMES: u32 = 10_000;
-
-#[tokio::test]
-async fn ten_thousand_malformed_frames_leave_other_clients_unharmed() {
-    let server = EmbeddedServer::start().await.unwrap();
-    let mut good = Client::tcp(&server).await;
-    let mut state = 0x9e37_79b9_u32;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state
-    };
-    let mut bad = Client::tcp(&server).await;
-    for number in 0..MALFORMED_FRAMES {
-        let length = random() % 24;
-        let body: Vec<u8> = (0..length).map(|_| random() as u8).collect();
-        let claimed = match random() % 8 {
-            0 => random(),
-            1 => length + 1,
-            _ => length,
-        };
-        let frame = [&claimed.to_be_bytes(), &body[..]].concat();
-        let is_cut = bad.write(&frame).await.is_err();
-        if is_cut || random() % 4 == 0 {
-            bad = Client::tcp(&server).await;
-        }
-        if number % 500 == 0 {
-            good.ask(exists("/", false)).await.unwrap().unwrap();
-        }
-    }
-    good.ask(create("/still")).await.unwrap().unwrap();
-}
+use crate::client::{Client, create};
 
 #[tokio::test]
 async fn a_client_that_does_not_read_is_read_no_further_and_expires() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_zk_proto::message::{CreateMode, EventKind, Request};
+use lockkeeper_zk_proto::message::{CreateMode, Request};
 use lockkeeper_zk_server::{EmbeddedServer, Seed};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -10,28 +10,6 @@ use crate::client::{Client, create_as, exists};
 
 async fn server() -> EmbeddedServer {
     EmbeddedServer::builder().without_listener().start().await.unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_silent_holder_expires_after_its_timeout_and_its_tick() {
-    let server = server().await;
-    let (mut holder, mut waiter) = (Client::duplex(&server).await, Client::duplex(&server).await);
-    holder.ask(create_as("/lock", CreateMode::Ephemeral)).await.unwrap().unwrap();
-    waiter.ask(exists("/lock", true)).await.unwrap().unwrap();
-    let asked = Instant::now();
-    let event = loop {
-        tokio::select! {
-            event = waiter.event() => break event.unwrap(),
-            () = sleep(Duration::from_secs(3)) => {
-                waiter.send(&Request::Ping).await.unwrap();
-            }
-        }
-    };
-    assert_eq!((event.kind, &*event.path), (EventKind::NodeDeleted, "/lock"));
-    let waited = asked.elapsed();
-    assert!(waited >= Duration::from_secs(10), "{waited:?}");
-    assert!(waited <= Duration::from_secs(12) + Duration::from_millis(1), "{waited:?}");
-    assert!(holder.frame().await.is_err(), "its connection is closed");
 }
 
 #[tokio::test(start_paused = true)]
