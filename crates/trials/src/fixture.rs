@@ -28,6 +28,11 @@ pub struct Way<Testing> {
 }
 
 impl<Testing> Way<Testing> {
+    /// The proxies, one before each server.
+    pub fn proxies(&self) -> &[Proxy] {
+        &self.proxies
+    }
+
     /// Lets nothing through any more, and ends no connection.
     pub fn cut(&self) {
         self.proxies.iter().for_each(Proxy::blackhole);
@@ -96,6 +101,19 @@ impl<Testing: Clone + Send + Sync> Clients<Testing> {
         for &server in servers {
             proxies.push(Proxy::of_bytes(server).await.map_err(failed)?);
         }
+        self.add_through(proxies, open)
+    }
+
+    /// Makes a client that reaches its servers by these proxies.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub fn add_through<Client>(
+        &self,
+        proxies: Vec<Proxy>,
+        open: impl FnOnce(&[SocketAddr]) -> Result<(Client, Testing)>,
+    ) -> Result<(Client, Way<Testing>)> {
         let (client, testing) = open(&proxies.iter().map(Proxy::address).collect::<Vec<_>>())?;
         let way = Way { proxies: Arc::new(proxies), testing };
         self.ways.lock().unwrap_or_else(PoisonError::into_inner).push(way.clone());

@@ -8,12 +8,10 @@ use lockkeeper_conformance::{Fixture, HANDOFFS};
 use lockkeeper_core::BoxFuture;
 use lockkeeper_faults::long;
 use lockkeeper_faults::zookeeper;
+use lockkeeper_trials::fixture::CASES_AT_ONCE;
 use tokio::sync::Mutex;
 
 use crate::fixture::{Service, Shared, ZooKeeperFixture};
-
-/// How many cases run at once on one service: most of a case's time is a wait for the end of a session.
-const CASES_AT_ONCE: usize = 4;
 
 /// Starts the service and runs the suite on it, some cases at a time, each below its own path.
 pub(crate) fn run<Servers: Service + 'static>(test: &str, start: impl AsyncFnOnce() -> Servers) -> ExitCode {

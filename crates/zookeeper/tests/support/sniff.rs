@@ -14,7 +14,7 @@ use lockkeeper_zk_proto::message::{
     ConnectRequest, ConnectResponse, ErrorCode, ReadOnlyFlag, ReplyHeader, Request, encode_request,
 };
 use lockkeeper_zookeeper::{Dial, Server, Stream, TcpDial};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, ReadHalf};
 use tokio::net::TcpStream;
 
 /// What servers have answered to handshakes.
@@ -56,15 +56,16 @@ impl Dial for SniffingDial {
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
         let (dialling, seen) = (TcpDial.dial(server), self.clone());
         Box::pin(async move {
-            let inner = dialling.await?;
+            let (reader, writer) = tokio::io::split(dialling.await?);
             let handshake = Some(Deframer::new(FRAME_BYTES_DEFAULT_MAX));
-            Ok(Box::new(Sniffed { inner, handshake, is_refused: false, seen }) as Box<dyn Stream>)
+            let reader = Sniffed { inner: reader, handshake, is_refused: false, seen };
+            Ok(Box::new(tokio::io::join(reader, writer)) as Box<dyn Stream>)
         })
     }
 }
 
 struct Sniffed {
-    inner: Box<dyn Stream>,
+    inner: ReadHalf<Box<dyn Stream>>,
     /// Until the first frame has come.
     handshake: Option<Deframer>,
     is_refused: bool,
@@ -99,20 +100,6 @@ impl AsyncRead for Sniffed {
             }
         }
         read
-    }
-}
-
-impl AsyncWrite for Sniffed {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
     }
 }
 
