@@ -1,7 +1,7 @@
 //! Many locks with a contender each, and changes of them at an even pace.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
@@ -23,25 +23,17 @@ const GUESTS: usize = 500;
 /// From one changed lock to the next one: all come by, far from each other.
 const STEP: usize = 7_919;
 
-/// When each lock was last changed whose change was not told yet.
-pub(crate) type Untold = Arc<Mutex<BTreeMap<String, Instant>>>;
-
 /// The locks of a server, and who changes them.
 pub(crate) struct Locks {
     client: Client,
     /// What a contender of ours has in its node.
     data: Vec<u8>,
-    guests: VecDeque<(usize, String)>,
+    guests: VecDeque<String>,
     next: usize,
-    pub(crate) untold: Untold,
 }
 
-pub(crate) fn name(number: usize) -> String {
-    format!("job-{number}")
-}
-
-fn node(number: usize) -> String {
-    format!("/lockkeeper/{}/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", name(number))
+fn lock(number: usize) -> String {
+    format!("/lockkeeper/job-{number}")
 }
 
 impl Locks {
@@ -50,22 +42,24 @@ impl Locks {
         let url = url.parse()?;
         let client = Client::connect(&Config::from_url(&url)?).await?;
         let data = contender_data(&client, &ZooKeeperBackend::open(&url)?).await?;
-        let locks = Self { client, data, guests: VecDeque::new(), next: 0, untold: Untold::default() };
+        let locks = Self { client, data, guests: VecDeque::new(), next: 0 };
         for first in (0..LOCKS).step_by(NODES_AT_ONCE) {
-            let numbers = first..(first + NODES_AT_ONCE).min(LOCKS);
             let mut making = locks.client.transaction();
-            for number in numbers {
-                let lock = NewNode::persistent(format!("/lockkeeper/{}", name(number)));
-                let contender = NewNode::ephemeral_sequential(node(number)).with_data(locks.data.clone());
-                making = making.create(lock).create(contender);
+            for number in first..(first + NODES_AT_ONCE).min(LOCKS) {
+                making = making.create(NewNode::persistent(lock(number))).create(locks.contender(number));
             }
             making.commit().await?;
         }
         Ok(locks)
     }
 
+    fn contender(&self, number: usize) -> NewNode {
+        let node = format!("{}/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", lock(number));
+        NewNode::ephemeral_sequential(node).with_data(self.data.clone())
+    }
+
     /// Changes locks at an even pace for a while: a contender comes, or one goes that came before.
-    #[expect(clippy::disallowed_methods, reason = "a test measures how soon a change is told")]
+    #[expect(clippy::disallowed_methods, reason = "a test measures work over time")]
     pub(crate) async fn change_for(&mut self, time: Duration) -> Result<(), Failed> {
         let mut pace = tokio::time::interval(CHANGE_INTERVAL);
         let end = Instant::now() + time;
@@ -73,21 +67,12 @@ impl Locks {
             pace.tick().await;
             if self.guests.len() < GUESTS {
                 self.next = (self.next + STEP) % LOCKS;
-                self.note(self.next);
-                let guest = NewNode::ephemeral_sequential(node(self.next)).with_data(self.data.clone());
-                let made = self.client.create(guest).await?;
-                self.guests.push_back((self.next, made.path));
-            } else if let Some((number, path)) = self.guests.pop_front() {
-                self.note(number);
+                self.guests.push_back(self.client.create(self.contender(self.next)).await?.path);
+            } else if let Some(path) = self.guests.pop_front() {
                 self.client.delete(&path, None).await?;
             }
         }
         Ok(())
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "a test measures how soon a change is told")]
-    fn note(&self, number: usize) {
-        self.untold.lock().expect("no panic").insert(name(number), Instant::now());
     }
 }
 
