@@ -88,12 +88,6 @@ impl Bench {
         format!("{}{}", self.proxy.address(), self.chroot)
     }
 
-    /// The node below which all that the test does lies; empty for the root. Tests of TLS alone ask for it.
-    #[cfg(feature = "tls")]
-    pub(crate) fn chroot(&self) -> &str {
-        &self.chroot
-    }
-
     /// A keeper that goes through the proxy.
     pub(crate) fn party(&self, settings: &str) -> Party {
         way::party(self.proxied(), settings)
