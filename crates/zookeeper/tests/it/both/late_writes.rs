@@ -24,8 +24,8 @@ const ROUNDS: u32 = 200;
 /// How often a planted fault is tried at most until it does harm in time.
 const TRIES_MAX: u32 = 100;
 
-/// How long the harm of a late write is looked for.
-const LOOKED_FOR: Duration = Duration::from_millis(100);
+/// How long the harm of a late write is looked for: a contender is told of requests once it has stood for 80 ms.
+const LOOKED_FOR: Duration = Duration::from_millis(200);
 
 /// A session whose connections take one of two ways, and the way that it takes now.
 struct Client {
