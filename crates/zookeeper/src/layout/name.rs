@@ -191,15 +191,6 @@ mod tests {
         }
 
         #[test]
-        fn a_permit_of_kazoos_is_a_ticket_and_nothing_else(bits: u128) {
-            let naming = Naming { layout: Layout::Kazoo, election: ElectionLayout::Kazoo };
-            let name = naming.at_tail(Ticket::from_bits(bits), Mode::Permit, Part::Permits).text;
-            prop_assert_eq!(bare_ticket(&name), Some(Ticket::from_bits(bits)));
-            prop_assert_eq!(ticket_of(&name), Some(Ticket::from_bits(bits)));
-            prop_assert_eq!(bare_ticket(&format!("{name}0")), None);
-        }
-
-        #[test]
         fn no_name_makes_the_reader_panic(name in "\\PC{0,60}") {
             let _ = Named::read(&name);
             let _ = ticket_of(&format!("_c_{name}-lock-0000000001"));

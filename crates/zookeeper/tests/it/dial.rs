@@ -12,7 +12,6 @@ use std::time::Duration;
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{Advice, Backend, BoxFuture, ErrorKind};
 use lockkeeper_recipes::Keeper;
-use lockkeeper_recipes::retry::RetryPolicy;
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{
     Client, ClientError, ClientErrorKind, Config, Dial, NewNode, Server, Stream, ZooKeeperBackend,
@@ -131,20 +130,6 @@ async fn an_attempt_that_all_servers_refuse_ends_at_once_and_is_hopeless_only_wh
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn servers_that_refuse_are_asked_as_often_as_the_retry_policy_says_and_no_longer() {
-    let clock = Arc::new(TestClock::new());
-    let backend = ZooKeeperBackend::with(config("passing:1,passing:2"), Arc::new(FailingDial), clock.clone());
-    let second = Duration::from_secs(1);
-    let retry = RetryPolicy::n_times(3, second);
-    let keeper = Keeper::builder(Arc::new(backend)).clock(clock.clone()).retry(retry).build();
-    let begun = clock.now();
-    let error = keeper.mutex("door").unwrap().lock().await.unwrap_err();
-    let took = clock.now().saturating_duration_since(begun);
-    assert_eq!(error.advice(), Advice::Transient, "{error}");
-    assert!(took >= 3 * second / 2 && took <= 3 * second + Duration::from_millis(50), "{took:?}");
-}
-
 /// One name with these addresses, of which those that end in 1 swallow what is sent to them, those that end in 2
 /// refuse, and the others lead to a server until they go silent.
 #[derive(Clone, Debug)]
@@ -191,17 +176,6 @@ impl Dial for ManyAddresses {
         };
         Box::pin(std::future::ready(dialled))
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_address_that_swallows_packets_costs_its_share_of_the_time_and_the_next_one_is_tried() {
-    let dial = ManyAddresses::new(&[1, 2, 3]).await;
-    let clock = Arc::new(TestClock::new());
-    let begun = clock.now();
-    let client = Client::connect_over(&config("many"), Arc::new(dial.clone()), clock.clone()).await.unwrap();
-    assert_eq!(dial.dialled(), [1, 2, 3]);
-    assert_eq!(clock.now().saturating_duration_since(begun), Duration::from_secs(1));
-    client.close().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

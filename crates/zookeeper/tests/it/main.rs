@@ -2,7 +2,7 @@
 //!
 //! The modules `apache` and `embedded` choose the server: the tests in `both` run in each. All run side by side; those
 //! that leave Apache's server as it is share one. Tests that measure are in `timed`, those of a program's end in
-//! `endings`, which starts itself, and the long ones in `crowd`, `cut_off` and `elections`.
+//! `endings`, which starts itself, and the long ones in `crowd` and `faults`.
 
 mod apache;
 mod dial;

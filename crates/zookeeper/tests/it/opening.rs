@@ -22,8 +22,6 @@ const HANDSHAKE: Duration = Duration::from_millis(400);
 enum Dialling {
     /// They succeed after a while.
     Opens(EmbeddedServer),
-    /// They fail at once.
-    Refuses,
     /// They never end.
     Silent,
     /// The first fails so, and the next ones never end.
@@ -62,7 +60,6 @@ impl Dial for SlowDial {
                     Ok(stream)
                 })
             }
-            Dialling::Refuses => Box::pin(std::future::ready(Err(io::ErrorKind::ConnectionRefused.into()))),
             &Dialling::FailsOnce(kind, why) if before == 0 => {
                 Box::pin(std::future::ready(Err(io::Error::new(kind, why))))
             }
@@ -88,36 +85,6 @@ async fn waits_shorter_than_the_handshake_succeed_at_the_second_call_and_make_on
     for _ in 0..39 {
         let guard = mutex.lock_timeout(wait).await.unwrap().expect("no other client wants it");
         guard.release().await.unwrap();
-    }
-    assert_eq!(dial.dialled(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn eight_tries_at_a_server_that_refuses_are_all_answered_after_one_attempt() {
-    let dial = SlowDial::new(Dialling::Refuses);
-    let keeper = keeper(&dial, "?connect_timeout=3s").build();
-    let clock = TestClock::new();
-    let begun = clock.now();
-    let tries: Vec<_> = (0..8)
-        .map(|_| {
-            let mutex = keeper.mutex("reports").unwrap();
-            tokio::spawn(async move { mutex.try_lock().await })
-        })
-        .collect();
-    for tried in tries {
-        assert_eq!(tried.await.unwrap().unwrap_err().kind(), ErrorKind::ConnectionLost);
-    }
-    assert_eq!((clock.now(), dial.dialled()), (begun, 2), "each of the two servers was tried once");
-}
-
-#[tokio::test(start_paused = true)]
-async fn looks_shorter_than_the_handshake_succeed_at_the_second_call_and_make_one_connection() {
-    let dial = SlowDial::open().await;
-    let keeper = keeper(&dial, "").build();
-    let look = || tokio::time::timeout(Duration::from_millis(300), keeper.contenders("reports"));
-    assert!(look().await.is_err());
-    for _ in 0..9 {
-        assert!(look().await.expect("the session is open by now").unwrap().is_empty());
     }
     assert_eq!(dial.dialled(), 1);
 }

@@ -12,7 +12,6 @@ use lockkeeper_recipes::{Keeper, LockKind, MutexGuard};
 use lockkeeper_zk_proto::message::OpCode;
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -32,37 +31,6 @@ impl Dial for DuplexDial {
     fn dial(&self, _server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
         let stream: Box<dyn Stream> = Box::new(self.0.connect_duplex());
         Box::pin(std::future::ready(Ok(stream)))
-    }
-}
-
-/// Leads to servers whose data went back: once `has_lost_data` is set they hang up on every session that they do not
-/// know, and say nothing.
-#[derive(Debug)]
-struct ForgetfulDial {
-    server: Arc<EmbeddedServer>,
-    has_lost_data: Arc<AtomicBool>,
-}
-
-/// The bytes of a handshake up to the end of the session's number, and where that begins.
-const HANDSHAKE_BYTES: usize = 28;
-const SESSION_AT: usize = 20;
-
-impl Dial for ForgetfulDial {
-    fn dial(&self, _server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
-        let (server, has_lost_data) = (self.server.clone(), self.has_lost_data.clone());
-        let (ours, mut theirs) = tokio::io::duplex(4096);
-        tokio::spawn(async move {
-            let mut handshake = [0; HANDSHAKE_BYTES];
-            theirs.read_exact(&mut handshake).await?;
-            let is_known = handshake[SESSION_AT..].iter().any(|&byte| byte != 0);
-            if !(is_known && has_lost_data.load(Ordering::SeqCst)) {
-                let mut behind = server.connect_duplex();
-                behind.write_all(&handshake).await?;
-                tokio::io::copy_bidirectional(&mut theirs, &mut behind).await?;
-            }
-            io::Result::Ok(())
-        });
-        Box::pin(std::future::ready(Ok(Box::new(ours) as Box<dyn Stream>)))
     }
 }
 
@@ -197,26 +165,6 @@ async fn a_holder_that_hears_nothing_lapses_before_the_service_ends_its_session(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_shorter_than_the_belief_costs_nothing() {
-    let world = World::new().await;
-    let ann = world.keeper("?tick=2s");
-    let mutex = ann.mutex("reports").unwrap();
-    let guard = mutex.lock().await.unwrap();
-    let token = guard.fencing_token();
-    for _ in 0..20 {
-        world.server.blackhole(true);
-        world.pass(Duration::from_secs(9)).await;
-        assert!(guard.hold().is_held());
-        world.server.blackhole(false);
-        world.pass(Duration::from_secs(20)).await;
-        assert!(guard.hold().is_held());
-    }
-    assert_eq!(guard.hold().fencing_token(), token);
-    assert_eq!(world.asked(OpCode::Create2), 1);
-    guard.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lock_asked_for_after_a_stall_waits_until_it_may_be_believed() {
     let world = World::new().await;
     let ann = world.keeper("");
@@ -265,32 +213,6 @@ async fn a_request_takes_no_longer_than_the_operation_timeout_and_without_one_as
     assert_eq!(took("?operation_timeout=1500ms").await, Duration::from_millis(1_500));
     // The connection is given up before that, and the look is tried on the next one.
     assert!(took("").await >= TIMEOUT);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_idle_session_that_no_server_goes_on_with_is_given_up_and_the_next_call_opens_another() {
-    let world = World::new().await;
-    let has_lost_data = Arc::new(AtomicBool::new(false));
-    let keeper = || {
-        let dial = ForgetfulDial { server: world.server.clone(), has_lost_data: has_lost_data.clone() };
-        world.keeper_over("", Arc::new(dial))
-    };
-    let (ann, onlooker) = (keeper(), keeper());
-    let mutex = ann.mutex("reports").unwrap();
-    mutex.lock().await.unwrap().release().await.unwrap();
-    assert!(onlooker.contenders("reports").await.unwrap().is_empty());
-    world.pass(Duration::from_secs(60)).await;
-    // The servers are gone, and come back without their data.
-    has_lost_data.store(true, Ordering::SeqCst);
-    for session in world.server.session_ids().await {
-        world.server.expire_session(session).await;
-    }
-    world.pass(TIMEOUT + Duration::from_secs(1)).await;
-    let before = world.clock.now();
-    let guard = mutex.try_lock().await.unwrap().expect("it is free");
-    assert_eq!(onlooker.contenders("reports").await.unwrap().len(), 1);
-    assert_eq!(world.clock.now(), before, "no virtual time passes on the way to the answers");
-    guard.release().await.unwrap();
 }
 
 /// The runtime stands still: time goes by, and nothing runs.
@@ -360,22 +282,6 @@ async fn a_connection_that_is_renewed_waits_for_no_name() {
     mutex.lock().await.unwrap().release().await.unwrap();
     let took = world.clock.now().saturating_duration_since(before);
     assert_eq!(took, Duration::from_millis(300), "one connection to the same server");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_keeper_that_is_closed_while_it_goes_on_over_a_new_connection_ends_its_session_on_that() {
-    let world = World::new().await;
-    let dial = SlowAgainDial { server: world.server.clone(), is_first: AtomicBool::new(true) };
-    let keeper = world.keeper_over("", Arc::new(dial));
-    let mutex = keeper.mutex("reports").unwrap();
-    mutex.lock().await.unwrap().release().await.unwrap();
-    world.pass(Duration::from_secs(600)).await;
-    stall(Duration::from_secs(12)).await;
-    let locking = tokio::spawn(async move { mutex.lock().await });
-    world.pass(Duration::from_millis(100)).await;
-    assert!(!locking.is_finished(), "it waits for the new connection");
-    keeper.close().await.unwrap();
-    assert!(world.server.session_ids().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

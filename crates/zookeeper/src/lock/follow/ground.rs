@@ -239,12 +239,4 @@ mod tests {
         let covered = ["jobs/x", "job", "door", "doors", "/fleet/a"].map(|text| ground.covers(&name(text)));
         assert_eq!(covered, [true, false, true, false, false]);
     }
-
-    #[test]
-    fn a_path_where_no_lock_can_lie_is_refused() {
-        let config = Config::from_url(&"zk://h".parse().unwrap()).unwrap();
-        let scope = Scope::default().with(name("/zookeeper/quota"));
-        let error = Ground::new(&config, &Chroot::new(config.chroot.clone()), &scope).unwrap_err();
-        assert!(!error.is_transient(), "{error}");
-    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, ErrorKind, Exclusion, Finding, Scrutiny, Severity};
-use lockkeeper_faults::zookeeper::{Ensemble, Server, Setup};
+use lockkeeper_faults::zookeeper::{Server, Setup};
 use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zookeeper::{NewNode, ZooKeeperBackend};
 
@@ -58,17 +58,6 @@ async fn a_timeout_that_was_clipped_and_a_tick_that_is_greater_than_believed_are
 }
 
 #[tokio::test]
-async fn a_word_that_a_server_does_not_answer_is_a_note_that_says_how_to_allow_it() {
-    if !SERVER.can_start() {
-        return;
-    }
-    let server = Server::standalone(Setup::new().entry("4lw.commands.whitelist", "srvr")).await.unwrap();
-    let findings = found(&server.address().to_string(), "").await;
-    let told = findings.iter().find(|finding| finding.what.contains("does not answer `conf`")).expect("it is told");
-    assert!(told.severity == Severity::Note && told.cure.contains("4lw.commands.whitelist"), "{told}");
-}
-
-#[tokio::test]
 async fn a_user_without_the_rights_is_told_where_they_are_missing() {
     let Some(bench) = Bench::alone(SERVER).await else { return };
     let servers = bench.servers();
@@ -79,30 +68,4 @@ async fn a_user_without_the_rights_is_told_where_they_are_missing() {
         assert_eq!(severity_of(&findings, "below /closed (NoAuth)"), Some(Severity::Error), "{findings:?}");
     }
     assert_eq!(severity_of(&found(&servers, "").await, "NoAuth"), None);
-}
-
-#[tokio::test]
-async fn an_ensemble_is_told_from_servers_that_stand_alone() {
-    if !SERVER.can_start() {
-        return;
-    }
-    let setup = || Setup::new().tick(Duration::from_millis(500));
-    let ensemble = Ensemble::start(3, setup()).await.unwrap();
-    let all = ensemble.connect_string();
-    let worse_than_a_note = |findings: &[Finding]| -> Vec<String> {
-        let told = findings.iter().filter(|finding| finding.severity > Severity::Note);
-        told.map(ToString::to_string).collect()
-    };
-    let findings = found(&all, "?session_timeout=10s&tick=500ms").await;
-    assert_eq!(worse_than_a_note(&findings), [""; 0]);
-    assert_eq!(severity_of(&findings, "(leader)"), Some(Severity::Note), "{findings:?}");
-    let one = all.split(',').next().unwrap();
-    let findings = found(one, "?session_timeout=10s&tick=500ms").await;
-    assert_eq!(severity_of(&findings, "one server of an ensemble of 3"), Some(Severity::Warning), "{findings:?}");
-
-    let alone = Server::standalone(setup()).await.unwrap();
-    let findings = found(&format!("{all},{}", alone.address()), "?session_timeout=10s&tick=500ms").await;
-    assert_eq!(severity_of(&findings, "one lock several times"), Some(Severity::Error), "{findings:?}");
-    let findings = found(&format!("{all},127.0.0.1:1"), "?session_timeout=10s&tick=500ms").await;
-    assert_eq!(severity_of(&findings, "127.0.0.1:1 cannot be reached"), Some(Severity::Warning), "{findings:?}");
 }

@@ -2,7 +2,6 @@
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::Advice;
-use lockkeeper_faults::proxy::{AfterDrop, Operation};
 use lockkeeper_zk_proto::message::{Acl, CreateMode, ErrorCode, EventKind};
 use lockkeeper_zookeeper::{ClientErrorKind, NewNode, TransactionResult};
 
@@ -97,50 +96,4 @@ async fn a_chroot_is_all_that_a_client_sees() {
     assert_eq!(made.path, "/n-0000000000");
     assert!(outer.exists("/app/n-0000000000").await.unwrap().is_some());
     assert_eq!(inner.get_children("/").await.unwrap().0, ["n-0000000000"]);
-}
-
-#[tokio::test]
-async fn a_user_of_the_url_is_authenticated_on_each_connection() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = client(format!("ann:secret@{}", bench.proxied()), "").await;
-    let stranger = bench.operator().await;
-    ann.create(NewNode::persistent("/mine").with_acl(vec![Acl::creator()])).await.unwrap();
-    assert_eq!(stranger.get_data("/mine").await.unwrap_err().code(), Some(ErrorCode::NoAuth));
-    bench.proxy.reset();
-    ann.get_acl("/mine").await.ok();
-    soon("a read on the next connection", ann.get_data("/mine")).await.unwrap();
-    stranger.add_auth("digest", b"ann:secret").await.unwrap();
-    stranger.get_data("/mine").await.unwrap();
-    let refused = soon("the refusal", stranger.add_auth("nonsense", b"x")).await.unwrap_err();
-    assert_eq!(refused.code(), Some(ErrorCode::AuthFailed));
-}
-
-#[tokio::test]
-async fn a_write_whose_answer_is_lost_may_have_taken_effect_and_a_read_can_be_asked_again() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = client(bench.proxied(), "").await;
-    let lost = bench.proxy.drop_next_reply(Operation::CREATE2, AfterDrop::Close);
-    let unknown = ann.create(NewNode::persistent("/a")).await.unwrap_err();
-    lost.happened(SOON).await.unwrap();
-    assert_eq!((unknown.kind(), unknown.advice()), (ClientErrorKind::ConnectionLost, Advice::Unknown));
-    assert!(ann.exists("/a").await.unwrap().is_some());
-    let lost = bench.proxy.drop_next_reply(Operation::GET_DATA, AfterDrop::Close);
-    let again = ann.get_data("/a").await.unwrap_err();
-    lost.happened(SOON).await.unwrap();
-    assert_eq!(again.advice(), Advice::Transient);
-}
-
-#[tokio::test]
-async fn the_last_clone_takes_the_session_along() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = client(bench.proxied(), "").await;
-    ann.create(NewNode::ephemeral("/mine")).await.unwrap();
-    let clone = ann.clone();
-    drop(ann);
-    assert!(clone.is_online());
-    assert_eq!(bench.ephemerals().await, ["/mine"]);
-    drop(clone);
-    bench.until_ephemerals(0).await;
-    let closed = async || (bench.proxy.connections() == 0).then_some(());
-    lockkeeper_faults::wait::until("the end of the connection", SOON, closed).await.unwrap();
 }

@@ -4,47 +4,14 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, granted, is_joined, soon};
 use lockkeeper_core::{ErrorKind, LossReason};
-use lockkeeper_faults::proxy::{AfterDrop, Direction, Operation, Proxy};
-use lockkeeper_faults::sleeper::Sleeper;
 use lockkeeper_recipes::Event;
-use lockkeeper_zookeeper::{Client, NewNode};
+use lockkeeper_zookeeper::NewNode;
 
 use super::SERVER;
 use crate::support::Bench;
 
 fn is_rejoining(event: &Event) -> bool {
     matches!(event, Event::Rejoining { .. })
-}
-
-#[tokio::test]
-async fn a_join_whose_reply_is_lost_is_found_by_its_ticket() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.party("");
-    let mutex = ann.keeper.mutex("reports").unwrap();
-    mutex.lock().await.unwrap().release().await.unwrap();
-    bench.proxy.forget();
-    let lost = bench.proxy.drop_next_reply(Operation::CREATE2, AfterDrop::Close);
-    let guard = soon("the grant", mutex.lock()).await.unwrap();
-    lost.happened(SOON).await.unwrap();
-    assert_eq!(bench.proxy.count(Direction::ToServer, Operation::CREATE2), 1, "it was not asked for twice");
-    let nodes = bench.ephemerals().await;
-    assert_eq!(nodes.len(), 1, "{nodes:?}");
-    assert!(nodes[0].ends_with(guard.hold().contender().as_str()));
-    guard.release().await.unwrap();
-    assert!(bench.ephemerals().await.is_empty());
-}
-
-#[tokio::test]
-async fn a_release_whose_reply_is_lost_has_released() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.party("");
-    let mutex = ann.keeper.mutex("reports").unwrap();
-    let guard = mutex.lock().await.unwrap();
-    let lost = bench.proxy.drop_next_reply(Operation::DELETE, AfterDrop::Close);
-    soon("the release", guard.release()).await.unwrap();
-    lost.happened(SOON).await.unwrap();
-    assert!(bench.ephemerals().await.is_empty());
-    soon("the next grant", mutex.lock()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -105,20 +72,6 @@ async fn a_session_that_lapsed_but_lives_on_is_closed_when_it_can_be() {
 }
 
 #[tokio::test]
-async fn a_node_that_an_operator_deletes_is_a_lock_lost() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.party("");
-    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
-    let other = ann.keeper.mutex("other").unwrap().lock().await.unwrap();
-    let operator = bench.operator().await;
-    operator.delete(&format!("/lockkeeper/reports/{}", guard.hold().contender()), None).await.unwrap();
-    let since_deletion = Sleeper::start();
-    assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Removed);
-    assert!(since_deletion.slept() < Duration::from_secs(2), "{:?}: not promptly", since_deletion.slept());
-    assert!(other.hold().is_held(), "the session lives on");
-}
-
-#[tokio::test]
 async fn a_queues_node_that_the_service_reaps_is_made_again() {
     let Some(bench) = Bench::reaping_every(SERVER, Duration::from_millis(100)).await else { return };
     let ann = bench.party("");
@@ -167,31 +120,4 @@ async fn what_was_asked_for_is_refused_in_one_clear_line() {
     soon("the grant", ann.keeper.mutex("foreign").unwrap().lock()).await.unwrap().release().await.unwrap();
     let bob = bench.party("?foreign=wait");
     assert!(bob.keeper.mutex("foreign").unwrap().try_lock().await.unwrap().is_none());
-}
-
-#[tokio::test]
-async fn a_service_that_cannot_be_reached_is_named_within_the_connection_timeout() {
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let silent_address = silent.local_addr().unwrap();
-    let babbling = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let babbling_address = babbling.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = babbling.accept().await {
-            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-        }
-    });
-    let refusing = Proxy::start(silent_address).await.unwrap();
-    refusing.cut_and_refuse().await.unwrap();
-    let url = format!(
-        "zk://{silent_address},{babbling_address},{}?connect_timeout=6s&session_timeout=2s",
-        refusing.address()
-    );
-    let config = lockkeeper_zookeeper::Config::from_url(&url.parse().unwrap()).unwrap();
-    let since_call = Sleeper::start();
-    let error = soon("the failure", Client::connect(&config)).await.unwrap_err();
-    assert!(since_call.slept() < Duration::from_secs(7), "{:?}", since_call.slept());
-    let line = format!("{error:#}");
-    for word in [&silent_address.to_string(), &babbling_address.to_string(), "refused", "not ZooKeeper's protocol"] {
-        assert!(line.contains(word), "{line}");
-    }
 }

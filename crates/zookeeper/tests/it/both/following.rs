@@ -1,12 +1,12 @@
-//! What a follower tells is what looks show: in both layouts, of long names, of locks at paths, of nodes that are no
-//! contenders or may not be read, and on a server that tells of nothing.
+//! What a follower tells is what looks show: in both layouts, of long names, of nodes that may not be read, and on a
+//! server that tells of nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{
-    Advice, Backend, ErrorKind, Mode, Part, Picture, QueueName, Rank, Request, Revocation, Scope, Ticket, Told,
+    Advice, Backend, ErrorKind, Mode, Part, Picture, QueueName, Rank, Request, Revocation, Scope, Told,
 };
 use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zookeeper::{NewNode, ZooKeeperBackend};
@@ -16,9 +16,6 @@ use crate::follows::{Following, OlderServer, end_of};
 use crate::support::Bench;
 use crate::support::waist::{Waist, entry, line, queue};
 use crate::support::way::{self, url};
-
-/// How long nothing may be told: changes are told in some milliseconds.
-const QUIET: Duration = Duration::from_millis(300);
 
 /// How late a change may be seen that is not told: looks are a minute apart at most, and a second on an idle machine.
 const LOOKED_AT_WITHIN: Duration = Duration::from_secs(100);
@@ -77,72 +74,6 @@ async fn a_follower_tells_of_every_kind_of_lock_in_both_layouts_and_of_names_tha
         }
         assert_eq!(following.until_equal().await, 0);
     }
-}
-
-#[tokio::test]
-async fn a_permit_of_kazoos_whose_name_ends_like_a_number_is_told_and_found_as_any_other() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.neighbouring_waist("?layout=kazoo").await;
-    let mut following = Following::begin(ann.backend.clone(), Scope::default()).await;
-    let pool = queue("pool", Part::Permits);
-    let mut permit = entry(Mode::Permit);
-    permit.ticket = Ticket::from_bits(0x0123_4567_89ab_cdef_0123_4510_5751_0164);
-    let (ticket, _) = ann.take_entry(&pool, permit).await;
-    assert_eq!(following.until_equal().await, 1);
-    assert_eq!(ann.view(&pool).await.contenders[0].ticket, Some(ticket));
-    assert_eq!(ann.view(&line("pool")).await.elsewhere, Some(Mode::Permit), "a lock there is of another kind");
-    ann.leave(&pool, ticket).await;
-    assert_eq!(following.until_equal().await, 0);
-}
-
-#[tokio::test]
-async fn a_follower_tells_of_locks_at_paths_beside_its_scope_and_of_no_others() {
-    for settings in ["", "?layout=kazoo"] {
-        let Some(bench) = Bench::start(SERVER).await else { return };
-        let ann = bench.neighbouring_waist(settings).await;
-        let pool = |part| queue("/fleet/pool", part);
-        let scope = Scope::below_base("a").with(line("/fleet/pool")).with(line("/fleet/none")).with(line("b"));
-        let mut following = Following::begin(backend(&bench.servers(), settings), scope).await;
-        ann.take(&pool(Part::Permits), Mode::Permit).await;
-        let (waiting, _) = ann.take(&pool(Part::Waiters), Mode::Acquire).await;
-        for name in ["a", "ab", "b", "bc", "/fleet/other"] {
-            ann.take(&line(name), Mode::Mutex).await;
-        }
-        let names = |following: &Following| {
-            following.picture.locks().keys().map(|lock| lock.as_str().to_owned()).collect::<Vec<_>>()
-        };
-        while names(&following).len() < 4 {
-            following.hear().await;
-        }
-        assert_eq!(names(&following), ["/fleet/pool", "a", "ab", "b"], "{settings}");
-        let shown = ann.backend.inspect(&pool(Part::Line)).await.unwrap();
-        assert_eq!(following.picture.locks()[&pool(Part::Line)], shown, "{settings}");
-        ann.leave(&pool(Part::Waiters), waiting).await;
-        while following.picture.locks()[&pool(Part::Line)].len() > 1 {
-            following.hear().await;
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_follower_tells_of_foreign_contenders_and_not_of_other_nodes_nor_of_values() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, operator) = (bench.neighbouring_waist("").await, bench.operator().await);
-    let mut following = Following::begin(ann.backend.clone(), Scope::default()).await;
-    ann.take(&line("door"), Mode::Mutex).await;
-    ann.take(&queue("pool", Part::Permits), Mode::Permit).await;
-    for path in ["door/seq-0000000007", "pool/leases/any-name"] {
-        operator.create(NewNode::ephemeral(format!("/lockkeeper/{path}"))).await.unwrap();
-    }
-    assert_eq!(following.until_equal().await, 4);
-    operator.create(NewNode::persistent("/lockkeeper/junk")).await.unwrap();
-    for path in ["door/junk", "junk/deeper", "junk/deeper/lock-0000000001"] {
-        operator.create(NewNode::persistent(format!("/lockkeeper/{path}"))).await.unwrap();
-    }
-    operator.set_data("/lockkeeper/door", "a value", None).await.unwrap();
-    operator.set_data("/lockkeeper/door/junk", "anything", None).await.unwrap();
-    assert!(following.is_quiet_for(QUIET).await);
-    assert_eq!(following.until_equal().await, 4);
 }
 
 #[tokio::test]

@@ -48,25 +48,6 @@ async fn a_writer_is_granted_after_readers_of_its_session_without_another_look()
 }
 
 #[tokio::test]
-async fn a_writer_behind_a_reader_of_another_session_looks_again() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, bob) = (bench.party(""), bench.party(""));
-    let lock = ann.keeper.rw_lock("door").unwrap();
-    let others = bob.keeper.rw_lock("door").unwrap();
-    let (first, second) = (others.read().await.unwrap(), lock.read().await.unwrap());
-    let writer = {
-        let lock = lock.clone();
-        ann.queue_up_for(async move { lock.write().await }).await
-    };
-    let lists = bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN);
-    second.release().await.unwrap();
-    until("another look", async || bench.proxy.count(Direction::ToServer, Operation::GET_CHILDREN) > lists).await;
-    assert!(!writer.is_finished());
-    first.release().await.unwrap();
-    granted(writer).await.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn one_that_was_removed_is_not_told_that_the_one_ahead_has_left() {
     let Some(bench) = Bench::start(SERVER).await else { return };
     let (ann, operator) = (bench.waist("").await, bench.operator().await);
@@ -79,30 +60,4 @@ async fn one_that_was_removed_is_not_told_that_the_one_ahead_has_left() {
     assert_eq!(soon("the end of the wait", waiting).await.unwrap(), Departure::Recheck);
     soon("the leave", leaving).await.unwrap();
     assert_eq!(soon("the loss", waiter.standing.lost()).await, LossReason::Removed);
-}
-
-#[tokio::test]
-async fn one_that_an_operator_removes_ends_the_wait_of_those_behind_it() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, operator) = (bench.waist("").await, bench.operator().await);
-    let (_, held) = ann.take(&line("door"), Mode::Mutex).await;
-    let (_, waiter) = ann.take(&line("door"), Mode::Mutex).await;
-    let waiting = ann.session.departure(&line("door"), Some(&waiter.id), &held.id, waiter.view.connection);
-    operator.delete(&format!("/lockkeeper/door/{}", held.id), None).await.unwrap();
-    assert_eq!(soon("the end of the wait", waiting).await.unwrap(), Departure::Recheck);
-    until("the first place", async || ann.view(&line("door")).await.position(&waiter.id) == Some(0)).await;
-}
-
-#[tokio::test]
-async fn one_that_left_a_moment_ago_is_not_waited_for_without_end() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.waist("").await;
-    let (ticket, held) = ann.take(&line("door"), Mode::Mutex).await;
-    let (_, waiter) = ann.take(&line("door"), Mode::Mutex).await;
-    let leaving = ann.session.withdraw(&line("door"), ticket);
-    let waiting = ann.session.departure(&line("door"), Some(&waiter.id), &held.id, waiter.view.connection);
-    assert_eq!(soon("the end of the wait", waiting).await.unwrap(), Departure::Gone);
-    soon("the leave", leaving).await.unwrap();
-    let waiting = ann.session.departure(&line("door"), Some(&waiter.id), &held.id, waiter.view.connection);
-    assert_eq!(soon("the end of the wait", waiting).await.unwrap(), Departure::Gone, "by a watch that finds no node");
 }

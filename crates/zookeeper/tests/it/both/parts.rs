@@ -1,8 +1,8 @@
 //! Where the queues of a lock lie and what their nodes are called, byte for byte, and what a look at them costs.
 
-use lockkeeper_conformance::{SOON, soon};
-use lockkeeper_core::{Advice, Backend, ErrorKind, Lifetime, Mode, Part, Rank, Request, Wait};
-use lockkeeper_faults::proxy::{AfterDrop, Direction, Flow, Operation};
+use lockkeeper_conformance::soon;
+use lockkeeper_core::{Advice, Backend, ErrorKind, Mode, Part, Wait};
+use lockkeeper_faults::proxy::{Direction, Operation};
 use lockkeeper_zookeeper::Client;
 
 use super::SERVER;
@@ -113,96 +113,6 @@ async fn several_places_are_one_transaction_and_one_list_and_their_tokens_are_it
         let info = shown.iter().find(|info| info.id == one.id).unwrap();
         assert_eq!(info.token, Some(one.token), "onlookers see the same token");
     }
-}
-
-#[tokio::test]
-async fn several_places_whose_reply_is_lost_are_found_and_not_asked_for_twice() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.waist("?session_timeout=30s").await;
-    let permits = queue("pool", Part::Permits);
-    // Nothing of ours stands yet, so that no proof is under way that would lose its reply instead.
-    let lost = bench.proxy.drop_next_reply(Operation::MULTI, AfterDrop::Close);
-    let entries: Vec<_> = (0..3).map(|_| entry(Mode::Permit)).collect();
-    let joined = soon("the places", ann.session.enqueue(&permits, entries)).await;
-    lost.happened(SOON).await.unwrap();
-    let joined = joined.unwrap();
-    assert_eq!(joined.len(), 3);
-    assert!(joined.iter().all(|one| one.view.contenders.len() == 3));
-    assert_eq!(ann.view(&permits).await.contenders.len(), 3);
-    bench.until_ephemerals(3).await;
-}
-
-#[tokio::test]
-async fn a_read_beside_a_write_has_its_number_and_its_token_also_when_its_reply_is_lost() {
-    for (settings, mark) in [("?session_timeout=30s", "__READ__"), ("?session_timeout=30s&layout=kazoo", "__rlock__")] {
-        let Some(bench) = Bench::start(SERVER).await else { return };
-        let ann = bench.waist(settings).await;
-        let (_, write) = ann.take(&line("door"), Mode::Write).await;
-        let mut read = entry(Mode::Read);
-        read.rank = Rank::With(write.id.clone());
-        let lost = bench.proxy.drop_next_reply(Operation::MULTI, AfterDrop::Close);
-        let (ticket, read) = ann.take_entry(&line("door"), read).await;
-        lost.happened(SOON).await.unwrap();
-        let sequence = &write.id.as_str()[write.id.as_str().len() - 10..];
-        assert!(read.id.as_str().ends_with(&format!("{mark}{sequence}")), "{}", read.id);
-        assert_eq!(read.token, write.token);
-        let ids: Vec<_> = read.view.contenders.iter().map(|contender| contender.id.clone()).collect();
-        assert_eq!(ids, [write.id.clone(), read.id.clone()]);
-        let mut refused = entry(Mode::Mutex);
-        refused.rank = Rank::With(write.id.clone());
-        let error = ann.session.enqueue_one(&line("door"), refused).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        ann.leave(&line("door"), ticket).await;
-        bench.until_ephemerals(1).await;
-    }
-}
-
-#[tokio::test]
-async fn a_frozen_lock_keeps_curators_and_kazoos_names_and_its_reason_and_outlives_its_session() {
-    for (settings, is_of, mark) in
-        [("", is_curators as fn(&str, &str) -> bool, "lock-"), ("?layout=kazoo", is_kazoos, "__lock__")]
-    {
-        let Some(bench) = Bench::start(SERVER).await else { return };
-        let ann = bench.neighbouring_waist(settings).await;
-        let operator = bench.operator().await;
-        let mut frozen = entry(Mode::Mutex);
-        frozen.lifetime = Lifetime::Persistent { reason: "schema change".into() };
-        let ticket = frozen.ticket;
-        let (_, placed) = ann.take_entry(&line("door"), frozen).await;
-        assert!(is_of(placed.id.as_str(), mark), "{}", placed.id);
-        soon("the close", ann.session.close()).await.unwrap();
-        let path = format!("/lockkeeper/door/{}", placed.id);
-        assert_eq!(operator.exists(&path).await.unwrap().unwrap().ephemeral_owner, 0);
-        // Its own session can do nothing about it any more, and says so.
-        let error = soon("the refusal", ann.session.withdraw(&line("door"), ticket)).await.unwrap_err();
-        assert_ne!(error.advice(), Advice::Permanent, "{error}");
-        let bob = bench.neighbouring_waist(settings).await;
-        let shown = bob.backend.inspect(&line("door")).await.unwrap();
-        assert_eq!((shown[0].frozen.as_deref(), shown[0].session.as_deref()), (Some("schema change"), None));
-        let thawing = bob.session.request(&line("door"), &placed.id, Request::Break { token: placed.token });
-        assert!(soon("the answer", thawing).await.unwrap());
-        assert!(bob.modes(&line("door")).await.is_empty());
-    }
-}
-
-#[tokio::test]
-async fn a_read_beside_a_write_that_was_just_deleted_is_not_made() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, bob) = (bench.waist("").await, bench.neighbouring_waist("").await);
-    let operator = bench.operator().await;
-    let (_, write) = ann.take(&line("door"), Mode::Write).await;
-    let (_, next) = bob.take(&line("door"), Mode::Write).await;
-    // No bytes reach us, so that we cannot know of it.
-    bench.proxy.set_flow(Direction::ToClient, Flow::Hold);
-    operator.delete(&format!("/lockkeeper/door/{}", write.id), None).await.unwrap();
-    let mut read = entry(Mode::Read);
-    read.rank = Rank::With(write.id.clone());
-    let sent = ann.session.enqueue_one(&line("door"), read);
-    bench.proxy.set_flow(Direction::ToClient, Flow::Pass);
-    let error = soon("the refusal", sent).await.unwrap_err();
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::Removed, Advice::Permanent), "{error}");
-    let left: Vec<_> = bob.view(&line("door")).await.contenders.iter().map(|contender| contender.id.clone()).collect();
-    assert_eq!(left, [next.id]);
 }
 
 /// The nodes stay those of Curator's mutex and of its read/write lock, which do not see each other; ours do, on names

@@ -1,12 +1,10 @@
 //! What clients have left on a server: what is listed, that a newcomer wins, and what an examination says of the nodes.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{Party, soon};
-use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_core::{Backend, BoxFuture, Finding, Remnant, RemnantKind, Scrutiny, Severity, UNUSED_FOR, Wait};
+use lockkeeper_core::{Backend, Finding, Remnant, RemnantKind, Scrutiny, Severity, UNUSED_FOR, Wait};
 use lockkeeper_recipes::LockKind;
 use lockkeeper_zk_proto::message::{Acl, Permissions};
 use lockkeeper_zookeeper::{Client, NewNode, ZooKeeperBackend};
@@ -124,16 +122,6 @@ async fn a_newcomer_wins_over_what_was_listed_before() {
     assert!(operator.exists(&contender).await.unwrap().is_some());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_remnant_of_another_backend_is_left_alone() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (eve, operator) = (bench.neighbour(""), bench.operator().await);
-    make(&operator, &["/lockkeeper"]).await;
-    make_left(&operator, "/lockkeeper/left").await;
-    assert!(!remove(&eve, &Remnant::new(RemnantKind::Empty, "/lockkeeper/left", ())).await);
-    assert!(operator.exists("/lockkeeper/left").await.unwrap().is_some());
-}
-
 pub(crate) async fn findings_of(backend: &ZooKeeperBackend) -> Vec<Finding> {
     soon("the findings", backend.examine(Scrutiny::Full)).await.unwrap()
 }
@@ -142,31 +130,13 @@ pub(crate) fn severity_of(findings: &[Finding], word: &str) -> Option<Severity> 
     findings.iter().find(|finding| finding.what.contains(word)).map(|finding| finding.severity)
 }
 
-/// A clock of a machine that is ahead of all others.
-#[derive(Debug)]
-struct Ahead(SystemClock);
-
-impl Clock for Ahead {
-    fn now(&self) -> BootInstant {
-        self.0.now()
-    }
-
-    fn unix_time(&self) -> Duration {
-        self.0.unix_time() + Duration::from_secs(5)
-    }
-
-    fn sleep_until(&self, deadline: BootInstant) -> BoxFuture<()> {
-        self.0.sleep_until(deadline)
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn an_examination_tells_of_strange_nodes_great_numbers_closed_nodes_and_another_clock() {
+async fn an_examination_tells_of_strange_nodes_great_numbers_and_closed_nodes() {
     let Some(bench) = Bench::start(SERVER).await else { return };
     let operator = bench.operator().await;
     let servers = bench.servers();
     let backend = |settings: &str| ZooKeeperBackend::open(&way::url(&servers, settings)).unwrap();
-    let words = ["may be a contender", "looks like a contender", "have come to", "may not read", "clock is"];
+    let words = ["may be a contender", "looks like a contender", "have come to", "may not read"];
     make(&operator, &["/lockkeeper", "/lockkeeper/door", "/lockkeeper/gate", "/lockkeeper/tasks"]).await;
     let in_order = findings_of(&backend("")).await;
     assert!(words.iter().all(|word| severity_of(&in_order, word).is_none()), "{in_order:?}");
@@ -177,13 +147,10 @@ async fn an_examination_tells_of_strange_nodes_great_numbers_closed_nodes_and_an
     let closed =
         NewNode::persistent("/lockkeeper/closed").with_acl(vec![Acl::new(Permissions::CREATE, "world", "anyone")]);
     operator.create(closed).await.unwrap();
-    let dial = Arc::new(lockkeeper_zookeeper::TcpDial);
-    let ahead = ZooKeeperBackend::with(way::config(&servers, ""), dial, Arc::new(Ahead(SystemClock)));
-    let findings = findings_of(&ahead).await;
+    let findings = findings_of(&backend("")).await;
     for word in words {
         assert_eq!(severity_of(&findings, word), Some(Severity::Warning), "{word}: {findings:?}");
     }
-    assert_eq!(severity_of(&findings, "5.0 s behind"), Some(Severity::Warning), "{findings:?}");
     let told = findings_of(&backend("?foreign=ignore")).await;
     assert!(words[..2].iter().all(|word| severity_of(&told, word).is_none()), "{told:?}");
 }

@@ -1,19 +1,13 @@
-//! Requests to give up and breaks, as other clients and onlookers see them.
-
-use std::time::Duration;
+//! Breaks, as other clients and onlookers see them. `mixed/orders.rs` has requests to give up.
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Backend, FencingToken, LossReason, Mode, Part, Request, Revocation};
+use lockkeeper_core::{Backend, FencingToken, LossReason, Mode, Request};
 use lockkeeper_zk_proto::message::{Acl, Permissions};
 use lockkeeper_zookeeper::{Client, NewNode};
 
 use super::SERVER;
 use crate::support::Bench;
-use crate::support::waist::{line, queue};
-
-fn please() -> Revocation {
-    Revocation::new(Some("deploy".to_owned()), Some(Duration::from_secs(30)))
-}
+use crate::support::waist::line;
 
 /// A holder as Curator makes one, with its default data.
 async fn curators_holder(operator: &Client, lock: &str, mark: &str) -> String {
@@ -25,39 +19,6 @@ async fn curators_holder(operator: &Client, lock: &str, mark: &str) -> String {
 async fn make_lock(operator: &Client, lock: &str) {
     operator.create(NewNode::container("/lockkeeper")).await.expect("it is made");
     operator.create(NewNode::container(lock)).await.expect("it is made");
-}
-
-#[tokio::test]
-async fn one_of_curators_is_asked_in_curators_way_and_ours_keeps_its_owner() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, operator) = (bench.neighbouring_waist("").await, bench.operator().await);
-    make_lock(&operator, "/lockkeeper/door").await;
-    let theirs = curators_holder(&operator, "/lockkeeper/door", "lock-").await;
-    let (_, ours) = ann.take(&line("door"), Mode::Mutex).await;
-    for id in [lockkeeper_core::ContenderId::new(theirs.as_str()), ours.id.clone()] {
-        let asking = ann.session.request(&line("door"), &id, Request::Yield(please()));
-        assert!(soon("the answer", asking).await.unwrap());
-    }
-    let (data, _) = operator.get_data(&format!("/lockkeeper/door/{theirs}")).await.unwrap();
-    assert_eq!(&data[..], b"__REVOKE__");
-    let shown = ann.backend.inspect(&line("door")).await.unwrap();
-    assert_eq!(shown[0].revocation, Some(Revocation::default()));
-    assert_eq!(shown[1].revocation, Some(please()));
-    assert_eq!(shown[1].owner.as_ref().unwrap().pid, std::process::id());
-    assert_eq!(soon("the request", ours.standing.revoked()).await, please());
-}
-
-#[tokio::test]
-async fn our_holder_sees_a_request_in_curators_form() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, operator) = (bench.neighbouring_waist("").await, bench.operator().await);
-    let (_, ours) = ann.take(&line("door"), Mode::Mutex).await;
-    let revoked = tokio::spawn(ours.standing.revoked());
-    operator.set_data(&format!("/lockkeeper/door/{}", ours.id), "__REVOKE__", None).await.unwrap();
-    assert_eq!(soon("the request", revoked).await.unwrap(), Revocation::default());
-    assert!(ours.standing.liveness().is_held(), "that is no removal");
-    operator.delete(&format!("/lockkeeper/door/{}", ours.id), None).await.unwrap();
-    assert_eq!(soon("the loss", ours.standing.lost()).await, LossReason::Removed);
 }
 
 #[tokio::test]
@@ -89,24 +50,6 @@ async fn a_break_is_noted_beside_the_locks_true_name_and_its_value_is_left_alone
         assert!(soon("the answer", breaking).await.unwrap());
     }
     operator.delete("/lockkeeper/short", None).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_permit_is_broken_by_its_own_token_and_its_holder_learns_why() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let (ann, eve) = (bench.neighbouring_waist("").await, bench.neighbouring_waist("").await);
-    let permits = queue("pool", Part::Permits);
-    let entries = (0..2).map(|_| crate::support::waist::entry(Mode::Permit)).collect();
-    let joined = ann.session.enqueue(&permits, entries).await.unwrap();
-    let first = joined[0].token;
-    let breaking = |token| eve.session.request(&permits, &joined[1].id, Request::Break { token });
-    assert!(!breaking(first).await.unwrap(), "that is the other's");
-    assert!(breaking(joined[1].token).await.unwrap());
-    assert_eq!(soon("the loss", joined[1].standing.lost()).await, LossReason::Broken);
-    assert!(joined[0].standing.liveness().is_held());
-    ann.session.set_value(&permits, lockkeeper_core::Expected::Any, Some(b"2"[..].into())).await.unwrap();
-    assert!(eve.session.request(&permits, &joined[0].id, Request::Break { token: first }).await.unwrap());
-    assert_eq!(soon("the loss", joined[0].standing.lost()).await, LossReason::Broken, "the note lies beside the bound");
 }
 
 #[tokio::test]

@@ -62,25 +62,6 @@ async fn a_value_stays_though_the_containers_of_its_queue_are_reaped() {
 }
 
 #[tokio::test]
-async fn a_value_beside_contenders_is_removed_without_them_and_a_long_name_is_kept() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.neighbouring_waist("").await;
-    for name in ["short".to_owned(), "é".repeat(100)] {
-        let lock = line(&name);
-        let (ticket, _) = ann.take(&lock, Mode::Member).await;
-        assert_eq!(get(&ann, &lock).await, None, "a name is no value");
-        let version = set(&ann, &lock, Expected::Absent, Some(b"go")).await.unwrap();
-        assert_eq!(&get(&ann, &lock).await.unwrap().bytes[..], b"go");
-        let names = lockkeeper_core::Backend::queues(&*ann.backend, "").await.unwrap();
-        assert_eq!(names, std::slice::from_ref(&lock));
-        set(&ann, &lock, Expected::Version(version), None).await.unwrap();
-        assert_eq!(get(&ann, &lock).await, None);
-        assert_eq!(ann.modes(&lock).await, [Mode::Member]);
-        ann.leave(&lock, ticket).await;
-    }
-}
-
-#[tokio::test]
 async fn waits_that_are_dropped_leave_no_watch_at_the_server() {
     let Some(bench) = Bench::alone(SERVER).await else { return };
     let ann = bench.neighbouring_waist("").await;
@@ -106,17 +87,4 @@ async fn waits_that_are_dropped_leave_no_watch_at_the_server() {
     waits.await;
     ann.leave(&there, ticket).await;
     until("the end of the watches", async || bench.server.watches().await == 0).await;
-}
-
-#[tokio::test]
-async fn a_chroot_that_is_not_there_is_named_and_not_asked_for_again_and_again() {
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.waist("/nowhere").await;
-    bench.proxy.forget();
-    let error = soon("the refusal", ann.session.set_value(&line("count"), Expected::Any, Some(Arc::from(&b"1"[..]))))
-        .await
-        .unwrap_err();
-    assert!(format!("{error:#}").contains("NoNode"), "{error}");
-    let asked = bench.proxy.counts(lockkeeper_faults::proxy::Direction::ToServer);
-    assert!(asked.values().sum::<u64>() < 20, "{asked:?}");
 }

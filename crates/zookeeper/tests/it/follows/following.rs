@@ -69,11 +69,6 @@ impl Following {
         }
         expected.values().map(Vec::len).sum()
     }
-
-    /// Whether nothing more is told, once nothing changes.
-    pub(crate) async fn is_quiet_for(&mut self, time: Duration) -> bool {
-        tokio::time::timeout(time, self.follower.next()).await.is_err()
-    }
 }
 
 /// Waits until a follower ends, and returns why.

@@ -1,11 +1,11 @@
 //! What an operator does to a lock that real Curator and kazoo share with ours: revoke, break and freeze it.
 //!
-//! How such orders are written into nodes, and read from them, is `both/requests.rs`'s.
+//! How such orders are written into nodes, and read from them, the backend's unit tests show.
 
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, answered, soon, until};
-use lockkeeper_core::{ErrorKind, LossReason, Owner, Revocation, Wait};
+use lockkeeper_core::{Owner, Revocation, Wait};
 use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_recipes::{Keeper, LockKind};
 
@@ -102,34 +102,6 @@ async fn our_holder_keeps_its_owner_when_ours_asks_and_the_queue_behind_it_is_no
     };
     tokio::join!(theirs, others, ours);
     until_queued(&operator, PATH, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_break_with_a_stale_token_changes_nothing_and_with_the_right_one_curator_is_next() {
-    let Some(bench) = Bench::beside(&[curator::availability]).await else { return };
-    let (keeper, operator, mut curator) = (keeper(&bench, ""), keeper(&bench, ""), bench.curator().await);
-    let mutex = keeper.mutex(PATH).unwrap();
-    let first = mutex.lock().await.unwrap();
-    let stale = first.fencing_token();
-    first.release().await.unwrap();
-    let guard = mutex.lock().await.unwrap();
-    let (granted, ()) = tokio::join!(curator.lock(Kind::Mutex, PATH, SOON), async {
-        until_queued(&operator, PATH, 2).await;
-        let before = operator.contenders(PATH).await.unwrap();
-        let refusal = operator.break_lock(PATH, stale).await.unwrap_err();
-        assert_eq!(refusal.kind(), ErrorKind::TokenMismatch);
-        assert!(refusal.to_string().contains(&guard.fencing_token().to_string()), "{refusal}");
-        let of_waiter = before[1].token.expect("the service shows it");
-        assert_eq!(operator.break_lock(PATH, of_waiter).await.unwrap_err().kind(), ErrorKind::TokenMismatch);
-        let after = operator.contenders(PATH).await.unwrap();
-        assert_eq!(format!("{after:?}"), format!("{before:?}"));
-        assert!(guard.hold().is_held());
-        let broken = operator.break_lock(PATH, guard.fencing_token()).await.unwrap();
-        assert_eq!((&broken.id, broken.owner.as_ref()), (guard.hold().contender(), Some(&Owner::this_process())));
-        assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Broken);
-    });
-    assert!(granted.unwrap(), "the next is granted");
-    curator.release(Kind::Mutex, PATH).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

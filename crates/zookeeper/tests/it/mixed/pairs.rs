@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, answered};
+use lockkeeper_core::{BoxFuture, Result};
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::peers::{Kind, Peer, curator, go, kazoo};
-use lockkeeper_recipes::{Guard, Keeper, kind};
+use lockkeeper_recipes::{Guard, Keeper};
 
 use crate::support::Bench;
 
@@ -33,14 +34,15 @@ enum What {
 
 /// A contender that can hold.
 enum Contender {
-    Ours { keeper: Keeper, what: What, held: Option<Held> },
+    Ours { keeper: Keeper, what: What, held: Option<Release> },
     Peer { peer: Peer, kind: Kind },
 }
 
-enum Held {
-    Mutex(Guard<kind::Mutex>),
-    Read(Guard<kind::Read>),
-    Write(Guard<kind::Write>),
+/// Gives a lock back.
+type Release = Box<dyn FnOnce() -> BoxFuture<Result<()>> + Send>;
+
+fn held<Kind: 'static>(guard: Guard<Kind>) -> Release {
+    Box::new(move || Box::pin(guard.release()))
 }
 
 impl Contender {
@@ -63,15 +65,15 @@ impl Contender {
                 *held = match what {
                     What::Mutex => {
                         let mutex = keeper.mutex(path).unwrap();
-                        answered(async || mutex.lock_timeout(within).await).await.map(Held::Mutex)
+                        answered(async || mutex.lock_timeout(within).await).await.map(self::held)
                     }
                     What::Read => {
                         let lock = keeper.rw_lock(path).unwrap();
-                        answered(async || lock.read_timeout(within).await).await.map(Held::Read)
+                        answered(async || lock.read_timeout(within).await).await.map(self::held)
                     }
                     What::Write => {
                         let lock = keeper.rw_lock(path).unwrap();
-                        answered(async || lock.write_timeout(within).await).await.map(Held::Write)
+                        answered(async || lock.write_timeout(within).await).await.map(self::held)
                     }
                 };
                 held.is_some()
@@ -82,11 +84,7 @@ impl Contender {
     async fn release(&mut self, path: &str) {
         match self {
             Self::Peer { peer, kind } => peer.release(*kind, path).await.unwrap(),
-            Self::Ours { held, .. } => match held.take().expect("it is held") {
-                Held::Mutex(guard) => guard.release().await.unwrap(),
-                Held::Read(guard) => guard.release().await.unwrap(),
-                Held::Write(guard) => guard.release().await.unwrap(),
-            },
+            Self::Ours { held, .. } => held.take().expect("it is held")().await.unwrap(),
         }
     }
 }

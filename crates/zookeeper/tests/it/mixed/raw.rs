@@ -155,21 +155,6 @@ async fn a_raw_queue_and_ours_meet_as_the_table_says() {
 }
 
 #[tokio::test]
-async fn with_wait_a_raw_queue_that_goes_by_numbers_and_ours_take_turns() {
-    let Some(bench) = Bench::start(Make::Apache).await else { return };
-    let (keeper, path) = (ours(&bench, "?foreign=wait"), "/locks/turns");
-    let first = Raw::join(&bench, path, "seq-", Reads::Numbers).await;
-    let waiting = queued(&bench, &keeper, path, 2).await;
-    let third = Raw::join(&bench, path, "seq-", Reads::Numbers).await;
-    first.leave().await;
-    let guard = soon("our turn", waiting).await.unwrap();
-    assert_eq!(third.tries(KeptOut).await, KeptOut);
-    guard.release().await.unwrap();
-    third.enters().await;
-    third.leave().await;
-}
-
-#[tokio::test]
 async fn a_raw_queue_that_goes_by_whole_names_waits_for_ours_and_ours_for_it() {
     let Some(bench) = Bench::start(Make::Apache).await else { return };
     let (keeper, path) = (ours(&bench, "?foreign=wait"), "/locks/stuck");

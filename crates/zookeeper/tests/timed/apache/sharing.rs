@@ -8,7 +8,7 @@ use lockkeeper_faults::peers::{Ground, Kind};
 use lockkeeper_recipes::Permits;
 
 use crate::support::turns::Other::{self, Curator, Kazoo};
-use crate::support::turns::{Ours, bench_with, expect_grants, keepers, start_all, take_turns};
+use crate::support::turns::{Ours, bench_with, expect_grants, keepers, take_turns};
 use crate::turn;
 
 /// A name that starts with a slash is a node's path.
@@ -61,26 +61,4 @@ async fn curator_and_ours_share_permits_whose_number_a_shared_count_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn kazoos_semaphore_and_ours_in_its_layout_share_permits() {
     share(Kazoo(Kind::Semaphore { permits: 3 }), "?layout=kazoo", Permits::Fixed(3), (3, 1), 40).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn curators_readers_kazoos_and_ours_share() {
-    let _turn = turn().await;
-    let others = [Curator(Kind::Read), Kazoo(Kind::MixedRead)];
-    let Some(bench) = bench_with(&others).await else { return };
-    let ground = Ground::with_stay(Duration::from_millis(20)).unwrap();
-    let (mut theirs, ours) = (start_all(&bench, &others).await, keepers(&bench, &[("", Ours::Read)]));
-    let lock = ours[0].0.rw_lock(PATH).unwrap();
-    let reading = soon("the grant", lock.read()).await.unwrap();
-    for (peer, kind) in &mut theirs {
-        assert!(peer.lock(*kind, PATH, SOON).await.unwrap(), "readers of all clients hold it at one time");
-    }
-    assert!(lock.try_write().await.unwrap().is_none(), "there are readers");
-    for (peer, kind) in &mut theirs {
-        peer.release(*kind, PATH).await.unwrap();
-    }
-    reading.release().await.unwrap();
-    let most = take_turns(&ground, PATH, theirs, ours, (4, 20)).await;
-    assert!(most > 4, "readers of different clients meet, not {most} at most");
-    expect_grants(&ground, 0, 3 * 4 * 20);
 }
