@@ -67,20 +67,6 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_counts_for_ten_minutes_and_takes_no_room_longer() {
-        let mut losses = Losses::default();
-        let lock = |name: &str| QueueName::new(name).unwrap();
-        for second in [0, 100, 599] {
-            losses.note(&lock("a"), at(second));
-        }
-        assert_eq!(recent(&losses, 599), [("a".to_owned(), 3)]);
-        assert_eq!(recent(&losses, 600), [("a".to_owned(), 2)]);
-        assert_eq!(recent(&losses, 1_199), []);
-        losses.note(&lock("b"), at(1_199));
-        assert_eq!(losses.0.len(), 1);
-    }
-
-    #[test]
     fn the_losses_and_the_locks_that_are_kept_are_bounded() {
         let mut losses = Losses::default();
         let lock = |number: usize| QueueName::new(&format!("l{number}")).unwrap();

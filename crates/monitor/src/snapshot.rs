@@ -89,37 +89,15 @@ fn frozen(lock: &SeenLock) -> Option<Frozen> {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper::{ContenderId, Mode};
-
     use super::*;
-
-    fn lasted(took: Duration) -> Snapshot {
-        let began = BootInstant::from_nanos(7);
-        Snapshot::new(Vec::new(), began, began.saturating_add(took), Duration::ZERO)
-    }
 
     #[test]
     fn looks_take_a_hundredth_of_the_time_at_most_and_come_each_minute_at_least() {
+        let began = BootInstant::from_nanos(7);
+        let lasted = |took| Snapshot::new(Vec::new(), began, began.saturating_add(took), Duration::ZERO);
         for (took_ms, pause_ms) in [(0, 500), (5, 500), (10, 1_000), (50, 5_000), (600, 60_000), (90_000, 60_000)] {
             assert_eq!(lasted(Duration::from_millis(took_ms)).pause(), Duration::from_millis(pause_ms), "{took_ms}");
         }
         assert_eq!(lasted(Duration::MAX).pause(), PERIOD_MAX);
-    }
-
-    #[test]
-    fn a_frozen_lock_is_named_with_those_who_wait_behind_it() {
-        let name = |text| QueueName::new(text).unwrap();
-        let contender = |id: &str| ContenderInfo::new(ContenderId::new(id), Mode::Mutex);
-        let mut freezing = contender("f");
-        freezing.frozen = Some("new disks".to_owned());
-        let behind = vec![contender("a"), freezing.clone(), contender("b"), contender("c")];
-        let mut snapshot = lasted(Duration::ZERO);
-        snapshot.locks = vec![
-            SeenLock::new(name("behind"), behind, None),
-            SeenLock::new(name("no waiters"), vec![freezing], None),
-            SeenLock::new(name("not frozen"), vec![contender("a"), contender("b")], None),
-        ];
-        let found: Vec<_> = snapshot.frozen().into_iter().map(|f| (f.lock, f.reason, f.waiters)).collect();
-        assert_eq!(found, [(name("behind"), "new disks".to_owned(), 2)]);
     }
 }

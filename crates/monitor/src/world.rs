@@ -191,25 +191,6 @@ mod tests {
     }
 
     #[test]
-    fn each_in_a_line_needs_the_nearest_ones_that_exclude_it() {
-        use Mode::{Exclusive, Mutex, Read, Write};
-        use Place::{Holds, Needs};
-        let modes = [Read, Read, Write, Read, Read, Mutex, Exclusive, Read];
-        let needs = [
-            Holds,
-            Holds,
-            Needs(vec![0, 1]),
-            Needs(vec![2]),
-            Needs(vec![2]),
-            Needs(vec![2, 3, 4]),
-            Needs(vec![5]),
-            Needs(vec![6]),
-        ];
-        let line = modes.iter().enumerate().map(|(at, &mode)| contender(mode, at as u64 + 1)).collect();
-        assert_eq!(places(line, None), needs);
-    }
-
-    #[test]
     fn a_reader_in_a_writers_place_needs_what_the_writer_needs() {
         let held = vec![contender(Mode::Write, 1), contender(Mode::Read, 1), contender(Mode::Mutex, 2)];
         assert_eq!(places(held, None), [Place::Holds, Place::Holds, Place::Needs(vec![0, 1])]);

@@ -161,27 +161,6 @@ fn the_oldest_events_are_dropped_and_the_others_keep_their_numbers() {
 }
 
 #[test]
-fn a_lock_that_no_contender_waits_for_joins_a_hold_with_a_wait_if_one_is_nested_in_its_holder() {
-    let run = |number, process| scene::of(scene::contender(number, Mode::Mutex), process, "h1");
-    let nested = |number, around| scene::within(run(number, number), around);
-    let mut model = Model::default();
-    for (name, contenders) in [
-        ("A", vec![run(1, 1), nested(6, 4)]),
-        ("B", vec![nested(2, 1)]),
-        ("C", vec![run(4, 4), nested(5, 2)]),
-        ("far", vec![run(7, 7)]),
-    ] {
-        model.see(&lock(name), contenders, None, at(1));
-    }
-    for snapshot in [model.contended(at(1).boot, at(1)), model.entangled(at(1).boot, at(1))] {
-        let names: Vec<_> = snapshot.locks.iter().map(|seen| seen.name.as_str()).collect();
-        assert_eq!(names, ["A", "B", "C"]);
-        let found = crate::find(&snapshot);
-        assert!(found.len() == 1 && found[0].certainty.is_known(), "{found:?}");
-    }
-}
-
-#[test]
 fn contenders_that_share_no_process_and_no_session_are_never_searched() {
     let mut model = Model::default();
     for number in 0..1_000_u64 {

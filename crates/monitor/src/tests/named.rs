@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::{Answers, ContenderInfo, Mode, QueueName};
 
-use super::scene::{contender, foreign, lock, of, seen, semaphore, within};
+use super::scene::{contender, foreign, lock, of, seen, within};
 use crate::deadlock::{Ahead, Certainty, Deadlock, Joined, Link, WayOut};
 use crate::find;
 use crate::snapshot::SeenLock;
@@ -105,18 +105,6 @@ fn two_commands_beside_each_other_under_one_lock_are_no_deadlock_for_certain() {
 }
 
 #[test]
-fn two_tasks_over_a_read_write_lock() {
-    let deadlock = the_one(vec![
-        lock("book", vec![one(1, Mode::Read, "t1"), one(2, Mode::Read, "t3"), one(5, Mode::Write, "t2")]),
-        lock("door", vec![mutex(3, "t2"), mutex(4, "t1")]),
-    ]);
-    assert_eq!(deadlock.certainty, Certainty::SameTask);
-    let expected = [("book", "5", "1", HOLDS, Joined::Task), ("door", "4", "3", HOLDS, Joined::Task)];
-    assert_eq!(chain(&deadlock), expected);
-    assert_eq!(deadlock.core.len(), 4, "the other reader is not part of it");
-}
-
-#[test]
 fn a_reader_behind_a_writer_that_waits() {
     let deadlock = the_one(vec![lock(
         "book",
@@ -132,84 +120,6 @@ fn a_reader_waits_for_a_writer_whose_token_is_as_unknown_as_its_own() {
     book.iter_mut().for_each(|unread| unread.token = None);
     let deadlock = the_one(vec![lock("book", book.into()), lock("door", vec![mutex(2, "t2"), mutex(3, "t1")])]);
     assert!(chain(&deadlock).contains(&("book", "4", "1", HOLDS, Joined::Task)), "{deadlock:#?}");
-}
-
-#[test]
-fn one_permit_and_one_mutex() {
-    let locks = |permits| {
-        vec![
-            lock("door", vec![mutex(1, "k1"), mutex(4, "k2")]),
-            semaphore("gate", permits, vec![one(2, Mode::Permit, "k2"), one(3, Mode::Acquire, "k1")]),
-        ]
-    };
-    let deadlock = the_one(locks(1));
-    assert_eq!(deadlock.certainty, Certainty::SameOwner);
-    let expected =
-        [("door", "4", "1", HOLDS, Joined::OwnerKey), ("gate", "3", "2", Ahead::HasPermit(1), Joined::OwnerKey)];
-    assert_eq!(chain(&deadlock), expected);
-    assert!(known(locks(2)).is_empty(), "another permit is free");
-    let mut unknown = locks(1);
-    unknown[1].permits = None;
-    assert!(known(unknown).is_empty(), "who knows how many there are");
-}
-
-#[test]
-fn who_stands_before_another_at_a_gate_blocks_it_too() {
-    let deadlock = the_one(vec![
-        lock("door", vec![mutex(1, "k1"), mutex(5, "k2")]),
-        semaphore(
-            "gate",
-            1,
-            vec![one(2, Mode::Permit, "k2"), one(3, Mode::Acquire, "k3"), one(4, Mode::Acquire, "k1")],
-        ),
-    ]);
-    assert_eq!((deadlock.core.len(), deadlock.behind), (5, 0), "{deadlock:#?}");
-}
-
-#[test]
-fn what_blocks_itself_is_found_though_one_of_it_waits_for_a_permit_of_others_too() {
-    // The permit that 14 waits for could come from 3, who is behind 12, or from 4, who is in the other deadlock.
-    let gate = vec![one(3, Mode::Permit, "k3"), one(4, Mode::Permit, "k4"), one(14, Mode::Acquire, "k1")];
-    let found = known(vec![
-        lock("C", vec![mutex(5, "k4"), mutex(15, "k5")]),
-        lock("D", vec![mutex(6, "k5"), mutex(16, "k4")]),
-        semaphore("gate", 2, gate),
-        lock("A", vec![mutex(1, "k1"), mutex(12, "k2"), mutex(13, "k3")]),
-        lock("B", vec![mutex(2, "k2"), mutex(11, "k1")]),
-    ]);
-    let cores = found.iter().map(|deadlock| deadlock.core.len()).collect::<Vec<_>>();
-    assert_eq!(cores, [4, 4], "{found:#?}");
-}
-
-#[test]
-fn any_of_the_permits_would_do() {
-    let locks = |third: Vec<_>| {
-        vec![
-            lock("door", vec![mutex(1, "k1"), mutex(5, "k2")]),
-            semaphore(
-                "gate",
-                2,
-                vec![
-                    one(2, Mode::Permit, "k2"),
-                    one(3, Mode::Permit, "k3"),
-                    one(4, Mode::Acquire, "k1"),
-                    one(9, Mode::Acquire, "k9"),
-                ],
-            ),
-            lock("hall", third),
-        ]
-    };
-    assert!(known(locks(vec![])).is_empty(), "the third one gives its permit back");
-    // It waits for the door too: then both permits are part of it.
-    let mut all = locks(vec![]);
-    all[0].contenders.push(mutex(6, "k3"));
-    let knot = the_one(all);
-    assert_eq!((knot.core.len(), knot.behind), (6, 1), "{knot:#?}");
-    // It waits in another deadlock: that one is the cause, and this one behind it.
-    let deadlock = the_one(locks(vec![mutex(7, "k8"), mutex(8, "k3")].into_iter().chain([mutex(10, "k8")]).collect()));
-    assert_eq!(chain(&deadlock), [("hall", "10", "7", HOLDS, Joined::OwnerKey)]);
-    assert_eq!(deadlock.chain[0].between, 1, "{deadlock:#?}");
-    assert!(deadlock.behind >= 2, "{deadlock:#?}");
 }
 
 #[test]

@@ -82,33 +82,6 @@ fn shape(state: &State, lock: &str) -> Option<(usize, usize)> {
     Some((lock.holders().count(), lock.waiters().count()))
 }
 
-fn queue_up(keeper: &Keeper, lock: &'static str) -> tokio::task::JoinHandle<()> {
-    let mutex = keeper.mutex(lock).unwrap();
-    tokio::spawn(async move {
-        let _guard = mutex.lock().await.unwrap();
-        std::future::pending::<()>().await;
-    })
-}
-
-#[tokio::test(start_paused = true)]
-async fn holders_and_waiters_are_known_as_they_come_and_go() {
-    let scene = Scene::begin();
-    let (ann, bob) = (scene.service.keeper(), scene.service.keeper());
-    scene.until("the first look", |state| matches!(state.freshness, Freshness::Fresh(_))).await;
-    assert_eq!(scene.collector.read(|state| state.way), Way::Looks(Duration::from_millis(500)));
-    let guard = ann.mutex("door").unwrap().lock().await.unwrap();
-    let waiting = queue_up(&bob, "door");
-    scene.until("both", |state| shape(state, "door") == Some((1, 1))).await;
-    guard.release().await.unwrap();
-    scene.until("the next holder", |state| shape(state, "door") == Some((1, 0))).await;
-    let kinds = scene
-        .collector
-        .read(|state| state.model.events_from(0).map(|event| event.kind.as_str()).collect::<Vec<_>>().join(" "));
-    assert_eq!(kinds, "granted joined left granted");
-    waiting.abort();
-    scene.until("the end", |state| shape(state, "door").is_none()).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_deadlock_of_two_tasks_is_known_after_two_looks_and_goes_when_one_gives_up() {
     let scene = Scene::begin();

@@ -1,13 +1,14 @@
-//! Tasks and owner keys that wait for each other over a memory service, and what two looks say of them.
+//! Tasks that wait for each other over a memory service, and what two looks say of them.
 
+use std::any::Any;
 use std::sync::Arc;
 
+use lockkeeper::Keeper;
 use lockkeeper::clock::Clock;
 use lockkeeper::follow::Scope;
 use lockkeeper::testing::{MemoryService, TestClock};
-use lockkeeper::{Keeper, OwnerKey};
 use lockkeeper_conformance::until;
-use lockkeeper_monitor::{Ahead, CONFIRM_AFTER, Certainty, Confirmation, Joined, Judged, Verdict, WayOut, find, look};
+use lockkeeper_monitor::{Ahead, CONFIRM_AFTER, Certainty, Confirmation, Joined, Judged, Verdict, find, look};
 use tokio::sync::Barrier;
 
 /// A service, an onlooker, and two clients.
@@ -79,91 +80,57 @@ fn assert_closed(judged: &Judged) {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn two_owner_keys_that_lock_in_opposite_orders() {
-    let scene = Scene::new();
-    for (keeper, locks) in [(&scene.ann, ["door", "gate"]), (&scene.bob, ["gate", "door"])] {
-        let [first, second] = locks.map(|lock| keeper.mutex(lock).unwrap());
-        let both_hold = Arc::clone(&scene.both_hold);
-        tokio::spawn(async move {
-            let owner = OwnerKey::new();
-            let _first = owner.lock(&first).await.unwrap();
-            both_hold.wait().await;
-            // Another task, so that it is the key that they have in common.
-            tokio::spawn(async move { owner.lock(&second).await.map(drop) }).await.unwrap().unwrap();
-        });
+/// What a task asks for.
+#[derive(Clone, Copy, Debug)]
+enum Asks {
+    Mutex,
+    Share,
+    All,
+    Permit(u32),
+}
+
+/// What it was granted, until it is dropped.
+async fn take(keeper: &Keeper, lock: &str, asks: Asks) -> Box<dyn Any + Send> {
+    match asks {
+        Asks::Mutex => Box::new(keeper.mutex(lock).unwrap().lock().await.unwrap()),
+        Asks::Share => Box::new(keeper.rw_lock(lock).unwrap().read().await.unwrap()),
+        Asks::All => Box::new(keeper.rw_lock(lock).unwrap().write().await.unwrap()),
+        Asks::Permit(permits) => Box::new(keeper.semaphore(lock, permits).unwrap().acquire().await.unwrap()),
     }
-    scene.until_contenders([("door", 2), ("gate", 2)]).await;
-    let found = scene.the_one().await;
-    assert_eq!(found.deadlock.certainty, Certainty::SameOwner);
-    assert_closed(&found);
-    let by_key = |lock| (lock, Ahead::Holds, Joined::OwnerKey);
-    assert_eq!(chain(&found), [by_key("door"), by_key("gate")]);
-    assert!(matches!(found.deadlock.way_out, WayOut::Revoke { .. }), "{found:?}");
 }
 
+/// One task has the first and then asks for the mutex, and another one for both in the opposite order.
 #[tokio::test(start_paused = true)]
-async fn two_tasks_over_a_read_write_lock() {
-    let scene = Scene::new();
-    let (book, door) = (scene.ann.rw_lock("book").unwrap(), scene.ann.mutex("door").unwrap());
-    let both_hold = Arc::clone(&scene.both_hold);
-    tokio::spawn(async move {
-        let _book = book.read().await.unwrap();
-        both_hold.wait().await;
-        door.lock().await.map(drop).unwrap();
-    });
-    let (book, door) = (scene.bob.rw_lock("book").unwrap(), scene.bob.mutex("door").unwrap());
-    let both_hold = Arc::clone(&scene.both_hold);
-    tokio::spawn(async move {
-        let _door = door.lock().await.unwrap();
-        both_hold.wait().await;
-        book.write().await.map(drop).unwrap();
-    });
-    scene.until_contenders([("door", 2), ("book", 2)]).await;
-    let found = scene.the_one().await;
-    assert_eq!(found.deadlock.certainty, Certainty::SameTask);
-    assert_closed(&found);
-    assert_eq!(chain(&found), [("book", Ahead::Holds, Joined::Task), ("door", Ahead::Holds, Joined::Task)]);
-}
-
-/// Has one task take a permit and then the mutex, and another one both in the opposite order.
-async fn permit_and_mutex(scene: &Scene, permits: u32) {
-    let (gate, door) = (scene.ann.semaphore("gate", permits).unwrap(), scene.ann.mutex("door").unwrap());
-    let both_hold = Arc::clone(&scene.both_hold);
-    tokio::spawn(async move {
-        let _permit = gate.acquire().await.unwrap();
-        both_hold.wait().await;
-        door.lock().await.map(drop).unwrap();
-    });
-    let (gate, door) = (scene.bob.semaphore("gate", permits).unwrap(), scene.bob.mutex("door").unwrap());
-    let both_hold = Arc::clone(&scene.both_hold);
-    tokio::spawn(async move {
-        let _door = door.lock().await.unwrap();
-        both_hold.wait().await;
-        let _permit = gate.acquire().await.unwrap();
-        std::future::pending::<()>().await;
-    });
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_permit_and_one_mutex() {
-    let scene = Scene::new();
-    permit_and_mutex(&scene, 1).await;
-    scene.until_contenders([("door", 2), ("gate", 2)]).await;
-    let found = scene.the_one().await;
-    assert_eq!(found.deadlock.certainty, Certainty::SameTask);
-    assert_closed(&found);
-    assert_eq!(chain(&found), [("door", Ahead::Holds, Joined::Task), ("gate", Ahead::HasPermit(1), Joined::Task)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_permit_is_enough_for_none() {
-    let scene = Scene::new();
-    permit_and_mutex(&scene, 2).await;
-    // Both have a permit, and one of them waits for the mutex of the other, which works.
-    scene.until_contenders([("door", 2), ("gate", 2)]).await;
-    let judged = scene.judged().await;
-    assert!(judged.is_empty(), "{judged:#?}");
+async fn two_tasks_over_a_read_write_lock_or_one_permit_and_a_mutex_are_known_and_another_permit_is_enough() {
+    for (lock, held, wanted, state) in [
+        ("book", Asks::Share, Asks::All, Some(Ahead::Holds)),
+        ("gate", Asks::Permit(1), Asks::Permit(1), Some(Ahead::HasPermit(1))),
+        ("gate", Asks::Permit(2), Asks::Permit(2), None),
+    ] {
+        let scene = Scene::new();
+        let of_ann = [(lock, held), ("door", Asks::Mutex)];
+        for (keeper, [first, second]) in [(&scene.ann, of_ann), (&scene.bob, [("door", Asks::Mutex), (lock, wanted)])] {
+            let (keeper, both_hold) = (keeper.clone(), Arc::clone(&scene.both_hold));
+            tokio::spawn(async move {
+                let _first = take(&keeper, first.0, first.1).await;
+                both_hold.wait().await;
+                let _second = take(&keeper, second.0, second.1).await;
+                std::future::pending::<()>().await;
+            });
+        }
+        scene.until_contenders([("door", 2), (lock, 2)]).await;
+        let Some(state) = state else {
+            // Both have a permit, and one of them waits for the mutex of the other, which works.
+            assert_eq!(scene.judged().await.len(), 0);
+            continue;
+        };
+        let found = scene.the_one().await;
+        assert_eq!(found.deadlock.certainty, Certainty::SameTask);
+        assert_closed(&found);
+        let mut expected = [("door", Ahead::Holds, Joined::Task), (lock, state, Joined::Task)];
+        expected.sort_by_key(|&(lock, ..)| lock);
+        assert_eq!(chain(&found), expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
