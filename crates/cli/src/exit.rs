@@ -57,15 +57,3 @@ impl From<lockkeeper::Error> for Failure {
         Self::ours(format!("{error:#}"))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_end_by_a_signal_is_128_and_its_number() {
-        assert_eq!(by_signal(15), 143);
-        assert_eq!(by_signal(64), 192);
-        assert_eq!(by_signal(i32::MAX), 255);
-    }
-}

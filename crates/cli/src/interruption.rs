@@ -74,16 +74,3 @@ impl Interruption {
         None
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_signal_that_ends_a_wait_is_caught_with_its_number() {
-        let mut interruption = Interruption::listen().unwrap();
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
-        assert_eq!(interruption.heard().await, Cause { number: 15, name: "SIGTERM" });
-        assert_eq!(interruption.heard_already(), None, "it was caught once");
-    }
-}

@@ -131,12 +131,8 @@ impl Visit for Line {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use lockkeeper::clock::{Clock, SystemClock};
-    use lockkeeper::retry::RetryPolicy;
-    use lockkeeper::testing::MemoryService;
-    use lockkeeper::{Observer, Operation, QueueName};
+    use lockkeeper::QueueName;
 
     use super::*;
 
@@ -159,33 +155,5 @@ mod tests {
             tracing::error!(target: "elsewhere", %lock, "not ours");
         });
         assert_eq!(lines, ["/fleet/job: passed over children (name x y, count 3)", "short"]);
-    }
-
-    /// Counts what is tried again.
-    #[derive(Debug, Default)]
-    struct Retries(AtomicUsize);
-
-    impl Observer for Retries {
-        fn on_event(&self, event: &lockkeeper::Event) {
-            if matches!(event, lockkeeper::Event::Retrying { .. }) {
-                self.0.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-
-    #[test]
-    fn what_the_observer_is_told_is_not_printed_again() {
-        let retries = Arc::new(Retries::default());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let lines = said(|| {
-            runtime.block_on(async {
-                let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-                let quick = RetryPolicy::n_times(1, std::time::Duration::ZERO);
-                let keeper = MemoryService::new(clock).keeper_builder().retry(quick).observer(retries.clone()).build();
-                keeper.testing().unwrap().drop_next_reply(Operation::Join);
-                drop(keeper.mutex("door").unwrap().lock().await);
-            });
-        });
-        assert_eq!((retries.0.load(Ordering::Relaxed), lines), (1, Vec::new()));
     }
 }

@@ -100,8 +100,6 @@ impl Holding {
 mod tests {
     use std::ffi::OsString;
 
-    use lockkeeper_faults::wait::PATIENCE;
-
     use super::*;
     use crate::args;
 
@@ -139,16 +137,5 @@ mod tests {
             holding.release().await.unwrap();
         }
         assert_eq!(taken, ["mutex", "read", "write", "permit"]);
-    }
-
-    #[tokio::test]
-    async fn a_holding_that_is_dropped_gives_its_lock_back() {
-        let keeper = Keeper::memory();
-        let claim = Claim::new(&keeper, &args("-x")).unwrap();
-        let holding = claim.take(Wait::Forever).await.unwrap().unwrap();
-        assert!(claim.take(Wait::No).await.unwrap().is_none());
-        assert!(claim.take(Wait::AtMost(Duration::from_millis(1))).await.unwrap().is_none());
-        drop(holding);
-        assert!(claim.take(Wait::AtMost(PATIENCE)).await.unwrap().is_some());
     }
 }

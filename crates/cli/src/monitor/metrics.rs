@@ -167,11 +167,6 @@ mod tests {
             &AlertCounts { raised: BTreeMap::from([("held", 3)]), dropped: 2 },
         );
         for line in [
-            "lockkeeper_queues 2",
-            "lockkeeper_contenders{state=\"holder\"} 2",
-            "lockkeeper_contenders{state=\"waiter\"} 4",
-            "lockkeeper_deadlocks{certainty=\"known\"} 0",
-            "lockkeeper_monitor_staleness_seconds +Inf",
             "lockkeeper_monitor_fresh 0",
             "lockkeeper_queue_waiters{lock=\"nightly-a\"} 2",
             "lockkeeper_queue_oldest_wait_seconds{lock=\"nightly-a\"} 2",

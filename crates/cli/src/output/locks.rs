@@ -297,29 +297,6 @@ mod tests {
     }
 
     #[test]
-    fn what_freezes_a_lock_and_who_was_asked_to_give_up_is_shown_with_the_reason() {
-        let mut queue = [contender("c1", Mode::Mutex), contender("c2", Mode::Mutex), contender("c3", Mode::Mutex)];
-        queue[0].frozen = Some("new disks\n".to_owned());
-        queue[1].revocation =
-            Some(lockkeeper::Revocation::new(Some("urgent".to_owned()), Some(Duration::from_secs(9))));
-        queue[2].revocation = Some(lockkeeper::Revocation::default());
-        let shown = ShownLock::new("x", "file:/x".to_owned(), &queue, NOW);
-        assert_eq!(
-            shown.text(),
-            "x (mutex, file:/x)\n\
-             \u{20}  STATE   MODE   TOKEN  HERE  OWNER  NOTE\n\
-             1  holder  mutex  -      -     c1     frozen: new disks\\n\n\
-             2  waiter  mutex  -      -     c2     asked to give up within 9s: urgent\n\
-             3  waiter  mutex  -      -     c3     asked to give up\n"
-        );
-        let json = serde_json::to_value(&shown).unwrap();
-        assert_eq!(json["contenders"][0]["frozen"], "new disks\n");
-        assert_eq!(json["contenders"][1]["revocation"], serde_json::json!({"why": "urgent", "within_ms": 9_000}));
-        let listed = list(&[ListedLock::new("x", &queue[..1], NOW)]);
-        assert!(listed.contains("c1 (frozen: new disks\\n)"), "{listed}");
-    }
-
-    #[test]
     fn a_place_that_may_be_idle_is_shown_as_kept() {
         let mut holder = contender("c1", Mode::Mutex);
         holder.ticket = Some(lockkeeper::backend::Ticket::mint_kept().unwrap());

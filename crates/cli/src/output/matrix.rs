@@ -250,22 +250,4 @@ mod tests {
             assert_eq!(promises.words(), said, "{service}");
         }
     }
-
-    #[test]
-    fn a_service_that_is_not_compiled_in_names_its_feature() {
-        let text = Matrix::of_all_services().text();
-        let features = [
-            ("etcd", cfg!(feature = "etcd")),
-            ("postgres", cfg!(feature = "postgres")),
-            ("mysql", cfg!(feature = "mysql")),
-            ("redis", cfg!(feature = "redis")),
-        ];
-        for (feature, is_compiled_in) in features {
-            let lacks = format!("{feature} (not in this build: it needs the feature `{feature}`)");
-            assert_eq!(text.contains(&lacks), !is_compiled_in, "{text}");
-        }
-        for service in ["memory", "files", "zookeeper", "lockkeeper server", "etcd", "postgres", "mysql", "redis"] {
-            assert!(text.lines().any(|line| line.starts_with(service)), "{text}");
-        }
-    }
 }

@@ -187,12 +187,4 @@ mod tests {
         assert_eq!(json["remnants"][1]["lock"], serde_json::Value::Null);
         assert_eq!(json["remnants"][2]["outcome"], "needs-force");
     }
-
-    #[test]
-    fn nothing_is_said_in_one_line_and_needs_no_order() {
-        let none = Remnants::new("file:/x".to_owned(), Vec::new(), |_| Outcome::Listed);
-        let orders = Orders::new(&Global::default());
-        assert_eq!(none.text(), "file:/x\nnothing is left behind\n");
-        assert_eq!((none.order(&orders), none.outcome()), (String::new(), "0 removed\n".to_owned()));
-    }
 }

@@ -99,36 +99,3 @@ fn is_trusted(stream: impl AsFd) -> io::Result<bool> {
     let user = socket_peercred(stream)?.uid;
     Ok(user.is_root() || user == geteuid())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_connection_is_answered_with_the_state_of_that_moment() {
-        let socket = HoldSocket::bind().unwrap();
-        let address = socket.address().into_string().unwrap();
-        let left = std::cell::Cell::new(3);
-        let serve = socket.serve(|| {
-            left.set(left.get() - 1);
-            Answer { held: left.get() > 0, safe_for_ms: (left.get() > 1).then_some(1_500), token: "17.2".to_owned() }
-        });
-        let asking = tokio::task::spawn_blocking(move || [ask(&address), ask(&address), ask(&address)]);
-        let [first, second, third] = tokio::select! {
-            _ = serve => unreachable!("it serves without end"),
-            answers = asking => answers.unwrap().map(Result::unwrap),
-        };
-        assert_eq!(first, Answer { held: true, safe_for_ms: Some(1_500), token: "17.2".to_owned() });
-        assert_eq!((second.held, second.safe_for_ms), (true, None));
-        assert!(!third.held);
-    }
-
-    #[tokio::test]
-    async fn a_runner_that_is_gone_refuses() {
-        let socket = HoldSocket::bind().unwrap();
-        let address = socket.address().into_string().unwrap();
-        drop(socket);
-        assert_eq!(ask(&address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
-        assert_eq!(ask("/tmp/x").unwrap_err().kind(), io::ErrorKind::InvalidInput);
-    }
-}

@@ -133,31 +133,3 @@ fn job_control(table: &[Process], group: Pid) -> JobControl {
     let mut members = table.iter().filter(|process| process.group == Some(group) && process.life == Life::Alive);
     if members.any(has_outer_parent) { JobControl::Shell } else { JobControl::NoProcess }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn process(pid: i32, parent: i32, group: i32, session: i32) -> Process {
-        Process {
-            pid: Pid::from_raw(pid).unwrap(),
-            parent: Pid::from_raw(parent),
-            group: Pid::from_raw(group),
-            session: Pid::from_raw(session),
-            life: Life::Alive,
-            name: String::new(),
-        }
-    }
-
-    #[test]
-    fn a_group_without_a_parent_in_its_session_has_no_process_to_continue_it() {
-        let shell = process(10, 1, 10, 10);
-        let script = process(20, 10, 20, 10);
-        let runner = process(21, 20, 20, 10);
-        let group = Pid::from_raw(20).unwrap();
-        assert_eq!(job_control(&[shell.clone(), script.clone(), runner.clone()], group), JobControl::Shell);
-        assert_eq!(job_control(&[script, runner], group), JobControl::NoProcess);
-        let leader = process(20, 10, 20, 20);
-        assert_eq!(job_control(&[shell, leader], group), JobControl::NoProcess);
-    }
-}

@@ -177,7 +177,6 @@ mod tests {
         for (text, is_enough) in [
             ("0123456789abcdef0123456789abcdef", true),
             ("0123456789abcdef0123456789abcde", false),
-            ("0123456789ABCDEF0123456789abcdef", true),
             ("012345678901234567890123456789012345678", true),
             ("01234567890123456789012345678901234567", false),
             ("Zm9vYmFyYmF6cXV4Rm9vQg", true),
@@ -186,7 +185,6 @@ mod tests {
             ("qwertyuiopasdfghjklzxcv1", false),
             ("abababababababababababababababababababababab", false),
             ("Zm9vYmFy YmF6cXV4Rm9vQmFy", false),
-            ("Zm9vYmFyYmF6cXV4Rm9vQmFyä", false),
             ("", false),
         ] {
             assert_eq!(Token::parse(text).is_ok(), is_enough, "{text}");
@@ -218,7 +216,7 @@ mod tests {
         };
         let (hex, other) = ("0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210");
         let variable = |name: &str| (name == TOKEN_VARIABLE).then(|| other.into());
-        for (mode, is_fine) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false)] {
+        for (mode, is_fine) in [(0o600, true), (0o400, true), (0o640, false), (0o602, false)] {
             let path = write(&format!("{mode:o}"), mode, &format!("{hex}\r\n"));
             let token = Token::load(Some(&path), variable);
             assert_eq!(token.as_ref().is_ok_and(|token| token.is(hex)), is_fine, "{mode:o}: {token:?}");

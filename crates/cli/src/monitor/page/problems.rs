@@ -181,14 +181,11 @@ fn frozen(name: &QueueName, lock: &KnownLock, now: Moment) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper::backend::{Flow, ProcessId};
     use lockkeeper::clock::BootInstant;
     use lockkeeper::{ContenderId, ContenderInfo, Mode};
     use lockkeeper_monitor::alerts::About;
-    use lockkeeper_monitor::{Confirmation, find};
 
     use super::*;
-    use crate::args::Global;
 
     const NOW: Moment = Moment { boot: BootInstant::from_nanos(0), unix: Duration::from_secs(1_000) };
 
@@ -200,36 +197,6 @@ mod tests {
         let card = card.unwrap();
         assert!(card.contains(&format!(">{tag}</span>")) && card.contains("lock?name=a%2Fb"), "{card}");
         assert!(card.contains(&format!("<p>{words}.</p>")), "{card}");
-    }
-
-    /// A contender of a thread of one of two processes.
-    fn contender(id: &str, process: &str) -> ContenderInfo {
-        let mut info = ContenderInfo::new(ContenderId::new(id), Mode::Mutex);
-        (info.caller.process, info.caller.flow) = (ProcessId::parse(process), Flow::parse("h1"));
-        info
-    }
-
-    #[test]
-    fn what_is_left_of_a_deadlock_that_ends_soon_is_counted_down_where_its_headline_says_it() {
-        let (one, other) = ("00000000000000aa", "00000000000000bb");
-        let mut waiter = contender("3", other);
-        waiter.caller.until_unix = Some(Duration::from_secs(1_020));
-        let (mut state, mut confirmation) = (State::default(), Confirmation::default());
-        let passed = Duration::from_secs(5);
-        let later = Moment { boot: NOW.boot.saturating_add(passed), unix: NOW.unix + passed };
-        for now in [NOW, later] {
-            let queues = [[contender("1", one), waiter.clone()], [contender("2", other), contender("4", one)]];
-            for (lock, queue) in ["a", "b"].into_iter().zip(queues) {
-                state.model.see(&QueueName::new(lock).unwrap(), queue.to_vec(), Some(now.boot), now);
-            }
-            let snapshot = state.model.contended(now.boot, now);
-            state.deadlocks = confirmation.judge(&snapshot, find(&snapshot));
-        }
-        assert!(matches!(state.deadlocks[0].verdict, Verdict::EndsSoon(_)), "{:?}", state.deadlocks);
-        let card = Problems::new(&state, &[], &Orders::new(&Global::default()), later).section();
-        let left = "<time data-at=\"1020000\" data-left>15s</time>";
-        assert!(card.contains("</b> Deadlock, known by "), "{card}");
-        assert!(card.contains(&format!("; it ends by itself in {left}, when a waiter gives up.</p>")), "{card}");
     }
 
     #[test]

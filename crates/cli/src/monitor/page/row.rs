@@ -109,18 +109,3 @@ fn bar(waiters: usize) -> String {
         BAR_WIDTH - width
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_wrong_with_a_lock_is_said_beside_its_name() {
-        assert_eq!(tagged(Mark::None), "");
-        for (mark, words) in
-            [(Mark::Frozen, "frozen"), (Mark::Told("lost often"), "lost often"), (Mark::Deadlock, "deadlock")]
-        {
-            assert!(tagged(mark).contains(&format!(">{words}<")), "{mark:?}");
-        }
-    }
-}

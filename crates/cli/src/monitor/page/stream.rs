@@ -85,13 +85,3 @@ impl Page {
         news.cloned().unwrap_or(LOAD_ANEW)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_is_told_as_a_browser_reads_it() {
-        assert_eq!(news("a-1-b", "{}"), "event: news\nid: a-1-b\ndata: {}\n\n");
-    }
-}

@@ -13,20 +13,6 @@ async fn look(keeper: &Keeper) -> Vec<Seen> {
 }
 
 #[tokio::test]
-async fn an_order_meets_the_holder_that_was_seen() {
-    let keeper = Keeper::memory();
-    let guard = keeper.mutex("door").unwrap().lock().await.unwrap();
-    let [holder] = look(&keeper).await.try_into().expect("there is one");
-    let order = Order::Revoke { holder: holder.clone(), reason: Some("deploying".to_owned()) };
-    let done = order.carry_out(&keeper, &lock()).await.expect("it holds");
-    assert!(done.text().contains(": asked "), "{}", done.text());
-    assert_eq!(guard.hold().revoked().await.why.as_deref(), Some("deploying"));
-    let done = Order::Break { holder }.carry_out(&keeper, &lock()).await.expect("it holds");
-    assert!(done.text().contains(" is broken; it was held by "), "{}", done.text());
-    assert!(!guard.hold().is_held());
-}
-
-#[tokio::test]
 async fn an_order_to_a_holder_that_is_gone_meets_no_other() {
     let keeper = Keeper::memory();
     let gone = keeper.mutex("door").unwrap().lock().await.unwrap();
@@ -65,16 +51,6 @@ async fn a_freeze_is_made_once_and_a_thaw_meets_the_one_that_was_seen() {
     let undone = thaw.carry_out(&keeper, &lock()).await.expect_err("it is another one");
     assert!(matches!(undone, Undone::Stale(_)), "{undone:?}");
     assert_eq!(keeper.contenders("door").await.unwrap()[0].frozen.as_deref(), Some("second"));
-}
-
-#[tokio::test]
-async fn a_freeze_behind_a_holder_says_that_its_time_was_up_and_leaves_the_queue() {
-    let keeper = Keeper::memory();
-    let _guard = keeper.mutex("door").unwrap().lock().await.unwrap();
-    let order = Order::Freeze { reason: "moving".to_owned(), wait: Duration::from_millis(20), kind: None };
-    let undone = order.carry_out(&keeper, &lock()).await.expect_err("it is held");
-    assert!(matches!(&undone, Undone::NotInTime(text) if text.contains("within 20ms")), "{undone:?}");
-    assert_eq!(look(&keeper).await.len(), 1);
 }
 
 #[tokio::test]

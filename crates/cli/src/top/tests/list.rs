@@ -135,17 +135,6 @@ fn a_known_deadlock_is_on_top_with_its_way_out_and_p_tells_its_chain() {
 }
 
 #[test]
-fn a_deadlock_that_was_seen_once_is_not_told_yet() {
-    let mut scene = three();
-    let (one, other) = ("00000000000000aa", "00000000000000bb");
-    scene.queue("books", &[of_thread(granted(1, 5), "c11", one), of_thread(mutex(2), "c12", other)]);
-    scene.queue("stock", &[of_thread(granted(2, 6), "c21", other), of_thread(mutex(1), "c22", one)]);
-    scene.search();
-    assert_eq!(scene.state.deadlocks.len(), 1);
-    assert!(!scene.screen()[2].starts_with('!'));
-}
-
-#[test]
 fn a_lock_that_is_held_long_or_frozen_while_others_wait_is_told_with_the_command() {
     let mut scene = three();
     scene.after(300);
@@ -164,16 +153,6 @@ fn a_lock_that_is_held_long_or_frozen_while_others_wait_is_told_with_the_command
     );
     assert!(screen[7].ends_with("held long: web-1 pid 4001 backu…"), "{}", screen[7]);
     assert!(screen[8].ends_with("frozen: new disks"), "{}", screen[8]);
-}
-
-#[test]
-fn a_lock_whose_holder_is_silent_or_that_is_lost_often_is_marked_so() {
-    let mut scene = three();
-    scene.lose_often("quiet", 4);
-    assert!(scene.rows()[2].contains(" lost often: web-4 pid 4004"), "{:?}", scene.rows());
-    scene.silence("quiet");
-    assert!(scene.rows()[2].contains(" no sign of life: web-4 pid"), "{:?}", scene.rows());
-    assert!(!scene.rows()[0].contains(": web-1"), "another lock is not marked");
 }
 
 #[test]
@@ -244,14 +223,24 @@ fn a_narrow_window_leaves_columns_out_and_a_tiny_one_says_what_it_needs() {
     assert_screen(&mut scene, &head, &["sorted by waiters", "enter queue  / filter  ? help  q quit"]);
     scene.size = (39, 24);
     assert_screen(&mut scene, &["40 x 10 at least"], &[]);
-    for keys in ["", "j\n", "b", "p", "?"] {
-        for size in [(40, 10), (1, 1), (200, 60), (80, 9), (41, 100)] {
-            let mut scene = deadlocked();
-            scene.size = size;
-            scene.keys(keys);
-            scene.screen();
-            scene.app.done(Err("long ".repeat(200)));
-            scene.screen();
+}
+
+#[test]
+fn every_view_is_drawn_in_a_window_of_any_size() {
+    // The list, a queue with a chosen contender, what is wrong, the help, the filter, and each question.
+    for keys in ["", "j\nj", "p", "?", "/a", "jr", "jb", "jf", "jt"] {
+        let mut scene = deadlocked();
+        scene.lose("connection refused");
+        scene.keys(keys);
+        scene.app.done(Err("what came of the order is said in a sentence that is long ".repeat(8)));
+        for height in 1..=40 {
+            for width in [1, 39, 40, 66, 80, 120] {
+                scene.size = (width, height);
+                let lines = scene.draw();
+                assert_eq!(lines.len(), usize::from(height), "{keys:?} {width} x {height}");
+                let has_keys = lines[lines.len() - 1].ends_with("q quit");
+                assert!(has_keys || width < 40 || height < 10 || !matches!(keys, "" | "j\nj"), "{lines:#?}");
+            }
         }
     }
 }

@@ -4,4 +4,3 @@ mod keys;
 mod list;
 mod orders;
 mod scene;
-mod sizes;

@@ -142,17 +142,6 @@ fn of_several_holders_one_has_to_be_chosen_and_a_waiter_holds_nothing() {
 }
 
 #[test]
-fn a_low_window_still_shows_what_is_asked_and_what_is_typed() {
-    let mut scene = scene();
-    scene.size = (40, 10);
-    scene.keys("b41\n");
-    let asked = asked(&mut scene);
-    assert!(asked.iter().any(|line| line.contains("nightly")), "{asked:?}");
-    assert!(asked.iter().any(|line| line.starts_with("that is not its token")), "{asked:?}");
-    assert!(asked.contains(&"type the token: 41".to_owned()), "{asked:?}");
-}
-
-#[test]
 fn a_lock_that_nothing_uses_is_frozen_as_the_kind_that_is_chosen() {
     let mut scene = scene();
     scene.queue("nightly", &[]);

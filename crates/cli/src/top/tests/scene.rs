@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use lockkeeper::backend::{Flow, ProcessId};
 use lockkeeper::clock::BootInstant;
-use lockkeeper::follow::Silence;
 use lockkeeper::{
     Answers, ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Operation, Owner, QueueName,
 };
@@ -55,33 +54,6 @@ impl Scene {
     /// Has the contenders of a lock seen now.
     pub(super) fn queue(&mut self, lock: &str, contenders: &[ContenderInfo]) {
         self.state.model.see(&name(lock), contenders.to_vec(), Some(self.now.boot), self.now);
-    }
-
-    /// Has the holder of a lock lost it, and hold it again, so often.
-    pub(super) fn lose_often(&mut self, lock: &str, times: usize) {
-        let contenders = self.contenders(lock);
-        let ids: Vec<_> = contenders.iter().map(|one| one.id.clone()).collect();
-        for _ in 0..times {
-            self.state.model.lose(&name(lock), &ids);
-            self.queue(lock, &[]);
-            self.queue(lock, &contenders);
-        }
-    }
-
-    /// Has the sessions of a lock's contenders give no sign of life for eight seconds.
-    pub(super) fn silence(&mut self, lock: &str) {
-        let mut contenders = self.contenders(lock);
-        contenders.iter_mut().for_each(|one| one.session = Some(format!("session of {}", one.id)));
-        self.queue(lock, &contenders);
-        let since = self.now.boot;
-        self.after(8);
-        let sessions = contenders.iter().filter_map(|one| one.session.clone());
-        let silent = sessions.map(|session| Silence::new(session, since, Duration::from_secs(10)));
-        self.state.model.set_silent(silent.collect());
-    }
-
-    fn contenders(&self, lock: &str) -> Vec<ContenderInfo> {
-        self.state.model.locks()[&name(lock)].contenders.iter().map(|one| one.info.clone()).collect()
     }
 
     /// Has the service lost now.
