@@ -16,8 +16,6 @@ use crate::command::{Family, PART};
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) grants: usize,
-    /// The longest time from one grant to the next.
-    pub(crate) longest_gap: Duration,
     pub(crate) overlaps: Vec<Overlap>,
     /// Each token that was not greater than the one before it, in words.
     pub(crate) stale_tokens: Vec<String>,
@@ -80,7 +78,6 @@ impl Verdict {
     fn granted(&mut self, grant: &Grant, last: Option<&Grant>) {
         self.grants += 1;
         let Some(last) = last else { return };
-        self.longest_gap = self.longest_gap.max(Duration::from_nanos(grant.at_ns.saturating_sub(last.at_ns)));
         if grant.token <= last.token {
             let (Grant { run, token, .. }, Grant { run: before, token: greater, .. }) = (grant, last);
             self.stale_tokens.push(format!("run {run} has token {token}, and run {before} had {greater} before it"));
@@ -88,33 +85,30 @@ impl Verdict {
     }
 }
 
-/// Two commands that share no lock, the second with the first one's token.
+/// Two commands that share no lock, the second with the first one's token; and one that is killed, and whose relative
+/// lives on while the next one starts.
 pub(crate) fn sees_what_is_planted() -> Result<(), String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let log = folder.path().join("log");
-    fs::write(&log, "").map_err(|error| error.to_string())?;
-    let mut first = Planted::start(&log, 1, 7, Duration::from_secs(600), Family::Alone);
-    first.is_granted();
-    let mut second = Planted::start(&log, 2, 7, Duration::ZERO, Family::Alone);
-    until_noted(&log, "overlap 2 7 ")?;
-    first.kill_command();
-    second.is_granted();
-    let verdict = judge(&fs::read_to_string(&log).map_err(|error| error.to_string())?)?;
-    let overlaps: Vec<_> = verdict.overlaps.iter().map(|seen| (seen.run, seen.over, seen.lasted.is_some())).collect();
-    let seen = (verdict.grants, overlaps.as_slice(), verdict.stale_tokens.len());
-    if seen == (2, &[(2, Some(1), true)], 1) { Ok(()) } else { Err(format!("{verdict:?}")) }
-}
-
-/// A command that is killed, and whose relative lives on while the next one starts.
-pub(crate) fn sees_a_relative() -> Result<(), String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let log = folder.path().join("log");
-    fs::write(&log, "").map_err(|error| error.to_string())?;
-    let mut first = Planted::start(&log, 1, 7, Duration::from_secs(600), Family::StubbornRelative);
-    first.is_granted();
-    first.kill_command();
-    let _second = Planted::start(&log, 2, 8, Duration::ZERO, Family::Alone);
-    until_noted(&log, "overlap 2 8 ")
+    for (family, token) in [(Family::Alone, 7), (Family::StubbornRelative, 8)] {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let log = folder.path().join("log");
+        fs::write(&log, "").map_err(|error| error.to_string())?;
+        let mut first = Planted::start(&log, 1, 7, Duration::from_secs(600), family);
+        if family == Family::StubbornRelative {
+            first.kill_command();
+        }
+        let mut second = Planted::spawn(&log, 2, token, Duration::ZERO, Family::Alone);
+        until_noted(&log, &format!("overlap 2 {token} "))?;
+        drop(first);
+        second.is_granted();
+        let verdict = judge(&fs::read_to_string(&log).map_err(|error| error.to_string())?)?;
+        let overlaps: Vec<_> =
+            verdict.overlaps.iter().map(|seen| (seen.run, seen.over, seen.lasted.is_some())).collect();
+        let seen = (verdict.grants, overlaps.as_slice(), verdict.stale_tokens.len());
+        if seen != (2, &[(2, Some(1), true)], usize::from(token == 7)) {
+            return Err(format!("{verdict:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn until_noted(log: &Path, line: &str) -> Result<(), String> {
@@ -128,20 +122,27 @@ fn until_noted(log: &Path, line: &str) -> Result<(), String> {
 pub(crate) struct Planted(Child);
 
 impl Planted {
+    /// Starts one, and waits until it has what it takes for the lock.
     pub(crate) fn start(log: &Path, run: u64, token: u64, hold: Duration, family: Family) -> Self {
+        let mut planted = Self::spawn(log, run, token, hold, family);
+        planted.is_granted();
+        planted
+    }
+
+    fn spawn(log: &Path, run: u64, token: u64, hold: Duration, family: Family) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
         command.arg(PART).arg(log).args([run.to_string(), hold.as_millis().to_string(), family.name().to_owned()]);
         command.env("LOCKKEEPER_TOKEN", token.to_string()).stdout(Stdio::piped()).process_group(0);
         Self(command.spawn().expect("this program starts"))
     }
 
-    pub(crate) fn is_granted(&mut self) {
+    fn is_granted(&mut self) {
         let mut line = String::new();
         BufReader::new(self.0.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
         assert!(line.starts_with("granted "), "{line:?}");
     }
 
-    pub(crate) fn kill_command(&mut self) {
+    fn kill_command(&mut self) {
         self.0.kill().expect("not waited for yet");
         self.0.wait().expect("a child of ours");
     }

@@ -13,7 +13,7 @@ pub(crate) const LOCKS: usize = 2;
 /// long beside a start, so that most are struck while they hold.
 const HOLD_MS_MAX: u64 = 60;
 
-/// The latest strike after a run was started, in milliseconds: as long as a run usually waits among eight.
+/// The latest deed after a run was started, in milliseconds: as long as a run usually waits among eight.
 const WAIT_MS_MAX: u64 = 400;
 
 /// The longest time that a process stands still, in milliseconds: longer than the grace.
@@ -31,42 +31,41 @@ pub(crate) enum Part {
 }
 
 /// Which processes are struck, and how.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Victim {
     NoProcess,
     /// The runner is asked to end (SIGTERM).
     Asked,
-    RunnerKilled,
-    WatchdogKilled,
-    CommandKilled,
+    Killed(Part),
     /// Runner and watchdog, one at once after the other.
     BothKilled,
 }
 
 impl Victim {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::NoProcess, Self::Asked, Self::RunnerKilled, Self::WatchdogKilled, Self::CommandKilled, Self::BothKilled];
+    const ALL: [Self; 6] = [
+        Self::NoProcess,
+        Self::Asked,
+        Self::Killed(Part::Runner),
+        Self::Killed(Part::Watchdog),
+        Self::Killed(Part::Command),
+        Self::BothKilled,
+    ];
 
-    /// Whether a relative of the command is promised to be gone before the lock passes on.
-    const fn reaches_relatives(self) -> bool {
-        matches!(self, Self::NoProcess | Self::RunnerKilled | Self::WatchdogKilled)
+    pub(crate) fn parts(self) -> Vec<Part> {
+        match self {
+            Self::NoProcess => vec![],
+            Self::Asked => vec![Part::Runner],
+            Self::Killed(part) => vec![part],
+            Self::BothKilled => vec![Part::Runner, Part::Watchdog],
+        }
     }
-}
-
-/// When something is done.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Moment {
-    /// This long after the run was started, in any state.
-    Started(Duration),
-    /// This long after its command has the lock.
-    Granted(Duration),
 }
 
 /// A process that stands still for a while.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stop {
     pub(crate) part: Part,
-    pub(crate) at: Moment,
+    pub(crate) after: Duration,
     pub(crate) lasting: Duration,
 }
 
@@ -78,41 +77,42 @@ pub(crate) struct Plan {
     pub(crate) hold: Duration,
     pub(crate) family: Family,
     pub(crate) victim: Victim,
-    pub(crate) strike_at: Moment,
+    /// Whether times count from the moment in which its command has the lock; else from the start, in any state.
+    pub(crate) is_after_grant: bool,
+    pub(crate) strike_after: Duration,
     pub(crate) stops: Vec<Stop>,
 }
 
 impl Plan {
     pub(crate) fn of(seed: u64, number: u64) -> Self {
         let mut random = Random::new(seed ^ Random::new(number).next());
-        let victim = pick(&mut random, &Victim::ALL);
-        let family = if victim.reaches_relatives() { pick(&mut random, &Family::ALL) } else { Family::Alone };
-        let stops = (0..2).filter_map(|_| stop(&mut random)).collect();
+        let random = &mut random;
+        let victim = pick(random, &Victim::ALL);
+        // A relative of the command is promised to be gone before the lock passes on only where one of both is left.
+        let reaches_relatives = !matches!(victim, Victim::Asked | Victim::BothKilled | Victim::Killed(Part::Command));
+        let family = if reaches_relatives { pick(random, &Family::ALL) } else { Family::Alone };
+        let is_after_grant = random.below(3) > 0;
+        // A little late for the shortest holds: they may be over.
+        let within_us = 1_000 * if is_after_grant { HOLD_MS_MAX } else { WAIT_MS_MAX };
+        let after = |random: &mut Random| Duration::from_micros(random.below(within_us));
+        let mut stops = Vec::new();
+        for _ in 0..2 {
+            // Two tries a run.
+            let is_meant = random.below(200) < STOPPED_PERCENT;
+            let part = pick(random, &[Part::Runner, Part::Watchdog, Part::Command]);
+            let lasting = Duration::from_millis(1 + random.below(STOP_MS_MAX));
+            stops.extend(is_meant.then(|| Stop { part, after: after(random), lasting }));
+        }
         Self {
             number,
             lock: random.below(LOCKS as u64) as usize,
             hold: Duration::from_millis(random.below(HOLD_MS_MAX + 1)),
             family,
             victim,
-            strike_at: moment(&mut random),
+            is_after_grant,
+            strike_after: after(random),
             stops,
         }
-    }
-}
-
-fn stop(random: &mut Random) -> Option<Stop> {
-    // Two tries a run.
-    let is_meant = random.below(200) < STOPPED_PERCENT;
-    let part = pick(random, &[Part::Runner, Part::Watchdog, Part::Command]);
-    let (at, lasting) = (moment(random), Duration::from_millis(1 + random.below(STOP_MS_MAX)));
-    is_meant.then_some(Stop { part, at, lasting })
-}
-
-fn moment(random: &mut Random) -> Moment {
-    match random.below(3) {
-        0 => Moment::Started(Duration::from_millis(random.below(WAIT_MS_MAX))),
-        // A little late for the shortest holds: they may be over.
-        _ => Moment::Granted(Duration::from_micros(random.below(HOLD_MS_MAX * 1_000))),
     }
 }
 

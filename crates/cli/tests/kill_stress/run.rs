@@ -2,36 +2,26 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{ChildStdout, Stdio};
 use std::time::Duration;
 
-use lockkeeper::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper_faults::process::{self, Process};
 use lockkeeper_faults::wait::PATIENCE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::command::PART;
-use crate::plan::{Moment, Part, Plan, Victim};
-
-/// How long a run may take from its start: eight wait at most, each holds and stands still for less than a second.
-const RUN_MAX: Duration = PATIENCE;
-
-/// How long a command may live on when its runner is gone: the grace, and what a busy machine needs.
-const COMMAND_GONE_WITHIN: Duration = PATIENCE;
+use crate::plan::{Part, Plan, Victim};
 
 /// How long a watchdog leaves a command between asking and killing.
 const GRACE: &str = "100ms";
 
 /// The outcome of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    pub(crate) plan: Plan,
-    /// The exit code; none if a signal ended it.
-    pub(crate) code: Option<i32>,
-    pub(crate) is_granted: bool,
     /// Whether the victim was there to be struck; of two, one of them.
     pub(crate) is_struck: bool,
     /// Whether runner and watchdog were both there and killed.
@@ -42,38 +32,38 @@ pub(crate) struct Outcome {
     pub(crate) wrong: Option<String>,
 }
 
-/// What is still to be done.
-#[derive(Debug)]
+/// What is done to a run.
+#[derive(Clone, Copy, Debug)]
 enum Deed {
     Strike,
-    Stop(Part, Duration),
-    Continue(OwnedFd),
-}
-
-/// When.
-#[derive(Clone, Copy, Debug)]
-enum Due {
-    Planned(Moment),
-    At(BootInstant),
+    Stop(usize),
+    Continue(usize),
 }
 
 /// A run under way.
-pub(crate) struct Run {
+struct Run {
     process: Process,
     runner: OwnedFd,
-    stdout: Option<ChildStdout>,
-    line: Vec<u8>,
-    begun_at: BootInstant,
-    granted_at: Option<BootInstant>,
+    stdout: ChildStdout,
     command: Option<OwnedFd>,
     watchdog: Option<OwnedFd>,
-    pending: Vec<(Due, Deed)>,
-    outcome: Outcome,
+}
+
+/// Starts a run whose command writes into the log of its lock, a file in `logs`, and does to it what is planned, until
+/// it and its command are gone. It may take as long as anything may: eight wait at most, each holds and stands still
+/// for less than a second.
+pub(crate) fn play(plan: &Plan, locks: &Path, logs: &Path) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut run = Run::start(plan, locks, logs);
+    if let Err(wrong) = run.meets(plan, &mut outcome) {
+        outcome.wrong = Some(format!("{wrong}: {plan:?}"));
+    }
+    run.process.kill();
+    outcome
 }
 
 impl Run {
-    /// Starts a run whose command writes into the log of its lock, a file in `logs`.
-    pub(crate) fn start(plan: Plan, locks: &Path, logs: &Path) -> Self {
+    fn start(plan: &Plan, locks: &Path, logs: &Path) -> Self {
         let lock = format!("lock-{}", plan.lock);
         let mut command = process::command(env!("CARGO_BIN_EXE_lockkeeper"));
         command.args(["run", "--quiet", "--grace", GRACE, &lock, "--"]);
@@ -81,167 +71,107 @@ impl Run {
         command.args([plan.number.to_string(), plan.hold.as_millis().to_string(), plan.family.name().to_owned()]);
         command.env("LOCKKEEPER_DIR", locks).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = Process::start(command).expect("setpriv was looked for");
-        let runner = pidfd_open(pid_of(&process), PidfdFlags::empty()).expect("a child that was not waited for");
-        let stops = plan.stops.iter().map(|stop| (Due::Planned(stop.at), Deed::Stop(stop.part, stop.lasting)));
-        let pending = stops.chain([(Due::Planned(plan.strike_at), Deed::Strike)]).collect();
-        let stdout = process.take_stdout();
-        let outcome = Outcome {
-            plan,
-            code: None,
-            is_granted: false,
-            is_struck: false,
-            are_both_killed: false,
-            stops: 0,
-            wrong: None,
-        };
-        Self {
-            process,
-            runner,
-            stdout,
-            line: Vec::new(),
-            begun_at: SystemClock.now(),
-            granted_at: None,
-            command: None,
-            watchdog: None,
-            pending,
-            outcome,
-        }
+        let runner = opened(&process.id().to_string()).expect("a child that was not waited for");
+        let stdout = process.take_stdout().expect("piped");
+        Self { process, runner, stdout, command: None, watchdog: None }
     }
 
-    /// Does to it what is planned, until it and its command are gone.
-    pub(crate) fn play(mut self) -> Outcome {
-        let too_late = self.begun_at.saturating_add(RUN_MAX);
-        while !self.step(too_late) {
-            if SystemClock.now() >= too_late {
-                self.is_wrong(format!("not over {RUN_MAX:?} after it was started"));
+    /// Does what is planned; the error says what is wrong with how it ended.
+    fn meets(&mut self, plan: &Plan, outcome: &mut Outcome) -> Result<(), String> {
+        if plan.is_after_grant {
+            self.hear(plan.number)?;
+        }
+        let mut deeds = vec![(plan.strike_after, Deed::Strike)];
+        for (number, stop) in plan.stops.iter().enumerate() {
+            deeds.extend([(stop.after, Deed::Stop(number)), (stop.after + stop.lasting, Deed::Continue(number))]);
+        }
+        deeds.sort_by_key(|(after, _)| *after);
+        let mut stopped: Vec<_> = plan.stops.iter().map(|_| None).collect();
+        let begun_at = SystemClock.now();
+        for (after, deed) in deeds {
+            let due = begun_at.saturating_add(after);
+            if is_ready(&self.runner, due.saturating_duration_since(SystemClock.now())) {
                 break;
             }
-        }
-        // A stopped process goes on, so that the watchdog can do what it has to do.
-        self.pending.drain(..).for_each(|(_, deed)| {
-            if let Deed::Continue(process) = deed {
-                let _ = pidfd_send_signal(process, Signal::CONT);
-            }
-        });
-        self.process.kill();
-        if let Some(command) = &self.command
-            && !ends(command, COMMAND_GONE_WITHIN)
-        {
-            self.is_wrong(format!("the command lives {COMMAND_GONE_WITHIN:?} after its runner ended"));
-        }
-        self.outcome
-    }
-
-    /// Waits for the next thing to happen or to be done, and does it; returns whether the run has ended.
-    fn step(&mut self, too_late: BootInstant) -> bool {
-        let next = self.pending.iter().enumerate().filter_map(|(index, (due, _))| Some((self.time_of(*due)?, index)));
-        let next = next.min();
-        let now = SystemClock.now();
-        if let Some((_, index)) = next.filter(|(due, _)| *due <= now) {
-            let (_, deed) = self.pending.swap_remove(index);
-            self.perform(deed);
-            return false;
-        }
-        let until = next.map_or(too_late, |(due, _)| due.min(too_late));
-        let mut watched = vec![PollFd::new(&self.runner, PollFlags::IN)];
-        watched.extend(self.stdout.as_ref().map(|stdout| PollFd::new(stdout, PollFlags::IN)));
-        let timeout = Timespec::try_from(until.saturating_duration_since(now)).expect("less than an age");
-        if poll(&mut watched, Some(&timeout)).is_err() {
-            return false;
-        }
-        let (is_over, is_said) = (is_ready(&watched[0]), watched.get(1).is_some_and(is_ready));
-        if is_said {
-            self.listen();
-        }
-        if is_over {
-            self.is_over();
-        }
-        is_over
-    }
-
-    fn time_of(&self, due: Due) -> Option<BootInstant> {
-        match due {
-            Due::At(time) => Some(time),
-            Due::Planned(Moment::Started(after)) => Some(self.begun_at.saturating_add(after)),
-            Due::Planned(Moment::Granted(after)) => Some(self.granted_at?.saturating_add(after)),
-        }
-    }
-
-    /// Learns from the command that it has the lock, and its process id.
-    fn listen(&mut self) {
-        let mut bytes = [0; 64];
-        match self.stdout.as_mut().expect("it was ready").read(&mut bytes) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => self.stdout = None,
-            Ok(length) => self.line.extend_from_slice(&bytes[..length]),
-        }
-        if !self.line.ends_with(b"\n") {
-            return;
-        }
-        let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let ["granted", command, watchdog] = words.as_slice() else {
-            return self.is_wrong(format!("the command said {line:?}"));
-        };
-        self.stdout = None;
-        self.outcome.is_granted = true;
-        self.granted_at = Some(SystemClock.now());
-        // Each may be gone already, and its number given to another process: opened first, looked at then.
-        let (number, runner) = (self.outcome.plan.number.to_string(), self.process.id());
-        self.command = opened(command).filter(|_| is_command(command, &number));
-        self.watchdog = opened(watchdog).filter(|_| parent_of(watchdog) == Some(runner));
-    }
-
-    fn perform(&mut self, deed: Deed) {
-        match deed {
-            Deed::Strike => {
-                let strikes = self.strike();
-                self.outcome.is_struck = strikes.contains(&true);
-                self.outcome.are_both_killed = strikes == [true, true];
-            }
-            Deed::Stop(part, lasting) => {
-                if let Some(process) = self.find(part)
-                    && pidfd_send_signal(&process, Signal::STOP).is_ok()
-                {
-                    self.outcome.stops += 1;
-                    let until = SystemClock.now().saturating_add(lasting);
-                    self.pending.push((Due::At(until), Deed::Continue(process)));
+            match deed {
+                Deed::Strike => {
+                    let strikes = self.strike(plan.victim);
+                    outcome.is_struck = strikes.contains(&true);
+                    outcome.are_both_killed = strikes == [true, true];
                 }
-            }
-            Deed::Continue(process) => {
-                let _ = pidfd_send_signal(process, Signal::CONT);
+                Deed::Stop(number) => {
+                    let found = self.find(plan.stops[number].part);
+                    stopped[number] = found.filter(|process| pidfd_send_signal(process, Signal::STOP).is_ok());
+                    outcome.stops += usize::from(stopped[number].is_some());
+                }
+                Deed::Continue(number) => go_on(stopped[number].as_ref()),
             }
         }
+        // What is stopped goes on, so that the watchdog can do what it has to do.
+        stopped.iter().for_each(|process| go_on(process.as_ref()));
+        self.ends(outcome.is_struck, plan.number)
+    }
+
+    /// Waits for the end of all.
+    fn ends(&mut self, is_struck: bool, number: u64) -> Result<(), String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let status = runtime.block_on(self.process.exited(PATIENCE)).map_err(|error| error.to_string())?;
+        if self.command.is_none() {
+            self.hear(number)?;
+        }
+        if self.command.as_ref().is_some_and(|command| !is_ready(command, PATIENCE)) {
+            return Err("the command lives long after its runner has ended".to_owned());
+        }
+        match status.code() {
+            Some(0) => Ok(()),
+            _ if is_struck => Ok(()),
+            other => Err(format!("it ended with {other:?}, and it was not struck")),
+        }
+    }
+
+    /// Waits until its command says that it has the lock, and its process, or until there is no command.
+    fn hear(&mut self, number: u64) -> Result<(), String> {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            let mut bytes = [0; 64];
+            if !is_ready(&self.stdout, PATIENCE) {
+                return Err("it neither has the lock nor is it over".to_owned());
+            }
+            match self.stdout.read(&mut bytes) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => return Ok(()),
+                Ok(length) => line.extend_from_slice(&bytes[..length]),
+            }
+        }
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["granted", command, watchdog] = words[..] else { return Err(format!("the command said {line:?}")) };
+        // Each may be gone already, and its number given to another process: opened first, looked at then.
+        self.command = opened(command).filter(|_| is_command(command, &number.to_string()));
+        self.watchdog = opened(watchdog).filter(|_| parent_of(watchdog) == Some(self.process.id()));
+        Ok(())
     }
 
     /// Strikes the victim; tells for each process of it whether it was there.
-    fn strike(&self) -> Vec<bool> {
-        let send = |part, signal| self.find(part).is_some_and(|process| pidfd_send_signal(process, signal).is_ok());
-        match self.outcome.plan.victim {
-            Victim::NoProcess => vec![],
-            Victim::Asked => vec![send(Part::Runner, Signal::TERM)],
-            Victim::RunnerKilled => vec![send(Part::Runner, Signal::KILL)],
-            Victim::WatchdogKilled => vec![send(Part::Watchdog, Signal::KILL)],
-            Victim::CommandKilled => vec![send(Part::Command, Signal::KILL)],
-            Victim::BothKilled => {
-                let watchdog = self.find(Part::Watchdog);
-                let runner = send(Part::Runner, Signal::KILL);
-                vec![runner, watchdog.is_some_and(|watchdog| pidfd_send_signal(watchdog, Signal::KILL).is_ok())]
-            }
-        }
+    fn strike(&self, victim: Victim) -> Vec<bool> {
+        let signal = if victim == Victim::Asked { Signal::TERM } else { Signal::KILL };
+        // All are found before the first is struck.
+        let found: Vec<_> = victim.parts().into_iter().map(|part| self.find(part)).collect();
+        let strike = |process: OwnedFd| pidfd_send_signal(process, signal).is_ok();
+        found.into_iter().map(|process| process.is_some_and(strike)).collect()
     }
 
     /// A process of this run, if it is there.
     fn find(&self, part: Part) -> Option<OwnedFd> {
         let known = match part {
-            Part::Runner => return self.runner.try_clone().ok(),
+            Part::Runner => Some(&self.runner),
             Part::Watchdog => self.watchdog.as_ref(),
             Part::Command => self.command.as_ref(),
         };
         if let Some(known) = known {
             return known.try_clone().ok();
         }
-        // Nothing was read yet: by kinship, which still holds after it was opened.
+        // Nothing was heard yet: by kinship, which still holds after it was opened.
         let runner = self.process.id();
         let watchdog = child_of(runner)?;
         let found = if part == Part::Watchdog { watchdog } else { child_of(watchdog)? };
@@ -250,30 +180,24 @@ impl Run {
             && (part == Part::Watchdog || parent_of(&found.to_string()) == Some(watchdog));
         is_kin.then_some(process)
     }
+}
 
-    fn is_over(&mut self) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        self.outcome.code = match runtime.block_on(self.process.exited(RUN_MAX)) {
-            Ok(status) => status.code(),
-            Err(error) => return self.is_wrong(error.to_string()),
-        };
-        if !self.outcome.is_struck && self.outcome.code != Some(0) {
-            self.is_wrong(format!("it ended with {:?}, and it was not struck", self.outcome.code));
+/// Has a process go on that was stopped, if it is still there.
+fn go_on(process: Option<&OwnedFd>) {
+    let _ = process.map(|process| pidfd_send_signal(process, Signal::CONT));
+}
+
+/// Waits until there is something to read, or a process has ended.
+fn is_ready(file: &impl AsFd, within: Duration) -> bool {
+    let deadline = SystemClock.now().saturating_add(within);
+    loop {
+        let left = deadline.saturating_duration_since(SystemClock.now());
+        let timeout = Timespec::try_from(left).expect("less than an age");
+        match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&timeout)) {
+            Err(_) if !left.is_zero() => {}
+            ready => return ready.is_ok_and(|count| count > 0),
         }
     }
-
-    fn is_wrong(&mut self, what: String) {
-        let plan = &self.outcome.plan;
-        self.outcome.wrong.get_or_insert_with(|| format!("{what}: {plan:?}"));
-    }
-}
-
-fn pid_of(process: &Process) -> Pid {
-    Pid::from_raw(process.id().cast_signed()).expect("a process has a number")
-}
-
-fn is_ready(watched: &PollFd<'_>) -> bool {
-    !watched.revents().is_empty()
 }
 
 fn opened(pid: &str) -> Option<OwnedFd> {
@@ -295,19 +219,4 @@ fn parent_of(pid: &str) -> Option<u32> {
 fn child_of(parent: u32) -> Option<u32> {
     let pids = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     pids.filter(|pid| parent_of(pid) == Some(parent)).find_map(|pid| pid.parse().ok())
-}
-
-/// Waits for the end of a process.
-fn ends(process: &OwnedFd, within: Duration) -> bool {
-    let deadline = SystemClock.now().saturating_add(within);
-    loop {
-        let left = deadline.saturating_duration_since(SystemClock.now());
-        let timeout = Timespec::try_from(left).expect("less than an age");
-        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)) {
-            Ok(0) => return false,
-            Ok(_) => return true,
-            Err(_) if left.is_zero() => return false,
-            Err(_) => {}
-        }
-    }
 }
