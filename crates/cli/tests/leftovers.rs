@@ -20,7 +20,7 @@ use lockkeeper_faults::figures;
 use lockkeeper_faults::long;
 use rustix::process::{Pid, Signal, kill_process};
 
-use support::{Place, ended, eventually, is_alive, now};
+use support::{Place, ended, eventually, is_alive, now, send, state};
 
 /// How many runs are killed in the long run.
 const KILLS: u32 = 1_000;
@@ -60,11 +60,8 @@ fn descendants(pid: i32) -> Vec<i32> {
 
 /// Stops a process for good, so that it does nothing about the end of others before it is killed.
 fn stop(pid: i32) {
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
-    eventually("a process stands still", || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        status.contains("State:\tT").then_some(())
-    });
+    send(pid, Signal::STOP);
+    eventually("a process stands still", || (state(pid) == Some('T')).then_some(()));
 }
 
 fn kill(pid: i32) {
@@ -110,8 +107,7 @@ fn after_runs_killed_in_all_ways_and_one_ls_nothing_is_left_but_the_counter_and_
     let mut random = moments();
     let kills = long::rounds(KILLS) as usize;
     let held = [place.hold("held"), place.hold("in/use")];
-    let mut waiter = place.command(&["run", "held", "--", "true"]).stdin(Stdio::null()).spawn().unwrap();
-    place.until_contenders("held", 2);
+    let mut waiter = place.queue(&[], "held");
     let mut killed = 0;
     while killed < kills {
         let start = |number: usize| {
@@ -152,7 +148,7 @@ fn after_runs_killed_in_all_ways_and_one_ls_nothing_is_left_but_the_counter_and_
     assert_eq!(names_in(&place.locks().join("queues")), ["held", "in%2Fuse"]);
     assert_eq!(place.contenders("held"), 2);
     held.into_iter().for_each(support::Holder::end);
-    assert!(ended(&mut waiter).success());
+    assert_eq!(waiter.code(), Some(0));
     assert_eq!(names_in(&place.locks().join("queues")), [""; 0]);
 }
 
@@ -180,8 +176,7 @@ fn gc_removes_what_killed_runs_have_left_and_nothing_of_those_that_come_and_go()
     let place = Place::new();
     let rounds = long::rounds(GC_ROUNDS);
     let held = place.hold("held");
-    let mut waiter = place.command(&["run", "held", "--", "true"]).stdin(Stdio::null()).spawn().unwrap();
-    place.until_contenders("held", 2);
+    let mut waiter = place.queue(&[], "held");
     assert_eq!(place.run(&["freeze", "ice", "--reason", "moving"]).code, Some(0));
     let stop = AtomicBool::new(false);
     let gc = |arguments: &[&str]| {
@@ -191,14 +186,8 @@ fn gc_removes_what_killed_runs_have_left_and_nothing_of_those_that_come_and_go()
         printed["remnants"].as_array().unwrap().clone()
     };
     let runs: usize = thread::scope(|scope| {
-        let clients: Vec<_> = (0..2)
-            .map(|number| {
-                scope.spawn({
-                    let (place, stop) = (&place, &stop);
-                    move || come_and_go(place, number, stop)
-                })
-            })
-            .collect();
+        let (place, stop) = (&place, &stop);
+        let clients = [0, 1].map(|number| scope.spawn(move || come_and_go(place, number, stop)));
         for round in 0..rounds {
             let lock = format!("deploy-{round}");
             let run = place.command(&["run", "-q", &lock, "--", "sh", "-c", "exec sleep 600"]).spawn().unwrap();
@@ -209,13 +198,10 @@ fn gc_removes_what_killed_runs_have_left_and_nothing_of_those_that_come_and_go()
                 of_lock.map(|it| format!("{} {}", it["kind"], it["outcome"])).collect()
             };
             assert_eq!(of_lock(&gc(&[])), [r#""dead" "listed""#]);
-            assert_eq!(
-                names_in(&place.locks().join("queues").join(&lock)).len(),
-                2,
-                "nothing is removed without --yes"
-            );
+            let left = place.locks().join("queues").join(&lock);
+            assert_eq!(names_in(&left).len(), 2, "nothing is removed without --yes");
             assert_eq!(of_lock(&gc(&["--yes"])), [r#""dead" "removed""#]);
-            assert!(!place.locks().join("queues").join(&lock).exists());
+            assert!(!left.exists());
             assert!(clients.iter().all(|client| !client.is_finished()), "a run has failed");
         }
         stop.store(true, Ordering::SeqCst);
@@ -223,7 +209,7 @@ fn gc_removes_what_killed_runs_have_left_and_nothing_of_those_that_come_and_go()
     });
     assert_eq!((place.contenders("held"), place.contenders("ice")), (2, 1));
     held.end();
-    assert!(ended(&mut waiter).success());
+    assert_eq!(waiter.code(), Some(0));
     figures::tell(&format!("gc on files: {rounds} killed holders removed, {runs} runs meanwhile and none disturbed"));
 }
 

@@ -29,9 +29,6 @@ use support::{Place, Running, eventually, is_alive, now, send};
 /// How long a hold lasts if it is not renewed: long enough for a command to begin, and short, since tests wait for it.
 const HOLD: Duration = Duration::from_secs(5);
 
-/// How long a hold lasts that is to end by something else.
-const HOLD_LONG: Duration = Duration::from_secs(600);
-
 /// How long a command may take to end by itself.
 const GRACE: Duration = Duration::from_millis(400);
 
@@ -69,10 +66,9 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|argument| argument == "__runner") {
         return runner(arguments.map(|argument| argument.into_string().unwrap()).collect());
     }
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 7] = [
         ("a_command_is_dead_before_a_hold_ends_that_is_not_renewed", not_renewed),
         ("a_command_has_its_whole_grace_before_the_hold_ends", whole_grace),
-        ("a_command_outlives_the_first_deadline_of_a_hold_that_is_renewed", renewed),
         ("a_command_whose_runner_is_stopped_is_dead_before_the_hold_ends", stopped_runner),
         ("a_command_whose_watchdog_is_stopped_is_dead_before_the_hold_ends", stopped_watchdog),
         ("a_lost_lock_ends_the_command", lost),
@@ -216,11 +212,6 @@ fn whole_grace() {
     assert!(place.note("left_ms") >= 500);
 }
 
-fn renewed() {
-    let (code, said, _) = start(Terms::of(Service::Renews, HOLD), "sleep 6; exit 7").end();
-    assert_eq!((code, said.as_str()), (7, ""));
-}
-
 fn stopped_runner() {
     in_time(|| {
         let started = start(Terms::of(Service::Renews, HOLD), STUBBORN);
@@ -237,12 +228,12 @@ fn stopped_runner() {
 }
 
 fn lost() {
-    let started = start(Terms::of(Service::Renews, HOLD_LONG), STUBBORN);
+    let started = start(Terms::of(Service::Renews, Duration::from_secs(600)), STUBBORN);
     let pids = started.pids();
     started.place.write("lost", "");
     let (code, said, _) = started.end();
-    assert_eq!(code, 123);
-    assert_eq!(said, "lockkeeper: the lock is lost (as the test wished); ending the command\n");
+    let told = "lockkeeper: the lock is lost (as the test wished); ending the command\n";
+    assert_eq!((code, said.as_str()), (123, told));
     assert!(!pids.into_iter().any(is_alive));
 }
 
