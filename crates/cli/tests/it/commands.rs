@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::terminal::Terminal;
 use crate::support::{Holder, Place, Running, copy_program, finish, in_time};
@@ -19,18 +19,12 @@ fn show_tells_who_holds_and_who_waits() {
     assert_eq!(shown["kind"], "mutex");
     assert_eq!(shown["service"], json!(place.service()));
     let contenders = shown["contenders"].as_array().unwrap();
-    let states: Vec<_> = contenders.iter().map(|contender| (&contender["position"], &contender["state"])).collect();
-    assert_eq!(states, [(&json!(1), &json!("holder")), (&json!(2), &json!("waiter"))]);
-    let tokens: Vec<u64> =
-        contenders.iter().map(|contender| contender["token"].as_str().unwrap().parse().unwrap()).collect();
-    assert!(tokens[0] < tokens[1]);
-    let owner = &contenders[0]["owner"];
-    assert_eq!((&owner["pid"], &owner["command"]), (&json!(holder.process.id()), &json!("sh")));
-    assert_eq!(contenders[1]["owner"]["command"], "true");
-    assert_eq!(contenders[0]["mode"], "mutex");
-    assert!(contenders[0]["session"].is_null() && contenders[0]["id"].is_string());
-    assert!(contenders[0]["age_ms"].as_u64().unwrap() < 60_000);
-    assert!(owner["since"].as_str().unwrap().ends_with('Z'));
+    let told: Vec<_> =
+        contenders.iter().map(|one| json!([one["state"], one["mode"], one["owner"]["command"]])).collect();
+    assert_eq!(json!(told), json!([["holder", "mutex", "sh"], ["waiter", "mutex", "true"]]));
+    let token = |one: &Value| one["token"].as_str().unwrap().parse::<u64>().unwrap();
+    assert!(token(&contenders[0]) < token(&contenders[1]));
+    assert_eq!(contenders[0]["owner"]["pid"], holder.process.id());
 
     let text = place.run(&["show", "nightly"]).stdout;
     assert!(text.starts_with(&format!("nightly (mutex, {})\n", place.service())), "{text}");
@@ -70,29 +64,7 @@ fn ls_lists_the_locks_in_use_by_the_prefix_of_their_names() {
     let text = place.run(&["ls"]).stdout;
     assert_eq!(text.lines().count(), 4);
     assert!(text.starts_with("NAME "), "{text}");
-    for holder in holders {
-        holder.end();
-    }
-}
-
-/// Each of them is held while all the others are.
-#[test]
-fn names_of_any_script_dots_slashes_and_case_are_separate_locks() {
-    let place = Place::new();
-    let repeated = |text: &str| text.repeat(200 / text.len());
-    let long: Vec<_> = ["x", "é", "鍵", "🔑", "ключ", "قفل", "%", "~"].map(repeated).into();
-    assert!(long.iter().all(|name| (198..=200).contains(&name.len())));
-    let short = [".", "..", "...", "a/b", "a%2Fb", "a", "A", "é", "É", "a b", "/a", "a/", "~"].map(String::from);
-    let mut names: Vec<_> = long.into_iter().chain(short).collect();
-    let holders: Vec<_> = names.iter().map(|name| place.hold_by(&["-n"], name)).collect();
-    let listed = place.json(&["ls", "--json"]);
-    let name = |lock: &serde_json::Value| lock["name"].as_str().unwrap().to_owned();
-    let listed: Vec<_> = listed.as_array().unwrap().iter().map(name).collect();
-    names.sort();
-    assert_eq!(listed, names);
-    for holder in holders {
-        holder.end();
-    }
+    holders.into_iter().for_each(Holder::end);
 }
 
 #[test]
@@ -113,44 +85,24 @@ fn a_lock_in_use_is_not_waited_for_longer_than_asked() {
 }
 
 #[test]
-fn the_time_to_wait_comes_from_the_config_file_when_no_option_says() {
-    let place = Place::new();
-    let holder = place.hold("x");
-    place.configure(&format!("url = '{}'\nacquire_timeout = '50ms'", place.service()));
-    assert_eq!(place.run(&["run", "x", "--", "true"]).code, Some(124));
-    holder.end();
-}
-
-#[test]
-fn wait_ends_when_a_lock_is_free_without_waiters_and_takes_no_part() {
-    let place = Place::new();
-    assert_eq!(place.run(&["wait", "x"]).code, Some(0));
-    let holder = place.hold("x");
-    for time in ["0", "50ms"] {
-        let ended = place.run(&["wait", "x", "-w", time]);
-        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(124), 1), "{ended:?}");
-    }
-    let waiting = Running::start(&mut place.command(&["wait", "x"]));
-    let line = waiting.said();
-    assert!(line.starts_with("lockkeeper: waiting for x (") && line.ends_with("s\n"), "{line}");
-    assert_eq!(place.contenders("x"), 1);
-    holder.end();
-    let ended = waiting.end();
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-}
-
-#[test]
 fn check_tells_the_command_whether_its_lock_is_held() {
     let place = Place::new();
     let ended = place.script("x", r#""$LOCKKEEPER" check --json; "$LOCKKEEPER" check; echo $? $LOCKKEEPER_TOKEN"#);
     let (json, rest) = ended.stdout.rsplit_once("}\n").unwrap();
-    let checked: serde_json::Value = serde_json::from_str(&format!("{json}}}")).unwrap();
+    let checked: Value = serde_json::from_str(&format!("{json}}}")).unwrap();
     assert_eq!((&checked["held"], &checked["safe_for_ms"]), (&json!(true), &json!(null)));
     assert_eq!(rest, format!("0 {}\n", checked["token"].as_str().unwrap()));
 
     let hold = place.script("x", "echo $LOCKKEEPER_HOLD").stdout;
     let after = finish(place.command(&["check"]).env("LOCKKEEPER_HOLD", hold.trim_end()));
     assert_eq!((after.code, &*after.stdout, &*after.stderr), (Some(1), "", ""));
+
+    let script = r#"while "$LOCKKEEPER" check; do echo $$ > child; sleep 0.05; done; "$LOCKKEEPER" check; exit 4$?"#;
+    let outlives = place.start(&["--on-loss", "warn"], script);
+    place.note("child");
+    assert_eq!(place.run(&["break", "x", "--token", &place.token("x")]).code, Some(0));
+    let ended = outlives.end();
+    assert!(ended.code == Some(41) && ended.stderr.contains("lost"), "{ended:?}");
 }
 
 #[test]
@@ -167,25 +119,8 @@ fn the_command_sees_what_it_runs_under_and_its_own_url_and_config() {
     let ended = finish(&mut command);
     let (line, shown) = ended.stdout.split_once('\n').unwrap();
     assert_eq!(line, format!("a b|memory:|{}|{}", config.display(), place.locks().display()));
-    let shown: serde_json::Value = serde_json::from_str(shown).unwrap();
+    let shown: Value = serde_json::from_str(shown).unwrap();
     assert_eq!(shown["contenders"][0]["owner"]["command"], "sh");
-
-    let ids = place.script("x", r#"echo "$LOCKKEEPER_CONTENDER"; "$LOCKKEEPER" show --json x"#).stdout;
-    let (contender, shown) = ids.split_once('\n').unwrap();
-    let shown: serde_json::Value = serde_json::from_str(shown).unwrap();
-    assert_eq!(shown["contenders"][0]["id"], json!(contender));
-}
-
-#[test]
-fn the_current_directory_is_never_looked_at() {
-    let place = Place::new();
-    let file = place.file("config.toml", "url = 'nonsense'");
-    let here = file.parent().unwrap();
-    for name in ["lockkeeper.toml", ".lockkeeper.toml", "lockkeeper/config.toml", ".config"] {
-        place.file(name, "url = 'nonsense'");
-    }
-    let ended = finish(place.command(&["ls"]).env("HOME", "").env("XDG_CONFIG_HOME", ".").current_dir(here));
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
 }
 
 #[test]
@@ -281,7 +216,6 @@ fn a_wait_is_reported_once_where_there_is_no_terminal_and_not_at_all_if_quiet() 
     assert!(waited.is_some_and(|seconds| seconds.parse::<u32>().is_ok()), "{said}");
     assert_eq!(lines.len(), 2, "and at the end that the lock was not acquired: {said}");
     assert_eq!(wait_for(&["-q"], "1.5s"), "");
-    holder.end();
 }
 
 #[test]
@@ -309,12 +243,11 @@ fn a_command_s_name_cannot_move_the_cursor_of_those_who_wait() {
     std::fs::set_permissions(&script, mode).unwrap();
     let program = script.with_file_name("evil\x1b[2J\nlockkeeper: granted");
     copy_program(&script, &program);
-    let holder = Holder::start(place.command(&["run", "x", "--"]).arg(&program));
+    let _holder = Holder::start(place.command(&["run", "x", "--"]).arg(&program));
     let said = place.run(&["run", "-w", "4s", "x", "--", "true"]).stderr;
     assert_eq!(said.lines().count(), 2, "{said}");
     for text in [said, place.run(&["show", "x"]).stdout, place.run(&["ls"]).stdout] {
         assert!(text.contains("evil"), "{text}");
         assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:?}");
     }
-    holder.end();
 }

@@ -1,6 +1,5 @@
 //! Two commands that wait for each other: how they come to that, and what must be found of them.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) const TRIES_MAX: usize = 3;
 
 /// Notes that it runs, waits until all do, and runs a command under another lock.
-pub(crate) const NOTE_AND_NEST: &str = r#"
+const NOTE_AND_NEST: &str = r#"
     notes=$1 number=$2
     shift 2
     echo $$ > "$notes/$number"
@@ -63,20 +62,20 @@ pub(crate) struct Crossing {
 }
 
 impl Crossing {
-    /// Has each hold the first lock, and ask for the second one when both hold.
-    pub(crate) fn new(place: Place, claims: [[Claim<'_>; 2]; 2]) -> Self {
-        Self::with_program(place, claims, &["sh".as_ref(), "-c".as_ref(), NOTE_AND_NEST.as_ref(), "sh".as_ref()])
+    /// Two commands that hold the door and the gate, and ask for the other's.
+    pub(crate) fn door_and_gate(place: Place) -> Self {
+        Self::new(place, [[&["door"], &["gate"]], [&["gate"], &["door"]]])
     }
 
-    /// The same, with the program that the two run.
-    pub(crate) fn with_program(place: Place, claims: [[Claim<'_>; 2]; 2], program: &[&Path]) -> Self {
+    /// Has each hold the first lock, and ask for the second one when both hold.
+    pub(crate) fn new(place: Place, claims: [[Claim<'_>; 2]; 2]) -> Self {
         let mut crossing = Self { place, began: now(), runs: Vec::new() };
         let place = &crossing.place;
         // Of a crossing that was there before.
         let _ = std::fs::remove_file(place.notes().join("go"));
         for (number, [held, wanted]) in claims.into_iter().enumerate() {
             let mut command = place.command(&["run", "-q"]);
-            command.args(held).arg("--").args(program);
+            command.args(held).args(["--", "sh", "-c", NOTE_AND_NEST, "sh"]);
             command.arg(place.notes()).arg(number.to_string()).arg("-q").args(wanted);
             crossing.runs.push((lock_of(held).to_owned(), Running::start(&mut command)));
             place.note(&number.to_string());
@@ -100,20 +99,27 @@ impl Crossing {
         deadlock
     }
 
-    /// Asserts that its chain is that of the two: each waits for what the other holds, as a command under it.
-    pub(crate) fn assert_chain(&self, deadlock: &Value, states: [&str; 2]) {
+    /// Asserts that its chain is that of the two, each of which waits for what the other holds. What else is so of a
+    /// link, of the waiter of the other one, and of the process that is ahead in the link, the caller says.
+    pub(crate) fn assert_chain(&self, deadlock: &Value, mut is_so: impl FnMut(&Value, &Value, u32)) {
         let chain = deadlock["chain"].as_array().unwrap();
-        assert_eq!(chain.len(), 2, "{deadlock}");
-        assert_eq!(deadlock["core"].as_array().unwrap().len(), 4, "{deadlock}");
-        for ((lock, run), state) in self.runs.iter().zip(states) {
+        assert_eq!((chain.len(), deadlock["core"].as_array().unwrap().len()), (2, 4), "{deadlock}");
+        for (lock, run) in &self.runs {
             let at = chain.iter().position(|link| link["lock"] == **lock).expect("its lock is in the chain");
             let (link, next) = (&chain[at], &chain[1 - at]);
             assert_eq!(link["ahead"]["owner"]["pid"], run.id(), "{deadlock}");
-            assert_eq!((&link["state"], &link["joined"]), (&json!(state), &json!("within")), "{deadlock}");
-            assert_eq!(next["waiter"]["within"], link["ahead"]["ticket"].as_str().unwrap()[..16], "{deadlock}");
-            assert_eq!(next["waiter"]["owner"]["command"], "true", "{deadlock}");
-            assert_eq!(link["ahead"]["answers"], "yes", "{deadlock}");
+            is_so(link, &next["waiter"], run.id());
         }
+    }
+
+    /// The same of commands, each of which waits under what it holds: in these states, by its lock.
+    pub(crate) fn assert_nested(&self, deadlock: &Value, states: [(&str, &str); 2]) {
+        self.assert_chain(deadlock, |link, waiter, _| {
+            let (_, state) = states.iter().find(|(lock, _)| link["lock"] == **lock).expect("it has a state");
+            assert_eq!((&link["state"], &link["joined"]), (&json!(state), &json!("within")), "{deadlock}");
+            assert_eq!(waiter["within"], link["ahead"]["ticket"].as_str().unwrap()[..16], "{deadlock}");
+            assert_eq!((&waiter["owner"]["command"], &link["ahead"]["answers"]), (&json!("true"), &json!("yes")));
+        });
     }
 
     /// Gives the order that is printed as the way out, in a shell.
@@ -124,11 +130,11 @@ impl Crossing {
         assert_eq!(given.code, Some(0), "{order}: {given:?}");
     }
 
-    /// Asserts that one was asked to give up, and that the other has gone on.
-    pub(crate) fn assert_over(mut self) {
-        let mut codes: Vec<_> = self.runs.iter_mut().map(|(_, run)| run.code()).collect();
-        codes.sort_unstable();
-        assert_eq!(codes, [Some(0), Some(143)]);
+    /// Asserts that the two have ended with these codes, the least first, by the way out.
+    pub(crate) fn assert_over(mut self, codes: [i32; 2]) {
+        let mut ended: Vec<_> = self.runs.iter_mut().map(|(_, run)| run.code()).collect();
+        ended.sort_unstable();
+        assert_eq!(ended, codes.map(Some));
         let looked = self.place.printed(&["deadlocks"]);
         assert!(looked.ends_with("\nno deadlock\n"), "{looked:?}");
     }

@@ -1,9 +1,11 @@
 //! `doctor`: what it finds of a service, and how it ends.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::json;
 
+use crate::services::{Server, Service, on_each};
 use crate::support::Place;
 use crate::unreachable::refusing;
 
@@ -48,6 +50,31 @@ fn a_service_that_cannot_be_used_is_an_error_with_its_cure() {
     }
 }
 
+on_each! { a_slow_way_is_found:
+    ZooKeeper "monitor" a_timeout_that_few_round_trips_fit_into_is_found_on_zookeeper;
+    Etcd "etcd" a_timeout_that_few_round_trips_fit_into_is_found_on_etcd;
+    Redis "redis" a_timeout_that_few_round_trips_fit_into_is_found_on_redis;
+    PostgreSql "postgres" a_timeout_that_few_round_trips_fit_into_is_found_on_postgresql;
+    MariaDb "mysql" a_timeout_that_few_round_trips_fit_into_is_found_on_mariadb;
+}
+
+/// A session timeout of a few seconds is too short where a round trip takes a good part of one.
+async fn a_slow_way_is_found(service: Service, server: Server) {
+    // Tables are made while the way is short.
+    assert_eq!(Place::new().run(&["setup", "--connect", &server.url()]).code, Some(0));
+    let (proxy, url) = server.proxied().await;
+    let (one_way_ms, timeout, words) = match service {
+        Service::ZooKeeper => (800, "session_timeout=6s", "and the session timeout is 6s"),
+        _ => (90, "session_timeout=2s&operation_timeout=60s", "half of the requests take longer than "),
+    };
+    proxy.set_delay(Duration::from_millis(one_way_ms));
+    let url = format!("{url}?{timeout}&connect_timeout=60s");
+    let diagnosis = Place::new().run(&["doctor", "--json", "--connect", &url]).json();
+    let findings = diagnosis["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["what"].as_str().is_some_and(|what| what.contains(words)));
+    assert_eq!(found.unwrap_or_else(|| panic!("{diagnosis}"))["severity"], "warning");
+}
+
 #[cfg(not(feature = "etcd"))]
 #[test]
 fn a_service_that_is_not_compiled_in_names_its_feature() {
@@ -63,7 +90,6 @@ async fn what_is_wrong_with_etcd_is_found_told_by_a_run_and_takes_from_the_grade
     use lockkeeper_faults::etcd;
     use rustix::process::Signal;
 
-    use crate::services::Service;
     use crate::support::Running;
 
     let Some(server) = Service::Etcd.start().await else { return };

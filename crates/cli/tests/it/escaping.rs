@@ -78,7 +78,7 @@ fn assert_a_monitor_escapes(place: &Place, url: &str, lock: &str) {
 /// Has a lock of a hostile name held, waited for and frozen, and looks at it in all ways.
 fn names_are_escaped(place: &Place, url: &str) {
     let (name, frozen) = (hostile_name(), "\u{202e}frozen");
-    let holder = place.hold_by(&["-q"], &name);
+    let _holder = place.hold_by(&["-q"], &name);
     let waiting = place.queue(&[], &name);
     assert_eq!(place.run(&["freeze", frozen, "--reason", "new \u{202e}disks"]).code, Some(0));
     let printed = look_by_all(place, &[&name, frozen]);
@@ -91,19 +91,11 @@ fn names_are_escaped(place: &Place, url: &str) {
     assert_a_monitor_escapes(place, url, &name);
     assert_eq!(place.run(&["thaw", frozen]).code, Some(0));
     drop((watch, waiting));
-    holder.end();
 }
 
 #[test]
 fn names_are_escaped_everywhere_on_files() {
     names_are_escaped(&Place::new(), "");
-}
-
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread")]
-async fn names_are_escaped_everywhere_on_redis() {
-    let Some(server) = crate::services::Service::Redis.start().await else { return };
-    names_are_escaped(&place_of(&server.url()), &format!("url = '{}'", server.url()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,26 +63,6 @@ fn a_holder_that_is_stopped_until_it_has_lost_its_lock_writes_nothing_afterwards
 }
 
 #[test]
-fn locks_in_one_file_do_not_disturb_one_another_and_a_file_is_bound_to_none() {
-    let place = Place::new();
-    let file = place.locks().join("f");
-    passes(fence(&place, "42", &file, "true"));
-    let of = |name: &str, token: &str| {
-        let mut command = fence(&place, token, &file, "true");
-        command.env("LOCKKEEPER_NAME", name);
-        command
-    };
-    passes(of("reports/nightly", "7"));
-    finish(&mut of("reports/nightly", "6")).assert_refused(123, &["reports/nightly: token 6", "has seen 7"]);
-    finish(&mut fence(&place, "41", &file, "true")).assert_refused(123, &["42"]);
-    passes(of("x", "43"));
-    let mut unnamed = fence(&place, "1", &file, "true");
-    unnamed.env_remove("LOCKKEEPER_NAME");
-    passes(unnamed);
-    assert_eq!(fs::read_to_string(&file).unwrap(), "1\nreports%2Fnightly 7\nx 43\n");
-}
-
-#[test]
 fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
     let place = Place::new();
     let file = place.locks().join("f");
@@ -90,10 +70,7 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
         (None, "LOCKKEEPER_TOKEN is not set"),
         (Some(""), "whole number"),
         (Some("-1"), "`-1`"),
-        (Some("+1"), "`+1`"),
-        (Some(" 1"), "whole number"),
         (Some("1.x"), "`1.x`"),
-        (Some("1\n2"), "whole number"),
         (Some("9223372036854775808"), "9223372036854775807"),
     ] {
         let mut command = fence(&place, "1", &file, "echo written");
@@ -103,18 +80,12 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
         };
         finish(&mut command).assert_refused(125, &[word]);
     }
-    let named = |wanted: &str, given: Option<&str>, word: &str| {
-        let mut command = place.command(&["fence", "--name", wanted]);
+    for (given, word) in [(Some("x"), "`y`"), (None, "LOCKKEEPER_NAME is not set"), (Some(""), "LOCKKEEPER_NAME: ")] {
+        let mut command = place.command(&["fence", "--name", "y"]);
         command.arg(&file).args(["--", "echo", "written"]).env("LOCKKEEPER_TOKEN", "1");
-        if let Some(given) = given {
-            command.env("LOCKKEEPER_NAME", given);
-        }
+        command.envs(given.map(|given| ("LOCKKEEPER_NAME", given)));
         finish(&mut command).assert_refused(125, &[word]);
-    };
-    named("y", Some("x"), "`y`");
-    named("y", None, "LOCKKEEPER_NAME is not set");
-    named("y", Some(""), "LOCKKEEPER_NAME: ");
-    named("", Some("x"), "empty");
+    }
     let json = finish(place.command(&["fence", "--json", "f", "--", "true"]).env("LOCKKEEPER_TOKEN", "1"));
     json.assert_refused(125, &["JSON"]);
     assert!(!file.exists(), "nothing was written");

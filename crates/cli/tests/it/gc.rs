@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use serde_json::Value;
 
 use crate::server::Server;
-use crate::support::{Ended, Place, Running};
+use crate::support::{Place, Running};
 
 /// Longer than an empty queue must have been unused.
 const OLD: Duration = Duration::from_secs(660);
@@ -80,40 +80,6 @@ fn what_is_left_is_printed_and_removed_only_with_yes() {
 
     make_old(&place, "older");
     assert_eq!(told(&place.json(&["gc", "--yes", "--json"])), [["empty", "older", "removed"]]);
-}
-
-#[test]
-fn a_doctor_tells_of_what_is_left_on_files_and_of_a_lock_that_was_frozen_long_ago() {
-    let place = Place::new();
-    leave_dead(&place, "door");
-    make_old(&place, "old");
-    assert_eq!(place.run(&["freeze", "ice", "--reason", "disks"]).code, Some(0));
-    let of_locks = |ended: &Ended| -> Vec<(String, String)> {
-        let diagnosis = ended.json();
-        let findings = diagnosis["findings"].as_array().unwrap().iter();
-        let told = findings.map(|it| ["severity", "what"].map(|field| it[field].as_str().unwrap().to_owned()));
-        told.filter(|[_, what]| what.contains("queues") || what.contains("frozen for")).map(Into::into).collect()
-    };
-    let ended = place.run(&["doctor", "--json"]);
-    let found = of_locks(&ended);
-    assert_eq!((ended.code, found.len()), (Some(0), 2), "{ended:?}");
-    assert!(found.iter().all(|(severity, _)| severity == "note"), "{found:?}");
-    let [entry] = &*fs::read_dir(place.locks().join("queues/ice"))
-        .unwrap()
-        .map(Result::unwrap)
-        .filter(|it| it.file_name().to_string_lossy().contains("+frozen"))
-        .collect::<Vec<_>>()
-    else {
-        panic!("it is frozen once")
-    };
-    let then = std::time::UNIX_EPOCH.elapsed().unwrap() - Duration::from_secs(25 * 3_600);
-    let then = Timespec { tv_sec: then.as_secs().try_into().unwrap(), tv_nsec: 0 };
-    let times = Timestamps { last_access: then, last_modification: then };
-    utimensat(CWD, entry.path(), &times, AtFlags::empty()).unwrap();
-    let ended = place.run(&["doctor", "--json"]);
-    let found = of_locks(&ended);
-    assert_eq!((ended.code, &*found[0].0), (Some(1), "warning"), "{ended:?}");
-    assert!(found[0].1.starts_with("ice has been frozen for 25 hours: disks"), "{found:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

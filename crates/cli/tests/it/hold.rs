@@ -4,7 +4,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::support::{Ended, Place, Running, eventually, finish};
+use crate::support::{Ended, Place, Running, finish};
 
 /// A `hold` that has the lock.
 struct Held {
@@ -95,21 +95,6 @@ fn a_lock_that_cannot_be_acquired_has_the_exit_codes_of_run() {
 }
 
 #[test]
-fn shares_and_permits_are_held_side_by_side() {
-    let place = Place::new();
-    for (options, most) in [(&["-s"][..], 2), (&["--permits", "2"], 2)] {
-        let both = [Held::start(&place, options), Held::start(&place, options)];
-        let shown = place.show("x");
-        let holders = shown["contenders"].as_array().unwrap().iter().filter(|other| other["state"] == "holder").count();
-        assert_eq!(holders, most, "{options:?}");
-        both.into_iter().for_each(|held| assert_eq!(held.give_back().code, Some(0)));
-    }
-    let alone = Held::start(&place, &["-x"]);
-    assert_eq!(place.run(&["run", "-n", "-s", "x", "--", "true"]).code, Some(124));
-    assert_eq!(alone.give_back().code, Some(0));
-}
-
-#[test]
 fn a_stdin_that_is_closed_at_the_start_is_refused() {
     let place = Place::new();
     for closed in ["<&-", "</dev/null", "< <(true)"] {
@@ -144,30 +129,4 @@ fn the_example_of_its_help_works_as_it_stands() {
     assert!(lines[0].starts_with("backing up with token ") && lines[0].len() > 22, "{ended:?}");
     assert_eq!(lines[1..], ["code 124", "free"], "{ended:?}");
     assert_eq!(std::fs::read_dir(place.notes()).unwrap().count(), 0);
-}
-
-#[test]
-fn a_holder_that_has_waited_is_said_to_have_held_since_its_grant() {
-    let place = Place::new();
-    let first = Held::start(&place, &[]);
-    let shown = place.show("x");
-    let millis = |shown: &serde_json::Value, contender: usize, key: &str| shown["contenders"][contender][key].as_u64();
-    assert!(millis(&shown, 0, "held_ms").unwrap() <= millis(&shown, 0, "age_ms").unwrap(), "{shown}");
-    let mut waiter = Running::with_input(&mut place.command(&["hold", "x"]));
-    // It waits for this long before it is granted the lock.
-    let waited_ms = 1_200;
-    eventually("it has waited", || {
-        let shown = place.show("x");
-        assert_eq!(millis(&shown, 1, "held_ms"), None, "{shown}");
-        millis(&shown, 1, "age_ms").filter(|&age| age >= waited_ms)
-    });
-    assert_eq!(first.give_back().code, Some(0));
-    waiter.line();
-    let shown = place.show("x");
-    let (held, age) = (millis(&shown, 0, "held_ms").unwrap(), millis(&shown, 0, "age_ms").unwrap());
-    assert!(held + waited_ms <= age, "{shown}");
-    let text = place.run(&["show", "x"]).stdout;
-    assert!(text.contains("HERE") && text.contains("HELD"), "{text}");
-    waiter.close_input();
-    assert_eq!(waiter.end().code, Some(0));
 }

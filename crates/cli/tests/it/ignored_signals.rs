@@ -59,42 +59,6 @@ fn what_the_caller_ignores_is_ignored_by_the_runner_the_watchdog_and_the_command
 }
 
 #[test]
-fn with_the_default_signals_the_runner_passes_them_on_and_the_command_has_their_defaults() {
-    for (signal, code) in [(Signal::HUP, 129), (Signal::INT, 130), (Signal::TERM, 143)] {
-        let place = Place::new();
-        let (runner, _, child) = start(&place, &format!("--default-signal={PASSED_ON_NAMES}"), &[]);
-        assert_eq!(signals_in("SigCgt", runner.pid(), &PASSED_ON), PASSED_ON);
-        for mask in ["SigIgn", "SigCgt", "SigBlk"] {
-            let named = signals_in(mask, child, &PASSED_ON);
-            // A shell catches INT for its own use, and dies by it as if it did not.
-            assert!(named.is_empty() || (mask, &*named) == ("SigCgt", &[Signal::INT]), "{mask}: {named:?}");
-        }
-        runner.send(signal);
-        assert_eq!(runner.end().code, Some(code));
-        assert_eq!(place.contenders("x"), 0);
-    }
-}
-
-#[test]
-fn a_hangup_and_an_interrupt_that_the_caller_ignores_leave_the_command_and_the_lock_as_they_are() {
-    let place = Place::new();
-    // It would end by what the runner passed on. What is passed on comes in the order of `PASSED_ON`.
-    let script = r#"exec env --default-signal=HUP,INT sh -c '
-        trap "echo 1 > heard" USR1; echo $$ > child; while [ ! -e end ]; do sleep 0.01; done'"#;
-    let arguments = ["run", "x", "--", "sh", "-c", script];
-    let runner = Running::start(&mut started_by(&place, "--ignore-signal=HUP,INT", &arguments));
-    let child = place.note("child");
-    for signal in [Signal::HUP, Signal::INT, Signal::USR1] {
-        runner.send(signal);
-    }
-    assert_eq!(place.note("heard"), 1);
-    assert!(is_alive(child));
-    assert_eq!(place.run(&["run", "-n", "x", "--", "true"]).code, Some(124), "the lock is held");
-    place.write("end", "");
-    assert_eq!(runner.end().code, Some(0));
-}
-
-#[test]
 fn a_command_whose_caller_ignores_term_is_killed_after_the_grace() {
     let place = Place::new();
     let (runner, _, child) = start(&place, "--ignore-signal=TERM", &["--grace", "300ms"]);
@@ -108,7 +72,7 @@ fn a_command_whose_caller_ignores_term_is_killed_after_the_grace() {
 #[test]
 fn commands_that_end_by_a_signal_leave_alone_those_that_the_caller_ignores() {
     let place = Place::new();
-    let holder = place.hold("x");
+    let _holder = place.hold("x");
     let mut commands = vec![
         (&["run", "-q", "x", "--", "true"][..], 129),
         (&["hold", "-w", "1m", "x"], 129),
@@ -130,5 +94,4 @@ fn commands_that_end_by_a_signal_leave_alone_those_that_the_caller_ignores() {
         let ended = process.end();
         assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
     }
-    holder.end();
 }

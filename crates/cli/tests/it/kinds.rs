@@ -1,6 +1,6 @@
 //! Read/write locks and semaphores on the command line, with real holders and waiters in other processes.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::support::{Ended, Holder, Place, Running};
 
@@ -39,44 +39,6 @@ fn contenders(shown: &Value) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn readers_share_a_lock_that_a_writer_has_alone() {
-    let place = Place::new();
-    let readers = [hold(&place, &["-s"]), hold(&place, &["--shared"])];
-    assert_eq!(code(&place, &["-s"]), Some(0));
-    let refused = attempt(&place, &["-x"]);
-    assert_eq!(refused.code, Some(124));
-    assert!(refused.stderr.contains("is in use; the command was not run"), "{refused:?}");
-    let shown = place.show("x");
-    assert_eq!(shown["kind"], "rwlock");
-    assert_eq!(contenders(&shown), [("holder", "read"), ("holder", "read")]);
-    for reader in readers {
-        reader.end();
-    }
-    let writer = hold(&place, &["-x"]);
-    assert_eq!((code(&place, &["-s"]), code(&place, &["-x"])), (Some(124), Some(124)));
-    assert_eq!(contenders(&place.show("x")), [("holder", "write")]);
-    writer.end();
-    assert_eq!((code(&place, &["-s"]), code(&place, &["-x"])), (Some(0), Some(0)));
-}
-
-#[test]
-fn a_writer_that_waits_is_not_passed_by_readers_and_all_of_them_are_shown() {
-    let place = Place::new();
-    let reader = hold(&place, &["-s"]);
-    let writer = queue(&place, &["-x"], 1);
-    let late = queue(&place, &["-s"], 2);
-    assert_eq!(contenders(&place.show("x")), [("holder", "read"), ("waiter", "write"), ("waiter", "read")]);
-    let text = place.run(&["show", "x"]).stdout;
-    assert!(text.starts_with("x (rwlock, file:"), "{text}");
-    let listed = place.json(&["ls", "--json"]);
-    assert_eq!((&listed[0]["kind"], &listed[0]["waiters"]), (&json!("rwlock"), &json!(2)));
-    assert_eq!(code(&place, &["-s"]), Some(124), "a reader does not pass a writer that waits");
-    reader.end();
-    assert_ran(writer);
-    assert_ran(late);
-}
-
-#[test]
 fn permits_are_counted_and_waiters_for_one_are_shown() {
     let place = Place::new();
     let holders = [hold(&place, &["--permits", "2"]), hold(&place, &["--permits", "2"])];
@@ -91,9 +53,7 @@ fn permits_are_counted_and_waiters_for_one_are_shown() {
     assert_eq!(names.as_array().unwrap().len(), 1, "it is one lock: {names}");
     let line = Running::start(&mut place.command(&["run", "--permits", "2", "x", "--", "true"])).said();
     assert!(line.contains(" and 1 other; 2nd in line, "), "{line}");
-    for holder in holders {
-        holder.end();
-    }
+    holders.into_iter().for_each(Holder::end);
     assert_ran(waiter);
     assert_eq!(place.contenders("x"), 0);
 }
@@ -101,9 +61,8 @@ fn permits_are_counted_and_waiters_for_one_are_shown() {
 #[test]
 fn a_bound_that_others_do_not_agree_with_is_refused_in_one_line() {
     let place = Place::new();
-    let holder = hold(&place, &["--permits", "2"]);
+    let _holder = hold(&place, &["--permits", "2"]);
     attempt(&place, &["--permits", "3"]).assert_refused(125, &["2", "3"]);
-    holder.end();
 }
 
 #[test]
@@ -139,13 +98,19 @@ fn a_run_and_a_shared_run_of_one_name_that_overlap_both_succeed_one_after_the_ot
 }
 
 #[test]
-fn wait_ends_when_the_last_reader_or_permit_is_gone() {
+fn wait_ends_when_the_last_holder_is_gone_and_takes_no_part() {
     let place = Place::new();
-    for options in [&["-s"][..], &["--permits", "2"]] {
-        let holders = [hold(&place, options), hold(&place, options)];
-        assert_eq!(place.run(&["wait", "x", "-w", "0"]).code, Some(124));
-        assert_eq!(place.run(&["wait", "x", "-w", "100ms"]).code, Some(124), "{options:?}");
+    assert_eq!(place.run(&["wait", "x"]).code, Some(0));
+    for (options, count) in [(&[][..], 1), (&["-s"], 2), (&["--permits", "2"], 2)] {
+        let holders: Vec<_> = (0..count).map(|_| hold(&place, options)).collect();
+        for time in ["0", "100ms"] {
+            let ended = place.run(&["wait", "x", "-w", time]);
+            assert_eq!((ended.code, ended.stderr.lines().count()), (Some(124), 1), "{options:?}: {ended:?}");
+        }
         let mut waiting = Running::start(&mut place.command(&["wait", "x"]));
+        let line = waiting.said();
+        assert!(line.starts_with("lockkeeper: waiting for x (") && line.ends_with("s\n"), "{line}");
+        assert_eq!(place.contenders("x"), count, "it takes no part");
         for holder in holders {
             assert!(!waiting.is_over(), "{options:?}");
             holder.end();
@@ -157,7 +122,7 @@ fn wait_ends_when_the_last_reader_or_permit_is_gone() {
 #[test]
 fn the_command_is_told_what_it_runs_under_and_can_check_it_for_every_kind() {
     let place = Place::new();
-    for options in [&["-s"][..], &["-x"], &["--permits", "2"]] {
+    for options in [&[][..], &["-s"], &["-x"], &["--permits", "2"]] {
         let script = r#""$LOCKKEEPER" check && echo "$LOCKKEEPER_NAME $LOCKKEEPER_TOKEN $LOCKKEEPER_CONTENDER"
             "$LOCKKEEPER" show --json x"#;
         let ended = place.run(&[&["run"], options, &["x", "--", "sh", "-c", script]].concat());
@@ -182,16 +147,4 @@ fn a_nested_run_of_the_same_name_is_refused_for_all_kinds() {
             assert!(lines.next().is_some_and(|line| line.contains("itself")) && lines.next().is_none(), "{ended:?}");
         }
     }
-}
-
-#[test]
-fn the_kernel_gives_a_share_back_when_its_runner_and_command_are_killed() {
-    let place = Place::new();
-    let mut readers = [hold(&place, &["-s"]), hold(&place, &["-s"])];
-    let writer = queue(&place, &["-x"], 2);
-    for reader in &mut readers {
-        reader.process.kill();
-    }
-    assert_ran(writer);
-    assert_eq!(place.run(&["ls"]).stdout, "");
 }

@@ -41,31 +41,11 @@ fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left_and_is_to
     assert!(examined.stdout.contains("warning: this user may not write"), "{examined:?}");
 }
 
-#[test]
-fn a_nested_run_is_shown_within_the_one_around_it_also_by_what_runs_deeper() {
-    let place = Place::new();
-    let nested = place.script(
-        "outer",
-        r#""$LOCKKEEPER" run inner -- sh -c '
-            for name in outer inner; do "$LOCKKEEPER" show "$name" --json; done
-            "$LOCKKEEPER" run -w 1m innermost -- "$LOCKKEEPER" show innermost --json'"#,
-    );
-    let shown = serde_json::Deserializer::from_str(&nested.stdout).into_iter::<serde_json::Value>();
-    let shown: Vec<_> = shown.map(|lock| lock.unwrap()["contenders"][0].clone()).collect();
-    assert_eq!(shown.len(), 3, "{nested:?}");
-    let head = |shown: &serde_json::Value| shown["ticket"].as_str().unwrap()[..16].to_owned();
-    assert!(shown[0]["within"].is_null());
-    assert_eq!(shown[1]["within"], head(&shown[0]).as_str());
-    assert_eq!(shown[2]["within"], head(&shown[1]).as_str());
-    assert!(shown.iter().all(|shown| shown["process"].is_string() && shown["flow"].is_string()), "{shown:?}");
-    assert!(shown[2]["until"].is_null(), "what a holder waited for is over");
-}
-
 /// A place with three locks that are held, and what a shell prints for a line there.
 struct Prompt {
+    /// Their holders, which end before the place does.
+    _holders: Vec<Holder>,
     place: Place,
-    /// Their holders, ended with the prompt.
-    holders: Vec<Holder>,
 }
 
 const NAMES: [&str; 3] = ["nightly backup", "nightly:report", "other"];
@@ -73,8 +53,7 @@ const NAMES: [&str; 3] = ["nightly backup", "nightly:report", "other"];
 impl Prompt {
     fn new() -> Self {
         let place = Place::new();
-        let holders = NAMES.iter().map(|name| place.hold(name)).collect();
-        Self { place, holders }
+        Self { _holders: NAMES.iter().map(|name| place.hold(name)).collect(), place }
     }
 
     /// What a shell offers for each line, as its script prints it: one line for each candidate.
@@ -85,10 +64,6 @@ impl Prompt {
         self.place.surround(told.args(&shell[1..]).args(["-c", script]));
         let said = finish(told.env("SCRIPT", completions).env("LINE", line));
         said.stdout.lines().map(str::to_owned).collect()
-    }
-
-    fn end(self) {
-        self.holders.into_iter().for_each(Holder::end);
     }
 }
 
@@ -122,7 +97,6 @@ fn bash_offers_the_names_of_locks_where_one_is_wanted() {
     }
     assert!(offered("lockkeeper run --").contains(&"--permits".to_owned()));
     assert!(offered("lockkeeper re").contains(&"revoke".to_owned()));
-    prompt.end();
 }
 
 #[test]
@@ -141,7 +115,6 @@ fn fish_offers_the_names_of_locks_where_one_is_wanted() {
         let offers = offered(line);
         assert!(!offers.iter().any(|offer| NAMES.contains(&offer.as_str())), "{line}: {offers:?}");
     }
-    prompt.end();
 }
 
 /// What zsh does when a key is pressed: only within its line editor, so one is started on a separate terminal.
@@ -174,5 +147,4 @@ fn zsh_offers_the_names_of_locks_where_one_is_wanted() {
         let offers = offered(line);
         assert!(offers.contains(&format!("<count {count}>")), "{line}: {offers}");
     }
-    prompt.end();
 }

@@ -11,7 +11,7 @@
 //! | `monitor_operate`, `page_operate` | its orders, of programs and on its page, and who may not give any |
 //! | `monitor_losses` | what it tells of holders that died or give no sign of life |
 //! | `default_directory` | where the locks lie when no service is named |
-//! | `doctor`, `doctor_timing` | what is found of a service, and how that ends; what is found of its times |
+//! | `doctor` | what is found of a service, and how that ends |
 //! | `escaping` | names, data and nodes that would steer a terminal, printed by every command |
 //! | `fence`, `fence_crash` | a holder that was overtaken does not run its command, also after a crash of the machine |
 //! | `gc` | what is left is printed, and removed if it is still dead |
@@ -55,7 +55,6 @@ mod deadlocks_curator;
 mod deadlocks_owners;
 mod default_directory;
 mod doctor;
-mod doctor_timing;
 #[cfg(feature = "monitor")]
 mod escaping;
 mod fence;

@@ -46,16 +46,3 @@ fn twenty_commands_are_served_in_the_order_they_joined() {
     assert_eq!(place.read("served"), expected);
     place.assert_nothing_left();
 }
-
-#[test]
-fn a_killed_waiter_in_the_middle_disturbs_no_other() {
-    let place = Place::new();
-    let holder = place.hold("x");
-    let [mut first, second, mut third] = [(); 3].map(|()| place.queue(&[], "x"));
-    drop(second);
-    holder.end();
-    for waiter in [&mut first, &mut third] {
-        assert_eq!(waiter.code(), Some(0));
-    }
-    place.assert_nothing_left();
-}

@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::crossing::{Claim, Crossing};
+use crate::crossing::Crossing;
 use crate::server_operation::{PROMTOOL, check_by_prometheus, sound_unit};
 use crate::support::{PATIENCE, Place, Running, eventually, finish, has_file};
 use crate::unreachable::refusing;
@@ -142,10 +142,9 @@ fn holders_and_waiters_are_served_as_they_come_and_go_and_what_has_happened_is_t
 
 #[test]
 fn a_deadlock_is_served_with_its_way_out_and_counted() {
-    let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
     let place = Place::new();
     let monitor = Monitor::start(&place, &["--lock-metrics", "d*"]);
-    let crossing = Crossing::new(place, [[door, gate], [gate, door]]);
+    let crossing = Crossing::door_and_gate(place);
     let is_known = |found: &Value| found["deadlocks"][0]["verdict"] == "known";
     let found = monitor.until("the deadlock", "/api/deadlocks", is_known);
     let way_out = &found["deadlocks"][0]["way_out"];

@@ -139,14 +139,8 @@ fn a_webhook_that_refuses_an_alert_is_not_asked_again_for_it() {
 
 #[test]
 fn a_command_reads_each_alert_from_its_stdin() {
-    let place = place("");
+    let place = place(r#"command = ['sh', '-c', 'cat >> "$HOME/told"; echo $1 >> "$HOME/told"', 'sh', 'a  b']"#);
     let told = place.file("told", "");
-    let script = format!("cat >> '{0}'; echo $1 >> '{0}'", told.display());
-    let settings = format!(
-        "[monitor]\nlong_hold_threshold = '200ms'\ncommand = ['sh', '-c', {}, 'sh', 'a  b']",
-        toml_text(&script)
-    );
-    place.configure(&settings);
     let _monitor = Monitor::start(&place, &[]);
     let (holder, _waiting) = contend(&place, "nightly");
     let lines = |count: usize| {
@@ -239,9 +233,7 @@ fn a_state_that_cannot_be_used_is_refused_and_left_as_it_is_and_one_that_cannot_
         place.run(&["monitor", "--listen", "127.0.0.1:0", option]).assert_refused(125, &["--state: ", words]);
     };
     for (text, words) in [
-        ("", "is damaged"),
         ("{\"version\":1,", "is damaged"),
-        ("{\"version\":7}", "is of version 7"),
         (
             "{\"version\":1,\"service\":\"zk://h\",\"note\":0,\"outages\":0,\"firing\":[],\"untold\":{}}",
             "is of another service, zk://h",
@@ -300,9 +292,4 @@ fn a_webhook_over_tls_is_told_where_its_authority_is_trusted_and_nowhere_else() 
     let _monitor = Monitor::start(&place, &[]);
     let _contending = contend(&place, "daily");
     assert_eq!(webhook.next().body[0]["labels"]["lock"], "daily");
-}
-
-/// A text in a config file.
-fn toml_text(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,14 +1,12 @@
 //! What a monitor tells of holders that did not give their lock back: those that died, and those that give no sign of
 //! life.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::monitor::Monitor;
 use crate::services::{self, Service, on_each};
-use crate::support::{Holder, PATIENCE, Place, Running, eventually, now};
+use crate::support::{Holder, Place, Running, eventually};
 
 /// Lets a holder die, with its command.
 fn kill(mut holder: Holder) {
@@ -29,18 +27,8 @@ fn alert<'a>(alerts: &'a Value, rule: &str) -> Option<&'a Value> {
 }
 
 /// Waits until something is so of the alerts.
-#[expect(clippy::disallowed_methods, reason = "pauses between looks, up to a deadline")]
 fn until<T>(monitor: &Monitor, what: &str, is_so: impl Fn(&Value) -> Option<T>) -> T {
-    // A session timeout may have to pass, and a busy machine looks at a database less often.
-    let deadline = now() + PATIENCE;
-    loop {
-        let alerts = monitor.json("/api/alerts");
-        if let Some(found) = is_so(&alerts) {
-            return found;
-        }
-        assert!(now() < deadline, "{what}: {alerts}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    eventually(what, || is_so(&monitor.json("/api/alerts")))
 }
 
 /// Waits until an alert of a rule is raised; returns what it says.

@@ -28,18 +28,23 @@ const LABELS: &str = "
     });
     return [boxes.length, bad]";
 
-/// The least contrast of a text with what is behind it, by WCAG's formula, and where.
-const CONTRAST: &str = "
+/// The contrast of two colors by WCAG's formula, and what color is behind an element.
+pub(crate) const COLORS: &str = "
     const color = (text) => text.match(/[\\d.]+/g).map(Number);
     const part = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
     const light = ([red, green, blue]) => 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
+    const contrast = (one, other) => (Math.max(light(one), light(other)) + 0.05)
+        / (Math.min(light(one), light(other)) + 0.05);
     const ground = (element) => {
         for (; element; element = element.parentElement) {
             const found = color(getComputedStyle(element).backgroundColor);
             if (found.length === 3 || found[3] > 0) return found;
         }
         return [255, 255, 255];
-    };
+    };";
+
+/// The least contrast of a text with what is behind it, and where; after [`COLORS`].
+const CONTRAST: &str = "
     let least = [99, ''];
     const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walk.nextNode()) {
@@ -48,10 +53,9 @@ const CONTRAST: &str = "
         if (!isShown || !walk.currentNode.data.trim()) continue;
         const style = getComputedStyle(element);
         const box = element.closest('g')?.querySelector('rect');
-        const behind = light(box ? color(getComputedStyle(box).fill) : ground(element));
-        const shown = light(color(box ? style.fill : style.color));
-        const contrast = (Math.max(behind, shown) + 0.05) / (Math.min(behind, shown) + 0.05);
-        if (contrast < least[0]) least = [contrast, element.outerHTML.slice(0, 200)];
+        const behind = box ? color(getComputedStyle(box).fill) : ground(element);
+        const found = contrast(behind, color(box ? style.fill : style.color));
+        if (found < least[0]) least = [found, element.outerHTML.slice(0, 200)];
     }
     return least";
 
@@ -117,7 +121,7 @@ fn a_deadlock_is_on_the_page_with_its_picture_and_all_can_be_read_on_any_screen(
         assert_eq!(is_wider, json!(false), "{width}");
         for scheme in ["light", "dark"] {
             browser.prefer(scheme).unwrap();
-            let contrast = ask(&browser, CONTRAST);
+            let contrast = ask(&browser, &format!("{COLORS} {CONTRAST}"));
             assert!(contrast[0].as_f64() >= Some(4.5), "{width} {scheme}: {contrast}");
         }
     }

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use lockkeeper_faults::browser::Browser;
 use serde_json::json;
 
-use crate::crossing::{Claim, Crossing};
+use crate::crossing::Crossing;
 use crate::monitor::Monitor;
-use crate::page::{ask, browser, contend, url};
+use crate::page::{COLORS, ask, browser, contend, url};
 use crate::support::{Place, eventually};
 
 /// The keys, as WebDriver names them.
@@ -28,20 +28,11 @@ const CONTROLS: &str = "
 const FOCUSED: &str = "
     const control = document.activeElement;
     if (!control || control === document.body) return null;
-    const color = (text) => text.match(/[\\d.]+/g).map(Number);
-    const part = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-    const light = ([red, green, blue]) => 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
-    let ground = [255, 255, 255];
-    for (let element = control.parentElement; element; element = element.parentElement) {
-        const found = color(getComputedStyle(element).backgroundColor);
-        if (found.length === 3 || found[3] > 0) { ground = found; break; }
-    }
     const style = getComputedStyle(control), box = control.getBoundingClientRect();
-    const [one, other] = [light(ground), light(color(style.outlineColor))];
     const isSeen = box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= innerWidth + 1
         && document.elementsFromPoint(box.left + box.width / 2, box.top + box.height / 2).includes(control);
     return [controls.indexOf(control), isSeen, style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
-        (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05), control.outerHTML.slice(0, 200)]";
+        contrast(ground(control.parentElement), color(style.outlineColor)), control.outerHTML.slice(0, 200)]";
 
 /// Opens a page, and waits until it was told of the changes since it was made: that may replace what has the focus.
 fn open(browser: &Browser, monitor: &Monitor, page: &str) {
@@ -61,7 +52,7 @@ fn assert_all_reached(browser: &Browser, page: &str) {
     let mut reached = Vec::new();
     for _ in 0..CONTROLS_MAX {
         browser.press(TAB).unwrap();
-        let focused = ask(browser, &format!("{CONTROLS} {FOCUSED}"));
+        let focused = ask(browser, &format!("{COLORS} {CONTROLS} {FOCUSED}"));
         // Behind the last control comes the browser's own window.
         let Some(number) = focused[0].as_u64() else { break };
         if reached.first() == Some(&number) {
@@ -82,13 +73,12 @@ fn assert_all_reached(browser: &Browser, page: &str) {
 #[test]
 fn every_control_is_reached_by_keys_and_shows_its_focus() {
     let Some(browser) = browser() else { return };
-    let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
     let place = Place::new();
     let _holder = place.hold("cellar");
     let _waiting = contend(&place, "cellar");
     let monitor = Monitor::start(&place, &[]);
     browser.open(&url(&monitor, "")).unwrap();
-    let _crossing = Crossing::new(place, [[door, gate], [gate, door]]);
+    let _crossing = Crossing::door_and_gate(place);
     let is_told = "return document.querySelectorAll('.problem').length === 1";
     eventually("the deadlock is shown", || (ask(&browser, is_told) == json!(true)).then_some(()));
     for (width, height) in [(1_280, 900), (390, 844)] {

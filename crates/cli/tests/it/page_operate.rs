@@ -4,7 +4,7 @@
 use lockkeeper_faults::browser::{Browser, axe_availability};
 use serde_json::{Value, json};
 
-use crate::crossing::{Claim, Crossing};
+use crate::crossing::Crossing;
 use crate::monitor::{Answer, Monitor, ask_at};
 use crate::page::browser;
 use crate::support::{Place, Running, can_run, eventually};
@@ -34,18 +34,18 @@ fn ours(address: &str) -> Vec<String> {
     ]
 }
 
-fn log_in(address: &str, token: &str) -> Answer {
+pub(crate) fn log_in(address: &str, token: &str) -> Answer {
     ask_at(address, "POST /login", &ours(address), &format!("token={token}"))
 }
 
 /// A session of a browser, without the browser.
-struct Session {
+pub(crate) struct Session {
     address: String,
     cookie: String,
 }
 
 impl Session {
-    fn open(monitor: &Monitor) -> Self {
+    pub(crate) fn open(monitor: &Monitor) -> Self {
         let answer = log_in(monitor.address(), TOKEN);
         assert_eq!((answer.status, answer.header("location")), (303, Some("./")), "{answer:?}");
         let cookie = answer.header("set-cookie").unwrap();
@@ -57,7 +57,7 @@ impl Session {
         Self { address: monitor.address().to_owned(), cookie }
     }
 
-    fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         ask_at(&self.address, &format!("GET {path}"), &[format!("Host: {}", self.address), self.cookie.clone()], "")
     }
 
@@ -218,7 +218,7 @@ fn nothing_is_ordered_without_a_session_its_form_and_a_page_of_ours() {
     let place = Place::new();
     let monitor = operated(&place, "127.0.0.1:0", &[]);
     let address = monitor.address().to_owned();
-    let holder = place.hold("door");
+    let _holder = place.hold("door");
     let (session, other) = (Session::open(&monitor), Session::open(&monitor));
     let (action, secret) = session.form("door", "revoke");
     let (_, of_other) = other.form("door", "revoke");
@@ -229,14 +229,9 @@ fn nothing_is_ordered_without_a_session_its_form_and_a_page_of_ours() {
     for (why, status, lines, body) in [
         ("no session", 401, vec![&*host, &*origin, kind], &*secret),
         ("a cookie of another monitor", 401, vec![&host, &origin, kind, &unknown], &secret),
-        ("no origin", 403, vec![&host, kind, cookie], &secret),
         ("another origin", 403, vec![&host, "Origin: http://evil.example", kind, cookie], &secret),
-        ("no origin that is named", 403, vec![&host, "Origin: null", kind, cookie], &secret),
-        ("another port's origin", 403, vec![&host, "Origin: http://127.0.0.1:1", kind, cookie], &secret),
         ("a foreign host", 421, vec!["Host: evil.example", "Origin: http://evil.example", kind, cookie], &secret),
-        ("another machine's name", 403, vec!["Host: 192.0.2.7", "Origin: http://192.0.2.7", kind, cookie], &secret),
         ("no secret", 422, vec![&host, &origin, kind, cookie], "reason=x"),
-        ("an empty secret", 403, vec![&host, &origin, kind, cookie], "secret="),
         ("the secret of another session", 403, vec![&host, &origin, kind, cookie], &of_other),
         ("a form of another type", 415, vec![&host, &origin, "Content-Type: text/plain", cookie], &secret),
     ] {
@@ -258,53 +253,14 @@ fn nothing_is_ordered_without_a_session_its_form_and_a_page_of_ours() {
     eventually("it knows the lock", || monitor.get("/lock?name=door").1.contains(">holds<").then_some(()));
     assert_eq!(session.post(&action, &secret).status, 401);
     assert_eq!(place.show("door")["contenders"][0]["revocation"], Value::Null, "nothing was ordered");
-    holder.end();
-}
-
-#[test]
-fn a_lock_of_any_name_is_ordered_by_exactly_this_name_and_runs_nothing() {
-    let Some(browser) = browser() else { return };
-    let place = Place::new();
-    let name = "\"><script>window.ran=1</script><img src=x onerror=window.ran=1>&amp;\u{202e}gnp";
-    // What the name looks like when it is shown.
-    let shown = "\"><script>window.ran=1</script><img src=x onerror=window.ran=1>&amp;\\u{202e}gnp";
-    let mut holders = [place.hold(name), place.hold(shown)];
-    let monitor = operated(&place, "127.0.0.1:0", &[]);
-    eventually("both are known", || monitor.get("/api/locks").1.contains("\"total\":2").then_some(()));
-    browser.open(&format!("http://{}/login", monitor.address())).unwrap();
-    until(&browser, "the token", &format!("document.querySelector('#token').value = '{TOKEN}'; return true"));
-    click(&browser, "the login", "document.querySelector('form.order button')");
-    click(
-        &browser,
-        "the lock",
-        "[...document.querySelectorAll('a.name')].find((one) => one.href.includes('%E2%80%AE'))",
-    );
-    let is_calm = "return document.querySelector('main h1') !== null && window.ran === undefined
-        && document.scripts.length === 1 && document.images.length === 0
-        && !/[\\u202a-\\u202e]/.test(document.body.innerHTML)";
-    for order in ["freeze", "break"] {
-        let link = format!("document.querySelector('#queue a[href*=\"order={order}\"]')");
-        click(&browser, "the order", &link);
-        until(&browser, "the question", "return document.querySelector('form.order') !== null");
-        assert_eq!(browser.run(is_calm).unwrap(), json!(true), "{order}");
-        if order == "freeze" {
-            click(&browser, "no order", "document.querySelector('form.order a')");
-        }
-    }
-    click(&browser, "the order", "document.querySelector('form.order button')");
-    until(&browser, "the outcome", "return document.querySelector('.told') !== null");
-    assert_eq!(browser.run(is_calm).unwrap(), json!(true));
-    assert_eq!(holders[0].process.code(), Some(123), "it is broken");
-    assert!(!holders[1].process.is_over(), "the other is not");
 }
 
 #[test]
 fn the_way_out_of_a_deadlock_leads_to_the_order_that_ends_it() {
-    let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
     let place = Place::new();
     let monitor = operated(&place, "127.0.0.1:0", &[]);
     let session = Session::open(&monitor);
-    let _crossing = Crossing::new(place, [[door, gate], [gate, door]]);
+    let _crossing = Crossing::door_and_gate(place);
     let link = eventually("the way out", || {
         let page = session.get("/").body;
         let (before, _) = page.split_once("\">Ask the holder here</a>")?;
@@ -320,7 +276,7 @@ fn the_way_out_of_a_deadlock_leads_to_the_order_that_ends_it() {
 #[test]
 fn who_is_logged_out_sees_the_way_in_and_a_monitor_without_orders_shows_none() {
     let place = Place::new();
-    let holder = place.hold("door");
+    let _holder = place.hold("door");
     let (with, without) = (operated(&place, "127.0.0.1:0", &[]), Monitor::start(&place, &[]));
     for monitor in [&with, &without] {
         eventually("the lock", || monitor.get("/lock?name=door").1.contains(">holds<").then_some(()));
@@ -341,5 +297,4 @@ fn who_is_logged_out_sees_the_way_in_and_a_monitor_without_orders_shows_none() {
         assert_eq!(without.get(path).0, 404, "{path}");
     }
     assert_eq!(ask_at(without.address(), "POST /api/locks/door", &ours(without.address()), "{}").status, 405);
-    holder.end();
 }

@@ -1,23 +1,19 @@
 //! The monitor's page on each service, in a real browser: who holds and who waits, in order, soon after each change; a
 //! deadlock soon after its second wait; and names that would run something.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockkeeper_faults::browser::Browser;
-use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_faults::{figures, long};
 use lockkeeper_zookeeper::{Client, Config, NewNode};
 use rustix::process::Signal;
-use serde_json::{Value, json};
-use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
+use serde_json::json;
 
 use crate::crossing::{Claim, Crossing, TRIES_MAX, place_of};
 use crate::monitor::Monitor;
 use crate::page::{ask, browser, contend, url};
 use crate::services::{self, Service, on_each};
-use crate::support::{Place, Running, can_run, eventually, now};
+use crate::support::{Place, Running, eventually, now};
 
 /// How long a change may take until it is on the page, at the median; this and what follows are judged in the long run.
 const SHOWN_WITHIN: Duration = Duration::from_secs(1);
@@ -28,141 +24,59 @@ const ALL_SHOWN_WITHIN: Duration = Duration::from_millis(1_500);
 /// How long a deadlock may take from its second wait on.
 const DEADLOCK_SHOWN_WITHIN: Duration = Duration::from_secs(3);
 
-/// How long another client may wait for its turn: longer than any test.
-const TURN_WITHIN: Duration = Duration::from_secs(600);
-
-const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
-
 /// The lock that all queue for.
 const LOCK: &str = "billing";
 
-/// The states and processes of a queue as a lock's page shows them, in order. Curator's contenders name an address,
-/// kazoo's what their program says.
-const QUEUE: &str = "return [...document.querySelectorAll('#queue tbody tr')].map((row) => {
-    const pid = /pid (\\d+)/.exec(row.textContent);
-    const who = row.querySelector('.who').textContent;
-    return [row.querySelector('.tag').textContent, pid ? Number(pid[1]) : /^[\\d.:]+$/.test(who) ? 'an address' : who];
-})";
-
-/// A client of another make, which queues for [`LOCK`] too.
-#[derive(Clone)]
-struct Foreign {
-    /// Busy while it waits for its turn.
-    peer: Arc<Mutex<Peer>>,
-    kind: Kind,
-    shown: &'static str,
-}
-
-impl Foreign {
-    fn new(peer: Peer, kind: Kind, shown: &'static str) -> Self {
-        Self { peer: Arc::new(Mutex::new(peer)), kind, shown }
-    }
-
-    fn path() -> String {
-        format!("/lockkeeper/{LOCK}")
-    }
-
-    /// Joins; what it returns ends when it is granted the lock.
-    fn join(&self) -> JoinHandle<()> {
-        let Self { peer, kind, .. } = self.clone();
-        tokio::spawn(async move {
-            let granted = peer.lock().await.lock(kind, &Self::path(), TURN_WITHIN).await;
-            assert_eq!(granted, Ok(true));
-        })
-    }
-
-    async fn release(&self) {
-        self.peer.lock().await.release(self.kind, &Self::path()).await.unwrap();
-    }
-}
-
-/// One that stands in the queue.
-enum Contender {
-    Ours(Running),
-    Foreign(Foreign, JoinHandle<()>),
-}
-
-impl Contender {
-    fn shown(&self) -> Value {
-        match self {
-            Self::Ours(run) => json!(run.id()),
-            Self::Foreign(foreign, _) => json!(foreign.shown),
-        }
-    }
-
-    /// Gives the lock back, if it holds it.
-    async fn release(&mut self) {
-        match self {
-            // Its command reads to the end of its input.
-            Self::Ours(run) => run.close_input(),
-            Self::Foreign(foreign, granted) => {
-                granted.await.unwrap();
-                foreign.release().await;
-            }
-        }
-    }
-}
+/// The states and processes of a queue as a lock's page shows them, in order.
+const QUEUE: &str = "return [...document.querySelectorAll('#queue tbody tr')].map((row) =>
+    [row.querySelector('.tag').textContent, Number(/pid (\\d+)/.exec(row.textContent)?.[1])])";
 
 /// Waits until the page shows a queue; answers for how long it did not.
-fn shown_after(browser: &Browser, queue: &[Contender], since: Instant) -> Duration {
+fn shown_after(browser: &Browser, queue: &[Running], since: Instant) -> Duration {
     let state = |at| if at == 0 { "holds" } else { "waits" };
-    let expected: Vec<_> = queue.iter().enumerate().map(|(at, one)| json!([state(at), one.shown()])).collect();
+    let expected: Vec<_> = queue.iter().enumerate().map(|(at, run)| json!([state(at), run.id()])).collect();
     eventually("the page shows the queue", || (ask(browser, QUEUE) == json!(expected)).then_some(()));
     now() - since
 }
 
-/// Has ours, all others and ours again join, the last one give up, and the others hold and leave. Answers how long each
-/// change took until it was shown, from before it was begun.
-async fn queue_changes(place: &Place, browser: &Browser, foreign: &[Foreign]) -> Vec<Duration> {
+/// Has three join, the last one give up, and the others hold and leave. Answers how long each change took until it was
+/// shown, from before it was begun.
+fn queue_changes(place: &Place, browser: &Browser) -> Vec<Duration> {
     let (mut queue, mut took) = (Vec::new(), Vec::new());
-    let all = [None].into_iter().chain(foreign.iter().map(Some)).chain([None, None]);
-    for joining in all {
+    for _ in 0..3 {
         let since = now();
-        queue.push(match joining {
-            Some(foreign) => Contender::Foreign(foreign.clone(), foreign.join()),
-            None => Contender::Ours(contend(place, LOCK)),
-        });
+        queue.push(contend(place, LOCK));
         took.push(shown_after(browser, &queue, since));
     }
     let (since, last) = (now(), queue.pop());
-    let Some(Contender::Ours(waiter)) = last else { unreachable!("ours came last") };
-    waiter.send(Signal::TERM);
+    last.expect("three have joined").send(Signal::TERM);
     took.push(shown_after(browser, &queue, since));
     while !queue.is_empty() {
         let since = now();
+        // Its command reads to the end of its input.
         let mut leaving = queue.remove(0);
-        leaving.release().await;
+        leaving.close_input();
         took.push(shown_after(browser, &queue, since));
     }
     took
 }
 
 /// Asserts that each change of a queue is shown, and in time; again, if the machine had other work to do.
-async fn holder_and_waiters_are_shown(
-    place: &Place,
-    monitor: &Monitor,
-    browser: &Browser,
-    who: &str,
-    others: &[Foreign],
-) {
+fn holder_and_waiters_are_shown(place: &Place, monitor: &Monitor, browser: &Browser, who: &str) {
     browser.open(&url(monitor, &format!("lock?name={LOCK}"))).unwrap();
-    let (mut tries, mut is_in_time) = (Vec::new(), false);
-    for _ in 0..TRIES_MAX {
-        let took = queue_changes(place, browser, others).await;
-        let mut sorted = took.clone();
-        sorted.sort_unstable();
-        let (median, most) = (sorted[took.len() / 2], sorted[took.len() - 1]);
+    for tries in 1..=TRIES_MAX {
+        let mut took = queue_changes(place, browser);
+        took.sort_unstable();
+        let (median, most) = (took[took.len() / 2], took[took.len() - 1]);
         figures::tell(&format!(
             "page, {who}: {} changes of a queue shown after {median:.2?} at the median, {most:.2?} at most",
             took.len()
         ));
-        tries.push(took);
-        is_in_time = !long::is_asked_for() || median <= SHOWN_WITHIN && most <= ALL_SHOWN_WITHIN;
-        if is_in_time {
+        if !long::is_asked_for() || median <= SHOWN_WITHIN && most <= ALL_SHOWN_WITHIN {
             break;
         }
+        assert!(tries < TRIES_MAX, "{who}: {took:?}");
     }
-    assert!(is_in_time, "{who}: {tries:?}");
     let events = ask(browser, "return document.querySelector('#history').textContent");
     assert!(events.as_str().unwrap().contains("granted"), "{events}");
 }
@@ -170,8 +84,7 @@ async fn holder_and_waiters_are_shown(
 /// Asserts that two commands that wait for each other are shown, and in time, with picture and chain.
 fn a_deadlock_is_shown(mut place: Place, monitor: &Monitor, browser: &Browser, who: &str) {
     browser.open(&url(monitor, "")).unwrap();
-    let mut tries = Vec::new();
-    for number in 0..TRIES_MAX {
+    for number in 1..=TRIES_MAX {
         let (door, gate) = (format!("door-{number}"), format!("gate-{number}"));
         let (one, other): (Claim<'_>, Claim<'_>) = (&[&door], &[&gate]);
         let crossing = Crossing::new(place, [[one, other], [other, one]]);
@@ -183,49 +96,35 @@ fn a_deadlock_is_shown(mut place: Place, monitor: &Monitor, browser: &Browser, w
         eventually("the deadlock is shown", || (ask(browser, &card) == json!(true)).then_some(()));
         let took = now() - crossing.began;
         figures::tell(&format!("page, {who}: a deadlock shown {took:.2?} after its waits began"));
-        tries.push(took);
         if !long::is_asked_for() || took <= DEADLOCK_SHOWN_WITHIN {
             return;
         }
+        assert!(number < TRIES_MAX, "{who}: {took:?}");
         place = crossing.place;
     }
-    panic!("{who}: {tries:?}");
 }
 
-async fn changes_are_shown(place: Place, who: &str, others: &[Foreign]) {
+fn changes_are_shown(place: Place, who: &str) {
     let Some(browser) = browser() else { return };
     let monitor = Monitor::start(&place, &[]);
-    holder_and_waiters_are_shown(&place, &monitor, &browser, who, others).await;
+    holder_and_waiters_are_shown(&place, &monitor, &browser, who);
     a_deadlock_is_shown(place, &monitor, &browser, who);
 }
 
 async fn on_a_service(service: Service, server: services::Server) {
-    changes_are_shown(place_of(&server.url()), service.name(), &[]).await;
+    changes_are_shown(place_of(&server.url()), service.name());
 }
 
 on_each! { on_a_service:
+    ZooKeeper "monitor" queues_and_deadlocks_are_shown_soon_on_zookeeper;
     Etcd "etcd" queues_and_deadlocks_are_shown_soon_on_etcd;
     Redis "redis" queues_and_deadlocks_are_shown_soon_on_redis;
     PostgreSql "postgres" queues_and_deadlocks_are_shown_soon_on_postgresql;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn queues_and_deadlocks_are_shown_soon_on_files() {
-    changes_are_shown(Place::new(), "files", &[]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn queues_with_curator_and_kazoo_and_deadlocks_are_shown_soon_on_zookeeper() {
-    if !can_run(curator::availability().and(kazoo::availability)) {
-        return;
-    }
-    let Some(server) = Service::ZooKeeper.start().await else { return };
-    let (address, place) = (server.address().to_string(), place_of(&server.url()));
-    let curator = curator::start(&address, SESSION_TIMEOUT).await.unwrap();
-    let kazoo = kazoo::start(&address, SESSION_TIMEOUT).await.unwrap();
-    let others =
-        [Foreign::new(curator, Kind::Mutex, "an address"), Foreign::new(kazoo, Kind::CuratorNamedMutex, "kazoo peer")];
-    changes_are_shown(place, "ZooKeeper", &others).await;
+#[test]
+fn queues_and_deadlocks_are_shown_soon_on_files() {
+    changes_are_shown(Place::new(), "files");
 }
 
 /// Names that would run something if they were markup.

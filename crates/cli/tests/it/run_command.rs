@@ -1,8 +1,6 @@
 //! `lockkeeper run`: the command is its caller's in all but its end.
 
-use std::io::{ErrorKind, Read, Write};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
@@ -109,29 +107,6 @@ fn the_one_file_of_the_command_works_wherever_it_lies() {
     let mut copied = Command::new(&elsewhere);
     copied.args(["run", "lock", "--", "sh", "-c", "rm lk; exit 7"]).current_dir(place.notes());
     assert_eq!(finish(place.surround(&mut copied)).code, Some(7), "also when it was deleted meanwhile");
-}
-
-#[test]
-fn the_runner_answers_whether_the_lock_is_held() {
-    let place = Place::new();
-    let script = "echo $LOCKKEEPER_HOLD > hold; echo $LOCKKEEPER_TOKEN > token; \
-                  echo $$ > child; while [ ! -e end ]; do sleep 0.01; done";
-    let runner = place.start(&[], script);
-    place.note("child");
-    let (hold, token) = (place.read("hold"), place.read("token"));
-    let answer = ask(hold.trim()).unwrap();
-    assert_eq!(answer, format!("{{\"held\":true,\"safe_for_ms\":null,\"token\":\"{}\"}}\n", token.trim()));
-    place.write("end", "");
-    assert_eq!(runner.end().code, Some(0));
-    assert_eq!(ask(hold.trim()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
-}
-
-fn ask(address: &str) -> std::io::Result<String> {
-    let name = address.strip_prefix('@').unwrap();
-    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 #[test]

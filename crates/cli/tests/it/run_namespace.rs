@@ -7,32 +7,30 @@ use tempfile::TempDir;
 
 use crate::support::{Ended, Place, finish, is_root, number_in};
 
-/// What only root does.
-const NAMESPACE: &str = "makes a namespace of processes";
-
 /// Runs a shell script as the first process of a new namespace, which keeps the `/proc` of ours.
 ///
 /// It finds the command under test as `$LK`, its locks in `$LOCKKEEPER_DIR` and a directory for notes in `$NOTES`.
-fn run_inside(script: &str) -> (Ended, Place) {
+/// `None` where there is no such namespace, and the test is skipped.
+fn run_inside(script: &str) -> Option<(Ended, Place)> {
+    if !is_root("makes a namespace of processes") {
+        return None;
+    }
     let place = Place::new();
     let mut inside = Command::new("unshare");
     place.surround(inside.args(["--pid", "--fork", "--kill-child", "sh", "-c", script]));
     let ended = finish(inside.env("LK", env!("CARGO_BIN_EXE_lockkeeper")).env("NOTES", place.notes()));
-    (ended, place)
+    Some((ended, place))
 }
 
 #[test]
 fn a_command_is_ended_by_its_group_and_a_line_says_what_is_out_of_sight() {
-    if !is_root(NAMESPACE) {
-        return;
-    }
     // Its child ignores TERM, in the same group.
     let command = "trap \"\" TERM; sleep 600 & echo $$ > $NOTES/group; wait; sleep 600";
     let script = format!(
         "$LK run --grace 300ms --max-hold 500ms ns -- sh -c '{command}'; echo $? > $NOTES/code
         kill -0 -$(cat $NOTES/group) 2> /dev/null; echo $? > $NOTES/left; $LK run -n ns -- true; echo $? > $NOTES/next"
     );
-    let (Ended { stderr: said, .. }, place) = run_inside(&script);
+    let Some((Ended { stderr: said, .. }, place)) = run_inside(&script) else { return };
     assert_eq!((place.note("code"), place.note("left"), place.note("next")), (123, 1, 0), "{said}");
     let unseen: Vec<_> = said.lines().filter(|line| line.contains("/proc shows")).collect();
     assert_eq!(unseen.len(), 1, "{said}");
@@ -41,20 +39,19 @@ fn a_command_is_ended_by_its_group_and_a_line_says_what_is_out_of_sight() {
 
 #[test]
 fn a_command_that_ends_when_it_is_asked_is_not_waited_for_longer() {
-    if !is_root(NAMESPACE) {
-        return;
-    }
     // It is awaited for less than the grace, and its own end.
-    let (ended, _place) = run_inside("exec $LK run --grace 600s --max-hold 100ms ns -- sleep 600");
+    let Some((ended, _place)) = run_inside("exec $LK run --grace 600s --max-hold 100ms ns -- sleep 600") else {
+        return;
+    };
     assert_eq!(ended.code, Some(123));
 }
 
 #[test]
 fn a_killed_watchdogs_command_is_ended_by_its_group() {
-    if !is_root(NAMESPACE) {
+    let Some((ended, _place)) = run_inside("$LK run ns -- sh -c 'sleep 600 & kill -9 $PPID; wait'; echo $?; exit 0")
+    else {
         return;
-    }
-    let (ended, _place) = run_inside("$LK run ns -- sh -c 'sleep 600 & kill -9 $PPID; wait'; echo $?; exit 0");
+    };
     assert_eq!(ended.stdout, "125\n");
 }
 
@@ -86,9 +83,6 @@ impl Drop for Family {
 /// number.
 #[test]
 fn no_other_process_is_harmed_that_has_the_numbers_of_ours() {
-    if !is_root(NAMESPACE) {
-        return;
-    }
     let family = Family::start();
     let (parent, child) = (family.parent.id(), family.child);
     let script = format!(
@@ -98,7 +92,7 @@ fn no_other_process_is_harmed_that_has_the_numbers_of_ours() {
         echo $? > $NOTES/code; echo $bystander > $NOTES/bystander
         kill -0 $bystander; echo $? > $NOTES/harmed"
     );
-    let (ended, place) = run_inside(&script);
+    let Some((ended, place)) = run_inside(&script) else { return };
     let arranged = (place.note("watchdog"), place.note("bystander"));
     assert_eq!(arranged, (parent.cast_signed(), child), "the numbers are arranged");
     assert_eq!((place.note("code"), place.note("harmed")), (123, 0), "{ended:?}");

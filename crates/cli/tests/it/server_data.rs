@@ -84,21 +84,6 @@ fn a_backup_gives_back_all_nodes_and_a_lock_that_is_held() {
 }
 
 #[test]
-fn a_server_that_was_killed_says_how_many_transactions_it_recovered() {
-    let place = Place::new();
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(&place, "127.0.0.1:0", folder.path());
-    take_locks(&place, &server, 1);
-    server.kill();
-    let server = start(&place, "127.0.0.1:0", folder.path());
-    let line = server.line("lockkeeper: recovered");
-    let count: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
-    // The base and the lock, the session's beginning, the contender, and the ends of both.
-    assert!(count >= 5, "{line}");
-    assert_eq!(server.stop(), Some(0));
-}
-
-#[test]
 fn damage_is_refused_in_one_line_and_the_documents_commands_go_on_from_it() {
     let place = Place::new();
     let folder = tempfile::tempdir().unwrap();
@@ -132,16 +117,4 @@ fn damage_is_refused_in_one_line_and_the_documents_commands_go_on_from_it() {
     let server = start(&place, "127.0.0.1:0", &data);
     assert_eq!(nodes(&server.line("lockkeeper: recovered")), before);
     assert_eq!(server.stop(), Some(0));
-}
-
-#[test]
-fn the_data_of_apache_zookeeper_is_refused_in_one_line_with_the_cure() {
-    let place = Place::new();
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("version-2")).unwrap();
-    for data in [folder.path().to_owned(), folder.path().join("version-2")] {
-        fs::write(folder.path().join("version-2").join("snapshot.0"), "").unwrap();
-        let said = refused(&place, &data);
-        assert!(said.contains("Apache ZooKeeper") && said.contains("name an empty directory"), "{said}");
-    }
 }

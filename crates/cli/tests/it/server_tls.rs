@@ -11,11 +11,10 @@ mod served {
 
     use lockkeeper_faults::authority::{Authority, Papers};
     use lockkeeper_faults::ports::ReservedPort;
-    use lockkeeper_faults::zookeeper;
 
     use super::Place;
     use crate::server::Server;
-    use crate::support::{can_run, finish, has_file};
+    use crate::support::finish;
 
     const NAME: &str = "zk.example";
 
@@ -55,34 +54,6 @@ mod served {
             }
             assert_eq!(server.stop(), Some(0));
         }
-    }
-
-    /// What Apache's client needs for TLS and `zookeeper.jar` does not name.
-    const JARS: [&str; 3] = ["netty-codec", "netty-resolver", "commons-cli"];
-
-    #[test]
-    fn apaches_own_client_creates_a_node_over_tls() {
-        let jars = JARS.map(|jar| format!("/usr/share/java/{jar}.jar"));
-        if !can_run(zookeeper::availability()) || !jars.iter().all(|jar| has_file(jar, "libnetty-java")) {
-            return;
-        }
-        let (place, authority) = (Place::new(), Authority::new("localhost").unwrap());
-        let Papers { cert, key, ca } = papers(&authority);
-        let options = ["--tls-cert", text(&cert), "--tls-key", text(&key), "--tls-ca", text(&ca)];
-        let server = Server::start(&place, &options);
-        // Java takes a key and its certificate from one file.
-        let read = |name: &str| fs::read_to_string(authority.file(name)).unwrap();
-        let store = place.file("store.pem", &(read("client-key") + &read("client")));
-        let mut java = Command::new("java");
-        java.args(["-cp", &format!("/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar:{}", jars.join(":"))])
-            .arg("-Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty")
-            .arg("-Dzookeeper.client.secure=true")
-            .arg(format!("-Dzookeeper.ssl.trustStore.location={}", ca.display()))
-            .arg(format!("-Dzookeeper.ssl.keyStore.location={}", store.display()));
-        let address = server.url().replace("zk+tls://127.0.0.1", "localhost");
-        let ended = finish(java.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &address, "create", "/x", "1"]));
-        assert!(ended.code == Some(0) && ended.stderr.contains("Created /x"), "{ended:?}");
-        assert_eq!(server.stop(), Some(0));
     }
 
     #[test]

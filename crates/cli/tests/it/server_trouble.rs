@@ -102,35 +102,25 @@ async fn a_flush_that_fails_stops_the_server_with_one_line_that_names_the_file_a
     assert!(lines[0].contains("look to the disk"), "{lines:?}");
 }
 
-/// Starts a server after a command of the shell that limits its descriptors.
-fn with_descriptors(place: &Place, limit: &str) -> Server {
-    let script = format!("{limit} && exec \"$0\" \"$@\"");
-    let of_the_server = place.command(&["server", "--listen", "127.0.0.1:0", "--max-connections-per-ip", "0"]);
-    let mut command = Command::new("sh");
-    command.args(["-c", &script]).arg(of_the_server.get_program()).args(of_the_server.get_args());
-    Server::of(command)
-}
-
 #[test]
-fn a_server_takes_as_many_descriptors_as_it_is_granted() {
+fn a_server_takes_as_many_descriptors_as_it_is_granted_tells_when_none_is_left_and_accepts_again_later() {
     let place = Place::new();
-    let server = with_descriptors(&place, &format!("ulimit -Sn {DESCRIPTORS}"));
-    let _crowd: Vec<_> = (0..DESCRIPTORS * 3).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
-    assert_eq!(server.word("ruok"), "imok");
-    assert_eq!(server.stop_and_listen().1, ["lockkeeper: stopping, by SIGTERM"], "none was wanting");
-}
-
-#[test]
-fn a_server_without_descriptors_tells_so_and_accepts_again_when_there_are_some() {
-    let place = Place::new();
-    let server = with_descriptors(&place, &format!("ulimit -n {DESCRIPTORS}"));
-    let crowd: Vec<_> = (0..DESCRIPTORS + 20).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
-    let begun = server.line("lockkeeper: no connection can be accepted");
-    assert!(begun.contains("(os error 24)") && begun.contains("ulimit -n"), "{begun}");
-    drop(crowd);
-    server.line("lockkeeper: connections are accepted again");
-    assert_eq!(server.word("ruok"), "imok");
-    assert_eq!(server.stop(), Some(0));
+    for (limit, count) in [("ulimit -Sn", DESCRIPTORS * 3), ("ulimit -n", DESCRIPTORS + 20)] {
+        let script = format!("{limit} {DESCRIPTORS} && exec \"$0\" \"$@\"");
+        let of_the_server = place.command(&["server", "--listen", "127.0.0.1:0", "--max-connections-per-ip", "0"]);
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).arg(of_the_server.get_program()).args(of_the_server.get_args());
+        let server = Server::of(command);
+        let crowd: Vec<_> = (0..count).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+        if limit == "ulimit -n" {
+            let begun = server.line("lockkeeper: no connection can be accepted");
+            assert!(begun.contains("(os error 24)") && begun.contains("ulimit -n"), "{begun}");
+            drop(crowd);
+            server.line("lockkeeper: connections are accepted again");
+        }
+        assert_eq!(server.word("ruok"), "imok");
+        assert_eq!(server.stop_and_listen().1, ["lockkeeper: stopping, by SIGTERM"], "none is wanting");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

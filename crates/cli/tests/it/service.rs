@@ -110,15 +110,6 @@ fn a_revoked_service_lets_the_next_one_in_and_queues_behind_it() {
 }
 
 #[test]
-fn a_service_whose_place_is_taken_waits_no_longer_than_it_is_told() {
-    let service = Service::new();
-    let holder = service.place.hold("x");
-    let ended = service.start(&["--restart", "-w", "100ms"], "true").end();
-    assert_eq!(ended.code, Some(124), "{ended:?}");
-    holder.end();
-}
-
-#[test]
 fn a_command_that_holds_the_lock_too_long_is_ended() {
     let service = Service::new();
     let ended = service.start(&["--max-hold", "300ms"], FOREVER).end();

@@ -8,9 +8,10 @@ use lockkeeper_faults::tmux::{self, Pane};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::crossing::{Claim, Crossing, place_of};
+use crate::crossing::place_of;
 use crate::server::Server;
 use crate::support::{PATIENCE, Place, can_run, now, number_in, send};
+use crate::top_services::shows_a_queue;
 
 /// Runs `top`, and then says how it ended and in which modes it has left the terminal.
 const SCRIPT: &str =
@@ -58,12 +59,6 @@ impl Top {
         self.until(&format!("{lock} is listed"), |screen| row_of(screen, lock).is_some());
     }
 
-    /// Waits until the lock `nightly` is listed, and chooses the first one.
-    fn choose_nightly(&self) {
-        self.lists("nightly");
-        self.press("Down");
-    }
-
     #[track_caller]
     pub(crate) fn shows(&self, text: &str) -> String {
         self.until(&format!("it shows {text:?}"), |screen| screen.contains(text))
@@ -102,40 +97,19 @@ pub(crate) fn row_of<'a>(screen: &'a str, lock: &str) -> Option<Vec<&'a str>> {
 #[test]
 fn the_busiest_lock_is_first_and_enter_shows_its_queue_in_order_and_follows_it() {
     let place = Place::new();
-    let (calm, busy) = (place.hold("calm"), place.hold("nightly"));
-    let waiters = [place.queue(&[], "nightly"), place.queue(&[], "nightly")];
-    let Some(top) = Top::start(&place) else { return };
-    let screen = top.until("both locks are listed", |screen| {
-        row_of(screen, "nightly").is_some_and(|row| row[..3] == ["nightly", "mutex", "2"]) && screen.contains("calm")
-    });
-    assert!(screen.find("nightly").unwrap() < screen.find("calm").unwrap(), "{screen}");
-    assert!(screen.lines().next().unwrap().ends_with(" live"), "{screen}");
-    assert!(screen.contains("2 locks in use, 2 waiting"), "{screen}");
-    top.press("Down");
-    top.press("Enter");
-    let screen = top.shows("esc back");
-    let lines: Vec<_> = screen.lines().collect();
-    let head = lines.iter().position(|line| line.contains("STATE")).unwrap();
-    let processes = [busy.process.id(), waiters[0].id(), waiters[1].id()];
-    for ((position, state), process) in [("1", "holds"), ("2", "waits"), ("3", "waits")].into_iter().zip(processes) {
-        let line = lines[head + position.parse::<usize>().unwrap()];
-        let words: Vec<_> = line.split_whitespace().collect();
-        assert_eq!(words[..3], [position, state, "mutex"], "{screen}");
-        assert!(line.contains(&format!(" pid {process} ")), "{screen}");
-    }
-    let token = place.token("nightly");
-    assert!(lines[head + 1].contains(&token), "{screen}");
+    let _calm = place.hold("calm");
+    let Some((top, busy, waiters)) = shows_a_queue(&place, " live") else { return };
     top.press("Down");
     top.shows("its client receives requests to give up");
-    busy.end();
-    drop(waiters);
+    assert!(top.shows(&place.token("nightly")).contains("STATE"));
+    drop((busy, waiters));
     top.shows("nothing holds it, and nothing waits for it");
     top.press("Escape");
-    top.lists("calm");
+    let screen = top.shows("calm");
+    assert!(screen.find("nightly").unwrap() < screen.find("calm").unwrap(), "{screen}");
     top.type_text("q");
     top.assert_left_usable(0);
     assert_eq!(place.contenders("calm"), 1, "it takes no part");
-    calm.end();
 }
 
 #[test]
@@ -162,45 +136,12 @@ fn r_ends_a_run_and_the_status_line_says_so() {
 }
 
 #[test]
-fn f_asks_why_and_freezes_and_t_thaws_and_a_freeze_that_waits_can_be_given_up() {
-    let place = Place::new();
-    let holder = place.hold("nightly");
-    let Some(top) = Top::start(&place) else { return };
-    top.choose_nightly();
-    top.type_text("f");
-    top.shows("why: ");
-    top.press("Enter");
-    top.shows("a reason is needed");
-    top.type_text("new disks");
-    top.press("Enter");
-    place.until_contenders("nightly", 2);
-    top.shows("freeze nightly: under way");
-    top.press("Escape");
-    top.shows("given up");
-    place.until_contenders("nightly", 1);
-    holder.end();
-    top.shows("free");
-    top.type_text("f");
-    top.shows("m mutex");
-    top.type_text("m");
-    top.shows("why: ");
-    top.type_text("new disks");
-    top.press("Enter");
-    top.shows("frozen: new disks");
-    assert_eq!(place.show("nightly")["contenders"][0]["frozen"], "new disks");
-    top.type_text("t");
-    top.shows("Lets contenders take the lock again");
-    top.type_text("y");
-    top.shows("is thawed");
-    assert_eq!(place.contenders("nightly"), 0);
-}
-
-#[test]
 fn a_pasted_text_is_no_row_of_keys() {
     let place = Place::new();
     let mut holder = place.hold("nightly");
     let Some(top) = Top::start(&place) else { return };
-    top.choose_nightly();
+    top.lists("nightly");
+    top.press("Down");
     top.pane.paste("ry\nq").unwrap();
     top.type_text("/");
     top.shows("filter: _");
@@ -208,7 +149,6 @@ fn a_pasted_text_is_no_row_of_keys() {
     top.shows("filter: night_");
     assert!(!holder.process.is_over());
     assert!(place.show("nightly")["contenders"][0]["revocation"].is_null());
-    holder.end();
 }
 
 #[test]
@@ -248,14 +188,13 @@ fn ctrl_z_and_sigtstp_give_the_terminal_to_the_shell_and_fg_takes_it_again() {
         top.shows("no lock is in use");
         assert!(top.pane.has_alternate_screen().unwrap());
     }
-    let holder = place.hold("nightly");
+    let _holder = place.hold("nightly");
     top.lists("nightly");
     top.type_text("q");
     // What is typed before its end is its own.
     top.until("the shell asks for the next line", |screen| screen.trim_end().ends_with("\nouter>"));
     top.type_text("echo code=$?; stty -a\n");
     top.assert_left_usable(0);
-    holder.end();
 }
 
 #[test]
@@ -267,9 +206,8 @@ fn sigtstp_without_a_shell_that_would_continue_it_does_not_stop_it() {
     top.shows("no lock is in use");
     send(top.pid(), Signal::TSTP);
     top.shows("there is no shell that would continue this program");
-    let holder = place.hold("nightly");
+    let _holder = place.hold("nightly");
     top.lists("nightly");
-    holder.end();
 }
 
 #[test]
@@ -293,32 +231,6 @@ fn a_lost_service_is_shown_with_the_time_and_the_reason_until_it_is_back() {
     top.type_text("q");
     top.assert_left_usable(0);
     holder.process.kill();
-}
-
-#[test]
-fn a_deadlock_is_on_top_with_its_way_out() {
-    let (door, gate): (Claim<'_>, Claim<'_>) = (&["door"], &["gate"]);
-    let crossing = Crossing::new(Place::new(), [[door, gate], [gate, door]]);
-    let Some(top) = Top::start(&crossing.place) else { return };
-    let screen = top.shows("deadlock, known by the enclosing run");
-    let at = screen.lines().position(|line| line.starts_with("! deadlock")).unwrap();
-    assert!(at == 2 && screen.lines().nth(3).unwrap().starts_with("  lockkeeper revoke "), "{screen}");
-    top.type_text("p");
-    let screen = top.shows("way out: ask ");
-    assert!(screen.contains("    1. ") && screen.contains("    2. "), "{screen}");
-}
-
-#[test]
-fn a_window_may_become_too_small_and_large_again() {
-    let place = Place::new();
-    let holder = place.hold("nightly");
-    let Some(top) = Top::start(&place) else { return };
-    top.lists("nightly");
-    top.pane.resize(30, 8).unwrap();
-    top.shows("40 x 10 at least");
-    top.pane.resize(50, 12).unwrap();
-    top.lists("nightly");
-    holder.end();
 }
 
 #[test]

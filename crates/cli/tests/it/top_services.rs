@@ -3,17 +3,15 @@
 
 use crate::crossing::place_of;
 use crate::services::{self, Service, on_each};
+use crate::support::{Holder, Place, Running};
 use crate::top::{Top, row_of};
 
-/// Asserts that the list and a queue are shown and followed, and that a lost service is told while what was known stays
-/// and the terminal is left usable.
-async fn is_shown(service: Service, mut server: services::Server) {
-    // What the head of the screen says of how it is followed.
-    let how = if service == Service::PostgreSql { "looked at each " } else { " live" };
-    let place = place_of(&server.url());
-    let mut holder = place.hold("nightly");
+/// A queue of three that `top` shows in order, and at the head of the screen how it is followed; `None` where there is
+/// no terminal to look at, and the test is skipped.
+pub(crate) fn shows_a_queue(place: &Place, how: &str) -> Option<(Top, Holder, [Running; 2])> {
+    let holder = place.hold("nightly");
     let first = place.queue(&[], "nightly");
-    let Some(top) = Top::start(&place) else { return };
+    let top = Top::start(place)?;
     let is_listed = |waiting: &str| {
         let row = ["nightly", "mutex", waiting];
         top.until("it is listed", |screen| row_of(screen, "nightly").is_some_and(|words| words[..3] == row))
@@ -27,15 +25,20 @@ async fn is_shown(service: Service, mut server: services::Server) {
     let processes = [("1", "holds", holder.process.id()), ("2", "waits", first.id()), ("3", "waits", second.id())];
     top.until("the queue is shown in order", |screen| {
         let queue = screen.lines().skip_while(|line| !line.contains("STATE")).skip(1);
-        queue
-            .zip(processes)
-            .filter(|(line, (position, state, process))| {
-                line.split_whitespace().take(2).eq([*position, *state]) && line.contains(&format!(" pid {process} "))
-            })
-            .count()
-            == processes.len()
+        let is_shown = |(line, (position, state, process)): &(&str, (&str, &str, u32))| {
+            line.split_whitespace().take(2).eq([*position, *state]) && line.contains(&format!(" pid {process} "))
+        };
+        queue.zip(processes).filter(is_shown).count() == processes.len()
     });
-    server.kill();
+    Some((top, holder, [first, second]))
+}
+
+/// Asserts that the list and a queue are shown and followed, and that a lost service is told while what was known stays
+/// and the terminal is left usable.
+async fn is_shown(service: Service, server: services::Server) {
+    let how = if service == Service::PostgreSql { "looked at each " } else { " live" };
+    let Some((top, mut holder, _waiters)) = shows_a_queue(&place_of(&server.url()), how) else { return };
+    drop(server);
     let screen = top.shows("stale for ");
     assert!(screen.contains(" holds "), "what was known stays: {screen}");
     top.type_text("q");

@@ -69,17 +69,19 @@ fn looks_and_waits_go_on_when_the_service_is_there_again() {
 }
 
 #[test]
-fn looks_are_tried_again_by_the_policy_of_the_config_file() {
+fn looks_are_tried_again_for_five_seconds_or_by_the_policy_of_the_config_file() {
     let place = Place::new();
     let url = refusing();
     let retry = "[retry]\npolicy = \"n-times\"\nmax_retries = 1\nbase_sleep = \"10ms\"";
-    place.configure(&format!("url = \"{url}\"\n{retry}"));
-    for arguments in [&["show", "x"][..], &["ls"]] {
+    for (policy, tried, arguments) in
+        [("", " for 5s", &["show", "x"][..]), (retry, "", &["show", "x"]), (retry, "", &["ls"])]
+    {
+        place.configure(&format!("url = \"{url}\"\n{policy}"));
         let ended = place.run(arguments);
         assert_eq!(ended.code, Some(125), "{ended:?}");
         let lines: Vec<_> = ended.stderr.lines().collect();
         let [again, failed] = lines[..] else { panic!("{ended:?}") };
-        assert!(again.starts_with(&format!("lockkeeper: cannot look at {url}, trying again: ")), "{ended:?}");
+        assert!(again.starts_with(&format!("lockkeeper: cannot look at {url}, trying again{tried}: ")), "{ended:?}");
         assert!(failed.contains("Connection refused"), "{ended:?}");
     }
 }

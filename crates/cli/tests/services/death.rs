@@ -133,12 +133,6 @@ async fn when_a_runner_is_killed_the_next_is_granted_in_time_on_mariadb() {
     next_is_granted_in_time(Service::MariaDb, ON_DATABASES_WITHIN_MS).await;
 }
 
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread")]
-async fn when_a_runner_is_stopped_its_command_is_dead_before_the_next_one_starts_on_redis_and_it_exits_123() {
-    with_queue(Service::Redis, Queue::stop).await;
-}
-
 #[cfg(feature = "etcd")]
 mod on_etcd {
     use lockkeeper_faults::etcd::Cluster;

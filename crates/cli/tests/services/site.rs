@@ -17,9 +17,6 @@ pub(crate) const SETTINGS: &str = "session_timeout=30s";
 /// How many commands count at once.
 pub(crate) const COUNTING: usize = 50;
 
-/// How many are served in order.
-const IN_ORDER: usize = 20;
-
 /// Asserts that a lock was handed on in time after its holder's death, in the long run: on a machine that other tests
 /// use as well, what is late says nothing.
 pub(crate) fn assert_in_time(took: Duration, within: Duration) {
@@ -43,11 +40,6 @@ const COUNT: &str = r#"
     if [ "$number" = "$1" ]; then while [ ! -e changed ]; do sleep 0.01; done; fi
     sync counter
     echo $((number + 1)) > counter"#;
-
-/// Notes its number; the one with the number `$2` waits until the service has changed.
-const NOTE: &str = r#"
-    if [ "$1" = "$2" ]; then while [ ! -e changed ]; do sleep 0.01; done; fi
-    echo "$1" >> served"#;
 
 /// No command of a fleet has this number.
 const NEVER: usize = usize::MAX;
@@ -160,46 +152,4 @@ impl Site {
         let reached = async || self.read("counter").trim().parse().ok().filter(|&counted: &usize| counted >= number);
         wait::until(&format!("counting up to {number}"), SOON, reached).await.unwrap();
     }
-
-    /// Has twenty commands join behind a holder one after the other, and asserts their order, and that nothing is left.
-    /// The service begins to change when half have joined, and ends when the first half were served and the next one
-    /// holds the lock.
-    pub(crate) async fn twenty_in_order_over(&self, mut change: impl AsyncFnMut(Change)) {
-        let middle = IN_ORDER / 2;
-        let holder = self.hold("order");
-        let join = |number: usize| self.join("order", number + 1, NOTE, &[number.to_string(), middle.to_string()]);
-        let mut commands: Vec<_> = (0..middle).map(join).collect();
-        change(Change::Begins).await;
-        commands.extend((middle..IN_ORDER).map(join));
-        eventually("all stand in the queue", || (self.contenders("order")? == IN_ORDER + 1).then_some(()));
-        holder.end();
-        let in_order = |count: usize| (0..count).map(|number| format!("{number}\n")).collect::<String>();
-        let served = async || {
-            let served = self.notes().join("served").exists().then(|| self.read("served"));
-            served.filter(|served| *served == in_order(middle))
-        };
-        wait::until("the first half", SOON, served).await.unwrap();
-        change(Change::Ends).await;
-        self.write("changed", "");
-        self.succeed(commands);
-        assert_eq!(self.read("served"), in_order(IN_ORDER));
-        self.assert_nothing_left();
-    }
-}
-
-/// Settings by which a server is asked for a moment that refuses, and may be better later.
-pub(crate) const BRIEFLY: &str = "connect_timeout=2s";
-
-/// Asserts that a command does not run, with one line that has these words and no password. A URL with [`BRIEFLY`] is
-/// that of a server that may be better later; where the machine is too busy for an answer by then, it is asked for
-/// longer.
-#[track_caller]
-pub(crate) fn assert_refused(url: &str, words: &[&str]) {
-    let run = |url: &str| Site::of(url).run(&["run", "-n", "count", "--", "echo", "it runs"]);
-    let mut ended = run(url);
-    if url.contains(BRIEFLY) && ended.stderr.ends_with("not answered before the deadline\n") {
-        ended = run(&url.replace(BRIEFLY, "connect_timeout=30s"));
-    }
-    let line = ended.assert_refused(125, words);
-    assert!(line.starts_with("lockkeeper: count: ") && !line.contains("s3cret"), "{ended:?}");
 }

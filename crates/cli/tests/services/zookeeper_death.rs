@@ -1,5 +1,5 @@
-//! Runners on ZooKeeper that are killed with their watchdog, stopped, or have their place taken away: their command is
-//! dead before the next one starts, and the next one starts in time.
+//! Runners on ZooKeeper that are killed, also with their watchdog, or stopped: their command is dead before the next
+//! one starts, and that starts in time.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use lockkeeper_faults::zookeeper::Server;
 use rustix::process::Signal;
 
 use crate::death::{Queue, SINGLE};
-use crate::site::{Site, assert_in_time};
-use crate::support::{is_alive, now, send};
-use crate::zookeeper::{LONG, client, nodes, server, site};
+use crate::site::assert_in_time;
+use crate::support::{now, send};
+use crate::zookeeper::{nodes, server, site};
 
 /// The session's timeout is sixteen ticks, and is granted as it is asked for. It is short, since the tests wait for its
 /// end, and long enough for a command whose machine stands still for a moment.
@@ -65,44 +65,4 @@ async fn when_the_runner_is_stopped_for_longer_than_its_timeout_its_command_is_d
     queue.holder.send(Signal::CONT);
     queue.end_lost();
     assert_eq!(nodes(&server).await, [""; 0]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn when_an_operator_deletes_the_node_the_command_is_ended_and_the_runner_exits_123() {
-    let Some(server) = server().await else { return };
-    let site = site(&server, LONG);
-    let script = "echo $LOCKKEEPER_CONTENDER > contender; echo $$ > child; exec sleep 600";
-    let holder = site.start(&[], "job", script, &[]);
-    let child = site.note("child");
-    delete_node(&server, &site).await;
-    let deleted = now();
-    let ended = holder.end();
-    eprintln!("node deleted: the runner ended after {:?}", deleted.elapsed());
-    assert!(ended.code == Some(123) && ended.stderr.contains("removed from the queue"), "{ended:?}");
-    assert!(!is_alive(child));
-    site.assert_nothing_left();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_outlives_its_lock_is_told_of_the_loss_by_check() {
-    let Some(server) = server().await else { return };
-    let site = site(&server, LONG);
-    let script = r#"
-        echo $LOCKKEEPER_CONTENDER > contender
-        while "$LOCKKEEPER" check; do echo $$ > child; sleep 0.05; done
-        "$LOCKKEEPER" check
-        exit $((40 + $?))"#;
-    let holder = site.start(&["--on-loss", "warn"], "job", script, &[]);
-    site.note("child");
-    delete_node(&server, &site).await;
-    let ended = holder.end();
-    // The runner may notice the command's end before the loss, and tells of that all the same.
-    assert!(ended.code == Some(41) && ended.stderr.contains("lost"), "{ended:?}");
-}
-
-/// Deletes the node of the command that has noted its contender.
-async fn delete_node(server: &Server, site: &Site) {
-    let client = client(server, "").await;
-    client.delete(&format!("/lockkeeper/job/{}", site.read("contender").trim()), None).await.unwrap();
-    client.close().await.unwrap();
 }

@@ -87,16 +87,6 @@ impl Server {
         }
     }
 
-    pub(crate) fn kill(&mut self) {
-        match self {
-            Self::ZooKeeper(server) => server.kill(),
-            Self::Etcd(server) => server.kill(),
-            Self::Redis(server) => server.kill(),
-            Self::PostgreSql(server) => server.kill(),
-            Self::MariaDb(server) => server.kill(),
-        }
-    }
-
     /// A proxy before it, and the URL by way of that.
     pub(crate) async fn proxied(&self) -> (Proxy, String) {
         let address = self.address();
