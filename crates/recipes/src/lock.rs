@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::task::coop;
 
@@ -97,8 +98,21 @@ impl Lock {
         Some(self.seat.get_or_init(|| self.seats.of(&self.shared, &self.queue, mode, bound)))
     }
 
-    pub(crate) fn set_handoff(&mut self, handoff: Handoff) {
-        (self.handoff, self.seat) = (handoff, OnceLock::new());
+    /// Lets each hold of it last for this long at most.
+    pub(crate) const fn max_hold(mut self, limit: Duration) -> Self {
+        self.limits.max_hold = Some(limit);
+        self
+    }
+
+    /// Keeps the place of each hold of it for this long at least.
+    pub(crate) const fn min_hold(mut self, limit: Duration) -> Self {
+        self.limits.min_hold = Some(limit);
+        self
+    }
+
+    /// Has it go from task to task in this way.
+    pub(crate) fn handoff(self, handoff: Handoff) -> Self {
+        Self { handoff, seat: OnceLock::new(), ..self }
     }
 
     /// Waits for the grant of one place, by this attempt.

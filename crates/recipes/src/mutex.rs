@@ -52,29 +52,39 @@ use lockkeeper_core::{Mode, Modes, QueueName, Result, Wait};
 #[doc(alias = "InterProcessMutex")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
 pub struct Mutex {
-    lock: Lock,
+    pub(crate) lock: Lock,
 }
 
 impl Keeper {
     /// Returns the mutex of this name.
     pub fn mutex(&self, name: &str) -> Result<Mutex> {
-        Ok(Mutex::new(self.lock(name, Modes::MUTEX)?))
+        Ok(Mutex { lock: self.lock(name, Modes::MUTEX)? })
     }
 }
 
 impl Mutex {
-    pub(crate) const fn new(lock: Lock) -> Self {
-        Self { lock }
-    }
-
-    /// Returns what every kind of lock is made of.
-    pub(crate) const fn lock_itself(&self) -> &Lock {
-        &self.lock
-    }
-
     /// Returns the lock's name.
     pub fn name(&self) -> &QueueName {
         &self.lock.queue
+    }
+
+    /// Tells whether this keeper, or a clone of it, holds this mutex now, in any task; costs no request.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let mutex = keeper.mutex("reports")?;
+    /// assert!(!mutex.is_held_here());
+    /// let guard = mutex.lock().await?;
+    /// assert!(mutex.is_held_here());
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "isAcquiredInThisProcess")]
+    pub fn is_held_here(&self) -> bool {
+        self.lock.shared.holds.has(&self.lock.queue, Mode::Mutex)
     }
 
     /// Lets each hold of this mutex last for `limit` after its grant at most.
@@ -99,9 +109,8 @@ impl Mutex {
     /// # }
     /// ```
     #[must_use]
-    pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.lock.limits.max_hold = Some(limit);
-        self
+    pub fn max_hold(self, limit: Duration) -> Self {
+        Self { lock: self.lock.max_hold(limit) }
     }
 
     /// Keeps the place of each hold of this mutex for at least `limit` after its grant. No other contender is granted
@@ -111,9 +120,8 @@ impl Mutex {
     /// provided that this process and the runtime of the grant still live and the keeper is not closed. A shorter
     /// `max_hold` wins.
     #[must_use]
-    pub fn min_hold(mut self, limit: Duration) -> Self {
-        self.lock.limits.min_hold = Some(limit);
-        self
+    pub fn min_hold(self, limit: Duration) -> Self {
+        Self { lock: self.lock.min_hold(limit) }
     }
 
     /// Has this mutex go from task to task in this way.
@@ -121,28 +129,8 @@ impl Mutex {
     /// It applies to this handle and to its clones. A mutex with a [`min_hold`](Mutex::min_hold) is
     /// [`Handoff::Strict`](crate::Handoff::Strict), and so is [`Mutex::queue_up`].
     #[must_use]
-    pub fn handoff(mut self, handoff: Handoff) -> Self {
-        self.lock.set_handoff(handoff);
-        self
-    }
-
-    /// Tells whether this keeper, or a clone of it, holds this mutex now, in any task; costs no request.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockkeeper::Error> {
-    /// # let keeper = lockkeeper::Keeper::memory();
-    /// let mutex = keeper.mutex("reports")?;
-    /// assert!(!mutex.is_held_here());
-    /// let guard = mutex.lock().await?;
-    /// assert!(mutex.is_held_here());
-    /// # drop(guard);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "isAcquiredInThisProcess")]
-    pub fn is_held_here(&self) -> bool {
-        self.lock.shared.holds.has(&self.lock.queue, Mode::Mutex)
+    pub fn handoff(self, handoff: Handoff) -> Self {
+        Self { lock: self.lock.handoff(handoff) }
     }
 
     /// Waits for the lock, however long it takes.

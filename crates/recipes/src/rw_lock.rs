@@ -44,27 +44,18 @@ use lockkeeper_core::{Liveness, Mode, Modes, QueueName, Result, Wait};
 #[derive(Clone)]
 #[doc(alias = "InterProcessReadWriteLock")]
 pub struct RwLock {
-    lock: Lock,
+    pub(crate) lock: Lock,
 }
 
 impl Keeper {
     /// Returns the read/write lock of this name.
     #[doc(alias = "InterProcessReadWriteLock")]
     pub fn rw_lock(&self, name: &str) -> Result<RwLock> {
-        Ok(RwLock::new(self.lock(name, Modes::READ_WRITE)?))
+        Ok(RwLock { lock: self.lock(name, Modes::READ_WRITE)? })
     }
 }
 
 impl RwLock {
-    pub(crate) const fn new(lock: Lock) -> Self {
-        Self { lock }
-    }
-
-    /// Returns what every kind of lock is made of.
-    pub(crate) const fn lock_itself(&self) -> &Lock {
-        &self.lock
-    }
-
     /// Returns the lock's name.
     pub fn name(&self) -> &QueueName {
         &self.lock.queue
@@ -76,9 +67,8 @@ impl RwLock {
     /// lock is given back automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release)
     /// reports it. It applies to the holds of this handle and of its clones, and to no others.
     #[must_use]
-    pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.lock.limits.max_hold = Some(limit);
-        self
+    pub fn max_hold(self, limit: Duration) -> Self {
+        Self { lock: self.lock.max_hold(limit) }
     }
 
     /// Keeps the place of each hold of this lock for at least `limit` after its grant. No contender that it excludes is
@@ -88,9 +78,8 @@ impl RwLock {
     /// provided that this process and the runtime of the grant still live and the keeper is not closed. A shorter
     /// `max_hold` wins.
     #[must_use]
-    pub fn min_hold(mut self, limit: Duration) -> Self {
-        self.lock.limits.min_hold = Some(limit);
-        self
+    pub fn min_hold(self, limit: Duration) -> Self {
+        Self { lock: self.lock.min_hold(limit) }
     }
 
     /// Has the writing side of this lock go from task to task in this way; readers are contenders of the service each.
@@ -98,9 +87,8 @@ impl RwLock {
     /// It applies to this handle and to its clones. A lock with a [`min_hold`](RwLock::min_hold) is
     /// [`Handoff::Strict`](crate::Handoff::Strict).
     #[must_use]
-    pub fn handoff(mut self, handoff: Handoff) -> Self {
-        self.lock.set_handoff(handoff);
-        self
+    pub fn handoff(self, handoff: Handoff) -> Self {
+        Self { lock: self.lock.handoff(handoff) }
     }
 
     /// Waits for a share of the lock, however long it takes.

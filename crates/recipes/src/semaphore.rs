@@ -60,7 +60,7 @@ impl From<u32> for Permits {
 #[doc(alias = "InterProcessSemaphoreV2")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
 pub struct Semaphore {
-    lock: Lock,
+    pub(crate) lock: Lock,
     bound: Bound,
 }
 
@@ -114,9 +114,8 @@ impl Semaphore {
     /// permit is given back automatically, which needs a running runtime, and [`Guard::release`](crate::Guard::release)
     /// reports it. It applies to the holds of this handle and of its clones, and to no others.
     #[must_use]
-    pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.lock.limits.max_hold = Some(limit);
-        self
+    pub fn max_hold(self, limit: Duration) -> Self {
+        Self { lock: self.lock.max_hold(limit), ..self }
     }
 
     /// Keeps the place of each hold of this semaphore for at least `limit` after its grant. No other contender is
@@ -127,9 +126,8 @@ impl Semaphore {
     /// provided that this process and the runtime of the grant still live and the keeper is not closed. A shorter
     /// `max_hold` wins.
     #[must_use]
-    pub fn min_hold(mut self, limit: Duration) -> Self {
-        self.lock.limits.min_hold = Some(limit);
-        self
+    pub fn min_hold(self, limit: Duration) -> Self {
+        Self { lock: self.lock.min_hold(limit), ..self }
     }
 
     /// Waits for one permit, however long it takes.
@@ -203,11 +201,6 @@ impl Semaphore {
         self.check(wanted)?;
         let attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound, caller, asking };
         self.lock.grant_all(&attempt, Mode::Permit, wait, |granted| granted).await
-    }
-
-    /// Returns what every kind of lock is made of.
-    pub(crate) const fn lock_itself(&self) -> &Lock {
-        &self.lock
     }
 
     /// Says what a call for so many permits wants.

@@ -167,26 +167,26 @@ impl Drop for Asking<'_> {
 impl Mutex {
     /// Takes a place in the queue and returns it; [`Waiting::granted`] waits for its turn.
     pub async fn queue_up(&self) -> Result<Waiting<kind::Mutex>> {
-        Waiting::take_place(self.lock_itself(), Mode::Mutex).await
+        Waiting::take_place(&self.lock, Mode::Mutex).await
     }
 }
 
 impl RwLock {
     /// Takes a reader's place in the queue and returns it; [`Waiting::granted`] waits for its turn.
     pub async fn queue_up_to_read(&self) -> Result<Waiting<kind::Read>> {
-        Waiting::take_place(self.lock_itself(), Mode::Read).await
+        Waiting::take_place(&self.lock, Mode::Read).await
     }
 
     /// Takes a writer's place in the queue and returns it; [`Waiting::granted`] waits for its turn.
     pub async fn queue_up_to_write(&self) -> Result<Waiting<kind::Write>> {
-        Waiting::take_place(self.lock_itself(), Mode::Write).await
+        Waiting::take_place(&self.lock, Mode::Write).await
     }
 }
 
 impl Election {
     /// Stands for election and returns the place; [`Waiting::granted`] waits for the lead.
     pub async fn stand(&self) -> Result<Waiting<kind::Lead>> {
-        Waiting::take_place(self.lock_itself(), Mode::Candidate).await
+        Waiting::take_place(&self.lock, Mode::Candidate).await
     }
 }
 

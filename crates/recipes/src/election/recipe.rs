@@ -44,7 +44,7 @@ impl Leadership {
 #[derive(Clone)]
 #[doc(alias = "LeaderElection")]
 pub struct Election {
-    pub(super) lock: Lock,
+    pub(crate) lock: Lock,
 }
 
 impl Keeper {
@@ -57,11 +57,6 @@ impl Keeper {
 }
 
 impl Election {
-    /// Returns what every kind of lock is made of.
-    pub(crate) const fn lock_itself(&self) -> &Lock {
-        &self.lock
-    }
-
     /// Returns the election's name.
     pub fn name(&self) -> &QueueName {
         &self.lock.queue

@@ -31,9 +31,9 @@ impl Member {
 
     pub(super) const fn wanted(&self) -> (&Lock, Mode) {
         match self {
-            Self::Mutex(mutex) => (mutex.lock_itself(), Mode::Mutex),
-            Self::Read(rw_lock) => (rw_lock.lock_itself(), Mode::Read),
-            Self::Write(rw_lock) => (rw_lock.lock_itself(), Mode::Write),
+            Self::Mutex(mutex) => (&mutex.lock, Mode::Mutex),
+            Self::Read(rw_lock) => (&rw_lock.lock, Mode::Read),
+            Self::Write(rw_lock) => (&rw_lock.lock, Mode::Write),
         }
     }
 

@@ -103,7 +103,7 @@ impl OwnerKey {
 
     /// Waits for the mutex, for as long as `wait` says; at once if this owner has it; `None` if the time was up first.
     pub async fn lock_within(&self, mutex: &Mutex, wait: Wait) -> Result<Option<Reentrant<MutexGuard>>> {
-        self.have(mutex.lock_itself(), wait).await
+        self.have(&mutex.lock, wait).await
     }
 
     /// Waits for a share of the lock, however long it takes; at once if this owner reads, also while a writer waits,
@@ -118,7 +118,7 @@ impl OwnerKey {
     /// Waits for a share of the lock as [`OwnerKey::read`] does, for as long as `wait` says; `None` if the time was up
     /// first.
     pub async fn read_within(&self, rw_lock: &RwLock, wait: Wait) -> Result<Option<Reentrant<ReadGuard>>> {
-        self.have(rw_lock.lock_itself(), wait).await
+        self.have(&rw_lock.lock, wait).await
     }
 
     /// Waits to have the lock alone, however long it takes; at once if this owner has it alone.
@@ -129,7 +129,7 @@ impl OwnerKey {
     /// Waits to have the lock alone as [`OwnerKey::write`] does, for as long as `wait` says; `None` if the time was up
     /// first.
     pub async fn write_within(&self, rw_lock: &RwLock, wait: Wait) -> Result<Option<Reentrant<WriteGuard>>> {
-        self.have(rw_lock.lock_itself(), wait).await
+        self.have(&rw_lock.lock, wait).await
     }
 
     /// Waits for one permit, however long it takes. Each one is another, also for an owner that has some.
@@ -152,7 +152,7 @@ impl OwnerKey {
         wanted: u32,
         wait: Wait,
     ) -> Result<Option<Vec<Permit>>> {
-        let lock = semaphore.lock_itself();
+        let lock = &semaphore.lock;
         let asking = self.asking(lock, semaphore.want(wanted));
         let caller = self.caller(lock, wait);
         let permits = semaphore.acquire_as(caller, asking.as_ref(), wanted, wait).await?;
