@@ -1,27 +1,24 @@
 //! The backend: it opens sessions, and looks at queues without joining them.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
     Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Sight, follow, refuse};
 
-use crate::examine::{Examination, examine_briefly, examine_cluster, examine_members, renew_tokens, together};
+use crate::examine::{examine_briefly, examine_cluster, examine_members, renew_tokens, together};
 use crate::follow::Following;
-use crate::layout::{Layout, Naming};
-use crate::look::{self, Onlooker, onlooker};
+use crate::layout::Naming;
+use crate::look::{Onlooker, onlooker};
 use crate::queue::{self, Onlooking};
-use crate::rpc::Connection;
-use crate::session::{Opening, open};
-#[cfg(feature = "testing")]
-use crate::testing::Testing;
-use crate::url::Config;
+use crate::rpc::for_lack_of;
+use crate::session::open;
+use crate::url::{Config, Site};
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("etcd", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
@@ -56,15 +53,12 @@ const CONDITIONS: &[&str] = &[
 /// # let _ = keeper;
 /// # Ok::<(), lockkeeper_core::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct EtcdBackend {
-    config: Arc<Config>,
-    layout: Layout,
-    clock: Arc<dyn Clock>,
+    site: Site,
     onlooker: Arc<Onlooker>,
     /// The server that the next session tries first.
     next_server: AtomicUsize,
-    #[cfg(feature = "testing")]
-    testing: Testing,
 }
 
 impl EtcdBackend {
@@ -79,140 +73,100 @@ impl EtcdBackend {
 
     /// Takes a service by another clock, which should be the keeper's too.
     pub fn with(config: Config, clock: Arc<dyn Clock>) -> Self {
-        let config = Arc::new(config);
-        let onlooker = Arc::new(onlooker(config.clone(), clock.clone()));
-        Self {
-            layout: config.layout(),
-            config,
-            clock,
-            onlooker,
-            next_server: AtomicUsize::new(std::process::id() as usize),
-            #[cfg(feature = "testing")]
-            testing: Testing::default(),
-        }
+        let layout = config.layout();
+        let site = Site::new(config, layout, clock);
+        let next_server = AtomicUsize::new(std::process::id() as usize);
+        Self { onlooker: Arc::new(onlooker(&site)), site, next_server }
     }
 
     /// Returns the means to do harm to this client.
     #[cfg(feature = "testing")]
-    pub fn testing(&self) -> Testing {
-        self.testing.clone()
+    pub fn testing(&self) -> lockkeeper_session::Testing {
+        self.site.testing.clone()
     }
 
-    /// Looks over a connection of no session, or of the last one.
-    fn look<T: Send + 'static>(
+    /// Looks over a connection of no session, or of the last one, and says which rights the user lacks if that is why
+    /// it failed.
+    fn look<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
-        look: impl FnMut(Arc<Connection>, BootInstant) -> BoxFuture<Result<T, Failure>> + Send + 'static,
+        about: A,
+        look: for<'a> fn(Onlooking<'a>, &'a A) -> Sight<'a, T>,
     ) -> BoxFuture<Result<T>> {
-        Box::pin(look::look(self.onlooker.clone(), self.config.clone(), look))
+        let about = (self.site.layout.clone(), about, look);
+        Box::pin(self.onlooker.clone().look(
+            Operation::Inspect,
+            about,
+            |(layout, about, look), connection, deadline| {
+                let looking = look(Onlooking { connection, layout, deadline }, about);
+                Box::pin(async move { looking.await.map_err(|failure| for_lack_of(failure, &layout.rights())) })
+            },
+        ))
     }
 }
 
 impl Backend for EtcdBackend {
     fn service(&self) -> String {
-        self.config.service.clone()
+        self.site.config.service.clone()
     }
 
     fn capabilities(&self) -> &Capabilities {
-        match self.config.naming {
+        match self.site.config.naming {
             Naming::Ours => &CAPABILITIES,
             Naming::Etcdctl => &SHARED_CAPABILITIES,
         }
     }
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
-        let opening = Opening {
-            config: self.config.clone(),
-            clock: self.clock.clone(),
-            first_server: self.next_server.fetch_add(1, Ordering::Relaxed),
-            #[cfg(feature = "testing")]
-            testing: self.testing.clone(),
-        };
-        let onlooker = self.onlooker.clone();
+        let (site, onlooker) = (self.site.clone(), self.onlooker.clone());
+        let first_server = self.next_server.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
-            let opened = open(opening).await;
+            let opened = open(site, first_server).await;
             onlooker.note(opened.as_ref().map(|core| &core.life));
-            let core = opened?;
-            #[cfg(feature = "testing")]
-            core.testing.note_lease(core.lease);
-            Ok(Arc::new(queue::begin(core)) as Arc<dyn Session>)
+            Ok(Arc::new(queue::begin(opened?)) as Arc<dyn Session>)
         })
     }
 
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
-        if let Some(why) = self.layout.refusal(queue) {
-            let error = Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue);
-            return Box::pin(std::future::ready(Err(error)));
+        if let Some(why) = self.site.layout.refusal(queue) {
+            return refuse(Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue));
         }
-        let (layout, queue) = (self.layout.clone(), queue.clone());
-        let name = queue.clone();
-        let look = self.look(move |connection, deadline| {
-            let (layout, queue) = (layout.clone(), queue.clone());
-            Box::pin(async move {
-                let looking = Onlooking { connection: &connection, layout: &layout, deadline };
-                queue::inspect(&looking, &queue).await
-            })
-        });
+        let (name, queue) = (queue.clone(), queue.clone());
+        let look = self.look(queue, |looking, queue| Box::pin(async move { queue::inspect(&looking, queue).await }));
         Box::pin(async move { look.await.map_err(|error| error.at(&name)) })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        let (layout, prefix) = (self.layout.clone(), prefix.to_owned());
-        self.look(move |connection, deadline| {
-            let (layout, prefix) = (layout.clone(), prefix.clone());
-            Box::pin(async move {
-                let looking = Onlooking { connection: &connection, layout: &layout, deadline };
-                queue::names(&looking, &prefix).await
-            })
-        })
+        self.look(prefix.to_owned(), |looking, prefix| Box::pin(async move { queue::names(&looking, prefix).await }))
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
-        let (config, clock, scope) = (self.config.clone(), self.clock.clone(), scope.clone());
-        Some(Following { config, clock, scope }.begin())
+        Some(follow(Following::new(self.site.clone(), scope.clone())))
     }
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         if scrutiny == Scrutiny::Brief {
-            return self
-                .look(|connection, deadline| Box::pin(async move { examine_briefly(&connection, deadline).await }));
+            return self.look((), |looking, ()| Box::pin(async move { examine_briefly(&looking).await }));
         }
-        let examination = Examination { config: self.config.clone(), clock: self.clock.clone() };
-        let (config, clock) = (self.config.clone(), self.clock.clone());
-        let of_cluster = self.look(move |connection, deadline| {
-            let examination = examination.clone();
-            Box::pin(async move { examine_cluster(&examination, &connection, deadline).await })
-        });
-        Box::pin(async move {
-            let members = examine_members(&config, &clock).await;
-            together(members, of_cluster.await)
-        })
+        let of_cluster = self
+            .look(self.site.clone(), |looking, site| Box::pin(async move { examine_cluster(&looking, site).await }));
+        let site = self.site.clone();
+        Box::pin(async move { together(examine_members(&site.config, &site.clock).await, of_cluster.await) })
     }
 
     fn remnants(&self, _unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
-        let layout = self.layout.clone();
-        self.look(move |connection, deadline| {
-            let layout = layout.clone();
-            Box::pin(async move {
-                let looking = Onlooking { connection: &connection, layout: &layout, deadline };
-                queue::remnants(&looking).await
-            })
-        })
+        self.look((), |looking, ()| Box::pin(async move { queue::remnants(&looking).await }))
     }
 
     fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
-        let remnant = remnant.clone();
-        self.look(move |connection, deadline| {
-            let remnant = remnant.clone();
-            Box::pin(async move { queue::remove(&connection, &remnant, deadline).await })
+        self.look(remnant.clone(), |looking, remnant| {
+            Box::pin(queue::remove(looking.connection, remnant, looking.deadline))
         })
     }
 
     fn after_restore(&self) -> BoxFuture<Result<Finding>> {
-        let (config, now) = (self.config.clone(), self.clock.unix_time());
-        self.look(move |connection, deadline| {
-            let config = config.clone();
+        self.look(self.site.clone(), |looking, site| {
             Box::pin(async move {
-                renew_tokens(&connection, &config, now, deadline).await?;
+                renew_tokens(&looking, site).await?;
                 Ok(Finding::note("tokens are counted anew from the clock"))
             })
         })
@@ -223,13 +177,6 @@ impl Backend for EtcdBackend {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        self.onlooker.close();
-        Box::pin(std::future::ready(Ok(())))
-    }
-}
-
-impl fmt::Debug for EtcdBackend {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("EtcdBackend").field(&self.config).finish()
+        self.onlooker.close()
     }
 }

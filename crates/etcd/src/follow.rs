@@ -9,8 +9,8 @@ mod known;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Follower, Operation, Scope, Telling, Told};
-use lockkeeper_session::{Backoff, Effect, Failure, FailureKind};
+use lockkeeper_core::{Scope, Telling, Told};
+use lockkeeper_session::{Backoff, Effect, Failure, FailureKind, Follow};
 use tokio::sync::mpsc;
 
 use crate::follow::known::Known;
@@ -20,7 +20,7 @@ use crate::proto::{KeyValue, RangeRequest};
 use crate::queue::{Onlooking, Snapshot, snapshot};
 use crate::rpc::{Connection, Subscriber, Watch, WatchEvent, Watched, Watches, for_lack_of};
 use crate::rpc::{key_range, prefix_end};
-use crate::url::Config;
+use crate::url::Site;
 
 /// How many changes wait to be noted. They are noted whether they are read or not, so that only a program that stands
 /// still has as many; then all is read anew.
@@ -32,40 +32,37 @@ const CHECKS_PER_TIMEOUT: u32 = 4;
 
 /// Follows a service.
 pub(crate) struct Following {
-    pub(crate) config: Arc<Config>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) scope: Scope,
+    site: Site,
+    scope: Scope,
+    /// The server that is tried next.
+    server: usize,
+}
+
+impl Follow for Following {
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.site.clock
+    }
+
+    async fn until_lost(&mut self, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
+        let server = self.server;
+        self.server = server.wrapping_add(1);
+        let lost = self.until_over(server, telling, backoff).await;
+        lost.map_err(|failure| for_lack_of(failure, &self.site.layout.rights()))
+    }
 }
 
 impl Following {
-    /// Begins, in a task of the runtime that this is called in.
-    pub(crate) fn begin(self) -> Follower {
-        Follower::run(|telling| self.run(telling))
-    }
-
-    async fn run(self, telling: Telling) {
-        let mut server = std::process::id() as usize;
-        let mut backoff = Backoff::CONNECTING;
-        // It ends well when no caller reads any more.
-        while let Err(failure) = self.until_lost(server, &telling, &mut backoff).await {
-            server = server.wrapping_add(1);
-            let failure = for_lack_of(failure, &self.config.layout().rights());
-            let is_passing = failure.is_passing();
-            let error = failure.into_core(Operation::Inspect, false);
-            if !telling.tell(Told::Lost(error)).await || !is_passing {
-                return;
-            }
-            self.clock.sleep_until(self.clock.now().saturating_add(backoff.pause())).await;
-        }
+    pub(crate) fn new(site: Site, scope: Scope) -> Self {
+        Self { site, scope, server: std::process::id() as usize }
     }
 
     /// Follows over one connection until that is of no use any more, or there is no reader.
-    async fn until_lost(&self, server: usize, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
-        let connection = open_from(server, &self.config, &self.clock).await?;
-        let layout = self.config.layout();
+    async fn until_over(&self, server: usize, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
+        let connection = open_from(server, &self.site).await?;
+        let layout = &self.site.layout;
         let watches = Watches::open(&connection, self.deadline()).await?;
-        let (mut known, mut since) = self.look(&connection, &layout, &watches).await?;
-        let mut compacted = std::pin::pin!(self.until_compacted(&connection, &layout, since.revision));
+        let (mut known, mut since) = self.look(&connection, layout, &watches).await?;
+        let mut compacted = std::pin::pin!(self.until_compacted(&connection, layout, since.revision));
         let mut is_whole = false;
         loop {
             tokio::select! {
@@ -85,10 +82,10 @@ impl Following {
                     answer?;
                     // What comes meanwhile is shown by the look, and need not wait.
                     drop(since);
-                    let (newer, since_then) = self.look(&connection, &layout, &watches).await?;
+                    let (newer, since_then) = self.look(&connection, layout, &watches).await?;
                     known.renew(newer);
                     since = since_then;
-                    compacted.set(self.until_compacted(&connection, &layout, since.revision));
+                    compacted.set(self.until_compacted(&connection, layout, since.revision));
                 }
             }
         }
@@ -122,10 +119,10 @@ impl Following {
     ///
     /// The member seems to have no leader any more. It is asked now and then.
     async fn until_compacted(&self, connection: &Connection, layout: &Layout, revision: i64) -> Result<(), Failure> {
-        let period = self.config.session_timeout() / CHECKS_PER_TIMEOUT;
+        let period = self.site.config.session_timeout() / CHECKS_PER_TIMEOUT;
         loop {
-            self.clock.sleep_until(self.clock.now().saturating_add(period)).await;
-            let deadline = self.clock.now().saturating_add(period);
+            self.site.clock.sleep_until(self.site.clock.now().saturating_add(period)).await;
+            let deadline = self.site.clock.now().saturating_add(period);
             let then = RangeRequest { revision, ..key_range(layout.offset()) };
             match connection.call(then, deadline).await {
                 Ok(_) => {}
@@ -136,7 +133,7 @@ impl Following {
     }
 
     fn deadline(&self) -> BootInstant {
-        self.clock.now().saturating_add(self.config.operation_timeout)
+        self.site.clock.now().saturating_add(self.site.config.operation_timeout)
     }
 }
 

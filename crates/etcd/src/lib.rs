@@ -39,5 +39,7 @@ mod url;
 
 pub use backend::EtcdBackend;
 #[cfg(feature = "testing")]
-pub use testing::{Account, Asked, Testing};
+pub use lockkeeper_session::{Bug, Testing};
+#[cfg(feature = "testing")]
+pub use testing::{Account, Asked};
 pub use url::{BASE_DEFAULT, Config, ContenderKey, PORT_DEFAULT, SETTINGS};

@@ -1,90 +1,10 @@
-//! Means for tests to do harm to one client of the service, and to judge a session by what was exchanged. Only with the
-//! feature `testing`.
+//! A means for tests to judge a session by what was exchanged. Only with the feature `testing`.
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockkeeper_core::Operation;
 use lockkeeper_core::clock::BootInstant;
 
 use crate::session::{Belief, Renewal, Witness};
-
-/// Does harm to one client, and tells tests what they cannot see from outside. Its clones are the same.
-#[derive(Clone, Default)]
-pub struct Testing {
-    shared: Arc<Shared>,
-}
-
-#[derive(Default)]
-struct Shared {
-    to_lose: Mutex<Vec<Operation>>,
-    lease: AtomicI64,
-    removals: AtomicU64,
-    losses: AtomicU64,
-    ignores_conditions: AtomicBool,
-}
-
-impl Testing {
-    /// Loses the next answer to a request of this kind after it took effect, and the connection with it.
-    pub fn lose_reply(&self, operation: Operation) {
-        self.to_lose().push(operation);
-    }
-
-    /// Has changes of contenders and values take effect whatever stands there by then: the fault that their conditions
-    /// are for.
-    pub fn ignore_conditions(&self) {
-        self.shared.ignores_conditions.store(true, Ordering::SeqCst);
-    }
-
-    pub(crate) fn ignores_conditions(&self) -> bool {
-        self.shared.ignores_conditions.load(Ordering::SeqCst)
-    }
-
-    /// Returns the lease of the session that was opened last; 0 if there was none.
-    pub fn lease(&self) -> i64 {
-        self.shared.lease.load(Ordering::SeqCst)
-    }
-
-    /// Counts the contenders of this client that were found to be gone from a session that stands.
-    pub fn removals(&self) -> u64 {
-        self.shared.removals.load(Ordering::SeqCst)
-    }
-
-    /// Counts the sessions of this client that it knows to be lost.
-    pub fn losses(&self) -> u64 {
-        self.shared.losses.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn note_loss(&self) {
-        self.shared.losses.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub(crate) fn loses(&self, operation: Operation) -> bool {
-        let mut to_lose = self.to_lose();
-        let found = to_lose.iter().position(|lost| *lost == operation);
-        found.map(|at| to_lose.remove(at)).is_some()
-    }
-
-    pub(crate) fn note_lease(&self, lease: i64) {
-        self.shared.lease.store(lease, Ordering::SeqCst);
-    }
-
-    pub(crate) fn note_removal(&self) {
-        self.shared.removals.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn to_lose(&self) -> MutexGuard<'_, Vec<Operation>> {
-        self.shared.to_lose.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Testing {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Testing")
-    }
-}
 
 /// An account of what one session has exchanged with one member, and until when it is believed by two rules: ours, and
 /// a simple one that takes each answer to a keepalive for a proof.

@@ -60,22 +60,10 @@ pub(crate) struct Credentials {
 #[derive(Clone, Default)]
 pub(crate) struct Access {
     pub(crate) credentials: Option<Credentials>,
+    /// Whether servers must speak TLS.
+    pub(crate) is_secured: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<lockkeeper_tls::Connector>,
-}
-
-impl Access {
-    /// Whether members must speak TLS.
-    #[cfg(feature = "tls")]
-    pub(crate) const fn is_secured(&self) -> bool {
-        self.tls.is_some()
-    }
-
-    /// Whether members must speak TLS.
-    #[cfg(not(feature = "tls"))]
-    pub(crate) const fn is_secured(&self) -> bool {
-        false
-    }
 }
 
 /// What is known of an etcd service before it is reached.
@@ -114,6 +102,9 @@ pub struct ContenderKey {
     pub create_revision: i64,
 }
 
+/// A service, and what it is used with.
+pub(crate) type Site = lockkeeper_session::Site<Config, Layout>;
+
 impl Config {
     /// Reads an `etcd:` URL: `etcd://[user:password@]host[:port][,…][/base][?key=value…]`.
     ///
@@ -134,6 +125,7 @@ impl Config {
             names: Names::default(),
             access: Access {
                 credentials: credentials(url)?,
+                is_secured: SETTINGS.is_secured(url),
                 #[cfg(feature = "tls")]
                 tls: SETTINGS.is_secured(url).then(|| secured(url)).transpose()?,
             },

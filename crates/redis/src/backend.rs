@@ -1,25 +1,20 @@
 //! The backend: it opens sessions, and looks at queues without joining them.
 
-use std::fmt;
 use std::sync::Arc;
 
-use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
     Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Sight, follow, refuse};
 
-use crate::connection::Connection;
-use crate::examine::{Examination, examine_briefly, examine_wholly};
+use crate::examine::{examine_briefly, examine_wholly};
 use crate::follow::Following;
-use crate::layout::Layout;
 use crate::look::{Onlooker, onlooker};
 use crate::queue::{self, Onlooking};
-use crate::session::{Opening, open};
-#[cfg(feature = "testing")]
-use crate::testing::Testing;
-use crate::url::{Config, Naming};
+use crate::session::open;
+use crate::url::{Config, Naming, Site};
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("redis", Exclusion::BestEffort, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
@@ -68,13 +63,10 @@ const SHARED_CONDITIONS: &[&str] = &[
 /// # let _ = keeper;
 /// # Ok::<(), lockkeeper_core::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct RedisBackend {
-    config: Arc<Config>,
-    layout: Layout,
-    clock: Arc<dyn Clock>,
+    site: Site,
     onlooker: Arc<Onlooker>,
-    #[cfg(feature = "testing")]
-    testing: Testing,
 }
 
 impl RedisBackend {
@@ -89,107 +81,75 @@ impl RedisBackend {
 
     /// Takes a service by another clock, which should be the keeper's too.
     pub fn with(config: Config, clock: Arc<dyn Clock>) -> Self {
-        let config = Arc::new(config);
-        let onlooker = Arc::new(onlooker(config.clone(), clock.clone()));
-        Self {
-            layout: config.layout(),
-            config,
-            clock,
-            onlooker,
-            #[cfg(feature = "testing")]
-            testing: Testing::default(),
-        }
+        let layout = config.layout();
+        let site = Site::new(config, layout, clock);
+        Self { onlooker: Arc::new(onlooker(&site)), site }
     }
 
     /// Returns the means to do harm to this client.
     #[cfg(feature = "testing")]
-    pub fn testing(&self) -> Testing {
-        self.testing.clone()
+    pub fn testing(&self) -> lockkeeper_session::Testing {
+        self.site.testing.clone()
     }
 
     /// Looks over a connection of no session, or of the last one.
-    fn look<T: Send + 'static>(
+    fn look<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
-        look: impl FnMut(Arc<Connection>, BootInstant) -> BoxFuture<Result<T, Failure>> + Send + 'static,
+        about: A,
+        look: for<'a> fn(Onlooking<'a>, &'a A) -> Sight<'a, T>,
     ) -> BoxFuture<Result<T>> {
-        Box::pin(self.onlooker.clone().look(Operation::Inspect, look))
+        let about = (self.site.layout.clone(), about, look);
+        Box::pin(self.onlooker.clone().look(
+            Operation::Inspect,
+            about,
+            |(layout, about, look), connection, deadline| look(Onlooking { connection, layout, deadline }, about),
+        ))
     }
 }
 
 impl Backend for RedisBackend {
-    fn service(&self) -> String {
-        self.config.service.clone()
-    }
-
     fn capabilities(&self) -> &Capabilities {
-        match self.config.naming {
+        match self.site.config.naming {
             Naming::Ours => &CAPABILITIES,
             Naming::Setnx => &SHARED_CAPABILITIES,
         }
     }
 
+    fn service(&self) -> String {
+        self.site.config.service.clone()
+    }
+
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
-        let opening = Opening {
-            config: self.config.clone(),
-            clock: self.clock.clone(),
-            #[cfg(feature = "testing")]
-            testing: self.testing.clone(),
-        };
-        let onlooker = self.onlooker.clone();
+        let (site, onlooker) = (self.site.clone(), self.onlooker.clone());
         Box::pin(async move {
-            let opened = open(opening).await;
+            let opened = open(site).await;
             onlooker.note(opened.as_ref().map(|core| &core.life));
-            let core = opened?;
-            #[cfg(feature = "testing")]
-            core.testing.note_session(core.id.to_string());
-            Ok(Arc::new(queue::begin(core)) as Arc<dyn Session>)
+            Ok(Arc::new(queue::begin(opened?)) as Arc<dyn Session>)
         })
     }
 
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
-        if let Some(why) = self.layout.refusal(queue) {
-            let error = Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue);
-            return Box::pin(std::future::ready(Err(error)));
+        if let Some(why) = self.site.layout.refusal(queue) {
+            return refuse(Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue));
         }
-        let (layout, name) = (self.layout.clone(), queue.clone());
-        let look = self.look(move |connection, deadline| {
-            let (layout, name) = (layout.clone(), name.clone());
-            Box::pin(async move {
-                let looking = Onlooking { connection: &connection, layout: &layout, deadline };
-                queue::inspect(&looking, &name).await
-            })
-        });
         let name = queue.clone();
-        Box::pin(async move { look.await.map_err(|error| error.at(&name)) })
+        let looking = self.look(queue.clone(), |looking, name| Box::pin(queue::inspect(looking, name)));
+        Box::pin(async move { looking.await.map_err(|error| error.at(&name)) })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        let (layout, prefix) = (self.layout.clone(), prefix.to_owned());
-        self.look(move |connection, deadline| {
-            let (layout, prefix) = (layout.clone(), prefix.clone());
-            Box::pin(async move {
-                let looking = Onlooking { connection: &connection, layout: &layout, deadline };
-                queue::names(&looking, &prefix).await
-            })
-        })
+        self.look(prefix.to_owned(), |looking, prefix| Box::pin(queue::names(looking, prefix)))
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
-        let (config, clock, scope) = (self.config.clone(), self.clock.clone(), scope.clone());
-        Some(Following::new(config, clock, scope).begin())
+        Some(follow(Following::new(self.site.clone(), scope.clone())))
     }
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
-        let examination = Examination { config: self.config.clone(), clock: self.clock.clone() };
-        self.look(move |connection, deadline| {
-            let examination = examination.clone();
-            Box::pin(async move {
-                match scrutiny {
-                    Scrutiny::Brief => examine_briefly(&connection, deadline).await,
-                    _ => examine_wholly(&examination, &connection, deadline).await,
-                }
-            })
-        })
+        if scrutiny == Scrutiny::Brief {
+            return self.look((), |looking, ()| Box::pin(examine_briefly(looking)));
+        }
+        self.look(self.site.clone(), |looking, site| Box::pin(examine_wholly(looking, site)))
     }
 
     fn trouble(&self) -> Option<Error> {
@@ -197,13 +157,6 @@ impl Backend for RedisBackend {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        self.onlooker.close();
-        Box::pin(std::future::ready(Ok(())))
-    }
-}
-
-impl fmt::Debug for RedisBackend {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("RedisBackend").field(&self.config).finish()
+        self.onlooker.close()
     }
 }

@@ -15,18 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Follower, LockNow, Operation, QueueName, Scope, Telling, Told};
-use lockkeeper_session::{Backoff, Effect, Failure, Server};
+use lockkeeper_core::{LockNow, QueueName, Scope, Telling, Told};
+use lockkeeper_session::{Backoff, Effect, Failure, Finder, Follow, Server, or_never};
 use redis::cmd;
 
 use crate::answers::{list, number, only, texts};
-use crate::connection::{Connection, Finder, Flight, Marked, Marks, answer, until_replaced};
+use crate::connection::{Connection, Flight, Marked, Marks, answer, until_replaced};
 use crate::follow::known::Known;
-use crate::layout::Layout;
 use crate::queue::{self, Onlooking};
 use crate::script::Script;
 use crate::session::{Timing, taught, teach};
-use crate::url::Config;
+use crate::url::Site;
 
 /// How many locks are looked at in one flight: others wait for the server meanwhile, a millisecond or two.
 const LOOKS_AT_ONCE: usize = 20;
@@ -49,11 +48,10 @@ const DEAD_MAX: usize = 1_000;
 
 /// Follows a service.
 pub(crate) struct Following {
-    config: Arc<Config>,
-    clock: Arc<dyn Clock>,
+    site: Site,
     scope: Scope,
-    layout: Layout,
     timing: Timing,
+    finder: Finder,
 }
 
 /// What is heard, and over which connections.
@@ -65,51 +63,30 @@ struct Ears {
 }
 
 impl Following {
-    pub(crate) fn new(config: Arc<Config>, clock: Arc<dyn Clock>, scope: Scope) -> Self {
-        let timing = Timing { timeout: config.session_timeout() };
-        Self { layout: config.layout(), config, clock, scope, timing }
-    }
-
-    /// Begins, in a task of the runtime that this is called in.
-    pub(crate) fn begin(self) -> Follower {
-        Follower::run(|telling| self.run(telling))
-    }
-
-    async fn run(self, telling: Telling) {
-        let mut finder = Finder::new(self.config.clone(), self.clock.clone());
-        let mut backoff = Backoff::CONNECTING;
-        // It ends well when there is no reader any more.
-        while let Err(failure) = self.until_lost(&mut finder, &telling, &mut backoff).await {
-            let is_passing = failure.is_passing();
-            let error = failure.into_core(Operation::Inspect, false);
-            if !telling.tell(Told::Lost(error)).await || !is_passing {
-                return;
-            }
-            self.clock.sleep_until(self.clock.now().saturating_add(backoff.pause())).await;
-        }
+    pub(crate) fn new(site: Site, scope: Scope) -> Self {
+        let timing = Timing { timeout: site.config.session_timeout() };
+        Self { finder: site.config.finder(&site.clock), site, scope, timing }
     }
 
     /// Follows one server until that is of no use any more, or there is no reader.
-    async fn until_lost(&self, finder: &mut Finder, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
-        let deadline = self.clock.now().saturating_add(self.config.connect_timeout);
-        let ears = finder.round(deadline, |server, attempt_ends| self.open(server, attempt_ends)).await?;
+    async fn until_over(&self, ears: Ears, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
         let mut known = Known::new(self.scope.clone());
         if !telling.tell(Told::All(self.look_at_all(&ears, &mut known).await?)).await {
             return Ok(());
         }
         *backoff = Backoff::CONNECTING;
         let mut lost = std::pin::pin!(self.lost(&ears));
-        let (mut look_at, mut ask_at) = (self.clock.now(), self.clock.now());
+        let (mut look_at, mut ask_at) = (self.site.clock.now(), self.site.clock.now());
         loop {
             let is_marked = async {
                 ears.marks.until_any().await;
-                self.clock.sleep_until(look_at).await;
+                self.site.clock.sleep_until(look_at).await;
             };
             let marked = tokio::select! {
                 biased;
                 failure = &mut lost => return Err(failure),
-                () = self.clock.sleep_until(ask_at) => {
-                    ask_at = self.clock.now().saturating_add(QUESTION_INTERVAL);
+                () = self.site.clock.sleep_until(ask_at) => {
+                    ask_at = self.site.clock.now().saturating_add(QUESTION_INTERVAL);
                     self.of_the_dead(&ears, &known).await?
                 }
                 () = is_marked => {
@@ -120,12 +97,12 @@ impl Following {
                     self.of_keys(&ears, &known).await?
                 }
             };
-            let began = self.clock.now();
+            let began = self.site.clock.now();
             let told = match marked {
                 Some(locks) => Told::Changed(self.look_at(&ears, &locks, &mut known).await?),
                 None => Told::All(self.look_at_all(&ears, &mut known).await?),
             };
-            let ended = self.clock.now();
+            let ended = self.site.clock.now();
             look_at = ended.saturating_add(pause_after(ended.saturating_duration_since(began)));
             // The question may have all looked at.
             ask_at = ask_at.max(look_at);
@@ -136,59 +113,24 @@ impl Following {
         }
     }
 
-    /// Connects to a server, and has it tell of what changes from then on.
-    async fn open(&self, server: Server, deadline: BootInstant) -> Result<Ears, Failure> {
-        let marks = Arc::<Marks>::default();
-        let connection = Connection::open(&server, &self.config.access, &self.clock, deadline).await?;
-        self.config.check(&connection)?;
-        connection.mark(marks.clone());
-        let (mut off, mut on, mut probe) = (cmd("CLIENT"), cmd("CLIENT"), cmd("HGET"));
-        off.arg("TRACKING").arg("OFF");
-        on.arg("TRACKING").arg("ON").arg("BCAST");
-        for prefix in self.layout.shown_keys() {
-            on.arg("PREFIX").arg(prefix);
-        }
-        // A server of a cluster that does not have the keys says so.
-        probe.arg(self.layout.base()).arg("tok");
-        let flight = teach(&self.layout).load(self.layout.script(Script::Dead));
-        let mut answers = connection.flight_until(flight.command(probe).command(off).command(on), deadline).await?;
-        for tracking in answers.split_off(answers.len().saturating_sub(2)) {
-            answer(tracking, "CLIENT TRACKING")?;
-        }
-        taught(answers, "HGET")?;
-        let plain = match self.layout.has_plain() {
-            true => Some(Connection::open(&server, &self.config.access, &self.clock, deadline).await?),
-            false => None,
-        };
-        if let Some(plain) = &plain {
-            plain.mark(marks.clone());
-        }
-        Ok(Ears { connection, plain, marks })
-    }
-
     /// Waits until what is told is of no use any more.
     async fn lost(&self, ears: &Ears) -> Failure {
-        let of_plain = async {
-            match &ears.plain {
-                Some(plain) => plain.over().await,
-                None => std::future::pending().await,
-            }
-        };
+        let of_plain = or_never(ears.plain.as_ref().map(|plain| plain.over()));
         tokio::select! {
             () = ears.connection.over() => Failure::broken(Effect::None),
             () = of_plain => Failure::broken(Effect::None),
-            failure = until_replaced(&self.config, &*self.clock, ears.connection.server(), self.timing.interval()) => {
+            failure = until_replaced(&self.site.config, &*self.site.clock, ears.connection.server(), self.timing.interval()) => {
                 failure
             }
         }
     }
 
     fn deadline(&self) -> BootInstant {
-        self.clock.now().saturating_add(self.timing.patience())
+        self.site.clock.now().saturating_add(self.timing.patience())
     }
 
     fn looking<'a>(&'a self, ears: &'a Ears) -> Onlooking<'a> {
-        Onlooking { connection: &ears.connection, layout: &self.layout, deadline: self.deadline() }
+        Onlooking { connection: &ears.connection, layout: &self.site.layout, deadline: self.deadline() }
     }
 
     /// Names the locks of which keys have changed; `None` if any may have.
@@ -198,10 +140,10 @@ impl Following {
         };
         let mut locks = BTreeSet::new();
         for key in keys.iter().filter_map(|key| str::from_utf8(key).ok()) {
-            match known.lock_of(self.layout.subject(key)) {
+            match known.lock_of(self.site.layout.subject(key)) {
                 known::Meant::Lock(name) => drop(locks.insert(name)),
                 known::Meant::Digest(digest) => {
-                    let name = queue::long_name(&self.looking(ears), digest).await?;
+                    let name = queue::long_name(self.looking(ears), digest).await?;
                     locks.extend(name.filter(|name| known.is_followed(name)));
                 }
                 known::Meant::None => {}
@@ -212,8 +154,11 @@ impl Following {
 
     /// Names the locks with dead contenders that no session has removed yet; `None` if any may be.
     async fn of_the_dead(&self, ears: &Ears, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
-        let flight =
-            Flight::new().script(self.layout.script(Script::Dead), &[self.layout.base()], DEAD_MAX.to_string());
+        let flight = Flight::new().script(
+            self.site.layout.script(Script::Dead),
+            &[self.site.layout.base()],
+            DEAD_MAX.to_string(),
+        );
         let answers = ears.connection.flight_to_master(flight, self.deadline()).await?;
         if let Some(plain) = &ears.plain {
             // A connection that was cut off without a word tells of nothing.
@@ -233,8 +178,8 @@ impl Following {
     async fn look_at_all(&self, ears: &Ears, known: &mut Known) -> Result<Vec<LockNow>, Failure> {
         // What is told of from now on may be missing in what is seen.
         drop(ears.marks.take());
-        let mut names: BTreeSet<_> = queue::names(&self.looking(ears), &self.scope.prefix).await?.into_iter().collect();
-        names.extend(self.scope.also.iter().filter(|name| self.layout.refusal(name).is_none()).cloned());
+        let mut names: BTreeSet<_> = queue::names(self.looking(ears), &self.scope.prefix).await?.into_iter().collect();
+        names.extend(self.scope.also.iter().filter(|name| self.site.layout.refusal(name).is_none()).cloned());
         *known = Known::new(self.scope.clone());
         let names: Vec<_> = names.into_iter().collect();
         self.look_at(ears, &names, known).await
@@ -245,15 +190,59 @@ impl Following {
         let mut changed = Vec::new();
         for some in names.chunks(LOOKS_AT_ONCE) {
             if let Some(plain) = &ears.plain {
-                let keys = some.iter().filter_map(|name| self.layout.plain(name));
+                let keys = some.iter().filter_map(|name| self.site.layout.plain(name));
                 let flight = keys.fold(Flight::new(), |flight, key| flight.tracked("GET", key.as_bytes()));
                 plain.flight_until(flight, self.deadline()).await?;
             }
-            let seen = queue::inspect_each(&self.looking(ears), some).await?;
+            let seen = queue::inspect_each(self.looking(ears), some).await?;
             changed.extend(some.iter().zip(seen).filter_map(|(name, contenders)| known.see(name, contenders)));
         }
         Ok(changed)
     }
+}
+
+impl Follow for Following {
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.site.clock
+    }
+
+    async fn until_lost(&mut self, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
+        let deadline = self.site.clock.now().saturating_add(self.site.config.connect_timeout);
+        let Self { site, finder, .. } = self;
+        let site = &*site;
+        let ears = finder.round(deadline, |server, attempt_ends| open(site, server, attempt_ends)).await?;
+        self.until_over(ears, telling, backoff).await
+    }
+}
+
+/// Connects to a server, and has it tell of what changes from then on.
+async fn open(site: &Site, server: Server, deadline: BootInstant) -> Result<Ears, Failure> {
+    let marks = Arc::<Marks>::default();
+    let connection = Connection::open(&server, &site.config.access, &site.clock, deadline).await?;
+    site.config.check(&connection)?;
+    connection.mark(marks.clone());
+    let (mut off, mut on, mut probe) = (cmd("CLIENT"), cmd("CLIENT"), cmd("HGET"));
+    off.arg("TRACKING").arg("OFF");
+    on.arg("TRACKING").arg("ON").arg("BCAST");
+    for prefix in site.layout.shown_keys() {
+        on.arg("PREFIX").arg(prefix);
+    }
+    // A server of a cluster that does not have the keys says so.
+    probe.arg(site.layout.base()).arg("tok");
+    let flight = teach(&site.layout).load(site.layout.script(Script::Dead));
+    let mut answers = connection.flight_until(flight.command(probe).command(off).command(on), deadline).await?;
+    for tracking in answers.split_off(answers.len().saturating_sub(2)) {
+        answer(tracking, "CLIENT TRACKING")?;
+    }
+    taught(answers, "HGET")?;
+    let plain = match site.layout.has_plain() {
+        true => Some(Connection::open(&server, &site.config.access, &site.clock, deadline).await?),
+        false => None,
+    };
+    if let Some(plain) = &plain {
+        plain.mark(marks.clone());
+    }
+    Ok(Ears { connection, plain, marks })
 }
 
 /// How long it is from the end of a look that took so long to the next one.

@@ -12,11 +12,9 @@ mod look;
 mod queue;
 mod script;
 mod session;
-#[cfg(feature = "testing")]
-mod testing;
 mod url;
 
 pub use backend::RedisBackend;
 #[cfg(feature = "testing")]
-pub use testing::Testing;
+pub use lockkeeper_session::{Bug, Testing};
 pub use url::{BASE_DEFAULT, Config, PORT_DEFAULT, SENTINEL_PORT_DEFAULT, SETTINGS};

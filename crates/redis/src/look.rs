@@ -2,39 +2,35 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Operation, Result};
-use lockkeeper_session::{Failure, Lookable, Looking};
+use lockkeeper_session::{Failure, Lookable, Server};
 
-use crate::connection::{Connection, Finder};
-use crate::session::{Link, taught, teach};
-use crate::url::Config;
+use crate::connection::Connection;
+use crate::session::{taught, teach};
+use crate::url::Site;
 
 /// Where looks go.
-pub(crate) type Onlooker = lockkeeper_session::Onlooker<Link, Connection>;
+pub(crate) type Onlooker = lockkeeper_session::Onlooker<Connection, ()>;
 
 /// Begins without a connection.
-pub(crate) fn onlooker(config: Arc<Config>, clock: Arc<dyn Clock>) -> Onlooker {
-    let (timeout, of_onlooker) = (config.operation_timeout, clock.clone());
-    let looking = Looking {
-        open: Box::new(move || Box::pin(open(config.clone(), clock.clone()))),
-        lend: |link: &Link| link.connection.clone(),
-        is_useless: Failure::needs_another,
-    };
-    Onlooker::new(of_onlooker, timeout, looking)
+pub(crate) fn onlooker(site: &Site) -> Onlooker {
+    let site = site.clone();
+    Onlooker::new(site.clock.clone(), site.config.operation_timeout, Failure::needs_another, move || {
+        Box::pin(open(site.clone()))
+    })
 }
 
-async fn open(config: Arc<Config>, clock: Arc<dyn Clock>) -> Result<Arc<Connection>> {
+async fn open(site: Site) -> Result<Arc<Connection>> {
+    let Site { config, layout, clock, .. } = &site;
     let deadline = clock.now().saturating_add(config.connect_timeout);
-    let mut finder = Finder::new(config.clone(), clock.clone());
-    let (config, clock) = (&config, &clock);
+    let mut finder = config.finder(clock);
     let opened = finder.round(deadline, |server, attempt_ends| async move {
         let connection = Connection::open(&server, &config.access, clock, attempt_ends).await?;
         config.check(&connection)?;
         // A server of a cluster that does not have the keys says so.
         let mut probe = redis::cmd("HGET");
-        probe.arg(config.layout().base()).arg("tok");
-        taught(connection.flight_until(teach(&config.layout()).command(probe), attempt_ends).await?, "HGET")?;
+        probe.arg(layout.base()).arg("tok");
+        taught(connection.flight_until(teach(layout).command(probe), attempt_ends).await?, "HGET")?;
         Ok(Arc::new(connection))
     });
     opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))
@@ -47,5 +43,9 @@ impl Lookable for Connection {
 
     fn shut(&self) {
         self.shut();
+    }
+
+    fn server(&self) -> &Server {
+        self.server()
     }
 }

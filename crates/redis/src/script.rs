@@ -83,8 +83,6 @@ fn every(naming: Naming) -> &'static [connection::Script] {
 }
 
 #[cfg(test)]
-mod model;
-#[cfg(test)]
 mod setnx_tests;
 #[cfg(test)]
 mod tests;

@@ -96,22 +96,10 @@ pub(crate) struct Credentials {
 pub(crate) struct Access {
     pub(crate) credentials: Option<Credentials>,
     pub(crate) database: u32,
+    /// Whether servers must speak TLS.
+    pub(crate) is_secured: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<lockkeeper_tls::Connector>,
-}
-
-impl Access {
-    /// Whether servers must speak TLS.
-    #[cfg(feature = "tls")]
-    pub(crate) const fn is_secured(&self) -> bool {
-        self.tls.is_some()
-    }
-
-    /// Whether servers must speak TLS.
-    #[cfg(not(feature = "tls"))]
-    pub(crate) const fn is_secured(&self) -> bool {
-        false
-    }
 }
 
 /// Whether a jump of the server's clock can push the service's time.
@@ -160,6 +148,9 @@ pub struct Config {
     pub(crate) clock_guard: ClockGuard,
 }
 
+/// A service, and what it is used with.
+pub(crate) type Site = lockkeeper_session::Site<Config, Layout>;
+
 impl Config {
     /// Reads a `redis:` URL: `redis://[[user]:password@]host[:port][,…][/database][?key=value…]`.
     ///
@@ -186,6 +177,7 @@ impl Config {
             access: Access {
                 credentials: credentials(url),
                 database,
+                is_secured: SETTINGS.is_secured(url),
                 #[cfg(feature = "tls")]
                 tls: SETTINGS.is_secured(url).then(|| lockkeeper_tls::Connector::from_url(url)).transpose()?,
             },

@@ -14,6 +14,14 @@ pub async fn late(clock: &dyn Clock, deadline: BootInstant) {
     clock.sleep_until(clock.now().saturating_add(READ_WITHIN)).await;
 }
 
+/// Waits for something, if there is anything to wait for, and else without end.
+pub async fn or_never<T>(waiting: Option<impl Future<Output = T> + Send>) -> T {
+    match waiting {
+        Some(waiting) => waiting.await,
+        None => std::future::pending().await,
+    }
+}
+
 /// When an attempt must have ended, so that each of those that are left has as much time: a server that is cut off
 /// gives no answer at all.
 #[must_use]

@@ -12,7 +12,7 @@ use lockkeeper_core::{Error, ErrorKind, LossReason, Operation};
 #[cfg(feature = "tls")]
 use lockkeeper_tls::HandshakeError;
 
-use crate::{Server, SessionOver};
+use crate::Server;
 
 /// Whether a request that failed may have taken effect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -185,6 +185,11 @@ impl Failure {
         Self::new(FailureKind::SessionGone, Effect::None, "the session has ended")
     }
 
+    /// Says that no connection of the session comes any more.
+    pub(crate) fn session_over() -> Self {
+        Self::new(FailureKind::SessionGone, Effect::None, "the session is over")
+    }
+
     /// Says that a later connection has the session, so that this one is of no use.
     pub fn superseded() -> Self {
         Self::new(FailureKind::Broken, Effect::None, "a later connection has the session")
@@ -255,12 +260,6 @@ impl Failure {
             Some(source) => error.caused_by(Cause(source)),
             None => error,
         }
-    }
-}
-
-impl From<SessionOver> for Failure {
-    fn from(_: SessionOver) -> Self {
-        Self::new(FailureKind::SessionGone, Effect::None, "the session is over")
     }
 }
 

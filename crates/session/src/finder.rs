@@ -2,8 +2,10 @@
 //!
 //! What a server is asked, and whether it is the one that is looked for, the backend knows.
 
+use std::fmt;
 use std::sync::Arc;
 
+use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
 
 use crate::lookup::{Lookup, Lookups, Names, within};
@@ -14,7 +16,6 @@ use crate::{Effect, Failure, FailureKind, Order, Server, Ways, share};
 const MOVES_MAX: usize = 3;
 
 /// Says which way to a server is tried next. A round tries each once, and those to which servers send us.
-#[derive(Debug)]
 pub struct Finder {
     names: Names,
     ways: Ways,
@@ -24,14 +25,29 @@ pub struct Finder {
     moves_left: usize,
     /// What is told if the round ends without success.
     trouble: Option<Failure>,
+    /// What asks each of the servers, if these only know the one that serves.
+    guide: Option<Guide>,
 }
+
+/// Asks a server which one serves, until this moment.
+type Guide = Arc<dyn Fn(Server, BootInstant) -> BoxFuture<Result<Server, Failure>> + Send + Sync>;
 
 impl Finder {
     /// Begins with these servers.
     #[must_use]
     pub fn new(names: &Names, servers: Vec<Server>, order: Order, clock: Arc<dyn Clock>) -> Self {
         let ways = Ways::new(servers, order, 0, names.trail.clone());
-        Self { names: names.clone(), ways, clock, lookups: Lookups::default(), moves_left: 0, trouble: None }
+        let names = names.clone();
+        Self { names, ways, clock, lookups: Lookups::default(), moves_left: 0, trouble: None, guide: None }
+    }
+
+    /// Asks each of the servers for the one that serves, and tries that.
+    #[must_use]
+    pub fn guided_by(
+        self,
+        guide: impl Fn(Server, BootInstant) -> BoxFuture<Result<Server, Failure>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { guide: Some(Arc::new(guide)), ..self }
     }
 
     /// Tries each way once, until an attempt succeeds. It is told the way, and when it must have ended: each of those
@@ -41,10 +57,31 @@ impl Finder {
     ///
     /// Why the round found nothing: of all failures one that does not pass by itself, if there is one, since that is
     /// what a user has to know. That a session is gone ends the round at once.
+    #[expect(clippy::future_not_send, reason = "it is for attempts that are")]
     pub async fn round<T, A>(
         &mut self,
         deadline: BootInstant,
-        mut attempt: impl FnMut(Server, BootInstant) -> A,
+        attempt: impl Fn(Server, BootInstant) -> A,
+    ) -> Result<T, Failure>
+    where
+        A: Future<Output = Result<T, Failure>>,
+    {
+        let Some(guide) = self.guide.clone() else {
+            return self.try_each(deadline, attempt).await;
+        };
+        let (names, clock, guide, attempt) = (self.names.clone(), self.clock.clone(), &guide, &attempt);
+        let (names, clock) = (&names, &clock);
+        let guided = |way: Server, attempt_ends| async move {
+            let named = guide(way, attempt_ends).await?;
+            Self::new(names, vec![named], Order::Listed, clock.clone()).try_each(attempt_ends, attempt).await
+        };
+        self.try_each(deadline, guided).await
+    }
+
+    async fn try_each<T, A>(
+        &mut self,
+        deadline: BootInstant,
+        attempt: impl Fn(Server, BootInstant) -> A,
     ) -> Result<T, Failure>
     where
         A: Future<Output = Result<T, Failure>>,
@@ -124,9 +161,16 @@ impl Finder {
     }
 }
 
+impl fmt::Debug for Finder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Finder").field("ways", &self.ways).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::Mutex;
     use std::time::Duration;
 
     use lockkeeper_conformance::soon;
@@ -144,15 +188,15 @@ mod tests {
 
     /// Plays a round in which each server fails as this says; returns those that were tried, and what is told.
     async fn played(named: &[&str], fail: fn(&Server) -> Failure) -> (Vec<String>, Failure) {
-        let (clock, mut tried) = (Arc::new(TestClock::new()), Vec::new());
+        let (clock, tried) = (Arc::new(TestClock::new()), Mutex::new(Vec::new()));
         let deadline = clock.now().saturating_add(Duration::from_secs(1));
         let mut finder = finder(&Names::unresolved(), named, clock);
         let round = finder.round(deadline, |server, _| {
-            tried.push(server.to_string());
+            tried.lock().unwrap().push(server.to_string());
             std::future::ready(Err::<(), _>(fail(&server)))
         });
         let told = round.await.expect_err("each fails");
-        (tried, told)
+        (tried.into_inner().unwrap(), told)
     }
 
     #[tokio::test(start_paused = true)]

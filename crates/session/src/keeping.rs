@@ -4,14 +4,32 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Liveness, LossReason};
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Result};
+use tokio::runtime::Handle;
 
-use crate::{Backoff, Effect, Ending, Failure, FailureKind, Life, Link};
+use crate::{Backoff, Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server};
+
+/// The number of a session's first connection.
+pub const FIRST_CONNECTION: u64 = 1;
+
+/// Returns where a session on this service will live.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`], permanent, outside a tokio runtime.
+pub fn runtime_for(service: &str) -> Result<Handle> {
+    Handle::try_current().map_err(|_| {
+        let message = format!("a session on {service} needs a tokio runtime");
+        Error::permanent(ErrorKind::InvalidConfig, Operation::Connect, message)
+    })
+}
 
 /// How the session of one service is kept.
-pub trait Keeping: Send + 'static {
+pub trait Keeping: Send + Sync + 'static {
     /// A connection that the session was taken over to.
     type Link: Link;
 
@@ -24,33 +42,43 @@ pub trait Keeping: Send + 'static {
     /// The connection that was taken.
     fn link(taken: &Self::Taken) -> Arc<Self::Link>;
 
+    /// How long a round over all servers may take.
+    fn patience(&self) -> Duration;
+
     /// Uses a connection until it fails: then the session is attached to it, and proven over it.
     fn serve(&mut self, taken: Self::Taken) -> impl Future<Output = Failure> + Send;
 
     /// Notes that no connection is in use.
     fn detached(&self) {}
 
-    /// Notes that the session is over here, before the service is told.
-    fn lost(&self) {}
-
-    /// Tries each server once, and takes the session over to the first that lets it.
-    fn connect(&mut self) -> impl Future<Output = Result<Self::Taken, Failure>> + Send;
+    /// Takes the session over to a connection to this server, as the one of this number.
+    fn take_over(
+        &self,
+        server: Server,
+        number: u64,
+        deadline: BootInstant,
+    ) -> impl Future<Output = Result<Self::Taken, Failure>> + Send;
 
     /// Ends the session over this connection, and all contenders with it.
     fn end(&mut self, link: &Self::Link) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Tries each server once, and ends the session at the first that lets it.
-    fn end_anew(&mut self) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// Ends the session over another connection, to this server.
+    fn end_at(&self, server: Server, deadline: BootInstant) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// Keeps a session until it is over. If the future is dropped, as it is with its runtime, the session is abandoned;
+/// Keeps a session until it is over; the finder finds the servers after the first. If the future is dropped, as it is with its runtime, the session is abandoned;
 /// also if that was before its first poll.
-pub fn keep<K: Keeping>(keeping: K, first: K::Taken) -> impl Future<Output = ()> + Send {
-    let keeper = Keeper(keeping);
+pub fn keep<K: Keeping>(keeping: K, finder: Finder, first: K::Taken) -> impl Future<Output = ()> + Send {
+    let keeper = Keeper { kept: keeping, finder, next_connection: AtomicU64::new(FIRST_CONNECTION + 1) };
     async move { keeper.run(first).await }
 }
 
-struct Keeper<K: Keeping>(K);
+struct Keeper<K: Keeping> {
+    kept: K,
+    finder: Finder,
+    /// The number of the next connection.
+    next_connection: AtomicU64,
+}
 
 impl<K: Keeping> Keeper<K> {
     async fn run(mut self, first: K::Taken) {
@@ -62,8 +90,8 @@ impl<K: Keeping> Keeper<K> {
                 return;
             }
             link.shut();
-            self.0.life().detach();
-            self.0.detached();
+            self.kept.life().detach();
+            self.kept.detached();
             taken = self.connect().await;
         }
         self.end(None).await;
@@ -71,59 +99,64 @@ impl<K: Keeping> Keeper<K> {
 
     /// Uses a connection until it fails, or the session is lost.
     async fn serve(&mut self, taken: K::Taken) -> ControlFlow<()> {
-        let lost = self.0.life().bond().clone();
+        let lost = self.kept.life().bond().clone();
         let link = K::link(&taken);
         let failure = tokio::select! {
             biased;
             _ = lost.lost() => return ControlFlow::Break(()),
-            failure = self.0.serve(taken) => failure,
+            failure = self.kept.serve(taken) => failure,
         };
         if failure.kind == FailureKind::SessionGone {
-            self.0.life().expire();
+            self.kept.life().expire();
             return ControlFlow::Break(());
         }
         tracing::debug!(target: "lockkeeper", server = %link.server(), %failure, "connection lost");
-        self.0.life().set_trouble(Some(failure));
+        self.kept.life().set_trouble(Some(failure));
         ControlFlow::Continue(())
     }
 
     /// Connects anew; `None` if the session is lost before.
     async fn connect(&mut self) -> Option<K::Taken> {
-        let lost = self.0.life().bond().clone();
+        let Self { kept, finder, next_connection } = self;
+        let (kept, next_connection) = (&*kept, &*next_connection);
+        let life = kept.life();
         let mut backoff = Backoff::CONNECTING;
         let connecting = async {
             loop {
-                match self.0.connect().await {
+                let take_over = |server, attempt_ends| {
+                    kept.take_over(server, next_connection.fetch_add(1, Ordering::Relaxed), attempt_ends)
+                };
+                match finder.round(life.clock.now().saturating_add(kept.patience()), take_over).await {
                     Ok(taken) => return Some(taken),
                     Err(failure) if failure.kind == FailureKind::SessionGone => {
-                        self.0.life().expire();
+                        life.expire();
                         return None;
                     }
-                    Err(failure) => self.0.life().set_trouble(Some(failure)),
+                    Err(failure) => life.set_trouble(Some(failure)),
                 }
-                pause(&*self.0.life().clock.clone(), &mut backoff).await;
+                pause(&*life.clock, &mut backoff).await;
             }
         };
         tokio::select! {
             biased;
-            _ = lost.lost() => None,
+            _ = life.bond().lost() => None,
             taken = connecting => taken,
         }
     }
 
     /// Ends the session until that is certain or it must have run out.
     async fn end(&mut self, link: Option<&K::Link>) {
-        self.0.lost();
-        let until = self.0.life().clock.now().saturating_add(self.0.life().timeout);
+        self.kept.life().note_loss();
+        let until = self.kept.life().clock.now().saturating_add(self.kept.life().timeout);
         let mut outcome = match link {
-            Some(link) => self.0.end(link).await,
-            None => Err(self.0.life().trouble().unwrap_or_else(|| Failure::broken(Effect::None))),
+            Some(link) => self.kept.end(link).await,
+            None => Err(self.kept.life().trouble().unwrap_or_else(|| Failure::broken(Effect::None))),
         };
         if let Some(link) = link {
             // What has no answer by now gets none.
             link.shut();
         }
-        if self.0.life().bond().liveness() == Liveness::Lost(LossReason::Expired) {
+        if self.kept.life().bond().liveness() == Liveness::Lost(LossReason::Expired) {
             // What is left of it, others remove.
             outcome = Ok(());
         }
@@ -131,18 +164,21 @@ impl<K: Keeping> Keeper<K> {
         while let Err(failure) = outcome {
             // A caller that waits should not wait for a server that is away; but what it asked for goes on.
             self.note(Ending::Untold(failure.clone()));
-            if !failure.is_passing() || self.0.life().clock.now() >= until {
+            if !failure.is_passing() || self.kept.life().clock.now() >= until {
                 return;
             }
-            pause(&*self.0.life().clock.clone(), &mut backoff).await;
-            outcome = self.0.end_anew().await;
+            pause(&*self.kept.life().clock.clone(), &mut backoff).await;
+            let Self { kept, finder, .. } = &mut *self;
+            let kept = &*kept;
+            let deadline = kept.life().clock.now().saturating_add(kept.patience());
+            outcome = finder.round(deadline, |server, attempt_ends| kept.end_at(server, attempt_ends)).await;
         }
         self.note(Ending::Certain);
     }
 
     fn note(&self, ending: Ending) {
-        self.0.life().end(ending);
-        self.0.detached();
+        self.kept.life().end(ending);
+        self.kept.detached();
     }
 }
 
@@ -152,8 +188,8 @@ async fn pause(clock: &dyn Clock, backoff: &mut Backoff) {
 
 impl<K: Keeping> Drop for Keeper<K> {
     fn drop(&mut self) {
-        self.0.life().abandon();
-        self.0.detached();
+        self.kept.life().abandon();
+        self.kept.detached();
     }
 }
 
@@ -163,10 +199,9 @@ mod tests {
 
     use lockkeeper_conformance::soon;
     use lockkeeper_core::clock::SystemClock;
-    use lockkeeper_core::{ErrorKind, LossReason, Operation};
 
     use super::*;
-    use crate::{Beginning, Server};
+    use crate::{Beginning, Names, Order, Testing};
 
     /// A connection to a server that answers nothing.
     struct Silent(Server);
@@ -206,7 +241,11 @@ mod tests {
             std::future::pending().await
         }
 
-        async fn connect(&mut self) -> Result<Arc<Silent>, Failure> {
+        fn patience(&self) -> Duration {
+            Duration::MAX
+        }
+
+        async fn take_over(&self, _server: Server, _number: u64, _ends: BootInstant) -> Result<Arc<Silent>, Failure> {
             std::future::pending().await
         }
 
@@ -214,7 +253,7 @@ mod tests {
             Ok(())
         }
 
-        async fn end_anew(&mut self) -> Result<(), Failure> {
+        async fn end_at(&self, _server: Server, _ends: BootInstant) -> Result<(), Failure> {
             Ok(())
         }
     }
@@ -227,6 +266,8 @@ mod tests {
             Arc::new(SystemClock),
             runtime.handle().clone(),
             Beginning {
+                session: "one".to_owned(),
+                testing: Testing::default(),
                 timeout: hour,
                 safe_until: SystemClock.now().saturating_add(hour),
                 notice: Duration::ZERO,
@@ -234,7 +275,9 @@ mod tests {
                 operation_timeout: hour,
             },
         ));
-        drop(runtime.spawn(keep(Session(life.clone()), Arc::new(Silent(Server::new("h1", 1))))));
+        let server = Server::new("h1", 1);
+        let finder = Finder::new(&Names::unresolved(), vec![server.clone()], Order::Listed, life.clock.clone());
+        drop(runtime.spawn(keep(Session(life.clone()), finder, Arc::new(Silent(server)))));
         let waiting = life.look::<()>(Arc::new(|_| Box::pin(std::future::pending())));
         // A runtime blocks while it ends.
         tokio::task::spawn_blocking(move || drop(runtime)).await.expect("no panic");

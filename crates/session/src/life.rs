@@ -1,6 +1,11 @@
 //! The life of a session: its present connection, what is proven of it, how it ended, and the calls under it.
 //!
-//! What proves a session, and for how long, its backend knows; how it is kept, `keeping`.
+//! What proves a session, and for how long, its backend knows; how it is kept, `keeping`. The calls: `calls`.
+
+mod calls;
+
+pub use calls::refuse;
+pub(crate) use calls::{LOOK_ATTEMPTS_MAX, PAUSE};
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,20 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{BoxFuture, Error, ErrorKind, Liveness, LossReason, Operation, Result, SafeUntil, SessionBond};
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Result, SafeUntil, SessionBond};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use crate::{Belief, Call, Effect, Failure, FailureKind, Link, Make, Outbox, late};
-
-/// The pause before a call is made again that the service has turned away for now.
-pub(crate) const PAUSE: Duration = Duration::from_millis(100);
-
-/// How often a look is tried again after a failure in passing; each attempt waits for the next connection.
-pub(crate) const LOOK_ATTEMPTS_MAX: u32 = 4;
-
-/// What callers are told whose session went with its runtime.
-const ABANDONED: &str = "the runtime that kept the session has ended";
+use self::calls::ABANDONED;
+use crate::{Belief, Effect, Failure, FailureKind, Link, Outbox, Testing};
 
 /// How a session ended.
 #[derive(Clone, Debug)]
@@ -33,8 +30,12 @@ pub enum Ending {
 }
 
 /// How a session begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Beginning {
+    /// How the service names it.
+    pub session: String,
+    /// What tests do to its client.
+    pub testing: Testing,
     /// After how long the service ends the session by itself.
     pub timeout: Duration,
     /// Until when its opening lets it be believed.
@@ -53,6 +54,9 @@ pub struct Life<L> {
     pub clock: Arc<dyn Clock>,
     /// Where the session lives.
     pub runtime: Handle,
+    /// What tests do to its client.
+    pub testing: Testing,
+    session: String,
     bond: SessionBond,
     belief: Mutex<Belief>,
     /// The timeout that was asked for, and the one that the service has granted.
@@ -68,7 +72,7 @@ pub struct Life<L> {
     /// Whether its runtime has ended before it.
     is_abandoned: AtomicBool,
     /// Asks for a proof now.
-    urge: Notify,
+    urge: Arc<Notify>,
     /// Counts the proofs.
     proofs: watch::Sender<u64>,
     /// Why the last attempt to connect failed.
@@ -78,12 +82,16 @@ pub struct Life<L> {
 impl<L: Link> Life<L> {
     /// Begins with the opening of the session.
     pub fn new(clock: Arc<dyn Clock>, runtime: Handle, beginning: Beginning) -> Self {
-        let Beginning { timeout, safe_until, notice, worth_granting, operation_timeout } = beginning;
+        let Beginning { session, testing, timeout, safe_until, notice, worth_granting, operation_timeout } = beginning;
         let bond = SessionBond::new(clock.clone(), SafeUntil::At(safe_until));
         bond.set_notice(notice);
+        let urge = Arc::default();
+        testing.note_session(&session, &urge);
         Self {
             clock,
             runtime,
+            testing,
+            session,
             bond,
             belief: Mutex::new(Belief::until(safe_until)),
             asked: timeout,
@@ -94,7 +102,7 @@ impl<L: Link> Life<L> {
             link: watch::Sender::new(None),
             ending: watch::Sender::new(None),
             is_abandoned: AtomicBool::new(false),
-            urge: Notify::new(),
+            urge,
             proofs: watch::Sender::new(0),
             trouble: Mutex::default(),
         }
@@ -133,6 +141,11 @@ impl<L: Link> Life<L> {
     pub fn proven(&self, sent_at: BootInstant) {
         self.bond.note_proof(sent_at);
         self.proofs.send_modify(|count| *count += 1);
+    }
+
+    /// Notes that the session is over here, before the service is told.
+    pub(crate) fn note_loss(&self) {
+        self.testing.note_loss(&self.session);
     }
 
     /// Asks for a proof now.
@@ -259,80 +272,6 @@ impl<L: Link> Life<L> {
         }
     }
 
-    /// Calls the service: now, or over the next connection if there is none.
-    pub fn call<T: Send + 'static>(&self, make: Make<L, T, Failure>) -> Call<L, T, Failure> {
-        self.outbox.call(make)
-    }
-
-    /// Waits for the answer to a call until this moment.
-    ///
-    /// # Errors
-    ///
-    /// Why there was none: the call's failure, or the last trouble of the session if the call was never sent.
-    pub async fn answer<T: Send + 'static>(
-        &self,
-        call: &mut Call<L, T, Failure>,
-        deadline: BootInstant,
-    ) -> Result<T, Failure> {
-        let is_in_time = tokio::select! {
-            biased;
-            answer = call.answer() => return answer,
-            () = late(&*self.clock, deadline) => call.is_sent(),
-        };
-        match (is_in_time, self.trouble()) {
-            (false, Some(trouble)) => Err(trouble),
-            (false, None) => Err(Failure::late(Effect::None)),
-            (true, _) => Err(Failure::late(Effect::Unknown)),
-        }
-    }
-
-    /// When a request that is made now must be answered.
-    pub fn deadline(&self) -> BootInstant {
-        self.clock.now().saturating_add(self.operation_timeout)
-    }
-
-    /// Calls what only looks: now, and again over the next connections if that fails in passing.
-    pub fn look<T: Send + 'static>(self: &Arc<Self>, make: Make<L, T, Failure>) -> BoxFuture<Result<T, Failure>> {
-        let (mut call, life, deadline) = (self.call(make), self.clone(), self.deadline());
-        Box::pin(async move {
-            let mut left = LOOK_ATTEMPTS_MAX;
-            loop {
-                left -= 1;
-                match life.answer(&mut call, deadline).await {
-                    Err(failure) if failure.is_passing() && failure.kind != FailureKind::Deadline && left > 0 => {
-                        life.again(&mut call, &failure).await;
-                    }
-                    answer => return answer,
-                }
-            }
-        })
-    }
-
-    /// Calls what changes something, once.
-    pub fn write<T: Send + 'static>(self: &Arc<Self>, make: Make<L, T, Failure>) -> BoxFuture<Result<T, Failure>> {
-        let (mut call, life, deadline) = (self.call(make), self.clone(), self.deadline());
-        Box::pin(async move { life.answer(&mut call, deadline).await })
-    }
-
-    /// Makes a call again that failed in passing, at its turn.
-    pub async fn again<T: Send + 'static>(&self, call: &mut Call<L, T, Failure>, failure: &Failure) {
-        if !failure.needs_another() {
-            self.clock.sleep_until(self.clock.now().saturating_add(PAUSE)).await;
-        }
-        self.outbox.again(call);
-    }
-
-    /// Waits after a failure over this connection: until another one is in use if it is of no use any more, else a
-    /// little.
-    pub async fn pause_after(&self, link: &L, failure: &Failure) {
-        if !failure.needs_another() {
-            self.clock.sleep_until(self.clock.now().saturating_add(PAUSE)).await;
-            return;
-        }
-        link.shut();
-        self.until_other(link).await;
-    }
-
     /// How long the session can certainly be believed from now on.
     fn safe_for(&self) -> Duration {
         match self.bond.liveness() {
@@ -407,50 +346,6 @@ impl<L: Link> Life<L> {
     pub fn expire(&self) {
         self.bond.lose(LossReason::Expired);
     }
-
-    /// Refuses a call under a session that is lost.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Lost`], transient: another session may be opened.
-    pub fn check(&self, operation: Operation) -> Result<()> {
-        match self.bond.liveness() {
-            Liveness::Lost(reason) => Err(self.lost(reason, operation)),
-            Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
-        }
-    }
-
-    /// The error that the session is over.
-    pub fn over(&self, operation: Operation) -> Error {
-        match self.bond.liveness() {
-            Liveness::Lost(reason) => self.lost(reason, operation),
-            Liveness::Held { .. } | Liveness::Jeopardy { .. } => self.lost(LossReason::Expired, operation),
-        }
-    }
-
-    /// Turns a failure into an error of locks; a session that is lost meanwhile says more.
-    pub fn fail(&self, failure: Failure, operation: Operation, is_write: bool) -> Error {
-        if failure.kind == FailureKind::SessionGone {
-            self.expire();
-        }
-        match self.bond.liveness() {
-            Liveness::Lost(reason) => self.lost(reason, operation),
-            Liveness::Held { .. } | Liveness::Jeopardy { .. } => failure.into_core(operation, is_write),
-        }
-    }
-
-    fn lost(&self, reason: LossReason, operation: Operation) -> Error {
-        let message = match self.is_abandoned.load(Ordering::SeqCst) {
-            true => ABANDONED.to_owned(),
-            false => reason.to_string(),
-        };
-        Error::transient(ErrorKind::Lost(reason), operation, message)
-    }
-}
-
-/// An answer that is there at once: the refusal of a call.
-pub fn refuse<T: Send + 'static>(error: Error) -> BoxFuture<Result<T>> {
-    Box::pin(std::future::ready(Err(error)))
 }
 
 /// Nothing panics while one of them is locked.

@@ -2,6 +2,7 @@
 //! separate one, opened at the first look.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -9,35 +10,22 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Error, Openable, Opener, Operation, Result};
 
 use crate::life::{LOOK_ATTEMPTS_MAX, PAUSE};
-use crate::{Effect, Failure, Life, Link, late};
+use crate::{Effect, Failure, Life, Link as _, Linked, Lookable, late};
 
-/// A connection that can be looked over.
-pub trait Lookable: fmt::Debug + Send + Sync + 'static {
-    /// Whether nothing can be sent over it any more.
-    fn is_over(&self) -> bool;
-
-    /// Ends its use.
-    fn shut(&self);
-}
-
-/// How one service is looked at.
-pub struct Looking<L, C> {
-    /// Opens a connection for looks alone.
-    pub open: Box<dyn Fn() -> BoxFuture<Result<Arc<C>>> + Send + Sync>,
-    /// Lends the connection of a session.
-    pub lend: fn(&L) -> Arc<C>,
-    /// Whether a failure of a look shows that a session's connection is of no use to the session either.
-    pub is_useless: fn(&Failure) -> bool,
-}
+/// What a look shows, or why it shows nothing.
+pub type Sight<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
 /// Where looks go.
-pub struct Onlooker<L, C: Lookable> {
+pub struct Onlooker<C: Lookable, F> {
     clock: Arc<dyn Clock>,
     /// How long a look may take.
     timeout: Duration,
-    looking: Looking<L, C>,
+    /// Opens a connection for looks alone.
+    open: Box<dyn Fn() -> BoxFuture<Result<Arc<C>>> + Send + Sync>,
+    /// Whether a failure of a look shows that a session's connection is of no use to the session either.
+    is_useless: fn(&Failure) -> bool,
     opener: Opener<Own<C>>,
-    latest: Mutex<Latest<L>>,
+    latest: Mutex<Latest<Linked<C, F>>>,
 }
 
 /// What is known of the last attempt to open a session.
@@ -65,15 +53,21 @@ impl<C: Lookable> Openable for Own<C> {
     }
 }
 
-impl<L: Link, C: Lookable> Onlooker<L, C> {
-    /// Begins without a connection.
-    pub fn new(clock: Arc<dyn Clock>, timeout: Duration, looking: Looking<L, C>) -> Self {
+impl<C: Lookable, F: Send + Sync + 'static> Onlooker<C, F> {
+    /// Begins without a connection; `open` opens one for looks alone. Of no use to a session either is its connection
+    /// after a failure of a look that is useless.
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        timeout: Duration,
+        is_useless: fn(&Failure) -> bool,
+        open: impl Fn() -> BoxFuture<Result<Arc<C>>> + Send + Sync + 'static,
+    ) -> Self {
         let latest = Mutex::new(Latest { session: Weak::new(), trouble: None });
-        Self { clock, timeout, looking, opener: Opener::new(|_| {}), latest }
+        Self { clock, timeout, open: Box::new(open), is_useless, opener: Opener::new(|_| {}), latest }
     }
 
     /// Notes how the opening of a session ended. Looks go over its connection while it has one.
-    pub fn note(&self, opened: Result<&Arc<Life<L>>, &Error>) {
+    pub fn note(&self, opened: Result<&Arc<Life<Linked<C, F>>>, &Error>) {
         let mut latest = self.latest();
         latest.trouble = opened.err().cloned();
         if let Ok(life) = opened {
@@ -94,10 +88,11 @@ impl<L: Link, C: Lookable> Onlooker<L, C> {
     /// # Errors
     ///
     /// Why the last one failed, or that none was answered in time.
-    pub async fn look<T>(
+    pub async fn look<A: Sync, T>(
         self: Arc<Self>,
         operation: Operation,
-        mut look: impl FnMut(Arc<C>, BootInstant) -> BoxFuture<Result<T, Failure>> + Send,
+        about: A,
+        look: for<'a> fn(&'a A, &'a C, BootInstant) -> Sight<'a, T>,
     ) -> Result<T> {
         let deadline = self.clock.now().saturating_add(self.timeout);
         let mut attempt = 1;
@@ -105,7 +100,7 @@ impl<L: Link, C: Lookable> Onlooker<L, C> {
             let (connection, lender) = self.connection(deadline).await?;
             let seen = tokio::select! {
                 biased;
-                seen = look(connection.clone(), deadline) => seen,
+                seen = look(&about, &connection, deadline) => seen,
                 () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
             };
             let failure = match seen {
@@ -115,7 +110,7 @@ impl<L: Link, C: Lookable> Onlooker<L, C> {
             // The next look goes over another connection. That of a session ends only if it is of no use to that
             // either.
             match &lender {
-                Some(link) if (self.looking.is_useless)(&failure) => link.shut(),
+                Some(link) if (self.is_useless)(&failure) => link.shut(),
                 None if failure.is_passing() => connection.shut(),
                 Some(_) | None => {}
             }
@@ -133,14 +128,14 @@ impl<L: Link, C: Lookable> Onlooker<L, C> {
     /// Returns the connection for a look, and the session's connection that it is, if it is one. While a session has
     /// none, since it connects again or may not be granted locks yet, one can look all the same. Where that cannot be
     /// either, the session's next connection is waited for.
-    async fn connection(&self, deadline: BootInstant) -> Result<(Arc<C>, Option<Arc<L>>)> {
+    async fn connection(&self, deadline: BootInstant) -> Result<(Arc<C>, Option<Arc<Linked<C, F>>>)> {
         let session = self.latest().session.upgrade().filter(|life| life.bond().liveness().is_held());
-        let lent = |link: Arc<L>| ((self.looking.lend)(&link), Some(link));
+        let lent = |link: Arc<Linked<C, F>>| (link.connection.clone(), Some(link));
         if let Some(link) = session.as_ref().and_then(|life| life.present_link()) {
             return Ok(lent(link));
         }
         let opened = self.opener.get(|| {
-            let opening = (self.looking.open)();
+            let opening = (self.open)();
             Box::pin(async move { opening.await.map(Own) })
         });
         match (opened.await, session) {
@@ -153,27 +148,22 @@ impl<L: Link, C: Lookable> Onlooker<L, C> {
     }
 
     /// Ends the connection for looks, if there is one, and opens no more.
-    pub fn close(&self) {
+    pub fn close(&self) -> BoxFuture<Result<()>> {
         self.opener.shut();
         if let Some(own) = self.opener.take() {
             own.discard();
         }
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Nothing panics while it is locked.
-    fn latest(&self) -> MutexGuard<'_, Latest<L>> {
+    fn latest(&self) -> MutexGuard<'_, Latest<Linked<C, F>>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<L: Link, C: Lookable> fmt::Debug for Onlooker<L, C> {
+impl<C: Lookable, F> fmt::Debug for Onlooker<C, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Onlooker").finish_non_exhaustive()
-    }
-}
-
-impl<L, C> fmt::Debug for Looking<L, C> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Looking").finish_non_exhaustive()
     }
 }

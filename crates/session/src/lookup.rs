@@ -10,7 +10,7 @@ use lockkeeper_core::clock::Clock;
 use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 
-use crate::{Server, Trail};
+use crate::{Server, Trail, or_never};
 
 /// How many addresses of one name are tried: as many as a URL may name servers.
 const ADDRESSES_MAX: usize = lockkeeper_core::url::HOSTS_MAX;
@@ -119,12 +119,7 @@ impl Lookups {
         let mut known: Vec<Lookup> = Vec::new();
         let mut until = None;
         loop {
-            let beside = async {
-                match until {
-                    Some(until) => clock.sleep_until(until).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let beside = or_never(until.map(|until| clock.sleep_until(until)));
             tokio::select! {
                 biased;
                 lookup = self.next() => match lookup {

@@ -7,43 +7,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockkeeper_core::{BoxFuture, ConnectionNumber};
+use lockkeeper_core::BoxFuture;
 use tokio::sync::oneshot;
 
-use crate::{Failure, Server};
-
-/// A connection of a session.
-pub trait Link: Send + Sync + 'static {
-    /// Whether nothing can be sent over it any more.
-    fn is_over(&self) -> bool;
-
-    /// Ends its use: what is called from now on waits for the next one.
-    fn shut(&self);
-
-    /// The server at its other end.
-    fn server(&self) -> &Server;
-
-    /// Counts the session's connections. What names it has no effect any more once a later one has the session.
-    fn number(&self) -> u64;
-
-    /// How views name it.
-    fn connection_number(&self) -> ConnectionNumber {
-        ConnectionNumber(self.number())
-    }
-}
-
-/// The failure of a call under a session to which no connection comes any more. A backend's failures are made of it.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct SessionOver;
+use crate::{Failure, Link};
 
 type Sender<L> = Box<dyn FnOnce(&Arc<L>) + Send>;
 
 /// Makes a request and sends it over a connection: before it returns, so that requests stand in the order of the calls.
-pub type Make<L, T, F = Failure> = Arc<dyn Fn(&Arc<L>) -> BoxFuture<Result<T, F>> + Send + Sync>;
+pub type Make<L, T> = Arc<dyn Fn(&Arc<L>) -> BoxFuture<Result<T, Failure>> + Send + Sync>;
 
 /// What one session calls, in the order of the calls.
-pub struct Outbox<L> {
+pub(crate) struct Outbox<L> {
     state: Mutex<State<L>>,
 }
 
@@ -57,22 +32,22 @@ struct State<L> {
 }
 
 /// A call under way.
-pub struct Call<L, T, F = Failure> {
+pub struct Call<L, T> {
     turn: u64,
-    make: Make<L, T, F>,
-    sending: Sending<T, F>,
+    make: Make<L, T>,
+    sending: Sending<T>,
 }
 
-enum Sending<T, F> {
+enum Sending<T> {
     /// It was sent.
-    Sent(BoxFuture<Result<T, F>>),
+    Sent(BoxFuture<Result<T, Failure>>),
     /// It waits for the next connection.
-    Waits(oneshot::Receiver<BoxFuture<Result<T, F>>>),
+    Waits(oneshot::Receiver<BoxFuture<Result<T, Failure>>>),
 }
 
 impl<L: Link> Outbox<L> {
     /// Sends something now, or once there is a connection.
-    pub fn call<T: Send + 'static, F: Send + 'static>(&self, make: Make<L, T, F>) -> Call<L, T, F> {
+    pub(crate) fn call<T: Send + 'static>(&self, make: Make<L, T>) -> Call<L, T> {
         let mut state = self.state();
         let turn = state.next_turn;
         state.next_turn += 1;
@@ -81,12 +56,12 @@ impl<L: Link> Outbox<L> {
     }
 
     /// Sends a call again after a failure, at its turn.
-    pub fn again<T: Send + 'static, F: Send + 'static>(&self, call: &mut Call<L, T, F>) {
+    pub(crate) fn again<T: Send + 'static>(&self, call: &mut Call<L, T>) {
         call.sending = self.state().send(call.turn, call.make.clone());
     }
 
     /// Sends what has waited, and from now on what is called, over this connection.
-    pub fn attach(&self, link: &Arc<L>) {
+    pub(crate) fn attach(&self, link: &Arc<L>) {
         let mut state = self.state();
         state.link = Some(link.clone());
         for send in std::mem::take(&mut state.waiting).into_values() {
@@ -95,12 +70,12 @@ impl<L: Link> Outbox<L> {
     }
 
     /// Has what is called from now on wait for the next connection.
-    pub fn detach(&self) {
+    pub(crate) fn detach(&self) {
         self.state().link = None;
     }
 
-    /// Sends nothing any more: each call that waits, and each new one, fails by [`SessionOver`].
-    pub fn end(&self) {
+    /// Sends nothing any more: each call that waits, and each new one, fails.
+    pub(crate) fn end(&self) {
         let mut state = self.state();
         state.is_over = true;
         state.link = None;
@@ -114,7 +89,7 @@ impl<L: Link> Outbox<L> {
 }
 
 impl<L: Link> State<L> {
-    fn send<T: Send + 'static, F: Send + 'static>(&mut self, turn: u64, make: Make<L, T, F>) -> Sending<T, F> {
+    fn send<T: Send + 'static>(&mut self, turn: u64, make: Make<L, T>) -> Sending<T> {
         match &self.link {
             Some(link) if !link.is_over() => Sending::Sent(make(link)),
             _ => {
@@ -129,17 +104,17 @@ impl<L: Link> State<L> {
     }
 }
 
-impl<L: Link, T: Send + 'static, F: From<SessionOver> + Send + 'static> Call<L, T, F> {
+impl<L: Link, T: Send + 'static> Call<L, T> {
     /// Waits for the answer, and for a connection before.
     ///
     /// # Errors
     ///
-    /// What the service or the connection has refused; [`SessionOver`] once no connection comes any more.
-    pub async fn answer(&mut self) -> Result<T, F> {
+    /// What the service or the connection has refused; that the session is over once no connection comes any more.
+    pub async fn answer(&mut self) -> Result<T, Failure> {
         if let Sending::Waits(given) = &mut self.sending {
             match given.await {
                 Ok(sent) => self.sending = Sending::Sent(sent),
-                Err(_) => return Err(SessionOver.into()),
+                Err(_) => return Err(Failure::session_over()),
             }
         }
         match &mut self.sending {
@@ -167,7 +142,7 @@ impl<L> fmt::Debug for Outbox<L> {
     }
 }
 
-impl<L, T, F> fmt::Debug for Call<L, T, F> {
+impl<L, T> fmt::Debug for Call<L, T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Call").field("turn", &self.turn).finish_non_exhaustive()
     }
@@ -178,6 +153,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+    use crate::{FailureKind, Server};
 
     /// A connection that notes what is sent over it, and answers with its number.
     #[derive(Default)]
@@ -215,16 +191,7 @@ mod tests {
         }
     }
 
-    #[derive(Debug, PartialEq)]
-    struct Failed;
-
-    impl From<SessionOver> for Failed {
-        fn from(_: SessionOver) -> Self {
-            Self
-        }
-    }
-
-    fn request(number: u32) -> Make<Wire, u32, Failed> {
+    fn request(number: u32) -> Make<Wire, u32> {
         Arc::new(move |wire: &Arc<Wire>| {
             wire.sent.lock().unwrap().push(number);
             Box::pin(std::future::ready(Ok(wire.number)))
@@ -238,7 +205,7 @@ mod tests {
         assert!(calls.iter().all(|call| !call.is_sent()));
         outbox.attach(&wire);
         assert_eq!(wire.sent(), [0, 1, 2]);
-        assert_eq!(calls[2].answer().await, Ok(7));
+        assert_eq!(calls[2].answer().await.unwrap(), 7);
     }
 
     #[test]
@@ -260,6 +227,8 @@ mod tests {
         let mut before = outbox.call(request(0));
         outbox.end();
         let mut after = outbox.call(request(1));
-        assert_eq!((before.answer().await, after.answer().await), (Err(Failed), Err(Failed)));
+        for call in [&mut before, &mut after] {
+            assert_eq!(call.answer().await.unwrap_err().kind, FailureKind::SessionGone);
+        }
     }
 }

@@ -136,7 +136,8 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// Cuts a text at a character's boundary.
-fn shortened(text: &str, bytes_max: usize) -> String {
+#[must_use]
+pub fn shortened(text: &str, bytes_max: usize) -> String {
     let end = (0..=bytes_max.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     text[..end.unwrap_or(0)].to_owned()
 }

@@ -1,6 +1,5 @@
 //! The backend: it opens sessions, and looks at queues without joining them.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +8,15 @@ use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower,
     Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
+use lockkeeper_session::follow;
 
-use crate::engine::Engine;
-use crate::engines;
-use crate::examine::{Examination, examine};
+use crate::examine::examine;
 use crate::follow::Following;
 use crate::look::{Onlooker, ask, onlooker};
 use crate::queue;
-use crate::session::{Opening, open};
+use crate::session::open;
+use crate::site::Site;
 use crate::statement::{Argument, Statement, status};
-#[cfg(feature = "testing")]
-use crate::testing::Testing;
 use crate::url::{self, Config, Dialect};
 
 const POSTGRES: Capabilities =
@@ -71,13 +68,10 @@ const MYSQL_CONDITIONS: &[&str] = &[
 /// # let _ = keeper;
 /// # Ok::<(), lockkeeper_core::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct SqlBackend {
-    config: Arc<Config>,
-    engine: Arc<dyn Engine>,
-    clock: Arc<dyn Clock>,
+    site: Site,
     onlooker: Arc<Onlooker>,
-    #[cfg(feature = "testing")]
-    testing: Testing,
 }
 
 impl SqlBackend {
@@ -97,27 +91,16 @@ impl SqlBackend {
     ///
     /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for a database whose feature is not compiled in.
     pub fn with(config: Config, clock: Arc<dyn Clock>) -> Result<Self> {
-        let config = Arc::new(config);
-        let engine = engines::of(&config, &clock)?;
-        let onlooker = Arc::new(onlooker(engine.clone(), config.clone(), clock.clone()));
-        Ok(Self {
-            config,
-            engine,
-            clock,
-            onlooker,
-            #[cfg(feature = "testing")]
-            testing: Testing::default(),
-        })
+        let site = Site::new(config, clock)?;
+        Ok(Self { onlooker: Arc::new(onlooker(&site)), site })
     }
 
     /// Returns the means to do harm to this client.
     #[cfg(feature = "testing")]
-    pub fn testing(&self) -> Testing {
-        self.testing.clone()
+    pub fn testing(&self) -> lockkeeper_session::Testing {
+        self.site.testing.clone()
     }
-}
 
-impl SqlBackend {
     /// Sets the longest session timeout, or says that the data were restored if there is none.
     fn limit(&self, timeout_max: Option<Duration>) -> BoxFuture<Result<()>> {
         let onlooker = self.onlooker.clone();
@@ -128,7 +111,7 @@ impl SqlBackend {
             let timeout_ms = timeout_max.and_then(|timeout_max| i64::try_from(timeout_max.as_millis()).ok());
             let limit = Argument::OptionalInt(timeout_ms);
             let statement = Statement::new("limit", vec![limit, Argument::Flag(timeout_max.is_none())]);
-            let rows = ask(&onlooker, &statement, Operation::Configure).await?;
+            let rows = ask(&onlooker, statement, Operation::Configure).await?;
             let status = status(&rows).map_err(|failure| failure.into_core(Operation::Configure, true))?;
             if status.text.as_deref() == Some("ok") {
                 return Ok(());
@@ -142,32 +125,22 @@ impl SqlBackend {
 
 impl Backend for SqlBackend {
     fn service(&self) -> String {
-        self.config.service.clone()
+        self.site.config.service.clone()
     }
 
     fn capabilities(&self) -> &Capabilities {
-        match self.config.dialect {
+        match self.site.config.dialect {
             Dialect::Postgres => &POSTGRES,
             Dialect::Mysql => &MYSQL,
         }
     }
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
-        let opening = Opening {
-            engine: self.engine.clone(),
-            config: self.config.clone(),
-            clock: self.clock.clone(),
-            #[cfg(feature = "testing")]
-            testing: self.testing.clone(),
-        };
-        let onlooker = self.onlooker.clone();
+        let (site, onlooker) = (self.site.clone(), self.onlooker.clone());
         Box::pin(async move {
-            let opened = open(opening).await;
+            let opened = open(site).await;
             onlooker.note(opened.as_ref().map(|core| &core.life));
-            let core = opened?;
-            #[cfg(feature = "testing")]
-            core.life.runtime.spawn(beat_when_asked(Arc::downgrade(&core)));
-            Ok(Arc::new(queue::begin(core)) as Arc<dyn Session>)
+            Ok(Arc::new(queue::begin(opened?)) as Arc<dyn Session>)
         })
     }
 
@@ -182,8 +155,7 @@ impl Backend for SqlBackend {
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
-        let (engine, config, clock) = (self.engine.clone(), self.config.clone(), self.clock.clone());
-        Some(Following { engine, config, clock, scope: scope.clone() }.begin())
+        Some(follow(Following::new(self.site.clone(), scope.clone())))
     }
 
     /// What makes locks worse than they are promised, a session meets when it connects, and is refused there: a brief
@@ -192,16 +164,12 @@ impl Backend for SqlBackend {
         if scrutiny == Scrutiny::Brief {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }
-        let examination = Examination { config: self.config.clone(), clock: self.clock.clone() };
-        let onlooker = self.onlooker.clone();
-        Box::pin(async move {
-            let look = |lookout, _| Box::pin(examine(examination.clone(), lookout)) as _;
-            onlooker.look(Operation::Inspect, look).await
-        })
+        let (site, onlooker) = (self.site.clone(), self.onlooker.clone());
+        Box::pin(onlooker.look(Operation::Inspect, site, |site, lookout, _| Box::pin(examine(site, lookout))))
     }
 
     fn set_up(&self) -> BoxFuture<Result<()>> {
-        let making = self.engine.set_up(self.clock.now().saturating_add(self.config.connect_timeout));
+        let making = self.site.engine.set_up(self.site.clock.now().saturating_add(self.site.config.connect_timeout));
         Box::pin(async move { making.await.map_err(|failure| failure.into_core(Operation::Configure, false)) })
     }
 
@@ -218,7 +186,7 @@ impl Backend for SqlBackend {
     }
 
     fn set_up_text(&self) -> Option<String> {
-        Some(self.engine.set_up_text())
+        Some(self.site.engine.set_up_text())
     }
 
     fn trouble(&self) -> Option<Error> {
@@ -226,23 +194,6 @@ impl Backend for SqlBackend {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        self.onlooker.close();
-        Box::pin(std::future::ready(Ok(())))
-    }
-}
-
-#[cfg(feature = "testing")]
-async fn beat_when_asked(session: std::sync::Weak<crate::session::Core>) {
-    while let Some(testing) = session.upgrade().map(|core| core.testing.clone()) {
-        testing.asked_to_beat().await;
-        if let Some(core) = session.upgrade() {
-            core.life.urge();
-        }
-    }
-}
-
-impl fmt::Debug for SqlBackend {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("SqlBackend").field(&self.config).finish()
+        self.onlooker.close()
     }
 }

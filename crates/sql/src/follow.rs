@@ -11,55 +11,40 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{ContenderInfo, Follower, LockNow, Operation, QueueName, Scope, Telling, Told};
-use lockkeeper_session::{Backoff, Effect, Failure};
+use lockkeeper_core::{ContenderInfo, LockNow, QueueName, Scope, Telling, Told};
+use lockkeeper_session::{Backoff, Effect, Failure, Follow};
 
-use crate::engine::{Engine, Wire};
+use crate::engine::Wire;
 use crate::follow::pace::Pace;
 use crate::follow::signs::{Looked, Signs};
 use crate::queue;
 use crate::queue::All;
-use crate::url::Config;
+use crate::site::Site;
 
 /// All locks with contenders.
 type Seen = BTreeMap<QueueName, Vec<ContenderInfo>>;
 
 /// Follows a database.
 pub(crate) struct Following {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) config: Arc<Config>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) scope: Scope,
+    site: Site,
+    scope: Scope,
+    pace: Pace,
 }
 
-impl Following {
-    /// Begins, in a task of the runtime that this is called in.
-    pub(crate) fn begin(self) -> Follower {
-        Follower::run(|telling| self.run(telling))
-    }
-
-    async fn run(self, telling: Telling) {
-        let (mut backoff, mut pace) = (Backoff::CONNECTING, Pace::default());
-        // It ends well when there is no reader any more.
-        while let Err(failure) = self.until_lost(&telling, &mut backoff, &mut pace).await {
-            let is_passing = failure.is_passing();
-            let error = failure.into_core(Operation::Inspect, false);
-            if !telling.tell(Told::Lost(error)).await || !is_passing {
-                return;
-            }
-            self.clock.sleep_until(self.clock.now().saturating_add(backoff.pause())).await;
-        }
+impl Follow for Following {
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.site.clock
     }
 
     /// Looks over one connection until that is of no use any more, or there is no reader.
-    async fn until_lost(&self, telling: &Telling, backoff: &mut Backoff, pace: &mut Pace) -> Result<(), Failure> {
+    async fn until_lost(&mut self, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
         let wire = self.connect().await?;
         let mut known: Option<Seen> = None;
         let mut signs = Signs::default();
         loop {
-            let began = self.clock.now();
+            let began = self.site.clock.now();
             let All { locks: seen, beats } = self.look(&*wire).await?;
-            let ended = self.clock.now();
+            let ended = self.site.clock.now();
             signs.take(beats, Looked { began, ended });
             let told = match &known {
                 None => Told::All(all(&seen)),
@@ -68,7 +53,7 @@ impl Following {
             known = Some(seen);
             *backoff = Backoff::CONNECTING;
             let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
-            let look_pause = pace.pause_after(ended.saturating_duration_since(began), self.scope.pause_min);
+            let look_pause = self.pace.pause_after(ended.saturating_duration_since(began), self.scope.pause_min);
             let looked = Told::Looked { began, pause: look_pause, silent: signs.silent() };
             if is_news && !telling.tell(told).await || !telling.tell(looked).await {
                 return Ok(());
@@ -76,7 +61,7 @@ impl Following {
             tokio::select! {
                 biased;
                 () = wire.over() => return Err(Failure::broken(Effect::None)),
-                () = self.clock.sleep_until(ended.saturating_add(look_pause)) => {}
+                () = self.site.clock.sleep_until(ended.saturating_add(look_pause)) => {}
             }
             // What changes until then is seen by the same look.
             if !telling.until_taken().await {
@@ -84,21 +69,27 @@ impl Following {
             }
         }
     }
+}
+
+impl Following {
+    pub(crate) fn new(site: Site, scope: Scope) -> Self {
+        Self { site, scope, pace: Pace::default() }
+    }
 
     /// Tries each server once.
     async fn connect(&self) -> Result<Arc<dyn Wire>, Failure> {
-        let deadline = self.clock.now().saturating_add(self.config.connect_timeout);
-        let attempt = |server, attempt_ends| self.engine.connect(&server, attempt_ends);
-        Ok(self.config.finder(&self.clock).round(deadline, attempt).await?.wire)
+        let deadline = self.site.clock.now().saturating_add(self.site.config.connect_timeout);
+        let attempt = |server, attempt_ends| self.site.engine.connect(&server, attempt_ends);
+        Ok(self.site.config.finder(&self.site.clock).round(deadline, attempt).await?.wire)
     }
 
     /// Looks at all locks.
     async fn look(&self, wire: &dyn Wire) -> Result<All, Failure> {
-        let deadline = self.clock.now().saturating_add(self.config.operation_timeout);
+        let deadline = self.site.clock.now().saturating_add(self.site.config.operation_timeout);
         let seen = tokio::select! {
             biased;
             seen = queue::inspect_all(wire, &self.scope.prefix, &self.scope.also) => seen,
-            () = self.clock.sleep_until(deadline) => Err(Failure::late(Effect::None)),
+            () = self.site.clock.sleep_until(deadline) => Err(Failure::late(Effect::None)),
         };
         seen.inspect_err(|_| wire.shut())
     }

@@ -18,13 +18,11 @@ mod mysql;
 mod postgres;
 mod queue;
 mod session;
+mod site;
 mod statement;
-#[cfg(feature = "testing")]
-mod testing;
 mod url;
 
-#[cfg(feature = "testing")]
-pub use testing::Testing;
-
 pub use backend::SqlBackend;
+#[cfg(feature = "testing")]
+pub use lockkeeper_session::{Bug, Testing};
 pub use url::{Config, MYSQL_PORT_DEFAULT, POSTGRES_PORT_DEFAULT, SCHEMA_DEFAULT, SETTINGS};

@@ -12,7 +12,7 @@ use lockkeeper_core::{Backend, Request, Revocation};
 use lockkeeper_faults::server::Server;
 use lockkeeper_faults::sql::{Setup, Sql};
 use lockkeeper_faults::{mariadb, postgres};
-use lockkeeper_sql::SqlBackend;
+use lockkeeper_sql::{Bug, SqlBackend};
 use lockkeeper_trials::Service;
 use lockkeeper_trials::late::{Stage, Write};
 
@@ -58,7 +58,7 @@ where
     stage.play(&format!("{name}, requests to yield"), yielding).await;
     stage.play(&format!("{name}, values"), Write::Value).await;
     // Its clients do not end what their former connections may still do.
-    let without_epochs = kind.stage(server.address(), |backend| backend.testing().ignore_epochs());
+    let without_epochs = kind.stage(server.address(), |backend| backend.testing().plant(Bug::IgnoresEpochs));
     without_epochs.await.find(Write::Value).await;
     for (function, is, becomes) in kind.planted {
         let text = server.value(&(kind.text_of)(function)).await.expect("its text");

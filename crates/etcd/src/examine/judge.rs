@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_core::{Advice, Error, Exclusion, Finding, Result, Severity};
 
 use crate::proto::StatusResponse;
-use crate::session::{Epoch, Timing};
+use crate::session::Epoch;
 
 /// The first versions without the lease fault, by their minor number: 3.6 and later never had it.
 const WITHOUT_LEASE_FAULT: [(u32, u32); 2] = [(4, 31), (5, 13)];
@@ -16,10 +16,6 @@ const NEVER_FAULTY_MINOR: u32 = 6;
 /// The versions of 3.5 before this one can crash when a transaction that only reads is cancelled, as it is when its
 /// connection ends (etcd-io/etcd#14110 up to 3.5.4, #14891 after it); 3.4 and 3.6 do not.
 const READS_CRASH_BEFORE: (u32, u32) = (5, 7);
-
-/// How many round trips of the median a holder's interval between two proofs must last at least: a renewal and its
-/// proof take two, and half of the interval is left for a bad moment.
-const ROUND_TRIPS_MIN: u32 = 4;
 
 /// Judges what a member says of itself and of the cluster.
 pub(super) fn judge_status(status: &StatusResponse) -> Vec<Finding> {
@@ -127,17 +123,6 @@ pub(super) fn judge_least(asked: Duration, least: Duration) -> Option<Finding> {
         let what = format!("the cluster grants a session timeout of {least:?} instead of {asked:?}");
         let cure = format!("set session_timeout={least:?}, or a shorter --election-timeout of the members");
         Finding::new(Severity::Warning, what, cure)
-    })
-}
-
-/// Judges the session timeout by how long a request through the quorum takes.
-pub(super) fn judge_round_trip(timeout: Duration, median: Duration) -> Option<Finding> {
-    let interval = Timing { timeout }.holding_interval();
-    (median * ROUND_TRIPS_MIN > interval).then(|| {
-        let what = format!(
-            "half of the requests take longer than {median:?}, and a holder proves its session every {interval:?}"
-        );
-        Finding::new(Severity::Warning, what, "set a longer session_timeout, or holders lapse while nothing is wrong")
     })
 }
 
@@ -249,9 +234,8 @@ mod tests {
     #[test]
     fn a_session_timeout_that_the_cluster_cannot_keep_is_found() {
         let [second, ten] = [1, 10].map(Duration::from_secs);
-        assert_eq!((judge_least(ten, ten), judge_round_trip(ten, Duration::from_millis(400))), (None, None));
+        assert_eq!(judge_least(ten, ten), None);
         assert!(judge_least(second, ten).unwrap().what.contains("10s instead of 1s"));
-        assert!(judge_round_trip(ten, Duration::from_millis(450)).unwrap().what.contains("450ms"));
     }
 
     #[test]

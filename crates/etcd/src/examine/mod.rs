@@ -15,4 +15,4 @@ mod whole;
 
 pub(crate) use members::examine_members;
 pub(crate) use renew::renew_tokens;
-pub(crate) use whole::{Examination, examine_briefly, examine_cluster, together};
+pub(crate) use whole::{examine_briefly, examine_cluster, together};

@@ -3,23 +3,18 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::{Effect, Failure, FailureKind};
 
 use super::judge::Offset;
 use super::trial::offset;
-use crate::rpc::{Connection, modified_at, put, txn};
+use crate::queue::Onlooking;
+use crate::rpc::{modified_at, put, txn};
 use crate::session::{Epoch, first_offset};
-use crate::url::Config;
+use crate::url::Site;
 
 /// Writes where tokens begin anew, from the clock, unless another client does meanwhile.
-pub(crate) async fn renew_tokens(
-    connection: &Connection,
-    config: &Config,
-    unix_time: Duration,
-    deadline: BootInstant,
-) -> Result<(), Failure> {
-    let (found, revision) = offset(connection, config, deadline).await?;
+pub(crate) async fn renew_tokens(looking: &Onlooking<'_>, site: &Site) -> Result<(), Failure> {
+    let (found, revision) = offset(looking, site).await?;
     let refuse = |message: &str| Failure::new(FailureKind::Other, Effect::None, message);
     let seen = match found {
         // The first session does it.
@@ -27,11 +22,11 @@ pub(crate) async fn renew_tokens(
         Offset::Unreadable => return Err(refuse("where tokens begin is no number; see `lockkeeper doctor`")),
         Offset::Present(seen) => seen,
     };
-    let next = next_offset(seen, revision, unix_time)
+    let next = next_offset(seen, revision, site.clock.unix_time())
         .ok_or_else(|| refuse("this machine's clock is behind the tokens; set it, then try again"))?;
-    let key = config.layout().offset();
+    let key = site.layout.offset();
     let write = txn(vec![modified_at(key.clone(), seen.written)], vec![put(key, next.to_string(), 0)], Vec::new());
-    match connection.call(write, deadline).await?.succeeded {
+    match looking.connection.call(write, looking.deadline).await?.succeeded {
         true => Ok(()),
         false => Err(refuse("another client has written where tokens begin at the same moment; try again")),
     }

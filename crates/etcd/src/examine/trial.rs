@@ -2,39 +2,33 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Finding, Severity};
-use lockkeeper_session::{Failure, FailureKind};
+use lockkeeper_session::{Failure, FailureKind, judge_round_trip, median_round_trip};
 
-use super::judge::{Offset, judge_least, judge_offset, judge_round_trip};
+use super::judge::{Offset, judge_least, judge_offset};
 use crate::proto::{LeaseGrantRequest, LeaseRevokeRequest, RangeRequest, Response, ResponseOp};
-use crate::rpc::{Connection, created_at, delete, key_range, prefix_range, put, txn};
-use crate::session::{Epoch, first_offset};
-use crate::url::Config;
+use crate::queue::Onlooking;
+use crate::rpc::{created_at, delete, key_range, prefix_range, put, txn};
+use crate::session::{Epoch, Timing, first_offset};
+use crate::url::Site;
 
 /// For how many operations a server takes our largest request, that for a thousand permits: 32 groups of 32, and two
 /// looks. It adds those of a group to what stands beside it.
 const OPERATIONS: usize = 66;
-
-/// How many round trips are measured.
-const ROUND_TRIPS: usize = 20;
 
 /// No key was ever created at this revision.
 const NEVER: i64 = -1;
 
 /// Makes a transaction that does nothing, since its condition never holds; the server checks its length and the rights
 /// to all of it all the same.
-pub(super) async fn try_rights(
-    connection: &Connection,
-    config: &Config,
-    deadline: BootInstant,
-) -> Result<Option<Finding>, Failure> {
-    let base = format!("{}/", config.base);
+pub(super) async fn try_rights(looking: &Onlooking<'_>, site: &Site) -> Result<Option<Finding>, Failure> {
+    let base = format!("{}/", site.config.base);
     let key = format!("{base}examined");
     let mut operations =
         vec![put(key.clone(), "", 0), delete(format!("{base}examined too")), prefix_range(base.clone()).into()];
     operations.resize_with(OPERATIONS, || key_range(key.clone()).into());
-    match connection.call(txn(vec![created_at(key.clone(), NEVER)], operations, Vec::new()), deadline).await {
+    let request = txn(vec![created_at(key.clone(), NEVER)], operations, Vec::new());
+    match looking.connection.call(request, looking.deadline).await {
         Ok(_) => Ok(None),
         Err(failure) if failure.kind == FailureKind::Refused => {
             let what = format!("this user cannot lock: {failure} (keys that begin with `{base}`)");
@@ -57,60 +51,37 @@ pub(super) async fn try_rights(
 const TOO_MANY: &str = "too many operations";
 
 /// Measures requests that go through the quorum, as a holder's proofs do.
-pub(super) async fn try_round_trips(
-    connection: &Connection,
-    clock: &dyn Clock,
-    config: &Config,
-    deadline: BootInstant,
-) -> Result<Option<Finding>, Failure> {
-    let mut took = Vec::with_capacity(ROUND_TRIPS);
-    for _ in 0..ROUND_TRIPS {
-        let start = clock.now();
-        connection.call(read_offset(config), deadline).await?;
-        took.push(clock.now().saturating_duration_since(start));
-    }
-    took.sort_unstable();
-    Ok(judge_round_trip(config.session_timeout(), took[ROUND_TRIPS / 2]))
+pub(super) async fn try_round_trips(looking: &Onlooking<'_>, site: &Site) -> Result<Option<Finding>, Failure> {
+    let ask = || async { looking.connection.call(read_offset(site), looking.deadline).await.map(drop) };
+    let median = median_round_trip(&*site.clock, Duration::MAX, ask).await?;
+    let interval = Timing { timeout: site.config.session_timeout() }.holding_interval();
+    Ok(judge_round_trip(interval, median, "a holder proves its session"))
 }
 
 /// Asks for the shortest lease, and gives it back.
-pub(super) async fn try_least_timeout(
-    connection: &Connection,
-    config: &Config,
-    deadline: BootInstant,
-) -> Result<Option<Finding>, Failure> {
-    let granted = match connection.call(LeaseGrantRequest { ttl: 1 }, deadline).await {
+pub(super) async fn try_least_timeout(looking: &Onlooking<'_>, site: &Site) -> Result<Option<Finding>, Failure> {
+    let granted = match looking.connection.call(LeaseGrantRequest { ttl: 1 }, looking.deadline).await {
         Ok(granted) => granted,
         // That is told of the member.
         Err(failure) if failure.kind == FailureKind::Full => return Ok(None),
         Err(failure) => return Err(failure),
     };
     // One that cannot be given back runs out.
-    let _ = connection.call(LeaseRevokeRequest { id: granted.id }, deadline).await;
+    let _ = looking.connection.call(LeaseRevokeRequest { id: granted.id }, looking.deadline).await;
     let least = Duration::from_secs(granted.ttl.try_into().map_err(|_| Failure::unexpected())?);
-    Ok(judge_least(config.session_timeout(), least))
+    Ok(judge_least(site.config.session_timeout(), least))
 }
 
 /// Looks where tokens begin.
-pub(super) async fn try_offset(
-    connection: &Connection,
-    clock: &dyn Clock,
-    config: &Config,
-    deadline: BootInstant,
-) -> Result<Option<Finding>, Failure> {
-    let layout = config.layout();
-    let (offset, _) = offset(connection, config, deadline).await?;
-    let key = String::from_utf8_lossy(&layout.offset()).into_owned();
-    Ok(judge_offset(&key, offset, first_offset(clock.unix_time())))
+pub(super) async fn try_offset(looking: &Onlooking<'_>, site: &Site) -> Result<Option<Finding>, Failure> {
+    let (offset, _) = offset(looking, site).await?;
+    let key = String::from_utf8_lossy(&site.layout.offset()).into_owned();
+    Ok(judge_offset(&key, offset, first_offset(site.clock.unix_time())))
 }
 
 /// Reads where tokens begin, and the service's revision.
-pub(super) async fn offset(
-    connection: &Connection,
-    config: &Config,
-    deadline: BootInstant,
-) -> Result<(Offset, i64), Failure> {
-    let answer = connection.call(read_offset(config), deadline).await?;
+pub(super) async fn offset(looking: &Onlooking<'_>, site: &Site) -> Result<(Offset, i64), Failure> {
+    let answer = looking.connection.call(read_offset(site), looking.deadline).await?;
     let revision = answer.header.ok_or_else(Failure::unexpected)?.revision;
     if answer.kvs.is_empty() {
         return Ok((Offset::Absent, revision));
@@ -119,6 +90,6 @@ pub(super) async fn offset(
     Ok((epoch.map_or(Offset::Unreadable, Offset::Present), revision))
 }
 
-fn read_offset(config: &Config) -> RangeRequest {
-    key_range(config.layout().offset())
+fn read_offset(site: &Site) -> RangeRequest {
+    key_range(site.layout.offset())
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, LossReason, Operation, QueueName, Ticket};
-use lockkeeper_session::{Failure, Left};
+use lockkeeper_session::{Bug, Failure, Left, Link as _};
 
 use crate::layout::Name;
 use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnRequest, TxnResponse};
@@ -64,7 +64,7 @@ impl Leaving {
         let left = self.delete(link, core.life.deadline().min(again)).await?;
         if matches!(self.meant, Meant::Of(_)) && self.known().is_none() && link.stamp.is_none() {
             // Without a new stamp the join can still take effect. The next connection may find room for one.
-            link.connection.shut();
+            link.shut();
             return Err(no_room());
         }
         Ok(left)
@@ -94,8 +94,7 @@ impl Leaving {
             return Ok(self.known());
         };
         let name = name_of(claim);
-        #[cfg(feature = "testing")]
-        if self.inner.core.testing.ignores_conditions() {
+        if self.inner.core.life.testing.has(Bug::IgnoresConditions) {
             return Ok(Some((name, 0)));
         }
         let look = key_range(self.inner.core.layout.key(&self.queue, &name));

@@ -204,7 +204,7 @@ fn endpoint(server: &Server, access: &Access) -> Result<Endpoint, tonic::transpo
     let authority = Server::new(&server.name, server.port);
     let endpoint = Endpoint::from_shared(format!("http://{authority}"))?;
     match format!("https://{authority}").parse() {
-        Ok(origin) if access.is_secured() => Ok(endpoint.origin(origin)),
+        Ok(origin) if access.is_secured => Ok(endpoint.origin(origin)),
         _ => Ok(endpoint),
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn of_status(status: Status) -> Failure {
 pub(super) fn of_first_call(failure: Failure, server: &Server, access: &Access) -> Failure {
     let failure = failure.at(server);
     match failure.kind {
-        FailureKind::Broken if access.is_secured() => {
+        FailureKind::Broken if access.is_secured => {
             failure.with_hint("; a server that asks for a certificate needs `cert` and `key` in the URL")
         }
         FailureKind::Broken => {

@@ -5,21 +5,19 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Operation, QueueName};
-use lockkeeper_session::{Beginning, Effect, Failure, FailureKind, Life};
+use lockkeeper_session::{Beginning, Effect, Failure, FailureKind, Life, Link as _, Server, Testing};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::layout::Layout;
 use crate::proto::{Compare, RequestOp, TxnRequest};
-use crate::rpc::{Answer, Call, for_lack_of, txn};
+use crate::rpc::{Answer, Call, Connection, for_lack_of, txn};
 use crate::session::belief::{Belief, Timing};
 use crate::session::lanes::Lanes;
 use crate::session::link::{Epoch, Link, header};
-#[cfg(feature = "testing")]
-use crate::testing::Testing;
-use crate::url::Config;
+use crate::url::{Config, Site};
 
 /// The pause before a request is made again that the service has turned away for now.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -40,36 +38,33 @@ pub(crate) struct Core {
     dependents: AtomicUsize,
     /// Wakes the renewal when there is a first dependent.
     pub(super) entered: Notify,
-    #[cfg(feature = "testing")]
-    pub(crate) testing: Testing,
 }
 
-/// What a session is made of.
-pub(super) struct Parts {
-    pub(super) config: Arc<Config>,
-    pub(super) clock: Arc<dyn Clock>,
+/// What was granted to a session.
+pub(super) struct Granted {
     pub(super) lease: i64,
     pub(super) timeout: Duration,
     pub(super) belief: Belief,
     pub(super) safe_until: BootInstant,
-    #[cfg(feature = "testing")]
-    pub(super) testing: Testing,
 }
 
 impl Core {
-    pub(super) fn new(parts: Parts, runtime: Handle) -> Self {
-        let Parts { config, clock, lease, timeout, belief, safe_until, .. } = parts;
+    pub(super) fn new(site: &Site, granted: Granted, runtime: Handle) -> Self {
+        let Site { config, layout, clock, testing } = site.clone();
+        let Granted { lease, timeout, belief, safe_until } = granted;
         let (timing, asked) = (Timing { timeout }, config.session_timeout());
         let beginning = Beginning {
-            timeout: timing.timeout,
+            session: lease.to_string(),
+            testing,
+            timeout,
             safe_until,
             notice: timing.notice(),
             worth_granting: timing.worth_granting(),
             operation_timeout: config.operation_timeout,
         };
         Self {
-            layout: config.layout(),
             config,
+            layout,
             lease,
             timing,
             lanes: Lanes::new(runtime.clone()),
@@ -79,8 +74,6 @@ impl Core {
             revision: AtomicI64::new(0),
             dependents: AtomicUsize::new(0),
             entered: Notify::new(),
-            #[cfg(feature = "testing")]
-            testing: parts.testing,
         }
     }
 
@@ -163,9 +156,12 @@ impl Core {
         success: Vec<RequestOp>,
         failure: Vec<RequestOp>,
     ) -> TxnRequest {
-        #[cfg(feature = "testing")]
-        let conditions = if self.testing.ignores_conditions() { Vec::new() } else { conditions };
-        txn(conditions, success, failure)
+        txn(if self.testing.ignores_conditions() { Vec::new() } else { conditions }, success, failure)
+    }
+
+    /// Opens another connection, for the session alone.
+    pub(super) async fn connect(&self, server: &Server, deadline: BootInstant) -> Result<Connection, Failure> {
+        Connection::open(server, &self.config.access, &self.life.clock, deadline).await
     }
 
     /// Makes a request that goes through the quorum, so that its answer proves the session too.
@@ -196,19 +192,14 @@ impl Core {
         deadline: BootInstant,
     ) -> Result<C::Answer, Failure> {
         let answer = link.connection.call(request, deadline).await;
-        #[cfg(feature = "testing")]
-        if answer.is_ok() && self.testing.loses(operation) {
-            link.connection.shut();
-            return Err(Failure::broken(Effect::Unknown));
-        }
-        let _ = operation;
         // A request that the service may still take in must not take effect after later ones: the next connection
         // begins with a new stamp. So it is with a new token.
         if answer.as_ref().is_err_and(needs_another) {
-            link.connection.shut();
+            link.shut();
         }
         // It may be for lack of rights.
-        answer.map_err(|failure| for_lack_of(failure, &self.layout.rights()))
+        let answer = answer.map_err(|failure| for_lack_of(failure, &self.layout.rights()));
+        self.life.hear(link, operation, answer)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::{Effect, Failure, Server, late};
 
-use crate::rpc::{Connection, KeepAlive};
+use crate::rpc::KeepAlive;
 use crate::session::belief::Renewal;
 use crate::session::core::Core;
 use crate::session::link::header;
@@ -37,7 +37,7 @@ pub(super) async fn renew(core: &Core, silent: &Server, deadline: BootInstant) {
 
 /// Renews over one member. That the lease has ended is left to the connection in use to tell.
 async fn renew_over(core: &Core, server: &Server, deadline: BootInstant) -> Result<(), Failure> {
-    let connection = Connection::open(server, &core.config.access, &core.life.clock, deadline).await?;
+    let connection = core.connect(server, deadline).await?;
     let sent_at = core.life.clock.now();
     let (_stream, answer) = KeepAlive::open(&connection, core.lease, deadline).await?;
     let Ok(seconds @ 1..) = u64::try_from(answer.ttl) else {

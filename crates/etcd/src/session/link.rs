@@ -1,9 +1,8 @@
 //! One connection of a session, and what was read when it began.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_session::{Failure, Server};
+use lockkeeper_session::Failure;
 
 use crate::proto::{KeyValue, Response, ResponseHeader, ResponseOp};
 use crate::rpc::{Answer, Connection, Watches};
@@ -17,33 +16,15 @@ pub(crate) struct Epoch {
 }
 
 /// A connection of a session. It is used once the session's stamp was written over it.
+pub(crate) type Link = lockkeeper_session::Linked<Connection, Begun>;
+
+/// What a connection begins with.
 #[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) connection: Arc<Connection>,
+pub(crate) struct Begun {
     pub(crate) watches: Watches,
-    /// Counts the session's connections.
-    pub(crate) number: u64,
     /// The revision at which the session's key was written when this connection began. A join names it, so that none of
     /// an older connection takes effect any more. `None` if the service had no room for that: then nothing joins.
     pub(crate) stamp: Option<i64>,
-}
-
-impl lockkeeper_session::Link for Link {
-    fn is_over(&self) -> bool {
-        self.connection.is_over()
-    }
-
-    fn shut(&self) {
-        self.connection.shut();
-    }
-
-    fn server(&self) -> &Server {
-        self.connection.server()
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
 }
 
 /// How far tokens may run ahead of a service's revisions: so many revisions a millisecond leave room for a service that

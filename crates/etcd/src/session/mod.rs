@@ -19,7 +19,7 @@ mod lanes;
 mod link;
 mod open;
 #[cfg(test)]
-mod promotion;
+mod promotion_tests;
 mod renewal;
 mod restore;
 
@@ -27,5 +27,5 @@ pub(crate) use belief::Timing;
 #[cfg(feature = "testing")]
 pub(crate) use belief::{Belief, Renewal, Witness};
 pub(crate) use core::Core;
-pub(crate) use link::{Epoch, Link, first_offset, header};
-pub(crate) use open::{Opening, open};
+pub(crate) use link::{Begun, Epoch, Link, first_offset, header};
+pub(crate) use open::open;

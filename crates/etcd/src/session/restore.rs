@@ -8,7 +8,7 @@ use lockkeeper_session::{Failure, FailureKind};
 use crate::proto::TxnResponse;
 use crate::rpc::{Connection, Watches, exists, key_range, modified_at, put, txn};
 use crate::session::core::Core;
-use crate::session::link::{Epoch, Link, first_offset, header};
+use crate::session::link::{Begun, Epoch, Link, first_offset, header};
 
 /// Writes the session's stamp anew, so that joins of older connections have no effect from then on, and opens the
 /// stream of watches.
@@ -36,7 +36,7 @@ pub(super) async fn restore(
         epoch
     };
     core.set_epoch(epoch);
-    Ok(Arc::new(Link { connection: Arc::new(connection), watches, number, stamp: is_stamped.then_some(revision) }))
+    Ok(Link::new(connection, number, Begun { watches, stamp: is_stamped.then_some(revision) }))
 }
 
 /// Writes the session's key, if it is there; without room for that it only looks at it. Returns whether it was written.

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lockkeeper_core::{Backend, Request, Revocation};
-use lockkeeper_etcd::EtcdBackend;
+use lockkeeper_etcd::{Bug, EtcdBackend};
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_trials::late::{Stage, Write};
 
@@ -31,7 +31,7 @@ fn open(servers: &[SocketAddr], settings: &str, is_planted: bool) -> Arc<dyn Bac
     let url = (ETCD.url)(servers, settings);
     let backend = EtcdBackend::open(&url.parse().expect("a URL")).expect("a good URL");
     if is_planted {
-        backend.testing().ignore_conditions();
+        backend.testing().plant(Bug::IgnoresConditions);
     }
     Arc::new(backend)
 }

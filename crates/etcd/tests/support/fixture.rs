@@ -171,7 +171,7 @@ impl EtcdClient {
         let (clients, testing) = (&self.fixture.clients, &self.way.testing);
         let ending = async {
             let losses = testing.losses();
-            if self.fixture.operator().revoke(testing.lease()).await? {
+            if self.fixture.operator().revoke(testing.session().parse().unwrap_or_default()).await? {
                 // A client that stands still is told later.
                 let is_told = || testing.losses() > losses;
                 let _ = tokio::time::timeout(clients.session_timeout(), until_seen(is_told)).await;
@@ -187,7 +187,7 @@ impl EtcdClient {
         let (clients, operator) = (&self.fixture.clients, self.fixture.operator());
         let stored = operator.keys("").await?;
         let lease = stored.iter().find(|stored| stored.key == key).expect("the contender is there").lease;
-        let owner = clients.ways().into_iter().find(|way| way.testing.lease() == lease);
+        let owner = clients.ways().into_iter().find(|way| way.testing.session() == lease.to_string());
         let owner = owner.expect("one of the clients owns it");
         let removing = async {
             let removals = owner.testing.removals();

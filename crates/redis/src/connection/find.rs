@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Effect, Failure, FailureKind, Order, Server, Socket, share};
+use lockkeeper_session::{Effect, Failure, FailureKind, Finder, Order, Server, Socket, share};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, Value, cmd};
 
@@ -13,40 +13,17 @@ use crate::connection::answer::answer;
 use crate::connection::failure::of_transport;
 use crate::url::{Access, Address, Config, Credentials};
 
-/// Tries the servers of a URL, or the master that its sentinels name.
-pub(crate) struct Finder {
-    config: Arc<Config>,
-    clock: Arc<dyn Clock>,
-    /// Finds the servers, or the sentinels.
-    finder: lockkeeper_session::Finder,
-}
-
-impl Finder {
-    pub(crate) fn new(config: Arc<Config>, clock: Arc<dyn Clock>) -> Self {
-        let (Address::Servers(named) | Address::Sentinels { sentinels: named, .. }) = &config.address;
-        let finder = lockkeeper_session::Finder::new(&config.names, named.clone(), Order::Onward, clock.clone());
-        Self { config, clock, finder }
-    }
-
-    /// Tries each server once, or the master by each sentinel, until an attempt succeeds.
-    pub(crate) async fn round<T: Send, A>(
-        &mut self,
-        deadline: BootInstant,
-        attempt: impl Fn(Server, BootInstant) -> A + Send + Sync,
-    ) -> Result<T, Failure>
-    where
-        A: Future<Output = Result<T, Failure>> + Send,
-    {
-        let (config, clock, attempt) = (&self.config, &self.clock, &attempt);
-        let Address::Sentinels { master, .. } = &config.address else {
-            return self.finder.round(deadline, attempt).await;
-        };
-        let by_sentinel = |sentinel: Server, attempt_ends| async move {
-            let named = ask(&sentinel, master, &config.access, &**clock, attempt_ends).await?;
-            let mut finder = lockkeeper_session::Finder::new(&config.names, vec![named], Order::Listed, clock.clone());
-            finder.round(attempt_ends, attempt).await
-        };
-        self.finder.round(deadline, by_sentinel).await
+impl Config {
+    /// Begins to find the server with the keys: among those of the URL, or as its sentinels name it.
+    pub(crate) fn finder(self: &Arc<Self>, clock: &Arc<dyn Clock>) -> Finder {
+        let (Address::Servers(named) | Address::Sentinels { sentinels: named, .. }) = &self.address;
+        let finder = Finder::new(&self.names, named.clone(), Order::Onward, clock.clone());
+        let Address::Sentinels { master, .. } = &self.address else { return finder };
+        let (config, master, clock) = (self.clone(), master.clone(), clock.clone());
+        finder.guided_by(move |sentinel, attempt_ends| {
+            let (config, master, clock) = (config.clone(), master.clone(), clock.clone());
+            Box::pin(async move { ask(&sentinel, &master, &config.access, &*clock, attempt_ends).await })
+        })
     }
 }
 

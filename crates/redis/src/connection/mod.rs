@@ -17,9 +17,9 @@ mod tracking;
 mod wire;
 
 pub(crate) use answer::answer;
-pub(crate) use find::{Finder, until_replaced};
+pub(crate) use find::until_replaced;
 pub(crate) use flight::{Flight, Script};
-pub(crate) use greeting::Version;
+pub(crate) use greeting::{Greeting, Version};
 pub(crate) use marks::{Marked, Marks};
 pub(crate) use open::Opened;
 pub(crate) use tracking::{Told, Wake};

@@ -80,7 +80,7 @@ impl Connection {
 /// Says that a server did not answer. A Redis without TLS waits for the end of what it takes for a command.
 fn silent(access: &Access) -> Failure {
     let failure = Failure::late(Effect::None);
-    if access.is_secured() { failure.with_hint("; a server without TLS needs `redis:`") } else { failure }
+    if access.is_secured { failure.with_hint("; a server without TLS needs `redis:`") } else { failure }
 }
 
 async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Opened, Failure> {
@@ -219,7 +219,7 @@ fn hinted(failure: Failure, heard: &Heard, access: &Access) -> Failure {
         (Some([TLS_ALERT, TLS_MAJOR_VERSION, ..]), _) => {
             Failure::stranger("the server speaks TLS, so the URL must begin with `redis+tls:`")
         }
-        (_, FailureKind::Broken) if access.is_secured() => {
+        (_, FailureKind::Broken) if access.is_secured => {
             failure.with_hint("; a server that asks for a certificate needs `cert` and `key` in the URL")
         }
         (_, FailureKind::Broken) => {

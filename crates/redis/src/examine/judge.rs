@@ -8,28 +8,23 @@ use std::time::Duration;
 use lockkeeper_core::{Finding, Severity};
 
 use super::report::Report;
-use crate::connection::Version;
-use crate::session::Timing;
+use crate::connection::{Greeting, Version};
 
 /// The first versions of Redis that do not crash when more is read with tracking than their table takes (redis #11814),
 /// by their series: 6.2 and 7.0. Later series never did.
 const WITHOUT_TRACKING_CRASH: [Version; 2] = [Version::new(6, 2, 11), Version::new(7, 0, 9)];
 
-/// How far the server's clock may be from ours until it is told: clocks that are set by one time server differ by
-/// milliseconds.
+/// How far the last token may be ahead of the server's clock until it is told: as far as two clocks that are set by one
+/// time server never are.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
-
-/// How many round trips of the median must fit between two renewals: half of the time is left for a bad moment, and a
-/// renewal and what is removed with it take two.
-const ROUND_TRIPS_MIN: u32 = 4;
 
 /// The layout that this crate writes.
 const LAYOUT: &str = "1";
 
 /// Judges the version.
-pub(super) fn judge_version(software: &str, version: Version) -> Option<Finding> {
+pub(super) fn judge_version(Greeting { software, version, .. }: &Greeting) -> Option<Finding> {
     let [of_6, of_7] = WITHOUT_TRACKING_CRASH;
-    let is_sound = software != "redis" || version >= of_7 || (of_6..Version::new(7, 0, 0)).contains(&version);
+    let is_sound = software != "redis" || *version >= of_7 || (of_6..Version::new(7, 0, 0)).contains(version);
     (!is_sound).then(|| {
         let what = format!("Redis {version} can crash when clients have it track many keys (redis #11814)");
         Finding::new(Severity::Warning, what, format!("upgrade to {of_6}, {of_7} or later"))
@@ -126,29 +121,6 @@ pub(super) fn judge_replication(report: &Report, timeout: Duration) -> Vec<Findi
     findings
 }
 
-/// What the server's clock showed, and when by ours.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clocks {
-    pub(super) server: Duration,
-    /// When it was asked.
-    pub(super) before: Duration,
-    /// When it had answered.
-    pub(super) after: Duration,
-}
-
-/// Judges the server's clock by ours. All are times since 1970.
-pub(super) fn judge_clock(clocks: Clocks) -> Option<Finding> {
-    let Clocks { server, before, after } = clocks;
-    let (ahead, behind) = (server.saturating_sub(after), before.saturating_sub(server));
-    let (by, word) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
-    (by > CLOCK_TOLERANCE).then(|| {
-        let what = format!("the server's clock is {:.1} s {word} this machine's", by.as_secs_f64());
-        let cure = "set the clocks of all machines by one time server: after a loss of the service's data, tokens grow \
-                    only if the clock goes on";
-        Finding::new(Severity::Warning, what, cure)
-    })
-}
-
 /// Judges the token that was given last by the server's clock, in microseconds since 1970.
 pub(super) fn judge_token(token: Option<&str>, server: Duration) -> Option<Finding> {
     let ahead = Duration::from_micros(token?.parse().ok()?).saturating_sub(server);
@@ -165,15 +137,6 @@ pub(super) fn judge_layout(base: &str, layout: Option<&str>) -> Option<Finding> 
     let layout = layout.filter(|&layout| layout != LAYOUT)?;
     let what = format!("what is stored below `{base}` has the layout `{layout}`, and this release writes `{LAYOUT}`");
     Some(Finding::new(Severity::Error, what, "use one release of Lockkeeper, or another `base`"))
-}
-
-/// Judges the session timeout by how long a request takes.
-pub(super) fn judge_round_trip(timeout: Duration, median: Duration) -> Option<Finding> {
-    let interval = Timing { timeout }.interval();
-    (median * ROUND_TRIPS_MIN > interval).then(|| {
-        let what = format!("half of the requests take longer than {median:?}, and a session renews every {interval:?}");
-        Finding::new(Severity::Warning, what, "set a longer session_timeout, or holders lapse while nothing is wrong")
-    })
 }
 
 /// Says that a user may not ask what an examination asks.

@@ -10,4 +10,4 @@ mod report;
 mod trial;
 mod whole;
 
-pub(crate) use whole::{Examination, examine_briefly, examine_wholly};
+pub(crate) use whole::{examine_briefly, examine_wholly};

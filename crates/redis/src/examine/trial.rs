@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Finding, Severity, Ticket};
-use lockkeeper_session::{Failure, FailureKind, late};
+use lockkeeper_session::{Clocks, FOR_TOKENS, Failure, FailureKind, judge_round_trip, late, median_round_trip};
 use redis::{Cmd, Value, cmd};
 
-use super::judge::{Clocks, judge_clock, judge_layout, judge_round_trip, judge_token, not_tracked};
+use super::judge::{judge_layout, judge_token, not_tracked};
 use crate::answers::{list, only, text};
-use crate::connection::{Connection, Flight, Wake, answer};
-use crate::url::Config;
-
-/// How many round trips are measured.
-const ROUND_TRIPS: usize = 20;
+use crate::connection::{Flight, Wake, answer};
+use crate::queue::Onlooking;
+use crate::session::Timing;
+use crate::url::Site;
 
 /// How long a change may take until it is told: it comes with the answer of the command that made it.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
@@ -22,28 +21,20 @@ const TOLD_WITHIN: Duration = Duration::from_secs(1);
 const KEPT_MS: u32 = 10_000;
 
 /// Sends one command, and returns its answer.
-pub(super) async fn ask(
-    connection: &Connection,
-    command: Cmd,
-    name: &str,
-    deadline: BootInstant,
-) -> Result<Value, Failure> {
-    answer(only(connection.flight_until(Flight::new().command(command), deadline).await?)?, name)
+pub(super) async fn ask(looking: Onlooking<'_>, command: Cmd, name: &str) -> Result<Value, Failure> {
+    let answers = looking.connection.flight_until(Flight::new().command(command), looking.deadline).await?;
+    answer(only(answers)?, name)
 }
 
 /// Writes a key, reads it with tracking, deletes it, and waits to be told.
-pub(super) async fn try_tracking(
-    connection: &Connection,
-    clock: &dyn Clock,
-    config: &Config,
-    deadline: BootInstant,
-) -> Result<Option<Finding>, Failure> {
+pub(super) async fn try_tracking(looking: Onlooking<'_>, clock: &dyn Clock) -> Result<Option<Finding>, Failure> {
+    let Onlooking { connection, layout, deadline } = looking;
     // No contender has this number.
     let ticket = Ticket::mint().map_err(|_| Failure::unexpected())?;
-    let key = config.layout().contender(ticket);
+    let key = layout.contender(ticket);
     let mut write = cmd("SET");
     write.arg(&key).arg("examined").arg("PX").arg(KEPT_MS);
-    match ask(connection, write, "SET", deadline).await {
+    match ask(looking, write, "SET").await {
         Ok(_) => {}
         Err(failure) if failure.kind == FailureKind::Full => {
             let what = format!("no contender can join; holders go on: {failure}");
@@ -78,31 +69,26 @@ pub(super) async fn try_tracking(
 }
 
 /// Compares clocks, and the last token with the server's.
-pub(super) async fn try_clock(
-    connection: &Connection,
-    clock: &dyn Clock,
-    config: &Config,
-    deadline: BootInstant,
-) -> Result<Vec<Finding>, Failure> {
-    let base = config.layout().base().to_owned();
+pub(super) async fn try_clock(looking: Onlooking<'_>, clock: &dyn Clock) -> Result<Vec<Finding>, Failure> {
+    let Onlooking { connection, layout, deadline } = looking;
     let mut head = cmd("HMGET");
-    head.arg(&base).arg("tok").arg("lay");
+    head.arg(layout.base()).arg("tok").arg("lay");
     let before = clock.unix_time();
     let flight = Flight::new().command(cmd("TIME")).command(head);
     let answers = connection.flight_until(flight, deadline).await?;
     let after = clock.unix_time();
     let [time, head] = <[Value; 2]>::try_from(answers).map_err(|_| Failure::unexpected())?;
     let server = server_time(answer(time, "TIME")?)?;
-    let [token, layout] = list(answer(head, "HMGET")?)?
+    let [token, version] = list(answer(head, "HMGET")?)?
         .into_iter()
         .map(|value| if value == Value::Nil { Ok(None) } else { text(value).map(Some) })
         .collect::<Result<Vec<_>, _>>()?
         .try_into()
         .map_err(|_| Failure::unexpected())?;
     let found = [
-        judge_clock(Clocks { server, before, after }),
+        Clocks { server, before, after }.judge("the server", FOR_TOKENS),
         judge_token(token.as_deref(), server),
-        judge_layout(&base, layout.as_deref()),
+        judge_layout(layout.base(), version.as_deref()),
     ];
     Ok(found.into_iter().flatten().collect())
 }
@@ -117,20 +103,12 @@ fn server_time(value: Value) -> Result<Duration, Failure> {
 }
 
 /// Measures requests, such as a renewal is one.
-pub(super) async fn try_round_trips(
-    connection: &Connection,
-    clock: &dyn Clock,
-    config: &Config,
-    deadline: BootInstant,
-) -> Result<Option<Finding>, Failure> {
-    let mut took = Vec::with_capacity(ROUND_TRIPS);
-    for _ in 0..ROUND_TRIPS {
+pub(super) async fn try_round_trips(looking: Onlooking<'_>, site: &Site) -> Result<Option<Finding>, Failure> {
+    let median = median_round_trip(&*site.clock, Duration::MAX, || async {
         let mut read = cmd("HGET");
-        read.arg(config.layout().base()).arg("tok");
-        let start = clock.now();
-        ask(connection, read, "HGET", deadline).await?;
-        took.push(clock.now().saturating_duration_since(start));
-    }
-    took.sort_unstable();
-    Ok(judge_round_trip(config.session_timeout(), took[ROUND_TRIPS / 2]))
+        read.arg(looking.layout.base()).arg("tok");
+        ask(looking, read, "HGET").await.map(drop)
+    });
+    let interval = Timing { timeout: site.config.session_timeout() }.interval();
+    Ok(judge_round_trip(interval, median.await?, "a session renews"))
 }

@@ -1,9 +1,6 @@
 //! The whole examination, for an operator, and the brief one, which each process makes once.
 
-use std::sync::Arc;
-
 use lockkeeper_core::Finding;
-use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_session::{Failure, FailureKind};
 use redis::{Value, cmd};
 
@@ -12,23 +9,16 @@ use super::judge::{
 };
 use super::report::Report;
 use super::trial::{ask, try_clock, try_round_trips, try_tracking};
-use crate::connection::Connection;
-use crate::url::{Config, Naming};
+use crate::queue::Onlooking;
+use crate::url::{Config, Naming, Site};
 
 /// The settings that `INFO` does not tell.
 const SETTINGS: [&str; 4] = ["appendfsync", "save", "min-replicas-to-write", "min-replicas-max-lag"];
 
-/// What an examination needs beside a connection.
-#[derive(Clone)]
-pub(crate) struct Examination {
-    pub(crate) config: Arc<Config>,
-    pub(crate) clock: Arc<dyn Clock>,
-}
-
 /// Asks, once, what weakens locks. What this user may not ask is not told.
-pub(crate) async fn examine_briefly(connection: &Connection, deadline: BootInstant) -> Result<Vec<Finding>, Failure> {
-    let version = judge_version(&connection.greeting.software, connection.greeting.version);
-    let eviction = match info(connection, deadline).await {
+pub(crate) async fn examine_briefly(looking: Onlooking<'_>) -> Result<Vec<Finding>, Failure> {
+    let version = judge_version(&looking.connection.greeting);
+    let eviction = match info(looking).await {
         Ok(report) => judge_eviction(&report),
         Err(failure) if is_untold(&failure) => None,
         Err(failure) => return Err(failure),
@@ -37,29 +27,19 @@ pub(crate) async fn examine_briefly(connection: &Connection, deadline: BootInsta
 }
 
 /// Examines the server in full.
-pub(crate) async fn examine_wholly(
-    examination: &Examination,
-    connection: &Connection,
-    deadline: BootInstant,
-) -> Result<Vec<Finding>, Failure> {
-    let Examination { config, clock } = examination;
-    let mut findings: Vec<_> =
-        judge_version(&connection.greeting.software, connection.greeting.version).into_iter().collect();
-    findings.extend(judge_report(config, connection, deadline).await?);
-    findings.extend(try_clock(connection, &**clock, config, deadline).await?);
-    findings.extend(try_tracking(connection, &**clock, config, deadline).await?);
-    findings.extend(try_round_trips(connection, &**clock, config, deadline).await?);
+pub(crate) async fn examine_wholly(looking: Onlooking<'_>, site: &Site) -> Result<Vec<Finding>, Failure> {
+    let mut findings: Vec<_> = judge_version(&looking.connection.greeting).into_iter().collect();
+    findings.extend(judge_report(looking, &site.config).await?);
+    findings.extend(try_clock(looking, &*site.clock).await?);
+    findings.extend(try_tracking(looking, &*site.clock).await?);
+    findings.extend(try_round_trips(looking, site).await?);
     Ok(findings)
 }
 
 /// Judges what the server says of itself, as far as this user may ask.
-async fn judge_report(
-    config: &Config,
-    connection: &Connection,
-    deadline: BootInstant,
-) -> Result<Vec<Finding>, Failure> {
+async fn judge_report(looking: Onlooking<'_>, config: &Config) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
-    let mut report = match info(connection, deadline).await {
+    let mut report = match info(looking).await {
         Ok(report) => report,
         Err(failure) if is_untold(&failure) => {
             findings.push(not_told("INFO", "memory, persistence and replicas", &failure.to_string()));
@@ -67,7 +47,7 @@ async fn judge_report(
         }
         Err(failure) => return Err(failure),
     };
-    if let Err(failure) = read_settings(&mut report, connection, deadline).await {
+    if let Err(failure) = read_settings(&mut report, looking).await {
         if !is_untold(&failure) {
             return Err(failure);
         }
@@ -83,19 +63,19 @@ async fn judge_report(
     Ok(findings)
 }
 
-async fn info(connection: &Connection, deadline: BootInstant) -> Result<Report, Failure> {
-    match ask(connection, cmd("INFO"), "INFO", deadline).await? {
+async fn info(looking: Onlooking<'_>) -> Result<Report, Failure> {
+    match ask(looking, cmd("INFO"), "INFO").await? {
         Value::BulkString(bytes) => Ok(Report::of_info(&String::from_utf8_lossy(&bytes))),
         Value::VerbatimString { text, .. } => Ok(Report::of_info(&text)),
         _ => Err(Failure::unexpected()),
     }
 }
 
-async fn read_settings(report: &mut Report, connection: &Connection, deadline: BootInstant) -> Result<(), Failure> {
+async fn read_settings(report: &mut Report, looking: Onlooking<'_>) -> Result<(), Failure> {
     for name in SETTINGS {
         let mut question = cmd("CONFIG");
         question.arg("GET").arg(name);
-        let told = ask(connection, question, "CONFIG GET", deadline).await?;
+        let told = ask(looking, question, "CONFIG GET").await?;
         let told: Vec<(String, String)> = redis::from_redis_value(told).map_err(|_| Failure::unexpected())?;
         if let Some((_, value)) = told.into_iter().find(|(told, _)| told == name) {
             report.set(name, value);

@@ -7,7 +7,7 @@ use std::vec;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, ContenderId, Departure, Operation, QueueName};
-use lockkeeper_session::{Departing, Effect, Failure, Link as _};
+use lockkeeper_session::{Departing, Effect, Failure, Link as _, or_never};
 use redis::{Value, cmd};
 
 use crate::answers::number;
@@ -19,7 +19,7 @@ use crate::queue::record::Stored;
 use crate::queue::service::{Queues, Redis};
 use crate::queue::view::read_with_foreigner;
 use crate::script::Script;
-use crate::session::{Core, Link};
+use crate::session::Link;
 
 /// How long after the end of another client's key it is looked at: the server tells of an end by time only once it
 /// comes across it, mostly within a tenth of a second, and removes what is read after its time.
@@ -52,14 +52,6 @@ pub(super) fn begin(queues: &Arc<Queues>, departing: Departing<Redis>) -> BoxFut
     Box::pin(async move { waiting.departure(looking).await })
 }
 
-/// Waits until another client's key should have ended.
-async fn end(core: &Core, ends_at: Option<BootInstant>) {
-    match ends_at {
-        Some(ends_at) => core.life.clock.sleep_until(ends_at).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// What is waited for, over one connection.
 #[derive(Clone)]
 struct Waiting {
@@ -76,10 +68,12 @@ impl Waiting {
         loop {
             match looking.await? {
                 Seen::Ahead(told, ends_at) => {
+                    let clock = &self.queues.service.core.life.clock;
                     let wake = tokio::select! {
                         biased;
                         wake = told => wake,
-                        () = end(&self.queues.service.core, ends_at) => Wake::Changed,
+                        // Another client's key should have ended.
+                        () = or_never(ends_at.map(|ends_at| clock.sleep_until(ends_at))) => Wake::Changed,
                     };
                     match wake {
                         Wake::Changed if is_foreign(&self.ahead) => looking = self.look(),

@@ -14,11 +14,11 @@ use redis::Value;
 use tokio::sync::Notify;
 
 use crate::answers::only;
-use crate::connection::{Flight, Told, Wake, answer};
+use crate::connection::{Flight, Wake, answer};
 use crate::queue::place::Place;
 use crate::queue::record::Stored;
 use crate::queue::service::Queues;
-use crate::session::{Core, Link};
+use crate::session::Core;
 
 /// How long a contender stands before it is watched.
 const WATCH_AFTER: Duration = Duration::from_millis(100);
@@ -99,19 +99,31 @@ pub(super) async fn run(queues: Arc<Queues>) {
 
 /// Has a place watched. The task holds the place, and ends with its withdrawal.
 fn begin(queues: &Arc<Queues>, place: &Arc<Place>) {
-    let watching = queues.service.core.life.runtime.spawn(watch(queues.clone(), place.clone()));
+    let core = &queues.service.core;
+    let key = core.layout.contender(place.ticket);
+    let watching = core.life.runtime.spawn(watch(queues.clone(), place.clone(), key, note));
     place.own.watch_by(Some(watching.abort_handle()));
     if place.bond.is_left() {
         place.own.watch_by(None);
     }
 }
 
-/// Watches one place until it is gone.
-async fn watch(queues: Arc<Queues>, place: Arc<Place>) {
+/// Watches the key of one place until that is gone, or is the place's no more.
+pub(super) async fn watch(
+    queues: Arc<Queues>,
+    place: Arc<Place>,
+    key: String,
+    is_there: fn(&Core, &Place, Value) -> Result<bool, Failure>,
+) {
     let core = &queues.service.core;
     while place.bond.stands() {
         let Some(link) = core.life.next_link().await else { return };
-        match read(core, &link, &place).await {
+        let reading = async {
+            let told = link.connection.wait_for(key.as_bytes())?;
+            let answers = core.fly(&link, Flight::new().tracked_get(&told), Operation::Wait).await?;
+            Ok::<_, Failure>(is_there(core, &place, only(answers)?)?.then_some(told))
+        };
+        match reading.await {
             Ok(Some(told)) => {
                 // After the end of a connection all is read over the next one.
                 let _: Wake = told.await;
@@ -122,16 +134,9 @@ async fn watch(queues: Arc<Queues>, place: Arc<Place>) {
     }
 }
 
-/// Reads a place's record; `None` if that is gone.
-async fn read(core: &Core, link: &Arc<Link>, place: &Place) -> Result<Option<Told>, Failure> {
-    let told = link.connection.wait_for(core.layout.contender(place.ticket).as_bytes())?;
-    let answers = core.fly(link, Flight::new().tracked_get(&told), Operation::Wait).await?;
-    Ok(note(place, answer(only(answers)?, "GET")?)?.then_some(told))
-}
-
 /// Notes what is stored of a place now; returns whether it is there.
-fn note(place: &Place, record: Value) -> Result<bool, Failure> {
-    let bytes = match record {
+fn note(_core: &Core, place: &Place, record: Value) -> Result<bool, Failure> {
+    let bytes = match answer(record, "GET")? {
         Value::Nil => return Ok(false),
         Value::BulkString(bytes) => bytes,
         _ => return Err(Failure::unexpected()),

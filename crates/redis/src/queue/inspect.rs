@@ -25,6 +25,7 @@ const PAGES_MAX: usize = 5_000;
 const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Waiters];
 
 /// What a look is made over.
+#[derive(Clone, Copy)]
 pub(crate) struct Onlooking<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) layout: &'a Layout,
@@ -32,13 +33,13 @@ pub(crate) struct Onlooking<'a> {
 }
 
 /// Shows the contenders in all queues of a lock.
-pub(crate) async fn inspect(looking: &Onlooking<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
+pub(crate) async fn inspect(looking: Onlooking<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
     inspect_each(looking, std::slice::from_ref(lock)).await?.pop().ok_or_else(Failure::unexpected)
 }
 
 /// Shows the contenders of several locks, in few round trips.
 pub(crate) async fn inspect_each(
-    looking: &Onlooking<'_>,
+    looking: Onlooking<'_>,
     locks: &[QueueName],
 ) -> Result<Vec<Vec<ContenderInfo>>, Failure> {
     let Onlooking { connection, layout, deadline } = looking;
@@ -49,7 +50,7 @@ pub(crate) async fn inspect_each(
     for page in shown.chunks(PAGE) {
         let tickets = page.iter().filter_map(|(_, contender)| contender.ticket);
         let flight = tickets.fold(Flight::new(), |flight, ticket| flight.command(get(&layout.contender(ticket))));
-        let records = connection.flight_until(flight, *deadline).await?;
+        let records = connection.flight_until(flight, deadline).await?;
         for ((at, contender), record) in page.iter().zip(records) {
             infos[*at].extend(info(contender, answer(record, "GET")?));
         }
@@ -58,7 +59,7 @@ pub(crate) async fn inspect_each(
 }
 
 /// Looks at all queues of each of these locks.
-async fn shown(looking: &Onlooking<'_>, locks: &[QueueName]) -> Result<Vec<Vec<Contender>>, Failure> {
+async fn shown(looking: Onlooking<'_>, locks: &[QueueName]) -> Result<Vec<Vec<Contender>>, Failure> {
     let Onlooking { connection, layout, deadline } = looking;
     let flight = locks.iter().fold(Flight::new(), |flight, lock| {
         let name = lock.encoded();
@@ -67,7 +68,7 @@ async fn shown(looking: &Onlooking<'_>, locks: &[QueueName]) -> Result<Vec<Vec<C
         })
     });
     let mut shown = Vec::with_capacity(locks.len());
-    for looked in connection.flight_until(flight, *deadline).await?.chunks(PARTS.len()) {
+    for looked in connection.flight_until(flight, deadline).await?.chunks(PARTS.len()) {
         let mut contenders = Vec::new();
         for view in looked {
             let view = view::read(ConnectionNumber(0), answer(view.clone(), "look")?)?;
@@ -80,7 +81,7 @@ async fn shown(looking: &Onlooking<'_>, locks: &[QueueName]) -> Result<Vec<Vec<C
 
 /// Describes the other clients that have the plain locks of these locks, and takes them out of what is shown of each.
 async fn foreigners(
-    looking: &Onlooking<'_>,
+    looking: Onlooking<'_>,
     locks: &[QueueName],
     shown: &mut [Vec<Contender>],
 ) -> Result<Vec<Vec<ContenderInfo>>, Failure> {
@@ -96,7 +97,7 @@ async fn foreigners(
         }
     }
     let mut infos = vec![Vec::new(); locks.len()];
-    let values = connection.flight_until(flight, *deadline).await?;
+    let values = connection.flight_until(flight, deadline).await?;
     for ((at, foreign), value) in found.iter().zip(values) {
         infos[*at].push(describe(foreign, value));
     }
@@ -126,13 +127,13 @@ fn info(contender: &Contender, record: Value) -> Option<ContenderInfo> {
 }
 
 /// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names.
-pub(crate) async fn names(looking: &Onlooking<'_>, prefix: &str) -> Result<Vec<QueueName>, Failure> {
+pub(crate) async fn names(looking: Onlooking<'_>, prefix: &str) -> Result<Vec<QueueName>, Failure> {
     let Onlooking { connection, layout, deadline } = looking;
     let (mut names, mut last) = (BTreeSet::new(), String::new());
     for _ in 0..PAGES_MAX {
         let page = PAGE.to_string();
         let flight = Flight::new().script(layout.script(Script::Names), &[layout.base()], &[last.as_str(), &page][..]);
-        let answers = connection.flight_until(flight, *deadline).await?;
+        let answers = connection.flight_until(flight, deadline).await?;
         let mut read = texts(answer(only(answers)?, "names")?)?.into_iter();
         last = read.next().ok_or_else(Failure::unexpected)?;
         let named = read.filter_map(|listed| read_listed(&listed));
@@ -145,11 +146,11 @@ pub(crate) async fn names(looking: &Onlooking<'_>, prefix: &str) -> Result<Vec<Q
 }
 
 /// Finds the name of a lock in use of which its keys have a digest alone; `None` if it has no contenders any more.
-pub(crate) async fn long_name(looking: &Onlooking<'_>, digest: &str) -> Result<Option<QueueName>, Failure> {
+pub(crate) async fn long_name(looking: Onlooking<'_>, digest: &str) -> Result<Option<QueueName>, Failure> {
     let Onlooking { connection, layout, deadline } = looking;
     let mut range = cmd("ZRANGEBYLEX");
     range.arg(layout.names()).arg(format!("[{digest} ")).arg(format!("({digest}!"));
-    let answers = connection.flight_until(Flight::new().command(range), *deadline).await?;
+    let answers = connection.flight_until(Flight::new().command(range), deadline).await?;
     let listed = texts(answer(only(answers)?, "ZRANGEBYLEX")?)?;
     Ok(listed.first().and_then(|listed| read_listed(listed)))
 }

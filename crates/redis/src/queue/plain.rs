@@ -6,15 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Answers, Contender, ContenderId, ContenderInfo, Mode, Operation, QueueView};
-use lockkeeper_session::Failure;
+use lockkeeper_core::{Answers, Contender, ContenderId, ContenderInfo, Mode, QueueView};
+use lockkeeper_session::{Failure, shortened};
 use redis::Value;
 
-use crate::answers::only;
-use crate::connection::{Flight, Told, Wake, answer};
+use crate::connection::answer;
+use crate::queue::guard::watch;
 use crate::queue::place::{Place, watch_plain_by};
 use crate::queue::service::Queues;
-use crate::session::{Core, Link};
+use crate::session::Core;
 
 /// What the identity of another client begins with; that of a contender of ours begins with a digit.
 const PREFIX: &str = "plain:";
@@ -56,9 +56,7 @@ pub(super) fn describe(contender: &Contender, value: Value) -> ContenderInfo {
     let mut info = ContenderInfo::new(contender.id.clone(), contender.mode);
     info.answers = Answers::No;
     if let Value::BulkString(bytes) = value {
-        let text = String::from_utf8_lossy(&bytes);
-        let end = (0..=LABEL_BYTES_MAX.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-        info.label = Some(text[..end].to_owned());
+        info.label = Some(shortened(&String::from_utf8_lossy(&bytes), LABEL_BYTES_MAX));
     }
     info
 }
@@ -69,36 +67,18 @@ pub(super) fn note_turn(queues: &Arc<Queues>, place: &Arc<Place>, view: &QueueVi
     let Some(key) = core.layout.plain(&place.queue) else { return };
     if view.contenders.first().is_some_and(|first| first.id == place.id) {
         watch_plain_by(place, || {
-            core.life.runtime.spawn(watch(queues.clone(), place.clone(), key.to_owned())).abort_handle()
+            core.life.runtime.spawn(watch(queues.clone(), place.clone(), key.to_owned(), is_ours)).abort_handle()
         });
     }
 }
 
-/// Watches a plain lock that a contender of ours has taken, until it is another's or the contender is gone.
-async fn watch(queues: Arc<Queues>, place: Arc<Place>, key: String) {
-    let core = &queues.service.core;
-    while place.bond.stands() {
-        let Some(link) = core.life.next_link().await else { return };
-        match read(core, &link, &place, &key).await {
-            Ok(Some(told)) => {
-                // After the end of a connection it is read over the next one.
-                let _: Wake = told.await;
-            }
-            Ok(None) => queues.found_gone(&place),
-            Err(failure) => core.life.pause_after(&link, &failure).await,
-        }
-    }
-}
-
-/// Reads a plain lock; `None` if it is not that of this contender any more.
-async fn read(core: &Core, link: &Arc<Link>, place: &Place, key: &str) -> Result<Option<Told>, Failure> {
-    let told = link.connection.wait_for(key.as_bytes())?;
-    let value = only(core.fly(link, Flight::new().tracked_get(&told), Operation::Wait).await?)?;
+/// Whether a plain lock is still that of this contender.
+fn is_ours(core: &Core, place: &Place, value: Value) -> Result<bool, Failure> {
     if matches!(&value, Value::ServerError(error) if error.code() == "WRONGTYPE") {
-        return Ok(None);
+        return Ok(false);
     }
     let ours = core.layout.contender(place.ticket);
-    Ok((answer(value, "GET")? == Value::BulkString(ours.into_bytes())).then_some(told))
+    Ok(answer(value, "GET")? == Value::BulkString(ours.into_bytes()))
 }
 
 #[cfg(test)]

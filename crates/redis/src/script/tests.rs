@@ -1,5 +1,7 @@
 //! The scripts in a real server, against the model and against what no model shows: memory, time and pieces.
 
+mod model;
+
 use std::sync::LazyLock;
 
 use lockkeeper_faults::redis::Server;
@@ -7,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use redis::{Connection, RedisResult, Value};
 
-use super::model::{Model, Stored};
+use self::model::{Model, Stored};
 use super::{Naming, Script};
 use crate::layout::{Member, SessionId};
 use crate::session::Timing;

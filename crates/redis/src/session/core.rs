@@ -4,20 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Operation};
-use lockkeeper_session::{Beginning, Failure, Life, Link as _};
+use lockkeeper_session::{Beginning, Bug, Failure, Life, Server};
 use redis::Value;
 use tokio::runtime::Handle;
 
-use crate::connection::Flight;
+use crate::connection::{Connection, Flight};
 use crate::layout::{Layout, SessionId};
+use crate::session::Link;
 use crate::session::belief::Timing;
-use crate::session::link::Link;
 use crate::session::roll::Roll;
-#[cfg(feature = "testing")]
-use crate::testing::Testing;
-use crate::url::Config;
+use crate::url::{Config, Site};
 
 /// What the parts of a session share. Holding it does not keep the session alive.
 pub(crate) struct Core {
@@ -30,26 +28,16 @@ pub(crate) struct Core {
     guard_ms: AtomicU64,
     /// The contenders that renewals ask for.
     pub(crate) roll: Roll,
-    #[cfg(feature = "testing")]
-    pub(crate) testing: Testing,
-}
-
-/// What a session is made of.
-pub(super) struct Parts {
-    pub(super) config: Arc<Config>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) id: SessionId,
-    /// When the session was asked for.
-    pub(super) opened_at: BootInstant,
-    #[cfg(feature = "testing")]
-    pub(super) testing: Testing,
 }
 
 impl Core {
-    pub(super) fn new(parts: Parts, runtime: Handle) -> Self {
-        let Parts { config, clock, id, opened_at, .. } = parts;
+    /// Begins a session that was asked for at this moment.
+    pub(super) fn new(site: &Site, id: SessionId, opened_at: BootInstant, runtime: Handle) -> Self {
+        let Site { config, layout, clock, testing } = site.clone();
         let timing = Timing { timeout: config.session_timeout() };
         let beginning = Beginning {
+            session: id.to_string(),
+            testing,
             timeout: timing.timeout,
             safe_until: opened_at.saturating_add(timing.belief()),
             notice: timing.notice(),
@@ -57,16 +45,14 @@ impl Core {
             operation_timeout: config.operation_timeout,
         };
         Self {
-            layout: config.layout(),
             config,
+            layout,
             id,
             timing,
             life: Arc::new(Life::new(clock, runtime, beginning)),
             // The first renewal is sent at once.
             guard_ms: AtomicU64::new(u64::try_from(timing.guard().as_millis()).unwrap_or(u64::MAX)),
             roll: Roll::default(),
-            #[cfg(feature = "testing")]
-            testing: parts.testing,
         }
     }
 
@@ -88,6 +74,11 @@ impl Core {
         }
     }
 
+    /// Opens another connection, for the session alone.
+    pub(super) async fn connect(&self, server: &Server, deadline: BootInstant) -> Result<Connection, Failure> {
+        Connection::open(server, &self.config.access, &self.life.clock, deadline).await
+    }
+
     /// Sends a flight over a connection, whose use ends if it brings nothing any more.
     pub(crate) fn fly(
         &self,
@@ -95,33 +86,13 @@ impl Core {
         flight: Flight,
         operation: Operation,
     ) -> BoxFuture<Result<Vec<Value>, Failure>> {
-        let asking = link.connection.flight(flight);
-        #[cfg(feature = "testing")]
-        let testing = self.testing.clone();
-        let link = link.clone();
-        Box::pin(async move {
-            let answers = asking.await;
-            #[cfg(feature = "testing")]
-            if answers.is_ok() && testing.loses(operation) {
-                link.shut();
-                return Err(Failure::broken(lockkeeper_session::Effect::Unknown));
-            }
-            let _ = operation;
-            if answers.as_ref().is_err_and(Failure::needs_another) {
-                link.shut();
-            }
-            answers
-        })
+        let (asking, life, link) = (link.connection.flight(flight), self.life.clone(), link.clone());
+        Box::pin(async move { life.hear(&*link, operation, asking.await) })
     }
 
     /// The epoch of a connection with this number: joins of a lower one have no effect any more.
-    #[cfg_attr(not(feature = "testing"), expect(clippy::unused_self, reason = "tests can plant a bug here"))]
     pub(crate) fn epoch(&self, number: u64) -> String {
-        #[cfg(feature = "testing")]
-        if self.testing.ignores_epochs() {
-            return "1".to_owned();
-        }
-        number.to_string()
+        if self.life.testing.has(Bug::IgnoresEpochs) { "1".to_owned() } else { number.to_string() }
     }
 }
 

@@ -5,7 +5,6 @@
 mod belief;
 mod core;
 mod driver;
-mod link;
 mod open;
 mod renewal;
 mod replicas;
@@ -14,12 +13,14 @@ mod roll;
 
 pub(crate) use self::belief::Timing;
 pub(crate) use self::core::Core;
-pub(crate) use self::link::Link;
-pub(crate) use self::open::{Opening, open};
+pub(crate) use self::open::open;
 pub(crate) use self::replicas::{check as check_copies, copied};
 pub(crate) use self::restore::{taught, teach};
 
-use lockkeeper_session::Failure;
+use crate::connection::Connection;
+
+/// A connection that a session has been taken over to.
+pub(crate) type Link = lockkeeper_session::Linked<Connection>;
 
 /// Makes a flight and sends it over a connection.
-pub(crate) type Make<T> = lockkeeper_session::Make<Link, T, Failure>;
+pub(crate) type Make<T> = lockkeeper_session::Make<Link, T>;

@@ -11,8 +11,8 @@ use redis::Value;
 use crate::answers::{list, number, only, text};
 use crate::connection::{Connection, Flight, Wake, answer};
 use crate::script::Script;
+use crate::session::Link;
 use crate::session::core::Core;
-use crate::session::link::Link;
 use crate::session::replicas::{check, copied};
 
 /// The pause before the next renewal if more of the dead is to be removed: others wait for the server too.

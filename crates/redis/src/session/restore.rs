@@ -10,8 +10,8 @@ use crate::answers::{list, text};
 use crate::connection::{Connection, Flight, answer};
 use crate::layout::Layout;
 use crate::script::Script;
+use crate::session::Link;
 use crate::session::core::Core;
-use crate::session::link::Link;
 use crate::session::replicas::{check, copied};
 
 /// Begins a flight by which the server gets to know the scripts.
@@ -46,7 +46,7 @@ pub(super) async fn restore(
         "ok" => {
             check(&core.config, &mut copies.into_iter())?;
             core.renewed(sent_at);
-            Ok(Arc::new(Link::new(connection, number)))
+            Ok(Link::new(connection, number, ()))
         }
         "gone" => Err(Failure::session_gone()),
         _ => Err(Failure::superseded()),

@@ -18,7 +18,7 @@ fn a_url_without_settings_has_the_defaults() {
     assert_eq!(config.address, Address::Servers(vec![server("h1", 6379)]));
     assert_eq!((config.base.as_str(), config.replicas), ("lockkeeper", 0));
     assert_eq!((config.clock_guard, config.naming), (ClockGuard::Guarded, Naming::Ours));
-    assert!(config.access.credentials.is_none() && config.access.database == 0 && !config.access.is_secured());
+    assert!(config.access.credentials.is_none() && config.access.database == 0 && !config.access.is_secured);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod service;
 mod stage;
 
 use lockkeeper_core::{Enqueued, Request, Revocation};
+use lockkeeper_redis::Bug;
 use lockkeeper_trials::late::Write;
 
 use crate::stage::stage;
@@ -54,6 +55,6 @@ async fn a_write_that_is_for_the_first_contender_and_not_for_a_name_is_found() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_epochs_a_late_value_replaces_a_later_one() {
-    let Some((_server, stage)) = stage("", |backend| backend.testing().ignore_epochs()).await else { return };
+    let Some((_server, stage)) = stage("", |backend| backend.testing().plant(Bug::IgnoresEpochs)).await else { return };
     stage.find(Write::Value).await;
 }

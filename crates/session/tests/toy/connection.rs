@@ -78,10 +78,6 @@ impl Connection {
         Ok(Self { server: server.clone(), out, waiting, is_over })
     }
 
-    pub(crate) const fn server(&self) -> &Server {
-        &self.server
-    }
-
     /// Asks; what is asked stands in the connection's line before this returns.
     pub(crate) fn ask(&self, mut question: Json) -> BoxFuture<Result<Json, Failure>> {
         let mut waiting = self.waiting.locked();
@@ -111,6 +107,10 @@ impl Lookable for Connection {
 
     fn shut(&self) {
         self.is_over.send_replace(true);
+    }
+
+    fn server(&self) -> &Server {
+        &self.server
     }
 }
 

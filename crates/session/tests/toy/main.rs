@@ -8,7 +8,6 @@ mod session;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -20,12 +19,12 @@ use lockkeeper_core::{
     Operation, QueueName, Removal, Result, Session, StoppedHolder, Ticket,
 };
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
-use lockkeeper_session::{Ask, Failure, Looking, Onlooker, QueueSession, Record, Server};
+use lockkeeper_session::{Ask, Failure, Onlooker, QueueSession, Record, Server, Testing};
 use serde_json::{Value as Json, json};
 
 use crate::connection::Connection;
 use crate::queue::{MODES, Toy, listen};
-use crate::session::{Harm, Link, at_first, ok, open};
+use crate::session::{at_first, ok, open};
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("toy", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told);
@@ -63,39 +62,29 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 struct ToyBackend {
     servers: Vec<Server>,
     timeout: Duration,
-    harm: Arc<Harm>,
-    onlooker: Arc<Onlooker<Link, Connection>>,
+    testing: Testing,
+    onlooker: Arc<Onlooker<Connection, ()>>,
 }
 
 impl ToyBackend {
-    fn new(servers: Vec<Server>, timeout: Duration, harm: Arc<Harm>) -> Self {
-        let of_looks = servers.clone();
-        let looking = Looking {
-            open: Box::new(move || {
-                let servers = of_looks.clone();
-                Box::pin(async move {
-                    let deadline = SystemClock.now().saturating_add(timeout);
-                    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-                    let opened =
-                        at_first(&servers, &clock, deadline, |connection| Box::pin(std::future::ready(Ok(connection))));
-                    opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))
-                })
-            }),
-            lend: |link: &Link| link.connection.clone(),
-            is_useless: Failure::needs_another,
-        };
-        Self { servers, timeout, harm, onlooker: Arc::new(Onlooker::new(Arc::new(SystemClock), timeout, looking)) }
+    fn new(servers: Vec<Server>, timeout: Duration, testing: Testing) -> Self {
+        let (of_looks, clock) = (servers.clone(), Arc::new(SystemClock));
+        let onlooker = Onlooker::new(clock.clone(), timeout, Failure::needs_another, move || {
+            let (servers, clock) = (of_looks.clone(), clock.clone() as Arc<dyn Clock>);
+            Box::pin(async move {
+                let deadline = clock.now().saturating_add(timeout);
+                let opened = at_first(&servers, &clock, deadline, |connection| async { Ok(Arc::new(connection)) });
+                opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))
+            })
+        });
+        Self { servers, timeout, testing, onlooker: Arc::new(onlooker) }
     }
 
-    fn look<T: Send + 'static>(
-        &self,
-        question: Json,
-        read: impl Fn(&Json) -> Option<T> + Copy + Send + Sync + 'static,
-    ) -> BoxFuture<Result<T>> {
-        Box::pin(self.onlooker.clone().look(Operation::Inspect, move |connection, _| {
-            let asking = connection.ask(question.clone());
+    fn look<T: Send + 'static>(&self, question: Json, read: fn(&Json) -> Option<T>) -> BoxFuture<Result<T>> {
+        let about = (question, read);
+        Box::pin(self.onlooker.clone().look(Operation::Inspect, about, |(question, read), connection, _| {
             Box::pin(async move {
-                let answer = asking.await?;
+                let answer = connection.ask(question.clone()).await?;
                 ok(&answer)?;
                 read(&answer).ok_or_else(Failure::unexpected)
             })
@@ -113,7 +102,8 @@ impl Backend for ToyBackend {
     }
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
-        let (opening, onlooker) = (open(self.servers.clone(), self.timeout, self.harm.clone()), self.onlooker.clone());
+        let (opening, onlooker) =
+            (open(self.servers.clone(), self.timeout, self.testing.clone()), self.onlooker.clone());
         Box::pin(async move {
             let opened = opening.await;
             onlooker.note(opened.as_ref().map(|core| &core.life));
@@ -145,8 +135,7 @@ impl Backend for ToyBackend {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        self.onlooker.close();
-        Box::pin(std::future::ready(Ok(())))
+        self.onlooker.close()
     }
 }
 
@@ -168,7 +157,7 @@ fn info(row: &Json) -> Option<ContenderInfo> {
 struct Service {
     server: server::Server,
     timeout: OnceLock<Duration>,
-    clients: Mutex<Vec<(Arc<Proxy>, Arc<Harm>)>>,
+    clients: Mutex<Vec<(Arc<Proxy>, Testing)>>,
 }
 
 #[derive(Clone, Debug)]
@@ -178,7 +167,7 @@ struct ToyFixture(Arc<Service>);
 struct ToyClient {
     service: Arc<Service>,
     proxy: Arc<Proxy>,
-    harm: Arc<Harm>,
+    testing: Testing,
     backend: Arc<ToyBackend>,
 }
 
@@ -192,14 +181,14 @@ impl Fixture for ToyFixture {
         let service = self.0.clone();
         Box::pin(async move {
             let proxy = Arc::new(Proxy::of_bytes(service.server.address).await.map_err(failed)?);
-            let (address, harm) = (proxy.address(), Arc::<Harm>::default());
+            let (address, testing) = (proxy.address(), Testing::default());
             let servers = vec![Server::new(address.ip().to_string(), address.port())];
             let timeout = *service.timeout.get_or_init(|| BRIEF);
-            let backend = Arc::new(ToyBackend::new(servers, timeout, harm.clone()));
+            let backend = Arc::new(ToyBackend::new(servers, timeout, testing.clone()));
             let mut clients = service.clients.lock().unwrap_or_else(PoisonError::into_inner);
-            clients.push((proxy.clone(), harm.clone()));
+            clients.push((proxy.clone(), testing.clone()));
             drop(clients);
-            Ok(Arc::new(ToyClient { service, proxy, harm, backend }) as Arc<dyn suite::Client>)
+            Ok(Arc::new(ToyClient { service, proxy, testing, backend }) as Arc<dyn suite::Client>)
         })
     }
 
@@ -217,21 +206,20 @@ impl Fixture for ToyFixture {
 }
 
 impl ToyClient {
-    /// Holds back what the others would be told, so that this client is told first.
-    fn hold_others_than(&self, harm: &Arc<Harm>) -> Held {
+    /// Holds back what the others would be told, so that the client of this session is told first.
+    fn hold_others_than(&self, testing: &Testing) -> Held {
         let clients = self.service.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = clients.iter().filter(|(_, other)| !Arc::ptr_eq(other, harm));
+        let others = clients.iter().filter(|(_, other)| other.session() != testing.session());
         let held: Vec<_> = others.map(|(proxy, _)| proxy.clone()).collect();
         held.iter().for_each(|proxy| proxy.set_flow(Direction::ToClient, Flow::Hold));
         Held(held)
     }
 
     async fn expire(self) -> Result<()> {
-        let (harm, session) = (self.harm.clone(), self.harm.session());
-        let losses = harm.losses.load(Ordering::SeqCst);
-        let _held = self.hold_others_than(&harm);
-        let was_there = self.service.server.expire(&session);
-        let is_told = move || !was_there || harm.losses.load(Ordering::SeqCst) > losses;
+        let (testing, losses) = (self.testing.clone(), self.testing.losses());
+        let _held = self.hold_others_than(&testing);
+        let was_there = self.service.server.expire(&testing.session());
+        let is_told = move || !was_there || testing.losses() > losses;
         // A client that stands still is told later.
         let _ = tokio::time::timeout(BRIEF, told(is_told)).await;
         Ok(())
@@ -240,13 +228,13 @@ impl ToyClient {
     async fn remove(self, contender: ContenderId, stands_still: bool) -> Result<()> {
         let owner = self.service.server.owner(contender.as_str());
         let clients = self.service.clients.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let owner = clients.into_iter().map(|(_, harm)| harm).find(|harm| harm.session() == owner);
-        let harm = owner.expect("one of the clients owns it");
-        let removals = harm.removals.load(Ordering::SeqCst);
-        let _held = self.hold_others_than(&harm);
+        let owner = clients.into_iter().map(|(_, testing)| testing).find(|testing| testing.session() == owner);
+        let owner = owner.expect("one of the clients owns it");
+        let removals = owner.removals();
+        let _held = self.hold_others_than(&owner);
         self.service.server.remove(contender.as_str());
         // A client whose runtime stands still is told later.
-        told(move || stands_still || harm.removals.load(Ordering::SeqCst) > removals).await;
+        told(move || stands_still || owner.removals() > removals).await;
         Ok(())
     }
 }
@@ -288,9 +276,7 @@ impl suite::Client for ToyClient {
             }
             Fault::Pause => self.service.server.set_paused(true),
             Fault::Resume => self.service.server.set_paused(false),
-            Fault::LoseReply(operation) => {
-                self.harm.to_lose.lock().unwrap_or_else(PoisonError::into_inner).push(operation);
-            }
+            Fault::LoseReply(operation) => self.testing.lose_reply(operation),
             Fault::Restart => self.service.server.restart(),
             Fault::Wipe => unreachable!("its tokens do not outlive its data"),
         }

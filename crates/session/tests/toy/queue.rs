@@ -1,7 +1,6 @@
 //! How queues lie in the toy's server, and how its answers read.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use lockkeeper_core::{
     BoxFuture, Contender, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, FencingToken, Freshness,
@@ -266,7 +265,7 @@ impl Service for Toy {
     fn note(queues: &Arc<Queues<Self>>, stage: Stage<'_, Own>) {
         let core = &queues.service.0;
         if matches!(stage, Stage::Explained) && core.life.check(Operation::Wait).is_ok() {
-            core.harm.removals.fetch_add(1, Ordering::SeqCst);
+            core.life.testing.note_removal();
         }
     }
 }

@@ -1,13 +1,13 @@
 //! A session of the toy: how it is opened, kept over one connection after the other, and ended.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_core::{BoxFuture, Operation, Result, Ticket};
 use lockkeeper_session::{
-    Beginning, Effect, Failure, Finder, Keeping, Life, Lookable as _, Names, Order, Server, keep, late,
+    Beginning, Effect, FIRST_CONNECTION, Failure, Finder, Keeping, Life, Linked, Names, Order, Server, Testing, keep,
+    late,
 };
 use serde_json::{Value as Json, json};
 use tokio::runtime::Handle;
@@ -15,29 +15,7 @@ use tokio::runtime::Handle;
 use crate::connection::Connection;
 
 /// A connection that a session was taken over to.
-#[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) connection: Arc<Connection>,
-    pub(crate) number: u64,
-}
-
-impl lockkeeper_session::Link for Link {
-    fn is_over(&self) -> bool {
-        self.connection.is_over()
-    }
-
-    fn shut(&self) {
-        self.connection.shut();
-    }
-
-    fn server(&self) -> &Server {
-        self.connection.server()
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
-}
+pub(crate) type Link = Linked<Connection>;
 
 /// What the parts of a session share.
 pub(crate) struct Core {
@@ -45,25 +23,6 @@ pub(crate) struct Core {
     pub(crate) id: String,
     servers: Vec<Server>,
     timeout: Duration,
-    pub(crate) harm: Arc<Harm>,
-}
-
-/// What tests do to one client, and what they hear of it.
-#[derive(Debug, Default)]
-pub(crate) struct Harm {
-    /// The kinds of requests whose next answer is lost.
-    pub(crate) to_lose: Mutex<Vec<Operation>>,
-    /// The session that was opened last.
-    pub(crate) session: Mutex<String>,
-    /// Counts the sessions that are known to be lost, and the contenders that are known to be gone.
-    pub(crate) losses: AtomicU64,
-    pub(crate) removals: AtomicU64,
-}
-
-impl Harm {
-    pub(crate) fn session(&self) -> String {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 /// How long a request that keeps the session may take.
@@ -77,7 +36,7 @@ fn belief(timeout: Duration) -> Duration {
 }
 
 /// Opens a session at the first server that answers.
-pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, harm: Arc<Harm>) -> Result<Arc<Core>> {
+pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, testing: Testing) -> Result<Arc<Core>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let id = Ticket::mint()?.to_string();
     let opened_at = clock.now();
@@ -88,6 +47,8 @@ pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, harm: Arc<Harm
     });
     let connection = opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))?;
     let beginning = Beginning {
+        session: id.clone(),
+        testing,
         timeout,
         safe_until: opened_at.saturating_add(belief(timeout)),
         notice: belief(timeout) - timeout / 6 - patience(timeout),
@@ -95,11 +56,14 @@ pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, harm: Arc<Harm
         operation_timeout: timeout,
     };
     let life = Arc::new(Life::new(clock, Handle::current(), beginning));
-    *harm.session.lock().unwrap_or_else(PoisonError::into_inner) = id.clone();
-    let core = Arc::new(Core { life, id, servers, timeout, harm });
-    let link = Arc::new(Link { connection, number: 1 });
-    tokio::spawn(keep(Driver { core: core.clone(), next_connection: 2 }, link));
+    let core = Arc::new(Core { life, id, servers, timeout });
+    let link = Link::new(connection, FIRST_CONNECTION, ());
+    tokio::spawn(keep(Driver(core.clone()), finder(&core.servers, &core.life.clock), link));
     Ok(core)
+}
+
+fn finder(servers: &[Server], clock: &Arc<dyn Clock>) -> Finder {
+    Finder::new(&Names::default(), servers.to_vec(), Order::Listed, clock.clone())
 }
 
 /// Connects to one server after the other, until one does what is asked for.
@@ -107,20 +71,25 @@ pub(crate) async fn at_first<T: Send, A: Future<Output = Result<T, Failure>> + S
     servers: &[Server],
     clock: &Arc<dyn Clock>,
     deadline: BootInstant,
-    act: impl Fn(Arc<Connection>) -> A + Send + Sync,
+    act: impl Fn(Connection) -> A + Send + Sync,
 ) -> Result<T, Failure> {
-    let (clock, act) = (clock.clone(), &act);
-    let mut finder = Finder::new(&Names::default(), servers.to_vec(), Order::Listed, clock.clone());
-    let clock = &clock;
+    let act = &act;
     let attempt = |server: Server, attempt_ends| async move {
-        let attempt = async { act(Arc::new(Connection::open(&server).await?)).await };
-        tokio::select! {
-            biased;
-            done = attempt => done,
-            () = clock.sleep_until(attempt_ends) => Err(Failure::late(Effect::Unknown)),
-        }
+        in_time(clock, attempt_ends, async { act(Connection::open(&server).await?).await }).await
     };
-    finder.round(deadline, attempt).await
+    finder(servers, clock).round(deadline, attempt).await
+}
+
+async fn in_time<T>(
+    clock: &Arc<dyn Clock>,
+    deadline: BootInstant,
+    attempt: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        done = attempt => done,
+        () = clock.sleep_until(deadline) => Err(Failure::late(Effect::Unknown)),
+    }
 }
 
 /// Reads an answer that says nothing but whether the session is there.
@@ -141,17 +110,8 @@ impl Core {
         question: Json,
         operation: Operation,
     ) -> BoxFuture<Result<Json, Failure>> {
-        let (asking, link, harm) = (link.connection.ask(question), link.clone(), self.harm.clone());
-        Box::pin(async move {
-            let answer = asking.await;
-            let mut to_lose = harm.to_lose.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(at) = to_lose.iter().position(|lost| *lost == operation).filter(|_| answer.is_ok()) {
-                to_lose.remove(at);
-                link.connection.shut();
-                return Err(Failure::broken(Effect::Unknown));
-            }
-            answer
-        })
+        let (asking, life, link) = (link.connection.ask(question), self.life.clone(), link.clone());
+        Box::pin(async move { life.hear(&*link, operation, asking.await) })
     }
 
     /// Asks what keeps the session: an answer that takes long shows that the connection is of no use.
@@ -191,14 +151,11 @@ impl Core {
 }
 
 /// Keeps one session until it is over.
-struct Driver {
-    core: Arc<Core>,
-    next_connection: u64,
-}
+struct Driver(Arc<Core>);
 
 impl Driver {
-    fn deadline(&self) -> BootInstant {
-        self.core.life.clock.now().saturating_add(patience(self.core.timeout))
+    async fn close(&self, connection: &Connection) -> Result<(), Failure> {
+        self.0.patiently(connection, json!({"op": "close", "session": self.0.id})).await
     }
 }
 
@@ -207,51 +164,43 @@ impl Keeping for Driver {
     type Taken = Arc<Link>;
 
     fn life(&self) -> &Life<Link> {
-        &self.core.life
+        &self.0.life
     }
 
     fn link(taken: &Arc<Link>) -> Arc<Link> {
         taken.clone()
     }
 
+    fn patience(&self) -> Duration {
+        patience(self.0.timeout)
+    }
+
     async fn serve(&mut self, link: Arc<Link>) -> Failure {
-        self.core.life.attach(link.clone());
+        self.0.life.attach(link.clone());
         tokio::select! {
             biased;
             () = link.connection.over() => Failure::broken(Effect::None),
-            failure = self.core.until_gone(&link.connection) => failure,
-            failure = self.core.renew(&link.connection) => failure,
+            failure = self.0.until_gone(&link.connection) => failure,
+            failure = self.0.renew(&link.connection) => failure,
         }
     }
 
-    fn lost(&self) {
-        self.core.harm.losses.fetch_add(1, Ordering::SeqCst);
-    }
-
-    async fn connect(&mut self) -> Result<Arc<Link>, Failure> {
-        let (core, number, deadline) = (self.core.clone(), self.next_connection, self.deadline());
-        self.next_connection += 1;
-        let attach = json!({"op": "attach", "session": core.id, "epoch": number});
-        at_first(&self.core.servers, &self.core.life.clock, deadline, move |connection| {
-            let (core, attach) = (core.clone(), attach.clone());
-            Box::pin(async move {
-                core.patiently(&connection, attach).await?;
-                Ok(Arc::new(Link { connection, number }))
-            })
-        })
-        .await
+    async fn take_over(&self, server: Server, number: u64, deadline: BootInstant) -> Result<Arc<Link>, Failure> {
+        let attach = json!({"op": "attach", "session": self.0.id, "epoch": number});
+        let taking = async {
+            let connection = Connection::open(&server).await?;
+            self.0.patiently(&connection, attach).await?;
+            Ok(Link::new(connection, number, ()))
+        };
+        in_time(&self.0.life.clock, deadline, taking).await
     }
 
     async fn end(&mut self, link: &Link) -> Result<(), Failure> {
-        self.core.patiently(&link.connection, json!({"op": "close", "session": self.core.id})).await
+        self.close(&link.connection).await
     }
 
-    async fn end_anew(&mut self) -> Result<(), Failure> {
-        let (core, deadline) = (self.core.clone(), self.deadline());
-        at_first(&self.core.servers, &self.core.life.clock, deadline, move |connection| {
-            let core = core.clone();
-            Box::pin(async move { core.patiently(&connection, json!({"op": "close", "session": core.id})).await })
-        })
-        .await
+    async fn end_at(&self, server: Server, deadline: BootInstant) -> Result<(), Failure> {
+        let ending = async { self.close(&Connection::open(&server).await?).await };
+        in_time(&self.0.life.clock, deadline, ending).await
     }
 }

@@ -8,4 +8,4 @@ mod judge;
 mod report;
 mod whole;
 
-pub(crate) use whole::{Examination, examine};
+pub(crate) use whole::examine;

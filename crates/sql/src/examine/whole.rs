@@ -1,42 +1,35 @@
 //! Asks a server what it says of itself, and measures how long it takes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::Finding;
-use lockkeeper_core::clock::Clock;
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Clocks, Failure, median_round_trip};
 
-use super::judge::{Clocks, Seen, judge};
+use super::judge::{Seen, judge};
 use super::report::Report;
 use crate::look::Lookout;
+use crate::site::Site;
 use crate::statement::{Argument, Statement, word};
-use crate::url::Config;
-
-/// How many requests are measured at most.
-const ROUND_TRIPS_MAX: usize = 20;
 
 /// After what part of a request's time no further one is begun: the examination has to be answered within that time.
 const MEASURING_DIVISOR: u32 = 4;
 
-/// What an examination needs beside a connection.
-#[derive(Clone)]
-pub(crate) struct Examination {
-    pub(crate) config: Arc<Config>,
-    pub(crate) clock: Arc<dyn Clock>,
-}
-
 /// Examines a server in full. It changes nothing there.
-pub(crate) async fn examine(examination: Examination, lookout: Arc<Lookout>) -> Result<Vec<Finding>, Failure> {
-    let Examination { config, clock } = examination;
-    let median = median_round_trip(&lookout, &*clock, config.operation_timeout / MEASURING_DIVISOR).await?;
+pub(crate) async fn examine(site: &Site, lookout: &Lookout) -> Result<Vec<Finding>, Failure> {
+    let Site { config, clock, .. } = site;
+    let median = median_round_trip(&**clock, config.operation_timeout / MEASURING_DIVISOR, || async {
+        // No queue is named so, and it is answered in each state of the data.
+        let nothing = Statement::new("inspect", vec![Argument::Text(String::new()), Argument::Int(0)]);
+        word(&lookout.wire.ask(nothing).await?).map(drop)
+    });
+    let median = median.await?;
     let before = clock.unix_time();
     let rows = lookout.wire.ask(Statement::new("examine", Vec::new())).await?;
     let after = clock.unix_time();
     let report = Report::of(&rows)?;
     let server = report.number("clock_us").map(Duration::from_micros);
     Ok(judge(&Seen {
-        config: &config,
+        config,
         waking: lookout.waking,
         clocks: server.map(|server| Clocks { server, before, after }),
         median,
@@ -44,36 +37,19 @@ pub(crate) async fn examine(examination: Examination, lookout: Arc<Lookout>) -> 
     }))
 }
 
-/// Measures requests that find nothing, such as a look is one.
-async fn median_round_trip(lookout: &Lookout, clock: &dyn Clock, within: Duration) -> Result<Duration, Failure> {
-    let begun = clock.now();
-    // No queue is named so, and it is answered in each state of the data.
-    let nothing = Statement::new("inspect", vec![Argument::Text(String::new()), Argument::Int(0)]);
-    let mut took = Vec::with_capacity(ROUND_TRIPS_MAX);
-    loop {
-        let start = clock.now();
-        word(&lookout.wire.ask(nothing.clone()).await?)?;
-        let end = clock.now();
-        took.push(end.saturating_duration_since(start));
-        if took.len() == ROUND_TRIPS_MAX || end.saturating_duration_since(begun) >= within {
-            break;
-        }
-    }
-    took.sort_unstable();
-    Ok(took[took.len() / 2])
-}
-
 #[cfg(all(test, feature = "postgres"))]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
-    use lockkeeper_core::clock::TestClock;
+    use lockkeeper_core::clock::{Clock as _, SystemClock, TestClock};
     use lockkeeper_core::{BoxFuture, Severity};
+    use lockkeeper_session::Server;
     use tokio::sync::watch;
 
     use super::*;
-    use crate::engine::{Waking, Wire};
+    use crate::engine::{Greeting, Waking, Wire};
     use crate::statement::{Row, What};
+    use crate::url::Config;
 
     /// A server that takes its time for each answer, and whose clock is ahead.
     #[derive(Debug)]
@@ -111,11 +87,13 @@ mod tests {
     async fn examined(takes_ms: u64, ahead_ms: u64) -> (Vec<String>, usize) {
         let clock = Arc::new(TestClock::new());
         let url = "postgres://h1/db?session_timeout=12s".parse().unwrap();
-        let config = Arc::new(Config::from_url(&url).unwrap());
+        let config = Config::from_url(&url).unwrap();
         let (takes, ahead) = (Duration::from_millis(takes_ms), Duration::from_millis(ahead_ms));
         let wire = Arc::new(Slow { clock: clock.clone(), takes, ahead, asked: Mutex::default() });
-        let lookout = Arc::new(Lookout { wire: wire.clone(), waking: Waking::Told });
-        let found = examine(Examination { config, clock }, lookout).await.unwrap();
+        let greeting = Greeting { instance: String::new(), waking: Waking::Told };
+        let lookout = Lookout::new(wire.clone(), Server::new("h1", 5432), greeting);
+        let found =
+            examine(&Site { clock, ..Site::new(config, Arc::new(SystemClock)).unwrap() }, &lookout).await.unwrap();
         let warnings = found.into_iter().filter(|finding| finding.severity == Severity::Warning);
         let asked = wire.asked.lock().unwrap();
         assert_eq!(asked.iter().filter(|function| **function == "examine").count(), 1);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{BoxFuture, Departure, Extent, Operation, Ticket};
+use lockkeeper_core::{BoxFuture, Departure, Extent, Ticket};
 use lockkeeper_session::{Departing, Effect, Failure, Link as _};
 
 use crate::queue::place::{Place, ticket_of};
@@ -54,7 +54,7 @@ async fn until_gone(
 
 /// Finds out how near our own contender is to its turn.
 async fn find_place(core: &Core, link: &Arc<Link>, mine: &Place) -> Result<(), Failure> {
-    let rows = core.ask(link, looking(&mine.queue, Extent::Around(Some(&mine.id))), Operation::Wait).await?;
+    let rows = core.ask(link, looking(&mine.queue, Extent::Around(Some(&mine.id)))).await?;
     mine.own.note(Answer::read_ok(rows)?.view(link.connection_number())?.ahead_of(&mine.id));
     Ok(())
 }

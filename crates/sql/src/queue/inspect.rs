@@ -17,7 +17,7 @@ use crate::statement::{Argument, PARTS, Row, Statement};
 pub(crate) async fn inspect(onlooker: &Arc<Onlooker>, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
     let [line, permits, waiters] = statements(lock);
     let ask = |statement| ask(onlooker, statement, Operation::Inspect);
-    let (line, permits, waiters) = tokio::try_join!(ask(&line), ask(&permits), ask(&waiters))?;
+    let (line, permits, waiters) = tokio::try_join!(ask(line), ask(permits), ask(waiters))?;
     let mut infos = Vec::new();
     for rows in [line, permits, waiters] {
         infos.extend(read(rows, Answer::infos)?);
@@ -61,7 +61,7 @@ fn statements(lock: &QueueName) -> [Statement; PARTS.len()] {
 /// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names.
 pub(crate) async fn names(onlooker: &Arc<Onlooker>, prefix: &str) -> Result<Vec<QueueName>> {
     let statement = Statement::new("queues", vec![Argument::Text(prefix.to_owned())]);
-    let names = read(ask(onlooker, &statement, Operation::Inspect).await?, Answer::names)?;
+    let names = read(ask(onlooker, statement, Operation::Inspect).await?, Answer::names)?;
     let names: BTreeSet<_> = names.into_iter().filter(|name| name.as_str().starts_with(prefix)).collect();
     Ok(names.into_iter().collect())
 }

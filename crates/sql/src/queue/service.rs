@@ -39,13 +39,12 @@ impl Sql {
     /// latest, that one's epoch.
     pub(super) fn run<T: Send + 'static>(
         &self,
-        operation: Operation,
         statement: impl Fn(&Link) -> Statement + Send + Sync + 'static,
         read: impl Fn(&Link, Answer) -> Result<T, Failure> + Clone + Send + Sync + 'static,
     ) -> Make<T> {
         let core = self.core.clone();
         Arc::new(move |link: &Arc<Link>| {
-            let (asking, link, read) = (core.ask(link, statement(link), operation), link.clone(), read.clone());
+            let (asking, link, read) = (core.ask(link, statement(link)), link.clone(), read.clone());
             Box::pin(async move { read(&link, Answer::read(asking.await?)?) })
         })
     }
@@ -82,7 +81,7 @@ impl Service for Sql {
         let tickets: Arc<[_]> = entries.iter().map(|entry| entry.ticket).collect();
         Arc::new(move |link: &Arc<Link>| {
             let asked_at = core.life.clock.now();
-            let asking = core.ask(link, of_epoch(&core, link, "join", &fixed), Operation::Join);
+            let asking = core.ask(link, of_epoch(&core, link, "join", &fixed));
             let (link, tickets) = (link.clone(), tickets.clone());
             Box::pin(async move {
                 let answer = Answer::read(asking.await?)?;
@@ -111,7 +110,6 @@ impl Service for Sql {
         let statement = Statement::new("leave", vec![self.core.id.into(), name, part, ticket.into()]);
         let core = self.core.clone();
         self.run(
-            Operation::Leave,
             move |_| statement.clone(),
             move |link, answer| {
                 // Those of this process that wait for it need not be told by the server.
@@ -129,7 +127,7 @@ impl Service for Sql {
     fn look(&self, queue: &QueueName, _freshness: Freshness, extent: Extent<'_>) -> Make<QueueView> {
         let statement = looking(queue, extent);
         let read = |link: &Link, answer: Answer| answer.view(link.connection_number());
-        self.run(Operation::View, move |_| statement.clone(), read)
+        self.run(move |_| statement.clone(), read)
     }
 
     fn request(
@@ -150,12 +148,12 @@ impl Service for Sql {
         let arguments = vec![name, part, ticket.into(), Argument::OptionalInt(token), Argument::OptionalText(ask)];
         let statement = Statement::new("request", arguments);
         let read = |_: &Link, answer: Answer| Ok(answer.number()? == 1);
-        Ok(Some(self.run(Operation::Request, move |_| statement.clone(), read)))
+        Ok(Some(self.run(move |_| statement.clone(), read)))
     }
 
     fn value(&self, queue: &QueueName) -> Make<Option<Value>> {
         let statement = Statement::new("value", named(queue).into());
-        self.run(Operation::Value, move |_| statement.clone(), |_, answer| answer.value())
+        self.run(move |_| statement.clone(), |_, answer| answer.value())
     }
 
     fn set_value(&self, queue: &QueueName, expected: Expected, value: Option<Arc<[u8]>>) -> Make<Option<ValueVersion>> {
@@ -170,7 +168,7 @@ impl Service for Sql {
         let fixed = [name, part, Argument::Int(expected), Argument::Int(version_before), value];
         let core = self.core.clone();
         let statement = move |link: &Link| of_epoch(&core, link, "set_value", &fixed);
-        self.run(Operation::Value, statement, |link, answer| match answer.word.as_str() {
+        self.run(statement, |link, answer| match answer.word.as_str() {
             "ok" => version(answer.number()?).map(Some),
             "no" => Ok(None),
             word => Err(refused(word, link)),
@@ -198,13 +196,8 @@ impl Service for Sql {
             Stage::Placed(place) => core.roll.add(place.ticket),
             Stage::Shown(place, view) => place.own.note(view.ahead_of(&place.id)),
             Stage::Gone(ticket) | Stage::Kept(ticket) => core.roll.remove(ticket),
-            Stage::Explained =>
-            {
-                #[cfg(feature = "testing")]
-                if core.life.check(Operation::Wait).is_ok() {
-                    core.testing.note_removal();
-                }
-            }
+            Stage::Explained if core.life.check(Operation::Wait).is_ok() => core.life.testing.note_removal(),
+            Stage::Explained => {}
         }
     }
 }

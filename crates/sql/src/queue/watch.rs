@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockkeeper_core::{Operation, QueueName};
+use lockkeeper_core::QueueName;
 use lockkeeper_session::{Failure, Watch};
 
 use crate::engine::Waking;
@@ -62,7 +62,7 @@ impl Drop for Watching {
         let [name, part] = named(&self.queue);
         let statement = Statement::new("unwatch", vec![service.core.id.into(), name, part]);
         // It goes on by itself. If it is lost, what is watched costs the server a message, and ends with the session.
-        let unwatching = service.run(Operation::Wait, move |_| statement.clone(), |_, _| Ok(()));
+        let unwatching = service.run(move |_| statement.clone(), |_, _| Ok(()));
         drop(service.core.life.call(unwatching));
     }
 }
@@ -80,7 +80,7 @@ pub(super) fn begin<T: Send + 'static>(
         let Watching { queues, queue } = &watching;
         let core = &queues.service.core;
         let told = core.waits.change(link, queue);
-        let statement = match link.waking {
+        let statement = match link.connection.waking {
             Waking::Told => {
                 if let Some(watched) = queues.service.watches.by_queue().get_mut(queue) {
                     watched.was_asked = true;
@@ -89,7 +89,7 @@ pub(super) fn begin<T: Send + 'static>(
             }
             Waking::Doors | Waking::Looks => look.clone(),
         };
-        let (asking, link) = (core.ask(link, statement, Operation::Wait), link.clone());
+        let (asking, link) = (core.ask(link, statement), link.clone());
         Box::pin(async move {
             let answer = Answer::read(asking.await?)?;
             if answer.word != "ok" {

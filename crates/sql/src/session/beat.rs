@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Operation, Ticket};
 use lockkeeper_session::{Effect, Failure};
 
+use crate::session::Link;
 use crate::session::core::Core;
-use crate::session::link::Link;
 use crate::session::others::Others;
 use crate::session::roll::News;
 use crate::session::settling;
@@ -58,7 +58,7 @@ async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInsta
         Argument::from(&awaited[..]),
         Argument::Int(others.ring(sent_at)),
     ];
-    let asking = core.ask(link, Statement::new("beat", arguments), Operation::Connect);
+    let asking = core.ask(link, Statement::new("beat", arguments));
     let rows = core.patiently(asking).await?;
     match word(&rows)? {
         "ok" => {}

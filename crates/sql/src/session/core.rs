@@ -4,19 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{BoxFuture, Operation};
-use lockkeeper_session::{Beginning, Effect, Failure, Life, Link as _, late};
+use lockkeeper_core::BoxFuture;
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::{Beginning, Bug, Effect, Failure, Life, late};
 use tokio::runtime::Handle;
 
+use crate::session::Link;
 use crate::session::belief::Timing;
-use crate::session::link::Link;
 use crate::session::roll::Roll;
 use crate::session::waits::Waits;
+use crate::site::Site;
 use crate::statement::{Row, SessionId, Statement};
-#[cfg(feature = "testing")]
-use crate::testing::Testing;
-use crate::url::Config;
 
 /// The number of the beat with which a session is opened.
 const FIRST_BEAT: i64 = 1;
@@ -32,26 +30,16 @@ pub(crate) struct Core {
     pub(crate) roll: Roll,
     /// What is waited for.
     pub(crate) waits: Waits,
-    #[cfg(feature = "testing")]
-    pub(crate) testing: Testing,
-}
-
-/// What a session is made of.
-pub(super) struct Parts {
-    pub(super) config: Arc<Config>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) id: SessionId,
-    /// When the session was asked for.
-    pub(super) opened_at: BootInstant,
-    #[cfg(feature = "testing")]
-    pub(super) testing: Testing,
 }
 
 impl Core {
-    pub(super) fn new(parts: Parts, runtime: Handle) -> Self {
-        let Parts { config, clock, id, opened_at, .. } = parts;
+    /// Begins a session that was asked for at this moment.
+    pub(super) fn new(site: &Site, id: SessionId, opened_at: BootInstant, runtime: Handle) -> Self {
+        let Site { config, clock, testing, .. } = site.clone();
         let timing = Timing { timeout: config.session_timeout() };
         let beginning = Beginning {
+            session: id.to_string(),
+            testing,
             timeout: timing.timeout,
             safe_until: opened_at.saturating_add(timing.belief()),
             notice: timing.notice(),
@@ -65,15 +53,13 @@ impl Core {
             life: Arc::new(Life::new(clock, runtime, beginning)),
             last_beat: AtomicI64::new(FIRST_BEAT),
             roll: Roll::default(),
-            #[cfg(feature = "testing")]
-            testing: parts.testing,
         }
     }
 
     /// Notes that a beat was answered that was sent at this moment.
     pub(super) fn proven(&self, sent_at: BootInstant) {
-        #[cfg(feature = "testing")]
-        let sent_at = if self.testing.counts_from_replies() { self.life.clock.now() } else { sent_at };
+        let counts_late = self.life.testing.has(Bug::CountsFromReplies);
+        let sent_at = if counts_late { self.life.clock.now() } else { sent_at };
         self.life.proven_for(sent_at, self.timing.belief());
     }
 
@@ -95,31 +81,10 @@ impl Core {
 
     /// Asks over a connection, whose use ends if it brings nothing any more. It is sent, or stands in the connection's
     /// line, before this returns.
-    pub(crate) fn ask(
-        &self,
-        link: &Arc<Link>,
-        statement: Statement,
-        operation: Operation,
-    ) -> BoxFuture<Result<Vec<Row>, Failure>> {
+    pub(crate) fn ask(&self, link: &Arc<Link>, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
         let function = statement.function;
-        #[cfg(feature = "testing")]
-        let testing = self.testing.clone();
-        let (asking, link) = (link.wire.ask(statement), link.clone());
-        Box::pin(async move {
-            let answer = asking.await;
-            #[cfg(feature = "testing")]
-            if answer.is_ok() && testing.loses(function) {
-                link.shut();
-                return Err(Failure::broken(Effect::Unknown));
-            }
-            if let Err(failure) = &answer {
-                tracing::trace!(target: "lockkeeper", function, ?operation, %failure, "not answered");
-                if failure.needs_another() {
-                    link.shut();
-                }
-            }
-            answer
-        })
+        let (asking, life, link) = (link.connection.wire.ask(statement), self.life.clone(), link.clone());
+        Box::pin(async move { life.hear(&*link, function, asking.await) })
     }
 
     /// Waits for an answer that keeps the session: one that takes too long shows that the connection is of no use.
@@ -133,13 +98,8 @@ impl Core {
     }
 
     /// The epoch of a connection with this number: what was sent under a lower one has no effect any more.
-    #[cfg_attr(not(feature = "testing"), expect(clippy::unused_self, reason = "tests can plant a bug here"))]
     pub(crate) fn epoch(&self, number: u64) -> i64 {
-        #[cfg(feature = "testing")]
-        if self.testing.ignores_epochs() {
-            return 1;
-        }
-        i64::try_from(number).unwrap_or(i64::MAX)
+        if self.life.testing.has(Bug::IgnoresEpochs) { 1 } else { i64::try_from(number).unwrap_or(i64::MAX) }
     }
 }
 

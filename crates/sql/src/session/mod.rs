@@ -6,7 +6,6 @@ mod beat;
 mod belief;
 mod core;
 mod driver;
-mod link;
 mod observation;
 mod open;
 mod others;
@@ -17,9 +16,8 @@ mod waits;
 
 pub(crate) use self::belief::Timing;
 pub(crate) use self::core::Core;
-pub(crate) use self::link::Link;
 pub(crate) use self::observation::Shown;
-pub(crate) use self::open::{Opening, open};
+pub(crate) use self::open::open;
 pub(crate) use self::roll::News;
 pub(crate) use self::settling::{BRIEF, SESSION_TIMEOUT_MAX_DEFAULT};
 pub(crate) use self::waits::{Told, Wake};
@@ -27,7 +25,10 @@ pub(crate) use self::waits::{Told, Wake};
 #[cfg(all(test, feature = "testing"))]
 mod tests;
 
-use lockkeeper_session::Failure;
+use crate::look::Lookout;
+
+/// A connection that a session has been taken over to.
+pub(crate) type Link = lockkeeper_session::Linked<Lookout>;
 
 /// Makes a request and sends it over a connection.
-pub(crate) type Make<T> = lockkeeper_session::Make<Link, T, Failure>;
+pub(crate) type Make<T> = lockkeeper_session::Make<Link, T>;

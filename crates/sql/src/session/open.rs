@@ -3,24 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Error, ErrorKind, Operation, Owner, Result, Ticket};
-use lockkeeper_session::{Effect, Failure, FailureKind, Server, keep};
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Operation, Owner, Result, Ticket};
+use lockkeeper_session::{Effect, FIRST_CONNECTION, Failure, FailureKind, Server, Unclaimed, keep, runtime_for};
 use tokio::runtime::Handle;
 
-use crate::engine::{Connected, Engine, Wire};
-use crate::session::core::{Core, Parts};
+use crate::engine::Connected;
+use crate::look::Lookout;
+use crate::session::Link;
+use crate::session::core::Core;
 use crate::session::driver::Driver;
-use crate::session::link::Link;
 use crate::session::restore::Taken;
 use crate::session::settling::{Unsettled, greet};
+use crate::site::Site;
 use crate::statement::{Argument, Row, SessionId, Statement, status, word};
-#[cfg(feature = "testing")]
-use crate::testing::Testing;
 use crate::url::Config;
-
-/// The number of a session's first connection.
-const FIRST_CONNECTION: u64 = 1;
 
 /// One in so many sessions removes the rows of queues that were idle for long.
 const SWEEPS_ONE_IN: u64 = 64;
@@ -28,49 +25,47 @@ const SWEEPS_ONE_IN: u64 = 64;
 /// How long the end of a session that is not used may take.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 
-/// What a session is opened with.
-pub(crate) struct Opening {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) config: Arc<Config>,
-    pub(crate) clock: Arc<dyn Clock>,
-    #[cfg(feature = "testing")]
-    pub(crate) testing: Testing,
-}
-
 /// Opens a session at the first server that serves locks. Dropping the future ends what it has begun.
-pub(crate) async fn open(opening: Opening) -> Result<Arc<Core>> {
-    let runtime = Handle::try_current().map_err(|_| {
-        let message = "a session on a database needs a tokio runtime";
-        Error::permanent(ErrorKind::InvalidConfig, Operation::Connect, message)
-    })?;
-    let deadline = opening.clock.now().saturating_add(opening.config.connect_timeout);
-    let mut finder = opening.config.finder(&opening.clock);
-    let (opening, place) = (&opening, &runtime);
+pub(crate) async fn open(site: Site) -> Result<Arc<Core>> {
+    let runtime = runtime_for("a database")?;
+    let deadline = site.clock.now().saturating_add(site.config.connect_timeout);
+    let mut finder = site.config.finder(&site.clock);
+    let (site, place) = (&site, &runtime);
     let opened = finder.round(deadline, |server, attempt_ends| async move {
-        let connected = opening.engine.connect(&server, attempt_ends).await?;
+        let connected = site.engine.connect(&server, attempt_ends).await?;
         // Each attempt opens another session: the end of one that failed may come late.
         let id = Ticket::mint().map_err(|error| Failure::unreachable("no session can be named", error))?;
-        attempt(opening, SessionId(id.bits()), connected, server, attempt_ends, place).await
+        attempt(site, SessionId(id.bits()), connected, server, attempt_ends, place).await
     });
     let (core, taken) = opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))?;
-    runtime.spawn(keep(Driver::new(core.clone(), opening.engine.clone(), finder, FIRST_CONNECTION + 1), taken));
+    runtime.spawn(keep(Driver::new(core.clone(), site.engine.clone()), finder, taken));
     Ok(core)
 }
 
 async fn attempt(
-    opening: &Opening,
+    site: &Site,
     id: SessionId,
     connected: Connected,
     server: Server,
     deadline: BootInstant,
     runtime: &Handle,
 ) -> Result<(Arc<Core>, Taken), Failure> {
-    let Opening { config, clock, .. } = opening;
+    let Site { config, clock, .. } = site;
     let Connected { wire, greeting, hints } = connected;
     let greeted = wire.ask(greet(&greeting.instance));
     let opened_at = clock.now();
     let opened = wire.ask(begin(config, id));
-    let unclaimed = Unclaimed { wire: Some(wire), id, clock, runtime };
+    let wire = Unclaimed::new(wire, |wire| {
+        let (closing, clock) = (wire.ask(Statement::new("close", vec![id.into()])), clock.clone());
+        runtime.spawn(async move {
+            // What could not be ended runs out.
+            tokio::select! {
+                _ = closing => {}
+                () = clock.sleep_until(clock.now().saturating_add(CLOSED_WITHIN)) => {}
+            }
+            wire.shut();
+        });
+    });
     let answers = async {
         let greeted = greeted.await?;
         let unsettled = Unsettled::read(&greeted, clock.now(), None)?;
@@ -87,18 +82,8 @@ async fn attempt(
         "long" => return Err(too_long(config, status(&opened)?.timeout_ms.unwrap_or_default())),
         _ => return Err(Failure::unexpected()),
     }
-    let parts = Parts {
-        config: config.clone(),
-        clock: clock.clone(),
-        id,
-        opened_at,
-        #[cfg(feature = "testing")]
-        testing: opening.testing.clone(),
-    };
-    #[cfg(feature = "testing")]
-    opening.testing.note_session(id.to_string());
-    let core = Arc::new(Core::new(parts, runtime.clone()));
-    let link = Arc::new(Link::new(unclaimed.claim(), FIRST_CONNECTION, server, greeting));
+    let core = Arc::new(Core::new(site, id, opened_at, runtime.clone()));
+    let link = Link::new(Lookout::new(wire.claim(), server, greeting), FIRST_CONNECTION, ());
     Ok((core, Taken { link, hints, unsettled, proven_at: opened_at }))
 }
 
@@ -120,36 +105,4 @@ fn too_long(config: &Config, timeout_max_ms: i64) -> Failure {
         timeout.as_millis()
     );
     Failure::new(FailureKind::Settings, Effect::None, message)
-}
-
-/// A session that is not taken over yet: it is ended if it never is.
-struct Unclaimed<'a> {
-    wire: Option<Arc<dyn Wire>>,
-    id: SessionId,
-    clock: &'a Arc<dyn Clock>,
-    runtime: &'a Handle,
-}
-
-impl Unclaimed<'_> {
-    fn claim(mut self) -> Arc<dyn Wire> {
-        self.wire.take().expect("it is claimed once")
-    }
-}
-
-impl Drop for Unclaimed<'_> {
-    fn drop(&mut self) {
-        let Some(wire) = self.wire.take() else {
-            return;
-        };
-        let closing = wire.ask(Statement::new("close", vec![self.id.into()]));
-        let clock = self.clock.clone();
-        self.runtime.spawn(async move {
-            // What could not be ended runs out.
-            tokio::select! {
-                _ = closing => {}
-                () = clock.sleep_until(clock.now().saturating_add(CLOSED_WITHIN)) => {}
-            }
-            wire.shut();
-        });
-    }
 }

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Operation, Ticket};
+use lockkeeper_session::{Bug, or_never};
 use tokio::sync::Notify;
 
+use crate::session::Link;
 use crate::session::belief::Timing;
 use crate::session::core::Core;
-use crate::session::link::Link;
 use crate::session::observation::{Doubt, Observation, Shown};
 use crate::statement::{Argument, Row, SessionId, Statement, What, word};
 
@@ -56,12 +57,7 @@ impl Others {
     pub(super) async fn run(&self, core: &Core, link: &Arc<Link>) -> Infallible {
         loop {
             let due = self.seen().observation.next_due();
-            let turn = async {
-                match due {
-                    Some(due) => core.life.clock.sleep_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let turn = or_never(due.map(|due| core.life.clock.sleep_until(due)));
             tokio::select! {
                 biased;
                 () = turn => {}
@@ -77,7 +73,7 @@ impl Others {
     async fn reap(&self, core: &Core, link: &Arc<Link>, dead: Shown) {
         let arguments = vec![dead.session.into(), Argument::Int(dead.epoch), Argument::Int(dead.beat)];
         // It is removed only if it is still as it was seen.
-        let answer = core.ask(link, Statement::new("reap", arguments), Operation::Wait).await;
+        let answer = core.ask(link, Statement::new("reap", arguments)).await;
         let word = answer.as_ref().map_err(Clone::clone).and_then(|rows| word(rows));
         tracing::debug!(target: "lockkeeper", session = %dead.session, ?word, "a session stood still for its timeout");
         match word {
@@ -107,11 +103,6 @@ impl Others {
 }
 
 /// How long a beat must stand still.
-#[cfg_attr(not(feature = "testing"), expect(unused_variables, reason = "tests can plant a bug here"))]
 fn doubt(core: &Core) -> Doubt {
-    #[cfg(feature = "testing")]
-    if core.testing.doubts_early() {
-        return |timing| timing.timeout / 2;
-    }
-    Timing::doubt
+    if core.life.testing.has(Bug::DoubtsEarly) { |timing| timing.timeout / 2 } else { Timing::doubt }
 }

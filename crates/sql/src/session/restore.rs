@@ -4,15 +4,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Operation, Ticket};
-use lockkeeper_session::{Failure, Server};
+use lockkeeper_session::{Bug, Failure, Server};
 use tokio::sync::mpsc;
 
 use crate::engine::{Connected, Hint};
+use crate::look::Lookout;
+use crate::session::Link;
 use crate::session::beat::note_ours;
 use crate::session::core::Core;
-use crate::session::link::Link;
 use crate::session::settling::{self, Unsettled, greet};
 use crate::statement::{Argument, Statement, What, tickets, word};
 
@@ -34,10 +35,10 @@ pub(super) async fn restore(
     unsettled: Option<&Unsettled>,
 ) -> Result<Taken, Failure> {
     let Connected { wire, greeting, hints } = connected;
-    let link = Arc::new(Link::new(wire, number, server, greeting));
-    let greeted = core.ask(&link, greet(&link.instance), Operation::Connect);
+    let link = Link::new(Lookout::new(wire, server, greeting), number, ());
+    let greeted = core.ask(&link, greet(&link.connection.instance));
     let (proven_at, kept) = (core.life.clock.now(), core.roll.kept());
-    let resumed = core.ask(&link, resume(core, number, &kept), Operation::Connect);
+    let resumed = core.ask(&link, resume(core, number, &kept));
     let greeted = core.patiently(greeted).await?;
     let unsettled = Unsettled::read(&greeted, core.life.clock.now(), unsettled)?;
     let rows = core.patiently(resumed).await?;
@@ -61,10 +62,10 @@ pub(super) async fn restore(
 
 fn resume(core: &Core, number: u64, kept: &[Ticket]) -> Statement {
     let (epoch, beat) = (Argument::Int(core.epoch(number)), Argument::Int(core.next_beat()));
-    #[cfg(feature = "testing")]
-    if core.testing.ignores_epochs() {
-        let arguments = vec![core.id.into(), epoch, beat, kept.into(), Argument::Ids(Vec::new()), Argument::Int(0)];
+    let mut arguments = vec![core.id.into(), epoch, beat, kept.into()];
+    if core.life.testing.has(Bug::IgnoresEpochs) {
+        arguments.extend([Argument::Ids(Vec::new()), Argument::Int(0)]);
         return Statement::new("beat", arguments);
     }
-    Statement::new("resume", vec![core.id.into(), epoch, beat, kept.into()])
+    Statement::new("resume", arguments)
 }

@@ -10,13 +10,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Operation, Ticket};
-use lockkeeper_session::{Effect, Failure, FailureKind};
+use lockkeeper_session::{Effect, Failure, FailureKind, Link as _};
 
+use crate::session::Link;
 use crate::session::belief::Timing;
 use crate::session::core::Core;
-use crate::session::link::Link;
 use crate::statement::{Argument, Row, Statement, What, status, tickets};
 
 /// The greatest timeout of sessions unless `setup` says another: for so long no lock is granted after a loss of data.
@@ -104,12 +104,12 @@ pub(super) async fn miss_contenders(
 
 /// Says that the data lack what was acknowledged to this session, if they are not settled.
 async fn doubt(core: &Core, link: &Arc<Link>) -> Result<(), Failure> {
-    let greeted = core.patiently(core.ask(link, greet(&link.instance), Operation::Connect)).await?;
+    let greeted = core.patiently(core.ask(link, greet(&link.connection.instance))).await?;
     let Some(unsettled) = Unsettled::read(&greeted, core.life.clock.now(), None)? else {
         return Ok(());
     };
     let doubt = Statement::new("doubt", vec![Argument::Text(unsettled.state)]);
-    core.patiently(core.ask(link, doubt, Operation::Connect)).await.map(drop)
+    core.patiently(core.ask(link, doubt)).await.map(drop)
 }
 
 /// Puts a connection to use: at once, or once the state of its data is settled.
@@ -126,16 +126,16 @@ pub(super) async fn attach(
 }
 
 async fn until_settled(core: &Core, link: &Arc<Link>, unsettled: &Unsettled) -> Result<(), Failure> {
-    tracing::debug!(target: "lockkeeper", server = %link.server, "{}", unsettled.trouble(core.life.clock.now()));
+    tracing::debug!(target: "lockkeeper", server = %link.server(), "{}", unsettled.trouble(core.life.clock.now()));
     let mut unsettled = unsettled.clone();
     loop {
         let now = core.life.clock.now();
-        core.life.set_trouble(Some(unsettled.trouble(now).at(&link.server)));
+        core.life.set_trouble(Some(unsettled.trouble(now).at(link.server())));
         let next = now.saturating_add(core.timing.busy_interval()).min(unsettled.settles_at);
         core.life.clock.sleep_until(next).await;
         if core.life.clock.now() >= unsettled.settles_at {
             let settle = Statement::new("settle", vec![Argument::Text(unsettled.state.clone())]);
-            match core.ask(link, settle, Operation::Connect).await {
+            match core.ask(link, settle).await {
                 Ok(rows) if status(&rows)?.text.as_deref() == Some("ok") => return Ok(()),
                 // The data changed their state again.
                 Ok(_) => {}
@@ -143,7 +143,7 @@ async fn until_settled(core: &Core, link: &Arc<Link>, unsettled: &Unsettled) -> 
             }
         }
         // Another client may have settled it, or told that it misses something.
-        match core.ask(link, ask(), Operation::Connect).await {
+        match core.ask(link, ask()).await {
             Ok(rows) => match Unsettled::read(&rows, core.life.clock.now(), Some(&unsettled))? {
                 Some(still) => unsettled = still,
                 None => return Ok(()),

@@ -161,7 +161,7 @@ impl SqlClient {
         if !session.is_empty() {
             self.fixture.end(&session).await?;
             // Where nothing but its beats tells it, it would learn later than the others.
-            self.way.testing.beat();
+            self.way.testing.urge();
             // A client that stands still is told later.
             let is_told = || self.way.testing.knows_lost(&session);
             let _ = tokio::time::timeout(self.fixture.timeout(), until(is_told)).await;

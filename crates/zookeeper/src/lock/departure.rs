@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use lockkeeper_core::{ConnectionNumber, ContenderId, Departure, Operation, QueueName, Result, Ticket};
+use lockkeeper_session::or_never;
 use lockkeeper_zk_proto::message::{ErrorCode, EventKind, Request};
 
 use crate::error::ClientError;
@@ -84,12 +85,7 @@ impl Wait {
 
     /// Waits until the contender ahead is gone, or a new look is needed.
     async fn finish(self, ahead: Ahead) -> Result<Departure> {
-        let removal = async {
-            match &self.mine {
-                Some(mine) => mine.place.bond.removed().await,
-                None => std::future::pending().await,
-            }
-        };
+        let removal = or_never(self.mine.as_ref().map(|mine| mine.place.bond.removed()));
         let departure = tokio::select! {
             biased;
             () = removal => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockkeeper_core::{Answers, Caller, Entry, FencingToken, Flow, Lifetime, Owner, ProcessId, Revocation, TicketHead};
-use lockkeeper_session::Ask;
+use lockkeeper_session::{Ask, shortened};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -147,11 +147,6 @@ pub(super) fn read_request(data: &[u8]) -> Option<Revocation> {
 pub(super) fn label(data: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(data).ok().filter(|text| !text.is_empty() && data != REVOKE)?;
     Some(shortened(text, WORD_BYTES_MAX))
-}
-
-fn shortened(word: &str, bytes_max: usize) -> String {
-    let end = (0..=bytes_max.min(word.len())).rev().find(|&end| word.is_char_boundary(end)).unwrap_or(0);
-    word[..end].to_owned()
 }
 
 #[cfg(test)]

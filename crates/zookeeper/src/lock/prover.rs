@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use lockkeeper_core::LossReason;
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::or_never;
 use lockkeeper_zk_proto::client::RequestError;
 use lockkeeper_zk_proto::message::{ErrorCode, EventKind, OpCode, Request, Response};
 
@@ -57,12 +58,7 @@ impl Prover {
             let proof_due = self.prove_if_due(now);
             let next = [watch_due, proof_due].into_iter().flatten().min();
             inner.prover_sleeps_until(next);
-            let sleep = async {
-                match next {
-                    Some(next) => inner.link.clock.sleep_until(next).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let sleep = or_never(next.map(|next| inner.link.clock.sleep_until(next)));
             tokio::select! {
                 biased;
                 reason = &mut lost => break reason,

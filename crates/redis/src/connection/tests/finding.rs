@@ -13,14 +13,14 @@ use tokio::net::TcpListener;
 
 use crate::connection::tests::strangers::stranger;
 use crate::connection::tests::support::{SOON, clock, config, deadline, open_url, server_at, soon, words};
-use crate::connection::{Connection, Finder, Flight, answer, until_replaced};
+use crate::connection::{Connection, Flight, answer, until_replaced};
 
 /// How often sentinels are asked.
 const ROUND: Duration = Duration::from_millis(200);
 
 /// The server that is tried first, or why there is none.
 async fn first(url: &str) -> Result<Server, Failure> {
-    let mut finder = Finder::new(Arc::new(config(url)), clock());
+    let mut finder = Arc::new(config(url)).finder(&clock());
     soon("the first server", finder.round(deadline(), |server, _| std::future::ready(Ok(server)))).await
 }
 
@@ -32,7 +32,7 @@ async fn the_first_sentinel_that_answers_names_the_master() {
     let gone = ReservedPort::take().expect("a port");
     let (silent, ignorant, sentinel) = (stranger(&[]).await, stranger(&[b"*-1\r\n"]).await, stranger(&[MASTER]).await);
     let url = format!("redis+sentinel://{},{ignorant},{silent},{sentinel}/orders", gone.address());
-    let mut finder = Finder::new(Arc::new(config(&url)), clock());
+    let mut finder = Arc::new(config(&url)).finder(&clock());
     let until = clock().now().saturating_add(Duration::from_secs(8));
     let found = soon("the master", finder.round(until, |server, _| std::future::ready(Ok(server)))).await;
     assert_eq!(found.expect("the last one answers").to_string(), "127.0.0.1:7000");
@@ -152,7 +152,7 @@ async fn a_cluster_leads_from_any_of_its_servers_to_the_one_with_the_keys() {
     let owner = server_at(cluster.servers()[cluster.owner(slot).await.expect("it is served")].address());
     for address in cluster.addresses() {
         let url = format!("redis://{address}");
-        let mut finder = Finder::new(Arc::new(config(&url)), clock());
+        let mut finder = Arc::new(config(&url)).finder(&clock());
         let access = &config(&url).access;
         let found = finder.round(deadline(), |server, until| async move {
             probe(&Connection::open(&server, access, &clock(), until).await?).await.map(|_| server)

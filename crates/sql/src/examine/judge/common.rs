@@ -5,19 +5,10 @@ use std::time::Duration;
 
 use lockkeeper_core::{Finding, Severity};
 
-use super::{Clocks, Seen};
+use super::Seen;
 use crate::engine::Waking;
 use crate::examine::report::{Report, Transaction};
-use crate::session::Timing;
 use crate::url::{Config, Dialect};
-
-/// How far the server's clock may be from ours until it is told: clocks that are set by one time server differ by
-/// milliseconds.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
-
-/// How many round trips of the median must fit between two beats: half of the time is left for a bad moment, and a beat
-/// and the removal of what it shows take two.
-const ROUND_TRIPS_MIN: u32 = 4;
 
 /// One in so many of the server's connections should be free: a process that waits may need a second one.
 const CONNECTIONS_FREE_ONE_IN: u64 = 10;
@@ -86,28 +77,6 @@ pub(super) fn judge_waking(config: &Config, waking: Waking) -> Option<Finding> {
     };
     let what = format!("waiters look whether it is their turn, the first one every 50 ms: {what}");
     Some(Finding::new(Severity::Note, what, "connect to the server itself, if waiters should be told"))
-}
-
-/// Judges the server's clock by ours.
-pub(super) fn judge_clock(clocks: Clocks) -> Option<Finding> {
-    let Clocks { server, before, after } = clocks;
-    let (ahead, behind) = (server.saturating_sub(after), before.saturating_sub(server));
-    let (by, word) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
-    (by > CLOCK_TOLERANCE).then(|| {
-        let what = format!("the server's clock is {:.1} s {word} this machine's", by.as_secs_f64());
-        let cure = "set the clocks of all machines by one time server: after a loss of the service's data, tokens grow \
-                    only if the clock goes on";
-        Finding::new(Severity::Warning, what, cure)
-    })
-}
-
-/// Judges the session timeout by how long a request takes.
-pub(super) fn judge_round_trip(timeout: Duration, median: Duration) -> Option<Finding> {
-    let interval = Timing { timeout }.busy_interval();
-    (median * ROUND_TRIPS_MIN > interval).then(|| {
-        let what = format!("half of the requests take longer than {median:?}, and a session beats every {interval:?}");
-        Finding::new(Severity::Warning, what, "set a longer session_timeout, or holders lapse while nothing is wrong")
-    })
 }
 
 /// Judges how many connections are left.

@@ -14,9 +14,11 @@ mod tests;
 use std::time::Duration;
 
 use lockkeeper_core::Finding;
+use lockkeeper_session::{Clocks, FOR_TOKENS, judge_round_trip};
 
 use super::report::Report;
 use crate::engine::Waking;
+use crate::session::Timing;
 use crate::url::Config;
 
 /// What was seen of a server.
@@ -27,16 +29,6 @@ pub(super) struct Seen<'a> {
     /// What half of the requests took at most.
     pub(super) median: Duration,
     pub(super) report: &'a Report,
-}
-
-/// What the server's clock showed, and when by ours. All are times since 1970.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clocks {
-    pub(super) server: Duration,
-    /// When it was asked.
-    pub(super) before: Duration,
-    /// When it had answered.
-    pub(super) after: Duration,
 }
 
 /// Judges all that was seen.
@@ -51,7 +43,8 @@ pub(super) fn judge(seen: &Seen<'_>) -> Vec<Finding> {
     };
     findings.extend(common::judge_settled(seen.report));
     findings.extend(common::judge_waking(seen.config, seen.waking));
-    findings.extend(seen.clocks.and_then(common::judge_clock));
-    findings.extend(common::judge_round_trip(seen.config.session_timeout(), seen.median));
+    findings.extend(seen.clocks.and_then(|clocks| clocks.judge("the server", FOR_TOKENS)));
+    let interval = Timing { timeout: seen.config.session_timeout() }.busy_interval();
+    findings.extend(judge_round_trip(interval, seen.median, "a session beats"));
     findings
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockkeeper_core::{Finding, Severity};
 
-use super::common::{judge_clock, judge_round_trip, judge_settled, judge_waking};
-use super::{Clocks, Seen, judge};
+use super::common::{judge_settled, judge_waking};
+use super::{Seen, judge};
 use crate::engine::Waking;
 use crate::examine::report::Report;
 use crate::url::Config;
@@ -185,26 +185,4 @@ fn waiters_that_look_are_told_of_with_the_reason() {
         let is_told = word.is_some_and(|word| found.as_ref().is_some_and(|found| found.contains(word)));
         assert_eq!((is_told, found.is_some()), (word.is_some(), word.is_some()), "{url} {waking:?}: {found:?}");
     }
-}
-
-#[test]
-fn a_clock_is_found_that_differs_by_more_than_a_second() {
-    let [before, after] = [100_000, 100_400].map(Duration::from_millis);
-    for (server_ms, word) in
-        [(99_000, None), (98_999, Some("behind")), (101_400, None), (101_401, Some("ahead of")), (100_200, None)]
-    {
-        let found = judge_clock(Clocks { server: Duration::from_millis(server_ms), before, after });
-        let told = found.map(|found| found.what);
-        assert_eq!(told.is_some(), word.is_some(), "{server_ms}: {told:?}");
-        assert!(word.is_none_or(|word| told.is_some_and(|told| told.contains(word))), "{server_ms}");
-    }
-}
-
-#[test]
-fn a_timeout_is_found_that_is_short_for_the_time_of_a_request() {
-    // A beat each second.
-    let timeout = Duration::from_secs(6);
-    assert_eq!(judge_round_trip(timeout, Duration::from_millis(250)), None);
-    let found = judge_round_trip(timeout, Duration::from_millis(251)).expect("it is short");
-    assert_eq!(found.severity, Severity::Warning);
 }

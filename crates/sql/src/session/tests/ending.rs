@@ -1,12 +1,11 @@
 //! How sessions end.
 
 use lockkeeper_core::{Liveness, LossReason};
-use lockkeeper_session::Ending;
+use lockkeeper_session::{Ending, Testing};
 
 use super::memory::Database;
 use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, session, session_for};
 use crate::engine::Waking;
-use crate::testing::Testing;
 
 #[tokio::test(start_paused = true)]
 async fn a_session_ends_piece_by_piece_with_all_its_contenders() {

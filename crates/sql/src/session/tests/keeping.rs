@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Liveness, LossReason, Operation, Ticket};
-use lockkeeper_session::FailureKind;
+use lockkeeper_core::{Liveness, LossReason, Ticket};
+use lockkeeper_session::{Bug, FailureKind, Link as _, Testing};
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::memory::Database;
@@ -11,7 +11,6 @@ use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, safe_for, session,
 use crate::engine::{Hint, Waking};
 use crate::session::{News, Wake};
 use crate::statement::Argument;
-use crate::testing::Testing;
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_session_beats_each_quarter_of_its_timeout_and_asks_nothing_else() {
@@ -107,7 +106,7 @@ async fn a_new_connection_takes_the_session_over_and_tells_what_became_of_its_co
         data.asked.insert(5, "please".to_owned());
     }
     database.cut();
-    link.wire.over().await;
+    link.connection.wire.over().await;
     let next = core.life.next_link().await.unwrap();
     assert_eq!((link.number, next.number), (1, 2));
     let resumed = database.asked("resume").remove(0).arguments;
@@ -157,7 +156,7 @@ async fn a_server_that_answers_no_beat_is_left_for_another() {
         data.down.insert(0, FailureKind::ReadOnly);
     }
     let link = core.life.next_link().await.unwrap();
-    assert_eq!(link.server.to_string(), "h2:5432");
+    assert_eq!(link.server().to_string(), "h2:5432");
     assert_eq!(database.data().sessions[&core.id.0].epoch, i64::try_from(link.number).unwrap());
 }
 
@@ -173,7 +172,7 @@ async fn a_lost_answer_ends_the_connection_and_not_the_session() {
     let link = core.life.present_link().unwrap();
     assert_eq!(link.number, 3);
     let statement = crate::statement::Statement::new("missing", vec![Argument::Ids(vec![1])]);
-    assert_eq!(core.ask(&link, statement, Operation::Wait).await.unwrap().len(), 2);
+    assert_eq!(core.ask(&link, statement).await.unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,7 +185,7 @@ async fn an_open_tries_each_server_and_tells_what_a_user_has_to_know() {
     assert_eq!(database.data().connected, [0, 1]);
     database.data().down.remove(&1);
     let core = session(&database).await;
-    assert_eq!(core.life.present_link().unwrap().server.to_string(), "h2:5432");
+    assert_eq!(core.life.present_link().unwrap().server().to_string(), "h2:5432");
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,7 +250,7 @@ async fn many_that_die_at_once_go_in_one_timeout() {
 async fn a_client_with_a_planted_bug_removes_living_sessions() {
     let database = Database::new(Waking::Looks);
     let testing = Testing::default();
-    testing.doubt_early();
+    testing.plant(Bug::DoubtsEarly);
     let _core = session_for(&database, testing).await;
     database.add_session(1, TIMEOUT);
     pass(TIMEOUT).await;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{LossReason, Operation, ServiceUrl};
-use lockkeeper_session::{FailureKind, Names};
+use lockkeeper_session::{FailureKind, Names, Testing};
 
 use super::memory::Database;
 use super::{TIMEOUT, pass_ms, session};
 use crate::engine::Waking;
 use crate::look::{self, Onlooker, ask};
+use crate::site::Site;
 use crate::statement::{Argument, Statement};
 use crate::url::Config;
 
@@ -16,7 +17,8 @@ fn onlooker(database: &Database) -> Arc<Onlooker> {
     let url = ServiceUrl::parse("postgres://h1,h2/db?session_timeout=12s").unwrap();
     let mut config = Config::from_url(&url).unwrap();
     config.names = Names::unresolved();
-    Arc::new(look::onlooker(Arc::new(database.clone()), Arc::new(config), database.clock.clone()))
+    let (engine, config, clock) = (Arc::new(database.clone()), Arc::new(config), database.clock.clone());
+    Arc::new(look::onlooker(&Site { engine, config, clock, testing: Testing::default() }))
 }
 
 fn missing() -> Statement {
@@ -29,14 +31,14 @@ async fn they_go_over_a_separate_connection_that_is_opened_once() {
     let onlooker = onlooker(&database);
     assert!(database.data().connected.is_empty());
     for _ in 0..2 {
-        assert_eq!(ask(&onlooker, &missing(), Operation::Inspect).await.unwrap().len(), 2);
+        assert_eq!(ask(&onlooker, missing(), Operation::Inspect).await.unwrap().len(), 2);
     }
     assert_eq!(database.data().connected, [0]);
     database.cut();
-    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap();
+    ask(&onlooker, missing(), Operation::Inspect).await.unwrap();
     assert_eq!(database.data().connected, [0, 0]);
-    onlooker.close();
-    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap_err();
+    onlooker.close().await.unwrap();
+    ask(&onlooker, missing(), Operation::Inspect).await.unwrap_err();
     assert!(database.data().sessions.is_empty());
 }
 
@@ -45,11 +47,11 @@ async fn they_go_over_a_sessions_connection_while_it_has_one() {
     let database = Database::new(Waking::Looks);
     let (onlooker, core) = (onlooker(&database), session(&database).await);
     onlooker.note(Ok(&core.life));
-    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap();
+    ask(&onlooker, missing(), Operation::Inspect).await.unwrap();
     assert_eq!(database.data().connected, [0]);
     core.life.bond().lose(LossReason::Closed);
     core.life.ended().await;
-    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap();
+    ask(&onlooker, missing(), Operation::Inspect).await.unwrap();
     assert_eq!(database.data().connected, [0, 0]);
 }
 
@@ -62,7 +64,7 @@ async fn they_are_answered_while_the_data_is_not_settled() {
     database.cut();
     pass_ms(100).await;
     assert!(core.life.present_link().is_none());
-    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap();
+    ask(&onlooker, missing(), Operation::Inspect).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,18 +72,18 @@ async fn they_are_made_again_after_a_failure_in_passing_and_end_in_time() {
     let database = Database::new(Waking::Looks);
     let onlooker = onlooker(&database);
     database.data().is_busy = true;
-    let error = ask(&onlooker, &missing(), Operation::Inspect).await.unwrap_err();
+    let error = ask(&onlooker, missing(), Operation::Inspect).await.unwrap_err();
     assert!(error.is_transient(), "{error}");
     assert_eq!(database.count("missing"), 4);
     database.data().is_busy = false;
-    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap();
+    ask(&onlooker, missing(), Operation::Inspect).await.unwrap();
     database.data().is_stuck = true;
     let begun = tokio::time::Instant::now();
-    ask(&onlooker, &missing(), Operation::Inspect).await.unwrap_err();
+    ask(&onlooker, missing(), Operation::Inspect).await.unwrap_err();
     assert!(begun.elapsed() <= TIMEOUT * 2, "{:?}", begun.elapsed());
     database.data().is_stuck = false;
     database.data().down = [(0, FailureKind::ReadOnly), (1, FailureKind::Refused)].into();
     database.cut();
-    let error = ask(&onlooker, &missing(), Operation::Inspect).await.unwrap_err();
+    let error = ask(&onlooker, missing(), Operation::Inspect).await.unwrap_err();
     assert_eq!(error.kind(), lockkeeper_core::ErrorKind::Refused);
 }

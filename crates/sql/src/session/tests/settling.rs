@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lockkeeper_core::{Liveness, Operation, Ticket};
+use lockkeeper_session::Testing;
 
 use super::memory::Database;
 use super::{TIMEOUT, pass, pass_ms, session, try_open};
 use crate::engine::Waking;
-use crate::testing::Testing;
 
 /// Has another server take over.
 fn promote(database: &Database) {

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::or_never;
 
 use crate::engine::Door;
+use crate::session::Link;
 use crate::session::core::Core;
-use crate::session::link::Link;
 
 /// The pause after a wait at a door was given up before its time: it was disturbed, and might be again.
 const DISTURBED_PAUSE: Duration = Duration::from_millis(20);
@@ -28,12 +29,7 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
 
 /// Waits until another door may be next.
 async fn until_another(core: &Core, changes_at: Option<BootInstant>) {
-    let turn = async {
-        match changes_at {
-            Some(changes_at) => core.life.clock.sleep_until(changes_at).await,
-            None => std::future::pending().await,
-        }
-    };
+    let turn = or_never(changes_at.map(|changes_at| core.life.clock.sleep_until(changes_at)));
     tokio::select! {
         biased;
         () = turn => {}
@@ -44,7 +40,7 @@ async fn until_another(core: &Core, changes_at: Option<BootInstant>) {
 /// Waits at one door until it opens, the time is up, or another one is next.
 async fn wait_at(core: &Core, link: &Link, ticket: Ticket) {
     let ends_at = core.life.clock.now().saturating_add(core.timing.busy_interval());
-    let mut door = link.wire.door(ticket, core.timing.busy_interval());
+    let mut door = link.connection.wire.door(ticket, core.timing.busy_interval());
     let ended = loop {
         let next = core.waits.next_door();
         if next.ticket != Some(ticket) {

@@ -5,11 +5,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::Operation;
 use lockkeeper_session::{Failure, Link as _};
 
+use crate::session::Link;
 use crate::session::core::Core;
-use crate::session::link::Link;
 use crate::session::waits::book::{Line, Telling};
 use crate::session::waits::pace::{COUNTED_MAX, Rest};
 use crate::statement::{Argument, Statement, part_number, status, word};
@@ -53,7 +52,7 @@ enum Over {
 pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
     loop {
         until_wanted(core).await;
-        match link.wire.listen(core.id).await {
+        match link.connection.wire.listen(core.id).await {
             Ok(true) => {
                 core.waits.tell_by(|since| Telling::Told { since });
                 match until_over(core, link).await {
@@ -61,7 +60,7 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
                     Over::Deaf => return std::future::pending().await,
                     Over::Idle => {
                         core.waits.tell_by(|_| Telling::Soon);
-                        let _ = link.wire.unlisten(core.id).await;
+                        let _ = link.connection.wire.unlisten(core.id).await;
                     }
                     Over::Far(line, until) => rest(core, link, &line, until).await,
                 }
@@ -164,7 +163,7 @@ async fn count(core: &Core, link: &Arc<Link>, line: &Line) -> Option<Rest> {
         Argument::Int(number(COUNTED_MAX)),
     ];
     let counted = async {
-        let rows = core.ask(link, Statement::new("rest", arguments), Operation::Wait).await?;
+        let rows = core.ask(link, Statement::new("rest", arguments)).await?;
         let ahead = status(&rows)?.number.and_then(|ahead| usize::try_from(ahead).ok());
         Ok((word(&rows)? == "ok", ahead.ok_or_else(Failure::unexpected)?))
     };

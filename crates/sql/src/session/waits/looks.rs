@@ -3,22 +3,18 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use lockkeeper_core::{Operation, Ticket};
+use lockkeeper_core::Ticket;
+use lockkeeper_session::or_never;
 
+use crate::session::Link;
 use crate::session::core::Core;
-use crate::session::link::Link;
 use crate::statement::{Argument, Statement, What, tickets};
 
 /// Looks at each wait when it is due.
 pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
     loop {
         let due = core.waits.next_due();
-        let turn = async {
-            match due {
-                Some(due) => core.life.clock.sleep_until(due).await,
-                None => std::future::pending().await,
-            }
-        };
+        let turn = or_never(due.map(|due| core.life.clock.sleep_until(due)));
         tokio::select! {
             biased;
             () = turn => {}
@@ -34,7 +30,7 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
 /// Asks which of the contenders are gone.
 async fn look(core: &Core, link: &Arc<Link>, due: &[Ticket]) {
     let statement = Statement::new("missing", vec![Argument::from(due)]);
-    match core.ask(link, statement, Operation::Wait).await {
+    match core.ask(link, statement).await {
         Ok(rows) => tickets(&rows, What::Missing).for_each(|gone| core.waits.departed(gone)),
         // If the connection is of no use any more, the waits end with it.
         Err(_) => core.waits.look_again(due),

@@ -16,15 +16,15 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use crate::engine::{Hint, Waking};
+use crate::session::Link;
 use crate::session::core::Core;
-use crate::session::link::Link;
 
 pub(crate) use self::told::{Told, Waits, Wake};
 
 /// Serves the waits over a connection. It never returns; all waits end when the connection is detached.
 pub(super) async fn serve(core: &Arc<Core>, link: &Arc<Link>, hints: mpsc::Receiver<Hint>) -> Infallible {
     let waking = async {
-        match link.waking {
+        match link.connection.waking {
             Waking::Told => ear::run(core, link).await,
             Waking::Doors => doors::run(core, link).await,
             Waking::Looks => std::future::pending().await,

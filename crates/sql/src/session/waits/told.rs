@@ -12,7 +12,7 @@ use lockkeeper_session::Link as _;
 use tokio::sync::{Notify, oneshot};
 
 use crate::engine::Waking;
-use crate::session::link::Link;
+use crate::session::Link;
 use crate::session::waits::book::{Book, Line, NextDoor, Telling, WaitNumber};
 use crate::session::waits::pace::Rest;
 use crate::statement::part_number;
@@ -106,11 +106,11 @@ impl Waits {
 
     /// Begins with a connection.
     pub(in crate::session) fn attach(&self, link: &Link) {
-        let telling = match link.waking {
+        let telling = match link.connection.waking {
             Waking::Told => Telling::Soon,
             Waking::Doors | Waking::Looks => Telling::Looks,
         };
-        self.kept.book().attach(link.number, telling, link.waking == Waking::Doors);
+        self.kept.book().attach(link.number, telling, link.connection.waking == Waking::Doors);
     }
 
     /// Ends all waits with their connection.

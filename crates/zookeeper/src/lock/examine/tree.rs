@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{Finding, Severity};
+use lockkeeper_session::Clocks;
 use lockkeeper_zk_proto::path::ZnodePath;
 
 use crate::config::Config;
@@ -16,9 +17,6 @@ use crate::lock::remnants::{Census, SeenNode, count, server_time};
 /// From here on a queue's numbers are told: half of them are used, and joins are refused shortly before 2^31.
 const SEQUENCE_MAX: u32 = 1 << 30;
 
-/// How far the clocks may be apart until that is told; ages that are shown are wrong by it.
-const CLOCKS_APART_MAX: Duration = Duration::from_secs(1);
-
 /// Looks at all nodes, and at the leader's clock.
 pub(super) async fn examine_tree(link: &Arc<Link>, config: &Config) -> Result<Vec<Finding>, ClientError> {
     let census = count(link, config).await?;
@@ -28,7 +26,8 @@ pub(super) async fn examine_tree(link: &Arc<Link>, config: &Config) -> Result<Ve
     let server = server_time(link, config).await?;
     let after = clock.unix_time();
     let server = server.and_then(|time| u64::try_from(time.unix_ms).ok()).map(Duration::from_millis);
-    findings.extend(server.and_then(|server| judge_clock(server, before, after)));
+    let clocks = server.map(|server| Clocks { server, before, after });
+    findings.extend(clocks.and_then(|clocks| clocks.judge("the leader", "; ages that are shown are wrong by it")));
     Ok(findings)
 }
 
@@ -83,29 +82,4 @@ fn judge_census(census: &Census, base: &ZnodePath, foreign: ForeignPolicy) -> Ve
 
 fn and_more(count: usize) -> String {
     if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() }
-}
-
-/// Judges the leader's clock, which was read between two times of this machine's.
-fn judge_clock(server: Duration, before: Duration, after: Duration) -> Option<Finding> {
-    let (ahead, behind) = (server.saturating_sub(after), before.saturating_sub(server));
-    let (by, word) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
-    (by > CLOCKS_APART_MAX).then(|| {
-        let what = format!("the leader's clock is {:.1} s {word} this machine's", by.as_secs_f64());
-        let cure = "set the clocks of all machines by one time server; ages that are shown are wrong by it";
-        Finding::new(Severity::Warning, what, cure)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_leaders_clock_is_told_if_it_is_more_than_a_second_apart() {
-        let judge =
-            |server_ms| judge_clock(Duration::from_millis(server_ms), Duration::from_secs(10), Duration::from_secs(11));
-        assert_eq!((judge(9_000), judge(10_500), judge(12_000)), (None, None, None));
-        assert!(judge(8_999).unwrap().what.contains("1.0 s behind"));
-        assert!(judge(14_000).unwrap().what.contains("3.0 s ahead of"));
-    }
 }

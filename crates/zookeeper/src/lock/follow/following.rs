@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Advice, Error, ErrorKind, Follower, LockNow, LossReason, Operation, Scope, Telling, Told};
+use lockkeeper_session::or_never;
 use lockkeeper_zk_proto::message::ErrorCode;
 
 use crate::client::{Access, Client, random};
@@ -231,12 +232,7 @@ impl Session {
 
     /// Waits for changes, or for the time of the next look.
     async fn next(&self, epoch: u64, look_at: Option<BootInstant>) -> Result<Next, End> {
-        let look_time = async {
-            match look_at {
-                Some(at) => self.link.clock.sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
+        let look_time = or_never(look_at.map(|at| self.link.clock.sleep_until(at)));
         // A look is not put off by changes, however many come.
         tokio::select! {
             biased;
