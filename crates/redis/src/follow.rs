@@ -115,13 +115,12 @@ impl Following {
 
     /// Waits until what is told is of no use any more.
     async fn lost(&self, ears: &Ears) -> Failure {
+        let (Site { config, clock, .. }, server) = (&self.site, ears.connection.server());
         let of_plain = or_never(ears.plain.as_ref().map(|plain| plain.over()));
         tokio::select! {
             () = ears.connection.over() => Failure::broken(Effect::None),
             () = of_plain => Failure::broken(Effect::None),
-            failure = until_replaced(&self.site.config, &*self.site.clock, ears.connection.server(), self.timing.interval()) => {
-                failure
-            }
+            failure = until_replaced(config, &**clock, server, self.timing.interval()) => failure,
         }
     }
 

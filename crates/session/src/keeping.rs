@@ -66,8 +66,8 @@ pub trait Keeping: Send + Sync + 'static {
     fn end_at(&self, server: Server, deadline: BootInstant) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// Keeps a session until it is over; the finder finds the servers after the first. If the future is dropped, as it is with its runtime, the session is abandoned;
-/// also if that was before its first poll.
+/// Keeps a session until it is over; the finder finds the servers after the first. If the future is dropped, as it is
+/// with its runtime, the session is abandoned; also if that was before its first poll.
 pub fn keep<K: Keeping>(keeping: K, finder: Finder, first: K::Taken) -> impl Future<Output = ()> + Send {
     let keeper = Keeper { kept: keeping, finder, next_connection: AtomicU64::new(FIRST_CONNECTION + 1) };
     async move { keeper.run(first).await }

@@ -20,7 +20,8 @@ use crate::url::Site;
 /// How long the end of a lease that is not used may take.
 const REVOKED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Opens a session at the first server that lets us, beginning with this one of the URL. Dropping the future ends what it has begun.
+/// Opens a session at the first server that lets us, beginning with this one of the URL. Dropping the future ends what
+/// it has begun.
 pub(crate) async fn open(site: Site, first_server: usize) -> Result<Arc<Core>> {
     let runtime = runtime_for("etcd")?;
     let deadline = site.clock.now().saturating_add(site.config.connect_timeout);

@@ -37,12 +37,13 @@ impl Keeping for Driver {
 
     async fn serve(&mut self, link: Arc<Link>) -> Failure {
         let core = &self.0;
+        let (clock, server) = (&*core.life.clock, link.connection.server());
         core.life.attach(link.clone());
         tokio::select! {
             biased;
             () = link.connection.over() => Failure::broken(Effect::None),
             failure = renewal::until_gone(core, &link.connection) => failure,
-            failure = until_replaced(&core.config, &*core.life.clock, link.connection.server(), core.timing.interval()) => failure,
+            failure = until_replaced(&core.config, clock, server, core.timing.interval()) => failure,
             failure = renewal::run(core, &link) => failure,
         }
     }
