@@ -123,7 +123,9 @@ impl Service for Etcd {
             Stage::Placed(place) => inner.watch_later(place.clone()),
             Stage::Gone(ticket) => inner.end_claim(ticket, true),
             Stage::Kept(ticket) => inner.end_claim(ticket, false),
-            Stage::Explained if inner.core.life.check(Operation::Wait).is_ok() => inner.core.life.testing.note_removal(),
+            Stage::Explained if inner.core.life.check(Operation::Wait).is_ok() => {
+                inner.core.life.testing.note_removal()
+            }
             Stage::Explained => {}
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Operation, QueueName};
-use lockkeeper_session::{Beginning, Effect, Failure, FailureKind, Life, Link as _, Server, Testing};
+use lockkeeper_session::{Beginning, Bug, Effect, Failure, FailureKind, Life, Link as _, Server};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -156,7 +156,8 @@ impl Core {
         success: Vec<RequestOp>,
         failure: Vec<RequestOp>,
     ) -> TxnRequest {
-        txn(if self.testing.ignores_conditions() { Vec::new() } else { conditions }, success, failure)
+        let is_planted = self.life.testing.has(Bug::IgnoresConditions);
+        txn(if is_planted { Vec::new() } else { conditions }, success, failure)
     }
 
     /// Opens another connection, for the session alone.

@@ -7,8 +7,8 @@ use lockkeeper_core::{
     Lifetime, LossReason, Mode, Operation, Part, QueueName, QueueView, Rank, Request, Ticket, Value, ValueVersion,
 };
 use lockkeeper_session::{
-    Ask, Departing, Failure, Joined, Left, Life, Link as _, Make, Queues, Record, Refusal, Service, Stage, Stood,
-    Stored, Watch,
+    Ask, Departing, Failure, Joined, Left, Life, Link as _, Make, Place, Queues, Record, Refusal, Service, Stage,
+    Stood, Stored, Watch,
 };
 use serde_json::{Value as Json, json};
 
@@ -99,6 +99,14 @@ impl Toy {
     }
 }
 
+/// Notes what became of a contender of ours, or what it is asked.
+fn tell(queues: &Arc<Queues<Toy>>, place: &Arc<Place<Own>>, news: &Json) {
+    match news["ask"].as_str().and_then(Ask::read) {
+        Some(revocation) => _ = place.bond.revoke(revocation),
+        None => queues.found_gone(place),
+    }
+}
+
 /// Hears what becomes of our own contenders, until the session is over.
 pub(crate) async fn listen(queues: Arc<Queues<Toy>>) {
     let core = &queues.service.0;
@@ -112,10 +120,17 @@ pub(crate) async fn listen(queues: Arc<Queues<Toy>>) {
         for news in answer["news"].as_array().into_iter().flatten() {
             after += 1;
             let ticket = news["ticket"].as_str().and_then(Ticket::parse);
-            let Some(place) = ticket.and_then(|ticket| queues.of_ticket(ticket)) else { continue };
-            match news["ask"].as_str().and_then(Ask::read) {
-                Some(revocation) => _ = place.bond.revoke(revocation),
-                None => queues.found_gone(&place),
+            let Some(ticket) = ticket else { continue };
+            let place = {
+                let mut early = core.early.lock().expect("nothing panics while it is locked");
+                let place = queues.of_ticket(ticket);
+                if place.is_none() {
+                    early.push((ticket, news.clone()));
+                }
+                place
+            };
+            if let Some(place) = place {
+                tell(&queues, &place, news);
             }
         }
         if answer["word"] == "gone" {
@@ -264,8 +279,15 @@ impl Service for Toy {
 
     fn note(queues: &Arc<Queues<Self>>, stage: Stage<'_, Own>) {
         let core = &queues.service.0;
-        if matches!(stage, Stage::Explained) && core.life.check(Operation::Wait).is_ok() {
-            core.life.testing.note_removal();
+        match stage {
+            Stage::Placed(place) => {
+                let mut early = core.early.lock().expect("nothing panics while it is locked");
+                let news: Vec<_> = early.extract_if(.., |(ticket, _)| *ticket == place.ticket).collect();
+                drop(early);
+                news.iter().for_each(|(_, news)| tell(queues, place, news));
+            }
+            Stage::Explained if core.life.check(Operation::Wait).is_ok() => core.life.testing.note_removal(),
+            _ => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A session of the toy: how it is opened, kept over one connection after the other, and ended.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
@@ -21,6 +21,8 @@ pub(crate) type Link = Linked<Connection>;
 pub(crate) struct Core {
     pub(crate) life: Arc<Life<Link>>,
     pub(crate) id: String,
+    /// What was heard of contenders before the answer to their join was read.
+    pub(crate) early: Mutex<Vec<(Ticket, Json)>>,
     servers: Vec<Server>,
     timeout: Duration,
 }
@@ -56,7 +58,7 @@ pub(crate) async fn open(servers: Vec<Server>, timeout: Duration, testing: Testi
         operation_timeout: timeout,
     };
     let life = Arc::new(Life::new(clock, Handle::current(), beginning));
-    let core = Arc::new(Core { life, id, servers, timeout });
+    let core = Arc::new(Core { life, id, early: Mutex::default(), servers, timeout });
     let link = Link::new(connection, FIRST_CONNECTION, ());
     tokio::spawn(keep(Driver(core.clone()), finder(&core.servers, &core.life.clock), link));
     Ok(core)
