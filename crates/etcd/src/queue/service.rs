@@ -124,7 +124,7 @@ impl Service for Etcd {
             Stage::Gone(ticket) => inner.end_claim(ticket, true),
             Stage::Kept(ticket) => inner.end_claim(ticket, false),
             Stage::Explained if inner.core.life.check(Operation::Wait).is_ok() => {
-                inner.core.life.testing.note_removal()
+                inner.core.life.testing.note_removal();
             }
             Stage::Explained => {}
         }
