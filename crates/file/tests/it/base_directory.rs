@@ -12,10 +12,8 @@ use lockkeeper_core::{Backend, BoxFuture, ErrorKind, LossReason, StoppedHolder};
 use lockkeeper_file::FileBackend;
 use tempfile::tempdir;
 
+use crate::one_lock::LOCK;
 use crate::support::{Place, backend, lock, queue, session};
-
-/// The queue that tests use which need only one.
-const Q: &str = "q";
 
 /// A clock that was set back to the beginning of time.
 #[derive(Debug)]
@@ -38,10 +36,10 @@ impl Clock for SetBack {
 #[tokio::test]
 async fn no_contender_gets_ahead_of_a_holder_even_if_the_counter_is_lost_and_the_clock_set_back() {
     let directory = tempdir().unwrap();
-    let held = lock(&session(directory.path()), &queue(Q)).await.unwrap();
+    let held = lock(&session(directory.path()), &queue(LOCK)).await.unwrap();
     fs::remove_file(directory.path().join("counter")).unwrap();
     let late = FileBackend::open(directory.path(), Arc::new(SetBack)).unwrap().session().await.unwrap();
-    let late = Place::join(&late, &queue(Q)).await.unwrap();
+    let late = Place::join(&late, &queue(LOCK)).await.unwrap();
     assert!(late.number() > held.number());
     assert_eq!(late.joined.view.contenders.len(), 2);
 }
@@ -51,14 +49,14 @@ async fn a_wiped_directory_is_made_anew_while_it_is_in_use() {
     let parent = tempdir().unwrap();
     let base = parent.path().join("locks");
     let ours = session(&base);
-    let held = lock(&ours, &queue(Q)).await.unwrap();
+    let held = lock(&ours, &queue(LOCK)).await.unwrap();
     let lost = tokio::spawn(held.joined.standing.lost());
     tokio::task::yield_now().await;
     fs::remove_dir_all(&base).unwrap();
     assert_eq!(soon("the loss", lost).await.unwrap(), LossReason::Removed);
-    let (again, theirs) = (lock(&ours, &queue(Q)).await.unwrap(), session(&base));
+    let (again, theirs) = (lock(&ours, &queue(LOCK)).await.unwrap(), session(&base));
     assert!(again.number() > held.number());
-    let behind = Place::join(&theirs, &queue(Q)).await.unwrap();
+    let behind = Place::join(&theirs, &queue(LOCK)).await.unwrap();
     assert_eq!(behind.joined.view.contenders[0].id, again.joined.id, "both must be in the same new directory");
 }
 

@@ -12,10 +12,8 @@ use lockkeeper_faults::long;
 use lockkeeper_recipes::Keeper;
 use tempfile::tempdir;
 
+use crate::one_lock::{LOCK, sessions};
 use crate::support::{Onlooker, Place, backend, lock, queue, session};
-
-/// The queue that tests use which need only one.
-const Q: &str = "q";
 
 /// How many changes are timed.
 const TIMED: usize = 100;
@@ -40,13 +38,12 @@ fn flood(directory: &Path) {
 
 #[tokio::test]
 async fn reports_that_are_lost_have_all_told_anew() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    let held = lock(&ours, &queue(Q)).await.unwrap();
+    let (directory, [ours]) = sessions();
+    let held = lock(&ours, &queue(LOCK)).await.unwrap();
     let mut onlooker = Onlooker::begin(directory.path()).await;
     onlooker.until_equal().await;
     let before = onlooker.wholes;
-    flood(&directory.path().join("queues").join(Q));
+    flood(&directory.path().join("queues").join(LOCK));
     let other = lock(&ours, &queue("other")).await.unwrap();
     while onlooker.wholes == before {
         onlooker.hear().await;
@@ -69,7 +66,7 @@ async fn a_directory_that_is_removed_and_made_again_is_followed_through_all_of_t
     for _ in 0..2 {
         fs::remove_dir_all(&base).unwrap_or_default();
         onlooker.until_locks(0).await;
-        let _held = lock(&ours, &queue(Q)).await.unwrap();
+        let _held = lock(&ours, &queue(LOCK)).await.unwrap();
         onlooker.until_locks(1).await;
         onlooker.until_equal().await;
     }
@@ -87,13 +84,12 @@ async fn a_directory_that_is_removed_and_made_again_is_followed_through_all_of_t
 
 #[tokio::test]
 async fn a_lock_s_directory_that_is_renamed_is_another_lock_and_the_next_one_of_its_name_is_followed() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    let _held = lock(&ours, &queue(Q)).await.unwrap();
+    let (directory, [ours]) = sessions();
+    let _held = lock(&ours, &queue(LOCK)).await.unwrap();
     let mut onlooker = Onlooker::begin(directory.path()).await;
     let queues = directory.path().join("queues");
-    fs::rename(queues.join(Q), queues.join("renamed")).unwrap();
-    let again = lock(&session(directory.path()), &queue(Q)).await.unwrap();
+    fs::rename(queues.join(LOCK), queues.join("renamed")).unwrap();
+    let again = lock(&session(directory.path()), &queue(LOCK)).await.unwrap();
     onlooker.until_equal().await;
     let joined = Place::join(&session(directory.path()), &queue("renamed")).await.unwrap();
     onlooker.until_equal().await;
@@ -124,15 +120,14 @@ async fn a_name_that_is_stored_as_a_digest_a_grant_and_a_request_are_told() {
 
 #[tokio::test]
 async fn a_change_is_told_at_once() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     // Another lock keeps the directory of all locks.
     let _kept = lock(&ours, &queue("kept")).await.unwrap();
     let mut onlooker = Onlooker::begin(directory.path()).await;
     let mut delays = Vec::new();
     for _ in 0..TIMED / 2 {
         let begun = SystemClock.now();
-        let held = lock(&ours, &queue(Q)).await.unwrap();
+        let held = lock(&ours, &queue(LOCK)).await.unwrap();
         onlooker.until_locks(2).await;
         let left = SystemClock.now();
         held.leave().await.unwrap();

@@ -3,6 +3,7 @@
 mod base_directory;
 mod examine;
 mod following;
+mod one_lock;
 mod queues;
 mod session;
 #[path = "../support/mod.rs"]

@@ -3,27 +3,19 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::{
-    Backend, ConnectionNumber, ErrorKind, Extent, Freshness, Liveness, LossReason, Owner, SafeUntil,
-};
+use lockkeeper_core::{Backend, ErrorKind, Extent, Freshness, Liveness, LossReason, SafeUntil};
 use lockkeeper_faults::sleeper::Sleeper;
 use rustix::fs::FlockOperation;
 use tempfile::tempdir;
 
+use crate::one_lock::{LOCK, directory_of, leave_dead, sessions};
 use crate::support::{Place, backend, entry, lock, queue, session};
-
-/// The queue that tests use which need only one.
-const Q: &str = "q";
-
-fn queue_directory(base: &Path) -> PathBuf {
-    base.join("queues").join(Q)
-}
 
 /// The names in a queue's directory that are contenders.
 fn contenders(directory: &Path) -> Vec<String> {
@@ -36,7 +28,7 @@ fn contenders(directory: &Path) -> Vec<String> {
 
 /// Takes a queue's own lock from outside, as a process does that is stopped while it enters.
 fn stand_in_the_way(base: &Path) -> OwnedFd {
-    let file = fs::File::open(queue_directory(base).join(".enter")).unwrap();
+    let file = fs::File::open(directory_of(base).join(".enter")).unwrap();
     rustix::fs::flock(&file, FlockOperation::LockExclusive).unwrap();
     file.into()
 }
@@ -46,46 +38,12 @@ fn poll_once<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
 }
 
 #[tokio::test]
-async fn contenders_stand_in_the_order_in_which_they_joined_and_numbers_grow() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
-    let first = Place::join(&ours, &queue(Q)).await.unwrap();
-    let second = Place::join(&theirs, &queue(Q)).await.unwrap();
-    let third = Place::join(&ours, &queue(Q)).await.unwrap();
-    assert!(first.number() < second.number() && second.number() < third.number());
-    let seen: Vec<_> = third.joined.view.contenders.iter().map(|contender| contender.id.clone()).collect();
-    assert_eq!(seen, [&first, &second, &third].map(|place| place.joined.id.clone()));
-    assert_eq!(
-        ours.view(&queue(Q), Freshness::Latest, Extent::Whole).await.unwrap().contenders,
-        third.joined.view.contenders
-    );
-}
-
-#[tokio::test]
-async fn a_place_that_is_left_is_passed_on_and_nothing_stays_behind() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
-    let held = lock(&ours, &queue(Q)).await.unwrap();
-    let mut waiter = Place::join(&theirs, &queue(Q)).await.unwrap();
-    let waiting = tokio::spawn(async move {
-        waiter.granted().await.unwrap();
-        waiter
-    });
-    held.leave().await.unwrap();
-    soon("the grant", waiting).await.unwrap().leave().await.unwrap();
-    ours.close().await.unwrap();
-    drop(theirs);
-    assert!(!queue_directory(directory.path()).exists(), "the queue's directory was left");
-}
-
-#[tokio::test]
 async fn an_inherited_write_end_does_not_keep_a_lock_that_was_given_up() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
-    let held = lock(&ours, &queue(Q)).await.unwrap();
+    let (_directory, [ours, theirs]) = sessions();
+    let held = lock(&ours, &queue(LOCK)).await.unwrap();
     let lifeline = lockkeeper_file::lifeline(&*held.joined.standing).expect("files have one");
     let heir = Heir(std::process::Command::new("sleep").arg("1000").stdin(lifeline).spawn().unwrap());
-    let mut waiter = Place::join(&theirs, &queue(Q)).await.unwrap();
+    let mut waiter = Place::join(&theirs, &queue(LOCK)).await.unwrap();
     let waiting = tokio::spawn(async move { waiter.granted().await });
     tokio::task::yield_now().await;
     held.leave().await.unwrap();
@@ -104,26 +62,9 @@ impl Drop for Heir {
 }
 
 #[tokio::test]
-async fn every_watcher_of_one_contender_sees_that_it_left() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
-    let held = lock(&ours, &queue(Q)).await.unwrap();
-    let _lifeline = lockkeeper_file::lifeline(&*held.joined.standing).unwrap();
-    let watchers: Vec<_> = (0..100)
-        .map(|_| tokio::spawn(theirs.departure(&queue(Q), None, &held.joined.id, ConnectionNumber(0))))
-        .collect();
-    tokio::task::yield_now().await;
-    held.leave().await.unwrap();
-    for watcher in watchers {
-        soon("the departure", watcher).await.unwrap().unwrap();
-    }
-}
-
-#[tokio::test]
 async fn a_removed_holder_is_told_at_once_and_for_good() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    let held = lock(&ours, &queue(Q)).await.unwrap();
+    let (directory, [ours]) = sessions();
+    let held = lock(&ours, &queue(LOCK)).await.unwrap();
     let other = lock(&ours, &queue("other")).await.unwrap();
     let standing = held.joined.standing.clone();
     assert_eq!(standing.liveness(), Liveness::Held { safe_until: SafeUntil::ProcessEnd });
@@ -131,7 +72,7 @@ async fn a_removed_holder_is_told_at_once_and_for_good() {
     let mut other_lost = other.joined.standing.lost();
     tokio::task::yield_now().await;
     let sleeper = Sleeper::start();
-    fs::remove_file(queue_directory(directory.path()).join(held.joined.id.as_str())).unwrap();
+    fs::remove_file(directory_of(directory.path()).join(held.joined.id.as_str())).unwrap();
     assert_eq!(standing.liveness(), Liveness::Lost(LossReason::Removed));
     for told in told {
         assert_eq!(soon("the loss", told).await.unwrap(), LossReason::Removed);
@@ -145,8 +86,7 @@ async fn a_removed_holder_is_told_at_once_and_for_good() {
 
 #[tokio::test]
 async fn a_turn_goes_by_a_look_that_is_young_and_by_what_its_process_knows() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let held = Liveness::Held { safe_until: SafeUntil::ProcessEnd };
     let looked_at = SystemClock.now();
     let after = |micros| looked_at.saturating_add(Duration::from_micros(micros));
@@ -174,12 +114,12 @@ fn a_loss_is_noticed_on_a_second_runtime_while_the_first_stands_still() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (idle, busy) = (runtime(), runtime());
     let session = session(directory.path());
-    let held = idle.block_on(lock(&session, &queue(Q))).unwrap();
+    let held = idle.block_on(lock(&session, &queue(LOCK))).unwrap();
     let mut idle_lost = held.joined.standing.lost();
     let polled = idle.block_on(std::future::poll_fn(|context| Poll::Ready(idle_lost.as_mut().poll(context))));
     assert!(polled.is_pending());
     let lost = held.joined.standing.lost();
-    let path = queue_directory(directory.path()).join(held.joined.id.as_str());
+    let path = directory_of(directory.path()).join(held.joined.id.as_str());
     let reason = busy.block_on(async move {
         let lost = tokio::spawn(lost);
         tokio::task::yield_now().await;
@@ -190,72 +130,33 @@ fn a_loss_is_noticed_on_a_second_runtime_while_the_first_stands_still() {
 }
 
 #[tokio::test]
-async fn a_closed_session_loses_its_places_and_admits_no_entry() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    let held = lock(&ours, &queue(Q)).await.unwrap();
-    let lost = tokio::spawn(held.joined.standing.lost());
-    tokio::task::yield_now().await;
-    ours.close().await.unwrap();
-    assert_eq!(soon("the loss", lost).await.unwrap(), LossReason::Closed);
-    assert_eq!(held.joined.standing.liveness(), Liveness::Lost(LossReason::Closed));
-    assert_eq!(ours.enqueue_one(&queue(Q), entry()).await.unwrap_err().kind(), ErrorKind::Closed);
-    assert!(!queue_directory(directory.path()).exists());
-}
-
-#[test]
-fn a_place_is_left_on_a_plain_thread_after_the_runtime_and_in_a_panic() {
-    let directory = tempdir().unwrap();
-    let session = session(directory.path());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let places: Vec<_> = (0..2).map(|_| runtime.block_on(Place::join(&session, &queue(Q))).unwrap()).collect();
-    drop(runtime);
-    let [first, second] = <[Place; 2]>::try_from(places).unwrap();
-    drop(session.withdraw(&queue(Q), first.ticket));
-    let panicked = std::thread::spawn(move || {
-        struct Leave(Place);
-        impl Drop for Leave {
-            fn drop(&mut self) {
-                drop(self.0.session.withdraw(&self.0.queue, self.0.ticket));
-            }
-        }
-        let _leave = Leave(second);
-        std::panic::resume_unwind(Box::new("on purpose"));
-    });
-    panicked.join().unwrap_err();
-    assert_eq!(contenders(&queue_directory(directory.path())), Vec::<String>::new());
-}
-
-#[tokio::test]
 async fn an_entry_that_has_to_wait_blocks_no_other_and_leaves_nothing_when_withdrawn() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    lock(&ours, &queue(Q)).await.unwrap().leave().await.unwrap();
+    let (directory, [ours]) = sessions();
+    lock(&ours, &queue(LOCK)).await.unwrap().leave().await.unwrap();
     let in_the_way = stand_in_the_way(directory.path());
     let (withdrawn, kept) = (entry(), entry());
     let ticket = withdrawn.ticket;
-    let mut first = ours.enqueue_one(&queue(Q), withdrawn);
-    let second = ours.enqueue_one(&queue(Q), kept);
+    let mut first = ours.enqueue_one(&queue(LOCK), withdrawn);
+    let second = ours.enqueue_one(&queue(LOCK), kept);
     assert!(poll_once(&mut first).is_pending());
     // Another queue goes on meanwhile.
     lock(&ours, &queue("other")).await.unwrap().leave().await.unwrap();
     // Nothing has been made yet, so it is certain at once that nothing will be.
-    ours.withdraw(&queue(Q), ticket).await.unwrap();
+    ours.withdraw(&queue(LOCK), ticket).await.unwrap();
     drop(in_the_way);
     assert_eq!(soon("the refusal", first).await.unwrap_err().kind(), ErrorKind::Closed);
     let second = soon("the place", second).await.unwrap();
-    assert_eq!(contenders(&queue_directory(directory.path())), [second.id.as_str()]);
+    assert_eq!(contenders(&directory_of(directory.path())), [second.id.as_str()]);
 }
 
 #[tokio::test]
 async fn entries_that_have_to_wait_enter_in_the_order_of_the_calls() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    lock(&ours, &queue(Q)).await.unwrap().leave().await.unwrap();
+    let (directory, [ours]) = sessions();
+    lock(&ours, &queue(LOCK)).await.unwrap().leave().await.unwrap();
     let in_the_way = stand_in_the_way(directory.path());
-    let mut waiting: Vec<_> = (0..50).map(|_| ours.enqueue_one(&queue(Q), entry())).collect();
+    let mut waiting: Vec<_> = (0..50).map(|_| ours.enqueue_one(&queue(LOCK), entry())).collect();
     drop(in_the_way);
-    waiting.push(ours.enqueue_one(&queue(Q), entry()));
+    waiting.push(ours.enqueue_one(&queue(LOCK), entry()));
     let mut last = None;
     for entering in waiting {
         let token = Some(soon("the place", entering).await.unwrap().token);
@@ -266,29 +167,27 @@ async fn entries_that_have_to_wait_enter_in_the_order_of_the_calls() {
 
 #[test]
 fn a_runtime_ends_at_once_while_an_entry_has_to_wait() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async { lock(&ours, &queue(Q)).await.unwrap().leave().await.unwrap() });
+    runtime.block_on(async { lock(&ours, &queue(LOCK)).await.unwrap().leave().await.unwrap() });
     let in_the_way = stand_in_the_way(directory.path());
     let ticket = runtime.block_on(async {
         let entry = entry();
         let ticket = entry.ticket;
-        tokio::spawn(ours.enqueue_one(&queue(Q), entry));
+        tokio::spawn(ours.enqueue_one(&queue(LOCK), entry));
         ticket
     });
     // It would hang here if the entry had a thread of the runtime.
     drop(runtime);
-    drop(ours.withdraw(&queue(Q), ticket));
+    drop(ours.withdraw(&queue(LOCK), ticket));
     drop(in_the_way);
     drop(ours);
-    assert_eq!(contenders(&queue_directory(directory.path())), Vec::<String>::new());
+    assert_eq!(contenders(&directory_of(directory.path())), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn more_queues_than_a_session_keeps_open_are_tidied_up_as_it_goes() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let kept = lock(&ours, &queue("kept")).await.unwrap();
     for number in 0..200 {
         lock(&ours, &queue(&number.to_string())).await.unwrap().leave().await.unwrap();
@@ -302,21 +201,17 @@ async fn more_queues_than_a_session_keeps_open_are_tidied_up_as_it_goes() {
 
 #[tokio::test]
 async fn a_dead_contender_is_removed_by_the_first_process_that_meets_it() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    let place = Place::join(&ours, &queue(Q)).await.unwrap();
-    let path = queue_directory(directory.path());
-    // A pipe that no process has open is what a killed process leaves.
-    let dead = path.join(format!("{:020}-{:032x}-mutex-4121-web-backup", place.number() - 1, 7));
-    let make = || rustix::fs::mkfifoat(rustix::fs::CWD, &dead, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
-    make();
-    let inspected = backend(directory.path()).inspect(&queue(Q)).await.unwrap();
+    let (directory, [ours]) = sessions();
+    let place = Place::join(&ours, &queue(LOCK)).await.unwrap();
+    let make = || directory_of(directory.path()).join(leave_dead(directory.path(), place.number() - 1, "mutex"));
+    let dead = make();
+    let inspected = backend(directory.path()).inspect(&queue(LOCK)).await.unwrap();
     assert_eq!(inspected.len(), 1);
     assert!(dead.exists(), "an onlooker changes nothing");
-    assert_eq!(ours.view(&queue(Q), Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 1);
+    assert_eq!(ours.view(&queue(LOCK), Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 1);
     assert!(!dead.exists());
     make();
-    let mut behind = Place::join(&ours, &queue(Q)).await.unwrap();
+    let mut behind = Place::join(&ours, &queue(LOCK)).await.unwrap();
     assert_eq!(behind.joined.view.contenders.len(), 3);
     place.leave().await.unwrap();
     soon("the grant", behind.granted()).await.unwrap();
@@ -324,64 +219,23 @@ async fn a_dead_contender_is_removed_by_the_first_process_that_meets_it() {
 }
 
 #[tokio::test]
-async fn names_of_any_kind_are_separate_locks_and_are_shown_as_they_are() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    let long = "é".repeat(100);
-    let longer = format!("{}è", "é".repeat(99));
-    let names = [".", "..", "a/b", "/a", "a%2Fb", "a", "A", "鍵", &long, &longer, ".enter", "~"];
-    let mut places = Vec::new();
-    for name in names {
-        places.push(lock(&ours, &queue(name)).await.unwrap());
-    }
-    let shown = backend(directory.path()).queues("").await.unwrap();
-    let mut expected: Vec<_> = names.iter().map(|name| queue(name)).collect();
-    expected.sort_unstable();
-    assert_eq!(shown, expected);
-    assert_eq!(backend(directory.path()).queues("a").await.unwrap(), ["a", "a%2Fb", "a/b"].map(queue));
-    for place in places {
-        place.leave().await.unwrap();
-    }
-    assert_eq!(backend(directory.path()).queues("").await.unwrap(), []);
-}
-
-#[tokio::test]
-async fn an_inspection_shows_owner_token_and_age() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    let before = SystemClock.unix_time();
-    let place = Place::join(&ours, &queue(Q)).await.unwrap();
-    let infos = backend(directory.path()).inspect(&queue(Q)).await.unwrap();
-    let [info] = infos.as_slice() else { panic!("one contender, not {infos:?}") };
-    assert_eq!((&info.id, info.token), (&place.joined.id, Some(place.joined.token)));
-    let (owner, ourselves) = (info.owner.as_ref().unwrap(), Owner::this_process());
-    assert_eq!((owner.pid, &owner.host), (ourselves.pid, &ourselves.host));
-    // Files carry the time of the last tick of the kernel's clock.
-    let since = info.since_unix.unwrap();
-    assert!(since + Duration::from_millis(50) >= before && since <= SystemClock.unix_time());
-    assert_eq!(backend(directory.path()).inspect(&queue("empty")).await.unwrap().len(), 0);
-}
-
-#[tokio::test]
 async fn temporary_names_of_the_dead_are_tidied_up() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    let place = Place::join(&ours, &queue(Q)).await.unwrap();
-    let left = queue_directory(directory.path()).join(format!(".new-{:032x}", 0x0123));
+    let (directory, [ours]) = sessions();
+    let place = Place::join(&ours, &queue(LOCK)).await.unwrap();
+    let left = directory_of(directory.path()).join(format!(".new-{:032x}", 0x0123));
     fs::write(&left, "").unwrap();
-    let second = Place::join(&ours, &queue(Q)).await.unwrap();
+    let second = Place::join(&ours, &queue(LOCK)).await.unwrap();
     assert!(!left.exists());
     place.leave().await.unwrap();
     second.leave().await.unwrap();
     fs::write(&left, "").unwrap();
     drop(ours);
-    assert!(!queue_directory(directory.path()).exists());
+    assert!(!directory_of(directory.path()).exists());
 }
 
 #[tokio::test]
 async fn no_file_descriptor_is_left_by_places_that_came_and_went() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let names: BTreeSet<_> = (0..40).map(|number| queue(&number.to_string())).collect();
     let open = || fs::read_dir("/proc/self/fd").unwrap().filter(|fd| points_into(fd, directory.path())).count();
     for _ in 0..20 {
@@ -406,10 +260,9 @@ fn points_into(fd: &std::io::Result<fs::DirEntry>, directory: &Path) -> bool {
 
 #[test]
 fn a_lifeline_is_not_handed_to_programs_by_accident() {
-    let directory = tempdir().unwrap();
-    let session = session(directory.path());
+    let (_directory, [session]) = sessions();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let held = runtime.block_on(lock(&session, &queue(Q))).unwrap();
+    let held = runtime.block_on(lock(&session, &queue(LOCK))).unwrap();
     let lifeline = lockkeeper_file::lifeline(&*held.joined.standing).unwrap();
     assert!(rustix::io::fcntl_getfd(lifeline.as_fd()).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
 }

@@ -3,7 +3,6 @@
 #![expect(clippy::disallowed_methods, reason = "these tests measure how long a hand-off takes")]
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,8 @@ use lockkeeper_faults::long;
 use rustix::process::Signal;
 use tempfile::tempdir;
 
-use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
-use crate::support::{Place, lock, queue};
+use crate::parts::{Helper, QUEUE, assert_nothing_left, block_on, kill_at_any_moment, skip};
+use crate::support::{Place, lock, queue, session};
 
 /// How long a test listens for what must not happen: a hand-off takes a thousandth of it.
 const SILENCE: Duration = Duration::from_millis(300);
@@ -48,12 +47,10 @@ pub(crate) fn a_release_wakes_the_next() {
 /// Makes a holder give up its lock to a waiter of this process again and again; returns the median time.
 fn hand_over(rounds: usize, give_up: impl Fn(&mut Helper)) -> Duration {
     let directory = tempdir().unwrap();
-    let session = own_session(directory.path());
+    let session = session(directory.path());
     let mut times: Vec<_> = (0..rounds)
         .map(|_| {
-            let mut holder = Helper::start("hold", directory.path(), 0);
-            holder.hear_that("ready");
-            holder.hear_that("held");
+            let mut holder = Helper::holding(directory.path());
             block_on(async {
                 let mut place = Place::join(&session, &queue(QUEUE)).await.unwrap();
                 let waiting = tokio::spawn(async move {
@@ -77,11 +74,8 @@ fn hand_over(rounds: usize, give_up: impl Fn(&mut Helper)) -> Duration {
 
 pub(crate) fn a_stopped_holder_keeps_its_lock() {
     let directory = tempdir().unwrap();
-    let mut holder = Helper::start("hold", directory.path(), 0);
-    holder.hear_that("ready");
-    holder.hear_that("held");
-    let waiter = Helper::start("hold", directory.path(), 0);
-    waiter.hear_that("ready");
+    let mut holder = Helper::holding(directory.path());
+    let waiter = Helper::waiting(directory.path());
     holder.signal(Signal::STOP);
     assert!(waiter.is_silent_for(SILENCE), "a stopped holder lost its lock");
     holder.signal(Signal::CONT);
@@ -91,15 +85,8 @@ pub(crate) fn a_stopped_holder_keeps_its_lock() {
 
 pub(crate) fn a_killed_waiter_disturbs_no_other() {
     let directory = tempdir().unwrap();
-    let mut holder = Helper::start("hold", directory.path(), 0);
-    holder.hear_that("ready");
-    holder.hear_that("held");
-    let mut waiters = Vec::new();
-    for _ in 0..3 {
-        let waiter = Helper::start("hold", directory.path(), 0);
-        waiter.hear_that("ready");
-        waiters.push(waiter);
-    }
+    let mut holder = Helper::holding(directory.path());
+    let mut waiters: Vec<_> = (0..3).map(|_| Helper::waiting(directory.path())).collect();
     let mut last = waiters.pop().unwrap();
     waiters.remove(1).signal(Signal::KILL);
     assert!(last.is_silent_for(SILENCE), "a waiter got ahead of one that lives");
@@ -111,26 +98,6 @@ pub(crate) fn a_killed_waiter_disturbs_no_other() {
     last.hear_that("held");
     last.go_on();
     last.hear_that("left");
-    assert_nothing_left(directory.path());
-}
-
-pub(crate) fn first_come_first_served() {
-    let directory = tempdir().unwrap();
-    let mut line = Vec::new();
-    for _ in 0..20 {
-        let helper = Helper::start("hold", directory.path(), 0);
-        helper.hear_that("ready");
-        line.push(helper);
-    }
-    while !line.is_empty() {
-        let mut first = line.remove(0);
-        first.hear_that("held");
-        for later in &line {
-            assert!(later.is_silent_for(Duration::from_millis(1)), "a later contender got ahead");
-        }
-        first.go_on();
-        first.hear_that("left");
-    }
     assert_nothing_left(directory.path());
 }
 
@@ -151,24 +118,11 @@ pub(crate) fn killed_at_any_moment() {
     const KILLS: usize = 150;
     let parent = tempdir().unwrap();
     let directory = parent.path().join("locks");
-    let start = || {
-        let helper = Helper::start("storm", &directory, 3);
-        helper.hear_that("ready");
-        helper
-    };
-    let mut helpers: Vec<_> = (0..4).map(|_| start()).collect();
-    for kill in 0..KILLS {
-        // Delays of up to 12 ms, all different, so that the kills come in at every place.
-        let delay = Duration::from_micros((kill * 7_919 % 12_007) as u64);
-        let victim = kill % helpers.len();
-        assert!(helpers[victim].is_silent_for(delay), "a helper said something, so it must have failed");
-        helpers[victim] = start();
-    }
-    drop(helpers);
+    kill_at_any_moment("storm", &directory, 3, KILLS, 12_007);
     let log = fs::read_to_string(directory.with_extension("log")).unwrap();
     check_history(&log);
     println!("{} lines of history under {KILLS} kills", log.lines().count());
-    let session = own_session(&directory);
+    let session = session(&directory);
     block_on(async {
         soon("the grant", lock(&session, &queue(QUEUE))).await.unwrap().leave().await.unwrap();
         session.close().await.unwrap();
@@ -191,15 +145,9 @@ fn check_history(log: &str) {
     assert!(last > 0, "nothing happened");
 }
 
-/// Every process has left and closed: no directory of a queue is there, and nothing that was being prepared.
-fn assert_nothing_left(directory: &Path) {
-    let left: Vec<_> = fs::read_dir(directory.join("queues")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(left.is_empty(), "{left:?} was left");
-}
-
 pub(crate) fn waiters_cost_nothing() {
     let directory = tempdir().unwrap();
-    let session = own_session(directory.path());
+    let session = session(directory.path());
     let _held = block_on(lock(&session, &queue(QUEUE))).unwrap();
     let waiters = Helper::start("wait-many", directory.path(), 100);
     let spent = Duration::from_micros(waiters.hear().parse().unwrap());
@@ -226,23 +174,4 @@ pub(crate) fn flushes_are_rare() {
     let flushes = trace.lines().filter(|line| line.contains("sync(")).count();
     // Each thousand once, and the directory when the counter was made.
     assert_eq!(flushes, 6, "{trace}");
-}
-
-pub(crate) fn a_removal_is_noticed_without_inotify() {
-    let name = "a_removal_is_noticed_without_inotify_too";
-    // A user namespace has a separate limit, so that no other process on the machine is affected.
-    let script = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$0\" \"$@\"";
-    let unshare = |program: &Path| {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "sh", "-c", script]).arg(program);
-        command
-    };
-    if !unshare(Path::new("true")).output().is_ok_and(|output| output.status.success()) {
-        return skip(name, "user namespaces are not available");
-    }
-    let directory = tempdir().unwrap();
-    let holder = Helper::start_with(unshare(&std::env::current_exe().unwrap()), "be-removed", directory.path(), 0);
-    let contender = holder.hear();
-    fs::remove_file(directory.path().join("queues").join(QUEUE).join(contender)).unwrap();
-    holder.hear_that("Removed");
 }

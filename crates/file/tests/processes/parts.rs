@@ -4,11 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use lockkeeper_core::{Backend, Session};
+use lockkeeper_core::Backend;
 use lockkeeper_faults::wait::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -230,6 +229,20 @@ impl Helper {
         Self { child, stdin, lines }
     }
 
+    /// Starts one that joins, and waits until it has joined.
+    pub(crate) fn waiting(directory: &Path) -> Self {
+        let waiter = Self::start("hold", directory, 0);
+        waiter.hear_that("ready");
+        waiter
+    }
+
+    /// Starts one that joins, and waits until it holds.
+    pub(crate) fn holding(directory: &Path) -> Self {
+        let holder = Self::waiting(directory);
+        holder.hear_that("held");
+        holder
+    }
+
     /// Waits for its next line.
     pub(crate) fn hear(&self) -> String {
         self.lines.recv_timeout(PATIENCE).expect("the helper must say something in time")
@@ -274,9 +287,28 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Opens a session of the test itself.
-pub(crate) fn own_session(directory: &Path) -> Arc<dyn Session> {
-    session(directory)
+/// Plays a part with several helpers, of which one after the other is killed at some moment and replaced; the longest
+/// delay before a kill is in microseconds.
+pub(crate) fn kill_at_any_moment(part: &str, directory: &Path, number: u32, kills: usize, delay_max: usize) {
+    let start = || {
+        let helper = Helper::start(part, directory, number);
+        helper.hear_that("ready");
+        helper
+    };
+    let mut helpers: Vec<_> = (0..4).map(|_| start()).collect();
+    for kill in 0..kills {
+        // Delays that are all different, so that the kills come in at every place.
+        let delay = Duration::from_micros((kill * 7_919 % delay_max) as u64);
+        let victim = kill % helpers.len();
+        assert!(helpers[victim].is_silent_for(delay), "a helper said something, so it must have failed");
+        helpers[victim] = start();
+    }
+}
+
+/// Every process has left and closed: no directory of a queue is there, and nothing that was being prepared.
+pub(crate) fn assert_nothing_left(directory: &Path) {
+    let left: Vec<_> = fs::read_dir(directory.join("queues")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "{left:?} was left");
 }
 
 /// Notes a test that could not run here, in the file that the caller of the tests has named.

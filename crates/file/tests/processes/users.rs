@@ -10,8 +10,8 @@ use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, ContenderId, Extent, Freshness, Lifetime, Request, Revocation, Ticket};
 use tempfile::{TempDir, tempdir};
 
-use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
-use crate::support::{Place, backend, entry, lock, queue};
+use crate::parts::{Helper, QUEUE, block_on, skip};
+use crate::support::{Place, backend, entry, lock, queue, session};
 
 /// Another user, who owns nothing.
 const OTHER_USER: &str = "65534";
@@ -64,7 +64,7 @@ pub(crate) fn readers_only_look() {
     let Some(stage) = Stage::set("a_directory_that_one_may_only_read_shows_names_and_lets_no_user_block", 0o755) else {
         return;
     };
-    let session = own_session(&stage.directory);
+    let session = session(&stage.directory);
     let held = block_on(lock(&session, &queue(QUEUE))).unwrap();
     let onlooker = stage.other_user("look");
     onlooker.hear_that(&format!("1 queue {QUEUE} owner {}", std::process::id()));
@@ -87,7 +87,7 @@ pub(crate) fn followed_when_one_may() {
     let Some(stage) = Stage::set("a_lock_that_one_may_not_look_into_is_followed_when_one_may", 0o755) else {
         return;
     };
-    let session = own_session(&stage.directory);
+    let session = session(&stage.directory);
     let held = [QUEUE, "hidden"].map(|name| block_on(lock(&session, &queue(name))).unwrap());
     let hidden = stage.directory.join("queues/hidden");
     allow(&hidden, 0o700);
@@ -111,7 +111,7 @@ pub(crate) fn writers_take_part() {
     let mut theirs = stage.other_user("hold");
     theirs.hear_that("ready");
     theirs.hear_that("held");
-    let session = own_session(&stage.directory);
+    let session = session(&stage.directory);
     let mut place = block_on(Place::join(&session, &queue(QUEUE))).unwrap();
     assert_eq!(place.joined.view.contenders.len(), 2);
     theirs.go_on();
@@ -128,7 +128,7 @@ pub(crate) fn others_ask_and_thaw() {
     let Some(stage) = Stage::set("what_one_user_has_frozen_another_thaws_and_asks_and_breaks", 0o777) else {
         return;
     };
-    let session = own_session(&stage.directory);
+    let session = session(&stage.directory);
     let ice = stage.other_user("freeze");
     let ticket = Ticket::from_bits(ice.hear().parse().unwrap());
     drop(ice);
@@ -152,7 +152,7 @@ pub(crate) fn refused_by_name() {
     let empty = stage.other_user("try-session").hear();
     assert!(empty.starts_with("Refused Permanent"), "{empty}");
     assert!(empty.contains(stage.directory.to_str().unwrap()) && empty.contains(OTHER_USER), "{empty}");
-    drop(block_on(lock(&own_session(&stage.directory), &queue(QUEUE))).unwrap());
+    drop(block_on(lock(&session(&stage.directory), &queue(QUEUE))).unwrap());
     let used = stage.other_user("try-session").hear();
     assert!(used.starts_with("Refused Permanent") && used.contains(stage.directory.to_str().unwrap()), "{used}");
 }

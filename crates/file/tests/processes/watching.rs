@@ -10,47 +10,14 @@ use std::time::{Duration, Instant};
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{
-    Backend, ConnectionNumber, ContenderId, Expected, Extent, Freshness, Part, QueueView, Request, Revocation, Session,
-    Ticket, Value,
+    Backend, ContenderId, Expected, Extent, Freshness, Part, Request, Revocation, Session, Ticket, Value,
 };
 use lockkeeper_faults::long;
 use rustix::process::Signal;
 use tempfile::tempdir;
 
-use crate::parts::{Helper, QUEUE, block_on, own_session, skip};
-use crate::support::{Onlooker, backend, lock, queue};
-
-pub(crate) fn a_kill_is_told() {
-    const ROUNDS: usize = 30;
-    let directory = tempdir().unwrap();
-    let session = own_session(directory.path());
-    let empty = QueueView::new(ConnectionNumber(0), []);
-    let mut times: Vec<_> = (0..ROUNDS)
-        .map(|_| {
-            let holder = Helper::start("hold", directory.path(), 0);
-            holder.hear_that("ready");
-            holder.hear_that("held");
-            block_on(async {
-                let seen = soon("the change", session.changed(&queue(QUEUE), &empty)).await.unwrap();
-                assert_eq!(seen.contenders.len(), 1);
-                let watching = tokio::spawn({
-                    let changed = session.changed(&queue(QUEUE), &seen);
-                    async move { (changed.await.unwrap(), Instant::now()) }
-                });
-                tokio::task::yield_now().await;
-                let killed = Instant::now();
-                holder.signal(Signal::KILL);
-                let (seen, told) = soon("the change", watching).await.unwrap();
-                assert_eq!(seen.contenders.len(), 0);
-                told - killed
-            })
-        })
-        .collect();
-    times.sort_unstable();
-    let median = times[ROUNDS / 2];
-    println!("a kill is reported after {median:?} (median of {ROUNDS}), at most {:?}", times[ROUNDS - 1]);
-    assert!(!long::is_asked_for() || median < Duration::from_millis(100), "a kill is reported after {median:?}");
-}
+use crate::parts::{Helper, QUEUE, assert_nothing_left, block_on, kill_at_any_moment, skip};
+use crate::support::{Onlooker, backend, lock, queue, session};
 
 pub(crate) fn a_kill_is_told_to_a_follower() {
     const ROUNDS: usize = 20;
@@ -59,11 +26,8 @@ pub(crate) fn a_kill_is_told_to_a_follower() {
     let mut onlooker = runtime.block_on(Onlooker::begin(directory.path()));
     let mut times = Vec::new();
     for round in 0..ROUNDS {
-        let holder = Helper::start("hold", directory.path(), 0);
-        holder.hear_that("ready");
-        holder.hear_that("held");
-        let waiter = (round % 2 == 1).then(|| Helper::start("hold", directory.path(), 0));
-        waiter.iter().for_each(|waiter| waiter.hear_that("ready"));
+        let holder = Helper::holding(directory.path());
+        let waiter = (round % 2 == 1).then(|| Helper::waiting(directory.path()));
         runtime.block_on(async {
             let contenders = |onlooker: &Onlooker| onlooker.picture.locks().values().map(Vec::len).sum::<usize>();
             while contenders(&onlooker) != 1 + waiter.iter().count() {
@@ -111,7 +75,7 @@ pub(crate) fn asked_and_broken() {
 
 /// Asks a holder in another process, then breaks it; the process lives on.
 fn ask_and_break(holder: &Helper, directory: &Path) {
-    let session = own_session(directory);
+    let session = session(directory);
     let id = ContenderId::new(holder.hear());
     let why = Revocation::new(Some("please".to_owned()), None);
     assert!(block_on(soon("the request", session.request(&queue(QUEUE), &id, Request::Yield(why)))).unwrap());
@@ -159,17 +123,20 @@ pub(crate) fn noticed_without_inotify() {
     watcher.hear_that("1");
     let asked = tempdir().unwrap();
     ask_and_break(&Helper::start_with(unshare(&program), "be-asked", asked.path(), 0), asked.path());
+    let removed = tempdir().unwrap();
+    let holder = Helper::start_with(unshare(&program), "be-removed", removed.path(), 0);
+    fs::remove_file(removed.path().join("queues").join(QUEUE).join(holder.hear())).unwrap();
+    holder.hear_that("Removed");
 }
 
 pub(crate) fn frozen_outlives_a_kill() {
     let directory = tempdir().unwrap();
     let maker = Helper::start("freeze", directory.path(), 0);
     let ticket = Ticket::from_bits(maker.hear().parse().unwrap());
-    let waiter = Helper::start("hold", directory.path(), 0);
-    waiter.hear_that("ready");
+    let waiter = Helper::waiting(directory.path());
     drop(maker);
     assert!(waiter.is_silent_for(Duration::from_millis(300)), "a frozen place was taken for dead");
-    let session = own_session(directory.path());
+    let session = session(directory.path());
     block_on(session.withdraw(&queue(QUEUE), ticket)).unwrap();
     waiter.hear_that("held");
 }
@@ -202,29 +169,15 @@ pub(crate) fn killed_at_all_sorts() {
     const KILLS: usize = 120;
     let parent = tempdir().unwrap();
     let directory = parent.path().join("locks");
-    let start = || {
-        let helper = Helper::start("storm-of-all", &directory, 0);
-        helper.hear_that("ready");
-        helper
-    };
-    let mut helpers: Vec<_> = (0..4).map(|_| start()).collect();
-    for kill in 0..KILLS {
-        // Delays of up to 30 ms, all different, so that the kills come in at every place.
-        let delay = Duration::from_micros((kill * 7_919 % 30_011) as u64);
-        let victim = kill % helpers.len();
-        assert!(helpers[victim].is_silent_for(delay), "a helper said something, so it must have failed");
-        helpers[victim] = start();
-    }
-    drop(helpers);
+    kill_at_any_moment("storm-of-all", &directory, 0, KILLS, 30_011);
     let acknowledged = fs::read_to_string(directory.with_extension("log")).unwrap().len();
-    let session = own_session(&directory);
+    let session = session(&directory);
     let value = block_on(session.value(&queue(QUEUE))).unwrap().unwrap();
     let counted: usize = std::str::from_utf8(&value.bytes).unwrap().parse().unwrap();
     println!("{counted} counted, {acknowledged} acknowledged under {KILLS} kills");
     assert!((acknowledged..=acknowledged + KILLS + 4).contains(&counted), "{counted} of {acknowledged} were counted");
     block_on(finish(&session, &value));
-    let left: Vec<_> = fs::read_dir(directory.join("queues")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(left.is_empty(), "{left:?} was left");
+    assert_nothing_left(&directory);
 }
 
 /// Uses all that the killed processes have used, and leaves nothing.

@@ -8,13 +8,12 @@ use lockkeeper_conformance::soon;
 use lockkeeper_core::{ConnectionNumber, Departure, Expected, QueueView};
 use tempfile::tempdir;
 
-use super::one_lock::{directory_of, frozen, join, lock};
+use crate::one_lock::{directory_of, frozen, join, lock, sessions};
 use crate::support::{Place, session};
 
 #[tokio::test]
 async fn a_queue_is_watched_before_its_directory_is_there_and_while_it_comes_and_goes() {
-    let directory = tempdir().unwrap();
-    let watching = session(directory.path());
+    let (directory, [watching]) = sessions();
     let mut seen = QueueView::new(ConnectionNumber(0), []);
     for _ in 0..20 {
         let waiting = tokio::spawn(watching.changed(&lock(), &seen));
@@ -54,8 +53,7 @@ async fn a_value_is_watched_before_its_directory_is_there_and_after_it_was_wiped
 
 #[tokio::test]
 async fn a_lock_whose_name_begins_with_a_dot_is_watched_like_any_other() {
-    let directory = tempdir().unwrap();
-    let (watching, ours) = (session(directory.path()), session(directory.path()));
+    let (_directory, [watching, ours]) = sessions();
     for name in [".new-1", ".enter", ".", "~"] {
         let queue = crate::support::queue(name);
         let waiting = tokio::spawn(watching.changed(&queue, &QueueView::new(ConnectionNumber(0), [])));
@@ -80,8 +78,7 @@ async fn a_wait_behind_a_frozen_place_ends_when_the_directory_is_wiped() {
 
 #[tokio::test]
 async fn what_is_made_together_is_reported_when_all_of_it_is_there() {
-    let directory = tempdir().unwrap();
-    let (ours, watching) = (session(directory.path()), session(directory.path()));
+    let (directory, [ours, watching]) = sessions();
     let held = Place::join(&ours, &lock()).await.unwrap();
     let waiting = tokio::spawn(watching.changed(&lock(), &held.joined.view));
     tokio::task::yield_now().await;

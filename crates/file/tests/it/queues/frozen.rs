@@ -6,7 +6,7 @@ use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{Backend, ConnectionNumber, Departure, ErrorKind, Liveness, LossReason, Request};
 use tempfile::tempdir;
 
-use super::one_lock::{directory_of, frozen, join, lock, names_in};
+use crate::one_lock::{directory_of, frozen, join, lock, names_in, sessions};
 use crate::support::{Place, backend, session};
 
 #[tokio::test]
@@ -40,8 +40,7 @@ async fn a_frozen_place_is_thawed_by_any_session_and_wakes_those_behind_it() {
 
 #[tokio::test]
 async fn the_directory_goes_with_a_frozen_place_whose_maker_is_gone() {
-    let directory = tempdir().unwrap();
-    let maker = session(directory.path());
+    let (directory, [maker]) = sessions();
     let entry = frozen("moving house");
     let ticket = entry.ticket;
     join(&maker, &lock(), entry).await;
@@ -53,8 +52,7 @@ async fn the_directory_goes_with_a_frozen_place_whose_maker_is_gone() {
 
 #[tokio::test]
 async fn its_maker_is_told_why_it_is_gone_while_it_lives() {
-    let directory = tempdir().unwrap();
-    let (maker, other) = (session(directory.path()), session(directory.path()));
+    let (directory, [maker, other]) = sessions();
     for breaks in [false, true] {
         let ice = join(&maker, &lock(), frozen("")).await;
         assert!(lockkeeper_file::lifeline(&*ice.standing).is_none(), "no process keeps it");
@@ -75,8 +73,7 @@ async fn its_maker_is_told_why_it_is_gone_while_it_lives() {
 
 #[tokio::test]
 async fn one_whose_breaker_died_meanwhile_is_removed_by_the_first_that_meets_it() {
-    let directory = tempdir().unwrap();
-    let (maker, waiting) = (session(directory.path()), session(directory.path()));
+    let (directory, [maker, waiting]) = sessions();
     let ice = join(&maker, &lock(), frozen("moving")).await;
     // The state after the breaker was killed right after it had set the mark.
     fs::write(directory_of(directory.path()).join(ice.id.as_str()), "").unwrap();
@@ -98,8 +95,7 @@ async fn a_reason_that_is_too_long_is_refused_and_nothing_made() {
 
 #[tokio::test]
 async fn one_that_is_kept_takes_no_file_descriptor_of_its_maker() {
-    let directory = tempdir().unwrap();
-    let (maker, other) = (session(directory.path()), session(directory.path()));
+    let (directory, [maker, other]) = sessions();
     let opened = || {
         let files = fs::read_dir("/proc/self/fd").unwrap();
         let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());

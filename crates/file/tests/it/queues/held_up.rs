@@ -15,7 +15,7 @@ use lockkeeper_recipes::{Keeper, Mutex};
 use rustix::fs::FlockOperation;
 use tempfile::{TempDir, tempdir};
 
-use super::one_lock::{LOCK, directory_of, lock, names_in};
+use crate::one_lock::{LOCK, directory_of, lock, names_in};
 use crate::support::{backend, session};
 
 /// Within which time a call that does not wait is answered; judged in the long run.

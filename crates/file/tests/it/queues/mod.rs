@@ -4,7 +4,6 @@
 mod changes;
 mod frozen;
 mod held_up;
-mod one_lock;
 mod replaced;
 mod requests;
 mod together;

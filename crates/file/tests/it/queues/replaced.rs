@@ -16,7 +16,7 @@ use lockkeeper_recipes::{Handoff, Keeper};
 use tempfile::{TempDir, tempdir};
 use tokio::task::JoinSet;
 
-use super::one_lock::LOCK;
+use crate::one_lock::LOCK;
 use crate::support::{Place, backend, lock as take, queue, session};
 
 /// Within which time a running process notices; judged in the long run.

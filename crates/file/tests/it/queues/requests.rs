@@ -6,51 +6,33 @@ use std::time::Duration;
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, ErrorKind, Liveness, LossReason, Request, Revocation};
-use tempfile::tempdir;
 
-use super::one_lock::{directory_of, lock, names_in};
-use crate::support::{Place, backend, lock as hold, session};
+use crate::one_lock::{directory_of, leave_dead, lock, names_in, sessions};
+use crate::support::{Place, backend, lock as hold};
 
 fn yield_for(why: &str) -> Request {
     Request::Yield(Revocation::new(Some(why.to_owned()), Some(Duration::from_secs(90))))
 }
 
 #[tokio::test]
-async fn a_request_is_reported_shown_and_gone_with_the_contender_that_was_asked() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+async fn of_two_requests_the_second_is_told_and_gone_with_the_contender_that_was_asked() {
+    let (directory, [ours, theirs]) = sessions();
     let held = hold(&ours, &lock()).await.unwrap();
-    let standing = held.joined.standing.clone();
-    let told = tokio::spawn(standing.revoked());
-    tokio::task::yield_now().await;
-    assert!(
-        soon("the answer to the request", theirs.request(&lock(), &held.joined.id, yield_for("the first")))
-            .await
-            .unwrap()
-    );
-    let first = soon("the request", told).await.unwrap();
-    assert_eq!((first.why.as_deref(), first.within), (Some("the first"), Some(Duration::from_secs(90))));
-    assert!(
-        soon("the answer to the request", theirs.request(&lock(), &held.joined.id, yield_for("the second")))
-            .await
-            .unwrap()
-    );
-    assert_eq!(soon("the request", standing.revoked()).await.why.as_deref(), Some("the second"));
+    for why in ["the first", "the second"] {
+        assert!(soon("the answer", theirs.request(&lock(), &held.joined.id, yield_for(why))).await.unwrap());
+        assert_eq!(soon("the request", held.joined.standing.revoked()).await.why.as_deref(), Some(why));
+    }
     let infos = backend(directory.path()).inspect(&lock()).await.unwrap();
     assert_eq!(infos[0].revocation.as_ref().unwrap().why.as_deref(), Some("the second"));
-    assert!(standing.liveness().is_held());
     held.leave().await.unwrap();
     let next = hold(&theirs, &lock()).await.unwrap();
     assert!(names_in(directory.path()).iter().all(|name| !name.starts_with(".ask-")), "the request was left");
     next.leave().await.unwrap();
-    drop((ours, theirs));
-    assert!(!directory_of(directory.path()).exists());
 }
 
 #[tokio::test]
 async fn a_request_that_is_left_when_the_last_contender_goes_goes_too() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let held = hold(&ours, &lock()).await.unwrap();
     assert!(soon("the answer to the request", ours.request(&lock(), &held.joined.id, yield_for("x"))).await.unwrap());
     held.leave().await.unwrap();
@@ -60,8 +42,7 @@ async fn a_request_that_is_left_when_the_last_contender_goes_goes_too() {
 
 #[tokio::test]
 async fn a_reason_that_is_too_long_is_refused() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (_directory, [ours]) = sessions();
     let held = hold(&ours, &lock()).await.unwrap();
     let error = soon("the answer to the request", ours.request(&lock(), &held.joined.id, yield_for(&"x".repeat(5000))))
         .await
@@ -71,8 +52,7 @@ async fn a_reason_that_is_too_long_is_refused() {
 
 #[tokio::test]
 async fn a_broken_holder_says_so_before_the_next_is_granted_the_lock() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let (_directory, [ours, theirs]) = sessions();
     let held = hold(&ours, &lock()).await.unwrap();
     // The holder's process does not end, and another one has the write end as well.
     let _lifeline = lockkeeper_file::lifeline(&*held.joined.standing).unwrap();
@@ -89,8 +69,7 @@ async fn a_broken_holder_says_so_before_the_next_is_granted_the_lock() {
 
 #[tokio::test]
 async fn one_whose_breaker_died_meanwhile_is_removed_before_the_next_is_granted_the_lock() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let (directory, [ours, theirs]) = sessions();
     let held = hold(&ours, &lock()).await.unwrap();
     let mut behind = Place::join(&theirs, &lock()).await.unwrap();
     let standing = held.joined.standing.clone();
@@ -104,8 +83,7 @@ async fn one_whose_breaker_died_meanwhile_is_removed_before_the_next_is_granted_
 
 #[tokio::test]
 async fn those_behind_one_that_was_removed_by_hand_are_told_when_it_notices() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let (directory, [ours, theirs]) = sessions();
     let held = hold(&ours, &lock()).await.unwrap();
     let mut behind = Place::join(&theirs, &lock()).await.unwrap();
     let granted = tokio::spawn(async move { behind.granted().await });
@@ -119,13 +97,9 @@ async fn those_behind_one_that_was_removed_by_hand_are_told_when_it_notices() {
 
 #[tokio::test]
 async fn a_dead_contender_can_neither_be_asked_nor_broken() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let held = hold(&ours, &lock()).await.unwrap();
-    let name = format!("{:020}-{:032x}-mutex-4121-web-backup", held.number() - 1, 7);
-    let path = directory_of(directory.path()).join(&name);
-    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
-    let dead = lockkeeper_core::ContenderId::new(name);
+    let dead = lockkeeper_core::ContenderId::new(leave_dead(directory.path(), held.number() - 1, "mutex"));
     let token = lockkeeper_core::FencingToken::new(held.number() - 1, 0).unwrap();
     for request in [yield_for("x"), Request::Break { token }] {
         assert!(!soon("the answer to the request", ours.request(&lock(), &dead, request)).await.unwrap());

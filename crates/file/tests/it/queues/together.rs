@@ -3,44 +3,18 @@
 use std::fs;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Backend, ErrorKind, Extent, Freshness, Mode, Part, Rank, Ticket};
-use tempfile::tempdir;
+use lockkeeper_core::{Backend, ErrorKind, Extent, Freshness, Mode, Part, Rank};
 
-use super::one_lock::{directory_of, entry, frozen, join, lock, names_in};
-use crate::support::{Place, backend, session};
-
-#[tokio::test]
-async fn the_directory_of_all_parts_goes_with_the_last_of_them() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
-    let permits = lock().with_part(Part::Permits);
-    let (permit, turn) = (entry(Mode::Permit), entry(Mode::Acquire));
-    let tickets = [permit.ticket, turn.ticket];
-    join(&ours, &permits, permit).await;
-    join(&theirs, &lock().with_part(Part::Waiters), turn).await;
-    assert_eq!(fs::read_dir(directory.path().join("queues")).unwrap().count(), 1);
-    assert_eq!(backend(directory.path()).queues("").await.unwrap(), [lock()]);
-    ours.withdraw(&permits, tickets[0]).await.unwrap();
-    ours.close().await.unwrap();
-    assert!(directory_of(directory.path()).exists(), "a contender waits for permits");
-    theirs.close().await.unwrap();
-    assert!(!directory_of(directory.path()).exists());
-}
+use crate::one_lock::{directory_of, entry, frozen, join, leave_dead, lock, names_in, sessions};
+use crate::support::{Place, backend};
 
 #[tokio::test]
 async fn dead_contenders_of_another_kind_of_lock_do_not_count_as_a_lock_of_that_kind() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let place = Place::join(&ours, &lock()).await.unwrap();
-    // Pipes that no process has open are what killed processes leave.
-    let leave_dead = |number: u64, what: &str| {
-        let name = format!("{:020}-{:032x}-{what}-4121-web-backup", place.number() - number, number);
-        let path = directory_of(directory.path()).join(name);
-        rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
-    };
     for look in [false, true] {
-        leave_dead(2, "permit@permits");
-        leave_dead(1, "read");
+        leave_dead(directory.path(), place.number() - 2, "permit@permits");
+        leave_dead(directory.path(), place.number() - 1, "read");
         let view = match look {
             false => join(&ours, &lock(), entry(Mode::Mutex)).await.view,
             true => ours.view(&lock(), Freshness::Latest, Extent::Whole).await.unwrap(),
@@ -53,20 +27,16 @@ async fn dead_contenders_of_another_kind_of_lock_do_not_count_as_a_lock_of_that_
 
 #[tokio::test]
 async fn dead_members_are_not_counted() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let first = join(&ours, &lock(), entry(Mode::Member)).await;
-    let name = format!("{:020}-{:032x}-member-4121-web-backup", first.token.as_u64() - 1, 7);
-    let path = directory_of(directory.path()).join(name);
-    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    leave_dead(directory.path(), first.token.as_u64() - 1, "member");
     let second = join(&ours, &lock(), entry(Mode::Member)).await;
     assert_eq!(second.view.contenders.len(), 2);
 }
 
 #[tokio::test]
 async fn what_was_being_made_together_when_its_maker_died_is_never_seen_and_tidied_up() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let held = Place::join(&ours, &lock()).await.unwrap();
     let path = directory_of(directory.path());
     // The state after the maker was killed after the first of several, which would have outlived it.
@@ -84,8 +54,7 @@ async fn what_was_being_made_together_when_its_maker_died_is_never_seen_and_tidi
 
 #[tokio::test]
 async fn an_error_in_the_middle_leaves_none_of_those_made_together() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let _held = Place::join(&ours, &lock()).await.unwrap();
     let before = names_in(directory.path());
     let good = [entry(Mode::Mutex), frozen("moving")];
@@ -102,8 +71,7 @@ async fn an_error_in_the_middle_leaves_none_of_those_made_together() {
 
 #[tokio::test]
 async fn many_made_together_are_one_step_for_an_observer() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let (_directory, [ours, theirs]) = sessions();
     let entries: Vec<_> = (0..200).map(|_| entry(Mode::Permit)).collect();
     let permits = lock().with_part(Part::Permits);
     let onlooker = tokio::task::spawn_blocking({
@@ -130,8 +98,7 @@ async fn many_made_together_are_one_step_for_an_observer() {
 
 #[tokio::test]
 async fn a_place_is_shared_only_with_one_of_the_same_session_in_the_same_queue() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let (_directory, [ours, theirs]) = sessions();
     let anchor = join(&ours, &lock(), entry(Mode::Write)).await;
     let with = || {
         let mut entry = entry(Mode::Read);
@@ -142,24 +109,5 @@ async fn a_place_is_shared_only_with_one_of_the_same_session_in_the_same_queue()
     for (session, queue) in [(&theirs, &lock()), (&ours, &elsewhere)] {
         assert_eq!(soon("the place", session.enqueue_one(queue, with())).await.unwrap_err().kind(), ErrorKind::Removed);
     }
-    let behind = join(&theirs, &lock(), entry(Mode::Write)).await;
-    let within = join(&ours, &lock(), with()).await;
-    let shown: Vec<_> = within.view.contenders.iter().map(|contender| contender.id.clone()).collect();
-    assert_eq!(shown, [anchor.id.clone(), within.id.clone(), behind.id.clone()]);
-    assert_eq!(within.token, anchor.token);
-    assert_eq!(
-        theirs.view(&lock(), Freshness::Latest, Extent::Whole).await.unwrap().contenders,
-        within.view.contenders
-    );
-}
-
-#[tokio::test]
-async fn a_ticket_is_withdrawn_from_its_own_queue_only() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
-    let place = Place::join(&ours, &lock()).await.unwrap();
-    ours.withdraw(&lock().with_part(Part::Waiters), place.ticket).await.unwrap();
-    ours.withdraw(&lock(), Ticket::mint().unwrap()).await.unwrap();
-    assert!(place.joined.standing.liveness().is_held());
-    place.leave().await.unwrap();
+    assert_eq!(join(&ours, &lock(), with()).await.token, anchor.token);
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{Backend, ErrorKind, Expected, Mode, Part};
-use tempfile::tempdir;
 
-use super::one_lock::{directory_of, entry, join, lock, names_in};
+use crate::one_lock::{directory_of, entry, join, lock, names_in, sessions};
 use crate::support::{Place, backend, session};
 
 fn bytes(text: &str) -> Option<Arc<[u8]>> {
@@ -16,8 +15,7 @@ fn bytes(text: &str) -> Option<Arc<[u8]>> {
 
 #[tokio::test]
 async fn a_value_outlives_its_sessions_and_is_not_a_lock() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let version = soon("the write", ours.set_value(&lock(), Expected::Absent, bytes("41"))).await.unwrap().unwrap();
     Place::join(&ours, &lock()).await.unwrap().leave().await.unwrap();
     ours.close().await.unwrap();
@@ -34,8 +32,7 @@ async fn a_value_outlives_its_sessions_and_is_not_a_lock() {
 
 #[tokio::test]
 async fn versions_grow_over_a_removal_and_over_a_counter_that_was_lost() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let mut last = None;
     for round in 0..6 {
         let value = if round % 3 == 2 { None } else { bytes("x") };
@@ -50,8 +47,7 @@ async fn versions_grow_over_a_removal_and_over_a_counter_that_was_lost() {
 
 #[tokio::test]
 async fn a_damaged_value_is_refused_by_name_with_the_cure() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     soon("the write", ours.set_value(&lock(), Expected::Any, bytes("x"))).await.unwrap();
     let path = directory_of(directory.path()).join(".value-line");
     fs::write(&path, "17").unwrap();
@@ -71,8 +67,7 @@ async fn a_damaged_value_is_refused_by_name_with_the_cure() {
 
 #[tokio::test]
 async fn a_write_called_for_before_the_close_is_done() {
-    let directory = tempdir().unwrap();
-    let ours = session(directory.path());
+    let (directory, [ours]) = sessions();
     let writing = ours.set_value(&lock(), Expected::Any, bytes("last words"));
     soon("the close", ours.close()).await.unwrap();
     assert!(soon("the end of the write", writing).await.unwrap().is_some());
@@ -84,8 +79,7 @@ async fn a_write_called_for_before_the_close_is_done() {
 
 #[tokio::test]
 async fn what_was_agreed_on_a_semaphore_goes_with_the_last_holder_of_a_permit() {
-    let directory = tempdir().unwrap();
-    let (ours, theirs) = (session(directory.path()), session(directory.path()));
+    let (directory, [ours, theirs]) = sessions();
     let permits = lock().with_part(Part::Permits);
     let place = join(&theirs, &permits, entry(Mode::Permit)).await;
     let written = soon("the write", ours.set_value(&permits, Expected::Absent, bytes("3"))).await.unwrap();
