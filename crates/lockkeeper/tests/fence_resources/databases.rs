@@ -11,83 +11,155 @@ use lockkeeper_faults::wait::{self, PATIENCE};
 use lockkeeper_faults::{mariadb, postgres};
 use mysql_async::prelude::Queryable as _;
 use tokio::sync::Mutex;
-use tokio_postgres::NoTls;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-use crate::rounds::{can_run, judge, play, steps, tokens};
+use crate::rounds::{can_run, compare, ledger, steps, tokens};
 
-pub(crate) const LEDGERS: [&str; 2] = ["fenced", "plain"];
+/// A connection to a database.
+pub(crate) trait Database: Send {
+    /// What begins a transaction.
+    const BEGIN: &str = "BEGIN";
 
-fn keepers() -> [Keeper; 2] {
-    let memory = MemoryService::new(Arc::new(lockkeeper::clock::RuntimeClock::new()));
-    [memory.keeper(), memory.keeper()]
+    /// Executes what has no answer.
+    fn say(&mut self, sql: &str) -> impl Future<Output = ()> + Send;
+
+    /// Binds a token, its turn too where pairs are compared; whether it passes.
+    fn bind(
+        &mut self,
+        to: &Statements,
+        name: &str,
+        grant: i64,
+        turn: Option<u32>,
+    ) -> impl Future<Output = Result<bool, String>> + Send;
+
+    /// The texts of an answer of one column.
+    fn column(&mut self, sql: &str) -> impl Future<Output = Vec<String>> + Send;
 }
 
-async fn postgres_client(server: &postgres::Server) -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(&server.url("postgres"), NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
+/// A database that processes connect to.
+pub(crate) trait Place: Send + Sync {
+    type Client: Database;
+
+    fn connect(&self) -> impl Future<Output = Self::Client> + Send;
+
+    async fn restart(&mut self);
 }
 
-/// Binds a token in a transaction of PostgreSQL; whether it passes.
-async fn bind(
-    transaction: &tokio_postgres::Transaction<'_>,
-    statements: &Statements,
-    name: &str,
-    (grant, turn): (i64, Option<i64>),
-) -> Result<bool, tokio_postgres::Error> {
-    let rows = match &turn {
-        Some(turn) => transaction.query(statements.bind, &[&name, &grant, turn]).await?,
-        None => transaction.query(statements.bind, &[&name, &grant]).await?,
-    };
-    Ok(!rows.is_empty())
-}
-
-#[tokio::test]
-async fn an_overtaken_holder_writes_no_row_of_postgresql_in_a_fenced_transaction() {
-    if !can_run(postgres::availability()) {
-        return;
+impl Database for tokio_postgres::Client {
+    async fn say(&mut self, sql: &str) {
+        self.batch_execute(sql).await.unwrap();
     }
-    let server = postgres::Setup::new().start().await.unwrap();
-    server.ask(sql::POSTGRES_PAIR.table).await.unwrap();
-    for ledger in LEDGERS {
-        let table = format!("CREATE TABLE {ledger} (at bigint GENERATED ALWAYS AS IDENTITY, token text)");
-        server.ask(&table).await.unwrap();
+
+    async fn bind(&mut self, to: &Statements, name: &str, grant: i64, turn: Option<u32>) -> Result<bool, String> {
+        let rows = match turn.map(i64::from) {
+            Some(turn) => self.query(to.bind, &[&name, &grant, &turn]).await,
+            None => self.query(to.bind, &[&name, &grant]).await,
+        };
+        rows.map(|rows| !rows.is_empty()).map_err(|error| error.to_string())
     }
-    let keepers = keepers();
+
+    async fn column(&mut self, sql: &str) -> Vec<String> {
+        let answer = self.simple_query(sql).await.unwrap();
+        let text = |message: &SimpleQueryMessage| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        };
+        answer.iter().filter_map(text).collect()
+    }
+}
+
+impl Place for postgres::Server {
+    type Client = tokio_postgres::Client;
+
+    async fn connect(&self) -> Self::Client {
+        let (client, connection) = tokio_postgres::connect(&self.url("postgres"), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    async fn restart(&mut self) {
+        Self::restart(self).await.unwrap();
+    }
+}
+
+impl Database for mysql_async::Conn {
+    async fn say(&mut self, sql: &str) {
+        self.query_drop(sql).await.unwrap();
+    }
+
+    async fn bind(&mut self, to: &Statements, name: &str, grant: i64, turn: Option<u32>) -> Result<bool, String> {
+        let mut all: Vec<mysql_async::Value> = vec![name.into(), grant.into()];
+        all.extend(turn.map(Into::into));
+        let parameters = mysql_async::Params::Positional(all);
+        let bound = self.exec_drop(to.bind, parameters.clone()).await;
+        bound.map_err(|error| error.to_string())?;
+        let confirmed: Option<i64> = self.exec_first(to.confirm.unwrap(), parameters).await.unwrap();
+        Ok(confirmed.is_some())
+    }
+
+    async fn column(&mut self, sql: &str) -> Vec<String> {
+        self.query(sql).await.unwrap()
+    }
+}
+
+impl Place for mariadb::Server {
+    type Client = mysql_async::Conn;
+
+    async fn connect(&self) -> Self::Client {
+        self.ask("CREATE DATABASE IF NOT EXISTS test").await.unwrap();
+        let url = self.url("test").replace("mariadb://", "mysql://");
+        mysql_async::Conn::new(mysql_async::Opts::from_url(&url).unwrap()).await.unwrap()
+    }
+
+    async fn restart(&mut self) {
+        Self::restart(self).await.unwrap();
+    }
+}
+
+/// An overtaken holder writes no row in a fenced transaction. The key numbers the rows of a ledger.
+pub(crate) async fn writes_no_row(resource: &str, place: &impl Place, statements: &Statements, key: &str) {
     // Each holder has its own connection, as in its own process.
-    let clients = [Mutex::new(postgres_client(&server).await), Mutex::new(postgres_client(&server).await)];
-    let write = async |ledger: &str, hold: &Hold, pause: u32, is_fenced: bool| {
+    let clients = [Mutex::new(place.connect().await), Mutex::new(place.connect().await)];
+    let mut client = clients[0].lock().await;
+    client.say(statements.table).await;
+    for is_fenced in [true, false] {
+        client.say(&format!("CREATE TABLE {} (at {key}, token text)", ledger(is_fenced))).await;
+    }
+    drop(client);
+    let memory = MemoryService::new(Arc::new(lockkeeper::clock::RuntimeClock::new()));
+    let keepers: [Keeper; 2] = [memory.keeper(), memory.keeper()];
+    let write = async |hold: &Hold, pause: u32, is_fenced: bool| {
         steps(pause).await;
         let token = hold.fencing_token();
         let mut client = match clients[0].try_lock() {
             Ok(client) => client,
             Err(_) => clients[1].lock().await,
         };
-        let transaction = client.transaction().await.unwrap();
+        begin(&mut *client).await;
         if is_fenced {
-            let pair = (token.as_i64(), Some(i64::from(token.turn())));
-            if !bind(&transaction, &sql::POSTGRES_PAIR, &hold.name().encoded(), pair).await.unwrap() {
-                transaction.rollback().await.unwrap();
+            let name = hold.name().encoded();
+            if !client.bind(statements, &name, token.as_i64(), Some(token.turn())).await.unwrap() {
+                client.say("ROLLBACK").await;
                 return false;
             }
         }
-        let insert = format!("INSERT INTO {ledger} (token) VALUES ($1)");
-        transaction.execute(&insert, &[&token.to_string()]).await.unwrap();
-        transaction.commit().await.unwrap();
+        client.say(&format!("INSERT INTO {} (token) VALUES ('{token}')", ledger(is_fenced))).await;
+        client.say("COMMIT").await;
         true
     };
-    play(keepers.each_ref(), async |hold: &Hold, pause| write("fenced", hold, pause, true).await).await;
-    play(keepers.each_ref(), async |hold: &Hold, pause| write("plain", hold, pause, false).await).await;
-    let mut written = Vec::new();
-    for ledger in LEDGERS {
-        let rows = server.ask(&format!("SELECT token FROM {ledger} ORDER BY at")).await.unwrap();
-        written.push(tokens(rows.iter().map(|row| row[0].as_deref().unwrap())));
-    }
-    judge("PostgreSQL", &written[0], &written[1]);
+    let written = async |is_fenced| {
+        let select = format!("SELECT token FROM {} ORDER BY at", ledger(is_fenced));
+        tokens(clients[0].lock().await.column(&select).await.iter().map(String::as_str))
+    };
+    compare(resource, &keepers, write, written).await;
+}
+
+async fn begin<Client: Database>(client: &mut Client) {
+    client.say(Client::BEGIN).await;
 }
 
 /// What a table of greatest tokens is shown, and whether it passes: in the form for the grant, and in that for pairs.
-pub(crate) const SHOWN: [(&str, &str, bool, bool); 9] = [
+const SHOWN: [(&str, &str, bool, bool); 9] = [
     ("x", "41.3", true, true),
     ("x", "41.3", true, true),
     ("x", "41.2", true, false),
@@ -99,131 +171,58 @@ pub(crate) const SHOWN: [(&str, &str, bool, bool); 9] = [
     ("x", "9223372036854775807.1", true, true),
 ];
 
-#[tokio::test]
-async fn postgresql_compares_tokens_of_each_lock_and_keeps_them_over_a_restart() {
-    if !can_run(postgres::availability()) {
-        return;
-    }
-    let mut server = postgres::Setup::new().start().await.unwrap();
-    for statements in [sql::POSTGRES, sql::POSTGRES_PAIR] {
-        let is_pair = statements == sql::POSTGRES_PAIR;
-        server.ask("DROP TABLE IF EXISTS lk_fence").await.unwrap();
-        server.ask(statements.table).await.unwrap();
-        let mut client = postgres_client(&server).await;
+/// Tokens of each lock are compared, by grants and by pairs, and kept over a restart.
+pub(crate) async fn compares_and_keeps(place: &mut impl Place, forms: [&Statements; 2]) {
+    for (statements, is_pair) in forms.into_iter().zip([false, true]) {
+        let mut client = place.connect().await;
+        client.say("DROP TABLE IF EXISTS lk_fence").await;
+        client.say(statements.table).await;
         for (name, token, by_grant, by_pair) in SHOWN {
             let token: FencingToken = token.parse().unwrap();
-            let turn = is_pair.then(|| i64::from(token.turn()));
-            let transaction = client.transaction().await.unwrap();
-            let passes = bind(&transaction, &statements, name, (token.as_i64(), turn)).await.unwrap();
-            transaction.commit().await.unwrap();
-            assert_eq!(passes, if is_pair { by_pair } else { by_grant }, "{name} {token}, a pair: {is_pair}");
+            begin(&mut client).await;
+            let bound = client.bind(statements, name, token.as_i64(), is_pair.then(|| token.turn())).await;
+            client.say("COMMIT").await;
+            assert_eq!(bound, Ok(if is_pair { by_pair } else { by_grant }), "{name} {token}, a pair: {is_pair}");
         }
-        let transaction = client.transaction().await.unwrap();
-        bind(&transaction, &statements, "z", (-1, is_pair.then_some(0))).await.expect_err("no token is negative");
-        drop(transaction);
+        client.bind(statements, "z", -1, is_pair.then_some(0)).await.expect_err("no token is negative");
         drop(client);
-        server.restart().await.unwrap();
-        let mut client = postgres_client(&server).await;
-        let transaction = client.transaction().await.unwrap();
-        assert!(!bind(&transaction, &statements, "x", (i64::MAX - 1, is_pair.then_some(9))).await.unwrap());
-        drop(transaction);
-        let rows = server.ask("SELECT name FROM lk_fence ORDER BY name").await.unwrap();
-        assert_eq!(rows.len(), 3, "{rows:?}");
+        place.restart().await;
+        let mut client = place.connect().await;
+        assert_eq!(client.bind(statements, "x", i64::MAX - 1, is_pair.then_some(9)).await, Ok(false));
+        let names = client.column("SELECT name FROM lk_fence").await;
+        assert_eq!(names.len(), 3, "{names:?}");
     }
 }
 
-/// Binds a token in a transaction of MariaDB; whether it passes.
-async fn bind_mariadb(
-    connection: &mut mysql_async::Conn,
-    statements: &Statements,
-    parameters: impl Into<mysql_async::Params> + Clone + Send,
-) -> mysql_async::Result<bool> {
-    connection.exec_drop(statements.bind, parameters.clone()).await?;
-    let confirmed: Option<i64> = connection.exec_first(statements.confirm.unwrap(), parameters).await?;
-    Ok(confirmed.is_some())
+#[tokio::test]
+async fn an_overtaken_holder_writes_no_row_of_postgresql_in_a_fenced_transaction() {
+    if can_run(postgres::availability()) {
+        let server = postgres::Setup::new().start().await.unwrap();
+        writes_no_row("PostgreSQL", &server, &sql::POSTGRES_PAIR, "bigint GENERATED ALWAYS AS IDENTITY").await;
+    }
 }
 
-async fn mariadb_client(server: &mariadb::Server) -> mysql_async::Conn {
-    let url = server.url("test").replace("mariadb://", "mysql://");
-    mysql_async::Conn::new(mysql_async::Opts::from_url(&url).unwrap()).await.unwrap()
+#[tokio::test]
+async fn postgresql_compares_tokens_of_each_lock_and_keeps_them_over_a_restart() {
+    if can_run(postgres::availability()) {
+        let mut server = postgres::Setup::new().start().await.unwrap();
+        compares_and_keeps(&mut server, [&sql::POSTGRES, &sql::POSTGRES_PAIR]).await;
+    }
 }
 
 #[tokio::test]
 async fn an_overtaken_holder_writes_no_row_of_mariadb_in_a_fenced_transaction() {
-    if !can_run(mariadb::availability()) {
-        return;
+    if can_run(mariadb::availability()) {
+        let server = mariadb::Setup::new().start().await.unwrap();
+        writes_no_row("MariaDB", &server, &sql::MYSQL_PAIR, "bigint AUTO_INCREMENT PRIMARY KEY").await;
     }
-    let server = mariadb::Setup::new().start().await.unwrap();
-    server.ask("CREATE DATABASE IF NOT EXISTS test").await.unwrap();
-    server.ask_in("test", sql::MYSQL_PAIR.table).await.unwrap();
-    for ledger in LEDGERS {
-        let table = format!("CREATE TABLE {ledger} (at bigint AUTO_INCREMENT PRIMARY KEY, token text)");
-        server.ask_in("test", &table).await.unwrap();
-    }
-    let keepers = keepers();
-    let clients = [Mutex::new(mariadb_client(&server).await), Mutex::new(mariadb_client(&server).await)];
-    let write = async |ledger: &str, hold: &Hold, pause: u32, is_fenced: bool| {
-        steps(pause).await;
-        let token = hold.fencing_token();
-        let mut client = match clients[0].try_lock() {
-            Ok(client) => client,
-            Err(_) => clients[1].lock().await,
-        };
-        client.query_drop("BEGIN").await.unwrap();
-        if is_fenced {
-            let parameters = (hold.name().encoded(), token.as_i64(), token.turn());
-            if !bind_mariadb(&mut client, &sql::MYSQL_PAIR, parameters).await.unwrap() {
-                client.query_drop("ROLLBACK").await.unwrap();
-                return false;
-            }
-        }
-        let insert = format!("INSERT INTO {ledger} (token) VALUES (?)");
-        client.exec_drop(insert, (token.to_string(),)).await.unwrap();
-        client.query_drop("COMMIT").await.unwrap();
-        true
-    };
-    play(keepers.each_ref(), async |hold: &Hold, pause| write("fenced", hold, pause, true).await).await;
-    play(keepers.each_ref(), async |hold: &Hold, pause| write("plain", hold, pause, false).await).await;
-    let mut written = Vec::new();
-    for ledger in LEDGERS {
-        let rows = server.ask_in("test", &format!("SELECT token FROM {ledger} ORDER BY at")).await.unwrap();
-        written.push(tokens(rows.iter().map(|row| row[0].as_deref().unwrap())));
-    }
-    judge("MariaDB", &written[0], &written[1]);
 }
 
 #[tokio::test]
 async fn mariadb_compares_tokens_of_each_lock_and_keeps_them_over_a_restart() {
-    if !can_run(mariadb::availability()) {
-        return;
-    }
-    let mut server = mariadb::Setup::new().start().await.unwrap();
-    server.ask("CREATE DATABASE IF NOT EXISTS test").await.unwrap();
-    for statements in [sql::MYSQL, sql::MYSQL_PAIR] {
-        let is_pair = statements == sql::MYSQL_PAIR;
-        server.ask_in("test", "DROP TABLE IF EXISTS lk_fence").await.unwrap();
-        server.ask_in("test", statements.table).await.unwrap();
-        let parameters = |name: &str, grant: i64, turn: u32| {
-            let mut all: Vec<mysql_async::Value> = vec![name.into(), grant.into()];
-            all.extend(is_pair.then(|| turn.into()));
-            mysql_async::Params::Positional(all)
-        };
-        let mut client = mariadb_client(&server).await;
-        for (name, token, by_grant, by_pair) in SHOWN {
-            let token: FencingToken = token.parse().unwrap();
-            client.query_drop("BEGIN").await.unwrap();
-            let bound = bind_mariadb(&mut client, &statements, parameters(name, token.as_i64(), token.turn()));
-            let passes = bound.await.unwrap();
-            client.query_drop("COMMIT").await.unwrap();
-            assert_eq!(passes, if is_pair { by_pair } else { by_grant }, "{name} {token}, a pair: {is_pair}");
-        }
-        bind_mariadb(&mut client, &statements, parameters("z", -1, 0)).await.expect_err("no token is negative");
-        drop(client);
-        server.restart().await.unwrap();
-        let mut client = mariadb_client(&server).await;
-        assert!(!bind_mariadb(&mut client, &statements, parameters("x", i64::MAX - 1, 9)).await.unwrap());
-        let rows = server.ask_in("test", "SELECT name FROM lk_fence").await.unwrap();
-        assert_eq!(rows.len(), 3, "{rows:?}");
+    if can_run(mariadb::availability()) {
+        let mut server = mariadb::Setup::new().start().await.unwrap();
+        compares_and_keeps(&mut server, [&sql::MYSQL, &sql::MYSQL_PAIR]).await;
     }
 }
 
@@ -248,7 +247,7 @@ async fn a_removal_waits_for_a_pinned_transaction_and_a_lost_lock_pins_nothing()
 
     app.simple_query("BEGIN").await.unwrap();
     assert_eq!(app.query(&pin, &[&ticket]).await.unwrap().len(), 1);
-    let operator = postgres_client(&server).await;
+    let operator = server.connect().await;
     let removal = tokio::spawn(async move { operator.simple_query("DELETE FROM lockkeeper.contender").await });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE%'";
     let is_waiting = async || (server.value(waits).await.ok()? == "1").then_some(());
@@ -294,7 +293,7 @@ async fn the_texts_make_a_store_for_the_fence_of_another_resource() {
     }
     let server = postgres::Setup::new().start().await.unwrap();
     server.ask(sql::POSTGRES_PAIR.table).await.unwrap();
-    let tokens = PostgresTokens(Arc::new(postgres_client(&server).await));
+    let tokens = PostgresTokens(Arc::new(server.connect().await));
     for (name, token, _, by_pair) in SHOWN {
         let seen = tokens.see(&name.parse().unwrap(), token.parse().unwrap()).await.unwrap();
         assert_eq!(seen == Seen::Passes, by_pair, "{name} {token}: {seen:?}");

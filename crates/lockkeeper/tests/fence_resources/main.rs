@@ -4,6 +4,7 @@
 mod databases;
 mod examples;
 mod file;
+mod http;
 mod rounds;
 mod services;
 mod sqlite;

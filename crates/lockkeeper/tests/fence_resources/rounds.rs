@@ -11,30 +11,46 @@ const ROUNDS_LONG: u32 = 1_000;
 /// The lock that guards the resource.
 pub(crate) const LOCK: &str = "ledger";
 
-/// How many rounds are played.
-pub(crate) fn count() -> u32 {
-    long::rounds(ROUNDS_LONG)
-}
-
 /// Whether the test that asks can run; if not, it is skipped by the name that the harness gave to its thread.
 pub(crate) fn can_run(availability: Availability) -> bool {
     availability.or_skip(thread::current().name().expect("the harness names the thread of a test"))
 }
 
-/// Plays the rounds. `write` is what a holder does some time after its check; it answers whether it has written, and
-/// the second number says how long it waits before.
-pub(crate) async fn play(keepers: [&Keeper; 2], write: impl AsyncFn(&Hold, u32) -> bool) {
-    for round in 0..count() {
-        let overtaken = keepers[0].mutex(LOCK).unwrap().lock().await.unwrap();
-        assert!(overtaken.hold().is_held(), "it has checked, and is stopped from here on");
-        keepers[1].break_lock(LOCK, overtaken.fencing_token()).await.unwrap();
-        let current = keepers[1].mutex(LOCK).unwrap().lock().await.unwrap();
-        // All ways in which the writes of both can overlap: which of them comes first, and which waits longer.
-        let (late, right) = (write(overtaken.hold(), round / 2 % 4), write(current.hold(), round / 8 % 4));
-        let is_written = if round % 2 == 0 { tokio::join!(late, right).1 } else { tokio::join!(right, late).0 };
-        assert!(is_written, "round {round}: a holder that was not overtaken has written");
-        current.release().await.unwrap();
+/// Where a resource keeps what is written behind a fence, and without it.
+pub(crate) const fn ledger(is_fenced: bool) -> &'static str {
+    if is_fenced { "fenced" } else { "plain" }
+}
+
+/// Plays the rounds with a fence and without it, and makes sure of what was written.
+///
+/// `write` is what a holder does some time after its check; it answers whether it has written. It is told how long it
+/// waits before, and whether the write is fenced. `written` reads the tokens in the order in which they were written.
+pub(crate) async fn compare(
+    resource: &str,
+    keepers: &[Keeper; 2],
+    write: impl AsyncFn(&Hold, u32, bool) -> bool,
+    written: impl AsyncFn(bool) -> Vec<FencingToken>,
+) {
+    let rounds = long::rounds(ROUNDS_LONG);
+    for is_fenced in [true, false] {
+        for round in 0..rounds {
+            let overtaken = keepers[0].mutex(LOCK).unwrap().lock().await.unwrap();
+            assert!(overtaken.hold().is_held(), "it has checked, and is stopped from here on");
+            keepers[1].break_lock(LOCK, overtaken.fencing_token()).await.unwrap();
+            let current = keepers[1].mutex(LOCK).unwrap().lock().await.unwrap();
+            // All ways in which the writes of both can overlap: which of them comes first, and which waits longer.
+            let late = write(overtaken.hold(), round / 2 % 4, is_fenced);
+            let right = write(current.hold(), round / 8 % 4, is_fenced);
+            let is_written = if round % 2 == 0 { tokio::join!(late, right).1 } else { tokio::join!(right, late).0 };
+            assert!(is_written, "round {round}: a holder that was not overtaken has written");
+            current.release().await.unwrap();
+        }
     }
+    let (fenced, found) = (written(true).await, stale(&written(false).await));
+    assert!(fenced.len() >= rounds as usize, "{} writes in {rounds} rounds", fenced.len());
+    assert_eq!(stale(&fenced), 0, "{resource}, in {rounds} rounds");
+    assert!(found > 0, "no stale write in {rounds} rounds without the fence");
+    println!("{resource}: {rounds} rounds, 0 stale writes with the fence, {found} without it");
 }
 
 /// Waits a little, in which the other holder may go on.
@@ -42,16 +58,6 @@ pub(crate) async fn steps(count: u32) {
     for _ in 0..count * 3 {
         tokio::task::yield_now().await;
     }
-}
-
-/// Makes sure of what was written with a fence, and without it.
-pub(crate) fn judge(resource: &str, fenced: &[FencingToken], unfenced: &[FencingToken]) {
-    let rounds = count();
-    assert!(fenced.len() >= rounds as usize, "{} writes in {rounds} rounds", fenced.len());
-    assert_eq!(stale(fenced), 0, "{resource}, in {rounds} rounds");
-    let found = stale(unfenced);
-    assert!(found > 0, "no stale write in {rounds} rounds without the fence");
-    println!("{resource}: {rounds} rounds, 0 stale writes with the fence, {found} without it");
 }
 
 /// How many writes came after one of a greater token.

@@ -9,7 +9,7 @@ use lockkeeper_faults::{etcd, redis as faults_redis};
 use lockkeeper_zk_server::EmbeddedServer;
 use redis::aio::MultiplexedConnection;
 
-use crate::rounds::{can_run, judge, play, steps, tokens};
+use crate::rounds::{can_run, compare, ledger, steps, tokens};
 
 fn keepers(url: &ServiceUrl) -> [Keeper; 2] {
     [lockkeeper::connect(url.clone()).unwrap(), lockkeeper::connect(url.clone()).unwrap()]
@@ -21,38 +21,30 @@ async fn an_overtaken_holder_changes_no_node_of_zookeeper_in_a_fenced_transactio
     let url: ServiceUrl = server.url().parse().unwrap();
     let (keepers, config) = (keepers(&url), Config::from_url(&url).unwrap());
     let client = Client::connect(&config).await.unwrap();
-    for ledger in ["/fenced", "/plain"] {
-        client.create(NewNode::persistent(ledger)).await.unwrap();
+    for is_fenced in [true, false] {
+        client.create(NewNode::persistent(format!("/{}", ledger(is_fenced)))).await.unwrap();
     }
-    let entry = |ledger: &str, hold: &Hold| {
-        let prefix = format!("{ledger}/{}-", hold.fencing_token());
-        NewNode::new(prefix, lockkeeper_zk_proto::message::CreateMode::PersistentSequential)
-    };
-    play(keepers.each_ref(), async |hold: &Hold, pause| {
+    let write = async |hold: &Hold, pause, is_fenced| {
         steps(pause).await;
-        let writing = transaction(&client, &config, hold).unwrap().create(entry("/fenced", hold)).commit();
-        match writing.await {
+        let prefix = format!("/{}/{}-", ledger(is_fenced), hold.fencing_token());
+        let entry = NewNode::new(prefix, lockkeeper_zk_proto::message::CreateMode::PersistentSequential);
+        if !is_fenced {
+            return client.create(entry).await.map(|_| true).unwrap();
+        }
+        match transaction(&client, &config, hold).unwrap().create(entry).commit().await {
             Ok(_) => true,
             Err(error) => {
                 assert!(is_overtaken(&error, &config, hold), "{error}");
                 false
             }
         }
-    })
-    .await;
-    play(keepers.each_ref(), async |hold: &Hold, pause| {
-        steps(pause).await;
-        client.create(entry("/plain", hold)).await.unwrap();
-        true
-    })
-    .await;
-    let mut written = Vec::new();
-    for ledger in ["/fenced", "/plain"] {
-        let (mut names, _) = client.get_children(ledger).await.unwrap();
+    };
+    let written = async |is_fenced| {
+        let (mut names, _) = client.get_children(&format!("/{}", ledger(is_fenced))).await.unwrap();
         names.sort_by_key(|name| name[name.len() - 10..].to_owned());
-        written.push(tokens(names.iter().map(|name| &name[..name.len() - 11])));
-    }
-    judge("ZooKeeper", &written[0], &written[1]);
+        tokens(names.iter().map(|name| &name[..name.len() - 11]))
+    };
+    compare("ZooKeeper", &keepers, write, written).await;
     client.close().await.unwrap();
     server.shutdown().await;
 }
@@ -68,7 +60,7 @@ fn coded(bytes: impl AsRef<[u8]>) -> String {
 }
 
 /// The values below a key, in the order in which their keys were made.
-async fn ledger(server: &etcd::Server, key: &str) -> Vec<FencingToken> {
+async fn values(server: &etcd::Server, key: &str) -> Vec<FencingToken> {
     let end = format!("{}0", &key[..key.len() - 1]);
     let request = serde_json::json!({
         "key": coded(key), "range_end": coded(end), "sort_target": "CREATE", "sort_order": "ASCEND",
@@ -88,28 +80,23 @@ async fn an_overtaken_holder_puts_no_key_of_etcd_in_a_fenced_transaction() {
     let server = etcd::Server::standalone().await.unwrap();
     let url: ServiceUrl = format!("etcd://{}", server.address()).parse().unwrap();
     let keepers = keepers(&url);
-    let put = |ledger: &str, hold: &Hold| {
-        let key = format!("{ledger}/{}", hold.fencing_token());
-        serde_json::json!([{"request_put": {"key": coded(key), "value": coded(hold.fencing_token().to_string())}}])
-    };
-    play(keepers.each_ref(), async |hold: &Hold, pause| {
+    let write = async |hold: &Hold, pause, is_fenced| {
         steps(pause).await;
-        let mine = fence_etcd::contender_key(&url, hold).unwrap();
-        let held = serde_json::json!([{
-            "key": coded(mine.key), "target": "CREATE", "result": "EQUAL",
-            "create_revision": mine.create_revision.to_string(),
-        }]);
-        let request = serde_json::json!({"compare": held, "success": put("fenced", hold)});
+        let (key, token) =
+            (format!("{}/{}", ledger(is_fenced), hold.fencing_token()), hold.fencing_token().to_string());
+        let put = serde_json::json!([{"request_put": {"key": coded(key), "value": coded(token)}}]);
+        let mut request = serde_json::json!({"success": put});
+        if is_fenced {
+            let mine = fence_etcd::contender_key(&url, hold).unwrap();
+            request["compare"] = serde_json::json!([{
+                "key": coded(mine.key), "target": "CREATE", "result": "EQUAL",
+                "create_revision": mine.create_revision.to_string(),
+            }]);
+        }
         ask(&server, "/v3/kv/txn", request).await["succeeded"] == true
-    })
-    .await;
-    play(keepers.each_ref(), async |hold: &Hold, pause| {
-        steps(pause).await;
-        ask(&server, "/v3/kv/txn", serde_json::json!({"success": put("plain", hold)})).await;
-        true
-    })
-    .await;
-    judge("etcd", &ledger(&server, "fenced/").await, &ledger(&server, "plain/").await);
+    };
+    let written = async |is_fenced| values(&server, &format!("{}/", ledger(is_fenced))).await;
+    compare("etcd", &keepers, write, written).await;
 }
 
 /// Adds a token to a list, unless it was overtaken.
@@ -132,31 +119,27 @@ async fn an_overtaken_holder_changes_no_key_of_redis_by_a_fenced_script() {
     let server = faults_redis::Server::standalone().await.unwrap();
     let url: ServiceUrl = format!("redis://{}", server.address()).parse().unwrap();
     let (keepers, connection, script) = (keepers(&url), connect(&server).await, adding());
-    play(keepers.each_ref(), async |hold: &Hold, pause| {
+    let write = async |hold: &Hold, pause, is_fenced: bool| {
         steps(pause).await;
         let (token, mut connection) = (hold.fencing_token(), connection.clone());
+        if !is_fenced {
+            let mut push = redis::cmd("RPUSH");
+            let _: i64 = push.arg("plain").arg(token.to_string()).query_async(&mut connection).await.unwrap();
+            return true;
+        }
         let mut call = script.key(fence_redis::token_key(hold.name(), "fenced").unwrap());
         let call = call.key("fenced").arg(fence_redis::token_text(token)).arg(token.to_string());
         let greatest: Option<String> = call.invoke_async(&mut connection).await.unwrap();
         assert!(greatest.as_deref().is_none_or(|text| fence_redis::parse_token(text).unwrap() > token));
         greatest.is_none()
-    })
-    .await;
-    play(keepers.each_ref(), async |hold: &Hold, pause| {
-        steps(pause).await;
-        let (token, mut connection) = (hold.fencing_token().to_string(), connection.clone());
-        let _: i64 = redis::cmd("RPUSH").arg("plain").arg(token).query_async(&mut connection).await.unwrap();
-        true
-    })
-    .await;
-    let mut written = Vec::new();
-    for ledger in ["fenced", "plain"] {
-        let mut connection = connection.clone();
-        let list = redis::cmd("LRANGE").arg(ledger).arg(0).arg(-1).query_async(&mut connection).await;
+    };
+    let written = async |is_fenced| {
+        let mut range = redis::cmd("LRANGE");
+        let list = range.arg(ledger(is_fenced)).arg(0).arg(-1).query_async(&mut connection.clone()).await;
         let texts: Vec<String> = list.unwrap();
-        written.push(tokens(texts.iter().map(String::as_str)));
-    }
-    judge("Redis", &written[0], &written[1]);
+        tokens(texts.iter().map(String::as_str))
+    };
+    compare("Redis", &keepers, write, written).await;
 }
 
 #[tokio::test]
