@@ -39,8 +39,6 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * barrier-set PATH                 ok
  * barrier-remove PATH              ok
  * barrier-wait PATH MILLIS         ok yes|no     until it is removed
- * enter PATH MEMBERS MILLIS        ok yes|no     a double barrier
- * leave PATH MILLIS                ok yes|no
  * number PATH                      ok VALUE VERSION     a shared count, made as 0 if it is not there
  * number-set PATH VALUE            ok
  * number-try-set PATH VALUE        ok yes|no     unless it was set since it was last told
@@ -85,11 +83,6 @@ public final class CuratorPeer {
                 return List.of();
             case "barrier-wait":
                 return yesOrNo(barriers.await(arguments[0], Long.parseLong(arguments[1])));
-            case "enter":
-                int members = Integer.parseInt(arguments[1]);
-                return yesOrNo(barriers.enter(arguments[0], members, Long.parseLong(arguments[2])));
-            case "leave":
-                return yesOrNo(barriers.leave(arguments[0], Long.parseLong(arguments[1])));
             case "number":
                 return counts.tell(arguments[0]);
             case "number-set":

@@ -34,26 +34,6 @@ impl Peer {
         self.yes("barrier-wait", &[path, &within.as_millis().to_string()], within).await
     }
 
-    /// Enters a double barrier and waits until all members have: `DistributedDoubleBarrier.enter`. Answers whether they
-    /// had within the time; if not, its node stays until it leaves.
-    pub async fn enter_double_barrier(&mut self, path: &str, members: u32, within: Duration) -> Result<bool> {
-        let millis = within.as_millis().to_string();
-        self.yes("enter", &[path, &members.to_string(), &millis], within).await
-    }
-
-    /// Leaves a double barrier and waits until all have: `DistributedDoubleBarrier.leave`. Answers whether they had
-    /// within the time, as Curator says it.
-    ///
-    /// Curator 5.4.0 answers yes wrongly when the time is over and one other is left, unless its own node is the first
-    /// by name. Whether others are still there, ask the server.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and when it has not entered.
-    pub async fn leave_double_barrier(&mut self, path: &str, within: Duration) -> Result<bool> {
-        self.yes("leave", &[path, &within.as_millis().to_string()], within).await
-    }
-
     /// The number of a `SharedCount`, as far as Curator's watch has told it; made as 0 if it is not there.
     pub async fn shared_count(&mut self, path: &str) -> Result<SharedCount> {
         let fields = self.ask("number", &[path], Duration::ZERO).await?;
