@@ -103,26 +103,11 @@ impl fmt::Debug for Barrier {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
-    use super::*;
-    use crate::memory::MemoryService;
-    use crate::paused::{AT_ONCE, service};
-    use lockkeeper_core::clock::{Clock, TestClock};
     use lockkeeper_core::{ErrorKind, SafeUntil};
 
-    #[tokio::test(start_paused = true)]
-    async fn a_wait_with_a_timeout_ends_when_its_time_is_up() {
-        let clock = TestClock::new();
-        let service = MemoryService::new(Arc::new(clock.clone()));
-        let barrier = service.keeper().barrier("b").unwrap();
-        barrier.set().await.unwrap();
-        let start = clock.now();
-        assert!(barrier.wait_within(Wait::AtMost(Duration::from_secs(7))).await.unwrap().is_none());
-        assert_eq!(clock.now().saturating_duration_since(start), Duration::from_secs(7));
-        assert!(barrier.wait_within(Wait::No).await.unwrap().is_none());
-    }
+    use crate::paused::{AT_ONCE, service};
 
     /// Curator's `testServerCrash`: the barrier is there after the outage, and the waiter too.
     #[tokio::test(start_paused = true)]

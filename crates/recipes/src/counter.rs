@@ -129,46 +129,9 @@ impl fmt::Debug for SharedCounter {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use lockkeeper_core::{Advice, Operation};
 
     use crate::paused::service;
-    use lockkeeper_core::{Advice, Operation, SafeUntil};
-
-    /// Curator's `testSimple` and `testSeed`.
-    #[tokio::test]
-    async fn a_counter_that_was_never_set_is_0_and_the_first_to_seed_it_wins() {
-        let service = service();
-        let (ann, bob) = (service.keeper().shared_counter("c").unwrap(), service.keeper().shared_counter("c").unwrap());
-        let unset = ann.get().await.unwrap();
-        assert_eq!((unset.number(), unset.version()), (0, None));
-        assert!(ann.compare_and_set(unset, 10).await.unwrap().is_some());
-        assert!(bob.compare_and_set(unset, 20).await.unwrap().is_none());
-        assert_eq!(bob.get().await.unwrap().number(), 10);
-        assert_eq!(ann.set(-3).await.unwrap(), bob.get().await.unwrap());
-    }
-
-    /// Curator's `testDisconnectReconnectWithMultipleClients`: a missed change is returned after the reconnection, also
-    /// under the next session.
-    #[tokio::test(start_paused = true)]
-    async fn a_waiter_for_a_change_is_told_of_one_made_while_it_was_cut_off() {
-        let service = service();
-        for expires in [false, true] {
-            let (ann, bob) = (service.keeper(), service.keeper());
-            let seen = ann.shared_counter("c").unwrap().set(1).await.unwrap();
-            let counter = bob.shared_counter("c").unwrap();
-            let change = tokio::spawn(async move { counter.changed(seen).await });
-            tokio::task::yield_now().await;
-            bob.testing().unwrap().cut(SafeUntil::ProcessEnd);
-            if expires {
-                bob.testing().unwrap().expire_session();
-            }
-            ann.shared_counter("c").unwrap().set(2).await.unwrap();
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            assert!(!change.is_finished());
-            bob.testing().unwrap().heal();
-            assert_eq!(change.await.unwrap().unwrap().number(), 2);
-        }
-    }
 
     #[tokio::test]
     async fn a_write_whose_reply_is_lost_says_that_it_may_have_taken_effect() {

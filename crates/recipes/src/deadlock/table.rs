@@ -159,12 +159,6 @@ impl Table {
         self.at_locks.get(lock).is_some_and(|at_lock| at_lock.places.range((place + 1, 0)..).next().is_some())
     }
 
-    /// Returns the number of entries.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Tells whether nothing is left of entries that have gone.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::Entered;
 use crate::Keeper;
 use crate::memory::MemoryService;
-use crate::paused::{AT_ONCE, at_once, service, settle};
+use crate::paused::{AT_ONCE, at_once, keepers, service, settle};
 use lockkeeper_core::{ErrorKind, Operation, Result, SafeUntil, Wait};
 
 fn enter(keeper: &Keeper, members: u32) -> JoinHandle<Result<Entered>> {
@@ -26,50 +26,9 @@ async fn passed<T>(task: JoinHandle<Result<T>>) -> T {
     at_once("the way in or out", task).await.unwrap().unwrap()
 }
 
-/// Curator's `testOverSubscribed`: one more than needed have come when a member looks, and all go in and out.
-#[tokio::test(start_paused = true)]
-async fn one_more_than_needed_goes_in_with_the_others() {
-    let service = service();
-    let keepers: Vec<_> = (0..6).map(|_| service.keeper()).collect();
-    for keeper in &keepers {
-        keeper.shared_value("other").unwrap().get().await.unwrap();
-    }
-    // All six requests take effect before any of them is answered.
-    keepers[0].testing().unwrap().pause();
-    let through = |keeper: &Keeper| {
-        let barrier = keeper.double_barrier("d", 5).unwrap();
-        tokio::spawn(async move { barrier.enter().await?.leave().await })
-    };
-    let tasks: Vec<_> = keepers.iter().map(through).collect();
-    tokio::task::yield_now().await;
-    keepers[0].testing().unwrap().resume();
-    for task in tasks {
-        passed(task).await;
-    }
-}
-
-/// Curator's `testSpuriousWakeup` (GH-1290): wake-ups without cause, of the value, of the queue and of the connection.
-#[tokio::test(start_paused = true)]
-async fn a_wake_up_without_cause_lets_no_member_in() {
-    let service = service();
-    let (ann, bob, eve) = (service.keeper(), service.keeper(), service.keeper());
-    let (first, second) = (enter(&ann, 3), enter(&bob, 3));
-    settle().await;
-    eve.shared_value("d").unwrap().set(b";").await.unwrap();
-    settle().await;
-    eve.shared_value("d").unwrap().remove().await.unwrap();
-    settle().await;
-    ann.testing().unwrap().cut(SafeUntil::ProcessEnd);
-    settle().await;
-    ann.testing().unwrap().heal();
-    settle().await;
-    assert!(!first.is_finished() && !second.is_finished());
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_member_that_comes_after_one_of_a_round_has_left_waits_for_the_next_round() {
-    let service = service();
-    let (ann, bob, eve, dan) = (service.keeper(), service.keeper(), service.keeper(), service.keeper());
+    let [ann, bob, eve, dan] = keepers(&service());
     let (first, second) = (enter(&ann, 2), enter(&bob, 2));
     let (first, second) = (passed(first).await, passed(second).await);
     assert!(first.leave_within(Wait::No).await.unwrap().is_none());
@@ -117,25 +76,8 @@ async fn one_that_was_late_for_a_round_is_of_it_also_after_the_next_round_has_be
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_dies_before_all_have_come_is_missing() {
-    let service = service();
-    let (ann, bob, eve) = (service.keeper(), service.keeper(), service.keeper());
-    let first = enter(&ann, 2);
-    settle().await;
-    drop(first);
-    ann.close().await.unwrap();
-    let second = enter(&bob, 2);
-    settle().await;
-    assert!(!second.is_finished());
-    let leaving = leave(passed(enter(&eve, 2)).await);
-    passed(leave(passed(second).await)).await;
-    passed(leaving).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_waiting_member_whose_session_expires_comes_anew() {
-    let service = service();
-    let (ann, bob) = (service.keeper(), service.keeper());
+    let [ann, bob] = keepers(&service());
     let first = enter(&ann, 2);
     settle().await;
     ann.testing().unwrap().expire_session();
@@ -150,8 +92,7 @@ async fn a_waiting_member_whose_session_expires_comes_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_leaves_no_member_outside() {
     for lost in [Operation::Join, Operation::Value, Operation::View] {
-        let service = service();
-        let (ann, bob) = (service.keeper(), service.keeper());
+        let [ann, bob] = keepers(&service());
         let first = enter(&ann, 2);
         settle().await;
         bob.testing().unwrap().drop_next_reply(lost);
@@ -166,8 +107,7 @@ async fn a_lost_reply_leaves_no_member_outside() {
 /// Others may have counted on its place by then. If it took another place, they would be inside without it.
 #[tokio::test(start_paused = true)]
 async fn a_member_whose_first_look_fails_keeps_the_place_that_others_count_on() {
-    let service = service();
-    let (ann, bob) = (service.keeper(), service.keeper());
+    let [ann, bob] = keepers(&service());
     ann.testing().unwrap().drop_next_reply(Operation::Value);
     let first = enter(&ann, 2);
     tokio::time::sleep(AT_ONCE).await;

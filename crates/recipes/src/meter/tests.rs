@@ -8,7 +8,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use super::names;
 use crate::event::Observer;
-use crate::paused::{service, yield_often};
+use crate::paused::{keepers, service, yield_often};
 use crate::{Handoff, Keeper, Mutex, OwnerKey};
 use lockkeeper_core::{LossReason, NamePattern, QueueName, SafeUntil, Wait};
 
@@ -84,8 +84,7 @@ async fn waiting(mutex: &Mutex) -> tokio::task::JoinHandle<lockkeeper_core::Resu
 #[tokio::test(start_paused = true)]
 async fn each_outcome_of_a_call_is_recorded_once_with_its_time() {
     let mut recorded = Recorded::start();
-    let service = service();
-    let (ann, bob) = (service.keeper(), service.keeper());
+    let [ann, bob] = keepers(&service());
     let (held, mutex) = (ann.mutex("door").unwrap(), bob.mutex("door").unwrap());
     let guard = held.lock().await.unwrap();
     assert!(mutex.try_lock().await.unwrap().is_none());
@@ -118,8 +117,7 @@ async fn each_outcome_of_a_call_is_recorded_once_with_its_time() {
 #[tokio::test(start_paused = true)]
 async fn gauges_come_back_to_zero_after_a_panic_a_lost_session_and_the_end_of_a_task() {
     let mut recorded = Recorded::start();
-    let service = service();
-    let (ann, bob) = (service.keeper(), service.keeper());
+    let [ann, bob] = keepers(&service());
     let mutex = ann.mutex("door").unwrap();
     let panicking = tokio::spawn({
         let mutex = mutex.clone();

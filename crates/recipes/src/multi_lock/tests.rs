@@ -60,25 +60,6 @@ async fn in_any_given_order_they_are_taken_by_name_and_given_back_in_reverse() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn try_lock_takes_all_or_none_and_joins_no_queue_if_one_is_taken() {
-    let log = Arc::new(Log::default());
-    let service = service();
-    let (keeper, other) = (service.keeper_builder().observer(log.clone()).build(), service.keeper());
-    let lock = multi(&keeper, &["a", "b", "c"]);
-    for name in ["a", "b", "c"] {
-        let held = other.mutex(name).unwrap().lock().await.unwrap();
-        assert!(lock.try_lock().await.unwrap().is_none());
-        assert!(lock.lock_timeout(Duration::ZERO).await.unwrap().is_none());
-        held.release().await.unwrap();
-        assert_eq!(log.take(), "", "{name}");
-    }
-    let guard = lock.try_lock().await.unwrap().expect("all are free");
-    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [1, 1, 1]);
-    drop(guard);
-    assert_eq!(counts(&keeper, &["a", "b", "c"]).await, [0, 0, 0]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_guard_answers_for_all_of_its_locks() {
     let (keeper, other) = (service().keeper(), service().keeper());
     let members = [keeper.mutex("b").unwrap(), other.mutex("a").unwrap()];

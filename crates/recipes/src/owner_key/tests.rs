@@ -28,40 +28,6 @@ fn book() -> (Keeper, RwLock, OwnerKey) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_guards_of_an_owner_count_on_one_place_and_any_of_them_may_be_the_last() {
-    let (keeper, mutex, owner) = door();
-    for last in 0..3 {
-        let mut guards = vec![
-            owner.lock(&mutex).await.unwrap(),
-            owner.lock_within(&mutex, Wait::No).await.unwrap().expect("it is ours"),
-            owner.clone().lock_within(&mutex, Wait::AtMost(TIMEOUT)).await.unwrap().expect("it is ours"),
-        ];
-        assert_eq!(modes(&keeper, "door").await, [Mode::Mutex]);
-        assert!(guards.iter().all(|guard| guard.fencing_token() == guards[0].fencing_token()));
-        let last = guards.swap_remove(last);
-        drop(guards.pop());
-        guards.pop().unwrap().release().await.unwrap();
-        assert!(last.hold().is_held());
-        assert!(mutex.try_lock().await.unwrap().is_none());
-        last.release().await.unwrap();
-        assert_eq!(modes(&keeper, "door").await, []);
-        assert_eq!(owner.places.kept(), 0);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_owners_and_other_keepers_do_not_count() {
-    let service = service();
-    let (ann, bob) = (service.keeper(), service.keeper());
-    let owner = OwnerKey::new();
-    let guard = owner.lock(&ann.mutex("door").unwrap()).await.unwrap();
-    assert!(OwnerKey::new().lock_within(&ann.mutex("door").unwrap(), Wait::No).await.unwrap().is_none());
-    assert!(owner.lock_within(&bob.mutex("door").unwrap(), Wait::No).await.unwrap().is_none());
-    assert!(owner.lock_within(&ann.clone().mutex("door").unwrap(), Wait::No).await.unwrap().is_some());
-    drop(guard);
-}
-
-#[tokio::test(start_paused = true)]
 async fn two_tasks_that_lock_at_once_as_one_owner_share_one_place() {
     let (keeper, mutex, owner) = door();
     let held = mutex.lock().await.unwrap();
@@ -190,27 +156,6 @@ async fn an_owner_that_has_a_name_as_one_kind_of_lock_and_asks_for_the_other_is_
     }
     drop((read, write));
     assert_eq!(modes(&keeper, "book").await, []);
-    assert_eq!(owner.places.kept(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_read_inside_a_write_outlives_it_without_letting_a_waiting_writer_in() {
-    let (_keeper, rw_lock, owner) = book();
-    let write = owner.write(&rw_lock).await.unwrap();
-    let mut writer = Box::pin(rw_lock.write());
-    assert!(tokio::time::timeout(Duration::ZERO, &mut writer).await.is_err());
-    let read =
-        owner.read_within(&rw_lock, Wait::AtMost(TIMEOUT)).await.unwrap().expect("no other contender is in the way");
-    assert_eq!(read.fencing_token(), write.fencing_token());
-    // Both count, and a write may still be had while there is one.
-    drop(owner.read_within(&rw_lock, Wait::No).await.unwrap().expect("ours"));
-    drop(owner.write(&rw_lock).await.unwrap());
-    write.release().await.unwrap();
-    assert!(read.hold().is_held());
-    assert!(tokio::time::timeout(TIMEOUT, &mut writer).await.is_err());
-    assert_eq!(owner.write(&rw_lock).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
-    read.release().await.unwrap();
-    writer.await.unwrap().release().await.unwrap();
     assert_eq!(owner.places.kept(), 0);
 }
 

@@ -11,7 +11,7 @@ use tracing::{Event, Metadata};
 use tracing_core::span::Current;
 
 use super::*;
-use crate::paused::service;
+use crate::paused::{keepers, service};
 
 /// A span that was collected.
 struct Told {
@@ -89,8 +89,7 @@ fn a_wait_says_for_whom_and_the_hold_follows_from_it_and_says_that_it_was_lost()
     let mut tokens = Vec::new();
     let mut first = String::new();
     let spans = spans(async || {
-        let service = service();
-        let (ann, bob) = (service.keeper(), service.keeper());
+        let [ann, bob] = keepers(&service());
         let guard = ann.mutex("door").unwrap().lock().await.unwrap();
         first = guard.hold().contender().to_string();
         let waiting = tokio::spawn(bob.mutex("door").unwrap().lock_owned());

@@ -1,8 +1,5 @@
 //! What one table says of waits, without keepers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use lockkeeper_core::{Flow, FlowKind, QueueName};
 
 use crate::deadlock::search::{By, Link, circle, in_words};
@@ -34,29 +31,6 @@ const fn permits(wanted: u32, of: u32) -> Want {
 
 fn link(waiter: u64, lock: &str, ahead: u64, by: By) -> Link {
     Link { waiter: key(waiter), lock: name(lock), ahead: key(ahead), by }
-}
-
-#[test]
-fn the_last_of_a_circle_finds_it_and_says_it_whole() {
-    let mut table = Table::default();
-    for of in 1..=3 {
-        holds(&mut table, of, &format!("lock-{of}"), Want::Alone);
-    }
-    let first = waits(&mut table, 1, "lock-2", Want::Alone, 10);
-    assert_eq!(circle(&table, first), None);
-    let second = waits(&mut table, 2, "lock-3", Want::Share, 11);
-    assert_eq!(circle(&table, second), None);
-    let third = waits(&mut table, 3, "lock-1", Want::Alone, 12);
-    let found = circle(&table, third).unwrap();
-    let expected = [link(3, "lock-1", 1, By::Hold), link(1, "lock-2", 2, By::Hold), link(2, "lock-3", 3, By::Hold)];
-    assert_eq!(found, expected);
-    assert_eq!(
-        in_words(&found),
-        "it would wait for itself: owner key k3 waits for lock-1, which owner key k1 holds; owner key k1 waits for \
-         lock-2, which owner key k2 holds; owner key k2 waits for lock-3, which owner key k3 holds"
-    );
-    drop(table.remove(second));
-    assert_eq!(circle(&table, third), None);
 }
 
 #[test]
@@ -141,21 +115,6 @@ fn a_reader_behind_a_writer_that_waits_for_readers_is_part_of_a_circle_whoever_n
 }
 
 #[test]
-fn what_is_lost_keeps_nobody_waiting() {
-    let is_held = Arc::new(AtomicBool::new(true));
-    let mut table = Table::default();
-    holds(&mut table, 1, "door", Want::Alone);
-    let proof = is_held.clone();
-    let stage = Stage::Holds(Box::new(move || proof.load(Ordering::Relaxed)));
-    table.add(Entry { key: key(2), lock: name("gate"), want: Want::Alone, stage });
-    waits(&mut table, 2, "door", Want::Alone, 10);
-    let asker = waits(&mut table, 1, "gate", Want::Alone, 11);
-    assert!(circle(&table, asker).is_some());
-    is_held.store(false, Ordering::Relaxed);
-    assert_eq!(circle(&table, asker), None);
-}
-
-#[test]
 fn a_long_circle_is_found_and_its_words_are_bounded_and_one_that_is_too_long_is_left_alone() {
     let mut table = Table::default();
     let ring = |table: &mut Table, length: u64| {
@@ -176,23 +135,4 @@ fn a_long_circle_is_found_and_its_words_are_bounded_and_one_that_is_too_long_is_
     let mut table = Table::default();
     let last = ring(&mut table, MANY as u64).unwrap();
     assert_eq!(circle(&table, last), None);
-}
-
-#[test]
-fn nothing_is_left_of_entries_that_are_gone() {
-    let mut table = Table::default();
-    let all = [
-        holds(&mut table, 1, "door", Want::Alone),
-        waits(&mut table, 2, "door", Want::Share, 3),
-        holds(&mut table, 2, "gate", permits(1, 2)),
-    ];
-    let shared = Entry { key: key(3), lock: name("hall"), want: Want::Alone, stage: Stage::Waits(None) };
-    let last = table.add(shared);
-    drop(table.note(last, Place { number: 7, stands: Box::new(|| true) }));
-    drop(table.note(last, Place { number: 9, stands: Box::new(|| true) }));
-    assert_eq!(table.len(), 4);
-    for number in all.into_iter().chain([last]) {
-        drop(table.remove(number));
-    }
-    assert!(table.is_empty(), "{table:?}");
 }

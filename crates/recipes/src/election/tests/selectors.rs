@@ -16,23 +16,6 @@ fn endless(keeper: &Keeper, requeue: Requeue) -> (LeaderSelector, mpsc::Unbounde
     (selector, told)
 }
 
-/// `testInterruptLeadership`, `testInterruption` and `testLeaderNodeDeleteOnInterrupt`.
-#[tokio::test(start_paused = true)]
-async fn an_interrupted_selector_resigns_and_stands_again_when_asked() {
-    let keeper = service().keeper();
-    let (selector, mut leads) = endless(&keeper, Requeue::WhenAsked);
-    let first = at_once("the lead", leads.recv()).await.unwrap();
-    assert!(selector.has_leadership());
-    assert!(!selector.requeue(), "it leads");
-    assert!(selector.interrupt());
-    settle().await;
-    assert!(!first.is_held() && !selector.has_leadership() && !selector.interrupt());
-    assert!(keeper.contenders("e").await.unwrap().is_empty());
-    assert!(selector.requeue());
-    let second = at_once("the lead", leads.recv()).await.unwrap();
-    assert!(second.fencing_token() > first.fencing_token());
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_selector_that_can_never_lead_says_why_it_is_over() {
     let keeper = service().keeper();

@@ -4,6 +4,7 @@ use lockkeeper_core::{ContenderInfo, Mode};
 
 use super::world::{Action, RIVAL, Task, World};
 use crate::schedule::asks::{Ask, Held};
+use crate::schedule::stage::Event;
 use crate::schedule::truth::Truth;
 
 /// More steps than any drain takes.
@@ -12,7 +13,7 @@ const DRAIN_STEPS_MAX: usize = 300;
 impl World {
     /// What must be true after each step.
     pub(crate) fn check(&self) {
-        let (truth, history) = (self.truth(), &self.history);
+        let (truth, history) = (self.stage.truth(), &self.history);
         assert!(truth.is_in_order(), "not in the order of joining: {history:?}");
         let held: Vec<_> = self.tasks.iter().filter_map(Task::held).collect();
         let is_alone = |held: &&Held| matches!(held, Held::Mutex(_) | Held::Write(_));
@@ -20,18 +21,17 @@ impl World {
         for hold in held.iter().flat_map(|held| held.holds()).filter(|hold| hold.is_held()) {
             assert!(truth.holds(hold.contender()), "not held in the service: {history:?}");
         }
-        if !self.has_fault() {
+        if !self.stage.has_fault() {
             let is_lost = |task: &Task| matches!(task, Task::Holding(_)) && task.held().is_none();
             assert!(!self.tasks.iter().any(is_lost), "lost without a fault: {history:?}");
         }
-        let all_connected = !self.paused && !self.sides.iter().any(|side| side.cut);
-        if !all_connected {
+        if !self.stage.all_connected() {
             return;
         }
         self.check_nothing_left(&truth);
         let all_told = self.woken_tasks().next().is_none() && self.woken_watches().next().is_none();
         // Without a fault no call pauses: those that sleep are the watches.
-        if all_told && (!self.clock.has_sleepers() || !self.has_fault()) {
+        if all_told && (!self.stage.clock.has_sleepers() || !self.stage.has_fault()) {
             self.check_none_waits_in_vain(&truth);
         }
     }
@@ -74,13 +74,8 @@ impl World {
 
     /// Heals all connections and serves all tasks, one after the other.
     pub(crate) fn drain(mut self) {
-        for number in 0..self.sides.len() {
-            if self.sides[number].cut {
-                self.perform(Action::Heal(number));
-            }
-        }
-        if self.paused {
-            self.perform(Action::Resume);
+        for event in self.stage.healing() {
+            self.perform(Action::Happen(event));
         }
         for _ in 0..DRAIN_STEPS_MAX {
             match self.next_to_drain() {
@@ -98,15 +93,15 @@ impl World {
         let holding = || self.tasks.iter().position(|task| matches!(task, Task::Holding(..))).map(Action::Release);
         woken.or_else(watch).or_else(holding).or_else(|| {
             let waits = self.tasks.iter().any(|task| matches!(task, Task::Asking { .. }));
-            let goes_on = !waits || self.clock.has_sleepers();
-            assert!(goes_on, "a wake-up was lost: {:?} with {:?}", self.history, self.truth());
+            let goes_on = !waits || self.stage.clock.has_sleepers();
+            assert!(goes_on, "a wake-up was lost: {:?} with {:?}", self.history, self.stage.truth());
             // An idle place is left in time.
-            (waits || self.menu.is_sticky && !self.truth().is_empty()).then_some(Action::Advance)
+            (waits || self.menu.is_sticky && !self.stage.truth().is_empty()).then_some(Action::Happen(Event::Advance))
         })
     }
 
     fn check_drained(&self) {
-        let (truth, history) = (self.truth(), &self.history);
+        let (truth, history) = (self.stage.truth(), &self.history);
         assert!(truth.is_empty(), "left behind: {history:?} with {truth:?}");
         assert!(self.watches.iter().all(Option::is_none), "a watch goes on: {history:?}");
     }

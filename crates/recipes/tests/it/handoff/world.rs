@@ -5,27 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{
-    Backend, BoxFuture, ContenderId, ErrorKind, FencingToken, Operation, QueueName, Request, Revocation, SafeUntil,
-    Session,
-};
-use lockkeeper_recipes::memory::{MemoryService, Testing};
-use lockkeeper_recipes::{Attendant, Handoff, Keeper};
+use lockkeeper_core::{BoxFuture, ContenderId, FencingToken, Operation, Request, Revocation};
+use lockkeeper_recipes::{Attendant, Handoff};
 
-use crate::schedule::asks::{Ask, Asking, Held, LOCK};
-use crate::schedule::clock::HandClock;
+use crate::schedule::asks::{Ask, Asking, Held};
 use crate::schedule::flag::{Flag, LastJoined};
-use crate::schedule::truth::Truth;
-use crate::schedule::world::at_once;
+use crate::schedule::stage::{Event, Stage, at_once};
 
 /// The rival's number; the tasks of the seat come before it.
 pub(crate) const RIVAL: usize = 3;
-
-/// Longer than every pause between two attempts, every session that is cut off, and a grant's time.
-const LONG: Duration = Duration::from_secs(3600);
-
-const CUT_SAFE_FOR: Duration = Duration::from_secs(10);
 
 /// The size of the schedules.
 #[derive(Clone, Copy, Debug)]
@@ -53,18 +41,9 @@ pub(crate) enum Action {
     Downgrade(usize),
     /// A watch that was woken is polled.
     Watch(usize),
-    Advance,
-    Heal(usize),
-    Resume,
-    // Faults.
-    Expire(usize),
-    Cut(usize),
-    Pause,
-    LoseReply,
-    /// An operator removes the contender at this position.
-    Remove(usize),
-    /// A client asks the contender at this position to give the lock up.
-    Ask(usize),
+    Happen(Event),
+    /// A fault: a client asks the first contender to give the lock up.
+    AskBack,
 }
 
 pub(crate) enum Task {
@@ -73,20 +52,10 @@ pub(crate) enum Task {
     Holding(Held),
 }
 
-pub(crate) struct Side {
-    keeper: Keeper,
-    testing: Testing,
-    pub(crate) cut: bool,
-}
-
 pub(crate) struct World {
     pub(crate) menu: Menu,
-    pub(crate) clock: HandClock,
-    onlooker: Arc<dyn Backend>,
-    operator: Arc<dyn Session>,
-    queue: QueueName,
-    /// The seat's keeper and the rival's.
-    pub(crate) sides: [Side; 2],
+    /// Its keepers are the seat's and the rival's.
+    pub(crate) stage: Stage,
     pub(crate) tasks: [Task; 4],
     /// The tasks of the seat that ask, in the order in which they began.
     order: Vec<usize>,
@@ -96,10 +65,6 @@ pub(crate) struct World {
     pub(crate) watches: Vec<Option<(BoxFuture<()>, Arc<Flag>)>>,
     /// The place in which the rival has joined last.
     joined: Arc<LastJoined>,
-    pub(crate) paused: bool,
-    faults_left: usize,
-    removed: usize,
-    refused: usize,
     last_token: Option<FencingToken>,
     /// The last turn that may begin while the rival waits.
     turn_allowed: u32,
@@ -118,34 +83,23 @@ impl Menu {
 
 impl World {
     pub(crate) fn new(menu: Menu) -> Self {
-        let clock = HandClock::new();
-        let service = MemoryService::new(Arc::new(clock.clone()));
         let (joined, begun) = (Arc::new(LastJoined::default()), Arc::new(Mutex::new(Vec::new())));
         let attendant = Attendant::new({
             let begun = begun.clone();
             move |watch| begun.lock().unwrap().push(watch)
         });
-        let seated = service.keeper_builder().handoff(menu.handoff()).attendant(attendant).build();
-        let strict = service.keeper_builder().observer(joined.clone()).build();
-        let side = |keeper: Keeper| Side { testing: keeper.testing().unwrap().clone(), keeper, cut: false };
-        let onlooker = service.client().0;
-        let operator = at_once(onlooker.session()).unwrap();
+        let stage = Stage::new(menu.faults_max, |service| {
+            let seated = service.keeper_builder().handoff(menu.handoff()).attendant(attendant).build();
+            [seated, service.keeper_builder().observer(joined.clone()).build()]
+        });
         Self {
             menu,
-            clock,
-            onlooker,
-            operator,
-            queue: QueueName::new(LOCK).unwrap(),
-            sides: [side(seated), side(strict)],
+            stage,
             tasks: [Task::Idle, Task::Idle, Task::Idle, Task::Idle],
             order: Vec::new(),
             begun,
             watches: Vec::new(),
             joined,
-            paused: false,
-            faults_left: menu.faults_max,
-            removed: 0,
-            refused: 0,
             last_token: None,
             turn_allowed: menu.turns_max - 1,
             history: Vec::new(),
@@ -176,38 +130,14 @@ impl World {
             }
         }
         actions.extend(self.woken_watches().map(Action::Watch));
-        if self.clock.has_sleepers() || self.sides.iter().any(|side| side.cut) {
-            actions.push(Action::Advance);
-        }
-        let cut = (0..self.sides.len()).filter(|&number| self.sides[number].cut);
-        actions.extend(cut.map(Action::Heal));
-        if self.paused {
-            actions.push(Action::Resume);
-        }
-        if self.faults_left > 0 {
-            self.add_faults(&mut actions);
+        let takes_part = [&self.tasks[..RIVAL], &self.tasks[RIVAL..]]
+            .map(|tasks| tasks.iter().any(|task| !matches!(task, Task::Idle)));
+        let faults = self.stage.faults(takes_part, true, &[Operation::Join]);
+        actions.extend(self.stage.events().into_iter().chain(faults).map(Action::Happen));
+        if self.stage.may_fault() && !self.stage.paused && !self.stage.truth().line.is_empty() {
+            actions.push(Action::AskBack);
         }
         actions
-    }
-
-    fn add_faults(&self, actions: &mut Vec<Action>) {
-        let takes_part = [0, RIVAL].map(|first| {
-            let tasks = if first == RIVAL { &self.tasks[RIVAL..] } else { &self.tasks[..RIVAL] };
-            tasks.iter().any(|task| !matches!(task, Task::Idle))
-        });
-        for number in (0..self.sides.len()).filter(|&number| takes_part[number]) {
-            actions.push(Action::Expire(number));
-            if !self.sides[number].cut {
-                actions.push(Action::Cut(number));
-            }
-        }
-        if !self.paused {
-            actions.push(Action::Pause);
-            let line = self.truth().line.len();
-            actions.extend((0..line).map(Action::Remove));
-            actions.extend((0..line.min(1)).map(Action::Ask));
-        }
-        actions.push(Action::LoseReply);
     }
 
     /// Performs an action, and checks what must be true after it, unless an earlier run has.
@@ -231,7 +161,7 @@ impl World {
                 if number != RIVAL {
                     self.order.push(number);
                 }
-                self.ask(number, ask, ask.of(&self.sides[side].keeper));
+                self.ask(number, ask, ask.of(&self.stage.keepers[side]));
             }
             Action::Downgrade(number) => match std::mem::replace(&mut self.tasks[number], Task::Idle) {
                 Task::Holding(held) => self.ask(number, Ask::Downgrade, held.downgrade()),
@@ -244,50 +174,19 @@ impl World {
             }
             Action::Release(number) => self.tasks[number] = Task::Idle,
             Action::Watch(number) => self.poll_watch(number),
-            Action::Advance => self.clock.advance(LONG),
-            Action::Heal(number) => {
-                self.sides[number].cut = false;
-                self.sides[number].testing.heal();
-            }
-            Action::Resume => {
-                self.paused = false;
-                self.sides[0].testing.resume();
-            }
-            fault => {
-                self.faults_left = self.faults_left.saturating_sub(1);
-                self.inflict(fault);
-            }
+            Action::Happen(event) => self.stage.happen(event),
+            Action::AskBack => self.ask_back(),
         }
         self.take_over();
         self.note_bound();
     }
 
-    fn inflict(&mut self, fault: Action) {
-        match fault {
-            Action::Expire(number) => self.sides[number].testing.expire_session(),
-            Action::Cut(number) => {
-                self.sides[number].cut = true;
-                let safe_until = self.clock.now().saturating_add(CUT_SAFE_FOR);
-                self.sides[number].testing.cut(SafeUntil::At(safe_until));
-            }
-            Action::Pause => {
-                self.paused = true;
-                self.sides[0].testing.pause();
-            }
-            Action::LoseReply => self.sides[0].testing.drop_next_reply(Operation::Join),
-            Action::Remove(position) => {
-                self.removed += 1;
-                let id = self.truth().line[position].id.clone();
-                self.sides[0].testing.remove_contender(LOCK, &id).unwrap();
-            }
-            Action::Ask(position) => {
-                let id = self.truth().line[position].id.clone();
-                let request = Request::Yield(Revocation::default());
-                // Its reply may be the one that is lost; it takes effect all the same.
-                let _ = at_once(self.operator.request(&self.queue, &id, request));
-            }
-            other => unreachable!("{other:?} is no fault"),
-        }
+    fn ask_back(&mut self) {
+        self.stage.count_fault();
+        let id = self.stage.truth().line[0].id.clone();
+        let request = Request::Yield(Revocation::default());
+        // Its reply may be the one that is lost; it takes effect all the same.
+        let _ = at_once(self.stage.operator.request(&self.stage.queue, &id, request));
     }
 
     fn ask(&mut self, number: usize, ask: Ask, future: Asking) {
@@ -307,7 +206,7 @@ impl World {
             Poll::Ready(Err(error)) => {
                 self.tasks[number] = Task::Idle;
                 self.order.retain(|other| *other != number);
-                self.accept_refusal(ask, error.kind());
+                self.stage.accept_refusal(ask, error.kind(), &self.history);
             }
         }
     }
@@ -325,21 +224,6 @@ impl World {
     fn take_over(&mut self) {
         let begun = std::mem::take(&mut *self.begun.lock().unwrap());
         self.watches.extend(begun.into_iter().map(|watch| Some((watch, Arc::new(Flag::set())))));
-    }
-
-    /// A refusal has a cause: the contender was removed, or a fault hit the hold.
-    fn accept_refusal(&mut self, ask: Ask, kind: ErrorKind) {
-        let history = &self.history;
-        match (ask, kind) {
-            (Ask::Downgrade, _) => {
-                assert!(self.has_fault(), "{kind:?} without a fault: {history:?}");
-            }
-            (_, ErrorKind::Removed) => {
-                self.refused += 1;
-                assert!(self.refused <= self.removed, "it was not removed: {history:?}");
-            }
-            _ => panic!("{kind:?} after {history:?}"),
-        }
     }
 
     fn grant(&mut self, number: usize, ask: Ask, held: Held) {
@@ -373,17 +257,12 @@ impl World {
         let least = self.menu.turns_max - 1;
         let rival = self.rival_place();
         let waits = matches!(self.tasks[RIVAL], Task::Asking { .. })
-            && rival.as_ref().is_some_and(|rival| self.truth().line.iter().any(|info| info.id == *rival));
-        let is_told = self.woken_watches().next().is_none() && !self.paused && !self.sides[0].cut;
+            && rival.as_ref().is_some_and(|rival| self.stage.truth().line.iter().any(|info| info.id == *rival));
+        let is_told = self.woken_watches().next().is_none() && !self.stage.paused && !self.stage.cut[0];
         let turn = self.last_token.map_or(0, FencingToken::turn);
         if !waits || !is_told {
             self.turn_allowed = least.max(turn + 1);
         }
-    }
-
-    /// Whether there was a fault.
-    pub(crate) const fn has_fault(&self) -> bool {
-        self.faults_left < self.menu.faults_max
     }
 
     /// Returns the place in which the rival has joined last.
@@ -402,10 +281,5 @@ impl World {
     pub(crate) fn woken_tasks(&self) -> impl Iterator<Item = usize> + use<'_> {
         let is_woken = |task: &Task| matches!(task, Task::Asking { woken, .. } if woken.is_set());
         self.tasks.iter().enumerate().filter(move |(_, task)| is_woken(task)).map(|(number, _)| number)
-    }
-
-    /// Shows the contenders in the service, without a change to them.
-    pub(crate) fn truth(&self) -> Truth {
-        Truth::of(at_once(self.onlooker.inspect(&self.queue)).unwrap())
     }
 }

@@ -1,5 +1,8 @@
 //! Every sequence of choices, depth first, each run from scratch.
 
+use std::fmt::Debug;
+use std::thread;
+
 /// The choices of one run: recorded ones are repeated, further ones start at the first.
 #[derive(Debug, Default)]
 struct Choices {
@@ -72,6 +75,16 @@ pub(crate) fn play_all<World, Action: Copy>(
         }
         drain(world);
     })
+}
+
+/// Plays every schedule of each menu, all menus at the same time, and checks their numbers, so that a missing schedule
+/// is noticed.
+pub(crate) fn play_menus<Menu: Copy + Debug + Send + Sync>(menus: &[(Menu, usize)], play: fn(Menu) -> usize) {
+    thread::scope(|scope| {
+        for &(menu, expected) in menus {
+            scope.spawn(move || assert_eq!(play(menu), expected, "{menu:?}"));
+        }
+    });
 }
 
 #[test]

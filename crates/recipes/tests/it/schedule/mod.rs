@@ -7,10 +7,11 @@
 
 pub(crate) mod asks;
 mod awaits;
-pub(crate) mod clock;
+mod clock;
 pub(crate) mod explore;
 pub(crate) mod flag;
 mod menus;
 mod rules;
+pub(crate) mod stage;
 pub(crate) mod truth;
-pub(crate) mod world;
+mod world;

@@ -4,6 +4,7 @@
 use lockkeeper_core::Part;
 
 use super::asks::{Ask, Held};
+use super::stage::Event;
 use super::truth::Truth;
 use super::world::{Action, Contender, World};
 
@@ -16,7 +17,7 @@ const COUNTED_AT_LAST: i32 = 2;
 impl World {
     /// What must be true after each step.
     pub(crate) fn check(&self) {
-        let (truth, history) = (self.truth(), &self.history);
+        let (truth, history) = (self.stage.truth(), &self.history);
         assert!(truth.is_in_order(), "not in the order of joining: {history:?}");
         self.check_exclusion();
         for (ask, held) in self.held() {
@@ -24,11 +25,11 @@ impl World {
                 assert!(truth.holds(hold.contender()), "{ask:?} is not held in the service: {history:?}");
             }
         }
-        let all_connected = !self.paused && !self.sides.iter().any(|side| side.cut);
+        let all_connected = self.stage.all_connected();
         if all_connected {
             self.check_nothing_left(&truth);
         }
-        let all_told = self.woken() == [false; 3] && !self.clock.has_sleepers();
+        let all_told = self.woken() == [false; 3] && !self.stage.clock.has_sleepers();
         if all_connected && all_told {
             self.check_no_waiter_waits_in_vain(&truth);
         }
@@ -120,13 +121,8 @@ impl World {
 
     /// Heals all connections and serves all contenders, one after the other.
     pub(crate) fn drain(mut self) {
-        for number in 0..self.sides.len() {
-            if self.sides[number].cut {
-                self.perform(Action::Heal(number));
-            }
-        }
-        if self.paused {
-            self.perform(Action::Resume);
+        for event in self.stage.healing() {
+            self.perform(Action::Happen(event));
         }
         if self.has_intruder() {
             self.perform(Action::Retreat);
@@ -150,14 +146,14 @@ impl World {
         let holding = || of(|contender| matches!(contender, Contender::Holding(..))).map(Action::Release);
         let waits = of(|contender| matches!(contender, Contender::Asking { .. })).is_some();
         woken.or_else(holding).or_else(|| {
-            let goes_on = !waits || self.clock.has_sleepers();
-            assert!(goes_on, "a wake-up was lost: {:?} after {:?}", self.truth(), self.history);
-            waits.then_some(Action::Advance)
+            let goes_on = !waits || self.stage.clock.has_sleepers();
+            assert!(goes_on, "a wake-up was lost: {:?} after {:?}", self.stage.truth(), self.history);
+            waits.then_some(Action::Happen(Event::Advance))
         })
     }
 
     fn check_drained(&self) {
-        let truth = self.truth();
+        let truth = self.stage.truth();
         assert!(truth.is_empty(), "left behind: {truth:?} after {:?}", self.history);
     }
 }

@@ -2,28 +2,17 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    Backend, BoxFuture, ContenderId, Entry, ErrorKind, Expected, FencingToken, Mode, Operation, Owner, Part, QueueName,
-    Request, Result, SafeUntil, Session, Ticket,
+    ContenderId, Entry, ErrorKind, Expected, FencingToken, Mode, Operation, Owner, Part, QueueName, Ticket,
 };
-use lockkeeper_recipes::Keeper;
-use lockkeeper_recipes::memory::{MemoryService, Testing};
 
-use super::asks::{Ask, Asking, COUNTER, Held, LOCK};
-use super::clock::HandClock;
+use super::asks::{Ask, Asking, COUNTER, Held};
 use super::flag::{Flag, LastJoined};
-use super::truth::Truth;
+use super::stage::{Event, Stage, at_once};
 
 /// Contenders 0 and 2 share a keeper, and with it a session.
 pub(crate) const KEEPER_OF: [usize; 3] = [0, 1, 0];
-
-/// Longer than every pause between two attempts, and than every session that is cut off.
-const LONG: Duration = Duration::from_secs(3600);
-
-const CUT_SAFE_FOR: Duration = Duration::from_secs(10);
 
 /// How many permits the counter allows at first.
 const COUNTED: i32 = 2;
@@ -62,23 +51,13 @@ pub(crate) enum Action {
     Release(usize),
     /// A writer downgrades to a reader, and is polled for the first time.
     Downgrade(usize),
-    /// Time passes.
-    Advance,
-    Heal(usize),
-    Resume,
     /// A foreign client takes a permit.
     Intrude,
     /// It gives the permit back.
     Retreat,
     /// A client sets the counter.
     Count(i32),
-    // Faults.
-    Expire(usize),
-    Cut(usize),
-    Pause,
-    LoseReply(Operation),
-    /// An operator removes the contender at this position of this part.
-    Remove(Part, usize),
+    Happen(Event),
 }
 
 pub(crate) enum Contender {
@@ -95,29 +74,14 @@ pub(crate) enum Contender {
     Holding(Ask, Held),
 }
 
-pub(crate) struct Side {
-    keeper: Keeper,
-    testing: Testing,
-    pub(crate) cut: bool,
-}
-
 pub(crate) struct World {
     menu: Menu,
-    pub(crate) clock: HandClock,
-    onlooker: Arc<dyn Backend>,
-    operator: Arc<dyn Session>,
-    queue: QueueName,
-    pub(crate) sides: [Side; 2],
+    pub(crate) stage: Stage,
     pub(crate) contenders: [Contender; 3],
     /// The place in which the contender that was polled last has joined.
     joined: Arc<LastJoined>,
     intruder: Option<Ticket>,
     pub(crate) counted: i32,
-    pub(crate) paused: bool,
-    faults_left: usize,
-    /// How many contenders an operator removed, and how many calls failed for that reason.
-    removed: usize,
-    refused: usize,
     last_token: Option<FencingToken>,
     last_exclusive_token: Option<FencingToken>,
     pub(crate) history: Vec<Action>,
@@ -125,32 +89,17 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(menu: Menu) -> Self {
-        let clock = HandClock::new();
-        let service = MemoryService::new(Arc::new(clock.clone()));
         let joined = Arc::new(LastJoined::default());
-        let side = || {
-            let keeper = service.keeper_builder().observer(joined.clone()).build();
-            let testing = keeper.testing().unwrap().clone();
-            Side { keeper, testing, cut: false }
-        };
-        let sides = [side(), side()];
-        let onlooker = service.client().0;
-        let operator = at_once(onlooker.session()).unwrap();
+        let stage = Stage::new(menu.faults_max, |service| {
+            [(); 2].map(|()| service.keeper_builder().observer(joined.clone()).build())
+        });
         let mut world = Self {
             menu,
-            clock,
-            onlooker,
-            operator,
-            queue: QueueName::new(LOCK).unwrap(),
-            sides,
+            stage,
             contenders: [Contender::Idle, Contender::Idle, Contender::Idle],
             joined,
             intruder: None,
             counted: 0,
-            paused: false,
-            faults_left: menu.faults_max,
-            removed: 0,
-            refused: 0,
             last_token: None,
             last_exclusive_token: None,
             history: Vec::new(),
@@ -158,8 +107,8 @@ impl World {
         world.count(COUNTED);
         if let Some(bound) = menu.noted {
             let text: Arc<[u8]> = bound.to_string().into_bytes().into();
-            at_once(world.operator.set_value(&world.queue.with_part(Part::Permits), Expected::Absent, Some(text)))
-                .unwrap();
+            let permits = world.stage.queue.with_part(Part::Permits);
+            at_once(world.stage.operator.set_value(&permits, Expected::Absent, Some(text))).unwrap();
         }
         world
     }
@@ -186,19 +135,15 @@ impl World {
                 }
             }
         }
-        if self.clock.has_sleepers() || self.sides.iter().any(|side| side.cut) {
-            actions.push(Action::Advance);
-        }
-        let cut = (0..self.sides.len()).filter(|&number| self.sides[number].cut);
-        actions.extend(cut.map(Action::Heal));
-        if self.paused {
-            actions.push(Action::Resume);
-        } else {
+        if !self.stage.paused {
             self.add_strangers(&mut actions);
         }
-        if self.faults_left > 0 {
-            self.add_faults(&mut actions);
-        }
+        let takes_part = [0, 1].map(|number| {
+            let is_there = |at: usize| KEEPER_OF[at] == number && !matches!(self.contenders[at], Contender::Idle);
+            (0..self.contenders.len()).any(is_there)
+        });
+        let faults = self.stage.faults(takes_part, self.menu.pauses, self.menu.lost_replies);
+        actions.extend(self.stage.events().into_iter().chain(faults).map(Action::Happen));
         actions
     }
 
@@ -210,33 +155,6 @@ impl World {
         }
         actions
             .extend(self.menu.counts.iter().filter(|&&count| count != self.counted).map(|&count| Action::Count(count)));
-    }
-
-    fn add_faults(&self, actions: &mut Vec<Action>) {
-        for (number, side) in self.sides.iter().enumerate() {
-            let present =
-                |(contender, &keeper): (&Contender, &usize)| keeper == number && !matches!(contender, Contender::Idle);
-            // A fault of a keeper that does not take part has no visible effect.
-            if !self.contenders.iter().zip(&KEEPER_OF).any(present) {
-                continue;
-            }
-            actions.push(Action::Expire(number));
-            if !side.cut {
-                actions.push(Action::Cut(number));
-            }
-        }
-        if !self.paused && self.menu.pauses {
-            actions.push(Action::Pause);
-        }
-        actions.extend(self.menu.lost_replies.iter().map(|&operation| Action::LoseReply(operation)));
-        if !self.paused {
-            let truth = self.truth();
-            for (part, there) in
-                [(Part::Line, truth.line), (Part::Permits, truth.permits), (Part::Waiters, truth.waiters)]
-            {
-                actions.extend((0..there.len()).map(|position| Action::Remove(part, position)));
-            }
-        }
     }
 
     /// Performs an action, and checks what must be true after it, unless an earlier run has.
@@ -256,7 +174,7 @@ impl World {
         self.history.push(action);
         match action {
             Action::Start(number, ask) => {
-                let future = ask.of(&self.sides[KEEPER_OF[number]].keeper);
+                let future = ask.of(&self.stage.keepers[KEEPER_OF[number]]);
                 self.ask(number, ask, future);
             }
             Action::Downgrade(number) => match std::mem::replace(&mut self.contenders[number], Contender::Idle) {
@@ -266,24 +184,17 @@ impl World {
             Action::Poll(number) => self.poll(number),
             Action::Cancel(number) => self.contenders[number] = Contender::Idle,
             Action::Release(number) => self.release(number),
-            Action::Advance => self.clock.advance(LONG),
-            Action::Heal(number) => {
-                self.sides[number].cut = false;
-                self.sides[number].testing.heal();
-            }
-            Action::Resume => {
-                self.paused = false;
-                self.sides[0].testing.resume();
-            }
             Action::Intrude => self.intrude(),
             Action::Retreat => {
                 let ticket = self.intruder.take().expect("it is there");
-                drop(self.operator.withdraw(&self.queue.with_part(Part::Permits), ticket));
+                drop(self.stage.operator.withdraw(&self.stage.queue.with_part(Part::Permits), ticket));
             }
             Action::Count(count) => self.count(count),
-            fault => {
-                self.faults_left = self.faults_left.saturating_sub(1);
-                self.inflict(fault);
+            Action::Happen(event) => {
+                if let Event::Cut(keeper) = event {
+                    self.note_told(keeper);
+                }
+                self.stage.happen(event);
             }
         }
     }
@@ -302,7 +213,7 @@ impl World {
         let ticket = Ticket::mint().unwrap();
         let entry = Entry::new(ticket, Mode::Permit, Arc::new(Owner::new("", 0, "")));
         // Its reply may be the one that is lost; it takes effect all the same.
-        let _ = at_once(self.operator.enqueue_one(&self.queue.with_part(Part::Permits), entry));
+        let _ = at_once(self.stage.operator.enqueue_one(&self.stage.queue.with_part(Part::Permits), entry));
         self.intruder = Some(ticket);
     }
 
@@ -310,45 +221,18 @@ impl World {
         self.counted = count;
         let bytes: Arc<[u8]> = Arc::new(count.to_be_bytes());
         // As above.
-        let _ = at_once(self.operator.set_value(&QueueName::new(COUNTER).unwrap(), Expected::Any, Some(bytes)));
+        let _ = at_once(self.stage.operator.set_value(&QueueName::new(COUNTER).unwrap(), Expected::Any, Some(bytes)));
     }
 
-    fn inflict(&mut self, fault: Action) {
-        match fault {
-            Action::Expire(number) => self.sides[number].testing.expire_session(),
-            Action::Cut(number) => {
-                self.sides[number].cut = true;
-                for (contender, keeper) in self.contenders.iter_mut().zip(KEEPER_OF) {
-                    if let Contender::Asking { woken, told_before_cut, .. } = contender
-                        && keeper == number
-                    {
-                        *told_before_cut = woken.is_set();
-                    }
-                }
-                let safe_until = self.clock.now().saturating_add(CUT_SAFE_FOR);
-                self.sides[number].testing.cut(SafeUntil::At(safe_until));
+    /// Notes who was told something over a connection before it is cut.
+    fn note_told(&mut self, keeper: usize) {
+        for (contender, of) in self.contenders.iter_mut().zip(KEEPER_OF) {
+            if let Contender::Asking { woken, told_before_cut, .. } = contender
+                && of == keeper
+            {
+                *told_before_cut = woken.is_set();
             }
-            Action::Pause => {
-                self.paused = true;
-                self.sides[0].testing.pause();
-            }
-            Action::LoseReply(operation) => self.sides[0].testing.drop_next_reply(operation),
-            Action::Remove(part, position) => self.remove(part, position),
-            other => unreachable!("{other:?} is no fault"),
         }
-    }
-
-    /// Removes a contender by hand from the line, and breaks a permit or a waiter for some.
-    fn remove(&mut self, part: Part, position: usize) {
-        self.removed += 1;
-        let truth = self.truth();
-        if part == Part::Line {
-            return self.sides[0].testing.remove_contender(LOCK, &truth.line[position].id).unwrap();
-        }
-        let there = if part == Part::Waiters { &truth.waiters } else { &truth.permits };
-        let request = Request::Break { token: there[position].token.unwrap() };
-        let broken = self.operator.request(&self.queue.with_part(part), &there[position].id, request);
-        assert!(at_once(broken).unwrap());
     }
 
     fn ask(&mut self, number: usize, ask: Ask, future: Asking) {
@@ -382,29 +266,20 @@ impl World {
         }
     }
 
-    /// A refusal has a cause: the contender was removed, another one holds by another bound, or a fault hit the hold.
+    /// A refusal has a cause: besides those that befall a place, another one may hold by another bound.
     fn accept_refusal(&mut self, ask: Ask, kind: ErrorKind) {
-        let history = &self.history;
         match (ask, kind) {
-            (Ask::Downgrade, _) => {
-                assert!(self.faults_left < self.menu.faults_max, "{kind:?} without a fault: {history:?}");
-            }
             (Ask::Permits(_, ours), ErrorKind::BoundMismatch) => {
                 let is_other = |ask: &Ask| matches!(ask, Ask::Permits(_, bound) if *bound != ours);
-                assert!(self.menu.asks.iter().copied().flatten().any(is_other), "all say the same: {history:?}");
+                assert!(self.menu.asks.iter().copied().flatten().any(is_other), "all say the same: {:?}", self.history);
             }
-            (_, ErrorKind::Removed) => {
-                self.refused += 1;
-                assert!(self.refused <= self.removed, "it was not removed: {history:?}");
-            }
-            _ => panic!("{kind:?} after {history:?}"),
+            _ => self.stage.accept_refusal(ask, kind, &self.history),
         }
     }
 
     fn grant(&mut self, number: usize, ask: Ask, held: Held, joined: Option<ContenderId>, was_told: bool) {
         let history = &self.history;
-        let side = &self.sides[KEEPER_OF[number]];
-        assert!(was_told || !side.cut, "granted over a connection that is cut: {history:?}");
+        assert!(was_told || !self.stage.cut[KEEPER_OF[number]], "granted over a connection that is cut: {history:?}");
         for hold in held.holds() {
             let token = Some(hold.fencing_token());
             assert!(hold.is_held(), "granted what is lost already: {history:?}");
@@ -418,16 +293,11 @@ impl World {
                 self.last_exclusive_token = token;
             }
         }
-        let truth = self.truth();
+        let truth = self.stage.truth();
         let has_passed = |joined: &ContenderId| truth.waiters.iter().any(|other| other.id < *joined);
         assert!(!joined.is_some_and(|joined| has_passed(&joined)), "not the first waiter: {history:?}");
         self.check_permits_at_grant(ask, &held, &truth);
         self.contenders[number] = Contender::Holding(ask, held);
-    }
-
-    /// Shows the contenders in the service, without a change to them.
-    pub(crate) fn truth(&self) -> Truth {
-        Truth::of(at_once(self.onlooker.inspect(&self.queue)).unwrap())
     }
 
     /// Returns which contenders are woken and not yet polled.
@@ -440,13 +310,5 @@ impl World {
 
     pub(crate) fn has_intruder(&self) -> bool {
         self.intruder.is_some()
-    }
-}
-
-/// Takes an answer that is ready.
-pub(crate) fn at_once<T>(mut answer: BoxFuture<Result<T>>) -> Result<T> {
-    match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer,
-        Poll::Pending => unreachable!("the memory backend answers at once unless it is paused"),
     }
 }
