@@ -61,6 +61,15 @@ impl Case {
         }
     }
 
+    /// Makes such a case of a function that is told what to do it with.
+    pub(crate) fn with<With, Function>(name: &'static str, with: With, function: Function) -> Self
+    where
+        With: Copy + Send + Sync + 'static,
+        Function: AsyncFn(&dyn Fixture, With) + Copy + Send + Sync + 'static,
+    {
+        Self::new(name, async move |fixture: &dyn Fixture| function(fixture, with).await)
+    }
+
     /// Names the harm that the case does.
     #[must_use]
     pub const fn needs(mut self, needs: &'static [FaultKind]) -> Self {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Capabilities, Exclusion, Fencing, LossReason, Mode, Modes, Removal, SafeUntil, StoppedHolder};
+use lockkeeper_core::{Capabilities, Fencing, LossReason, Mode, Modes, SafeUntil, StoppedHolder};
 
 use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
@@ -13,8 +13,6 @@ use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     let cases = vec![
-        Case::new("a service that promises exclusion grants a lock to one client at a time", excludes)
-            .promised(|promised| promised.exclusion != Exclusion::BestEffort),
         Case::new("where a stopped holder keeps its lock, no session has a timeout and no hold a deadline", keeps)
             .promised(keeps_its_lock),
         Case::new("where a stopped holder expires, each session has a timeout and each hold a deadline", expires)
@@ -38,25 +36,12 @@ pub(super) fn cases() -> Vec<Case> {
         })
         .promised(|promised| promised.fencing == Fencing::Clock)
         .needs(&[FaultKind::Wipe]),
-        Case::new("where a removal is noticed, its process lets the next one in when it looks", lets_in_when_it_looks)
-            .promised(|promised| promised.removal == Removal::Noticed)
-            .needs(&[FaultKind::RemoveContender]),
     ];
     using(Modes::MUTEX, cases)
 }
 
 fn keeps_its_lock(promised: &Capabilities) -> bool {
     promised.stopped_holder == StoppedHolder::Keeps
-}
-
-async fn excludes(fixture: &dyn Fixture) {
-    let [ann, bob] = parties(fixture).await;
-    let held = ann.lock("door").await;
-    assert!(bob.try_lock("door").await.is_none(), "another client has it");
-    let waiting = bob.queue_up("door").await;
-    assert!(!waiting.is_finished());
-    release(held).await;
-    release(granted(waiting).await).await;
 }
 
 async fn keeps(fixture: &dyn Fixture) {
@@ -111,16 +96,4 @@ async fn grows_over(fixture: &dyn Fixture, fault: Fault) {
     let guard = Party::enter(fixture).await.lock("door").await;
     assert!(guard.fencing_token() > before, "{} after {before}", guard.fencing_token());
     release(guard).await;
-}
-
-async fn lets_in_when_it_looks(fixture: &dyn Fixture) {
-    let [ann, bob] = parties(fixture).await;
-    let held = ann.lock("door").await;
-    let waiting = bob.queue_up("door").await;
-    let removed = held.hold().clone();
-    let (queue, contender) = (removed.name().clone(), removed.contender().clone());
-    ann.inflict(Fault::RemoveContender { queue, contender, stands_still: false }).await;
-    assert_eq!(soon("the loss", removed.lost()).await, LossReason::Removed);
-    release(granted(waiting).await).await;
-    drop(held);
 }

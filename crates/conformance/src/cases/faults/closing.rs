@@ -8,7 +8,6 @@ use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, granted, parties, release};
 use crate::polls::at_most;
-use crate::tap::Pace;
 use crate::waiting::{SOON, soon};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -17,7 +16,6 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("closing a keeper refuses its waiters", refuses_waiters).strict(),
         Case::new("nothing can be locked through a closed keeper or its clones", locks_no_more),
         Case::new("closing a keeper takes effect even if it is never polled", takes_effect_at_once),
-        Case::new("closing a keeper that is opening its session grants nothing any more", while_opening),
         Case::new("closing a keeper that is out of reach refuses its waiters", out_of_reach)
             .given_back()
             .needs(&[FaultKind::Cut]),
@@ -113,28 +111,17 @@ async fn takes_effect_at_once(fixture: &dyn Fixture) {
     assert!(!guard.hold().is_held());
 }
 
-async fn while_opening(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter_at(fixture, Pace::YieldOnce).await, Party::enter(fixture).await);
-    is_refused_when_closed(&ann).await;
-    release(bob.lock("door").await).await;
-}
-
 async fn out_of_reach(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
     release(ann.lock("door").await).await;
     ann.inflict(Fault::Cut).await;
-    is_refused_when_closed(&ann).await;
-    ann.inflict(Fault::Heal).await;
-}
-
-/// Closes the keeper while a call of it waits that cannot be answered at once.
-async fn is_refused_when_closed(party: &Party) {
-    let mutex = party.mutex("door");
+    let mutex = ann.mutex("door");
     let mut waiting = Box::pin(mutex.lock());
     assert!(at_most(1, &mut waiting).await.is_none(), "there can be no answer yet");
-    drop(party.keeper.close());
+    drop(ann.keeper.close());
     let outcome = soon("the refusal", waiting).await;
     assert_eq!(outcome.expect_err("the keeper was closed").kind(), ErrorKind::Closed);
+    ann.inflict(Fault::Heal).await;
 }
 
 async fn dropped(fixture: &dyn Fixture) {

@@ -24,6 +24,9 @@ const LATE_MAX: Duration = Duration::from_millis(150);
 /// the one before: the last waits longer than any join on a busy machine takes.
 const WAITERS_MAX: u32 = 7;
 
+const ONE: Ask = Ask::Permits(1, 1);
+const READER_BEHIND: [Ask; 3] = [Ask::Write, Ask::Read, Ask::Write];
+
 pub(super) fn cases() -> Vec<Case> {
     let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]);
     let removing = |case: Case| case.needs(&[FaultKind::RemoveContender]);
@@ -31,47 +34,37 @@ pub(super) fn cases() -> Vec<Case> {
     let of_mutexes = vec![
         expiring(Case::new("a holder whose session expires has lost the lock for good", holder_expires)),
         expiring(Case::new("a session that expires ends all its holds and no others", ends_all_its_holds)),
-        expiring(Case::new("a waiter whose session expires joins again at the tail", async |fixture| {
-            joins_again_behind(fixture, [Ask::Mutex; 3]).await;
-        })),
         expiring(Case::new("a waiter that joins again keeps its deadline", keeps_its_deadline)),
         expiring(Case::new("when all sessions expire at once the lock is granted again", all_expire)),
         removing(Case::new("a holder whose contender is removed has lost the lock", holder_removed)),
         removing(Case::new("a waiter whose contender is removed is refused and never granted", waiter_removed)),
-        removing(Case::new("a removed contender in the middle disturbs no other", async |fixture| {
-            middle_removed(fixture, Ask::Mutex).await;
-        })),
+        removing(Case::with("a removed contender in the middle disturbs no other", Ask::Mutex, middle_removed)),
         telling(Case::new("the next is granted the lock as soon as the holder's contender is removed", told_of_holder)),
         telling(Case::new("a waiter hears at once that its contender was removed", told_of_itself)),
     ];
     let of_permits = vec![
-        expiring(Case::new("the permits of a session that expires are lost, and free for others", async |fixture| {
-            is_passed_on(fixture, Ask::Permits(2, 2)).await;
-        })),
-        expiring(Case::new("a waiter for permits whose session expires joins again and is granted", async |fixture| {
-            joins_again_behind(fixture, [Ask::Permits(1, 1); 3]).await;
-        })),
         removing(Case::new("a permit removed behind its holder's back is lost and granted anew", permit_removed)),
-        removing(Case::new("a waiter for permits that is removed is refused and holds no other up", async |fixture| {
-            middle_removed(fixture, Ask::Permits(1, 1)).await;
-        })),
+        removing(Case::with(
+            "a waiter for permits that is removed is refused and holds no other up",
+            ONE,
+            middle_removed,
+        )),
     ];
-    let of_elections = vec![
-        expiring(Case::new("a leader whose session expires leads no more, and the next one does", async |fixture| {
-            is_passed_on(fixture, Ask::Lead).await;
-        })),
-        expiring(Case::new("a candidate whose session expires stands again behind the others", async |fixture| {
-            joins_again_behind(fixture, [Ask::Lead; 3]).await;
-        })),
+    let passed_on = [
+        ("the permits of a session that expires are lost, and free for others", Ask::Permits(2, 2), Modes::SEMAPHORE),
+        ("a leader whose session expires leads no more, and the next one does", Ask::Lead, Modes::ELECTION),
     ];
-    let reader = Case::new("a waiting reader whose session expires joins again behind the writers", async |fixture| {
-        joins_again_behind(fixture, [Ask::Write, Ask::Read, Ask::Write]).await;
-    });
+    let joining_again = [
+        ("a waiter whose session expires joins again at the tail", [Ask::Mutex; 3], Modes::MUTEX),
+        ("a waiter for permits whose session expires joins again and is granted", [ONE; 3], Modes::SEMAPHORE),
+        ("a candidate whose session expires stands again behind the others", [Ask::Lead; 3], Modes::ELECTION),
+        ("a waiting reader whose session expires joins again behind the writers", READER_BEHIND, Modes::READ_WRITE),
+    ];
     [
         using(Modes::MUTEX, of_mutexes),
         using(Modes::SEMAPHORE, of_permits),
-        using(Modes::ELECTION, of_elections),
-        vec![expiring(reader).uses(Modes::READ_WRITE)],
+        passed_on.map(|(name, ask, uses)| expiring(Case::with(name, ask, is_passed_on)).uses(uses)).into(),
+        joining_again.map(|(name, asks, uses)| expiring(Case::with(name, asks, joins_again_behind)).uses(uses)).into(),
     ]
     .concat()
 }

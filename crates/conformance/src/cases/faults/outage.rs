@@ -28,28 +28,20 @@ pub(super) fn cases() -> Vec<Case> {
         losing(Case::new("a join behind a holder whose reply is lost blocks no other contender", async |fixture| {
             waiter_reply_lost(fixture, Operation::Join).await;
         })),
-        losing(Case::new("a wait whose reply is lost keeps its place", async |fixture| {
-            waiter_reply_lost(fixture, Operation::Wait).await;
-        })),
+        losing(Case::with("a wait whose reply is lost keeps its place", Operation::Wait, waiter_reply_lost)),
         losing(Case::new("lock() dropped after a lost reply leaves nothing", dropped_after_a_lost_reply)),
-        losing(Case::new("try_lock whose reply is lost fails and leaves nothing", async |fixture| {
-            try_reply_lost(fixture, Ask::Mutex).await;
-        })),
+        losing(Case::with("try_lock whose reply is lost fails and leaves nothing", Ask::Mutex, try_reply_lost)),
         cutting(Case::new("a waiter that is cut off and healed keeps its place", waiter_cut)),
         cutting(Case::new("a waiter hears after healing of what happened while it was cut off", async |fixture| {
             missed_departure(fixture, Ask::Mutex).await;
         })),
         cutting(Case::new("a holder that is cut off and healed still holds", holder_cut)),
         cutting(Case::new("a holder that stays cut off says so in time", holder_lapses)).outlives_sessions(),
-        cutting(Case::new("a guard dropped while cut off is released after healing", async |fixture| {
-            dropped_while_cut(fixture, Ask::Mutex).await;
-        })),
+        cutting(Case::with("a guard dropped while cut off is released after healing", Ask::Mutex, dropped_while_cut)),
         cutting(Case::new("lock() dropped while cut off leaves nothing after healing", cancelled_while_cut)),
         pausing(Case::new("what is asked of a standing service is answered when it goes on", paused)),
-        pausing(Case::new("lock() dropped while the service stands leaves nothing", async |fixture| {
-            cancelled_while_paused(fixture, false).await;
-        }))
-        .given_back(),
+        pausing(Case::with("lock() dropped while the service stands leaves nothing", false, cancelled_while_paused))
+            .given_back(),
         // The join waits in the service. Its withdrawal must not come before it, also if the connection breaks.
         Case::new("lock() dropped in a pause, with a cut and a healing between, leaves nothing", async |fixture| {
             cancelled_while_paused(fixture, true).await;
@@ -68,9 +60,7 @@ pub(super) fn cases() -> Vec<Case> {
         cutting(Case::new("a waiter for permits that is cut off and healed hears what it missed", async |fixture| {
             missed_departure(fixture, Ask::Permits(1, 1)).await;
         })),
-        cutting(Case::new("permits dropped while cut off are free after healing", async |fixture| {
-            dropped_while_cut(fixture, ALL).await;
-        })),
+        cutting(Case::with("permits dropped while cut off are free after healing", ALL, dropped_while_cut)),
     ];
     [using(Modes::MUTEX, of_mutexes), using(Modes::SEMAPHORE, of_permits)].concat()
 }

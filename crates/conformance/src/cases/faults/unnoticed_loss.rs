@@ -10,7 +10,7 @@ use lockkeeper_recipes::{CloseMode, Hold, LeaderLatch, OwnerKey};
 use tokio::sync::oneshot;
 
 use crate::asking::LOCK;
-use crate::case::{Case, using};
+use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, parties};
 use crate::waiting::{SOON, soon};
@@ -19,54 +19,43 @@ use crate::waiting::{SOON, soon};
 const LAPSE_MARGIN: Duration = Duration::from_millis(200);
 
 pub(super) fn cases() -> Vec<Case> {
-    // A fixture waits for a session timeout until it takes a client for one that stands still.
-    let expiring = |case: Case| case.needs(&[FaultKind::ExpireSession]).outlives_sessions();
-    let removing = |case: Case| case.needs(&[FaultKind::RemoveContender]);
-    let cutting = |case: Case| case.needs(&[FaultKind::Cut]).outlives_sessions();
-    let of_mutexes = vec![
-        expiring(Case::new("run() says so when its work never awaits and the session expires", async |fixture| {
-            is_lost(fixture, Loss::Expired, run).await;
-        })),
-        removing(Case::new("run() says so when its work never awaits and its contender is removed", async |fixture| {
-            is_lost(fixture, Loss::Removed, run).await;
-        })),
-        cutting(Case::new("run() says so when its work never awaits and the hold lapses", async |fixture| {
-            is_lost(fixture, Loss::Lapsed, run).await;
-        })),
-        removing(Case::new("a release alone tells that the contender was removed", async |fixture| {
-            is_lost(fixture, Loss::Removed, release_guard).await;
-            is_lost(fixture, Loss::Removed, release_of_an_owner).await;
-        })),
-        expiring(Case::new("a release alone tells that the session has expired", async |fixture| {
-            is_lost(fixture, Loss::Expired, release_guard).await;
-        })),
-        cutting(Case::new(
+    let (mutex, book) = (Modes::MUTEX, Modes::READ_WRITE);
+    let cases: [(_, Loss, &[Way], Modes); 9] = [
+        ("run() says so when its work never awaits and the session expires", Loss::Expired, &[Way::Run], mutex),
+        ("run() says so when its work never awaits and its contender is removed", Loss::Removed, &[Way::Run], mutex),
+        ("run() says so when its work never awaits and the hold lapses", Loss::Lapsed, &[Way::Run], mutex),
+        (
+            "a release alone tells that the contender was removed",
+            Loss::Removed,
+            &[Way::Release, Way::OwnersRelease],
+            mutex,
+        ),
+        ("a release alone tells that the session has expired", Loss::Expired, &[Way::Release], mutex),
+        (
             "a release of a lapsed hold says so, and not that the connection is lost",
-            async |fixture| {
-                is_lost(fixture, Loss::Lapsed, release_guard).await;
-            },
-        )),
+            Loss::Lapsed,
+            &[Way::Release],
+            mutex,
+        ),
+        (
+            "run_read() and run_write() say so when their work never awaits",
+            Loss::Removed,
+            &[Way::Read, Way::Write],
+            book,
+        ),
+        ("leaving a double barrier says so when the place was removed", Loss::Removed, &[Way::Leave], Modes::BARRIER),
+        ("closing a latch says so when its lead was removed", Loss::Removed, &[Way::Close], Modes::ELECTION),
     ];
-    let of_other_kinds = vec![
-        removing(Case::new("run_read() and run_write() say so when their work never awaits", async |fixture| {
-            is_lost(fixture, Loss::Removed, run_read).await;
-            is_lost(fixture, Loss::Removed, run_write).await;
-        }))
-        .uses(Modes::READ_WRITE),
-        removing(Case::new("leaving a double barrier says so when the place was removed", async |fixture| {
-            is_lost(fixture, Loss::Removed, leave_barrier).await;
-        }))
-        .uses(Modes::BARRIER),
-        removing(Case::new("closing a latch says so when its lead was removed", async |fixture| {
-            is_lost(fixture, Loss::Removed, close_latch).await;
-        }))
-        .uses(Modes::ELECTION),
-    ];
-    [using(Modes::MUTEX, of_mutexes), of_other_kinds].concat()
+    let case = |(name, loss, ways, uses): (_, Loss, _, _)| {
+        let case = Case::with(name, (loss, ways), is_told).uses(uses).needs(loss.needs());
+        // A fixture waits for a session timeout until it takes a client for one that stands still.
+        if loss == Loss::Removed { case } else { case.outlives_sessions() }
+    };
+    cases.into_iter().map(case).collect()
 }
 
 /// How the hold is lost.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Loss {
     Expired,
     Removed,
@@ -88,6 +77,14 @@ impl Loss {
                 let clock = fixture.clock();
                 clock.sleep_until(clock.now().saturating_add(timeout + LAPSE_MARGIN)).await;
             }
+        }
+    }
+
+    const fn needs(self) -> &'static [FaultKind] {
+        match self {
+            Self::Expired => &[FaultKind::ExpireSession],
+            Self::Removed => &[FaultKind::RemoveContender],
+            Self::Lapsed => &[FaultKind::Cut],
         }
     }
 
@@ -119,15 +116,14 @@ impl Standstill {
     }
 }
 
-/// Makes `act` hold a lock on a thread whose only runtime stands still while the hold is lost; its outcome must be the
-/// loss.
-async fn is_lost<Acting>(
-    fixture: &dyn Fixture,
-    loss: Loss,
-    act: impl FnOnce(Party, Standstill) -> Acting + Send + 'static,
-) where
-    Acting: Future<Output = Result<u32>>,
-{
+async fn is_told(fixture: &dyn Fixture, (loss, ways): (Loss, &[Way])) {
+    for &way in ways {
+        is_lost(fixture, loss, way).await;
+    }
+}
+
+/// Has a lock held on a thread whose only runtime stands still while the hold is lost; the outcome must be the loss.
+async fn is_lost(fixture: &dyn Fixture, loss: Loss, way: Way) {
     let [ann, bob] = parties(fixture).await;
     let ((begun, until_begun), (go_on, end)) = (oneshot::channel(), mpsc::channel());
     let (told, outcome) = oneshot::channel();
@@ -135,7 +131,7 @@ async fn is_lost<Acting>(
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime is built");
         // The waiting case has given up, or is told.
-        let _ = told.send(runtime.block_on(act(holder.clone(), Standstill { begun, end })));
+        let _ = told.send(runtime.block_on(way.hold(&holder, Standstill { begun, end })));
         // The session lived in this runtime.
         let _ = runtime.block_on(holder.keeper.close());
     });
@@ -156,43 +152,50 @@ async fn is_lost<Acting>(
     assert!(reasons.contains(&error.kind()) && error.advice() == Advice::Permanent, "{error:?}");
 }
 
-async fn run(ann: Party, standstill: Standstill) -> Result<u32> {
-    ann.mutex(LOCK).run(|hold| standstill.work(hold)).await
+/// In which way a lock is held and given back.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Run,
+    Read,
+    Write,
+    Release,
+    OwnersRelease,
+    Leave,
+    Close,
 }
 
-async fn run_read(ann: Party, standstill: Standstill) -> Result<u32> {
-    ann.rw_lock(LOCK).run_read(|hold| standstill.work(hold)).await
-}
-
-async fn run_write(ann: Party, standstill: Standstill) -> Result<u32> {
-    ann.rw_lock(LOCK).run_write(|hold| standstill.work(hold)).await
-}
-
-async fn release_guard(ann: Party, standstill: Standstill) -> Result<u32> {
-    let guard = ann.lock(LOCK).await;
-    standstill.keep(guard.hold());
-    guard.release().await.map(|()| 42)
-}
-
-async fn release_of_an_owner(ann: Party, standstill: Standstill) -> Result<u32> {
-    let guard = OwnerKey::new().lock(&ann.mutex(LOCK)).await.expect("the lock is granted");
-    standstill.keep(guard.hold());
-    guard.release().await.map(|()| 42)
-}
-
-async fn leave_barrier(ann: Party, standstill: Standstill) -> Result<u32> {
-    let barrier = ann.keeper.double_barrier(LOCK, 1).expect("the name is valid");
-    let entered = barrier.enter().await.expect("it has no other member to wait for");
-    standstill.keep(entered.hold());
-    let left = entered.leave().await.map(|()| 42);
-    // The next round clears the note of this one.
-    barrier.enter().await.expect("it has no other member to wait for").leave().await.expect("it was inside");
-    left
-}
-
-async fn close_latch(ann: Party, standstill: Standstill) -> Result<u32> {
-    let latch = LeaderLatch::start(&ann.keeper.election(LOCK).expect("the name is valid"));
-    let hold = latch.until_leader().await.expect("there is no other candidate");
-    standstill.keep(&hold);
-    latch.close(CloseMode::Silent).await.map(|()| 42)
+impl Way {
+    async fn hold(self, ann: &Party, standstill: Standstill) -> Result<u32> {
+        match self {
+            Self::Run => return ann.mutex(LOCK).run(|hold| standstill.work(hold)).await,
+            Self::Read => return ann.rw_lock(LOCK).run_read(|hold| standstill.work(hold)).await,
+            Self::Write => return ann.rw_lock(LOCK).run_write(|hold| standstill.work(hold)).await,
+            Self::Release => {
+                let guard = ann.lock(LOCK).await;
+                standstill.keep(guard.hold());
+                guard.release().await
+            }
+            Self::OwnersRelease => {
+                let guard = OwnerKey::new().lock(&ann.mutex(LOCK)).await.expect("the lock is granted");
+                standstill.keep(guard.hold());
+                guard.release().await
+            }
+            Self::Leave => {
+                let barrier = ann.keeper.double_barrier(LOCK, 1).expect("the name is valid");
+                let enter = async || barrier.enter().await.expect("it has no other member to wait for");
+                let entered = enter().await;
+                standstill.keep(entered.hold());
+                let left = entered.leave().await;
+                // The next round clears the note of this one.
+                enter().await.leave().await.expect("it was inside");
+                left
+            }
+            Self::Close => {
+                let latch = LeaderLatch::start(&ann.keeper.election(LOCK).expect("the name is valid"));
+                standstill.keep(&latch.until_leader().await.expect("there is no other candidate"));
+                latch.close(CloseMode::Silent).await
+            }
+        }
+        .map(|()| 42)
+    }
 }

@@ -1,7 +1,7 @@
 //! A future dropped at every await point, counted and not guessed.
 
 use lockkeeper_core::{Modes, Result, Wait};
-use lockkeeper_recipes::{MultiLock, OwnerKey};
+use lockkeeper_recipes::MultiLock;
 use tokio::task::yield_now;
 
 use crate::asking::{Ask, LOCK};
@@ -48,7 +48,6 @@ pub(super) fn cases() -> Vec<Case> {
         one_thread(
             Case::new("release() dropped at every await point releases all the same", release_dropped).given_back(),
         ),
-        one_thread(Case::new("an owner's lock() dropped at every await point leaves no waiter", owner_dropped)),
         one_thread(Case::new("a multi-lock dropped at every await point leaves nothing", several_dropped)),
         Case::new("a runtime that ends under a waiter leaves no waiter", runtime_ends).outlives_sessions(),
     ];
@@ -56,7 +55,6 @@ pub(super) fn cases() -> Vec<Case> {
         dropped("read() dropped at every await point leaves a free lock free", READ, FREE, 2),
         dropped("try_write() dropped at every await point leaves a free lock free", TRY_WRITE, FREE, 3),
         one_thread(Case::new("downgrade() dropped at every await point leaves nothing", downgrade_dropped)),
-        one_thread(Case::new("a read inside a write dropped at every await point leaves nothing", read_dropped)),
     ];
     let semaphores = vec![
         // Opening a session, the place among the waiters, the look at permits and number, the number, the permits; and
@@ -104,11 +102,6 @@ async fn run_taken(fixture: &dyn Fixture) {
     drop_at_every_await_point(fixture, QUEUED, Ask::Mutex, 7, work_under).await;
 }
 
-async fn owner_dropped(fixture: &dyn Fixture) {
-    let lock = async |party: Party| OwnerKey::new().lock(&party.mutex(LOCK)).await;
-    drop_at_every_await_point(fixture, QUEUED, Ask::Mutex, 4, lock).await;
-}
-
 async fn several_dropped(fixture: &dyn Fixture) {
     let lock = async |party: Party, names: [&str; 2]| {
         MultiLock::new(names.map(|name| party.mutex(name))).expect("the locks differ").lock().await
@@ -126,15 +119,6 @@ async fn downgrade_dropped(fixture: &dyn Fixture) {
     // Opening a session, joining, the share.
     drop_at_every_await_point(fixture, FREE, Ask::Write, 3, async |party: Party| {
         party.rw_lock(LOCK).write().await?.downgrade().await
-    })
-    .await;
-}
-
-async fn read_dropped(fixture: &dyn Fixture) {
-    drop_at_every_await_point(fixture, FREE, Ask::Write, 3, async |party: Party| {
-        let (owner, lock) = (OwnerKey::new(), party.rw_lock(LOCK));
-        let _writing = owner.write(&lock).await?;
-        owner.read(&lock).await
     })
     .await;
 }

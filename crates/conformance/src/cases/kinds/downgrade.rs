@@ -15,9 +15,7 @@ const ROUNDS: usize = 5;
 pub(super) fn cases() -> Vec<Case> {
     let cases = vec![
         Case::new("a writer that downgrades reads on, and other readers come in", downgrades),
-        Case::new("a downgrade lets no writer in, not even one that is queued already", async |fixture| {
-            keeps_out(fixture, Ask::Write).await;
-        }),
+        Case::with("a downgrade lets no writer in, not even one that is queued already", Ask::Write, keeps_out),
         Case::new("a downgrade beside a waiting mutex keeps it out until the share is given back", async |fixture| {
             keeps_out(fixture, Ask::Mutex).await;
         })

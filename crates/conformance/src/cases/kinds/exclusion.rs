@@ -22,9 +22,7 @@ const LOCKS_AT_ONCE: usize = 1_000;
 
 pub(super) fn cases() -> Vec<Case> {
     let mutexes = vec![
-        Case::new("a counter incremented under the lock loses no increment", async |fixture| {
-            count_up(fixture, Ask::Mutex).await;
-        }),
+        Case::with("a counter incremented under the lock loses no increment", Ask::Mutex, count_up),
         Case::new("a lock held through one keeper is taken for all others", taken_for_others).given_back(),
         Case::new("a task that locks twice through one keeper waits for itself", not_reentrant).strict(),
         Case::new("a thousand different locks are held at once by one keeper", thousand_locks),

@@ -217,6 +217,7 @@ async fn interrupted(fixture: &dyn Fixture) {
     let lead = soon("a term", first_led.recv()).await.expect("it leads");
     let (second, mut second_led) = endless(&bob, Requeue::WhenAsked, &office);
     bob.until_contenders("scheduler", 2).await;
+    assert!(!second.requeue(), "it stands already");
     assert!(first.interrupt(), "it leads");
     let next = soon("a term", second_led.recv()).await.expect("it leads");
     assert!(!lead.is_held() && next.is_held());

@@ -8,7 +8,6 @@ use crate::fixture::Fixture;
 use crate::queue::Queue;
 
 const WAITERS: usize = 10;
-const READERS: usize = 20;
 
 /// As in the herd that Curator's users have measured: this many writers wait, and behind them this many readers.
 const WRITERS: usize = 8;
@@ -17,62 +16,57 @@ const READERS_BEHIND: usize = 16;
 /// How many tasks wait on one mutex of one process.
 const TASKS: usize = 32;
 
+/// Clients, and what they ask for in turn, the first as the holder.
+type Line = (usize, &'static [Ask]);
+
 pub(super) fn cases() -> Vec<Case> {
+    let both = Modes::MUTEX.with(Modes::READ_WRITE);
     let mutexes = vec![
-        Case::new("20 contenders are served in the order they joined", async |fixture| {
-            Queue::form(fixture, 4, &[Ask::Mutex; 21]).await.serve().await;
-        }),
-        Case::new("a release wakes the next waiter and no other", async |fixture| {
-            Queue::form(fixture, WAITERS, &[Ask::Mutex; 1 + WAITERS]).await.serve_waking_each_once().await;
-        }),
+        Case::with("20 contenders are served in the order they joined", (4, &[Ask::Mutex; 21][..]), served),
+        Case::with(
+            "a release wakes the next waiter and no other",
+            (WAITERS, &[Ask::Mutex; 1 + WAITERS][..]),
+            woken_once,
+        ),
         Case::new("32 tasks on one mutex of one keeper cost one join and one wake-up each", costs_one_each),
         Case::new("waiters of one client pass the lock on without a look at the queue", passed_on_without_a_look),
-        Case::new("a waiter cancelled in the middle disturbs no other", async |fixture| {
-            leaving(fixture, |at| at == 4).await;
-        }),
+        Case::with("a waiter cancelled in the middle disturbs no other", |at| at == 4, leaving),
         // The second waiter waits for the first, not for the holder: it has to look again when the first goes.
-        Case::new("the waiter just behind the holder can go and the others still get the lock", async |fixture| {
-            leaving(fixture, |at| at == 0).await;
-        }),
-        Case::new("every other waiter goes and the rest are served in order", async |fixture| {
-            leaving(fixture, |at| at % 2 == 0).await;
-        }),
+        Case::with("the waiter just behind the holder can go and the others still get the lock", |at| at == 0, leaving),
+        Case::with("every other waiter goes and the rest are served in order", |at| at % 2 == 0, leaving),
     ];
     let books = vec![
-        Case::new("readers and writers are served in the order they joined", async |fixture| {
-            let asks = [Ask::Write, Ask::Read, Ask::Write, Ask::Read, Ask::Read, Ask::Write];
-            Queue::form(fixture, 3, &asks).await.serve().await;
-        }),
+        Case::with("readers and writers are served in the order they joined", (3, READERS_AND_WRITERS), served),
         Case::new("8 writers and the 16 readers behind them are each woken once", herd_woken_once),
         Case::new("readers behind a writer of the same client share without a look", shared_without_a_look),
     ];
     let strict = [using(Modes::MUTEX, mutexes), using(Modes::READ_WRITE, books)].concat();
-    let strict = strict.into_iter().map(Case::strict).collect();
-    let readers = Case::new("readers that wait for the same writer are all let in by its release", async |fixture| {
-        let asks = [vec![Ask::Write], vec![Ask::Read; READERS]].concat();
-        Queue::form(fixture, 3, &asks).await.serve().await;
-    });
-    let mixed = vec![
-        Case::new("a mutex, writers and readers of one name are served in the order they joined", async |fixture| {
-            let (mutex, write, read) = (Ask::Mutex, Ask::Write, Ask::Read);
-            Queue::form(fixture, 3, &[mutex, read, mutex, write, mutex, read, read]).await.serve().await;
-        }),
+    let others = vec![
+        Case::with("a mutex, writers and readers of one name are served in the order they joined", (3, MIXED), served)
+            .uses(both),
         // Each waits for the nearest one ahead that excludes it, whichever of the two kinds that is.
-        Case::new("a mutex, a writer and a reader in one line are each woken once", async |fixture| {
-            let asks = [Ask::Mutex, Ask::Write, Ask::Mutex, Ask::Read, Ask::Read];
-            Queue::form(fixture, 3, &asks).await.serve_waking_each_once().await;
-        }),
+        Case::with("a mutex, a writer and a reader in one line are each woken once", (3, ALL_WOKEN), woken_once)
+            .uses(both),
+        Case::with(
+            "waiters for permits are served in the order they joined",
+            (4, &[Ask::Permits(1, 1); 13][..]),
+            served,
+        )
+        .uses(Modes::SEMAPHORE),
     ];
-    let permits = Case::new("waiters for permits are served in the order they joined", async |fixture| {
-        Queue::form(fixture, 4, &[Ask::Permits(1, 1); 13]).await.serve().await;
-    });
-    [
-        strict,
-        vec![readers.uses(Modes::READ_WRITE)],
-        using(Modes::MUTEX.with(Modes::READ_WRITE), mixed),
-        vec![permits.uses(Modes::SEMAPHORE)],
-    ]
-    .concat()
+    [strict.into_iter().map(Case::strict).collect(), others].concat()
+}
+
+const READERS_AND_WRITERS: &[Ask] = &[Ask::Write, Ask::Read, Ask::Write, Ask::Read, Ask::Read, Ask::Write];
+const MIXED: &[Ask] = &[Ask::Mutex, Ask::Read, Ask::Mutex, Ask::Write, Ask::Mutex, Ask::Read, Ask::Read];
+const ALL_WOKEN: &[Ask] = &[Ask::Mutex, Ask::Write, Ask::Mutex, Ask::Read, Ask::Read];
+
+async fn served(fixture: &dyn Fixture, (clients, asks): Line) {
+    Queue::form(fixture, clients, asks).await.serve().await;
+}
+
+async fn woken_once(fixture: &dyn Fixture, (clients, asks): Line) {
+    Queue::form(fixture, clients, asks).await.serve_waking_each_once().await;
 }
 
 /// CURATOR-716: there, each hand-off woke every task of the process.

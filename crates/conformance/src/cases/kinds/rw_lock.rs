@@ -27,7 +27,6 @@ pub(super) fn cases() -> Vec<Case> {
     let one_lock = vec![
         Case::new("a mutex excludes the writer and the readers of its name, and they exclude it", exclude_one_another)
             .given_back(),
-        Case::new("tokens grow over the mutexes, writers and readers of one name", tokens_grow),
     ];
     [using(Modes::READ_WRITE, books), using(Modes::MUTEX.with(Modes::READ_WRITE), one_lock)].concat()
 }
@@ -154,17 +153,4 @@ async fn reader_expires(fixture: &dyn Fixture) {
     drop(lost);
     assert!(writing.is_held());
     give_back(writing).await;
-}
-
-async fn tokens_grow(fixture: &dyn Fixture) {
-    let [ann, bob] = parties(fixture).await;
-    let mut tokens = Vec::new();
-    for _ in 0..3 {
-        for (party, ask) in [(&ann, Ask::Mutex), (&bob, Ask::Read), (&ann, Ask::Write)] {
-            let held = party.take(ask).await;
-            tokens.push(held.token());
-            give_back(held).await;
-        }
-    }
-    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
 }

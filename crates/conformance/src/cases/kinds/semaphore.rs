@@ -20,7 +20,6 @@ pub(super) fn cases() -> Vec<Case> {
     let cases = vec![
         Case::new("as many permits are granted as there are, and the next one waits", as_many_as_there_are),
         Case::new("permits of one call are granted all at once or not at all", all_at_once),
-        Case::new("two callers that want more than half of the permits take turns", take_turns),
         Case::new("a waiter for many permits is not passed by waiters for few", many_not_passed),
         Case::new("a permit given back wakes the first waiter, and its place the next, and no other waiter", wakes_one),
         Case::new("10 clients share 5 permits: all 5 are in use at once, and never more", five_at_once),
@@ -78,21 +77,6 @@ async fn all_at_once(fixture: &dyn Fixture) {
     assert_eq!(second.holds().len(), 4);
     give_back(Held::Permits(first)).await;
     give_back(second).await;
-}
-
-/// If permits were taken one at a time, each caller would hold some and wait for the other's.
-async fn take_turns(fixture: &dyn Fixture) {
-    let mut tasks = JoinSet::new();
-    for party in enter_all(fixture, 2).await {
-        tasks.spawn(async move {
-            for _ in 0..20 {
-                let held = party.take(Ask::Permits(3, 5)).await;
-                yield_now().await;
-                give_back(held).await;
-            }
-        });
-    }
-    all_done(tasks).await;
 }
 
 async fn many_not_passed(fixture: &dyn Fixture) {
@@ -222,11 +206,11 @@ async fn random_amounts(fixture: &dyn Fixture) {
 
 async fn closing_frees(fixture: &dyn Fixture) {
     let [ann, bob] = parties(fixture).await;
-    let held = take(&ann, 2, 2).await;
+    let held = ann.take(Ask::Permits(2, 2)).await;
     let waiting = bob.queue_up_as(Ask::Permits(2, 2)).await;
     soon("the close", ann.keeper.close()).await.expect("the service is told");
     let next = granted(waiting).await;
-    assert!(held.iter().all(|permit| !permit.hold().is_held()));
+    assert!(held.holds().iter().all(|hold| !hold.is_held()));
     drop(held);
     assert!(next.is_held());
     give_back(next).await;

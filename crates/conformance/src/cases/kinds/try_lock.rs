@@ -13,39 +13,33 @@ use crate::waiting::soon;
 
 const ROUNDS: usize = 20;
 
+const ONE: Ask = Ask::Permits(1, 2);
+const BOTH: Ask = Ask::Permits(2, 2);
+
 pub(super) fn cases() -> Vec<Case> {
     let mutexes = vec![
         Case::new("try_lock takes a free lock", takes_a_free_one),
-        Case::new("try_lock of a taken lock says no and joins nothing", async |fixture| {
-            says_no(fixture, Ask::Mutex, Ask::Mutex).await;
-        })
-        .given_back(),
-        Case::new("try_lock never passes a waiter", async |fixture| {
-            never_passes(fixture, [Ask::Mutex; 2], &[Ask::Mutex]).await;
-        }),
+        Case::with("try_lock of a taken lock says no and joins nothing", [Ask::Mutex; 2], says_no).given_back(),
+        Case::with("try_lock never passes a waiter", [Ask::Mutex; 3], never_passes),
         Case::new("of 20 tries at a free lock at the same time one takes it", one_takes_it),
     ];
     let book = Case::new("try_read and try_write never pass a waiter, and join nothing in vain", async |fixture| {
-        let eve = never_passes(fixture, [Ask::Read, Ask::Write], &[Ask::Read, Ask::Write]).await;
-        assert_eq!((eve.tap.joins(), eve.journal.count(is_joined)), (0, 0));
+        for tries in [Ask::Read, Ask::Write] {
+            let eve = is_not_passed(fixture, [Ask::Read, Ask::Write, tries]).await;
+            assert_eq!((eve.tap.joins(), eve.journal.count(is_joined)), (0, 0));
+        }
     });
     let semaphores = vec![
-        Case::new("try_acquire of a semaphore without free permits says no and joins nothing", async |fixture| {
-            says_no(fixture, Ask::Permits(2, 2), Ask::Permits(1, 2)).await;
-        }),
-        Case::new("try_acquire never passes a waiter", async |fixture| {
-            never_passes(fixture, [Ask::Permits(1, 2), Ask::Permits(2, 2)], &[Ask::Permits(1, 2)]).await;
-        }),
+        Case::with("try_acquire of a semaphore without free permits says no and joins nothing", [BOTH, ONE], says_no),
+        Case::with("try_acquire never passes a waiter", [ONE, BOTH, ONE], never_passes),
     ];
-    let lead =
-        Case::new("campaign_within(Wait::No) leads if there is no other candidate, and leaves none", async |it| {
-            says_no(it, Ask::Lead, Ask::Lead).await;
-        });
+    let (lead, asks) =
+        ("campaign_within(Wait::No) leads if there is no other candidate, and leaves none", [Ask::Lead; 2]);
     [
         using(Modes::MUTEX, mutexes),
         vec![book.given_back().uses(Modes::READ_WRITE)],
         using(Modes::SEMAPHORE, semaphores),
-        vec![lead.uses(Modes::ELECTION)],
+        vec![Case::with(lead, asks, says_no).uses(Modes::ELECTION)],
     ]
     .concat()
 }
@@ -61,7 +55,7 @@ async fn takes_a_free_one(fixture: &dyn Fixture) {
 }
 
 /// A wait of no time is no wait.
-async fn says_no(fixture: &dyn Fixture, holds: Ask, asks: Ask) {
+async fn says_no(fixture: &dyn Fixture, [holds, asks]: [Ask; 2]) {
     let [ann, bob] = parties(fixture).await;
     let waits = [Wait::No, Wait::AtMost(Duration::ZERO)];
     for wait in waits {
@@ -84,22 +78,22 @@ async fn says_no(fixture: &dyn Fixture, holds: Ask, asks: Ask) {
 
 /// The waiter comes before a caller that only tries, whether it has heard of the release or not. Returns the party that
 /// tried.
-async fn never_passes(fixture: &dyn Fixture, [holds, waits]: [Ask; 2], tries: &[Ask]) -> Party {
+async fn is_not_passed(fixture: &dyn Fixture, [holds, waits, tries]: [Ask; 3]) -> Party {
     let [ann, bob, eve] = parties(fixture).await;
     for _ in 0..ROUNDS {
         let held = ann.take(holds).await;
         let waiting = bob.queue_up_as(waits).await;
-        for &ask in tries {
-            assert!(eve.tried(ask).await.is_none(), "{ask:?} passed a holder and a waiter");
-        }
+        assert!(eve.tried(tries).await.is_none(), "{tries:?} passed a holder and a waiter");
         give_back(held).await;
-        for &ask in tries {
-            assert!(eve.tried(ask).await.is_none(), "{ask:?} passed a waiter");
-        }
+        assert!(eve.tried(tries).await.is_none(), "{tries:?} passed a waiter");
         give_back(granted(waiting).await).await;
         ann.until_contenders(LOCK, 0).await;
     }
     eve
+}
+
+async fn never_passes(fixture: &dyn Fixture, asks: [Ask; 3]) {
+    is_not_passed(fixture, asks).await;
 }
 
 /// Some calls share a keeper, others use another one.

@@ -11,11 +11,6 @@ use crate::waiting::soon;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a mutex that meets an election's or a barrier's queue is refused and leaves nothing", refused)
-            .given_back()
-            .uses(Modes::MUTEX.with(Modes::ELECTION).with(Modes::BARRIER)),
-        Case::new("a member of a barrier behind a mutex's holder does not disturb it", member_behind)
-            .uses(Modes::MUTEX.with(Modes::BARRIER)),
         Case::new("a lock in use as one kind is refused as every other kind, and is free for all when left", one_kind)
             .uses(Modes::ALL),
         Case::new("a lock whose waiters are of another kind is refused, though none of them holds it", waiters_count)
@@ -45,27 +40,6 @@ fn in_time(ask: Ask, wait: Wait) -> Wait {
     if ask == Ask::Enter && wait == Wait::No { Wait::AtMost(LONG) } else { wait }
 }
 
-async fn refused(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
-    for mode in [Mode::Candidate, Mode::Member] {
-        let place = bob.take(&line(LOCK), mode).await;
-        assert_eq!(ann.shown(LOCK).await[0].mode, mode);
-        assert_refused(&ann, Ask::Mutex, mode.as_str()).await;
-        ann.until_contenders(LOCK, 1).await;
-        bob.withdraw(&line(LOCK), place.ticket).await;
-        give_back(ann.take(Ask::Mutex).await).await;
-    }
-}
-
-async fn member_behind(fixture: &dyn Fixture) {
-    let (ann, bob) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
-    let held = ann.take(Ask::Mutex).await;
-    let place = bob.take(&line(LOCK), Mode::Member).await;
-    assert!(held.is_held());
-    bob.withdraw(&line(LOCK), place.ticket).await;
-    give_back(held).await;
-}
-
 async fn one_kind(fixture: &dyn Fixture) {
     let [ann, bob] = parties(fixture).await;
     for in_use in ASKS {
@@ -77,6 +51,7 @@ async fn one_kind(fixture: &dyn Fixture) {
             assert_refused(&bob, asked, &format!("{in_use:?}")).await;
         }
         ann.until_contenders(LOCK, contenders).await;
+        assert!(holder.is_held(), "those that were refused do not disturb it");
         drop(holder);
         ann.until_contenders(LOCK, 0).await;
         for asked in ASKS {

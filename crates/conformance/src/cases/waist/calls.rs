@@ -1,6 +1,6 @@
 //! The waist itself, used without a recipe.
 
-use lockkeeper_core::{Departure, Entry, Extent, Freshness, Liveness, LossReason, Mode, QueueName};
+use lockkeeper_core::{Departure, Extent, Freshness, Liveness, LossReason, Mode, QueueName};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
@@ -9,7 +9,6 @@ use crate::waiting::{soon, until};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("entries of one session stand in the order of the calls", order_of_calls),
         Case::new("a call takes effect when it is made and not when it is polled", takes_effect_when_made),
         Case::new("a view shows every acknowledged entry, with its ticket, on one connection", shows_entries),
         Case::new("a view of a long queue shows a place what it waits for and how many are ahead", long_queue),
@@ -40,24 +39,6 @@ async fn take(speaker: &Speaker) -> Taken {
 
 async fn withdraw(speaker: &Speaker, place: &Taken) {
     speaker.withdraw(&door(), place.ticket).await;
-}
-
-async fn order_of_calls(fixture: &dyn Fixture) {
-    let [ann] = speakers(fixture).await;
-    let entries: [Entry; 4] = std::array::from_fn(|_| entry(Mode::Mutex));
-    let tickets = entries.each_ref().map(|entry| entry.ticket);
-    // Polled backwards: the order of the polls does not matter.
-    let mut joined = Vec::new();
-    for joining in entries.map(|entry| ann.session.enqueue_one(&door(), entry)).into_iter().rev() {
-        joined.push(soon("the place", joining).await.expect("the place is given"));
-    }
-    joined.reverse();
-    let expected: Vec<_> = joined.iter().map(|place| place.id.clone()).collect();
-    assert_eq!(ann.ids(&door()).await, expected);
-    assert!(joined.is_sorted_by(|first, second| first.token < second.token), "tokens grow along the queue");
-    for ticket in tickets {
-        ann.withdraw(&door(), ticket).await;
-    }
 }
 
 async fn takes_effect_when_made(fixture: &dyn Fixture) {

@@ -15,8 +15,6 @@ const CHANGES: usize = 100;
 pub(super) fn cases() -> Vec<Case> {
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
     vec![
-        Case::new("a queue that has already changed is shown at once", shown_at_once),
-        Case::new("a join and a departure are told to a session that waits for a change", told),
         Case::new("a change of another queue ends no wait for a change", not_told_of_others),
         Case::new("of many changes in a row none is missed", none_missed),
         Case::new("of changes made while no session waits the last is shown", last_shown),
@@ -32,34 +30,6 @@ pub(super) fn cases() -> Vec<Case> {
 fn watched(speaker: &Speaker) -> (QueueName, Mode) {
     let (part, mode) = speaker.places().next().expect("the service carries a kind of lock");
     (part_of("pool", part), mode)
-}
-
-async fn shown_at_once(fixture: &dyn Fixture) {
-    let [ann, bob] = speakers(fixture).await;
-    let (pool, mode) = watched(&bob);
-    let before = bob.view(&pool).await;
-    let place = ann.take(&pool, mode).await;
-    let view = soon("the change", bob.session.changed(&pool, &before)).await.expect("it can be asked");
-    assert_eq!(ids_of(&view), [place.joined.id]);
-    ann.withdraw(&pool, place.ticket).await;
-    let view = soon("the change", bob.session.changed(&pool, &view)).await.expect("it can be asked");
-    assert_eq!(ids_of(&view), []);
-}
-
-async fn told(fixture: &dyn Fixture) {
-    let [ann, bob] = speakers(fixture).await;
-    let (pool, mode) = watched(&bob);
-    let empty = bob.view(&pool).await;
-    let waiting = tokio::spawn(bob.session.changed(&pool, &empty));
-    let place = ann.take(&pool, mode).await;
-    let joined = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
-    assert_eq!(ids_of(&joined), [place.joined.id]);
-    let shown = &joined.contenders[0];
-    assert_eq!((shown.ticket, shown.mode), (Some(place.ticket), mode));
-    let waiting = tokio::spawn(bob.session.changed(&pool, &joined));
-    ann.withdraw(&pool, place.ticket).await;
-    let left = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
-    assert_eq!(ids_of(&left), []);
 }
 
 async fn not_told_of_others(fixture: &dyn Fixture) {
@@ -93,7 +63,8 @@ async fn none_missed(fixture: &dyn Fixture) {
         let place = ann.take(&pool, mode).await;
         let waiting = early.unwrap_or_else(|| tokio::spawn(bob.session.changed(&pool, &seen)));
         seen = soon("the event", waiting).await.expect("the task does not panic").expect("it can be asked");
-        assert_eq!(ids_of(&seen), [place.joined.id], "round {round}");
+        let shown: Vec<_> = seen.contenders.iter().map(|shown| (&shown.id, shown.ticket, shown.mode)).collect();
+        assert_eq!(shown, [(&place.joined.id, Some(place.ticket), mode)], "round {round}");
         let changed = bob.session.changed(&pool, &seen);
         let ((), told) = tokio::join!(ann.withdraw(&pool, place.ticket), soon("the event", changed));
         seen = told.expect("it can be asked");

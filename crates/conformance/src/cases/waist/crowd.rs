@@ -147,8 +147,11 @@ async fn unawaited(fixture: &dyn Fixture) {
     let expected: Vec<_> = entries.iter().map(|entry| Some(entry.ticket)).collect();
     let joining: Vec<_> = entries.into_iter().map(|entry| ann.session.enqueue_one(&door(), entry)).collect();
     // The last is asked for first: the order of the polls does not matter.
+    let mut last = None;
     for joining in joining.into_iter().rev() {
-        soon("the place", joining).await.expect("the place is given");
+        let place = soon("the place", joining).await.expect("the place is given");
+        assert!(last.is_none_or(|last| place.token < last), "tokens grow along the queue");
+        last = Some(place.token);
     }
     assert_eq!(tickets(&ann).await, expected);
     ann.close().await;

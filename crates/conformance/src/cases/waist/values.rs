@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{
-    Advice, ErrorKind, Expected, Mode, Modes, Part, QueueName, Result, VALUE_BYTES_MAX, Value, ValueVersion,
+    Advice, ErrorKind, Expected, Mode, Modes, Part, QueueName, VALUE_BYTES_MAX, Value, ValueVersion,
 };
 use tokio::task::yield_now;
 
@@ -14,7 +14,6 @@ use crate::speaker::{Speaker, line, part_of, speakers};
 use crate::waiting::soon;
 
 const WRITERS: usize = 6;
-const INCREMENTS: u64 = 15;
 const WRITES: u64 = 60;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -23,7 +22,6 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("a value is read as it was written, by every client, until it is removed", read_as_written),
         Case::new("a value that was changed, or removed and made anew, is in another state", states_differ),
         Case::new("of clients that expect the same state of a value one writes", one_writes),
-        Case::new("a counter kept by comparing and setting loses no increment", counted),
         Case::new("the values of a lock's parts are separate, and no contenders", separate).uses(Modes::SEMAPHORE),
         Case::new("a value that is too long is refused and changes nothing", too_long),
         Case::new("a value that is in another state already is shown at once", shown_at_once),
@@ -118,40 +116,6 @@ async fn one_writes(fixture: &dyn Fixture) {
         expected = Expected::Version(version);
     }
     speakers[0].remove().await;
-}
-
-async fn counted(fixture: &dyn Fixture) {
-    let mut tasks = Vec::new();
-    for _ in 0..WRITERS {
-        let speaker = Speaker::enter(fixture).await;
-        tasks.push(tokio::spawn(async move {
-            for _ in 0..INCREMENTS {
-                increment(&speaker).await.expect("it can be read and written");
-            }
-            speaker
-        }));
-    }
-    let mut last = None;
-    for task in tasks {
-        last = Some(soon("the increments", task).await.expect("the task does not panic"));
-    }
-    let speaker = last.expect("there were writers");
-    assert_eq!(speaker.text().await, Some((WRITERS as u64 * INCREMENTS).to_string()));
-    speaker.remove().await;
-}
-
-async fn increment(speaker: &Speaker) -> Result<()> {
-    loop {
-        let value = speaker.session.value(&number()).await?;
-        let read = value.as_ref().map_or("0", |value| std::str::from_utf8(&value.bytes).expect("it is text"));
-        let next = read.parse::<u64>().expect("it is a number") + 1;
-        let expected = value.as_ref().map_or(Expected::Absent, |value| Expected::Version(value.version));
-        // Others write in between.
-        yield_now().await;
-        if speaker.session.set_value(&number(), expected, bytes(&next.to_string())).await?.is_some() {
-            return Ok(());
-        }
-    }
 }
 
 async fn separate(fixture: &dyn Fixture) {
