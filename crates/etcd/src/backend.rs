@@ -9,14 +9,13 @@ use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
     Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
-use lockkeeper_session::{Sight, follow, refuse};
+use lockkeeper_session::{follow, refuse};
 
 use crate::examine::{examine_briefly, examine_cluster, examine_members, renew_tokens, together};
 use crate::follow::Following;
 use crate::layout::Naming;
 use crate::look::{Onlooker, onlooker};
-use crate::queue::{self, Onlooking};
-use crate::rpc::for_lack_of;
+use crate::queue;
 use crate::session::open;
 use crate::url::{Config, Site};
 
@@ -84,24 +83,6 @@ impl EtcdBackend {
     pub fn testing(&self) -> lockkeeper_session::Testing {
         self.site.testing.clone()
     }
-
-    /// Looks over a connection of no session, or of the last one, and says which rights the user lacks if that is why
-    /// it failed.
-    fn look<A: Send + Sync + 'static, T: Send + 'static>(
-        &self,
-        about: A,
-        look: for<'a> fn(Onlooking<'a>, &'a A) -> Sight<'a, T>,
-    ) -> BoxFuture<Result<T>> {
-        let about = (self.site.layout.clone(), about, look);
-        Box::pin(self.onlooker.clone().look(
-            Operation::Inspect,
-            about,
-            |(layout, about, look), connection, deadline| {
-                let looking = look(Onlooking { connection, layout, deadline }, about);
-                Box::pin(async move { looking.await.map_err(|failure| for_lack_of(failure, &layout.rights())) })
-            },
-        ))
-    }
 }
 
 impl Backend for EtcdBackend {
@@ -131,12 +112,16 @@ impl Backend for EtcdBackend {
             return refuse(Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue));
         }
         let (name, queue) = (queue.clone(), queue.clone());
-        let look = self.look(queue, |looking, queue| Box::pin(async move { queue::inspect(&looking, queue).await }));
+        let look = self.onlooker.look_at(&self.site.layout, queue, |looking, queue| {
+            Box::pin(async move { queue::inspect(&looking, queue).await })
+        });
         Box::pin(async move { look.await.map_err(|error| error.at(&name)) })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        self.look(prefix.to_owned(), |looking, prefix| Box::pin(async move { queue::names(&looking, prefix).await }))
+        self.onlooker.look_at(&self.site.layout, prefix.to_owned(), |looking, prefix| {
+            Box::pin(async move { queue::names(&looking, prefix).await })
+        })
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
@@ -145,26 +130,30 @@ impl Backend for EtcdBackend {
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         if scrutiny == Scrutiny::Brief {
-            return self.look((), |looking, ()| Box::pin(async move { examine_briefly(&looking).await }));
+            return self.onlooker.look_at(&self.site.layout, (), |looking, ()| {
+                Box::pin(async move { examine_briefly(&looking).await })
+            });
         }
-        let of_cluster = self
-            .look(self.site.clone(), |looking, site| Box::pin(async move { examine_cluster(&looking, site).await }));
+        let of_cluster = self.onlooker.look_at(&self.site.layout, self.site.clone(), |looking, site| {
+            Box::pin(async move { examine_cluster(&looking, site).await })
+        });
         let site = self.site.clone();
         Box::pin(async move { together(examine_members(&site.config, &site.clock).await, of_cluster.await) })
     }
 
     fn remnants(&self, _unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
-        self.look((), |looking, ()| Box::pin(async move { queue::remnants(&looking).await }))
+        self.onlooker
+            .look_at(&self.site.layout, (), |looking, ()| Box::pin(async move { queue::remnants(&looking).await }))
     }
 
     fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
-        self.look(remnant.clone(), |looking, remnant| {
+        self.onlooker.look_at(&self.site.layout, remnant.clone(), |looking, remnant| {
             Box::pin(queue::remove(looking.connection, remnant, looking.deadline))
         })
     }
 
     fn after_restore(&self) -> BoxFuture<Result<Finding>> {
-        self.look(self.site.clone(), |looking, site| {
+        self.onlooker.look_at(&self.site.layout, self.site.clone(), |looking, site| {
             Box::pin(async move {
                 renew_tokens(&looking, site).await?;
                 Ok(Finding::note("tokens are counted anew from the clock"))

@@ -18,7 +18,7 @@ use crate::layout::Layout;
 use crate::look::open_from;
 use crate::proto::{KeyValue, RangeRequest};
 use crate::queue::{Onlooking, Snapshot, snapshot};
-use crate::rpc::{Connection, Subscriber, Watch, WatchEvent, Watched, Watches, for_lack_of};
+use crate::rpc::{Connection, Subscriber, Watch, WatchEvent, Watched, Watches};
 use crate::rpc::{key_range, prefix_end};
 use crate::url::Site;
 
@@ -46,8 +46,7 @@ impl Follow for Following {
     async fn until_lost(&mut self, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
         let server = self.server;
         self.server = server.wrapping_add(1);
-        let lost = self.until_over(server, telling, backoff).await;
-        lost.map_err(|failure| for_lack_of(failure, &self.site.layout.rights()))
+        self.until_over(server, telling, backoff).await
     }
 }
 

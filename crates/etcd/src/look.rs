@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockkeeper_core::{Operation, Result};
 use lockkeeper_session::{Effect, Failure, FailureKind, Lookable, Server};
 
-use crate::rpc::{Connection, for_lack_of};
+use crate::rpc::Connection;
 use crate::session::Begun;
 use crate::url::Site;
 
@@ -20,7 +20,7 @@ pub(crate) fn onlooker(site: &Site) -> Onlooker {
     Onlooker::new(site.clock.clone(), site.config.operation_timeout, is_useless, move || {
         let site = site.clone();
         Box::pin(async move {
-            let opened = open_from(0, &site).await.map_err(|failure| for_lack_of(failure, &site.layout.rights()));
+            let opened = open_from(0, &site).await;
             opened.map(Arc::new).map_err(|failure| failure.into_core(Operation::Inspect, false))
         })
     })

@@ -62,6 +62,8 @@ pub(crate) struct Access {
     pub(crate) credentials: Option<Credentials>,
     /// Whether servers must speak TLS.
     pub(crate) is_secured: bool,
+    /// Which keys the user must be allowed to use.
+    pub(crate) rights: Arc<str>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<lockkeeper_tls::Connector>,
 }
@@ -119,6 +121,8 @@ impl Config {
     /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for an `etcd+tls:` URL without the feature `tls`.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
         let given = SETTINGS.read(url)?;
+        let naming = if given.text("layout") == "etcdctl" { Naming::Etcdctl } else { Naming::Ours };
+        let base = base(url, &given)?;
         Ok(Self {
             service: url.to_string(),
             servers: Server::of_url(url, PORT_DEFAULT)?,
@@ -126,11 +130,12 @@ impl Config {
             access: Access {
                 credentials: credentials(url)?,
                 is_secured: SETTINGS.is_secured(url),
+                rights: Layout::new(&base, naming).rights().into(),
                 #[cfg(feature = "tls")]
                 tls: SETTINGS.is_secured(url).then(|| secured(url)).transpose()?,
             },
-            base: base(url, &given)?,
-            naming: if given.text("layout") == "etcdctl" { Naming::Etcdctl } else { Naming::Ours },
+            base,
+            naming,
             session_timeout: given.time("session_timeout"),
             connect_timeout: given.time("connect_timeout"),
             operation_timeout: given.operation_timeout(),

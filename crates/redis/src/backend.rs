@@ -7,12 +7,12 @@ use lockkeeper_core::{
     Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
     Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
-use lockkeeper_session::{Sight, follow, refuse};
+use lockkeeper_session::{follow, refuse};
 
 use crate::examine::{examine_briefly, examine_wholly};
 use crate::follow::Following;
 use crate::look::{Onlooker, onlooker};
-use crate::queue::{self, Onlooking};
+use crate::queue;
 use crate::session::open;
 use crate::url::{Config, Naming, Site};
 
@@ -91,20 +91,6 @@ impl RedisBackend {
     pub fn testing(&self) -> lockkeeper_session::Testing {
         self.site.testing.clone()
     }
-
-    /// Looks over a connection of no session, or of the last one.
-    fn look<A: Send + Sync + 'static, T: Send + 'static>(
-        &self,
-        about: A,
-        look: for<'a> fn(Onlooking<'a>, &'a A) -> Sight<'a, T>,
-    ) -> BoxFuture<Result<T>> {
-        let about = (self.site.layout.clone(), about, look);
-        Box::pin(self.onlooker.clone().look(
-            Operation::Inspect,
-            about,
-            |(layout, about, look), connection, deadline| look(Onlooking { connection, layout, deadline }, about),
-        ))
-    }
 }
 
 impl Backend for RedisBackend {
@@ -133,12 +119,15 @@ impl Backend for RedisBackend {
             return refuse(Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue));
         }
         let name = queue.clone();
-        let looking = self.look(queue.clone(), |looking, name| Box::pin(queue::inspect(looking, name)));
+        let looking = self
+            .onlooker
+            .look_at(&self.site.layout, queue.clone(), |looking, name| Box::pin(queue::inspect(looking, name)));
         Box::pin(async move { looking.await.map_err(|error| error.at(&name)) })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        self.look(prefix.to_owned(), |looking, prefix| Box::pin(queue::names(looking, prefix)))
+        self.onlooker
+            .look_at(&self.site.layout, prefix.to_owned(), |looking, prefix| Box::pin(queue::names(looking, prefix)))
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
@@ -147,9 +136,10 @@ impl Backend for RedisBackend {
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
         if scrutiny == Scrutiny::Brief {
-            return self.look((), |looking, ()| Box::pin(examine_briefly(looking)));
+            return self.onlooker.look_at(&self.site.layout, (), |looking, ()| Box::pin(examine_briefly(looking)));
         }
-        self.look(self.site.clone(), |looking, site| Box::pin(examine_wholly(looking, site)))
+        self.onlooker
+            .look_at(&self.site.layout, self.site.clone(), |looking, site| Box::pin(examine_wholly(looking, site)))
     }
 
     fn trouble(&self) -> Option<Error> {

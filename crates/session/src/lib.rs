@@ -8,6 +8,7 @@
 //! - [`Site`]: a service, and what it is used with.
 //! - [`Life`], [`keep`]: the life of a session, and the task that keeps it over one connection after the other.
 //! - [`Record`], [`Ask`]: what is stored beside a contender for people.
+//! - [`Roll`], [`News`]: a session's own contenders, and what is heard of them.
 //! - [`Link`], [`Linked`]: a connection of a session. [`Unclaimed`]: what an opening has made, until a session has it.
 //! - [`Make`]: a call, which keeps its place in the order of the calls also over a loss of the connection.
 //! - [`Asking`]: a request that goes on if the caller gives it up.
@@ -35,6 +36,7 @@ mod lookup;
 mod outbox;
 mod queue;
 mod record;
+mod roll;
 mod server;
 mod site;
 mod testing;
@@ -53,13 +55,14 @@ pub use follow::{Follow, follow};
 pub use keeping::{FIRST_CONNECTION, Keeping, keep, runtime_for};
 pub use life::{Beginning, Ending, Life, refuse};
 pub use link::{Link, Linked, Lookable};
-pub use look::{Onlooker, Sight};
+pub use look::{Onlooker, Onlooking, Sight};
 pub use lookup::{Lookup, Lookups, Names, resolve, within};
 pub use outbox::Make;
 pub use queue::{
     Departing, Joined, Left, Own, Place, QueueSession, Queues, Refusal, Service, Stage, Stood, Stored, Watch,
 };
 pub use record::{Ask, Record, shortened};
+pub use roll::{News, Roll};
 pub use server::Server;
 pub use site::Site;
 pub use testing::{Bug, Testing};

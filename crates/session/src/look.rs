@@ -15,6 +15,25 @@ use crate::{Effect, Failure, Life, Link as _, Linked, Lookable, late};
 /// What a look shows, or why it shows nothing.
 pub type Sight<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
+/// What a look is made over, and where it looks.
+#[derive(Debug)]
+pub struct Onlooking<'a, C, L> {
+    /// The connection.
+    pub connection: &'a C,
+    /// Where the queues lie.
+    pub layout: &'a L,
+    /// When the look must be answered.
+    pub deadline: BootInstant,
+}
+
+impl<C, L> Clone for Onlooking<'_, C, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C, L> Copy for Onlooking<'_, C, L> {}
+
 /// Where looks go.
 pub struct Onlooker<C: Lookable, F> {
     clock: Arc<dyn Clock>,
@@ -81,6 +100,24 @@ impl<C: Lookable, F: Send + Sync + 'static> Onlooker<C, F> {
         let of_session = latest.session.upgrade().and_then(|life| life.trouble());
         let of_session = of_session.map(|failure| failure.into_core(Operation::Connect, false));
         of_session.or_else(|| latest.trouble.clone())
+    }
+
+    /// Makes a look at queues that lie as the layout says, again over the next connection if one fails.
+    pub fn look_at<L, A, T>(
+        self: &Arc<Self>,
+        layout: &L,
+        about: A,
+        look: for<'a> fn(Onlooking<'a, C, L>, &'a A) -> Sight<'a, T>,
+    ) -> BoxFuture<Result<T>>
+    where
+        L: Clone + Send + Sync + 'static,
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let about = (layout.clone(), about, look);
+        Box::pin(self.clone().look(Operation::Inspect, about, |(layout, about, look), connection, deadline| {
+            look(Onlooking { connection, layout, deadline }, about)
+        }))
     }
 
     /// Makes a look, again over the next connection if one fails.

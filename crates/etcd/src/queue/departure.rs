@@ -66,17 +66,14 @@ async fn departure(
     Ok(None)
 }
 
-/// Looks whether the contender ahead is gone, and by which revision. If it is there, or that is not known, waits until
-/// the next look is due.
+/// Looks whether the contender ahead is gone, and by which revision. If it is there, waits until the next look is due.
 async fn look_and_pause(inner: &Inner, link: &Link, ahead: &Ahead) -> Result<Option<i64>, Failure> {
-    let core = &inner.core;
-    match gone_by(inner, link, ahead).await {
-        Ok(None) => core.life.clock.sleep_until(core.life.clock.now().saturating_add(core.timing.timeout)).await,
-        Ok(gone_by) => return Ok(gone_by),
-        Err(failure) if failure.is_passing() => core.after(&failure, link, core.life.deadline()).await,
-        Err(failure) => return Err(failure),
+    let gone_by = gone_by(inner, link, ahead).await?;
+    if gone_by.is_none() {
+        let (life, timeout) = (&inner.core.life, inner.core.timing.timeout);
+        life.clock.sleep_until(life.clock.now().saturating_add(timeout)).await;
     }
-    Ok(None)
+    Ok(gone_by)
 }
 
 /// Another contender may have its key by now.

@@ -84,7 +84,7 @@ impl Inner {
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> BoxFuture<Result<T, Failure>> {
         let (job, answer) = answered(self.core.life.clone(), work);
-        self.core.run(queue, job);
+        self.core.lanes.run(queue, job);
         answer
     }
 
@@ -95,7 +95,7 @@ impl Inner {
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> BoxFuture<Result<T, Failure>> {
         let (job, answer) = answered(self.core.life.clone(), work);
-        self.core.run_look(queue, job);
+        self.core.lanes.run_look(queue, job);
         answer
     }
 }

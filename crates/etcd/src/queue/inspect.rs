@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Answers, ContenderInfo, Part, QueueName};
 use lockkeeper_session::Failure;
 
@@ -19,11 +18,7 @@ const PAGE: i64 = 500;
 const PAGES_MAX: usize = 2_000;
 
 /// What a look is made over.
-pub(crate) struct Onlooking<'a> {
-    pub(crate) connection: &'a Connection,
-    pub(crate) layout: &'a Layout,
-    pub(crate) deadline: BootInstant,
-}
+pub(crate) type Onlooking<'a> = lockkeeper_session::Onlooking<'a, Connection, Layout>;
 
 /// Shows the contenders in all queues of a lock.
 pub(crate) async fn inspect(looking: &Onlooking<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {

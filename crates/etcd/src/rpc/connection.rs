@@ -26,7 +26,7 @@ use tower::service_fn;
 
 use crate::proto::{AuthenticateRequest, RangeRequest};
 use crate::rpc::call::Call;
-use crate::rpc::failure::{Gone, of_first_call, of_status};
+use crate::rpc::failure::{Gone, for_lack_of, of_first_call, of_status};
 use crate::url::{Access, Credentials};
 
 /// The longest answer, in bytes: a queue of a hundred thousand contenders, without their data, has a fifth of it.
@@ -42,6 +42,8 @@ pub(crate) struct Connection {
     is_over: watch::Receiver<bool>,
     clock: Arc<dyn Clock>,
     token: Option<MetadataValue<Ascii>>,
+    /// Which keys its user must be allowed to use.
+    rights: Arc<str>,
 }
 
 impl Connection {
@@ -109,7 +111,8 @@ impl Connection {
         let connected = endpoint.connect_with_connector(connector).await;
         let channel = connected.map_err(|error| meter.judge(Failure::unreachable("cannot be used", error)))?;
         let (server, socket, clock) = (server.clone(), closer.into(), clock.clone());
-        Ok(Self { server, channel, meter, socket, is_over, clock, token: None })
+        let rights = access.rights.clone();
+        Ok(Self { server, channel, meter, socket, is_over, clock, token: None, rights })
     }
 
     /// Says that the first call found no answer. Until then a connection to a server that speaks otherwise, or that
@@ -131,7 +134,7 @@ impl Connection {
         let asking = Asking::begin(asking, Handle::current());
         tokio::select! {
             biased;
-            answer = asking => answer,
+            answer = asking => answer.map_err(|failure| for_lack_of(failure, &self.rights)),
             () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
         }
     }
@@ -151,7 +154,7 @@ impl Connection {
         };
         tokio::select! {
             biased;
-            answer = asking => answer,
+            answer = asking => answer.map_err(|failure| for_lack_of(failure, &self.rights)),
             () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
         }
     }

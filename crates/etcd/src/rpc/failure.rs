@@ -58,7 +58,7 @@ pub(super) fn of_first_call(failure: Failure, server: &Server, access: &Access) 
 }
 
 /// Adds which keys a user must be allowed to use, if that may be why it failed.
-pub(crate) fn for_lack_of(failure: Failure, rights: &str) -> Failure {
+pub(super) fn for_lack_of(failure: Failure, rights: &str) -> Failure {
     let said = failure.to_string();
     if failure.kind == FailureKind::Refused && RIGHTS.iter().any(|word| said.contains(word)) {
         return failure.with_hint(&format!(": the URL must name a user who may read and write {rights}"));

@@ -12,7 +12,7 @@ mod watches;
 
 pub(crate) use call::{Answer, Call};
 pub(crate) use connection::Connection;
-pub(crate) use failure::{for_lack_of, no_room};
+pub(crate) use failure::no_room;
 pub(crate) use keepalive::KeepAlive;
 pub(crate) use request::{
     absent, created_at, delete, exists, group, key_range, modified_at, operation, prefix_end, prefix_range, put, txn,

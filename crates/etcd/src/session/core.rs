@@ -5,22 +5,19 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lockkeeper_core::Operation;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Operation, QueueName};
 use lockkeeper_session::{Beginning, Bug, Effect, Failure, FailureKind, Life, Link as _, Server};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::layout::Layout;
 use crate::proto::{Compare, RequestOp, TxnRequest};
-use crate::rpc::{Answer, Call, Connection, for_lack_of, txn};
+use crate::rpc::{Answer, Call, Connection, txn};
 use crate::session::belief::{Belief, Timing};
 use crate::session::lanes::Lanes;
 use crate::session::link::{Epoch, Link, header};
 use crate::url::{Config, Site};
-
-/// The pause before a request is made again that the service has turned away for now.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the parts of a session share. Holding it does not keep the session alive.
 pub(crate) struct Core {
@@ -33,7 +30,7 @@ pub(crate) struct Core {
     epoch: Mutex<Epoch>,
     /// The greatest revision that a quorum has answered with.
     revision: AtomicI64,
-    pub(super) lanes: Arc<Lanes>,
+    pub(crate) lanes: Arc<Lanes>,
     /// How many contenders of the session stand in queues, or are about to.
     dependents: AtomicUsize,
     /// Wakes the renewal when there is a first dependent.
@@ -81,17 +78,6 @@ impl Core {
         locked(&self.belief)
     }
 
-    /// Runs a look after all earlier jobs on the same lock. Looks do not wait for one another.
-    pub(crate) fn run_look(&self, queue: &QueueName, look: impl Future<Output = ()> + Send + 'static) {
-        self.lanes.run_look(queue, look);
-    }
-
-    /// Runs a job after all earlier jobs on the same lock, whether or not its outcome is awaited. If the runtime has
-    /// ended, the job is dropped.
-    pub(crate) fn run(&self, queue: &QueueName, job: impl Future<Output = ()> + Send + 'static) {
-        self.lanes.run(queue, job);
-    }
-
     pub(crate) fn epoch(&self) -> Epoch {
         *locked(&self.epoch)
     }
@@ -136,16 +122,6 @@ impl Core {
             biased;
             () = self.life.until_other(link) => {}
             () = self.life.clock.sleep_until(deadline) => {}
-        }
-    }
-
-    /// Waits until a request that failed in passing may be made again, but not beyond the deadline.
-    pub(crate) async fn after(&self, failure: &Failure, link: &Link, deadline: BootInstant) {
-        if needs_another(failure) {
-            self.until_other(link, deadline).await;
-        } else {
-            let again = self.life.clock.now().saturating_add(PAUSE);
-            self.life.clock.sleep_until(again.min(deadline)).await;
         }
     }
 
@@ -198,8 +174,6 @@ impl Core {
         if answer.as_ref().is_err_and(needs_another) {
             link.shut();
         }
-        // It may be for lack of rights.
-        let answer = answer.map_err(|failure| for_lack_of(failure, &self.layout.rights()));
         self.life.hear(link, operation, answer)
     }
 }

@@ -8,7 +8,7 @@ use lockkeeper_core::{Liveness, LossReason};
 use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life, Server};
 
 use crate::proto::LeaseRevokeRequest;
-use crate::rpc::{Connection, for_lack_of};
+use crate::rpc::Connection;
 use crate::session::core::Core;
 use crate::session::link::Link;
 use crate::session::renewal;
@@ -52,8 +52,7 @@ impl Keeping for Driver {
     async fn take_over(&self, server: Server, number: u64, deadline: BootInstant) -> Result<Arc<Link>, Failure> {
         let core = &self.0;
         let deadline = deadline.min(core.life.clock.now().saturating_add(core.timing.patience()));
-        let taken = restore(core, core.connect(&server, deadline).await?, number, deadline).await;
-        taken.map_err(|failure| for_lack_of(failure, &core.layout.rights()))
+        restore(core, core.connect(&server, deadline).await?, number, deadline).await
     }
 
     async fn end(&mut self, link: &Link) -> Result<(), Failure> {

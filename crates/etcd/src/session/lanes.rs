@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 type Job = BoxFuture<()>;
 
 /// The lanes of one session. Their jobs are bounded by the calls that the program makes.
-pub(super) struct Lanes {
+pub(crate) struct Lanes {
     runtime: Handle,
     state: Mutex<State>,
     /// Tells that the last lane has ended.
@@ -33,8 +33,9 @@ impl Lanes {
         Arc::new(Self { runtime, state: Mutex::default(), idle: Notify::new() })
     }
 
-    /// Runs a look after all earlier jobs on the same lock; no job waits for it if there are none.
-    pub(super) fn run_look(self: &Arc<Self>, queue: &QueueName, look: impl Future<Output = ()> + Send + 'static) {
+    /// Runs a look after all earlier jobs on the same lock. Looks do not wait for one another, and no job waits for it
+    /// if there are none.
+    pub(crate) fn run_look(self: &Arc<Self>, queue: &QueueName, look: impl Future<Output = ()> + Send + 'static) {
         let mut lanes = self.state();
         match lanes.busy.get_mut(queue.as_str()) {
             Some(waiting) => waiting.push_back(Box::pin(look)),
@@ -63,7 +64,7 @@ impl Lanes {
 
     /// Runs a job after all earlier jobs on the same lock, whether or not its outcome is awaited. If the runtime has
     /// ended, the job is dropped.
-    pub(super) fn run(self: &Arc<Self>, queue: &QueueName, job: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn run(self: &Arc<Self>, queue: &QueueName, job: impl Future<Output = ()> + Send + 'static) {
         let mut lanes = self.state();
         if lanes.is_dead {
             drop(lanes);

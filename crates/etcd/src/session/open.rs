@@ -9,7 +9,7 @@ use lockkeeper_session::{FIRST_CONNECTION, Failure, Server, Unclaimed, keep, run
 use tokio::runtime::Handle;
 
 use crate::proto::{LeaseGrantRequest, LeaseRevokeRequest};
-use crate::rpc::{Connection, Watches, absent, for_lack_of, key_range, put, txn};
+use crate::rpc::{Connection, Watches, absent, key_range, put, txn};
 use crate::session::belief::{Belief, Renewal};
 use crate::session::core::{Core, Granted};
 use crate::session::driver::Driver;
@@ -28,8 +28,7 @@ pub(crate) async fn open(site: Site, first_server: usize) -> Result<Arc<Core>> {
     let mut finder = site.config.finder(first_server, &site.clock);
     let (site, place) = (&site, &runtime);
     let opened = finder.round(deadline, |server, attempt_ends| attempt(site, server, attempt_ends, place)).await;
-    let fail = |failure| for_lack_of(failure, &site.layout.rights()).into_core(Operation::Connect, false);
-    let (core, link) = opened.map_err(fail)?;
+    let (core, link) = opened.map_err(|failure| failure.into_core(Operation::Connect, false))?;
     runtime.spawn(keep(Driver(core.clone()), finder, link));
     Ok(core)
 }

@@ -81,18 +81,14 @@ pub(super) async fn run(queues: Arc<Queues>) {
     let core = &queues.service.core;
     let mut told = core.roll.told();
     loop {
-        let gone = tokio::select! {
+        tokio::select! {
             biased;
             _ = core.life.ended() => return,
-            place = queues.service.young.grown(&*core.life.clock) => {
-                begin(&queues, &place);
-                continue;
-            }
-            gone = told.recv() => gone,
-        };
-        let Some(ticket) = gone else { return };
-        if let Some(place) = queues.of_ticket(ticket) {
-            queues.found_gone(&place);
+            place = queues.service.young.grown(&*core.life.clock) => begin(&queues, &place),
+            news = told.recv() => match news {
+                Some(news) => queues.hear(news),
+                None => return,
+            },
         }
     }
 }

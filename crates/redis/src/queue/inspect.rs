@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ConnectionNumber, Contender, ContenderInfo, Part, QueueName};
 use lockkeeper_session::Failure;
 use redis::{Cmd, Value, cmd};
@@ -25,12 +24,7 @@ const PAGES_MAX: usize = 5_000;
 const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Waiters];
 
 /// What a look is made over.
-#[derive(Clone, Copy)]
-pub(crate) struct Onlooking<'a> {
-    pub(crate) connection: &'a Connection,
-    pub(crate) layout: &'a Layout,
-    pub(crate) deadline: BootInstant,
-}
+pub(crate) type Onlooking<'a> = lockkeeper_session::Onlooking<'a, Connection, Layout>;
 
 /// Shows the contenders in all queues of a lock.
 pub(crate) async fn inspect(looking: Onlooking<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {

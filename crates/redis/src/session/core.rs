@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Operation};
-use lockkeeper_session::{Beginning, Bug, Failure, Life, Server};
+use lockkeeper_session::{Beginning, Bug, Failure, Life, Roll, Server};
 use redis::Value;
 use tokio::runtime::Handle;
 
@@ -14,7 +14,6 @@ use crate::connection::{Connection, Flight};
 use crate::layout::{Layout, SessionId};
 use crate::session::Link;
 use crate::session::belief::Timing;
-use crate::session::roll::Roll;
 use crate::url::{Config, Site};
 
 /// What the parts of a session share. Holding it does not keep the session alive.
@@ -27,7 +26,8 @@ pub(crate) struct Core {
     /// The least guard of all sessions as the last renewal was told it, in milliseconds.
     guard_ms: AtomicU64,
     /// The contenders that renewals ask for.
-    pub(crate) roll: Roll,
+    /// Each with part, name and member, as the script of renewals asks for it.
+    pub(crate) roll: Roll<[String; 3]>,
 }
 
 impl Core {

@@ -9,7 +9,6 @@ mod open;
 mod renewal;
 mod replicas;
 mod restore;
-mod roll;
 
 pub(crate) use self::belief::Timing;
 pub(crate) use self::core::Core;

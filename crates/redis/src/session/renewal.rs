@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Operation, Ticket};
-use lockkeeper_session::{Effect, Failure, late};
+use lockkeeper_session::{Effect, Failure, News, late};
 use redis::Value;
 
 use crate::answers::{list, number, only, text};
@@ -51,7 +51,7 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Failure {
 
 async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Result<Renewed, Failure> {
     let mut arguments = vec![core.id.to_string(), core.timing.timeout.as_millis().to_string()];
-    arguments.extend(core.roll.next().into_iter().flatten());
+    arguments.extend(core.roll.next().into_iter().flat_map(|(_, at)| at));
     let flight = Flight::new().script(core.layout.script(Script::Renew), &[core.layout.base()], arguments);
     let asking = core.fly(link, copied(flight, &core.config), Operation::Connect);
     let answers = tokio::select! {
@@ -74,7 +74,7 @@ async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Resu
     core.life.set_trouble(None);
     for gone in answer {
         if let Some(ticket) = Ticket::parse(&text(gone)?) {
-            core.roll.tell(ticket);
+            core.roll.tell(News::Missing(ticket));
         }
     }
     Ok(Renewed { guard: Duration::from_millis(guard_ms), has_more_dead })

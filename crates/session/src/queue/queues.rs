@@ -9,10 +9,10 @@ use lockkeeper_core::{
     Ticket,
 };
 
-use crate::Failure;
 use crate::queue::Place;
 use crate::queue::entries::{Coverage, Entries};
 use crate::queue::service::{Left, Service, Stage};
+use crate::{Ask, Failure, News};
 
 /// The queues of one session. Holding them does not keep the session alive.
 pub struct Queues<S: Service> {
@@ -113,6 +113,23 @@ impl<S: Service> Queues<S> {
         let missing = self.entries().missing(queue, view, coverage, asked_at);
         for place in missing {
             self.found_gone(&place);
+        }
+    }
+
+    /// Notes what was heard of a contender of ours. Why it is gone is asked when it leaves what is left of it.
+    pub fn hear(self: &Arc<Self>, news: News) {
+        let place = |ticket| self.of_ticket(ticket);
+        match news {
+            News::Missing(ticket) | News::Broken(ticket) => {
+                if let Some(place) = place(ticket) {
+                    self.found_gone(&place);
+                }
+            }
+            News::Asked(ticket, ask) => {
+                if let (Some(place), Some(revocation)) = (place(ticket), Ask::read(&ask)) {
+                    place.bond.revoke(revocation);
+                }
+            }
         }
     }
 

@@ -193,7 +193,7 @@ impl Service for Sql {
         match stage {
             // A new connection would remove what it does not expect.
             Stage::Joining(ticket) => core.roll.expect(ticket),
-            Stage::Placed(place) => core.roll.add(place.ticket),
+            Stage::Placed(place) => core.roll.add(place.ticket, ()),
             Stage::Shown(place, view) => place.own.note(view.ahead_of(&place.id)),
             Stage::Gone(ticket) | Stage::Kept(ticket) => core.roll.remove(ticket),
             Stage::Explained if core.life.check(Operation::Wait).is_ok() => core.life.testing.note_removal(),

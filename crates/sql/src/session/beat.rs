@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Effect, Failure};
+use lockkeeper_session::{Effect, Failure, News};
 
 use crate::session::Link;
 use crate::session::core::Core;
 use crate::session::others::Others;
-use crate::session::roll::News;
 use crate::session::settling;
 use crate::statement::{Argument, Row, Statement, What, status, tickets, word};
 
@@ -47,7 +46,8 @@ async fn until_next(core: &Core, sent_at: BootInstant) {
 }
 
 async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInstant) -> Result<(), Failure> {
-    let (ours, awaited) = (core.roll.next(), core.waits.next_awaited());
+    let ours: Vec<_> = core.roll.next().into_iter().map(|(ticket, ())| ticket).collect();
+    let awaited = core.waits.next_awaited();
     // What begins while this is under way is not meant by its answer.
     let should_listen = core.waits.must_be_told();
     let arguments = vec![

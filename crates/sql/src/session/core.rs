@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Beginning, Bug, Effect, Failure, Life, late};
+use lockkeeper_session::{Beginning, Bug, Effect, Failure, Life, Roll, late};
 use tokio::runtime::Handle;
 
 use crate::session::Link;
 use crate::session::belief::Timing;
-use crate::session::roll::Roll;
 use crate::session::waits::Waits;
 use crate::site::Site;
 use crate::statement::{Row, SessionId, Statement};

@@ -10,7 +10,6 @@ mod observation;
 mod open;
 mod others;
 mod restore;
-mod roll;
 mod settling;
 mod waits;
 
@@ -18,7 +17,6 @@ pub(crate) use self::belief::Timing;
 pub(crate) use self::core::Core;
 pub(crate) use self::observation::Shown;
 pub(crate) use self::open::open;
-pub(crate) use self::roll::News;
 pub(crate) use self::settling::{BRIEF, SESSION_TIMEOUT_MAX_DEFAULT};
 pub(crate) use self::waits::{Told, Wake};
 

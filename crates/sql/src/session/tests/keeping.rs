@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use lockkeeper_core::{Liveness, LossReason, Ticket};
-use lockkeeper_session::{Bug, FailureKind, Link as _, Testing};
+use lockkeeper_session::{Bug, FailureKind, Link as _, News, Testing};
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::memory::Database;
 use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, safe_for, session, session_for, try_open};
 use crate::engine::{Hint, Waking};
-use crate::session::{News, Wake};
+use crate::session::Wake;
 use crate::statement::Argument;
 
 #[tokio::test(start_paused = true)]

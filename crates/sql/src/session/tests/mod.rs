@@ -44,7 +44,7 @@ async fn session_for(database: &Database, testing: Testing) -> Arc<Core> {
 fn add_contender(database: &Database, core: &Core, bits: u128) -> Ticket {
     database.data().contenders.insert(bits, core.id.0);
     let ticket = Ticket::from_bits(bits);
-    core.roll.add(ticket);
+    core.roll.add(ticket, ());
     ticket
 }
 

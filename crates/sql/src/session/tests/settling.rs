@@ -65,7 +65,7 @@ fn restart(database: &Database) {
 async fn after_a_clean_start_calls_wait_for_a_short_time() {
     let database = Database::new(Waking::Looks);
     let core = session(&database).await;
-    core.roll.add(Ticket::from_bits(7));
+    core.roll.add(Ticket::from_bits(7), ());
     database.data().contenders.insert(7, core.id.0);
     restart(&database);
     pass(BRIEF).await;
@@ -80,7 +80,7 @@ async fn a_client_that_misses_its_session_or_its_contender_has_all_wait_for_the_
     for misses_session in [true, false] {
         let database = Database::new(Waking::Looks);
         let (holder, other) = (session(&database).await, session(&database).await);
-        holder.roll.add(Ticket::from_bits(7));
+        holder.roll.add(Ticket::from_bits(7), ());
         if misses_session {
             database.data().sessions.remove(&holder.id.0);
         }
@@ -99,7 +99,7 @@ async fn a_client_that_misses_its_session_or_its_contender_has_all_wait_for_the_
 async fn a_contender_that_was_broken_is_not_missed() {
     let database = Database::new(Waking::Looks);
     let core = session(&database).await;
-    core.roll.add(Ticket::from_bits(7));
+    core.roll.add(Ticket::from_bits(7), ());
     database.data().broken.insert(7, core.id.0);
     restart(&database);
     pass(BRIEF + Duration::from_millis(300)).await;

@@ -1,4 +1,4 @@
-//! The contenders of a session: which of them a new connection takes over, which of them each beat asks for, and what
+//! The contenders of a session: which of them a new connection takes over, which of them each renewal asks for, and what
 //! is heard of them.
 
 use std::collections::BTreeMap;
@@ -8,12 +8,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lockkeeper_core::Ticket;
 use tokio::sync::{Notify, mpsc};
 
-/// How many contenders one beat asks for: each costs the server a look.
+/// How many contenders one renewal asks for: each costs the server a look or two.
 const ASKED_MAX: usize = 64;
 
 /// What is heard of a contender of ours.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum News {
+pub enum News {
     /// It stood, and is gone.
     Missing(Ticket),
     /// It was broken.
@@ -22,17 +22,17 @@ pub(crate) enum News {
     Asked(Ticket, String),
 }
 
-/// All contenders of a session, for all that is known.
-#[derive(Debug, Default)]
-pub(crate) struct Roll {
-    state: Mutex<State>,
+/// All contenders of a session, for all that is known, and where each stands.
+#[derive(Debug)]
+pub struct Roll<W = ()> {
+    state: Mutex<State<W>>,
     /// Told when the first of them stands.
     begun: Notify,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    by_ticket: BTreeMap<Ticket, Known>,
+#[derive(Debug)]
+struct State<W> {
+    by_ticket: BTreeMap<Ticket, Known<W>>,
     /// How many of them are not only expected.
     standing: usize,
     /// The one that was asked for last.
@@ -41,34 +41,43 @@ struct State {
 }
 
 /// What is known of a contender.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Known {
-    /// Its join is under way: a new connection keeps it, and no beat asks for it.
+#[derive(Debug)]
+enum Known<W> {
+    /// Its join is under way: a new connection keeps it, and no renewal asks for it.
     Expected,
     /// It stands.
     Stands {
+        /// Where it stands.
+        at: W,
         /// Whether it has stood when [`Roll::has_lasting`] was asked last.
         is_lasting: bool,
     },
 }
 
-impl Roll {
+impl<W> Default for Roll<W> {
+    fn default() -> Self {
+        let state = State { by_ticket: BTreeMap::new(), standing: 0, last: None, tell: None };
+        Self { state: Mutex::new(state), begun: Notify::new() }
+    }
+}
+
+impl<W: Clone> Roll<W> {
     /// Tells what is heard of contenders. Each kind of news may come more than once.
-    pub(crate) fn told(&self) -> mpsc::UnboundedReceiver<News> {
+    pub fn told(&self) -> mpsc::UnboundedReceiver<News> {
         let (tell, told) = mpsc::unbounded_channel();
         self.state().tell = Some(tell);
         told
     }
 
     /// Notes that a join of this contender is about to be sent: a new connection must not remove what it stored.
-    pub(crate) fn expect(&self, ticket: Ticket) {
+    pub fn expect(&self, ticket: Ticket) {
         self.state().by_ticket.entry(ticket).or_insert(Known::Expected);
     }
 
     /// Notes that a contender stands.
-    pub(crate) fn add(&self, ticket: Ticket) {
+    pub fn add(&self, ticket: Ticket, at: W) {
         let mut state = self.state();
-        let before = state.by_ticket.insert(ticket, Known::Stands { is_lasting: false });
+        let before = state.by_ticket.insert(ticket, Known::Stands { at, is_lasting: false });
         if !matches!(before, Some(Known::Stands { .. })) {
             state.standing += 1;
             if state.standing == 1 {
@@ -79,7 +88,7 @@ impl Roll {
 
     /// Notes that a contender is withdrawn, or belongs to the session no more. A new connection removes what is left of
     /// it.
-    pub(crate) fn remove(&self, ticket: Ticket) {
+    pub fn remove(&self, ticket: Ticket) {
         let mut state = self.state();
         if let Some(Known::Stands { .. }) = state.by_ticket.remove(&ticket) {
             state.standing -= 1;
@@ -87,22 +96,23 @@ impl Roll {
     }
 
     /// Whether no contender stands.
-    pub(super) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.state().standing == 0
     }
 
     /// Waits until a contender stands.
-    pub(super) async fn until_standing(&self) {
+    pub async fn until_standing(&self) {
         while self.is_empty() {
             self.begun.notified().await;
         }
     }
 
     /// Whether a contender stands now that stood at the last such question.
-    pub(super) fn has_lasting(&self) -> bool {
+    pub fn has_lasting(&self) -> bool {
         let mut has_lasting = false;
         for known in self.state().by_ticket.values_mut() {
-            if let Known::Stands { is_lasting } = known {
+            if let Known::Stands { is_lasting, .. } = known {
                 has_lasting |= std::mem::replace(is_lasting, true);
             }
         }
@@ -110,30 +120,33 @@ impl Roll {
     }
 
     /// Returns all that a new connection keeps: those that stand and those whose join is under way.
-    pub(super) fn kept(&self) -> Vec<Ticket> {
+    pub fn kept(&self) -> Vec<Ticket> {
         self.state().by_ticket.keys().copied().collect()
     }
 
-    /// Returns the next ones to ask for: they take turns.
-    pub(super) fn next(&self) -> Vec<Ticket> {
+    /// Returns the next ones to ask for, and where they stand: they take turns.
+    pub fn next(&self) -> Vec<(Ticket, W)> {
         let mut state = self.state();
         let behind = state.last.map_or(Bound::Unbounded, Bound::Excluded);
         let State { by_ticket, standing, .. } = &*state;
         let in_turn = by_ticket.range((behind, Bound::Unbounded)).chain(by_ticket);
-        let in_turn = in_turn.filter(|(_, known)| **known != Known::Expected).map(|(ticket, _)| *ticket);
-        let taken: Vec<_> = in_turn.take((*standing).min(ASKED_MAX)).collect();
-        state.last = taken.last().copied();
+        let standing_at = |(ticket, known): (&Ticket, &Known<W>)| match known {
+            Known::Expected => None,
+            Known::Stands { at, .. } => Some((*ticket, at.clone())),
+        };
+        let taken: Vec<_> = in_turn.filter_map(standing_at).take((*standing).min(ASKED_MAX)).collect();
+        state.last = taken.last().map(|(ticket, _)| *ticket);
         taken
     }
 
     /// Whether one of these stood, for all that was known.
-    pub(super) fn has_standing<'a>(&self, mut tickets: impl Iterator<Item = &'a Ticket>) -> bool {
+    pub fn has_standing<'a>(&self, mut tickets: impl Iterator<Item = &'a Ticket>) -> bool {
         let state = self.state();
         tickets.any(|ticket| matches!(state.by_ticket.get(ticket), Some(Known::Stands { .. })))
     }
 
     /// Tells that these of the tickets stand no more; one that is withdrawn meanwhile is no loss.
-    pub(super) fn tell_missing(&self, tickets: impl IntoIterator<Item = Ticket>) {
+    pub fn tell_missing(&self, tickets: impl IntoIterator<Item = Ticket>) {
         let state = self.state();
         for ticket in tickets {
             if let Some(Known::Stands { .. }) = state.by_ticket.get(&ticket) {
@@ -143,17 +156,17 @@ impl Roll {
     }
 
     /// Tells what was heard of a contender of ours.
-    pub(super) fn tell(&self, news: News) {
+    pub fn tell(&self, news: News) {
         self.state().tell(news);
     }
 
     /// Nothing panics while it is locked.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl<W> State<W> {
     fn tell(&self, news: News) {
         if let Some(tell) = &self.tell {
             // The session may have ended.
@@ -170,46 +183,50 @@ mod tests {
         Ticket::from_bits(bits)
     }
 
-    fn bits(tickets: Vec<Ticket>) -> Vec<u128> {
-        tickets.into_iter().map(Ticket::bits).collect()
+    fn kept(roll: &Roll) -> Vec<u128> {
+        roll.kept().into_iter().map(Ticket::bits).collect()
+    }
+
+    fn next(roll: &Roll) -> Vec<u128> {
+        roll.next().into_iter().map(|(ticket, ())| ticket.bits()).collect()
     }
 
     #[test]
     fn contenders_take_turns_to_be_asked_for() {
-        let roll = Roll::default();
+        let roll = Roll::<()>::default();
         assert!(roll.next().is_empty());
-        (0..100).for_each(|bits| roll.add(ticket(bits)));
-        assert_eq!(bits(roll.next()), (0..64).collect::<Vec<_>>());
-        assert_eq!(bits(roll.next()), (64..100).chain(0..28).collect::<Vec<_>>());
+        (0..100).for_each(|bits| roll.add(ticket(bits), ()));
+        assert_eq!(next(&roll), (0..64).collect::<Vec<_>>());
+        assert_eq!(next(&roll), (64..100).chain(0..28).collect::<Vec<_>>());
         (1..100).for_each(|bits| roll.remove(ticket(bits)));
-        assert_eq!((bits(roll.next()), bits(roll.next())), (vec![0], vec![0]));
+        assert_eq!((next(&roll), next(&roll)), (vec![0], vec![0]));
     }
 
     #[test]
     fn one_whose_join_is_under_way_is_kept_and_not_asked_for() {
-        let roll = Roll::default();
+        let roll = Roll::<()>::default();
         let mut told = roll.told();
         roll.expect(ticket(1));
-        roll.add(ticket(2));
-        assert_eq!(bits(roll.kept()), [1, 2]);
-        assert_eq!(bits(roll.next()), [2]);
+        roll.add(ticket(2), ());
+        assert_eq!(kept(&roll), [1, 2]);
+        assert_eq!(next(&roll), [2]);
         roll.tell_missing([ticket(1), ticket(2), ticket(3)]);
         assert_eq!(told.try_recv(), Ok(News::Missing(ticket(2))));
         assert!(told.try_recv().is_err());
         roll.expect(ticket(2));
-        assert_eq!(bits(roll.next()), [2], "what stands is not expected again");
-        roll.add(ticket(1));
+        assert_eq!(next(&roll), [2], "what stands is not expected again");
+        roll.add(ticket(1), ());
         roll.remove(ticket(2));
-        assert_eq!(bits(roll.kept()), [1]);
+        assert_eq!(kept(&roll), [1]);
     }
 
     #[test]
     fn a_hold_lasts_from_the_second_question_on() {
-        let roll = Roll::default();
-        roll.add(ticket(1));
+        let roll = Roll::<()>::default();
+        roll.add(ticket(1), ());
         assert!(!roll.has_lasting());
         roll.remove(ticket(1));
-        roll.add(ticket(2));
+        roll.add(ticket(2), ());
         assert!(!roll.has_lasting());
         assert!(roll.has_lasting() && !roll.is_empty());
         roll.remove(ticket(2));
