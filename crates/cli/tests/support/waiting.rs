@@ -14,16 +14,20 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// How long the pauses between looks become: what is waited for needs the processor too.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
 /// Waits until `look` finds something.
 #[expect(clippy::disallowed_methods, reason = "pauses between looks, up to a deadline")]
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = now() + PATIENCE;
+    let (deadline, mut pause) = (now() + PATIENCE, Duration::from_millis(2));
     loop {
         if let Some(found) = look() {
             return found;
         }
         assert!(now() < deadline, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
