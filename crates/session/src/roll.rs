@@ -1,5 +1,5 @@
-//! The contenders of a session: which of them a new connection takes over, which of them each renewal asks for, and what
-//! is heard of them.
+//! The contenders of a session: which of them a new connection takes over, which of them each renewal asks for, and
+//! what is heard of them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
