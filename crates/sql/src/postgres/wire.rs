@@ -233,12 +233,21 @@ impl engine::Wire for Wire {
         drop(line);
         let leaving = Leaving { shared: shared.clone(), turn: turn.clone() };
         let runtime = shared.runtime.clone();
-        let asking = async move {
+        // In a task, also while no caller reads it: the driver hands out an answer in pieces, and until each is taken no
+        // later answer comes. A beat among them would be missed.
+        let reading = runtime.spawn(async move {
             let answer = shared.finish(statement, turn, first).await;
             drop(leaving);
             answer
-        };
-        Box::pin(Asking::begin(asking, runtime))
+        });
+        Box::pin(async move {
+            match reading.await {
+                Ok(answer) => answer,
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                // The runtime has ended, and the connection with it.
+                Err(_) => Err(Failure::broken(Effect::Unknown)),
+            }
+        })
     }
 
     fn listen(&self, session: SessionId) -> BoxFuture<Result<bool, Failure>> {

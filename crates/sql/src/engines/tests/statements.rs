@@ -4,6 +4,7 @@ use lockkeeper_conformance::soon;
 use lockkeeper_session::{Effect, FailureKind};
 
 use super::server::{Kind, connect, each, server};
+use crate::statement::Argument;
 
 /// What holds the rows of all queues.
 const ALL_QUEUES: &str = "SELECT 1 FROM lockkeeper.queue FOR UPDATE";
@@ -21,6 +22,18 @@ async fn statements_are_executed_in_the_order_of_the_calls_and_go_on_if_they_are
         }
         client.join("door", 2_000).await;
         assert_eq!(client.queue("door").await, (0..=2_000).collect::<Vec<u128>>());
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_its_caller_does_not_read_yet_holds_up_no_other() {
+    // Their numbers are answered in many pieces.
+    let tickets: Vec<u128> = (0..50_000).collect();
+    for server in each().await {
+        let client = server.open(1).await;
+        let unread = client.call("missing", vec![Argument::Ids(tickets.clone())]);
+        client.join("door", 10).await;
+        assert_eq!(soon("an answer", unread).await.expect("an answer").len(), 1 + tickets.len());
     }
 }
 
