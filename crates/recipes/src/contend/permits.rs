@@ -63,7 +63,14 @@ impl Attempt for SomePermits<'_> {
         let first_look = self.questions(&session);
         let joined = waiter.joined(shared, sent).await?;
         *progress = Progress::Placed;
-        let hint = if joined.is_first() { self.hint(first_look).await } else { None };
+        let hint = match joined.is_first() {
+            true => self.hint(first_look).await,
+            // It is of no use by the time that we are; and what is asked for is read, or given up.
+            false => {
+                drop(first_look);
+                None
+            }
+        };
         if let Some(asking) = self.asking.filter(|_| !joined.is_first()) {
             asking.waits_in(joined.joined.token, &joined.joined.standing)?;
         }
