@@ -6,10 +6,14 @@ use std::time::Duration;
 use lockkeeper_conformance::Random;
 use lockkeeper_faults::long;
 
+use crate::prize::ELECTION;
 use crate::{Contest, Ends, Outcome, Service, now};
 
 /// How long after the rival has joined the fault comes at most.
 const STRUCK_AFTER_MAX_MS: u64 = 400;
+
+/// One round in so many is about the lead of an election, the others about a mutex.
+const ROUNDS_A_LEAD: u64 = 3;
 
 /// What becomes of the holder.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,7 +53,8 @@ impl Death {
         lock: &str,
         random: &mut Random,
     ) -> Outcome {
-        let mut contest = Contest::start(service, servers, settings, lock).await;
+        let of_lead = if random.below(ROUNDS_A_LEAD) == 0 { ELECTION } else { "" };
+        let mut contest = Contest::start(service, servers, settings, &format!("{lock}{of_lead}")).await;
         tokio::time::sleep(Duration::from_millis(random.below(STRUCK_AFTER_MAX_MS))).await;
         let struck_at = now();
         let ends = match self {

@@ -24,6 +24,7 @@ pub mod fixture;
 mod holder;
 pub mod late;
 mod onlooker;
+mod prize;
 mod program;
 mod rival;
 pub mod rounds;

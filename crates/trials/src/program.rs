@@ -6,11 +6,12 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_recipes::{Keeper, MutexGuard};
+use lockkeeper_recipes::{Hold, Keeper};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::Service;
+use crate::prize::Prize;
 
 /// Its URL, and the lock's name.
 const VARIABLES: [&str; 2] = ["LOCKKEEPER_TEST_URL", "LOCKKEEPER_TEST_LOCK"];
@@ -35,8 +36,9 @@ pub(crate) fn play(service: &Service) -> Option<ExitCode> {
 /// the lock, and why no longer.
 async fn hold(service: &Service, url: &str, lock: &str) {
     let keeper = Keeper::new(service.backend_at(url));
-    let guard = keeper.mutex(lock).expect("a name").lock().await.expect("the lock is granted");
-    say(&format!("held {}", guard.fencing_token()));
+    let prize = Prize::win(keeper, lock.to_owned()).await.expect("the lock is granted");
+    let hold = prize.hold().clone();
+    say(&format!("held {}", prize.token()));
     let (ask, asked) = oneshot::channel();
     let (end, ended) = oneshot::channel();
     // The test says one line at most, and closes the input when it has seen enough.
@@ -48,9 +50,8 @@ async fn hold(service: &Service, url: &str, lock: &str) {
         }
         let _ = end.send(());
     });
-    let (last_held, is_asked) = hold_on(&guard, asked).await;
-    let hold = guard.hold().clone();
-    if is_asked && guard.release().await.is_ok() {
+    let (last_held, is_asked) = hold_on(&hold, asked).await;
+    if is_asked && prize.give_back().await.is_ok() {
         say(&format!("released {}", last_held.as_nanos()));
     } else {
         say(&format!("lost {} {:?}", last_held.as_nanos(), hold.lost().await));
@@ -61,12 +62,12 @@ async fn hold(service: &Service, url: &str, lock: &str) {
 
 /// Asks again and again until the lock is not held, or is asked for; returns when it was held last, and whether it was
 /// asked for.
-async fn hold_on(guard: &MutexGuard, mut asked: oneshot::Receiver<()>) -> (BootInstant, bool) {
+async fn hold_on(hold: &Hold, mut asked: oneshot::Receiver<()>) -> (BootInstant, bool) {
     let mut last = SystemClock.now();
     loop {
         // Read before the question: at this moment or later it was held.
         let looked_at = SystemClock.now();
-        if !guard.hold().is_held() {
+        if !hold.is_held() {
             return (last, false);
         }
         last = looked_at;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use lockkeeper_conformance::{Party, Waiting, soon};
 use lockkeeper_core::FencingToken;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_recipes::MutexGuard;
 use lockkeeper_recipes::retry::RetryPolicy;
 
+use crate::prize::Prize;
 use crate::{Service, now};
 
 /// A client that waits for a lock that another one holds.
@@ -21,7 +21,7 @@ pub struct Rival {
 /// A grant to a rival.
 #[derive(Debug)]
 pub struct Granted {
-    guard: MutexGuard,
+    prize: Prize,
     /// When it came.
     pub at: BootInstant,
 }
@@ -29,7 +29,7 @@ pub struct Granted {
 impl Granted {
     /// Its token.
     pub fn token(&self) -> FencingToken {
-        self.guard.fencing_token()
+        self.prize.token()
     }
 }
 
@@ -42,11 +42,8 @@ impl Rival {
     pub async fn queue_up(service: &Service, servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
         let retry = RetryPolicy::forever(Duration::from_millis(50), Duration::from_millis(500));
         let party = Party::over(service.backend(servers, settings), retry);
-        let mutex = party.keeper.mutex(lock).expect("a name");
-        let asking = async move {
-            let guard = mutex.lock().await?;
-            Ok(Granted { guard, at: now() })
-        };
+        let winning = Prize::win(party.keeper.clone(), lock.to_owned());
+        let asking = async move { winning.await.map(|prize| Granted { prize, at: now() }) };
         let waiting = party.queue_up_for(asking).await;
         Self { party, waiting }
     }
@@ -80,7 +77,7 @@ impl Rival {
     ///
     /// If the service does not take it back.
     pub async fn end(self, granted: Granted) {
-        soon("the release", granted.guard.release()).await.expect("the server serves");
+        soon("the release", granted.prize.give_back()).await.expect("the server serves");
         soon("closing", self.party.keeper.close()).await.expect("the server serves");
     }
 }
