@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, QueueName, Ticket};
-use lockkeeper_session::{Effect, Failure, Life};
+use lockkeeper_session::{Effect, Failure};
 use tokio::sync::{Notify, oneshot};
 
 use crate::queue::claims::Claims;
@@ -83,7 +83,7 @@ impl Inner {
         queue: &QueueName,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> BoxFuture<Result<T, Failure>> {
-        let (job, answer) = answered(self.core.life.clone(), work);
+        let (job, answer) = answered(work);
         self.core.lanes.run(queue, job);
         answer
     }
@@ -94,16 +94,14 @@ impl Inner {
         queue: &QueueName,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> BoxFuture<Result<T, Failure>> {
-        let (job, answer) = answered(self.core.life.clone(), work);
+        let (job, answer) = answered(work);
         self.core.lanes.run_look(queue, job);
         answer
     }
 }
 
-/// Parts work from its answer: the work goes on without a caller. If it cannot go on, its runtime has ended, and the
-/// session ends with that.
+/// Parts work from its answer: the work goes on without a caller, and a caller hears if the work cannot go on.
 fn answered<T: Send + 'static>(
-    life: Arc<Life<Link>>,
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> (impl Future<Output = ()> + Send + 'static, BoxFuture<Result<T, Failure>>) {
     let (give, given) = oneshot::channel();
@@ -111,13 +109,7 @@ fn answered<T: Send + 'static>(
         // The caller may have gone.
         let _ = give.send(work.await);
     };
-    let answer = async move {
-        if let Ok(answer) = given.await {
-            return answer;
-        }
-        life.ended().await;
-        Err(Failure::broken(Effect::Unknown))
-    };
+    let answer = async move { given.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown))) };
     (job, Box::pin(answer))
 }
 

@@ -73,7 +73,10 @@ impl<L: Link> Life<L> {
 
     /// Makes a call again that failed in passing, at its turn.
     pub async fn again<T: Send + 'static>(&self, call: &mut Call<L, T>, failure: &Failure) {
-        if !failure.needs_another() {
+        if failure.needs_another() {
+            // Where each connection fails at once, the caller can still give the call up.
+            tokio::task::yield_now().await;
+        } else {
             self.clock.sleep_until(self.clock.now().saturating_add(PAUSE)).await;
         }
         self.outbox.again(call);
