@@ -233,8 +233,8 @@ impl engine::Wire for Wire {
         drop(line);
         let leaving = Leaving { shared: shared.clone(), turn: turn.clone() };
         let runtime = shared.runtime.clone();
-        // In a task, also while no caller reads it: the driver hands out an answer in pieces, and until each is taken no
-        // later answer comes. A beat among them would be missed.
+        // In a task, also while no caller reads it: the driver hands out an answer in pieces, and until each is taken
+        // no later answer comes. A beat among them would be missed.
         let reading = runtime.spawn(async move {
             let answer = shared.finish(statement, turn, first).await;
             drop(leaving);
