@@ -207,18 +207,9 @@ impl Party {
         self.shown(lock).await.len()
     }
 
-    /// Looks at the queue. A look that a busy machine has answered too late is made again.
+    /// Looks at the queue.
     pub(crate) async fn shown(&self, lock: &str) -> Vec<ContenderInfo> {
-        let looks = async {
-            loop {
-                match self.keeper.contenders(lock).await {
-                    Ok(shown) => return shown,
-                    Err(error) => assert!(error.is_transient(), "the queue can be looked at: {error}"),
-                }
-                tokio::time::sleep(LOOK_INTERVAL).await;
-            }
-        };
-        soon("a look at the queue", looks).await
+        self.keeper.contenders(lock).await.expect("the queue can be looked at")
     }
 }
 

@@ -3,10 +3,37 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use lockkeeper_core::BoxFuture;
+use lockkeeper_core::clock::Clock;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::unconstrained;
+
+/// How long after the end of a connection its driver may take to hand out what it has read, on a busy machine.
+const HANDED_OUT_WITHIN: Duration = Duration::from_secs(1);
+
+/// Waits for the answer of a driver; none if its connection ends without one.
+///
+/// A driver takes requests from a queue. One that is queued just while the driver ends stays in the queue, without a
+/// word, for as long as there is a sender: tokio's channels empty themselves only once.
+pub async fn answered<A>(
+    asking: impl Future<Output = A>,
+    mut is_over: watch::Receiver<bool>,
+    clock: &dyn Clock,
+) -> Option<A> {
+    let unanswered = async {
+        // An error says that the driver was dropped.
+        let _ = is_over.wait_for(|&is_over| is_over).await;
+        clock.sleep_until(clock.now().saturating_add(HANDED_OUT_WITHIN)).await;
+    };
+    tokio::select! {
+        biased;
+        answer = asking => Some(answer),
+        () = unanswered => None,
+    }
+}
 
 /// A request under way. Dropping it takes nothing back: it goes on in a task.
 ///
@@ -76,9 +103,31 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use lockkeeper_core::clock::TestClock;
     use tokio::sync::oneshot;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_driver_has_left_in_its_queue_is_given_up_after_its_end_and_not_before() {
+        let (clock, over) = (TestClock::new(), watch::Sender::new(false));
+        let mut asking = Box::pin(answered(std::future::pending::<()>(), over.subscribe(), &clock));
+        tokio::time::timeout(2 * HANDED_OUT_WITHIN, &mut asking).await.expect_err("the driver lives");
+        over.send_replace(true);
+        let ended = clock.now();
+        assert_eq!(asking.await, None);
+        assert!(clock.now().saturating_duration_since(ended) >= HANDED_OUT_WITHIN);
+    }
+
+    #[tokio::test]
+    async fn what_a_driver_hands_out_after_its_end_is_still_an_answer() {
+        let (clock, over) = (TestClock::new(), watch::Sender::new(true));
+        let (answer, asking) = oneshot::channel();
+        let mut asking = Box::pin(answered(asking, over.subscribe(), &clock));
+        assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        answer.send(7).unwrap();
+        assert_eq!(asking.await, Some(Ok(7)));
+    }
 
     #[tokio::test]
     async fn a_request_that_is_given_up_goes_on() {

@@ -43,7 +43,7 @@ mod testing;
 mod unclaimed;
 mod ways;
 
-pub use asking::Asking;
+pub use asking::{Asking, answered};
 pub use backoff::Backoff;
 pub use belief::Belief;
 pub use deadline::{late, or_never, share};

@@ -12,7 +12,7 @@ use http::Uri;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Server, Socket, connect_tcp, late};
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Server, Socket, answered, connect_tcp, late};
 use prost::Message;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -126,9 +126,12 @@ impl Connection {
     /// (etcd-io/etcd#14110, #14891).
     pub(crate) async fn call<C: Call>(&self, request: C, deadline: BootInstant) -> Result<C::Answer, Failure> {
         let (channel, request) = (self.channel.clone(), self.request(request));
+        let (is_over, clock) = (self.is_over.clone(), self.clock.clone());
         let asking = async move {
             let path = PathAndQuery::from_static(C::PATH);
-            let answer = grpc(channel).await?.unary(request, path, ProstCodec::<C, C::Answer>::default()).await;
+            let mut grpc = grpc(channel).await?;
+            let asking = grpc.unary(request, path, ProstCodec::<C, C::Answer>::default());
+            let answer = answered(asking, is_over, &*clock).await.ok_or_else(|| Failure::broken(Effect::Unknown))?;
             answer.map(tonic::Response::into_inner).map_err(of_status)
         };
         let asking = Asking::begin(asking, Handle::current());
@@ -149,8 +152,9 @@ impl Connection {
         let asking = async {
             let mut grpc = grpc(self.channel.clone()).await?;
             let path = PathAndQuery::from_static(path);
-            let answer = grpc.streaming(self.request(requests), path, ProstCodec::<Q, R>::default()).await;
-            answer.map(tonic::Response::into_inner).map_err(of_status)
+            let asking = grpc.streaming(self.request(requests), path, ProstCodec::<Q, R>::default());
+            let answer = answered(asking, self.is_over.clone(), &*self.clock).await;
+            answer.ok_or_else(|| Failure::broken(Effect::Unknown))?.map(tonic::Response::into_inner).map_err(of_status)
         };
         tokio::select! {
             biased;

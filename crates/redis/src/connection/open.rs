@@ -15,7 +15,7 @@ use crate::connection::failure::of_transport;
 use crate::connection::flight::Flight;
 use crate::connection::greeting::Greeting;
 use crate::connection::tracking::Registry;
-use crate::connection::wire::{Connection, Driver, FLIGHTS_MAX, Line, Over, sorted};
+use crate::connection::wire::{Connection, Driver, FLIGHTS_MAX, Line, Over, send, sorted};
 use crate::url::{Access, Credentials};
 
 /// What an operator sees in the server's list of connections.
@@ -110,8 +110,9 @@ async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dy
     });
     let driver = Driver(driving.abort_handle());
     let sent_at = clock.now();
-    let introduced = Asking::begin(introduce(connection.clone()), runtime.clone());
-    let answered = Asking::begin(ask(connection.clone(), first), runtime.clone());
+    let introduced = introduce(connection.clone(), meter.clone(), clock.clone());
+    let introduced = Asking::begin(introduced, runtime.clone());
+    let answered = Asking::begin(ask(connection.clone(), first, meter.clone(), clock.clone()), runtime.clone());
     // A server that is refused is not waited for until it has answered all.
     let introduced = introduced.await.map_err(|error| meter.judge(of_broken_greeting(error, &heard, access)))?;
     let greeting = greeting(introduced)?;
@@ -160,14 +161,18 @@ fn info(access: &Access) -> RedisConnectionInfo {
 /// Gives the connection its name, has the server tell of changes of what is read, and asks what it is.
 ///
 /// Without NOLOOP: a script of this very connection may remove the contender that another of our own waits for.
-async fn introduce(mut connection: MultiplexedConnection) -> Result<Vec<Value>, RedisError> {
+async fn introduce(
+    connection: MultiplexedConnection,
+    meter: Arc<Meter>,
+    clock: Arc<dyn Clock>,
+) -> Result<Vec<Value>, RedisError> {
     let mut introduction = pipe();
     introduction.cmd("CLIENT").arg("SETNAME").arg(NAME);
     introduction.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
     // A user may lack the right to this alone, and would then wait in vain.
     introduction.cmd("CLIENT").arg("CACHING").arg("YES");
     introduction.cmd(HELLO);
-    connection.send_packed_commands(&introduction, 0, introduction.len()).await
+    send(connection, &introduction, introduction.len(), &meter, &*clock).await
 }
 
 /// Reads the answers to that.
@@ -181,12 +186,17 @@ fn greeting(answers: Vec<Value>) -> Result<Greeting, Failure> {
 }
 
 /// Sends the first flight, if there is one.
-async fn ask(mut connection: MultiplexedConnection, first: Flight) -> Result<Vec<Value>, Failure> {
+async fn ask(
+    connection: MultiplexedConnection,
+    first: Flight,
+    meter: Arc<Meter>,
+    clock: Arc<dyn Clock>,
+) -> Result<Vec<Value>, Failure> {
     let Flight { pipeline, parts } = first;
     if parts.is_empty() {
         return Ok(Vec::new());
     }
-    let answers = connection.send_packed_commands(&pipeline, 0, parts.len()).await;
+    let answers = send(connection, &pipeline, parts.len(), &meter, &*clock).await;
     sorted(&parts, answers.map_err(|error| of_transport(error, Effect::Unknown))?)
 }
 

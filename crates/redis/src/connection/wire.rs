@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Server, late};
-use redis::Value;
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Server, answered, late};
 use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, RedisError, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -64,16 +64,16 @@ impl Connection {
             Err(failure) => return Box::pin(std::future::ready(Err(failure))),
         };
         let bytes = pipeline.get_packed_pipeline().len() as u64;
-        let (meter, driver) = (self.meter.clone(), self.driver.0.clone());
+        let (meter, driver, clock) = (self.meter.clone(), self.driver.0.clone(), self.clock.clone());
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut connection = line.connection.clone();
+        let connection = line.connection.clone();
         let begins_at = line.queued_bytes;
         line.queued_bytes += bytes;
         let asking = async move {
-            let answered = connection.send_packed_commands(&pipeline, 0, parts.len()).await;
+            let answers = send(connection, &pipeline, parts.len(), &meter, &*clock).await;
             drop(place);
             meter.note_progress();
-            match answered {
+            match answers {
                 Ok(answers) => sorted(&parts, answers).inspect_err(|_| driver.abort()),
                 Err(error) => {
                     let is_begun = meter.written() > begins_at;
@@ -138,6 +138,19 @@ impl Connection {
     pub(crate) fn shut(&self) {
         self.driver.0.abort();
     }
+}
+
+/// Hands commands to the driver, and waits for so many answers.
+pub(super) async fn send(
+    mut connection: MultiplexedConnection,
+    commands: &Pipeline,
+    count: usize,
+    meter: &Meter,
+    clock: &dyn Clock,
+) -> Result<Vec<Value>, RedisError> {
+    let asking = connection.send_packed_commands(commands, 0, count);
+    let ended = || Err(std::io::Error::from(std::io::ErrorKind::BrokenPipe).into());
+    answered(asking, meter.is_over(), clock).await.unwrap_or_else(ended)
 }
 
 /// Gives each command its answer. The preparation of a tracked read has none, but a refusal of it is the read's.

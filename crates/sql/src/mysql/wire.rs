@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Ticket};
-use lockkeeper_session::{Effect, Failure};
+use lockkeeper_session::{Effect, Failure, answered};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
 use tokio::sync::mpsc::error::TrySendError;
@@ -51,6 +51,7 @@ pub(super) struct Wire {
     waking: Waking,
     line: Line,
     ear: Ear,
+    clock: Arc<dyn Clock>,
     task: AbortHandle,
     is_over: watch::Receiver<bool>,
 }
@@ -243,21 +244,30 @@ impl Wire {
         let task = tokio::spawn(server.serve()).abort_handle();
         let line = Line { usual, urgent };
         let interruption = Interruption(line.urgent.downgrade());
-        let ear = Ear::new(access, ear_settings, clock, interruption);
-        Self { config, waking, line, ear, task, is_over }
+        let ear = Ear::new(access, ear_settings, clock.clone(), interruption);
+        Self { config, waking, line, ear, clock, task, is_over }
+    }
+
+    /// Waits for what the task is to tell.
+    fn told<T: Send + 'static>(&self, told: BoxFuture<Result<T, Failure>>) -> BoxFuture<Result<T, Failure>> {
+        let (is_over, clock) = (self.is_over.clone(), self.clock.clone());
+        Box::pin(async move {
+            let broken = || Err(Failure::broken(Effect::Unknown));
+            answered(told, is_over, &*clock).await.unwrap_or_else(broken)
+        })
     }
 }
 
 impl engine::Wire for Wire {
     fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
-        self.line.ask(call::call(&self.config.schema, &statement), statement.function)
+        self.told(self.line.ask(call::call(&self.config.schema, &statement), statement.function))
     }
 
     fn door(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>> {
         if self.waking != Waking::Doors || self.is_over() {
             return Box::pin(std::future::ready(Err(Failure::broken(Effect::None))));
         }
-        self.ear.wait(ticket, within)
+        self.told(self.ear.wait(ticket, within))
     }
 
     fn end(&self) -> watch::Receiver<bool> {

@@ -1,6 +1,7 @@
 //! The end of a connection: every flight ends, and says truly whether it may have had an effect.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_faults::redis::Server;
@@ -88,6 +89,32 @@ async fn a_killed_server_ends_all_that_waits_at_once() {
         assert!(failure.is_passing() && failure.needs_another());
     }
     soon("the end of the connection", connection.over()).await;
+}
+
+/// How often a connection is shut while flights are queued: of some dozens one would have a flight without an end.
+const SHUT: usize = 200;
+
+/// A driver that ends empties its queue, and what is queued at that moment may stay in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flight_that_is_queued_while_its_connection_ends_is_not_left_without_an_answer() {
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    for _ in 0..SHUT {
+        let connection = Arc::new(open(server.address()).await);
+        let queueing = connection.clone();
+        let flights = tokio::spawn(async move {
+            let mut flights = Vec::new();
+            while !queueing.is_over() {
+                flights.push(queueing.flight(Flight::new().command(words("PING"))));
+                tokio::task::yield_now().await;
+            }
+            flights
+        });
+        tokio::task::yield_now().await;
+        connection.shut();
+        for flight in soon("the flights", flights).await.expect("it does not panic") {
+            let _ = soon("an answer or a failure", flight).await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Connections: statements in the order of the calls, what goes on, what is asked again, and why statements fail.
 
+use std::sync::Arc;
+
 use lockkeeper_conformance::soon;
 use lockkeeper_session::{Effect, FailureKind};
 
@@ -34,6 +36,33 @@ async fn an_answer_that_its_caller_does_not_read_yet_holds_up_no_other() {
         let unread = client.call("missing", vec![Argument::Ids(tickets.clone())]);
         client.join("door", 10).await;
         assert_eq!(soon("an answer", unread).await.expect("an answer").len(), 1 + tickets.len());
+    }
+}
+
+/// How often a connection is shut while statements are queued.
+const SHUT: usize = 300;
+
+/// What is queued just while the task with the connection ends may stay in the queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_is_queued_while_its_connection_ends_is_not_left_without_an_answer() {
+    for server in each().await {
+        for _ in 0..SHUT {
+            let client = Arc::new(server.connect(1).await);
+            let queueing = client.clone();
+            let asked = tokio::spawn(async move {
+                let mut asked = Vec::new();
+                while !queueing.wire.is_over() {
+                    asked.push(queueing.call("missing", vec![Argument::Ids(Vec::new())]));
+                    tokio::task::yield_now().await;
+                }
+                asked
+            });
+            tokio::task::yield_now().await;
+            client.wire.shut();
+            for asking in soon("the statements", asked).await.expect("it does not panic") {
+                let _ = soon("an answer or a failure", asking).await;
+            }
+        }
     }
 }
 
