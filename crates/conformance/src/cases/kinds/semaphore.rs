@@ -219,6 +219,8 @@ async fn closing_frees(fixture: &dyn Fixture) {
 async fn shows_all(fixture: &dyn Fixture) {
     let [ann, bob] = parties(fixture).await;
     let held = ann.take(Ask::Permits(3, 3)).await;
+    // Its place among the waiters goes without a wait for it.
+    ann.until_contenders(LOCK, 3).await;
     let waiting = bob.queue_up_as(Ask::Permits(1, 3)).await;
     let shown = bob.shown(LOCK).await;
     let modes: Vec<_> = shown.iter().map(|contender| contender.mode).collect();
