@@ -7,19 +7,20 @@ mod server;
 mod session;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance as suite;
 use lockkeeper_conformance::{Arguments, Fault, FaultKind, Fixture, Sessions, soon};
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, FencingToken,
-    Operation, QueueName, Removal, Result, Session, StoppedHolder, Ticket,
+    Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Error, Exclusion, Fencing, FencingToken, Operation,
+    QueueName, Removal, Result, Session, StoppedHolder, Ticket,
 };
-use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_session::{Ask, Failure, Onlooker, QueueSession, Record, Server, Testing};
+use lockkeeper_trials::fixture::{CASES_AT_ONCE, Clients, Way, failed, until_seen};
 use serde_json::{Value as Json, json};
 
 use crate::connection::Connection;
@@ -29,17 +30,8 @@ use crate::session::{at_first, ok, open};
 const CAPABILITIES: Capabilities =
     Capabilities::new("toy", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told);
 
-/// The session timeout of all clients of a case that waits for the end of a session …
-const BRIEF: Duration = Duration::from_secs(3);
-
-/// … and of others.
-const LASTING: Duration = Duration::from_secs(30);
-
 /// How much later than its time a session may end on a busy machine.
 const SESSION_LATE_MAX: Duration = Duration::from_secs(1);
-
-/// How many cases run at once: most of a case's time is a wait for the end of a session.
-const CASES_AT_ONCE: usize = 4;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -47,14 +39,9 @@ fn main() -> ExitCode {
     suite::run(&arguments, || {
         Box::pin(async {
             let server = server::Server::start().await.map_err(failed)?;
-            Ok(Arc::new(ToyFixture(Arc::new(Service { server, timeout: OnceLock::new(), clients: Mutex::default() })))
-                as Arc<dyn Fixture>)
+            Ok(Arc::new(ToyFixture { server: Arc::new(server), clients: Clients::default() }) as Arc<dyn Fixture>)
         })
     })
-}
-
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::permanent(ErrorKind::Backend, Operation::Configure, "the fixture failed").caused_by(error)
 }
 
 /// The backend: sessions, and looks without one.
@@ -153,42 +140,34 @@ fn info(row: &Json) -> Option<ContenderInfo> {
 }
 
 /// One case's service, and its clients.
-#[derive(Debug)]
-struct Service {
-    server: server::Server,
-    timeout: OnceLock<Duration>,
-    clients: Mutex<Vec<(Arc<Proxy>, Testing)>>,
+#[derive(Clone, Debug)]
+struct ToyFixture {
+    server: Arc<server::Server>,
+    clients: Clients<Testing>,
 }
 
 #[derive(Clone, Debug)]
-struct ToyFixture(Arc<Service>);
-
-#[derive(Clone, Debug)]
 struct ToyClient {
-    service: Arc<Service>,
-    proxy: Arc<Proxy>,
-    testing: Testing,
+    fixture: ToyFixture,
+    way: Way<Testing>,
     backend: Arc<ToyBackend>,
 }
 
 impl Fixture for ToyFixture {
     fn prepare(&self, sessions: Sessions) {
-        let timeout = if sessions == Sessions::Brief { BRIEF } else { LASTING };
-        self.0.timeout.set(timeout).expect("no client was opened before");
+        self.clients.prepare(sessions);
     }
 
     fn client(&self) -> BoxFuture<Result<Arc<dyn suite::Client>>> {
-        let service = self.0.clone();
+        let fixture = self.clone();
         Box::pin(async move {
-            let proxy = Arc::new(Proxy::of_bytes(service.server.address).await.map_err(failed)?);
-            let (address, testing) = (proxy.address(), Testing::default());
-            let servers = vec![Server::new(address.ip().to_string(), address.port())];
-            let timeout = *service.timeout.get_or_init(|| BRIEF);
-            let backend = Arc::new(ToyBackend::new(servers, timeout, testing.clone()));
-            let mut clients = service.clients.lock().unwrap_or_else(PoisonError::into_inner);
-            clients.push((proxy.clone(), testing.clone()));
-            drop(clients);
-            Ok(Arc::new(ToyClient { service, proxy, testing, backend }) as Arc<dyn suite::Client>)
+            let open = |servers: &[SocketAddr]| {
+                let (testing, timeout) = (Testing::default(), fixture.clients.session_timeout());
+                let servers = servers.iter().map(|at| Server::new(at.ip().to_string(), at.port())).collect();
+                Ok((Arc::new(ToyBackend::new(servers, timeout, testing.clone())), testing))
+            };
+            let (backend, way) = fixture.clients.add(&[fixture.server.address], open).await?;
+            Ok(Arc::new(ToyClient { fixture, way, backend }) as Arc<dyn suite::Client>)
         })
     }
 
@@ -197,64 +176,42 @@ impl Fixture for ToyFixture {
     }
 
     fn session_timeout(&self) -> Option<Duration> {
-        Some(*self.0.timeout.get_or_init(|| BRIEF) + SESSION_LATE_MAX)
+        Some(self.clients.session_timeout() + SESSION_LATE_MAX)
     }
 
     fn leftovers(&self) -> BoxFuture<Result<Vec<String>>> {
-        Box::pin(std::future::ready(Ok(self.0.server.stored())))
+        Box::pin(std::future::ready(Ok(self.server.stored())))
     }
 }
 
 impl ToyClient {
-    /// Holds back what the others would be told, so that the client of this session is told first.
-    fn hold_others_than(&self, testing: &Testing) -> Held {
-        let clients = self.service.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = clients.iter().filter(|(_, other)| other.session() != testing.session());
-        let held: Vec<_> = others.map(|(proxy, _)| proxy.clone()).collect();
-        held.iter().for_each(|proxy| proxy.set_flow(Direction::ToClient, Flow::Hold));
-        Held(held)
-    }
-
+    /// Ends the session; the client is told first, unless it stands still.
     async fn expire(self) -> Result<()> {
-        let (testing, losses) = (self.testing.clone(), self.testing.losses());
-        let _held = self.hold_others_than(&testing);
-        let was_there = self.service.server.expire(&testing.session());
-        let is_told = move || !was_there || testing.losses() > losses;
-        // A client that stands still is told later.
-        let _ = tokio::time::timeout(BRIEF, told(is_told)).await;
+        let (clients, testing) = (&self.fixture.clients, &self.way.testing);
+        let ending = async {
+            let losses = testing.losses();
+            let was_there = self.fixture.server.expire(&testing.session());
+            let is_told = || !was_there || testing.losses() > losses;
+            let _ = tokio::time::timeout(clients.session_timeout(), until_seen(is_told)).await;
+        };
+        clients.before_others(&self.way, ending).await;
         Ok(())
     }
 
+    /// Removes a contender; its owner is told first, unless it stands still.
     async fn remove(self, contender: ContenderId, stands_still: bool) -> Result<()> {
-        let owner = self.service.server.owner(contender.as_str());
-        let clients = self.service.clients.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let owner = clients.into_iter().map(|(_, testing)| testing).find(|testing| testing.session() == owner);
+        let (clients, server) = (&self.fixture.clients, &self.fixture.server);
+        let owner = server.owner(contender.as_str());
+        let owner = clients.ways().into_iter().find(|way| way.testing.session() == owner);
         let owner = owner.expect("one of the clients owns it");
-        let removals = owner.removals();
-        let _held = self.hold_others_than(&owner);
-        self.service.server.remove(contender.as_str());
-        // A client whose runtime stands still is told later.
-        told(move || stands_still || owner.removals() > removals).await;
+        let removing = async {
+            let removals = owner.testing.removals();
+            server.remove(contender.as_str());
+            let is_told = || stands_still || owner.testing.removals() > removals;
+            soon("the word of the client that is told first", until_seen(is_told)).await;
+        };
+        clients.before_others(&owner, removing).await;
         Ok(())
-    }
-}
-
-/// Waits until a client knows of the harm.
-async fn told(is_told: impl Fn() -> bool + Send + Sync) {
-    let looks = async {
-        while !is_told() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    soon("the word of the client that is told first", looks).await;
-}
-
-/// Clients that are told nothing meanwhile.
-struct Held(Vec<Arc<Proxy>>);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|proxy| proxy.set_flow(Direction::ToClient, Flow::Pass));
     }
 }
 
@@ -264,20 +221,18 @@ impl suite::Client for ToyClient {
     }
 
     fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>> {
+        let server = &self.fixture.server;
         match fault {
             Fault::ExpireSession => return Box::pin(self.clone().expire()),
             Fault::RemoveContender { contender, stands_still, .. } => {
                 return Box::pin(self.clone().remove(contender, stands_still));
             }
-            Fault::Cut => self.proxy.blackhole(),
-            Fault::Heal => {
-                self.proxy.heal();
-                self.proxy.reset();
-            }
-            Fault::Pause => self.service.server.set_paused(true),
-            Fault::Resume => self.service.server.set_paused(false),
-            Fault::LoseReply(operation) => self.testing.lose_reply(operation),
-            Fault::Restart => self.service.server.restart(),
+            Fault::Cut => self.way.cut(),
+            Fault::Heal => self.way.heal(),
+            Fault::Pause => server.set_paused(true),
+            Fault::Resume => server.set_paused(false),
+            Fault::LoseReply(operation) => self.way.testing.lose_reply(operation),
+            Fault::Restart => server.restart(),
             Fault::Wipe => unreachable!("its tokens do not outlive its data"),
         }
         Box::pin(std::future::ready(Ok(())))
