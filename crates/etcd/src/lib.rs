@@ -33,13 +33,9 @@ mod proto;
 mod queue;
 mod rpc;
 mod session;
-#[cfg(feature = "testing")]
-mod testing;
 mod url;
 
 pub use backend::EtcdBackend;
 #[cfg(feature = "testing")]
 pub use lockkeeper_session::{Bug, Testing};
-#[cfg(feature = "testing")]
-pub use testing::{Account, Asked};
 pub use url::{BASE_DEFAULT, Config, ContenderKey, PORT_DEFAULT, SETTINGS};

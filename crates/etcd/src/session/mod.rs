@@ -24,8 +24,6 @@ mod renewal;
 mod restore;
 
 pub(crate) use belief::Timing;
-#[cfg(feature = "testing")]
-pub(crate) use belief::{Belief, Renewal, Witness};
 pub(crate) use core::Core;
 pub(crate) use link::{Begun, Epoch, Link, first_offset, header};
 pub(crate) use open::open;

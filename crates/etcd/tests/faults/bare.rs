@@ -8,10 +8,14 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use lockkeeper_core::FencingToken;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_etcd::Account;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_trials::now;
 use serde_json::{Value, json};
+
+use crate::belief::{Belief, Renewal};
+
+/// The number of the one connection.
+const CONNECTION: u64 = 1;
 
 /// A holder whose key stands first in the queue.
 pub(crate) struct Bare {
@@ -19,7 +23,10 @@ pub(crate) struct Bare {
     lease: String,
     key: String,
     pub(crate) token: FencingToken,
-    pub(crate) account: Account,
+    /// By our rule.
+    pub(crate) belief: Belief,
+    /// Until when it is believed by the simple rule: a timeout from the sending of a keepalive that was answered.
+    pub(crate) renewed_until: BootInstant,
 }
 
 impl Bare {
@@ -28,14 +35,15 @@ impl Bare {
         let sent_at = now();
         let granted = ask(member, "/v3/lease/grant", json!({ "TTL": timeout.as_secs().to_string() })).await;
         let lease = granted["ID"].as_str().expect("a lease").to_owned();
-        let account = Account::granted(sent_at, term(&granted["header"]), timeout);
+        let belief = Belief::new(renewal(sent_at, &granted["header"]), timeout);
         let number = lease.parse::<i64>().expect("a number");
         let key = format!("/lockkeeper/q/{lock}/l/m/00000000/{number:016x}-00000000.0000");
         let put = json!({ "key": encoded(&key), "value": encoded("{}"), "lease": lease });
         let stored = ask(member, "/v3/kv/put", put).await;
         let revision = stored["header"]["revision"].as_str().and_then(|revision| revision.parse().ok());
         let token = FencingToken::new(revision.expect("a number"), 0).expect("it is small");
-        let mut bare = Self { member, lease, key, token, account };
+        let renewed_until = sent_at.saturating_add(timeout);
+        let mut bare = Self { member, lease, key, token, belief, renewed_until };
         bare.renew().await;
         bare
     }
@@ -52,12 +60,14 @@ impl Bare {
         let Some(seconds) = answer["result"]["TTL"].as_str().and_then(|ttl| ttl.parse().ok()) else {
             return;
         };
-        self.account.renewed(sent_at, term(&answer["result"]["header"]), Duration::from_secs(seconds));
-        let asked = self.account.asks();
+        let timeout = Duration::from_secs(seconds);
+        self.belief.renewed(renewal(sent_at, &answer["result"]["header"]), timeout);
+        self.renewed_until = self.renewed_until.max(sent_at.saturating_add(timeout));
+        let witness = self.belief.witness(CONNECTION);
         let request = json!({ "key": encoded(&self.key), "keys_only": true }).to_string();
         if let Ok(answer) = Server::ask(self.member, "/v3/kv/range", &request).await {
             let answer: Value = serde_json::from_str(&answer).expect("JSON");
-            self.account.answered(asked, term(&answer["header"]));
+            self.belief.prove(witness, term(&answer["header"]));
         }
     }
 
@@ -76,6 +86,10 @@ async fn ask(member: SocketAddr, path: &str, request: Value) -> Value {
 
 fn encoded(text: &str) -> String {
     BASE64_STANDARD.encode(text)
+}
+
+fn renewal(sent_at: BootInstant, header: &Value) -> Renewal {
+    Renewal { sent_at, connection: CONNECTION, term: term(header) }
 }
 
 fn term(header: &Value) -> u64 {

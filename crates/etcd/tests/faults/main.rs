@@ -11,12 +11,16 @@
 //! | `deaths` | holders that are killed, stopped, or cut off |
 //! | `leaders` | a leader that is killed, or cut off from its peers |
 //! | `standstill` | a leader that stands still and goes on; what a simpler rule believes then |
+//! | `belief` | the rule by which the product believes a session |
 //! | `bare` | a holder that the test itself keeps, and until when each rule believes it |
 //! | `stage` | clusters of both releases |
 //!
 //! What the trials of all backends share is in `lockkeeper-trials`.
 
 mod bare;
+#[path = "../../src/session/belief.rs"]
+#[expect(dead_code, reason = "the trials need the rule of belief alone")]
+mod belief;
 mod deaths;
 mod leaders;
 #[path = "../support/service.rs"]

@@ -147,12 +147,12 @@ async fn play_round(
     for (who, (renewing, mut rival)) in renewing.into_iter().enumerate() {
         let granted = rival.granted().await;
         let bare = renewing.await.expect("no panic");
-        planted.push(Planted { overlap: span(granted.at, bare.account.renewed_until()) });
+        planted.push(Planted { overlap: span(granted.at, bare.renewed_until) });
         outcomes.push(Outcome {
             what: format!("{}: the leader stood still, a bare holder", lock(who)),
             struck_at: resumed_at,
             token: bare.token,
-            last_held: bare.account.proven_until(),
+            last_held: bare.belief.safe_until(),
             ended_by: Some(LossReason::Lapsed),
             next_token: granted.token(),
             granted_at: granted.at,
