@@ -192,3 +192,99 @@ impl<K: Keeping> Drop for Keeper<K> {
         self.kept.detached();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lockkeeper_conformance::soon;
+    use lockkeeper_core::clock::SystemClock;
+
+    use super::*;
+    use crate::{Beginning, Names, Order, Testing};
+
+    /// A connection to a server that answers nothing.
+    struct Silent(Server);
+
+    impl Link for Silent {
+        fn is_over(&self) -> bool {
+            false
+        }
+
+        fn shut(&self) {}
+
+        fn server(&self) -> &Server {
+            &self.0
+        }
+
+        fn number(&self) -> u64 {
+            1
+        }
+    }
+
+    struct Session(Arc<Life<Silent>>);
+
+    impl Keeping for Session {
+        type Link = Silent;
+        type Taken = Arc<Silent>;
+
+        fn life(&self) -> &Life<Silent> {
+            &self.0
+        }
+
+        fn link(taken: &Arc<Silent>) -> Arc<Silent> {
+            taken.clone()
+        }
+
+        async fn serve(&mut self, link: Arc<Silent>) -> Failure {
+            self.0.attach(link);
+            std::future::pending().await
+        }
+
+        fn patience(&self) -> Duration {
+            Duration::MAX
+        }
+
+        async fn take_over(&self, _server: Server, _number: u64, _ends: BootInstant) -> Result<Arc<Silent>, Failure> {
+            std::future::pending().await
+        }
+
+        async fn end(&mut self, _link: &Silent) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        async fn end_at(&self, _server: Server, _ends: BootInstant) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn callers_on_another_runtime_are_told_when_that_of_their_session_ends() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let hour = Duration::from_secs(3_600);
+        let life = Arc::new(Life::new(
+            Arc::new(SystemClock),
+            runtime.handle().clone(),
+            Beginning {
+                session: "one".to_owned(),
+                testing: Testing::default(),
+                timeout: hour,
+                safe_until: SystemClock.now().saturating_add(hour),
+                notice: Duration::ZERO,
+                worth_granting: Duration::ZERO,
+                operation_timeout: hour,
+            },
+        ));
+        let server = Server::new("h1", 1);
+        let finder = Finder::new(&Names::unresolved(), vec![server.clone()], Order::Listed, life.clock.clone());
+        drop(runtime.spawn(keep(Session(life.clone()), finder, Arc::new(Silent(server)))));
+        let waiting = life.look::<()>(Arc::new(|_| Box::pin(std::future::pending())));
+        // A runtime blocks while it ends.
+        tokio::task::spawn_blocking(move || drop(runtime)).await.expect("no panic");
+        let failure = soon("the end of the wait", waiting).await.expect_err("no answer");
+        let error = life.fail(failure, Operation::Join, true);
+        assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Closed));
+        assert!(error.to_string().contains("the runtime that kept the session has ended"), "{error}");
+        assert!(life.check(Operation::Join).unwrap_err().to_string().contains("runtime"));
+    }
+}
