@@ -6,11 +6,11 @@
 
 mod known;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Scope, Telling, Told};
-use lockkeeper_session::{Backoff, Effect, Failure, FailureKind, Follow};
+use lockkeeper_session::{Backoff, Effect, Failure, FailureKind, Follow, Mutex};
 use tokio::sync::mpsc;
 
 use crate::follow::known::Known;
@@ -165,7 +165,7 @@ fn watch(watches: &Watches, prefixes: Vec<Vec<u8>>, revision: i64) -> Since {
 fn subscriber(sender: &Arc<Mutex<Option<mpsc::Sender<Change>>>>) -> Subscriber {
     let sender = sender.clone();
     Box::new(move |event| {
-        let mut sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sender = sender.lock();
         let change = match event {
             WatchEvent::Created => return,
             WatchEvent::Put(kv) => Some(Change::Put(kv.clone())),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Operation, Result};
-use lockkeeper_session::{Effect, Failure, FailureKind, Lookable, Server};
+use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 
 use crate::rpc::Connection;
 use crate::session::Begun;
@@ -24,20 +24,6 @@ pub(crate) fn onlooker(site: &Site) -> Onlooker {
             opened.map(Arc::new).map_err(|failure| failure.into_core(Operation::Inspect, false))
         })
     })
-}
-
-impl Lookable for Connection {
-    fn is_over(&self) -> bool {
-        self.is_over()
-    }
-
-    fn shut(&self) {
-        self.shut();
-    }
-
-    fn server(&self) -> &Server {
-        self.server()
-    }
 }
 
 /// Opens a connection for looks to the first member that accepts one, beginning with this one.

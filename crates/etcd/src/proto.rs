@@ -32,6 +32,22 @@ pub(crate) struct KeyValue {
     pub(crate) lease: i64,
 }
 
+#[derive(Clone, Copy, Debug, Enumeration, Eq, PartialEq)]
+#[repr(i32)]
+pub(crate) enum SortOrder {
+    None = 0,
+    Ascend = 1,
+    Descend = 2,
+}
+
+#[derive(Clone, Copy, Debug, Enumeration, Eq, PartialEq)]
+#[repr(i32)]
+pub(crate) enum SortTarget {
+    Key = 0,
+    Version = 1,
+    Create = 2,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -42,6 +58,10 @@ pub(crate) struct RangeRequest {
     pub(crate) limit: i64,
     #[prost(int64, tag = "4")]
     pub(crate) revision: i64,
+    #[prost(enumeration = "SortOrder", tag = "5")]
+    pub(crate) sort_order: i32,
+    #[prost(enumeration = "SortTarget", tag = "6")]
+    pub(crate) sort_target: i32,
     /// Whether the member answers from what it has applied, without asking a quorum.
     #[prost(bool, tag = "7")]
     pub(crate) serializable: bool,
@@ -49,6 +69,8 @@ pub(crate) struct RangeRequest {
     pub(crate) keys_only: bool,
     #[prost(bool, tag = "9")]
     pub(crate) count_only: bool,
+    #[prost(int64, tag = "13")]
+    pub(crate) max_create_revision: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -75,6 +97,9 @@ pub(crate) struct PutRequest {
     #[prost(bool, tag = "6")]
     pub(crate) ignore_lease: bool,
 }
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PutResponse {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DeleteRangeRequest {
@@ -111,7 +136,7 @@ pub(crate) enum Request {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseOp {
-    #[prost(oneof = "Response", tags = "1, 3")]
+    #[prost(oneof = "Response", tags = "1, 2, 3, 4")]
     pub(crate) response: Option<Response>,
 }
 
@@ -119,8 +144,12 @@ pub(crate) struct ResponseOp {
 pub(crate) enum Response {
     #[prost(message, tag = "1")]
     Range(RangeResponse),
+    #[prost(message, tag = "2")]
+    Put(PutResponse),
     #[prost(message, tag = "3")]
     DeleteRange(DeleteRangeResponse),
+    #[prost(message, tag = "4")]
+    Txn(TxnResponse),
 }
 
 #[derive(Clone, Copy, Debug, Enumeration, Eq, PartialEq)]
@@ -147,7 +176,7 @@ pub(crate) struct Compare {
     pub(crate) target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub(crate) key: Vec<u8>,
-    #[prost(oneof = "TargetUnion", tags = "5, 6")]
+    #[prost(oneof = "TargetUnion", tags = "4, 5, 6")]
     pub(crate) target_union: Option<TargetUnion>,
     /// Where the keys end that all must meet it; none for one key.
     #[prost(bytes = "vec", tag = "64")]
@@ -156,6 +185,8 @@ pub(crate) struct Compare {
 
 #[derive(Clone, Copy, PartialEq, Oneof)]
 pub(crate) enum TargetUnion {
+    #[prost(int64, tag = "4")]
+    Version(i64),
     #[prost(int64, tag = "5")]
     CreateRevision(i64),
     #[prost(int64, tag = "6")]
@@ -243,6 +274,7 @@ pub(crate) enum WatchUnion {
 #[repr(i32)]
 pub(crate) enum WatchFilter {
     NoPut = 0,
+    NoDelete = 1,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -280,6 +312,8 @@ pub(crate) struct WatchResponse {
     pub(crate) created: bool,
     #[prost(bool, tag = "4")]
     pub(crate) canceled: bool,
+    #[prost(string, tag = "6")]
+    pub(crate) cancel_reason: String,
     #[prost(message, repeated, tag = "11")]
     pub(crate) events: Vec<Event>,
 }

@@ -22,11 +22,7 @@ const CAPABILITIES: Capabilities =
         .on_condition(CONDITIONS);
 
 /// What is promised of locks that are shared with those who take plain locks: they have no other kind.
-const SHARED_CAPABILITIES: Capabilities =
-    Capabilities::new("redis", Exclusion::BestEffort, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
-        .followed(lockkeeper_core::Following::Told)
-        .carrying(Modes::MUTEX)
-        .on_condition(SHARED_CONDITIONS);
+const SHARED_CAPABILITIES: Capabilities = CAPABILITIES.carrying(Modes::MUTEX).on_condition(SHARED_CONDITIONS);
 
 /// What the exclusion rests on.
 const CONDITIONS: &[&str] = &[

@@ -162,7 +162,7 @@ pub(crate) fn read_listed(listed: &str) -> Option<QueueName> {
 }
 
 /// A session, by a random number.
-#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct SessionId(u64);
 
 impl SessionId {
@@ -187,12 +187,6 @@ impl std::fmt::Display for SessionId {
             *digit = SESSION_DIGITS[(self.0 >> (5 * at)) as usize % SESSION_DIGITS.len()];
         }
         formatter.write_str(str::from_utf8(&digits).map_err(|_| std::fmt::Error)?)
-    }
-}
-
-impl std::fmt::Debug for SessionId {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "SessionId({self})")
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Operation, Result};
-use lockkeeper_session::{Failure, Lookable, Server};
+use lockkeeper_session::Failure;
 
 use crate::connection::Connection;
 use crate::session::{taught, teach};
@@ -34,18 +34,4 @@ async fn open(site: Site) -> Result<Arc<Connection>> {
         Ok(Arc::new(connection))
     });
     opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))
-}
-
-impl Lookable for Connection {
-    fn is_over(&self) -> bool {
-        self.is_over()
-    }
-
-    fn shut(&self) {
-        self.shut();
-    }
-
-    fn server(&self) -> &Server {
-        self.server()
-    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockkeeper_core::url::Unset::{Is, Means};
 use lockkeeper_core::url::{Kind, Setting, Settings, invalid};
 use lockkeeper_core::{Result, ServiceUrl};
-use lockkeeper_session::{Effect, Failure, FailureKind, Names, Server};
+use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Names, Server};
 
 use crate::connection::Connection;
 use crate::layout::Layout;

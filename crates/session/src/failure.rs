@@ -12,7 +12,7 @@ use lockkeeper_core::{Error, ErrorKind, LossReason, Operation};
 #[cfg(feature = "tls")]
 use lockkeeper_tls::HandshakeError;
 
-use crate::Server;
+use crate::{Link, Server};
 
 /// Whether a request that failed may have taken effect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -193,6 +193,19 @@ impl Failure {
     /// Says that a later connection has the session, so that this one is of no use.
     pub fn superseded() -> Self {
         Self::new(FailureKind::Broken, Effect::None, "a later connection has the session")
+    }
+
+    /// Reads the word by which a service refuses a session or one of its connections: one that is not the latest is of
+    /// no use any more.
+    pub fn refused(word: &str, link: &impl Link) -> Self {
+        match word {
+            "gone" => Self::session_gone(),
+            "stale" => {
+                link.shut();
+                Self::superseded()
+            }
+            _ => Self::unexpected(),
+        }
     }
 
     /// Says that what was asked for lies elsewhere. Without a name that is on the same host.

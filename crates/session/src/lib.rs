@@ -33,6 +33,7 @@ mod life;
 mod link;
 mod look;
 mod lookup;
+mod mutex;
 mod outbox;
 mod queue;
 mod record;
@@ -57,6 +58,7 @@ pub use life::{Beginning, Ending, Life, refuse};
 pub use link::{Link, Linked, Lookable};
 pub use look::{Onlooker, Onlooking, Sight};
 pub use lookup::{Lookup, Lookups, Names, resolve, within};
+pub use mutex::Mutex;
 pub use outbox::Make;
 pub use queue::{
     Departing, Joined, Left, Own, Place, QueueSession, Queues, Refusal, Service, Stage, Stood, Stored, Watch,

@@ -8,8 +8,8 @@ pub use calls::refuse;
 pub(crate) use calls::{LOOK_ATTEMPTS_MAX, PAUSE};
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use self::calls::ABANDONED;
-use crate::{Belief, Effect, Failure, FailureKind, Link, Outbox, Testing};
+use crate::{Belief, Effect, Failure, FailureKind, Link, Mutex, Outbox, Testing};
 
 /// How a session ended.
 #[derive(Clone, Debug)]
@@ -132,7 +132,7 @@ impl<L: Link> Life<L> {
 
     /// The bond is renewed under the lock, so that an older answer takes nothing back.
     fn change_belief(&self, change: impl FnOnce(&mut Belief)) {
-        let mut belief = locked(&self.belief);
+        let mut belief = self.belief.lock();
         change(&mut belief);
         self.bond.renew(SafeUntil::At(belief.safe_until()));
     }
@@ -160,12 +160,12 @@ impl<L: Link> Life<L> {
 
     /// Returns why the last attempt to connect failed.
     pub fn trouble(&self) -> Option<Failure> {
-        locked(&self.trouble).clone()
+        self.trouble.lock().clone()
     }
 
     /// Notes why an attempt to connect failed, or that there is no trouble any more.
     pub fn set_trouble(&self, trouble: Option<Failure>) {
-        *locked(&self.trouble) = trouble;
+        *self.trouble.lock() = trouble;
     }
 
     /// Puts a connection to use; what has waited for it is sent first.
@@ -179,7 +179,7 @@ impl<L: Link> Life<L> {
     pub(crate) fn detach(&self) {
         self.outbox.detach();
         self.link.send_replace(None);
-        let safe_until = locked(&self.belief).safe_until();
+        let safe_until = self.belief.lock().safe_until();
         self.bond.jeopardize(SafeUntil::At(safe_until));
     }
 
@@ -282,7 +282,7 @@ impl<L: Link> Life<L> {
 
     /// Whether the session may be believed now, also if it was closed here.
     pub fn is_believed(&self) -> bool {
-        self.clock.now() < locked(&self.belief).safe_until()
+        self.clock.now() < self.belief.lock().safe_until()
     }
 
     /// Whether the session has certainly stood until now, or until it was closed by its user a moment ago.
@@ -346,11 +346,6 @@ impl<L: Link> Life<L> {
     pub fn expire(&self) {
         self.bond.lose(LossReason::Expired);
     }
-}
-
-/// Nothing panics while one of them is locked.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<L: Link> fmt::Debug for Life<L> {

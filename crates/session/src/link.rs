@@ -1,6 +1,5 @@
 //! A connection of a session.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +29,7 @@ pub trait Link: Send + Sync + 'static {
 }
 
 /// A connection that can be looked over.
-pub trait Lookable: fmt::Debug + Send + Sync + 'static {
+pub trait Lookable: Send + Sync + 'static {
     /// Whether nothing can be sent over it any more.
     fn is_over(&self) -> bool;
 

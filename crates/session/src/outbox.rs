@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::BoxFuture;
 use tokio::sync::oneshot;
 
-use crate::{Failure, Link};
+use crate::{Failure, Link, Mutex};
 
 type Sender<L> = Box<dyn FnOnce(&Arc<L>) + Send>;
 
@@ -48,7 +48,7 @@ enum Sending<T> {
 impl<L: Link> Outbox<L> {
     /// Sends something now, or once there is a connection.
     pub(crate) fn call<T: Send + 'static>(&self, make: Make<L, T>) -> Call<L, T> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let turn = state.next_turn;
         state.next_turn += 1;
         let sending = state.send(turn, make.clone());
@@ -57,12 +57,12 @@ impl<L: Link> Outbox<L> {
 
     /// Sends a call again after a failure, at its turn.
     pub(crate) fn again<T: Send + 'static>(&self, call: &mut Call<L, T>) {
-        call.sending = self.state().send(call.turn, call.make.clone());
+        call.sending = self.state.lock().send(call.turn, call.make.clone());
     }
 
     /// Sends what has waited, and from now on what is called, over this connection.
     pub(crate) fn attach(&self, link: &Arc<L>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.link = Some(link.clone());
         for send in std::mem::take(&mut state.waiting).into_values() {
             send(link);
@@ -71,20 +71,15 @@ impl<L: Link> Outbox<L> {
 
     /// Has what is called from now on wait for the next connection.
     pub(crate) fn detach(&self) {
-        self.state().link = None;
+        self.state.lock().link = None;
     }
 
     /// Sends nothing any more: each call that waits, and each new one, fails.
     pub(crate) fn end(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_over = true;
         state.link = None;
         state.waiting.clear();
-    }
-
-    /// What is sent while it is locked calls nothing back, and does not panic.
-    fn state(&self) -> MutexGuard<'_, State<L>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -169,7 +164,7 @@ mod tests {
         }
 
         fn sent(&self) -> Vec<u32> {
-            self.sent.lock().unwrap().clone()
+            self.sent.lock().clone()
         }
     }
 
@@ -193,7 +188,7 @@ mod tests {
 
     fn request(number: u32) -> Make<Wire, u32> {
         Arc::new(move |wire: &Arc<Wire>| {
-            wire.sent.lock().unwrap().push(number);
+            wire.sent.lock().push(number);
             Box::pin(std::future::ready(Ok(wire.number)))
         })
     }

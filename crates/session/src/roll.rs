@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_core::Ticket;
 use tokio::sync::{Notify, mpsc};
+
+use crate::Mutex;
 
 /// How many contenders one renewal asks for: each costs the server a look or two.
 const ASKED_MAX: usize = 64;
@@ -65,18 +66,18 @@ impl<W: Clone> Roll<W> {
     /// Tells what is heard of contenders. Each kind of news may come more than once.
     pub fn told(&self) -> mpsc::UnboundedReceiver<News> {
         let (tell, told) = mpsc::unbounded_channel();
-        self.state().tell = Some(tell);
+        self.state.lock().tell = Some(tell);
         told
     }
 
     /// Notes that a join of this contender is about to be sent: a new connection must not remove what it stored.
     pub fn expect(&self, ticket: Ticket) {
-        self.state().by_ticket.entry(ticket).or_insert(Known::Expected);
+        self.state.lock().by_ticket.entry(ticket).or_insert(Known::Expected);
     }
 
     /// Notes that a contender stands.
     pub fn add(&self, ticket: Ticket, at: W) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let before = state.by_ticket.insert(ticket, Known::Stands { at, is_lasting: false });
         if !matches!(before, Some(Known::Stands { .. })) {
             state.standing += 1;
@@ -89,7 +90,7 @@ impl<W: Clone> Roll<W> {
     /// Notes that a contender is withdrawn, or belongs to the session no more. A new connection removes what is left of
     /// it.
     pub fn remove(&self, ticket: Ticket) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(Known::Stands { .. }) = state.by_ticket.remove(&ticket) {
             state.standing -= 1;
         }
@@ -98,7 +99,7 @@ impl<W: Clone> Roll<W> {
     /// Whether no contender stands.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.state().standing == 0
+        self.state.lock().standing == 0
     }
 
     /// Waits until a contender stands.
@@ -111,7 +112,7 @@ impl<W: Clone> Roll<W> {
     /// Whether a contender stands now that stood at the last such question.
     pub fn has_lasting(&self) -> bool {
         let mut has_lasting = false;
-        for known in self.state().by_ticket.values_mut() {
+        for known in self.state.lock().by_ticket.values_mut() {
             if let Known::Stands { is_lasting, .. } = known {
                 has_lasting |= std::mem::replace(is_lasting, true);
             }
@@ -121,12 +122,12 @@ impl<W: Clone> Roll<W> {
 
     /// Returns all that a new connection keeps: those that stand and those whose join is under way.
     pub fn kept(&self) -> Vec<Ticket> {
-        self.state().by_ticket.keys().copied().collect()
+        self.state.lock().by_ticket.keys().copied().collect()
     }
 
     /// Returns the next ones to ask for, and where they stand: they take turns.
     pub fn next(&self) -> Vec<(Ticket, W)> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let behind = state.last.map_or(Bound::Unbounded, Bound::Excluded);
         let State { by_ticket, standing, .. } = &*state;
         let in_turn = by_ticket.range((behind, Bound::Unbounded)).chain(by_ticket);
@@ -141,13 +142,13 @@ impl<W: Clone> Roll<W> {
 
     /// Whether one of these stood, for all that was known.
     pub fn has_standing<'a>(&self, mut tickets: impl Iterator<Item = &'a Ticket>) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         tickets.any(|ticket| matches!(state.by_ticket.get(ticket), Some(Known::Stands { .. })))
     }
 
     /// Tells that these of the tickets stand no more; one that is withdrawn meanwhile is no loss.
     pub fn tell_missing(&self, tickets: impl IntoIterator<Item = Ticket>) {
-        let state = self.state();
+        let state = self.state.lock();
         for ticket in tickets {
             if let Some(Known::Stands { .. }) = state.by_ticket.get(&ticket) {
                 state.tell(News::Missing(ticket));
@@ -157,12 +158,7 @@ impl<W: Clone> Roll<W> {
 
     /// Tells what was heard of a contender of ours.
     pub fn tell(&self, news: News) {
-        self.state().tell(news);
-    }
-
-    /// Nothing panics while it is locked.
-    fn state(&self) -> MutexGuard<'_, State<W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().tell(news);
     }
 }
 

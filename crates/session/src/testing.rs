@@ -3,9 +3,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
+
+use crate::Mutex;
 
 /// A bug that tests plant.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +42,12 @@ struct Harm {
 impl Testing {
     /// Loses the next answer to a request of this name after it took effect, and the connection with it.
     pub fn lose_reply(&self, request: impl fmt::Debug) {
-        self.harm(|harm| locked(&harm.to_lose).push(format!("{request:?}")));
+        self.harm(|harm| harm.to_lose.lock().push(format!("{request:?}")));
     }
 
     pub(crate) fn loses(&self, request: impl fmt::Debug) -> bool {
         self.harm(|harm| {
-            let (mut to_lose, request) = (locked(&harm.to_lose), format!("{request:?}"));
+            let (mut to_lose, request) = (harm.to_lose.lock(), format!("{request:?}"));
             let found = to_lose.iter().position(|lost| *lost == request);
             found.map(|at| to_lose.remove(at)).is_some()
         })
@@ -64,37 +66,37 @@ impl Testing {
 
     /// Has every session of this client prove itself now, so that it learns at once what the service knows of it.
     pub fn urge(&self) {
-        self.harm(|harm| locked(&harm.urges).iter().filter_map(Weak::upgrade).for_each(|urge| urge.notify_one()));
+        self.harm(|harm| harm.urges.lock().iter().filter_map(Weak::upgrade).for_each(|urge| urge.notify_one()));
     }
 
     /// Returns the session that was opened last, as the service names it; empty if there was none.
     #[must_use]
     pub fn session(&self) -> String {
-        self.harm(|harm| locked(&harm.session).clone())
+        self.harm(|harm| harm.session.lock().clone())
     }
 
     /// Notes a session that was opened, and what urges it.
     pub(crate) fn note_session(&self, session: &str, urge: &Arc<Notify>) {
         self.harm(|harm| {
-            session.clone_into(&mut locked(&harm.session));
-            locked(&harm.urges).push(Arc::downgrade(urge));
+            session.clone_into(&mut harm.session.lock());
+            harm.urges.lock().push(Arc::downgrade(urge));
         });
     }
 
     /// Counts the sessions of this client that it knows to be lost.
     #[must_use]
     pub fn losses(&self) -> usize {
-        self.harm(|harm| locked(&harm.lost).len())
+        self.harm(|harm| harm.lost.lock().len())
     }
 
     /// Whether this client knows that it has lost this [session](Self::session).
     #[must_use]
     pub fn knows_lost(&self, session: &str) -> bool {
-        self.harm(|harm| locked(&harm.lost).iter().any(|lost| lost == session))
+        self.harm(|harm| harm.lost.lock().iter().any(|lost| lost == session))
     }
 
     pub(crate) fn note_loss(&self, session: &str) {
-        self.harm(|harm| locked(&harm.lost).push(session.to_owned()));
+        self.harm(|harm| harm.lost.lock().push(session.to_owned()));
     }
 
     /// Counts the contenders of this client that were found to be gone from a session that stands.
@@ -104,7 +106,7 @@ impl Testing {
     }
 
     /// Notes such a contender.
-    pub fn note_removal(&self) {
+    pub(crate) fn note_removal(&self) {
         self.harm(|harm| _ = harm.removals.fetch_add(1, Ordering::SeqCst));
     }
 
@@ -117,11 +119,6 @@ impl Default for Testing {
     fn default() -> Self {
         Self(cfg!(feature = "testing").then(Arc::default))
     }
-}
-
-/// Nothing panics while one of these is locked.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Testing {

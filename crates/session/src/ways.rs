@@ -1,8 +1,9 @@
 //! Decides which way to a server is tried next, and after which pause. Pure, but for the seed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Mutex;
 use crate::Server;
 
 /// The first pause, after every way was tried once.
@@ -197,12 +198,12 @@ impl Trail {
     }
 
     fn mark(&self, way: &Server, mark: Mark) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((way.clone(), mark));
+        *self.last.lock() = Some((way.clone(), mark));
     }
 
     /// Turns ways so that they begin where the last attempt stopped, if that was one of them.
     fn lead(&self, ways: &mut [Server]) {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock();
         let Some((way, mark)) = &*last else {
             return;
         };

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use lockkeeper_core::Ticket;
+use lockkeeper_session::Mutex;
 
 use crate::layout::Name;
 use crate::queue::tail::Tail;
@@ -43,12 +44,12 @@ impl Joining {
     /// Returns the tail that the entries are sent to: the same each time, since an earlier attempt may have taken
     /// effect, until it is known that none has. At first it is the one that is known.
     pub(super) fn tail(&self, known: impl FnOnce() -> Tail) -> Tail {
-        *self.sent_to().get_or_insert_with(known)
+        *self.tail.lock().get_or_insert_with(known)
     }
 
     /// Notes that no attempt has taken effect, since the tail was another one.
     pub(super) fn turn_to(&self, tail: Tail) {
-        *self.sent_to() = Some(tail);
+        *self.tail.lock() = Some(tail);
     }
 
     pub(super) fn note_created(&self, created: i64) {
@@ -57,11 +58,6 @@ impl Joining {
 
     pub(super) fn created(&self) -> Option<i64> {
         self.created.get().copied()
-    }
-
-    /// Nothing panics while it is locked, so a poisoned lock still guards consistent data.
-    fn sent_to(&self) -> MutexGuard<'_, Option<Tail>> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{BoxFuture, Departure, Operation};
-use lockkeeper_session::{Departing, Failure};
+use lockkeeper_session::{Departing, Failure, Lookable as _};
 
 use crate::proto::RangeRequest;
 use crate::queue::guard;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lockkeeper_core::Operation;
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_session::{Lookable as _, or_never};
 
 use crate::proto::{KeyValue, RangeRequest};
 use crate::queue::inner::Inner;
@@ -46,16 +47,9 @@ pub(super) async fn run(queues: Arc<Queues>) {
                 // The sender lives in the session that we hold.
                 _ = links.wait_for(is_other) => break,
                 () = inner.kick.notified() => {}
-                () = sleep(&inner, due) => {}
+                () = or_never(due.map(|due| inner.core.life.clock.sleep_until(due))) => {}
             }
         }
-    }
-}
-
-async fn sleep(inner: &Inner, until: Option<BootInstant>) {
-    match until {
-        Some(until) => inner.core.life.clock.sleep_until(until).await,
-        None => std::future::pending().await,
     }
 }
 
@@ -65,7 +59,7 @@ fn watch_those_due(queues: &Arc<Queues>, link: &Arc<Link>) -> Option<BootInstant
     let now = inner.core.life.clock.now();
     loop {
         let place = {
-            let mut unwatched = inner.unwatched();
+            let mut unwatched = inner.unwatched.lock();
             let (due, place) = unwatched.front()?;
             if *due > now && place.bond.stands() {
                 return Some(*due);
@@ -101,7 +95,7 @@ pub(super) fn watch(queues: &Arc<Queues>, link: &Arc<Link>, place: &Arc<Place>) 
             // On another connection all that stand are watched anew.
             WatchEvent::Over if weak_link.upgrade().is_some_and(|link| !link.connection.is_over()) => {
                 let later = inner.core.life.clock.now().saturating_add(WATCH_AGAIN_AFTER);
-                inner.unwatched().push_back((later, place));
+                inner.unwatched.lock().push_back((later, place));
                 inner.kick.notify_one();
             }
             WatchEvent::Over => {}
@@ -141,7 +135,7 @@ impl Inner {
     pub(super) fn watch_later(&self, place: Arc<Place>) {
         let due = place.placed_at.saturating_add(WATCH_AFTER);
         let was_empty = {
-            let mut unwatched = self.unwatched();
+            let mut unwatched = self.unwatched.lock();
             unwatched.push_back((due, place));
             unwatched.len() == 1
         };

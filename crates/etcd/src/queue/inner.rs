@@ -1,11 +1,11 @@
 //! What the calls of one session share: the session below, our own claims, and what is known of long queues.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, QueueName, Ticket};
-use lockkeeper_session::{Effect, Failure};
+use lockkeeper_session::{Effect, Failure, Mutex};
 use tokio::sync::{Notify, oneshot};
 
 use crate::queue::claims::Claims;
@@ -16,10 +16,10 @@ use crate::session::{Core, Link};
 /// What the calls of one session share. Holding it does not keep the session alive.
 pub(super) struct Inner {
     pub(super) core: Arc<Core>,
-    claims: Mutex<Claims>,
-    tails: Mutex<Tails>,
+    pub(super) claims: Mutex<Claims>,
+    pub(super) tails: Mutex<Tails>,
     /// The places to be watched, and from when on; the first is looked at first.
-    unwatched: Mutex<VecDeque<(BootInstant, Arc<Place>)>>,
+    pub(super) unwatched: Mutex<VecDeque<(BootInstant, Arc<Place>)>>,
     /// Wakes the guard.
     pub(super) kick: Notify,
     told: Mutex<Told>,
@@ -46,21 +46,9 @@ impl Inner {
         }
     }
 
-    pub(super) fn claims(&self) -> MutexGuard<'_, Claims> {
-        locked(&self.claims)
-    }
-
-    pub(super) fn tails(&self) -> MutexGuard<'_, Tails> {
-        locked(&self.tails)
-    }
-
-    pub(super) fn unwatched(&self) -> MutexGuard<'_, VecDeque<(BootInstant, Arc<Place>)>> {
-        locked(&self.unwatched)
-    }
-
     /// Gives up the claim of a ticket, if it has one. The slot of a contender that is gone is taken again.
     pub(super) fn end_claim(&self, ticket: Ticket, is_gone: bool) {
-        let had_one = self.claims().end(ticket, is_gone);
+        let had_one = self.claims.lock().end(ticket, is_gone);
         if had_one {
             self.core.depend_no_more();
         }
@@ -68,12 +56,12 @@ impl Inner {
 
     /// Notes that a departure at this revision was told on this connection.
     pub(super) fn note_told(&self, link: &Link, revision: i64) {
-        *locked(&self.told) = Told { link: link.number, revision };
+        *self.told.lock() = Told { link: link.number, revision };
     }
 
     /// Returns the revision of the last departure, if the member behind this connection has told it.
     pub(super) fn told(&self, link: &Link) -> Option<i64> {
-        let told = *locked(&self.told);
+        let told = *self.told.lock();
         (told.link == link.number).then_some(told.revision)
     }
 
@@ -111,9 +99,4 @@ fn answered<T: Send + 'static>(
     };
     let answer = async move { given.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown))) };
     (job, Box::pin(answer))
-}
-
-/// Nothing panics while one of these is locked, so a panic elsewhere leaves them whole.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -96,7 +96,7 @@ impl Join {
             });
         }
         let joining = Arc::<Joining>::default();
-        let mut claims = inner.claims();
+        let mut claims = inner.claims.lock();
         for Wanted { ticket, name, .. } in &mut wanted {
             name.slot = claims.take_slot(inner.core.epoch().written);
             claims.begin(*ticket, Claim { name: name.clone(), joining: joining.clone() });
@@ -145,7 +145,7 @@ impl Join {
             key: layout.key(&self.queue, &name),
             created: told.created,
             beside: beside.unwrap_or_else(|| Arc::new(AtomicU32::new(0))),
-            watch: std::sync::Mutex::default(),
+            watch: lockkeeper_session::Mutex::default(),
             name: name.clone(),
         };
         Stood { id: layout.id(&name, told.created), token, own }

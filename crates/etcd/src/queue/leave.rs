@@ -47,7 +47,7 @@ pub(super) fn make(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket, id: Op
     let layout = &inner.core.layout;
     let meant = match id {
         Some(id) => layout.name(id).map(|name| Meant::Created(name, layout.contender(queue, id).1)),
-        None => inner.claims().get(ticket).cloned().map(Meant::Of),
+        None => inner.claims.lock().get(ticket).cloned().map(Meant::Of),
     };
     let (inner, queue) = (inner.clone(), queue.clone());
     let leaving = Arc::new(Leaving { inner, queue, meant: meant.unwrap_or(Meant::Nothing) });
@@ -110,7 +110,7 @@ impl Leaving {
         let mut success = vec![delete(key.clone())];
         let mut failure = vec![mark, key_range(layout.session(core.lease)).into()];
         // It may be the last of a queue that is not long any more, so that the first segment can be used again.
-        if name.segment > 0 && !self.inner.tails().known(&self.queue).is_long {
+        if name.segment > 0 && !self.inner.tails.lock().known(&self.queue).is_long {
             let others = prefix_range(layout.queue(&self.queue));
             let others = RequestOp::from(RangeRequest { keys_only: true, limit: 1, ..others });
             success.push(others.clone());

@@ -1,7 +1,9 @@
 //! What etcd keeps of one of our own contenders: its key, and the watch on it.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, PoisonError};
+
+use lockkeeper_session::Mutex;
 
 use crate::layout::{Name, Position};
 use crate::rpc::Watch;
@@ -10,7 +12,6 @@ use crate::rpc::Watch;
 pub(super) type Place = lockkeeper_session::Place<Own>;
 
 /// What etcd keeps of it.
-#[derive(Debug)]
 pub(crate) struct Own {
     pub(super) key: Vec<u8>,
     pub(super) name: Name,
@@ -28,12 +29,12 @@ impl Own {
 
     /// Whether it is being watched.
     pub(super) fn is_watched(&self) -> bool {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(Watch::is_live)
+        self.watch.lock().as_ref().is_some_and(Watch::is_live)
     }
 
     /// Keeps a watch on it in place of another one, which is returned: it ends when it is dropped.
     pub(super) fn swap_watch(&self, watch: Option<Watch>) -> Option<Watch> {
-        std::mem::replace(&mut *self.watch.lock().unwrap_or_else(PoisonError::into_inner), watch)
+        std::mem::replace(&mut *self.watch.lock(), watch)
     }
 }
 

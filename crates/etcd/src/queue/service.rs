@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, Freshness, Operation, QueueName, QueueView,
-    Rank, Request, Ticket, Value, ValueVersion,
+    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, Freshness, QueueName, QueueView, Rank,
+    Request, Ticket, Value, ValueVersion,
 };
 use lockkeeper_session::{Departing, Failure, Joined, Left, Life, Refusal, Service, Stage, Watch};
 
@@ -123,10 +123,6 @@ impl Service for Etcd {
             Stage::Placed(place) => inner.watch_later(place.clone()),
             Stage::Gone(ticket) => inner.end_claim(ticket, true),
             Stage::Kept(ticket) => inner.end_claim(ticket, false),
-            Stage::Explained if inner.core.life.check(Operation::Wait).is_ok() => {
-                inner.core.life.testing.note_removal();
-            }
-            Stage::Explained => {}
         }
     }
 }

@@ -117,7 +117,7 @@ impl Inner {
                 _ => Err(Failure::unexpected()),
             };
             if let Ok(tail) = tail {
-                inner.tails().note_tail(&queue, tail);
+                inner.tails.lock().note_tail(&queue, tail);
             }
         });
     }
@@ -134,7 +134,7 @@ impl Inner {
             let request = txn(vec![empty], vec![delete(key)], Vec::new());
             let answer = inner.core.ask(&link, request, Operation::Value, inner.core.life.deadline()).await;
             if answer.is_ok_and(|answer| answer.succeeded) {
-                inner.tails().note_tail(&queue, Tail::default());
+                inner.tails.lock().note_tail(&queue, Tail::default());
             }
         });
     }

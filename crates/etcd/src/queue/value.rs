@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Expected, Operation, QueueName, Value, ValueVersion};
-use lockkeeper_session::{Effect, Failure};
+use lockkeeper_session::{Effect, Failure, Lookable as _};
 
 use crate::proto::{KeyValue, RangeRequest, RangeResponse, Response, ResponseOp};
 use crate::queue::inner::Inner;

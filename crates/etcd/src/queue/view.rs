@@ -157,7 +157,7 @@ impl Inner {
             return Ok(None);
         };
         seen.view.elsewhere = elsewhere;
-        self.tails().note_length(queue, i64::try_from(seen.length).is_ok_and(|length| length > SHORT_MAX));
+        self.tails.lock().note_length(queue, i64::try_from(seen.length).is_ok_and(|length| length > SHORT_MAX));
         Ok(Some(seen.view))
     }
 

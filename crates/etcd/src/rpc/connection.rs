@@ -3,16 +3,17 @@
 //! The channel would connect anew by itself, and requests would then reach another server state without a word. So its
 //! connector gives it one socket, and fails from then on.
 
-use std::fmt;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::Uri;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Server, Socket, answered, connect_tcp, late};
+use lockkeeper_session::{
+    Asking, Effect, Failure, FailureKind, Lookable, Meter, Mutex, Server, Socket, answered, connect_tcp, late,
+};
 use prost::Message;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -104,7 +105,7 @@ impl Connection {
         let (meter, is_over) = (socket.meter(), socket.meter().is_over());
         let only = Mutex::new(Some(socket));
         let connector = service_fn(move |_: Uri| {
-            let socket = only.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let socket = only.lock().take();
             std::future::ready(socket.map(TokioIo::new).ok_or(Gone))
         });
         let endpoint = endpoint(server, access).map_err(|error| Failure::unreachable("has no usable name", error))?;
@@ -173,27 +174,26 @@ impl Connection {
         request
     }
 
-    /// Returns the member.
-    pub(crate) const fn server(&self) -> &Server {
-        &self.server
-    }
-
-    /// Whether it has ended.
-    pub(crate) fn is_over(&self) -> bool {
-        *self.is_over.borrow()
-    }
-
     /// Waits until it has ended.
     pub(crate) async fn over(&self) {
         let mut is_over = self.is_over.clone();
         // An error says that the socket was dropped.
         let _ = is_over.wait_for(|&is_over| is_over).await;
     }
+}
 
-    /// Ends it.
-    pub(crate) fn shut(&self) {
+impl Lookable for Connection {
+    fn is_over(&self) -> bool {
+        *self.is_over.borrow()
+    }
+
+    fn shut(&self) {
         // A socket that has ended already needs no more.
         let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    fn server(&self) -> &Server {
+        &self.server
     }
 }
 
@@ -219,11 +219,5 @@ fn endpoint(server: &Server, access: &Access) -> Result<Endpoint, tonic::transpo
 impl Drop for Connection {
     fn drop(&mut self) {
         self.shut();
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Connection").field(&self.server).field(&self.is_over()).finish()
     }
 }

@@ -4,11 +4,10 @@
 //! subscriber, in the task that reads the stream.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Failure, Mutex};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
@@ -92,7 +91,7 @@ impl Watches {
     /// Starts a watch. All changes after [`WatchEvent::Created`] are told; what was changed before must be looked at
     /// then.
     pub(crate) fn watch(&self, watched: Watched, mut subscriber: Subscriber) -> Watch {
-        let mut registry = self.shared.registry();
+        let mut registry = self.shared.registry.lock();
         registry.last_id += 1;
         let id = registry.last_id;
         if registry.is_over {
@@ -128,11 +127,6 @@ impl Watched {
 }
 
 impl Shared {
-    /// No subscriber panics, so a poisoned lock still guards consistent data.
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn send(&self, request: WatchUnion) {
         // If the stream has ended, the reader tells all subscribers.
         let _ = self.requests.send(WatchRequest { request_union: Some(request) });
@@ -140,7 +134,7 @@ impl Shared {
 
     /// Tells the subscribers what the server says.
     fn tell(&self, answer: &WatchResponse) {
-        let mut registry = self.registry();
+        let mut registry = self.registry.lock();
         if answer.watch_id < 0 && answer.canceled {
             // A refused watch is answered without its id, so that each that was not confirmed may be meant.
             let unconfirmed: Vec<_> = std::mem::take(&mut registry.unconfirmed).into_iter().collect();
@@ -168,7 +162,7 @@ impl Shared {
         }
         answer.events.iter().filter_map(told).for_each(&mut subscriber);
         // Unless its watch was dropped meanwhile.
-        let mut registry = self.registry();
+        let mut registry = self.registry.lock();
         if let Some(place) = registry.subscribers.get_mut(&answer.watch_id) {
             *place = Some(subscriber);
         }
@@ -177,7 +171,7 @@ impl Shared {
     /// Tells all subscribers that nothing more is told.
     fn end(&self) {
         let subscribers = {
-            let mut registry = self.registry();
+            let mut registry = self.registry.lock();
             registry.is_over = true;
             registry.unconfirmed.clear();
             std::mem::take(&mut registry.subscribers)
@@ -221,31 +215,19 @@ pub(crate) struct Watch {
 impl Watch {
     /// Whether it may still tell something.
     pub(crate) fn is_live(&self) -> bool {
-        self.shared.registry().subscribers.contains_key(&self.id)
+        self.shared.registry.lock().subscribers.contains_key(&self.id)
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut registry = self.shared.registry();
+        let mut registry = self.shared.registry.lock();
         registry.unconfirmed.remove(&self.id);
         let removed = registry.subscribers.remove(&self.id);
         drop(registry);
         if removed.is_some() {
             self.shared.send(WatchUnion::Cancel(WatchCancelRequest { watch_id: self.id }));
         }
-    }
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Watch").field(&self.id).finish()
-    }
-}
-
-impl fmt::Debug for Watches {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Watches")
     }
 }
 
@@ -274,12 +256,12 @@ mod tests {
         for _ in 0..2 {
             let (all, count) = (kept.clone(), heard.clone());
             let subscriber = move |_: WatchEvent<'_>| {
-                *count.lock().unwrap() += 1;
-                let dropped = std::mem::take(&mut *all.lock().unwrap());
+                *count.lock() += 1;
+                let dropped = std::mem::take(&mut *all.lock());
                 drop(dropped);
             };
             let watch = watches.watch(Watched::Deletion(b"x".to_vec()), Box::new(subscriber));
-            kept.lock().unwrap().push(watch);
+            kept.lock().push(watch);
         }
         let (done, is_done) = std::sync::mpsc::channel();
         let telling = watches.clone();
@@ -288,8 +270,8 @@ mod tests {
             done.send(()).unwrap();
         });
         is_done.recv_timeout(SOON).expect("no subscriber waits for the one that tells it");
-        assert_eq!(*heard.lock().unwrap(), 1);
-        assert!(watches.shared.registry().subscribers.is_empty());
+        assert_eq!(*heard.lock(), 1);
+        assert!(watches.shared.registry.lock().subscribers.is_empty());
         let cancels = std::iter::from_fn(|| sent.try_recv().ok()?.request_union)
             .filter(|request| matches!(request, WatchUnion::Cancel(_)));
         assert_eq!(cancels.count(), 2);
@@ -302,7 +284,7 @@ mod tests {
         let hears = heard.clone();
         let subscriber = move |event: WatchEvent<'_>| {
             let name = format!("{event:?}");
-            hears.lock().unwrap().push(name.split('(').next().unwrap_or_default().to_owned());
+            hears.lock().push(name.split('(').next().unwrap_or_default().to_owned());
         };
         let _watch = watches.watch(Watched::Deletion(b"x".to_vec()), Box::new(subscriber));
         for answer in [
@@ -314,6 +296,6 @@ mod tests {
         ] {
             watches.shared.tell(&answer);
         }
-        assert_eq!(*heard.lock().unwrap(), ["Created", "Deleted", "Deleted", "Over"]);
+        assert_eq!(*heard.lock(), ["Created", "Deleted", "Deleted", "Over"]);
     }
 }

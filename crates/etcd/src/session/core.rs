@@ -1,13 +1,12 @@
 //! What all parts of one session share: its lease, its present connection, what is believed, and its lanes.
 
-use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_core::Operation;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Beginning, Bug, Effect, Failure, FailureKind, Life, Link as _, Server};
+use lockkeeper_session::{Beginning, Bug, Effect, Failure, FailureKind, Life, Link as _, Lookable as _, Mutex, Server};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -26,7 +25,7 @@ pub(crate) struct Core {
     pub(crate) lease: i64,
     pub(crate) timing: Timing,
     pub(crate) life: Arc<Life<Link>>,
-    belief: Mutex<Belief>,
+    pub(super) belief: Mutex<Belief>,
     epoch: Mutex<Epoch>,
     /// The greatest revision that a quorum has answered with.
     revision: AtomicI64,
@@ -74,16 +73,12 @@ impl Core {
         }
     }
 
-    pub(super) fn belief(&self) -> MutexGuard<'_, Belief> {
-        locked(&self.belief)
-    }
-
     pub(crate) fn epoch(&self) -> Epoch {
-        *locked(&self.epoch)
+        *self.epoch.lock()
     }
 
     pub(crate) fn set_epoch(&self, epoch: Epoch) {
-        *locked(&self.epoch) = epoch;
+        *self.epoch.lock() = epoch;
     }
 
     /// Notes a revision with which a quorum has answered. `false` if it is less than one before: then the service's
@@ -149,11 +144,11 @@ impl Core {
         operation: Operation,
         deadline: BootInstant,
     ) -> Result<C::Answer, Failure> {
-        let witness = self.belief().witness(link.number);
+        let witness = self.belief.lock().witness(link.number);
         let answer = self.send(link, request, operation, deadline).await?;
         let header = header(&answer)?;
         self.note_revision(header.revision);
-        let proven = self.belief().prove(witness, header.raft_term);
+        let proven = self.belief.lock().prove(witness, header.raft_term);
         if let Some(safe_until) = proven.filter(|_| !link.connection.is_over()) {
             self.life.believe(safe_until);
         }
@@ -181,15 +176,4 @@ impl Core {
 /// Whether a failure ends the use of its connection.
 fn needs_another(failure: &Failure) -> bool {
     failure.kind == FailureKind::Broken || failure.effect == Effect::Unknown
-}
-
-/// Nothing panics while one of these is locked, so a poisoned lock still guards consistent data.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Session").field("lease", &self.lease).field("life", &self.life).finish_non_exhaustive()
-    }
 }

@@ -45,12 +45,12 @@ async fn renew_over(core: &Core, server: &Server, deadline: BootInstant) -> Resu
     };
     let term = answer.header.ok_or_else(Failure::unexpected)?.raft_term;
     let renewal = Renewal { sent_at, connection: NO_CONNECTION, term };
-    core.belief().renewed(renewal, Duration::from_secs(seconds));
-    let witness = core.belief().witness(NO_CONNECTION);
+    core.belief.lock().renewed(renewal, Duration::from_secs(seconds));
+    let witness = core.belief.lock().witness(NO_CONNECTION);
     let answer = connection.call(proof(core), deadline).await?;
     let term = header(&answer)?.raft_term;
     if finds_session(&answer)
-        && let Some(safe_until) = core.belief().prove(witness, term)
+        && let Some(safe_until) = core.belief.lock().prove(witness, term)
     {
         core.life.bond().note_proof(sent_at);
         core.life.believe(safe_until);

@@ -4,9 +4,10 @@
 //! the calls before it on the same lock have ended. Calls on different locks do not wait for one another.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::{BoxFuture, QueueName};
+use lockkeeper_session::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -36,7 +37,7 @@ impl Lanes {
     /// Runs a look after all earlier jobs on the same lock. Looks do not wait for one another, and no job waits for it
     /// if there are none.
     pub(crate) fn run_look(self: &Arc<Self>, queue: &QueueName, look: impl Future<Output = ()> + Send + 'static) {
-        let mut lanes = self.state();
+        let mut lanes = self.state.lock();
         match lanes.busy.get_mut(queue.as_str()) {
             Some(waiting) => waiting.push_back(Box::pin(look)),
             None => {
@@ -50,22 +51,17 @@ impl Lanes {
     pub(super) async fn idle(&self) {
         loop {
             let idle = self.idle.notified();
-            if self.state().busy.is_empty() {
+            if self.state.lock().busy.is_empty() {
                 return;
             }
             idle.await;
         }
     }
 
-    /// No job runs while the state is locked, so a poisoned lock still guards consistent data.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Runs a job after all earlier jobs on the same lock, whether or not its outcome is awaited. If the runtime has
     /// ended, the job is dropped.
     pub(crate) fn run(self: &Arc<Self>, queue: &QueueName, job: impl Future<Output = ()> + Send + 'static) {
-        let mut lanes = self.state();
+        let mut lanes = self.state.lock();
         if lanes.is_dead {
             drop(lanes);
             drop(job);
@@ -104,7 +100,7 @@ impl Runner {
 
     /// Takes the next job; without one the lane ends.
     fn next(&mut self) -> Option<Job> {
-        let mut lanes = self.lanes.state();
+        let mut lanes = self.lanes.state.lock();
         let next = lanes.busy.get_mut(&self.lock).and_then(VecDeque::pop_front);
         if next.is_none() {
             lanes.busy.remove(&self.lock);
@@ -125,7 +121,7 @@ impl Drop for Runner {
         }
         // The runtime has ended: no job runs any more, and their callers are told.
         let dropped = {
-            let mut lanes = self.lanes.state();
+            let mut lanes = self.lanes.state.lock();
             lanes.is_dead = true;
             std::mem::take(&mut lanes.busy)
         };

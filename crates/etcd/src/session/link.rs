@@ -19,7 +19,6 @@ pub(crate) struct Epoch {
 pub(crate) type Link = lockkeeper_session::Linked<Connection, Begun>;
 
 /// What a connection begins with.
-#[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) watches: Watches,
     /// The revision at which the session's key was written when this connection began. A join names it, so that none of

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_core::Operation;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Effect, Failure, late};
+use lockkeeper_session::{Effect, Failure, Lookable as _, late};
 
 use crate::proto::{RangeRequest, RangeResponse};
 use crate::rpc::{KeepAlive, key_range};
@@ -87,7 +87,7 @@ async fn renew_over(
     };
     let term = answer.header.ok_or_else(Failure::unexpected)?.raft_term;
     let renewal = Renewal { sent_at, connection: link.number, term };
-    core.belief().renewed(renewal, Duration::from_secs(seconds));
+    core.belief.lock().renewed(renewal, Duration::from_secs(seconds));
     let answer = core.ask(link, proof(core), Operation::Connect, deadline).await?;
     header(&answer)?;
     if !finds_session(&answer) {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use lockkeeper_session::Mutex;
 use tokio::sync::Notify;
 
 /// How many keys are marked at most. They are taken after each look, so that only a program that stands still, or a
@@ -34,7 +34,7 @@ impl Default for Marked {
 impl Marks {
     /// Marks a key.
     pub(super) fn note(&self, key: &[u8]) {
-        let mut marked = self.lock();
+        let mut marked = self.marked.lock();
         if let Marked::Keys(keys) = &mut *marked {
             keys.insert(key.to_vec());
             if keys.len() > KEYS_MAX {
@@ -47,24 +47,20 @@ impl Marks {
 
     /// Marks all keys.
     pub(super) fn note_all(&self) {
-        *self.lock() = Marked::All;
+        *self.marked.lock() = Marked::All;
         self.changed.notify_one();
     }
 
     /// Waits until something is marked. One at a time waits.
     pub(crate) async fn until_any(&self) {
-        while *self.lock() == Marked::default() {
+        while *self.marked.lock() == Marked::default() {
             self.changed.notified().await;
         }
     }
 
     /// Takes what is marked.
     pub(crate) fn take(&self) -> Marked {
-        mem::take(&mut *self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Marked> {
-        self.marked.lock().unwrap_or_else(PoisonError::into_inner)
+        mem::take(&mut *self.marked.lock())
     }
 }
 

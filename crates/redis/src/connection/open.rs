@@ -1,10 +1,10 @@
 //! Opens a connection: a socket, TLS where it is asked for, the greeting in RESP3, and tracking.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Server, Socket};
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Mutex, Server, Socket};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value, pipe};
 use tokio::runtime::Handle;

@@ -4,11 +4,10 @@
 //! may be told of a change before the read as well, and its owner looks again. The server tells of a key once for each
 //! read; each wait has its own read. Besides, all keys that it tells of can be marked for an onlooker.
 
-use lockkeeper_session::{Effect, Failure, FailureKind};
+use lockkeeper_session::{Effect, Failure, FailureKind, Mutex};
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use redis::{PushInfo, PushKind, Value};
@@ -51,7 +50,7 @@ impl Registry {
     pub(super) fn register(self: &Arc<Self>, key: &[u8]) -> Result<Told, Failure> {
         let (wake, woken) = oneshot::channel();
         let key: Arc<[u8]> = key.into();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let number = inner.next;
         if !inner.is_over {
             if inner.count >= WAITS_MAX {
@@ -98,7 +97,7 @@ impl Registry {
         if let Some(marks) = self.marks.get() {
             marks.note(key);
         }
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let woken = inner.waits.remove(key).unwrap_or_default();
         inner.count -= woken.len();
         drop(inner);
@@ -106,7 +105,7 @@ impl Registry {
     }
 
     fn wake_all(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let woken = std::mem::take(&mut inner.waits);
         inner.count = 0;
         drop(inner);
@@ -115,7 +114,7 @@ impl Registry {
 
     /// Ends all waits, also those that will be registered.
     pub(super) fn end(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.is_over = true;
         inner.count = 0;
         let ended = std::mem::take(&mut inner.waits);
@@ -124,7 +123,7 @@ impl Registry {
     }
 
     fn forget(&self, key: &Arc<[u8]>, number: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Some(waits) = inner.waits.get_mut(key) else {
             return;
         };
@@ -135,10 +134,6 @@ impl Registry {
         if is_found {
             inner.count -= 1;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -181,12 +176,6 @@ impl Drop for Told {
     }
 }
 
-impl fmt::Debug for Told {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Told").field(&String::from_utf8_lossy(&self.key)).finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +201,7 @@ mod tests {
         assert!(is_pending(&mut other).await);
         registry.take_in(told_of(Value::Nil));
         assert_eq!(other.await, Wake::Changed);
-        assert_eq!(registry.lock().count, 0);
+        assert_eq!(registry.inner.lock().count, 0);
     }
 
     #[tokio::test]
@@ -240,7 +229,7 @@ mod tests {
         let registry = Arc::new(Registry::default());
         let waits: Vec<_> = (0..3).map(|_| registry.register(b"a").unwrap()).collect();
         drop(waits);
-        assert!(registry.lock().waits.is_empty());
-        assert_eq!(registry.lock().count, 0);
+        assert!(registry.inner.lock().waits.is_empty());
+        assert_eq!(registry.inner.lock().count, 0);
     }
 }

@@ -1,13 +1,12 @@
 //! The connection: flights are queued in the order of the calls, and each failure says whether it may have had an
 //! effect.
 
-use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Server, answered, late};
+use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Lookable, Meter, Mutex, Server, answered, late};
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value};
 use tokio::runtime::Handle;
@@ -65,7 +64,7 @@ impl Connection {
         };
         let bytes = pipeline.get_packed_pipeline().len() as u64;
         let (meter, driver, clock) = (self.meter.clone(), self.driver.0.clone(), self.clock.clone());
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = self.line.lock();
         let connection = line.connection.clone();
         let begins_at = line.queued_bytes;
         line.queued_bytes += bytes;
@@ -117,26 +116,25 @@ impl Connection {
         Ok(answers)
     }
 
-    /// Returns the server.
-    pub(crate) const fn server(&self) -> &Server {
-        &self.server
-    }
-
-    /// Whether it has ended.
-    pub(crate) fn is_over(&self) -> bool {
-        *self.is_over.borrow()
-    }
-
     /// Waits until it has ended.
     pub(crate) async fn over(&self) {
         let mut is_over = self.is_over.clone();
         // An error says that the driver was dropped.
         let _ = is_over.wait_for(|&is_over| is_over).await;
     }
+}
 
-    /// Ends it.
-    pub(crate) fn shut(&self) {
+impl Lookable for Connection {
+    fn is_over(&self) -> bool {
+        *self.is_over.borrow()
+    }
+
+    fn shut(&self) {
         self.driver.0.abort();
+    }
+
+    fn server(&self) -> &Server {
+        &self.server
     }
 }
 
@@ -217,12 +215,5 @@ impl Drop for Over {
     fn drop(&mut self) {
         self.is_over.send_replace(true);
         self.waits.end();
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, greeting, .. } = self;
-        formatter.debug_tuple("Connection").field(server).field(greeting).field(&self.is_over()).finish()
     }
 }

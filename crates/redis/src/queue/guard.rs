@@ -4,12 +4,12 @@
 //! once that has stood for a while, again after each change, and over each new connection.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::Operation;
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Failure, Mutex};
 use redis::Value;
 use tokio::sync::Notify;
 
@@ -34,7 +34,7 @@ pub(super) struct Young {
 
 impl Young {
     pub(super) fn add(&self, place: &Arc<Place>) {
-        let mut places = self.places();
+        let mut places = self.places.lock();
         places.push_back(Arc::downgrade(place));
         if places.len() == 1 {
             self.first.notify_one();
@@ -50,7 +50,7 @@ impl Young {
             };
             let due_at = place.placed_at.saturating_add(WATCH_AFTER);
             if clock.now() >= due_at {
-                self.places().pop_front();
+                self.places.lock().pop_front();
                 return place;
             }
             drop(place);
@@ -60,18 +60,13 @@ impl Young {
 
     /// Returns the oldest that stands, and forgets those before it.
     fn oldest(&self) -> Option<Arc<Place>> {
-        let mut places = self.places();
+        let mut places = self.places.lock();
         loop {
             match places.front()?.upgrade().filter(|place| place.bond.stands()) {
                 Some(place) => return Some(place),
                 None => drop(places.pop_front()),
             }
         }
-    }
-
-    /// Nothing panics while it is locked.
-    fn places(&self) -> MutexGuard<'_, VecDeque<Weak<Place>>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -66,14 +66,9 @@ fn read(core: &Core, link: &Link, answers: Vec<Value>, asked_at: BootInstant) ->
         let mut next = || answer.next().ok_or_else(Failure::unexpected);
         match text(next()?)?.as_str() {
             "ok" => {}
-            "gone" => return Err(Failure::session_gone()),
-            "stale" => {
-                link.shut();
-                return Err(Failure::superseded());
-            }
             "anchor" => return Ok(Joined::AnchorGone),
             "full" => return Ok(Joined::Full("too many contenders stand beside one")),
-            _ => return Err(Failure::unexpected()),
+            word => return Err(Failure::refused(word, link)),
         }
         let members = texts(next()?)?.iter().map(|member| Member::parse(member)).collect();
         (members, view::read(link.connection_number(), next()?)?, number(&next()?)?)

@@ -1,7 +1,6 @@
 //! What Redis keeps of one of our own contenders, and the tasks that watch it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use lockkeeper_session::Mutex;
 use tokio::task::AbortHandle;
 
 /// A contender of ours that is stored.
@@ -19,7 +18,7 @@ pub(crate) struct Own {
 impl Own {
     /// Has this task watch it in place of another one.
     pub(super) fn watch_by(&self, watcher: Option<AbortHandle>) {
-        let before = std::mem::replace(&mut *locked(&self.watcher), watcher);
+        let before = std::mem::replace(&mut *self.watcher.lock(), watcher);
         if let Some(before) = before {
             before.abort();
         }
@@ -28,7 +27,7 @@ impl Own {
 
 /// Has a task watch a contender's plain lock, unless one does already.
 pub(super) fn watch_plain_by(place: &Place, spawn: impl FnOnce() -> AbortHandle) {
-    let mut present = locked(&place.own.plain_watcher);
+    let mut present = place.own.plain_watcher.lock();
     if place.bond.stands() && present.is_none() {
         *present = Some(spawn());
     }
@@ -37,13 +36,8 @@ pub(super) fn watch_plain_by(place: &Place, spawn: impl FnOnce() -> AbortHandle)
 impl lockkeeper_session::Own for Own {
     fn withdrawn(&self) {
         self.watch_by(None);
-        if let Some(watcher) = locked(&self.plain_watcher).take() {
+        if let Some(watcher) = self.plain_watcher.lock().take() {
             watcher.abort();
         }
     }
-}
-
-/// Nothing panics while one of these is locked.
-fn locked(watcher: &Mutex<Option<AbortHandle>>) -> MutexGuard<'_, Option<AbortHandle>> {
-    watcher.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -155,8 +155,6 @@ impl Service for Redis {
             }
             Stage::Shown(place, view) => note_turn(queues, place, view),
             Stage::Gone(ticket) | Stage::Kept(ticket) => core.roll.remove(ticket),
-            Stage::Explained if core.life.check(Operation::Wait).is_ok() => core.life.testing.note_removal(),
-            Stage::Explained => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Expected, Operation, QueueName, Value, ValueVersion};
-use lockkeeper_session::{Failure, Link as _};
+use lockkeeper_session::Failure;
 use redis::{Cmd, Value as Answer, cmd};
 
 use crate::answers::{list, only, text};
@@ -67,12 +67,7 @@ pub(super) fn writing(
             match next()?.as_str() {
                 "ok" => Ok(Some(ValueVersion(next()?.parse().map_err(|_| Failure::unexpected())?))),
                 "no" => Ok(None),
-                "gone" => Err(Failure::session_gone()),
-                _ => {
-                    // Another connection of the session has taken over.
-                    link.shut();
-                    Err(Failure::superseded())
-                }
+                word => Err(Failure::refused(word, &*link)),
             }
         })
     })

@@ -1,6 +1,5 @@
 //! What all parts of one session share: its number, its present connection, what is believed, and the calls.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -93,11 +92,5 @@ impl Core {
     /// The epoch of a connection with this number: joins of a lower one have no effect any more.
     pub(crate) fn epoch(&self, number: u64) -> String {
         if self.life.testing.has(Bug::IgnoresEpochs) { "1".to_owned() } else { number.to_string() }
-    }
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Session").field("id", &self.id).field("life", &self.life).finish_non_exhaustive()
     }
 }

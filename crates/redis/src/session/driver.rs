@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Effect, Failure, Keeping, Life, Server};
+use lockkeeper_session::{Effect, Failure, Keeping, Life, Lookable as _, Server};
 
 use crate::answers::number;
 use crate::connection::{Connection, Flight, until_replaced};

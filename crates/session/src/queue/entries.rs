@@ -1,11 +1,12 @@
 //! A session's own entries: which tickets are to be stored, and which are.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, Extent, QueueName, QueueView, Ticket};
 
+use crate::Mutex;
 use crate::queue::place::{Own, Place};
 
 /// An entry that is not known to be stored.
@@ -34,31 +35,26 @@ struct State {
 impl Progress {
     /// Notes that it is about to be sent; `false` if one of its entries was withdrawn: then it must not be.
     pub(super) fn send(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.was_sent |= !state.is_withdrawn;
         !state.is_withdrawn
     }
 
     /// Notes a withdrawal; returns whether it may have taken effect. From now on it is not sent any more.
     pub(super) fn withdraw(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_withdrawn = true;
         state.was_sent
     }
 
     /// Whether it may have taken effect.
     pub(super) fn was_sent(&self) -> bool {
-        self.state().was_sent
+        self.state.lock().was_sent
     }
 
     /// Notes that no attempt has taken effect, or can any more.
     pub(super) fn note_unsent(&self) {
-        self.state().was_sent = false;
-    }
-
-    /// Nothing panics while it is locked.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().was_sent = false;
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn begin<S: Service>(
     for entry in entries {
         let outlives_session = matches!(entry.lifetime, Lifetime::Persistent { .. });
         let joining = Joining { queue: queue.clone(), outlives_session, progress: progress.clone() };
-        queues.entries().begin(entry.ticket, joining);
+        queues.entries.lock().begin(entry.ticket, joining);
         S::note(queues, Stage::Joining(entry.ticket));
         tickets.push((entry.ticket, outlives_session));
     }
@@ -113,7 +113,7 @@ impl<S: Service> Join<S> {
         }
         let mut enqueued = Vec::with_capacity(places.len());
         for place in places {
-            if !self.queues.entries().stand(place.ticket) {
+            if !self.queues.entries.lock().stand(place.ticket) {
                 return Err(withdrawn(&self.queue));
             }
             let (id, token) = (place.id.clone(), place.token);
@@ -200,7 +200,7 @@ impl<S: Service> Join<S> {
                 bond: PlaceBond::new(queues.service.life().bond().clone()),
                 own,
             });
-            if !queues.entries().place(place.clone()) {
+            if !queues.entries.lock().place(place.clone()) {
                 // The withdrawal was sent behind the join.
                 return Err(withdrawn(&self.queue));
             }
@@ -220,7 +220,7 @@ impl<S: Service> Join<S> {
     fn forget_unsent(&self) {
         if !self.progress.withdraw() {
             for (ticket, _) in &self.tickets {
-                self.queues.entries().forget(*ticket);
+                self.queues.entries.lock().forget(*ticket);
                 S::note(&self.queues, Stage::Gone(*ticket));
             }
         }

@@ -41,7 +41,7 @@ enum Ending {
 
 /// Starts to withdraw a ticket.
 pub(super) fn begin<S: Service>(queues: &Arc<Queues<S>>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
-    let Some(entry) = queues.entries().take_from(queue, ticket) else {
+    let Some(entry) = queues.entries.lock().take_from(queue, ticket) else {
         return Withdrawal::done(Ok(()));
     };
     let done = |outcome| {

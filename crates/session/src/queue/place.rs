@@ -11,12 +11,13 @@ use lockkeeper_core::{
 };
 
 /// What a service keeps of a contender of ours.
-pub trait Own: fmt::Debug + Send + Sync + 'static {
+pub trait Own: Send + Sync + 'static {
     /// Notes that we are leaving it ourselves.
     fn withdrawn(&self) {}
 }
 
 /// A contender of ours that is stored.
+#[derive(Debug)]
 pub struct Place<O> {
     /// The queue in which it stands.
     pub queue: QueueName,
@@ -45,7 +46,6 @@ impl<O: Own> Place<O> {
 }
 
 /// What may be believed of one place: as much as of its session, while its contender is there.
-#[derive(Debug)]
 pub(super) struct PlaceStanding<O>(pub(super) Arc<Place<O>>);
 
 impl<O: Own> Standing for PlaceStanding<O> {
@@ -68,8 +68,8 @@ impl<O: Own> Standing for PlaceStanding<O> {
     }
 }
 
-impl<O> fmt::Debug for Place<O> {
+impl<O> fmt::Debug for PlaceStanding<O> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Place").field(&self.id).finish()
+        formatter.debug_tuple("Place").field(&self.0.id).finish()
     }
 }

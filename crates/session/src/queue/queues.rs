@@ -1,7 +1,7 @@
 //! What the calls of one session share: the service, our own contenders, and what becomes known of these.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
@@ -12,13 +12,13 @@ use lockkeeper_core::{
 use crate::queue::Place;
 use crate::queue::entries::{Coverage, Entries};
 use crate::queue::service::{Left, Service, Stage};
-use crate::{Ask, Failure, News};
+use crate::{Ask, Failure, Mutex, News};
 
 /// The queues of one session. Holding them does not keep the session alive.
 pub struct Queues<S: Service> {
     /// The service, as the session sees it.
     pub service: S,
-    entries: Mutex<Entries<S::Own>>,
+    pub(super) entries: Mutex<Entries<S::Own>>,
 }
 
 impl<S: Service> Queues<S> {
@@ -26,24 +26,19 @@ impl<S: Service> Queues<S> {
         Self { service, entries: Mutex::default() }
     }
 
-    /// No code panics while the entries are locked, so a panic elsewhere leaves them whole.
-    pub(super) fn entries(&self) -> MutexGuard<'_, Entries<S::Own>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Finds the place of a contender of ours.
     pub fn place_of(&self, queue: &QueueName, id: &ContenderId) -> Option<Arc<Place<S::Own>>> {
-        self.entries().find(queue, id).cloned()
+        self.entries.lock().find(queue, id).cloned()
     }
 
     /// Finds the place of a ticket.
     pub fn of_ticket(&self, ticket: Ticket) -> Option<Arc<Place<S::Own>>> {
-        self.entries().of_ticket(ticket).cloned()
+        self.entries.lock().of_ticket(ticket).cloned()
     }
 
     /// Returns the places of all contenders of ours that stand, for all that is known.
     pub fn standing(&self) -> Vec<Arc<Place<S::Own>>> {
-        self.entries().standing()
+        self.entries.lock().standing()
     }
 
     /// Refuses a call for what the service cannot have, or under a session that is lost.
@@ -95,7 +90,7 @@ impl<S: Service> Queues<S> {
         asked_at: BootInstant,
     ) {
         self.note_missing(queue, view, coverage, asked_at);
-        let unexplained = self.entries().unexplained(queue);
+        let unexplained = self.entries.lock().unexplained(queue);
         for place in unexplained {
             place.bond.explained().await;
         }
@@ -110,7 +105,7 @@ impl<S: Service> Queues<S> {
         coverage: &Coverage,
         asked_at: BootInstant,
     ) {
-        let missing = self.entries().missing(queue, view, coverage, asked_at);
+        let missing = self.entries.lock().missing(queue, view, coverage, asked_at);
         for place in missing {
             self.found_gone(&place);
         }
@@ -153,7 +148,9 @@ async fn explain<S: Service>(queues: Arc<Queues<S>>, place: Arc<Place<S::Own>>) 
         life.expire();
     }
     place.bond.explain(reason);
-    S::note(&queues, Stage::Explained);
+    if life.check(Operation::Wait).is_ok() {
+        life.testing.note_removal();
+    }
 }
 
 /// Removes what is left of a contender of ours, and asks why it is gone: it was broken, it went with its session, or it

@@ -103,8 +103,6 @@ pub enum Stage<'a, O> {
     Gone(Ticket),
     /// It outlives the session, and is none of ours any more.
     Kept(Ticket),
-    /// It was gone without our doing, and its holder knows why.
-    Explained,
 }
 
 /// What a join was answered.

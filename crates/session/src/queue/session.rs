@@ -124,7 +124,7 @@ impl<S: Service> Session for QueueSession<S> {
     }
 
     fn keep(&self, queue: &QueueName, ticket: Ticket) {
-        let was_there = self.queues.entries().keep(queue, ticket);
+        let was_there = self.queues.entries.lock().keep(queue, ticket);
         if was_there {
             S::note(&self.queues, Stage::Kept(ticket));
         }

@@ -279,15 +279,11 @@ impl Service for Toy {
 
     fn note(queues: &Arc<Queues<Self>>, stage: Stage<'_, Own>) {
         let core = &queues.service.0;
-        match stage {
-            Stage::Placed(place) => {
-                let mut early = core.early.lock().expect("nothing panics while it is locked");
-                let news: Vec<_> = early.extract_if(.., |(ticket, _)| *ticket == place.ticket).collect();
-                drop(early);
-                news.iter().for_each(|(_, news)| tell(queues, place, news));
-            }
-            Stage::Explained if core.life.check(Operation::Wait).is_ok() => core.life.testing.note_removal(),
-            _ => {}
+        if let Stage::Placed(place) = stage {
+            let mut early = core.early.lock().expect("nothing panics while it is locked");
+            let news: Vec<_> = early.extract_if(.., |(ticket, _)| *ticket == place.ticket).collect();
+            drop(early);
+            news.iter().for_each(|(_, news)| tell(queues, place, news));
         }
     }
 }

@@ -10,8 +10,8 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Row};
 use tokio::sync::mpsc;
 
-use crate::engine::Connected;
 use crate::engine::greeting::Schema;
+use crate::engine::{ATTEMPTS_MAX, Connected};
 use crate::engines::Intent;
 use crate::mysql::greeting::{self, Found, Server, grants};
 #[cfg(feature = "tls")]
@@ -30,9 +30,6 @@ const SILENCE_MIN: Duration = Duration::from_secs(60);
 /// statements, and reads this comment.
 const UNLIMITED: &str = "SET NAMES utf8mb4, SESSION innodb_lock_wait_timeout = DEFAULT, lock_wait_timeout = DEFAULT \
      /*M! , max_statement_time = 0 */";
-
-/// How often that is asked again: a limit that is shorter than this takes is found at once.
-const ATTEMPTS_MAX: u32 = 10;
 
 /// How long the making of our schema waits for another that makes it, in seconds.
 const SET_UP_MAX_S: u64 = 60;

@@ -1,17 +1,17 @@
 //! Opens a connection: a socket, who we are, who the server is, its settings for us, and our schema.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Effect, Failure, FailureKind, Meter, Server, Socket};
+use lockkeeper_session::{Effect, Failure, FailureKind, Meter, Mutex, Server, Socket};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage};
 
 use crate::engine::greeting::{Schema, incomplete};
-use crate::engine::{Connected, Hint, Over};
+use crate::engine::{ATTEMPTS_MAX, Connected, Hint, Over};
 use crate::engines::Intent;
 use crate::postgres::greeting::{Found, grants};
 #[cfg(feature = "tls")]
@@ -34,9 +34,6 @@ const HINTS_MAX: usize = 4_096;
 
 /// How long a statement of ours waits for a lock at most.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
-
-/// How often a statement is asked again that a limit ended which was not ours.
-const ATTEMPTS_MAX: u32 = 10;
 
 /// How long the making of our schema may take on the server, and wait for a lock there.
 const SET_UP_MAX: Duration = Duration::from_secs(60);

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Asking, Effect, Failure, Meter};
+use lockkeeper_session::{Asking, Effect, Failure, Meter, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -189,7 +189,7 @@ impl Shared {
             }
             left -= 1;
             pause(&*self.clock).await;
-            let line = locked(&self.line);
+            let line = self.line.lock();
             if line.is_overtaken(&turn) {
                 return Err(refusal::of_statement(error, &self.grants));
             }
@@ -224,7 +224,7 @@ impl engine::Wire for Wire {
         }
         let shared = self.shared.clone();
         // Under the lock, so that what is sent stands in the order of the calls.
-        let mut line = locked(&shared.line);
+        let mut line = shared.line.lock();
         let turn = match line.enter(&statement) {
             Ok(turn) => turn,
             Err(failure) => return Box::pin(std::future::ready(Err(failure))),
@@ -288,7 +288,7 @@ struct Leaving {
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        locked(&self.shared.line).leave(&self.turn);
+        self.shared.line.lock().leave(&self.turn);
     }
 }
 
@@ -299,11 +299,6 @@ impl fmt::Debug for Wire {
         text.field("service", &shared.config).field("wakes", wakes).field("transactions", &shared.transactions);
         text.finish_non_exhaustive()
     }
-}
-
-/// Nothing panics while it is locked, so a poisoned lock still guards consistent data.
-fn locked(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
-    line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The task with the socket, which ends with this.

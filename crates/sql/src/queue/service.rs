@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, Freshness, Lifetime, LossReason, Operation,
-    QueueName, QueueView, Rank, Request, Ticket, Value, ValueVersion,
+    BoxFuture, ContenderId, Departure, Entry, ErrorKind, Expected, Extent, Freshness, Lifetime, LossReason, QueueName,
+    QueueView, Rank, Request, Ticket, Value, ValueVersion,
 };
 use lockkeeper_session::{
     Ask, Departing, Failure, Joined, Left, Life, Link as _, Refusal, Service, Stage, Stood, Stored, Watch,
@@ -92,7 +92,7 @@ impl Service for Sql {
                         let why = "the queue has no room: too many contenders stand beside one, or its numbers end";
                         return Ok(Joined::Full(why));
                     }
-                    word => return Err(refused(word, &link)),
+                    word => return Err(Failure::refused(word, &*link)),
                 }
                 let (stored, view) = (answer.stored()?, answer.view(link.connection_number())?);
                 let stood = |ticket: &Ticket| {
@@ -171,7 +171,7 @@ impl Service for Sql {
         self.run(statement, |link, answer| match answer.word.as_str() {
             "ok" => version(answer.number()?).map(Some),
             "no" => Ok(None),
-            word => Err(refused(word, link)),
+            word => Err(Failure::refused(word, link)),
         })
     }
 
@@ -196,8 +196,6 @@ impl Service for Sql {
             Stage::Placed(place) => core.roll.add(place.ticket, ()),
             Stage::Shown(place, view) => place.own.note(view.ahead_of(&place.id)),
             Stage::Gone(ticket) | Stage::Kept(ticket) => core.roll.remove(ticket),
-            Stage::Explained if core.life.check(Operation::Wait).is_ok() => core.life.testing.note_removal(),
-            Stage::Explained => {}
         }
     }
 }
@@ -235,16 +233,4 @@ pub(super) fn of_epoch(core: &Core, link: &Link, function: &'static str, fixed: 
     let mut arguments = vec![core.id.into(), Argument::Int(core.epoch(link.number))];
     arguments.extend_from_slice(fixed);
     Statement::new(function, arguments)
-}
-
-/// Reads why such a statement had no effect. A connection that is not the session's latest is of no use any more.
-pub(super) fn refused(word: &str, link: &Link) -> Failure {
-    match word {
-        "gone" => Failure::session_gone(),
-        "stale" => {
-            link.shut();
-            Failure::superseded()
-        }
-        _ => Failure::unexpected(),
-    }
 }

@@ -4,14 +4,14 @@
 //! change of it until the last one ends.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::QueueName;
-use lockkeeper_session::{Failure, Watch};
+use lockkeeper_session::{Failure, Mutex, Watch};
 
 use crate::engine::Waking;
 use crate::queue::rows::Answer;
-use crate::queue::service::{Queues, named, of_epoch, refused};
+use crate::queue::service::{Queues, named, of_epoch};
 use crate::session::{Link, Wake};
 use crate::statement::Statement;
 
@@ -29,12 +29,7 @@ struct Watched {
     was_asked: bool,
 }
 
-impl Watches {
-    /// Nothing panics while it is locked.
-    fn by_queue(&self) -> MutexGuard<'_, BTreeMap<QueueName, Watched>> {
-        self.by_queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Watches {}
 
 /// One wait's part in watching a queue.
 struct Watching {
@@ -44,7 +39,7 @@ struct Watching {
 
 impl Watching {
     fn begin(queues: &Arc<Queues>, queue: &QueueName) -> Self {
-        queues.service.watches.by_queue().entry(queue.clone()).or_default().count += 1;
+        queues.service.watches.by_queue.lock().entry(queue.clone()).or_default().count += 1;
         Self { queues: queues.clone(), queue: queue.clone() }
     }
 }
@@ -53,7 +48,7 @@ impl Drop for Watching {
     fn drop(&mut self) {
         let service = &self.queues.service;
         // What is called under the lock has its turn before the next watch of this queue.
-        let mut by_queue = service.watches.by_queue();
+        let mut by_queue = service.watches.by_queue.lock();
         let Some(watched) = by_queue.get_mut(&self.queue) else { return };
         watched.count -= 1;
         if watched.count > 0 || !by_queue.remove(&self.queue).is_some_and(|watched| watched.was_asked) {
@@ -82,7 +77,7 @@ pub(super) fn begin<T: Send + 'static>(
         let told = core.waits.change(link, queue);
         let statement = match link.connection.waking {
             Waking::Told => {
-                if let Some(watched) = queues.service.watches.by_queue().get_mut(queue) {
+                if let Some(watched) = queues.service.watches.by_queue.lock().get_mut(queue) {
                     watched.was_asked = true;
                 }
                 of_epoch(core, link, "watch", &named(queue))
@@ -93,7 +88,7 @@ pub(super) fn begin<T: Send + 'static>(
         Box::pin(async move {
             let answer = Answer::read(asking.await?)?;
             if answer.word != "ok" {
-                return Err(refused(&answer.word, &link));
+                return Err(Failure::refused(&answer.word, &*link));
             }
             let told = async move {
                 // Whichever way the wait ends, a look tells.

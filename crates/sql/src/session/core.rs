@@ -1,6 +1,5 @@
 //! What all parts of one session share: its number, its present connection, what is believed, and the calls.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -99,11 +98,5 @@ impl Core {
     /// The epoch of a connection with this number: what was sent under a lower one has no effect any more.
     pub(crate) fn epoch(&self, number: u64) -> i64 {
         if self.life.testing.has(Bug::IgnoresEpochs) { 1 } else { i64::try_from(number).unwrap_or(i64::MAX) }
-    }
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Session").field("id", &self.id).field("life", &self.life).finish_non_exhaustive()
     }
 }

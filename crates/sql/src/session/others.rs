@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Bug, or_never};
+use lockkeeper_session::{Bug, Mutex, or_never};
 use tokio::sync::Notify;
 
 use crate::session::Link;
@@ -36,7 +36,7 @@ impl Others {
 
     /// Takes in the answer to a beat, received at this moment.
     pub(super) fn shown(&self, rows: &[Row], at: BootInstant) {
-        let mut seen = self.seen();
+        let mut seen = self.seen.lock();
         seen.observation.shown(rows.iter().filter_map(Shown::read), at);
         seen.awaited.clear();
         for row in rows.iter().filter(|row| row.says(What::Owner)) {
@@ -50,20 +50,20 @@ impl Others {
 
     /// How many sessions of the ring the next beat asks for.
     pub(super) fn ring(&self, now: BootInstant) -> i64 {
-        i64::try_from(self.seen().observation.ring(now)).unwrap_or(i64::MAX)
+        i64::try_from(self.seen.lock().observation.ring(now)).unwrap_or(i64::MAX)
     }
 
     /// Removes each session when it is due.
     pub(super) async fn run(&self, core: &Core, link: &Arc<Link>) -> Infallible {
         loop {
-            let due = self.seen().observation.next_due();
+            let due = self.seen.lock().observation.next_due();
             let turn = or_never(due.map(|due| core.life.clock.sleep_until(due)));
             tokio::select! {
                 biased;
                 () = turn => {}
                 () = self.changed.notified() => continue,
             }
-            let due = self.seen().observation.take_due(core.life.clock.now());
+            let due = self.seen.lock().observation.take_due(core.life.clock.now());
             if let Some(dead) = due {
                 self.reap(core, link, dead).await;
             }
@@ -91,14 +91,9 @@ impl Others {
 
     /// Forgets a session; returns which of its contenders we wait for.
     fn forget(&self, session: SessionId) -> Vec<Ticket> {
-        let mut seen = self.seen();
+        let mut seen = self.seen.lock();
         seen.observation.forget(session);
         seen.awaited.remove(&session).unwrap_or_default()
-    }
-
-    /// Nothing panics while it is locked.
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lockkeeper_core::{Operation, QueueView};
-use lockkeeper_session::{Effect, Failure, FailureKind, Joined};
+use lockkeeper_session::{Effect, Failure, FailureKind, Joined, Lookable as _};
 
 use super::{Join, Told, Wanted};
 use crate::layout::ticket_of;
@@ -79,7 +79,7 @@ impl Join {
     /// The tail that the entries join.
     fn tail(&self) -> Tail {
         self.joining.tail(|| match self.has_segments() {
-            true => self.inner.tails().known(&self.queue).tail,
+            true => self.inner.tails.lock().known(&self.queue).tail,
             false => Tail::default(),
         })
     }
@@ -93,7 +93,7 @@ impl Join {
         if !self.has_segments() || self.shows_whole {
             return Shows::Whole;
         }
-        if self.inner.tails().known(&self.queue).is_long { Shows::Nothing } else { Shows::Short }
+        if self.inner.tails.lock().known(&self.queue).is_long { Shows::Nothing } else { Shows::Short }
     }
 
     fn looks(&self, shows: Shows) -> Vec<RequestOp> {
@@ -112,7 +112,7 @@ impl Join {
         }
         let shown = view::read(&self.inner.core.layout, &self.queue, link, looks)?;
         if self.has_segments() {
-            self.inner.tails().note_length(&self.queue, shown.count > view::SHORT_MAX);
+            self.inner.tails.lock().note_length(&self.queue, shown.count > view::SHORT_MAX);
             if tail.segment == 0 && shown.count >= SEGMENT_FULL {
                 self.inner.begin_segment(&self.queue, tail);
             }
@@ -169,7 +169,7 @@ impl Join {
             return Err(Failure::superseded());
         }
         if tail != present_tail && self.joins_tail() {
-            self.inner.tails().note_tail(&self.queue, present_tail);
+            self.inner.tails.lock().note_tail(&self.queue, present_tail);
             self.joining.turn_to(present_tail);
             return Ok(None);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_faults::redis::Server;
-use lockkeeper_session::{Effect, FailureKind};
+use lockkeeper_session::{Effect, FailureKind, Lookable as _};
 use redis::cmd;
 
 use crate::connection::tests::support::{NOTHING, SOON, ask, deadline, open, soon, words};
@@ -80,7 +80,7 @@ async fn a_killed_server_ends_all_that_waits_at_once() {
     server.pause().expect("it stands still");
     let flights: Vec<_> = (0..1_000).map(|_| connection.flight(Flight::new().command(words("INCR key")))).collect();
     // The driver writes them all before the server ends.
-    let written = async || (connection.meter.written() == connection.line.lock().unwrap().queued_bytes).then_some(());
+    let written = async || (connection.meter.written() == connection.line.lock().queued_bytes).then_some(());
     lockkeeper_faults::wait::until("the writing", SOON, written).await.expect("all is written");
     server.kill();
     for flight in flights {

@@ -2,7 +2,7 @@
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_faults::redis::Server;
-use lockkeeper_session::Failure;
+use lockkeeper_session::{Failure, Lookable as _};
 use redis::Value;
 
 use crate::connection::tests::support::{NOTHING, ask, open, soon, words};

@@ -179,7 +179,7 @@ async fn a_lost_answer_ends_the_connection_and_not_the_session() {
 async fn an_open_tries_each_server_and_tells_what_a_user_has_to_know() {
     let database = Database::new(Waking::Looks);
     database.data().down = [(0, FailureKind::Refused), (1, FailureKind::Broken)].into();
-    let error = try_open(&database, "postgres://h1,h2/db", Testing::default()).await.unwrap_err();
+    let error = try_open(&database, "postgres://h1,h2/db", Testing::default()).await.map(drop).unwrap_err();
     assert_eq!(error.kind(), lockkeeper_core::ErrorKind::Refused);
     assert!(error.to_string().contains("h1:5432"), "{error}");
     assert_eq!(database.data().connected, [0, 1]);
@@ -193,7 +193,7 @@ async fn a_session_that_is_given_up_while_it_opens_is_ended() {
     let database = Database::new(Waking::Looks);
     // The answer to `open` does not come.
     database.data().is_busy = true;
-    try_open(&database, "postgres://h1/db", Testing::default()).await.unwrap_err();
+    try_open(&database, "postgres://h1/db", Testing::default()).await.map(drop).unwrap_err();
     pass_ms(1).await;
     assert_eq!(database.count("close"), 1);
     assert_eq!(database.asked("close")[0].arguments, database.asked("open")[0].arguments[..1]);

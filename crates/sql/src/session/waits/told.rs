@@ -1,14 +1,14 @@
 //! A wait as its caller has it, and the place where all of them are kept.
 
-use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{FencingToken, QueueName, Ticket};
 use lockkeeper_session::Link as _;
+use lockkeeper_session::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::engine::Waking;
@@ -87,7 +87,7 @@ impl Waits {
         note: impl FnOnce(&mut Book, BootInstant, oneshot::Sender<Wake>) -> WaitNumber,
     ) -> Told {
         let (tell, end) = oneshot::channel();
-        let mut book = self.kept.book();
+        let mut book = self.kept.book.lock();
         let number = if book.link == Some(link.number) && !link.is_over() {
             note(&mut book, self.clock.now(), tell)
         } else {
@@ -101,7 +101,7 @@ impl Waits {
 
     /// Whether nothing is waited for.
     pub(in crate::session) fn is_empty(&self) -> bool {
-        self.kept.book().is_empty()
+        self.kept.book.lock().is_empty()
     }
 
     /// Begins with a connection.
@@ -110,24 +110,24 @@ impl Waits {
             Waking::Told => Telling::Soon,
             Waking::Doors | Waking::Looks => Telling::Looks,
         };
-        self.kept.book().attach(link.number, telling, link.connection.waking == Waking::Doors);
+        self.kept.book.lock().attach(link.number, telling, link.connection.waking == Waking::Doors);
     }
 
     /// Ends all waits with their connection.
     pub(in crate::session) fn detach(&self) {
-        self.kept.book().end();
+        self.kept.book.lock().end();
     }
 
     /// Notes that a contender has departed: it was told so, or is not there.
     pub(in crate::session) fn departed(&self, ticket: Ticket) {
-        self.kept.book().departed(ticket, self.clock.now());
+        self.kept.book.lock().departed(ticket, self.clock.now());
         // The door of another one may be next.
         self.kept.notify();
     }
 
     /// Notes that a contender of our own is gone, by an answer over this connection.
     pub(crate) fn left(&self, link: &Link, ticket: Ticket) {
-        let is_present = self.kept.book().link == Some(link.number);
+        let is_present = self.kept.book.lock().link == Some(link.number);
         if is_present {
             self.departed(ticket);
         }
@@ -135,22 +135,22 @@ impl Waits {
 
     /// Notes that a queue or its value may have changed.
     pub(super) fn changed(&self, name: &str, part: i64) {
-        self.kept.book().changed(name, part);
+        self.kept.book.lock().changed(name, part);
     }
 
     /// Returns the contenders that the next beat asks for.
     pub(in crate::session) fn next_awaited(&self) -> Vec<Ticket> {
-        self.kept.book().next_awaited()
+        self.kept.book.lock().next_awaited()
     }
 
     /// Whether the server tells this session of departures, for all that is known.
     pub(in crate::session) fn is_told(&self) -> bool {
-        matches!(self.kept.book().telling, Telling::Told { .. })
+        matches!(self.kept.book.lock().telling, Telling::Told { .. })
     }
 
     /// Whether the server has no reason to stop telling this session.
     pub(in crate::session) fn must_be_told(&self) -> bool {
-        let book = self.kept.book();
+        let book = self.kept.book.lock();
         matches!(book.telling, Telling::Told { .. }) && !book.may_rest
     }
 
@@ -163,31 +163,31 @@ impl Waits {
     /// Says how waits are told from now on.
     pub(super) fn tell_by(&self, telling: impl FnOnce(BootInstant) -> Telling) {
         let now = self.clock.now();
-        self.kept.book().tell_by(telling(now), now);
+        self.kept.book.lock().tell_by(telling(now), now);
         self.kept.looks.notify_one();
     }
 
     /// When a look is due next.
     pub(super) fn next_due(&self) -> Option<BootInstant> {
-        self.kept.book().next_due()
+        self.kept.book.lock().next_due()
     }
 
     /// Takes what is to be looked at now.
     pub(super) fn take_due(&self) -> Vec<Ticket> {
-        self.kept.book().take_due(self.clock.now())
+        self.kept.book.lock().take_due(self.clock.now())
     }
 
     /// Notes that a look at these failed.
     pub(super) fn look_again(&self, tickets: &[Ticket]) {
-        self.kept.book().look_again(tickets, self.clock.now());
+        self.kept.book.lock().look_again(tickets, self.clock.now());
     }
 
     pub(super) fn next_door(&self) -> NextDoor {
-        self.kept.book().next_door(self.clock.now())
+        self.kept.book.lock().next_door(self.clock.now())
     }
 
     pub(super) fn opened(&self, ticket: Ticket) {
-        self.kept.book().opened(ticket, self.clock.now());
+        self.kept.book.lock().opened(ticket, self.clock.now());
         self.kept.looks.notify_one();
     }
 
@@ -213,24 +213,24 @@ impl Waits {
 impl Waits {
     /// Waits until the first wait may be far.
     pub(super) async fn until_far(&self) {
-        while self.kept.book().far().is_none() {
+        while self.kept.book.lock().far().is_none() {
             self.kept.ear.notified().await;
         }
     }
 
     /// Returns the first wait if it may be far.
     pub(super) fn far(&self) -> Option<Line> {
-        self.kept.book().far()
+        self.kept.book.lock().far()
     }
 
     /// Returns the first wait if it was counted, and was far.
     pub(super) fn counted_far(&self) -> Option<Line> {
-        self.kept.book().counted_far()
+        self.kept.book.lock().counted_far()
     }
 
     /// Begins to count how many stand ahead of a wait; returns with how many of them the session may rest, if it may.
     pub(super) fn count(&self, line: &Line) -> Option<usize> {
-        let mut book = self.kept.book();
+        let mut book = self.kept.book.lock();
         book.pace.count(line);
         let far = book.pace.far(self.clock.now());
         book.may_rest = far.is_some();
@@ -239,22 +239,22 @@ impl Waits {
 
     /// Notes how many stood ahead of it when that was asked; returns how long the session may rest.
     pub(super) fn counted(&self, line: &Line, ahead: usize, at: BootInstant) -> Rest {
-        self.kept.book().counted(line, ahead, at)
+        self.kept.book.lock().counted(line, ahead, at)
     }
 
     /// Whether the queue of the waits moves so quickly that a session rests which is far from its turn.
     pub(super) fn is_quick(&self) -> bool {
-        self.kept.book().pace.far(self.clock.now()).is_some()
+        self.kept.book.lock().pace.far(self.clock.now()).is_some()
     }
 
     /// Whether there are waits, and none of them comes before this one.
     pub(super) fn are_behind(&self, line: &Line) -> bool {
-        self.kept.book().are_behind(line)
+        self.kept.book.lock().are_behind(line)
     }
 
     /// Notes whether the session rests now.
     pub(super) fn rests(&self, rests: bool) {
-        let mut book = self.kept.book();
+        let mut book = self.kept.book.lock();
         book.may_rest = false;
         if rests {
             book.telling = Telling::Soon;
@@ -270,11 +270,6 @@ impl Waits {
 }
 
 impl Kept {
-    /// Nothing panics while it is locked.
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn notify(&self) {
         self.looks.notify_one();
         self.doors.notify_one();
@@ -293,13 +288,7 @@ impl Future for Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
-        self.kept.book().forget(self.ahead, self.number, self.clock.now());
+        self.kept.book.lock().forget(self.ahead, self.number, self.clock.now());
         self.kept.notify();
-    }
-}
-
-impl fmt::Debug for Told {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Told").field("ahead", &self.ahead).finish_non_exhaustive()
     }
 }
