@@ -32,10 +32,6 @@ pub struct Authority {
 
 impl Authority {
     /// Makes one; the server's certificate is for this name.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be written, or `server` is no name.
     pub fn new(server: &str) -> Result<Self> {
         let this = Self { folder: Scratch::new()? };
         let key = KeyPair::generate().map_err(failed)?;

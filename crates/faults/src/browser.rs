@@ -46,10 +46,6 @@ pub struct Browser {
 
 impl Browser {
     /// Starts one.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be started, or does not answer.
     pub fn start() -> Result<Self> {
         let mut command = process::command("chromedriver");
         command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -69,20 +65,12 @@ impl Browser {
     }
 
     /// Opens a page and waits until it is loaded.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be loaded.
     pub fn open(&self, url: &str) -> Result<()> {
         self.post("/url", &json!({ "url": url })).map(drop)
     }
 
     /// Runs the body of a function in the page and returns what that returns. The page's rules for scripts do not hold
     /// for it.
-    ///
-    /// # Errors
-    ///
-    /// It has thrown.
     pub fn run(&self, script: &str) -> Result<Value> {
         self.post("/execute/sync", &json!({ "script": script, "args": [] }))
     }
@@ -105,10 +93,6 @@ impl Browser {
     }
 
     /// What keeps people from using the page, as axe-core finds it: each with its name, its weight, and where.
-    ///
-    /// # Errors
-    ///
-    /// axe-core is not there, or has thrown.
     pub fn obstacles(&self) -> Result<Vec<(String, String, String)>> {
         let file = AXE.folder()?.join("axe_playwright_python/axe.min.js");
         let axe = fs::read_to_string(&file).map_err(Error::io(file.display()))?;

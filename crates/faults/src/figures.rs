@@ -11,10 +11,6 @@ const FIGURES_VARIABLE: &str = "LOCKKEEPER_TEST_FIGURES";
 
 /// Reports figures, one or several lines that name their test: on standard error, and in the file of figures if one is
 /// named.
-///
-/// # Panics
-///
-/// If the file of figures cannot be written: figures that were asked for would be missing from the note.
 pub fn tell(figures: &str) {
     let text = format!("{}\n", figures.trim_end());
     eprint!("{text}");

@@ -67,10 +67,6 @@ impl<K: Kind> Group<K> {
     }
 
     /// One server, to kill or to pause.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such server.
     pub fn server_mut(&mut self, index: usize) -> &mut Server<K> {
         &mut self.servers[index]
     }
@@ -85,19 +81,11 @@ impl<K: Elects> Group<K> {
     /// The index of the leader, waiting for an election to end. Servers that do not answer are passed over.
     ///
     /// A server that was cut off believes for a while that it leads; see [`other_leader`](Self::other_leader).
-    ///
-    /// # Errors
-    ///
-    /// There is no leader for two minutes.
     pub async fn leader(&self) -> Result<usize> {
         self.find("a leader", true, None, SERVING_WITHIN).await
     }
 
     /// The index of a leader other than `old`, waiting until one is elected.
-    ///
-    /// # Errors
-    ///
-    /// No other server leads `within` the time.
     pub async fn other_leader(&self, old: usize, within: Duration) -> Result<usize> {
         self.find("another leader", true, Some(old), within).await
     }

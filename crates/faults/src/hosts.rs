@@ -31,10 +31,6 @@ pub struct Hosts {
 
 impl Hosts {
     /// Describes them by their addresses and names.
-    ///
-    /// # Errors
-    ///
-    /// No temporary folder can be made.
     pub fn new(named: &[(&str, &str)]) -> Result<Self> {
         let folder = Scratch::new()?;
         let file = folder.path().join("hosts");

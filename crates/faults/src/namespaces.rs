@@ -54,10 +54,6 @@ pub fn availability() -> Availability {
 
 impl Network {
     /// Makes namespaces and links for `servers` servers. The first call of a process sweeps what killed runs left.
-    ///
-    /// # Errors
-    ///
-    /// Not root, `ip` missing or refused, too many servers, or no range of addresses free.
     pub fn new(servers: usize) -> Result<Self> {
         static SWEPT: Once = Once::new();
         if servers > SERVERS_MAX {
@@ -115,19 +111,11 @@ impl Network {
     }
 
     /// Cuts a server off from its peers: packets between them vanish. Clients still reach it.
-    ///
-    /// # Errors
-    ///
-    /// `ip` refused.
     pub fn isolate(&self, index: usize) -> Result<()> {
         ip(&["-n", &self.bridge(), "link", "set", &port(index), "nomaster"]).map(drop)
     }
 
     /// Lets a server reach its peers again; what they sent meanwhile is sent again by TCP, unless they gave up.
-    ///
-    /// # Errors
-    ///
-    /// `ip` refused.
     pub fn heal(&self, index: usize) -> Result<()> {
         ip(&["-n", &self.bridge(), "link", "set", &port(index), "master", "bridge0"]).map(drop)
     }

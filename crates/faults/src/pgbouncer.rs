@@ -47,10 +47,6 @@ pub fn availability() -> Availability {
 
 impl PgBouncer {
     /// Starts one with at most `connections` to the server for each user and database, on a free port.
-    ///
-    /// # Errors
-    ///
-    /// It ended or did not listen within two minutes; the error ends with its log.
     pub async fn start(server: &postgres::Server, lending: Lending, connections: u32) -> Result<Self> {
         let (superuser, password) = (postgres::Setup::SUPERUSER, server.setup.password.clone());
         let daemon = Daemon::new(Ground { is_powerless: true, ..Ground::default() })?;
@@ -64,10 +60,6 @@ impl PgBouncer {
     }
 
     /// Has it reach this server with each connection that it opens from now on. It keeps its clients.
-    ///
-    /// # Errors
-    ///
-    /// The way could not be made.
     pub fn point_to(&self, server: &postgres::Server) -> Result<()> {
         let socket = |port: u16| format!(".s.PGSQL.{port}");
         let (way, next) = (self.daemon.file(&socket(SERVER_PORT)), self.daemon.file("next"));

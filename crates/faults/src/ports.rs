@@ -35,10 +35,6 @@ pub struct ReservedPort(Claim);
 
 impl ReservedPort {
     /// Reserves a port that nothing listens on.
-    ///
-    /// # Errors
-    ///
-    /// None of ten thousand is free.
     pub fn take() -> Result<Self> {
         static TAKEN: AtomicU32 = AtomicU32::new(0);
         let start =

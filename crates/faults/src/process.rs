@@ -66,10 +66,6 @@ pub fn availability() -> Availability {
 }
 
 /// How much processor time the threads of a process have used so far, those that have ended not counted.
-///
-/// # Errors
-///
-/// There is no such process, or its times cannot be read.
 pub fn processor_time(id: u32) -> Result<Duration> {
     let folder = format!("/proc/{id}/task");
     let mut sum = Duration::ZERO;
@@ -101,10 +97,6 @@ pub struct Process {
 
 impl Process {
     /// Starts a command made by [`command`].
-    ///
-    /// # Errors
-    ///
-    /// The launcher could not be started. A program that is not there shows itself as exit status 127 instead.
     pub fn start(command: Command) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let child = spawn_on_lasting_thread(command).map_err(Error::io(format_args!("starting {name}")))?;
@@ -152,10 +144,6 @@ impl Process {
     }
 
     /// Stops it (SIGSTOP); on return no thread of it runs.
-    ///
-    /// # Errors
-    ///
-    /// It has ended.
     pub fn pause(&mut self) -> Result<()> {
         self.signal(Signal::STOP)?;
         // NOWAIT leaves an exit to be collected by the holder of the child.
@@ -166,37 +154,21 @@ impl Process {
     }
 
     /// Lets it go on (SIGCONT).
-    ///
-    /// # Errors
-    ///
-    /// It has ended.
     pub fn resume(&mut self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 
     /// Asks it to end (SIGTERM).
-    ///
-    /// # Errors
-    ///
-    /// It has ended.
     pub fn terminate(&mut self) -> Result<()> {
         self.signal(Signal::TERM)
     }
 
     /// Interrupts it (SIGINT), as a person at its terminal would.
-    ///
-    /// # Errors
-    ///
-    /// It has ended.
     pub fn interrupt(&mut self) -> Result<()> {
         self.signal(Signal::INT)
     }
 
     /// Waits for its end.
-    ///
-    /// # Errors
-    ///
-    /// It did not end within the time.
     ///
     /// # Cancellation
     ///

@@ -19,10 +19,6 @@ impl Packages {
     }
 
     /// Where they lie, for `PYTHONPATH`.
-    ///
-    /// # Errors
-    ///
-    /// They are not there, or were made from other requirements.
     pub fn folder(&self) -> Result<PathBuf> {
         let folder = target::folder().join("lockkeeper-python").join(self.name);
         let made_from = fs::read_to_string(folder.join("requirements.txt"));

@@ -29,36 +29,20 @@ pub trait Kind: Debug + Send + Sync + Sized {
     fn operator(&self, daemon: &Daemon) -> Self::Operator;
 
     /// Makes its first data, and the files that it changes itself.
-    ///
-    /// # Errors
-    ///
-    /// They cannot be made.
     fn fill(&self, daemon: &Daemon) -> Result<()>;
 
     /// The command that starts it.
-    ///
-    /// # Errors
-    ///
-    /// It is not here, or a file cannot be written.
     fn command(&self, daemon: &Daemon) -> Result<Command>;
 
     /// Whether it serves clients now.
     fn serves(operator: &Self::Operator) -> impl Future<Output = bool> + Send;
 
     /// Tells it what it is told once, when it serves first.
-    ///
-    /// # Errors
-    ///
-    /// It refused.
     fn begin(&self, _: &Self::Operator) -> impl Future<Output = Result<()>> + Send {
         future::ready(Ok(()))
     }
 
     /// Asks it to end, as an operator does who waits for no client.
-    ///
-    /// # Errors
-    ///
-    /// It has ended.
     fn end(process: &mut Process) -> Result<()> {
         process.terminate()
     }
@@ -81,10 +65,6 @@ pub struct Server<K: Kind> {
 impl<K: Kind> Server<K> {
     /// Starts one for the test that asks, which goes on only if there is one: else it is skipped, by the name that the
     /// harness gave to its thread.
-    ///
-    /// # Panics
-    ///
-    /// If it could be started here, and does not serve.
     pub async fn start_or_skip(setup: K) -> Option<Self> {
         if !setup.ground().availability().and(|| setup.availability()).or_skip_here() {
             return None;
@@ -129,10 +109,6 @@ impl<K: Kind> Server<K> {
     }
 
     /// Starts it and does not wait; one that runs is left alone.
-    ///
-    /// # Errors
-    ///
-    /// It could not be started.
     pub fn start(&mut self) -> Result<()> {
         if self.daemon.is_running() {
             return Ok(());
@@ -141,10 +117,6 @@ impl<K: Kind> Server<K> {
     }
 
     /// Waits until it serves clients, with its data loaded.
-    ///
-    /// # Errors
-    ///
-    /// It ended, or two minutes passed; the error ends with its log.
     pub async fn serving(&mut self) -> Result<()> {
         let operator = &self.operator;
         self.daemon.serving(async || K::serves(operator).await).await
@@ -185,37 +157,21 @@ impl<K: Kind> Server<K> {
 
     /// Copies its data as the disk has them now: cold if it was [stopped](Self::stop), or as a snapshot of its volume
     /// if it is [paused](Self::pause).
-    ///
-    /// # Errors
-    ///
-    /// They could not be copied.
     pub fn copy_data(&self) -> Result<()> {
         data::copy(&self.data_folder())
     }
 
     /// Puts the copy into the place of its data. It does not run.
-    ///
-    /// # Errors
-    ///
-    /// There is no copy.
     pub fn put_data_back(&self) -> Result<()> {
         data::put_back(&self.data_folder())
     }
 
     /// Stops all its processes (SIGSTOP); its sockets stay open.
-    ///
-    /// # Errors
-    ///
-    /// It does not run.
     pub fn pause(&mut self) -> Result<()> {
         self.daemon.pause()
     }
 
     /// Lets its processes go on (SIGCONT).
-    ///
-    /// # Errors
-    ///
-    /// It does not run.
     pub fn resume(&mut self) -> Result<()> {
         self.daemon.resume()
     }
@@ -230,10 +186,6 @@ impl<K: Kind> Server<K> {
     }
 
     /// Gives the room back that [`fill_disk`](Self::fill_disk) took.
-    ///
-    /// # Errors
-    ///
-    /// It took none.
     pub fn free_disk(&self) -> Result<()> {
         self.daemon.free_disk()
     }
@@ -241,10 +193,6 @@ impl<K: Kind> Server<K> {
 
 impl<K: Kind + Default> Server<K> {
     /// Starts one that stands alone for the test that asks, as [`start_or_skip`](Self::start_or_skip) does.
-    ///
-    /// # Panics
-    ///
-    /// As [`start_or_skip`](Self::start_or_skip).
     pub async fn standalone_or_skip() -> Option<Self> {
         Self::start_or_skip(K::default()).await
     }
@@ -262,10 +210,6 @@ impl<K: Clocked> Server<K> {
     }
 
     /// The time of its clock, in seconds since 1970.
-    ///
-    /// # Errors
-    ///
-    /// It does not answer.
     pub async fn time_s(&self) -> Result<i64> {
         K::time_s(&self.operator).await
     }

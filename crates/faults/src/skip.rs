@@ -44,10 +44,6 @@ impl Availability {
     }
 
     /// The same for the test that asks, by the name that the harness gave to its thread.
-    ///
-    /// # Panics
-    ///
-    /// If the thread has no name: it is not that of a test.
     pub fn or_skip_here(self) -> bool {
         self.or_skip(thread::current().name().expect("the harness names the thread of a test"))
     }
@@ -72,10 +68,6 @@ impl Availability {
 }
 
 /// Writes down that `test` did not run, and why: on standard error, and into the file of skips when one is named.
-///
-/// # Panics
-///
-/// If the file of skips cannot be written: a skip that is not reported would be counted as passed.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("{test}: {}\n", reason.replace('\n', " "));
     // In one piece, so that the output of other tests does not split it.

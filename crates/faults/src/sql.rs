@@ -127,10 +127,6 @@ where
     Self: Sql,
 {
     /// Starts a server with this on a free port, and waits until it serves.
-    ///
-    /// # Errors
-    ///
-    /// It ended or did not serve within two minutes; the error ends with its log.
     pub async fn start(self) -> Result<Server<Self>> {
         Server::started(self).await
     }
@@ -170,10 +166,6 @@ where
 
     /// Sends it statements as its superuser, over a socket in the file system; returns the rows of all of them, as
     /// text. Several statements are one transaction of PostgreSQL.
-    ///
-    /// # Errors
-    ///
-    /// There was no answer within a minute, or it was an error.
     pub async fn ask(&self, sql: &str) -> Result<Vec<Row>> {
         ask::<Setup<Own>>(&self.operator, None, sql).await
     }
@@ -184,10 +176,6 @@ where
     }
 
     /// The first value of the answer, as text.
-    ///
-    /// # Errors
-    ///
-    /// There is none, or it is NULL; else as [`ask`](Self::ask).
     pub async fn value(&self, sql: &str) -> Result<String> {
         value::<Setup<Own>>(&self.operator, sql).await
     }

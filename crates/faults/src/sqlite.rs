@@ -24,10 +24,6 @@ pub struct Shell {
 
 impl Shell {
     /// Opens a file, or makes it. A statement waits for those of others for 10 s.
-    ///
-    /// # Errors
-    ///
-    /// The program cannot be started.
     pub fn open(path: &Path) -> Result<Self> {
         let failed = |error: std::io::Error| Error::new(format!("sqlite3: {error}"));
         // What it refuses is a line of the answer, like what it finds.
@@ -47,10 +43,6 @@ impl Shell {
     }
 
     /// Executes statements; returns the lines of the answer, among them what was refused and why.
-    ///
-    /// # Errors
-    ///
-    /// The program has ended.
     pub fn ask(&mut self, statements: &str) -> Result<Vec<String>> {
         let failed = |error: std::io::Error| Error::new(format!("sqlite3: {error}"));
         writeln!(self.input, "{statements}\nSELECT '{END}';").and_then(|()| self.input.flush()).map_err(failed)?;

@@ -29,10 +29,6 @@ pub struct Pane {
 
 impl Pane {
     /// Starts a program on a terminal of this size. It has the environment of `command` alone, and `TERM`.
-    ///
-    /// # Errors
-    ///
-    /// tmux cannot be started, or does not answer.
     pub fn start(columns: u16, lines: u16, command: &Command) -> Result<Self> {
         let scratch = Scratch::new()?;
         let socket = scratch.path().join("tmux");

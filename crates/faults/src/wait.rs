@@ -21,10 +21,6 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// Looks until `look` finds something, at most for `within`.
 ///
-/// # Errors
-///
-/// After `within`: "`what` did not happen within …". A look under way is given up then.
-///
 /// # Cancellation
 ///
 /// Dropping the future stops looking and changes nothing else.

@@ -31,19 +31,11 @@ pub struct Contest {
 
 impl Contest {
     /// Has a holder take a lock, and a rival queue up behind it, with the same servers.
-    ///
-    /// # Panics
-    ///
-    /// If the lock is not free.
     pub async fn start(service: &Service, servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
         Self::between(service, (servers, settings), (servers, settings), lock).await
     }
 
     /// The same where the rival knows other servers, or has other settings: first those of the holder.
-    ///
-    /// # Panics
-    ///
-    /// If the lock is not free.
     pub async fn between(
         service: &Service,
         (servers, settings): (&[SocketAddr], &str),
@@ -63,10 +55,6 @@ impl Contest {
     }
 
     /// Waits for the rival's grant, and compares.
-    ///
-    /// # Panics
-    ///
-    /// If it does not come, or the service fails.
     pub async fn end(mut self, what: &str, struck_at: BootInstant, ends: Ends) -> Outcome {
         if ends == Ends::WhenGivenBack {
             self.holder.ask_back();

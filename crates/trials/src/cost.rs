@@ -23,14 +23,6 @@ pub struct Cost {
 
 impl Cost {
     /// Measures the call behind so many and behind none, by turns.
-    ///
-    /// # Errors
-    ///
-    /// The call failed.
-    ///
-    /// # Panics
-    ///
-    /// If it is too dear, or the service fails.
     pub async fn compare(
         self,
         backend: &dyn Backend,

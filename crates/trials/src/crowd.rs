@@ -44,14 +44,6 @@ pub struct Crowd<'a> {
 impl Crowd<'_> {
     /// Has all queue up behind a holder and then serves them: each once, in the order of the queue, and none begins
     /// anew.
-    ///
-    /// # Errors
-    ///
-    /// A process or the service failed.
-    ///
-    /// # Panics
-    ///
-    /// If the order is another one, or a waiter takes more than it may.
     pub fn in_order(&self) -> Result<(), Failed> {
         let runtime = Runtime::new()?;
         let count = usize::try_from(long::rounds(self.waiters))? / PROCESSES * PROCESSES;

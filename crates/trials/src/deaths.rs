@@ -41,10 +41,6 @@ impl Death {
     }
 
     /// Plays one round: a holder of a lock meets its end, and a rival waits behind it.
-    ///
-    /// # Panics
-    ///
-    /// If the rival is not granted the lock in time.
     pub async fn play(
         self,
         service: &Service,

@@ -70,10 +70,6 @@ impl<Testing> Default for Clients<Testing> {
 
 impl<Testing: Clone + Send + Sync> Clients<Testing> {
     /// Hears what the case needs of its sessions.
-    ///
-    /// # Panics
-    ///
-    /// If it asked for their timeout before.
     pub fn prepare(&self, sessions: Sessions) {
         let timeout = match sessions {
             Sessions::Brief => BRIEF,
@@ -88,10 +84,6 @@ impl<Testing: Clone + Send + Sync> Clients<Testing> {
     }
 
     /// Makes a client that reaches these servers by a proxy each.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be made.
     pub async fn add<Client>(
         &self,
         servers: &[SocketAddr],
@@ -105,10 +97,6 @@ impl<Testing: Clone + Send + Sync> Clients<Testing> {
     }
 
     /// Makes a client that reaches its servers by these proxies.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be made.
     pub fn add_through<Client>(
         &self,
         proxies: Vec<Proxy>,

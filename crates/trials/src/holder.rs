@@ -35,10 +35,6 @@ pub struct End {
 
 impl Holder {
     /// Has another process take a lock that is free.
-    ///
-    /// # Panics
-    ///
-    /// If it is not granted the lock.
     pub async fn start(service: &Service, servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
         let mut proxies = Vec::new();
         for &server in servers {
@@ -65,19 +61,11 @@ impl Holder {
     }
 
     /// Stops its process.
-    ///
-    /// # Panics
-    ///
-    /// If it has ended.
     pub fn pause(&mut self) {
         self.process.pause().expect("it runs");
     }
 
     /// Lets its process go on.
-    ///
-    /// # Panics
-    ///
-    /// If it has ended.
     pub fn resume(&mut self) {
         self.process.resume().expect("it runs");
     }
@@ -88,19 +76,11 @@ impl Holder {
     }
 
     /// Asks it to give the lock back. It may have lost it before.
-    ///
-    /// # Panics
-    ///
-    /// If its process has ended.
     pub fn ask_back(&mut self) {
         self.input.write_all(b"release\n").and_then(|()| self.input.flush()).expect("it hears");
     }
 
     /// Waits for its end, and says how that lies to the next grant.
-    ///
-    /// # Panics
-    ///
-    /// As [`ended`](Self::ended).
     pub async fn outcome(
         &mut self,
         what: String,
@@ -113,10 +93,6 @@ impl Holder {
     }
 
     /// Waits until it says that it has given the lock back, or lost it.
-    ///
-    /// # Panics
-    ///
-    /// If it does not say so soon.
     pub async fn ended(&mut self) -> End {
         let line = soon("the holder's word", self.lines.recv()).await.expect("it speaks");
         let words: Vec<_> = line.split(' ').collect();

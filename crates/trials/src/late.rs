@@ -37,10 +37,6 @@ const ANSWERED_WITHIN: Duration = Duration::from_millis(50);
 const LOOKED_FOR: Duration = Duration::from_millis(100);
 
 /// Joins.
-///
-/// # Panics
-///
-/// The service failed, or took too long.
 pub async fn join(session: &dyn Session, ticket: Ticket) -> Enqueued {
     soon("a place", session.enqueue_one(&door(), entry(ticket))).await.expect("a place")
 }
@@ -48,10 +44,6 @@ pub async fn join(session: &dyn Session, ticket: Ticket) -> Enqueued {
 /// Joins again after a contender of `ours` has left, with a contender of `next` behind it; lets the late write `pass`,
 /// and says what became of the second contender if it did not stay first in the queue, or its owner was asked for
 /// something. `ours` ends then. Where an owner is told of that with a beat alone, an onlooker sees it sooner.
-///
-/// # Panics
-///
-/// As [`join`].
 pub async fn harm(
     ours: &dyn Session,
     next: &dyn Session,
@@ -127,10 +119,6 @@ impl fmt::Debug for Stage {
 
 impl Stage {
     /// `open` makes a client of servers, of which one that answers is used.
-    ///
-    /// # Panics
-    ///
-    /// No session could be opened.
     pub async fn new(
         server: SocketAddr,
         open: impl Fn(&[SocketAddr]) -> Arc<dyn Backend> + Send + Sync + 'static,
@@ -141,10 +129,6 @@ impl Stage {
     }
 
     /// Plays the rounds of one kind of write.
-    ///
-    /// # Panics
-    ///
-    /// If one does harm.
     pub async fn play(&self, what: &str, write: Write) {
         let rounds = long::rounds(ROUNDS);
         for number in 0..rounds {
@@ -154,10 +138,6 @@ impl Stage {
     }
 
     /// Plays rounds until one does harm, as a planted fault must.
-    ///
-    /// # Panics
-    ///
-    /// If none does.
     pub async fn find(&self, write: Write) {
         for _ in 0..TRIES_MAX {
             if self.round(write).await.is_some() {
@@ -169,10 +149,6 @@ impl Stage {
 
     /// Plays rounds in which the late write is for the first contender of the queue, and not for one by its name, until
     /// one does harm, as a planted fault must.
-    ///
-    /// # Panics
-    ///
-    /// If none does.
     pub async fn find_by_place(&self, request: fn(&Enqueued) -> Request) {
         for _ in 0..TRIES_MAX {
             let client = self.client().await;
@@ -319,10 +295,6 @@ impl fmt::Debug for Client {
 
 impl Client {
     /// Opens a session with a way to each of these servers.
-    ///
-    /// # Panics
-    ///
-    /// If none can be opened.
     pub async fn open(servers: &[SocketAddr], open: impl Fn(&[SocketAddr]) -> Arc<dyn Backend>) -> Self {
         let mut ways = Vec::new();
         for &server in servers {

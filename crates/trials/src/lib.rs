@@ -4,6 +4,8 @@
 //! Two hold a lock at once if the first one found that it held it after the second one was granted it. All processes of
 //! a machine read one clock, so both moments can be compared.
 //!
+//! What does not come soon, or fails where it must not, ends the test with a panic that names it.
+//!
 //! - [`Service`]: how a backend's clients are made. A test binary [plays the other process](suite) too.
 //! - [`Contest`]: a [`Holder`] and the [`Rival`] behind it, from the first grant to the second: an [`Outcome`].
 //! - [`rounds`]: many of them; [`Tally`]: what they have shown together.

@@ -25,10 +25,6 @@ impl fmt::Debug for Onlooker {
 
 impl Onlooker {
     /// Follows all locks; comes back when all were told of.
-    ///
-    /// # Panics
-    ///
-    /// If the service tells nothing; it holds for all methods.
     pub async fn begin(backend: Arc<dyn Backend>) -> Self {
         let follower = backend.follow(&Scope::default()).expect("it can be followed");
         let mut onlooker = Self { backend, follower, picture: Picture::default(), wholes: 0 };

@@ -35,10 +35,6 @@ impl Granted {
 
 impl Rival {
     /// Asks for the lock; comes back once the rival has joined the queue.
-    ///
-    /// # Panics
-    ///
-    /// If it does not soon.
     pub async fn queue_up(service: &Service, servers: &[SocketAddr], settings: &str, lock: &str) -> Self {
         let retry = RetryPolicy::forever(Duration::from_millis(50), Duration::from_millis(500));
         let party = Party::over(service.backend(servers, settings), retry);
@@ -54,10 +50,6 @@ impl Rival {
     }
 
     /// Waits for the grant.
-    ///
-    /// # Panics
-    ///
-    /// If it does not come soon.
     pub async fn granted(&mut self) -> Granted {
         let granted = soon("the rival's grant", &mut self.waiting).await;
         granted.expect("no panic").expect("the server serves")
@@ -72,10 +64,6 @@ impl Rival {
     }
 
     /// Gives the lock back, and ends.
-    ///
-    /// # Panics
-    ///
-    /// If the service does not take it back.
     pub async fn end(self, granted: Granted) {
         soon("the release", granted.prize.give_back()).await.expect("the server serves");
         soon("closing", self.party.keeper.close()).await.expect("the server serves");

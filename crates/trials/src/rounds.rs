@@ -9,10 +9,6 @@ use crate::{Outcome, Tally, now};
 
 /// Plays a number of rounds in all, on so many threads at the same time; returns what they show. The plain run plays
 /// a tenth.
-///
-/// # Panics
-///
-/// If a round does.
 pub fn play<Playing: Future<Output = Vec<Outcome>>>(
     rounds: u32,
     at_once: u32,
@@ -43,10 +39,6 @@ pub fn play<Playing: Future<Output = Vec<Outcome>>>(
 }
 
 /// A runtime for one round.
-///
-/// # Panics
-///
-/// If the system gives no thread.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }

@@ -26,10 +26,6 @@ pub struct Service {
 
 impl Service {
     /// Takes the service at these servers.
-    ///
-    /// # Panics
-    ///
-    /// If the URL is refused.
     pub fn backend(&self, servers: &[SocketAddr], settings: &str) -> Arc<dyn Backend> {
         self.backend_at(&(self.url)(servers, settings))
     }
@@ -39,19 +35,11 @@ impl Service {
     }
 
     /// Makes a client.
-    ///
-    /// # Panics
-    ///
-    /// If the URL is refused.
     pub fn keeper(&self, servers: &[SocketAddr], settings: &str) -> Keeper {
         Keeper::new(self.backend(servers, settings))
     }
 
     /// Plays the other process, if this is one: a test binary's `main` begins with it.
-    ///
-    /// # Panics
-    ///
-    /// If it is not granted the lock.
     pub fn play(&self) -> Option<ExitCode> {
         program::play(self)
     }

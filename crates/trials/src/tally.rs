@@ -88,10 +88,6 @@ impl Tally {
     }
 
     /// At least so many locks were played with, no two held one at once, and each token is greater than the one before.
-    ///
-    /// # Errors
-    ///
-    /// Those that are not so, in words.
     pub fn check(&self, count: u32) -> Result<(), String> {
         if self.outcomes.len() < count as usize {
             return Err(format!("only {} locks were played with", self.outcomes.len()));
@@ -101,30 +97,18 @@ impl Tally {
     }
 
     /// No lock was handed on later than this after its holder's death, in seconds.
-    ///
-    /// # Errors
-    ///
-    /// Those that were, in words.
     pub fn check_handed_on(&self, within: Span) -> Result<(), String> {
         let is_late = |outcome: &&Outcome| outcome.handed_on_after() > within;
         none_of(self.outcomes.iter().filter(is_late), &format!("handed on after more than {within:.2} s"))
     }
 
     /// Each token is greater than the one before.
-    ///
-    /// # Errors
-    ///
-    /// Those that are not, in words.
     pub fn check_tokens(&self) -> Result<(), String> {
         none_of(self.outcomes.iter().filter(|outcome| outcome.next_token <= outcome.token), "a token did not grow")
     }
 }
 
 /// Says what was found that should not be.
-///
-/// # Errors
-///
-/// What was found, a line each.
 pub fn none_of<'a>(found: impl Iterator<Item = &'a Outcome>, what: &str) -> Result<(), String> {
     let found: Vec<_> = found.map(ToString::to_string).collect();
     if found.is_empty() { Ok(()) } else { Err(format!("{what}:\n{}", found.join("\n"))) }

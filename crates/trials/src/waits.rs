@@ -17,10 +17,6 @@ const LOOKED_FOR: Duration = Duration::from_millis(300);
 /// Has one client take places, and another one wait for each of them; then they are left one by one. Each departure is
 /// told to the one wait for it; in the long run, in half of the cases within this time. The plain run has a tenth of
 /// the waits.
-///
-/// # Panics
-///
-/// If it is not so.
 pub async fn each_is_told(service: &Service, servers: &[SocketAddr], waits: u32, told_within_median: Duration) {
     let backends = ["ann", "bob"].map(|_| service.backend(servers, ""));
     let (ann, bob) = (session(&*backends[0]).await, session(&*backends[1]).await);

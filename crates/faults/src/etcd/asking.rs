@@ -14,10 +14,6 @@ use crate::{Error, Result};
 
 impl Server {
     /// Starts Debian's server, which stands alone on a free port, and waits until it serves.
-    ///
-    /// # Errors
-    ///
-    /// It ended or did not serve within two minutes; the error ends with its log.
     pub async fn standalone() -> Result<Self> {
         Self::started(Setup::default()).await
     }
@@ -48,10 +44,6 @@ impl Server {
     }
 
     /// Asks it in JSON: the path of a call, as `/v3/kv/range`, and its request.
-    ///
-    /// # Errors
-    ///
-    /// There was no answer in time, or it was refused.
     pub async fn ask(address: SocketAddr, path: &str, request: &str) -> Result<String> {
         ask(address, "POST", path, request).await
     }
@@ -62,10 +54,6 @@ impl Server {
     }
 
     /// How many elections its cluster has held, won or not (Raft's term).
-    ///
-    /// # Errors
-    ///
-    /// As [`ask`](Self::ask); or its answer names no term.
     pub async fn term(&self) -> Result<u64> {
         let status = status(self.address()).await?;
         number(&status, "raft_term").ok_or_else(|| Error::new(format!("no term in {status}")))
@@ -78,10 +66,6 @@ pub(super) async fn status(address: SocketAddr) -> Result<String> {
 }
 
 /// Makes one request; returns the body of the answer.
-///
-/// # Errors
-///
-/// There was no answer in time, or it is not `200 OK`.
 pub(super) async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> Result<String> {
     ask_with(address, method, path, "", body).await
 }

@@ -16,10 +16,6 @@ pub type Cluster = Group<Setup>;
 
 impl Cluster {
     /// Starts `count` servers on loopback and waits until all serve.
-    ///
-    /// # Errors
-    ///
-    /// One of them ended, or did not serve within two minutes; the error ends with its log.
     pub async fn start(release: Release, count: usize) -> Result<Self> {
         Self::run(release, vec![Setup::default().ground(); count]).await
     }

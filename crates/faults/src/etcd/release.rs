@@ -39,10 +39,6 @@ impl Release {
     }
 
     /// The operator's command, `etcdctl`.
-    ///
-    /// # Errors
-    ///
-    /// It is not there.
     pub fn operator(self) -> Result<PathBuf> {
         self.program("etcdctl")
     }

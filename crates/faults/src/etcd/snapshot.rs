@@ -9,20 +9,12 @@ use crate::template::run;
 
 impl Server {
     /// Saves what it stores into a file that is not there yet. It stands alone.
-    ///
-    /// # Errors
-    ///
-    /// It does not serve, or `etcdctl` fails.
     pub fn save_snapshot(&self, to: &Path) -> Result<()> {
         let endpoint = format!("--endpoints=http://{}", self.address());
         self.operate(&[endpoint.as_ref(), "snapshot".as_ref(), "save".as_ref(), to.as_os_str()])
     }
 
     /// Stops it, puts what a snapshot has into the place of its data, and starts it again on the same port.
-    ///
-    /// # Errors
-    ///
-    /// `etcdctl` fails; else as [`serving`](Self::serving).
     pub async fn restore_snapshot(&mut self, from: &Path) -> Result<()> {
         self.stop().await;
         self.forget()?;

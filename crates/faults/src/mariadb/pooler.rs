@@ -51,10 +51,6 @@ pub struct Pooler {
 
 impl Pooler {
     /// Starts one in front of a server on a free port.
-    ///
-    /// # Errors
-    ///
-    /// No port is free.
     pub async fn start(server: &Server) -> Result<Self> {
         let port = ReservedPort::take()?;
         let address = port.address();

@@ -32,10 +32,6 @@ impl Server {
     }
 
     /// Lets this replica receive, and waits until it does.
-    ///
-    /// # Errors
-    ///
-    /// It does not within two minutes; the error ends with its log.
     pub async fn follow(&self) -> Result<()> {
         self.ask("START SLAVE").await?;
         self.receiving("Yes").await
@@ -57,10 +53,6 @@ impl Server {
     }
 
     /// Waits until this replica has all that another server has committed.
-    ///
-    /// # Errors
-    ///
-    /// It has not within two minutes.
     pub async fn caught_up(&self, source: &Self) -> Result<()> {
         let position = source.value("SELECT @@gtid_binlog_pos").await?;
         // It may have more by the time that it is asked.

@@ -16,10 +16,6 @@ pub struct SharedCount {
 
 impl Peer {
     /// Sets a barrier: `DistributedBarrier.setBarrier`.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock); it holds for all commands of barriers and counts.
     pub async fn set_barrier(&mut self, path: &str) -> Result<()> {
         self.ask("barrier-set", &[path], Duration::ZERO).await.map(drop)
     }
@@ -51,10 +47,6 @@ impl Peer {
 
     /// Sets the number unless it was set since [`shared_count`](Self::shared_count) was last asked: `trySetCount`.
     /// Answers whether it did.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and when the number was never asked for.
     pub async fn try_set_shared_count(&mut self, path: &str, value: i32) -> Result<bool> {
         self.yes("number-try-set", &[path, &value.to_string()], Duration::ZERO).await
     }

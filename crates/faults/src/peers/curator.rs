@@ -55,10 +55,6 @@ pub fn availability() -> Availability {
 }
 
 /// Starts Curator with a session at `connect` and waits until it stands.
-///
-/// # Errors
-///
-/// The driver does not compile, or has no session within two minutes.
 pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
     start_with(process::command("java"), JAVA_OPTIONS, connect, session_timeout).await
 }

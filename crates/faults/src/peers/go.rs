@@ -35,10 +35,6 @@ pub fn availability() -> Availability {
 }
 
 /// Starts go-zookeeper with a session at `connect` and waits until it stands.
-///
-/// # Errors
-///
-/// The driver does not compile, or has no session within two minutes.
 pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
     Peer::start("go-zookeeper", process::command(program()?), connect, session_timeout).await
 }

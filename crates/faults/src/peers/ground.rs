@@ -85,10 +85,6 @@ pub struct Ground {
 
 impl Ground {
     /// Makes one with the number 0, where a visit lasts a millisecond.
-    ///
-    /// # Errors
-    ///
-    /// No temporary folder can be made.
     pub fn new() -> Result<Self> {
         Self::with_stay(STAY)
     }
@@ -113,11 +109,6 @@ impl Ground {
     /// Goes inside, under a lock that is held: looks for other holders, and writes the grant down.
     ///
     /// `who` tells the contenders of this process apart; `node` is the name or path of the hold's node.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be read or written, or `who` of this process is inside already. To meet another holder is no
-    /// error.
     pub fn enter(&self, mode: Mode, who: &str, node: &str) -> Result<Inside> {
         let who = format!("{}.{who}", std::process::id());
         let own = self.folder().join("inside").join(format!("{}.{who}", mode.word()));
@@ -132,10 +123,6 @@ impl Ground {
 
     /// Enters, stays and leaves; answers how many were inside, itself among them. What peers do.
     ///
-    /// # Errors
-    ///
-    /// As [`enter`](Self::enter).
-    ///
     /// # Cancellation
     ///
     /// Dropping the future leaves without counting.
@@ -148,29 +135,17 @@ impl Ground {
     }
 
     /// The number: how many writers have left, if none met another.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be read, or is not a number.
     pub fn number(&self) -> Result<u64> {
         let text = self.read("number")?;
         text.trim().parse().map_err(|_| Error::new(format!("no number, but: {text}")))
     }
 
     /// What should not have been seen; empty if all is well.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be read.
     pub fn faults(&self) -> Result<Vec<String>> {
         Ok(self.read("faults")?.lines().map(str::to_owned).collect())
     }
 
     /// All grants in the order in which they were written down: for a writer, that of the grants.
-    ///
-    /// # Errors
-    ///
-    /// They cannot be read, or one is not what it should be.
     pub fn grants(&self) -> Result<Vec<Grant>> {
         self.read("grants")?.lines().map(|line| grant(line).ok_or_else(|| Error::new(line))).collect()
     }
@@ -178,10 +153,6 @@ impl Ground {
     /// The writers that came in before a contender with a place ahead of theirs: the later of each two, in its words.
     ///
     /// Only for locks whose holders are all in one line of sequential nodes, which is not made anew meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// As [`grants`](Self::grants), and when a writer's node has no sequence.
     pub fn overtaken(&self) -> Result<Vec<Grant>> {
         let mut last = None;
         let mut overtaken = Vec::new();
@@ -197,10 +168,6 @@ impl Ground {
     }
 
     /// Removes a process that was killed inside; to be called before another contender can be granted its lock.
-    ///
-    /// # Errors
-    ///
-    /// What it left cannot be removed.
     pub fn forget(&self, process_id: u32) -> Result<()> {
         let infix = format!(".{process_id}.");
         for name in self.inside()?.into_iter().filter(|name| name.contains(&infix)) {
@@ -210,10 +177,6 @@ impl Ground {
     }
 
     /// The holders that are inside now, as `MODE.PID.NAME`.
-    ///
-    /// # Errors
-    ///
-    /// The folder cannot be read.
     pub fn inside(&self) -> Result<Vec<String>> {
         let folder = self.folder().join("inside");
         let entries = fs::read_dir(&folder).map_err(Error::io(folder.display()))?;
@@ -250,10 +213,6 @@ impl Inside {
     }
 
     /// Leaves: a writer counts the number up, others check that it has not changed.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be read or written.
     pub fn leave(self) -> Result<()> {
         if self.mode == Mode::Write {
             // Not truncated: a process that does not wait for us must not find it empty.

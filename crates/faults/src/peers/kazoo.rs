@@ -24,19 +24,11 @@ pub fn availability() -> Availability {
 }
 
 /// Where kazoo lies, for `PYTHONPATH`.
-///
-/// # Errors
-///
-/// It is not in the target directory.
 pub fn packages() -> Result<PathBuf> {
     PACKAGES.folder()
 }
 
 /// Starts kazoo with a session at `connect` and waits until it stands.
-///
-/// # Errors
-///
-/// kazoo is not in the target directory; or it has no session within two minutes.
 pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
     start_with(process::command("python3"), connect, session_timeout).await
 }

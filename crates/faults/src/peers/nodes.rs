@@ -7,10 +7,6 @@ use crate::{Error, Result};
 
 impl Peer {
     /// Whether there is a node at `path`.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock); it holds for all commands of nodes.
     pub async fn exists(&mut self, path: &str) -> Result<bool> {
         self.yes("exists", &[path], Duration::ZERO).await
     }
@@ -21,10 +17,6 @@ impl Peer {
     }
 
     /// Makes a node that lives for `time_to_live` beyond the last touch, and keeps touching it: `PersistentTtlNode`.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and when the node was not made.
     pub async fn keep_ttl_node(&mut self, path: &str, time_to_live: Duration) -> Result<()> {
         match self.yes("ttl-keep", &[path, &time_to_live.as_millis().to_string()], Duration::ZERO).await? {
             true => Ok(()),
@@ -33,10 +25,6 @@ impl Peer {
     }
 
     /// Touches such a node no more: `PersistentTtlNode.close`.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and when it does not keep such a node.
     pub async fn leave_ttl_node(&mut self, path: &str) -> Result<()> {
         self.ask("ttl-leave", &[path], Duration::ZERO).await.map(drop)
     }
@@ -47,10 +35,6 @@ impl Peer {
     }
 
     /// How often they were set since.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and when they are not counted.
     pub async fn updates(&mut self, parent: &str) -> Result<usize> {
         let fields = self.ask("updates", &[parent], Duration::ZERO).await?;
         let [count] = fields.as_slice() else { return Err(self.unexpected("updates", &fields)) };

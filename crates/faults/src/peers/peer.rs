@@ -60,11 +60,6 @@ impl Peer {
     /// Takes the lock, waiting for at most `within`; answers whether it was granted. Of a semaphore, one permit.
     ///
     /// go-zookeeper cannot stop waiting: after `within` its node stays in the queue, and goes when its turn comes.
-    ///
-    /// # Errors
-    ///
-    /// The peer reported an error, died, or did not answer within two minutes more than it was to wait. The same holds
-    /// for all its commands.
     pub async fn lock(&mut self, kind: Kind, path: &str, within: Duration) -> Result<bool> {
         let millis = within.as_millis().to_string();
         self.yes("lock", &[&kind.word(), path, &millis], within).await
@@ -76,10 +71,6 @@ impl Peer {
     }
 
     /// Gives the lock back. Of a semaphore, the permit held longest.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and when it is not held.
     pub async fn release(&mut self, kind: Kind, path: &str) -> Result<()> {
         match self.yes("release", &[&kind.word(), path], Duration::ZERO).await? {
             true => Ok(()),
@@ -90,20 +81,12 @@ impl Peer {
     /// Takes this many permits of a semaphore, all or none; answers whether they were granted.
     ///
     /// Both peers take them one by one, and hold the first while they wait for the next.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and when the kind has no permits.
     pub async fn acquire(&mut self, kind: Kind, path: &str, permits: u32, within: Duration) -> Result<bool> {
         let (permits, millis) = (permits.to_string(), within.as_millis().to_string());
         self.yes("acquire", &[&kind.word(), path, &permits, &millis], within).await
     }
 
     /// Gives this many permits of a semaphore back, those held longest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire), and when it does not hold this many.
     pub async fn give_back(&mut self, kind: Kind, path: &str, permits: u32) -> Result<()> {
         match self.yes("return", &[&kind.word(), path, &permits.to_string()], Duration::ZERO).await? {
             true => Ok(()),
@@ -116,10 +99,6 @@ impl Peer {
     ///
     /// A round is the ground's stay and three or four requests, with Curator's semaphore six. The ground reports what
     /// was found wrong.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock); it must be done `within` the time.
     pub async fn take_turns(
         &mut self,
         kind: Kind,
@@ -138,10 +117,6 @@ impl Peer {
     /// Takes an exclusive lock `rounds` times, each time reading the number in `file` and writing it plus one.
     ///
     /// Two holders inside at once lose an increment nearly always: a millisecond lies between reading and writing.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock); it must be done `within` the time.
     pub async fn count(&mut self, kind: Kind, path: &str, file: &Path, rounds: u32, within: Duration) -> Result<()> {
         let file = file.display().to_string();
         let arguments = [&kind.word(), path, &file, &rounds.to_string()];
@@ -155,38 +130,22 @@ impl Peer {
     }
 
     /// The full path of the node of the peer's hold.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and when it holds nothing.
     pub async fn node(&mut self, kind: Kind, path: &str) -> Result<String> {
         let mut fields = self.ask("node", &[&kind.word(), path], Duration::ZERO).await?;
         fields.pop().ok_or_else(|| self.unexpected("node", &fields))
     }
 
     /// Asks the holder of `node` to give up, as Curator's `Revoker` does.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and when there is no such node.
     pub async fn revoke(&mut self, node: &str) -> Result<()> {
         self.ask("revoke", &[node], Duration::ZERO).await.map(drop)
     }
 
     /// From the next [`lock`](Self::lock) on, notes requests to give up. Curator only.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock); always for kazoo.
     pub async fn make_revocable(&mut self, kind: Kind, path: &str) -> Result<()> {
         self.ask("revocable", &[&kind.word(), path], Duration::ZERO).await.map(drop)
     }
 
     /// Waits until the peer was asked to give up; answers whether it was.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and when it was not made revocable.
     pub async fn revoked(&mut self, kind: Kind, path: &str, within: Duration) -> Result<bool> {
         let millis = within.as_millis().to_string();
         self.yes("revoked", &[&kind.word(), path, &millis], within).await

@@ -28,10 +28,6 @@ pub struct TimedCrowd {
 impl Peer {
     /// Takes the lock and gives it back `count` times, with a pause after each; answers the times, without the pauses.
     /// Curator and kazoo only.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock); it must be done within two minutes, beyond the pauses.
     pub async fn time_alone(&mut self, path: &str, count: u32, pause: Duration) -> Result<Vec<Duration>> {
         let arguments = [&Kind::Mutex.word(), path, &count.to_string(), &pause.as_micros().to_string()];
         let times = self.ask("time-alone", &arguments, pause * count).await?;
@@ -39,10 +35,6 @@ impl Peer {
     }
 
     /// Tries `count` times to take a lock that another client holds; answers the times. Curator only.
-    ///
-    /// # Errors
-    ///
-    /// As [`time_alone`](Self::time_alone), and when the lock is free.
     pub async fn time_refused(&mut self, path: &str, count: u32) -> Result<Vec<Duration>> {
         let times = self.ask("time-refused", &[&Kind::Mutex.word(), path, &count.to_string()], Duration::ZERO).await?;
         self.times("time-refused", &times)

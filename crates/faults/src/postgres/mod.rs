@@ -27,10 +27,6 @@ pub type Setup = sql::Setup<setup::Own>;
 pub type Server = server::Server<Setup>;
 
 /// The path of a program of PostgreSQL, as `pgbench`: they are not in `PATH`.
-///
-/// # Errors
-///
-/// It is not there.
 pub fn program(name: &str) -> Result<PathBuf> {
     programs::find(name)
 }

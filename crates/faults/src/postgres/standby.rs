@@ -11,10 +11,6 @@ use crate::{Error, Result, wait};
 impl Server {
     /// Starts a standby with a copy of this server's data, which goes on to receive what this one commits; waits until
     /// it answers and receives. A commit here does not wait for it.
-    ///
-    /// # Errors
-    ///
-    /// The copy failed, or the standby ended or did not receive within two minutes; the error ends with its log.
     pub async fn standby(&self) -> Result<Self> {
         let mut standby = Self::on(Daemon::new(self.setup.ground())?, self.setup.clone());
         let data = standby.data_folder();
@@ -35,10 +31,6 @@ impl Server {
     }
 
     /// Lets this standby receive what another server commits, and waits until it does.
-    ///
-    /// # Errors
-    ///
-    /// It does not within two minutes; the error ends with its log.
     pub async fn follow(&self, primary: &Self) -> Result<()> {
         let (folder, port) = (primary.daemon.folder().display(), primary.address().port());
         self.receive(&format!("host={folder} port={port} user={SUPERUSER}"), "1").await
@@ -62,10 +54,6 @@ impl Server {
     }
 
     /// Waits until this standby has all that another server has committed.
-    ///
-    /// # Errors
-    ///
-    /// It has not within two minutes.
     pub async fn caught_up(&self, primary: &Self) -> Result<()> {
         let position = primary.value("SELECT pg_current_wal_flush_lsn()").await?;
         let has_it = format!("SELECT pg_last_wal_replay_lsn() >= {}", literal(&position));
@@ -76,10 +64,6 @@ impl Server {
     }
 
     /// Makes this standby a primary, for its next starts too. The former primary is left as it is.
-    ///
-    /// # Errors
-    ///
-    /// It is none within two minutes; else as [`ask`](Self::ask).
     pub async fn promote(&self) -> Result<()> {
         self.ask("SELECT pg_promote(false)").await?;
         wait::until(&format!("{} promoted", self.address()), SERVING_WITHIN, async || {

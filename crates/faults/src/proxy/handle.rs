@@ -46,38 +46,22 @@ pub struct ReplyDrop {
 
 impl Proxy {
     /// Starts a proxy in front of a ZooKeeper server on a free port of 127.0.0.1, passing everything on at once.
-    ///
-    /// # Errors
-    ///
-    /// No port is free.
     pub async fn start(target: SocketAddr) -> Result<Self> {
         Self::start_for(target, Protocol::ZooKeeper).await
     }
 
     /// Starts a proxy in front of a PostgreSQL server, or a pooler: it counts, and loses no single reply.
-    ///
-    /// # Errors
-    ///
-    /// No port is free.
     pub async fn of_postgres(target: SocketAddr) -> Result<Self> {
         Self::start_for(target, Protocol::Postgres).await
     }
 
     /// Starts a proxy in front of a MySQL or MariaDB server: it counts, and loses no single reply.
-    ///
-    /// # Errors
-    ///
-    /// No port is free.
     pub async fn of_mysql(target: SocketAddr) -> Result<Self> {
         Self::start_for(target, Protocol::MySql).await
     }
 
     /// Starts a proxy in front of a server that speaks none of these protocols: it counts nothing, and loses no single
     /// reply.
-    ///
-    /// # Errors
-    ///
-    /// No port is free.
     pub async fn of_bytes(target: SocketAddr) -> Result<Self> {
         Self::start_for(target, Protocol::Other).await
     }
@@ -135,30 +119,18 @@ impl Proxy {
     }
 
     /// Closes all connections and the port: on return, connecting is refused.
-    ///
-    /// # Errors
-    ///
-    /// The port did not close in time.
     pub async fn cut_and_refuse(&self) -> Result<()> {
         self.shared.change(|plan| plan.cuts += 1);
         self.refuse().await
     }
 
     /// Closes the port: on return, connecting is refused. Connections stay open.
-    ///
-    /// # Errors
-    ///
-    /// The port did not close in time.
     pub async fn refuse(&self) -> Result<()> {
         self.shared.change(|plan| plan.accepts = false);
         self.listening_is(false).await
     }
 
     /// Opens the port again after [`refuse`](Self::refuse) or [`cut_and_refuse`](Self::cut_and_refuse).
-    ///
-    /// # Errors
-    ///
-    /// The port did not open in time.
     pub async fn accept_again(&self) -> Result<()> {
         self.shared.change(|plan| plan.accepts = true);
         self.listening_is(true).await
@@ -225,10 +197,6 @@ impl Drop for Proxy {
 
 impl ReplyDrop {
     /// Waits until it was dropped; answers what it was.
-    ///
-    /// # Errors
-    ///
-    /// It was not within the time, or the connection ended between the request and its reply.
     pub async fn happened(self, within: Duration) -> Result<FrameRecord> {
         let operation = self.operation;
         match time::timeout(within, self.dropped).await {

@@ -17,19 +17,11 @@ impl Server {
 
     /// Sends it one command as its operator, over a socket in the file system; returns the answer, as the crate `redis`
     /// reads it into a type.
-    ///
-    /// # Errors
-    ///
-    /// There was no answer within a minute, it was an error, or is not of this type.
     pub async fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]> + Sync]) -> Result<T> {
         self.operator.ask(words).await
     }
 
     /// One field of what `INFO` says.
-    ///
-    /// # Errors
-    ///
-    /// There is no such field; else as [`ask`](Self::ask).
     pub async fn info(&self, field: &str) -> Result<String> {
         let info: String = self.ask(&["INFO", "everything"]).await?;
         let found = self::field(&info, field);
@@ -37,10 +29,6 @@ impl Server {
     }
 
     /// Waits until this replica follows its master.
-    ///
-    /// # Errors
-    ///
-    /// It does not within two minutes; the error ends with its log.
     pub async fn replicating(&self) -> Result<()> {
         wait::until(&format!("{} replicating", self.address()), SERVING_WITHIN, async || {
             (self.info("master_link_status").await.ok()? == "up").then_some(())

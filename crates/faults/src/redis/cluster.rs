@@ -26,10 +26,6 @@ pub type Cluster = Group<Setup>;
 
 impl Cluster {
     /// Starts three masters that share all slots, and waits until all take the cluster for whole.
-    ///
-    /// # Errors
-    ///
-    /// One of them ended, or that took more than two minutes; the error ends with a log.
     pub async fn start() -> Result<Self> {
         let member = Setup::member();
         let grounds = (0..MASTERS).map(|_| member.ground());
@@ -63,10 +59,6 @@ impl Cluster {
     }
 
     /// The index of the server that has a slot, as the first server knows it.
-    ///
-    /// # Errors
-    ///
-    /// No server has it; else as [`Server::ask`].
     pub async fn owner(&self, slot: u16) -> Result<usize> {
         let shares: Vec<(u16, u16, Owner)> = self.servers[0].ask(&["CLUSTER", "SLOTS"]).await?;
         let share = shares.iter().find(|(first, last, _)| (*first..=*last).contains(&slot));
@@ -77,14 +69,6 @@ impl Cluster {
 
     /// Moves a slot with all its keys to another server, while clients go on: `ASK` for keys that have moved, `MOVED`
     /// when all have. It also ends a move that was [begun](Self::begin_to_move_slot).
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::ask`].
-    ///
-    /// # Panics
-    ///
-    /// If there is no server `to`.
     pub async fn move_slot(&self, slot: u16, to: usize) -> Result<()> {
         let from = self.owner(slot).await?;
         if from == to {
@@ -102,14 +86,6 @@ impl Cluster {
 
     /// Begins to move a slot to another server, as a move that was interrupted leaves it: both know of it, and the keys
     /// that are to move have moved.
-    ///
-    /// # Errors
-    ///
-    /// As [`Server::ask`].
-    ///
-    /// # Panics
-    ///
-    /// If there is no server `to`.
     pub async fn begin_to_move_slot(&self, slot: u16, to: usize, moves: impl Fn(&[u8]) -> bool) -> Result<()> {
         let (source, target, number) = (&self.servers[self.owner(slot).await?], &self.servers[to], slot.to_string());
         let (source_id, target_id) = (id(source).await?, id(target).await?);

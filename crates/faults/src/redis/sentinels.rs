@@ -29,10 +29,6 @@ impl Sentinels {
     pub const MASTER: &str = "locks";
 
     /// Starts a master (server 0) with so many replicas, and three sentinels; waits until all know one another.
-    ///
-    /// # Errors
-    ///
-    /// One of them ended, or that took more than two minutes; the error ends with a log.
     pub async fn start(replicas: usize) -> Result<Self> {
         let mut servers = vec![Setup::new().start().await?];
         for _ in 0..replicas {
@@ -75,29 +71,17 @@ impl Sentinels {
     }
 
     /// One server, to kill or to pause.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such server.
     pub fn server_mut(&mut self, index: usize) -> &mut Server {
         &mut self.servers[index]
     }
 
     /// The index of the master that all sentinels name and that takes itself for one, waiting until they agree.
     /// Sentinels that do not run are passed over.
-    ///
-    /// # Errors
-    ///
-    /// They do not agree within two minutes.
     pub async fn master(&self) -> Result<usize> {
         self.master_but(None).await
     }
 
     /// Has a replica promoted in the master's place, as an operator does; returns the new master's index.
-    ///
-    /// # Errors
-    ///
-    /// No replica is fit, or the sentinels do not agree within two minutes.
     pub async fn failover(&self) -> Result<usize> {
         let old = self.master().await?;
         let sentinel = self.sentinels.iter().find(|sentinel| sentinel.pid().is_some());

@@ -138,10 +138,6 @@ impl Setup {
     }
 
     /// Starts a server with this on a free port, and waits until it serves.
-    ///
-    /// # Errors
-    ///
-    /// It ended or did not serve within two minutes; the error ends with its log.
     pub async fn start(self) -> Result<Server> {
         Server::started(self).await
     }

@@ -100,10 +100,6 @@ impl ServerWords {
 
     /// Asks it one of ZooKeeper's four-letter words.
     ///
-    /// # Errors
-    ///
-    /// It refuses the connection, or has not answered within a minute: a paused server never does.
-    ///
     /// # Cancellation
     ///
     /// Dropping the future closes the connection.

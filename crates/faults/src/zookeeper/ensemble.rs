@@ -12,10 +12,6 @@ use crate::namespaces::Network;
 
 impl Server {
     /// Starts a server that stands alone on a free port, and waits until it serves.
-    ///
-    /// # Errors
-    ///
-    /// It ended or did not serve within two minutes; the error ends with its log.
     pub async fn standalone(setup: Setup) -> Result<Self> {
         Self::started(setup).await
     }
@@ -39,10 +35,6 @@ pub type Ensemble = Group<Setup>;
 
 impl Ensemble {
     /// Starts `count` servers on loopback and waits until all serve.
-    ///
-    /// # Errors
-    ///
-    /// One of them ended, or did not serve within two minutes; the error ends with its log.
     pub async fn start(count: usize, setup: Setup) -> Result<Self> {
         let grounds = vec![setup.member_ground(); count];
         Self::run(grounds, setup).await
@@ -75,10 +67,6 @@ impl Ensemble {
     }
 
     /// The index of a follower.
-    ///
-    /// # Errors
-    ///
-    /// There is no follower for two minutes.
     pub async fn follower(&self) -> Result<usize> {
         self.find("a follower", false, None, SERVING_WITHIN).await
     }

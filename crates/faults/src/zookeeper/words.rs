@@ -126,10 +126,6 @@ fn connection(line: &str) -> Option<Connection> {
 
 /// The ephemeral nodes in an answer to `dump`: after a heading, `0x…:` for a session, then its paths, indented by a
 /// tab.
-///
-/// # Errors
-///
-/// It is not such an answer.
 pub fn ephemerals(answer: &str) -> Result<Vec<(u64, String)>> {
     let (_, list) = answer.split_once("Sessions with Ephemerals").ok_or_else(|| unexpected("dump", answer))?;
     let mut found = Vec::new();
