@@ -36,68 +36,51 @@ const OTHER_KINDS: &[Ask] = &[Ask::Read, Ask::Write, BOTH];
 pub(super) fn cases() -> Vec<Case> {
     let cutting = |case: Case| case.needs(&[FaultKind::Cut]);
     let (books, pools) = (Modes::READ_WRITE, Modes::SEMAPHORE);
+    let all = Modes::MUTEX.with(books).with(pools);
     let mutexes = vec![
-        Case::new("a timeout is met within 50 ms", async |fixture| met(fixture, &[Ask::Mutex]).await),
-        Case::new("a timeout is met while the holder changes", async |fixture| {
-            met_while_the_holder_changes(fixture, Ask::Mutex).await;
-        })
-        .strict(),
-        Case::new("a timeout is met while the service stands still", async |fixture| {
-            met_while(fixture, Fault::Pause, Fault::Resume, &[Ask::Mutex]).await;
-        })
-        .given_back()
-        .needs(&[FaultKind::Pause]),
-        cutting(Case::new("a timeout is met while the connection is cut", async |fixture| {
-            met_while(fixture, Fault::Cut, Fault::Heal, &[Ask::Mutex]).await;
-        }))
-        .given_back(),
-        cutting(Case::new("a timeout is met by a waiter that is then cut off", async |fixture| {
-            met_by_a_waiter_cut_off(fixture, Ask::Mutex, Ask::Mutex).await;
-        })),
+        Case::with("a timeout is met within 50 ms", &[Ask::Mutex][..], met),
+        Case::with("a timeout is met while the holder changes", Ask::Mutex, met_while_the_holder_changes).strict(),
+        Case::with("a timeout is met while the service stands still", &[Ask::Mutex][..], met_in_a_pause)
+            .given_back()
+            .needs(&[FaultKind::Pause]),
+        cutting(Case::with("a timeout is met while the connection is cut", &[Ask::Mutex][..], met_in_a_cut))
+            .given_back(),
+        cutting(Case::with("a timeout is met by a waiter that is then cut off", [Ask::Mutex; 2], met_by_one_cut_off)),
         Case::new("a lock that comes free in time is granted", granted_in_time),
     ];
+    let (both, permits) = ([Ask::Permits(1, 2), BOTH], Ask::Permits(1, 1));
     let other_kinds = vec![
-        Case::new("a timeout to read, to write or for permits is met within 50 ms", async |fixture| {
-            met(fixture, OTHER_KINDS).await;
-        })
-        .uses(books.with(pools)),
+        Case::with("a timeout to read, to write or for permits is met within 50 ms", OTHER_KINDS, met)
+            .uses(books.with(pools)),
         Case::new("a timeout to write is met while the readers ahead change", met_while_readers_change).uses(books),
-        Case::new("a timeout for permits is met while the permits change hands", async |fixture| {
-            met_while_the_holder_changes(fixture, Ask::Permits(1, 1)).await;
-        })
+        Case::with(
+            "a timeout for permits is met while the permits change hands",
+            permits,
+            met_while_the_holder_changes,
+        )
         .uses(pools),
-        cutting(Case::new("a read, write or permit timeout is met while the client is cut off", async |fixture| {
-            met_while(fixture, Fault::Cut, Fault::Heal, OTHER_KINDS).await;
-        }))
-        .uses(Modes::MUTEX.with(books).with(pools)),
-        cutting(Case::new("a timeout for permits is met by a waiter that is then cut off", async |fixture| {
-            met_by_a_waiter_cut_off(fixture, Ask::Permits(1, 2), BOTH).await;
-        }))
-        .uses(pools),
+        cutting(Case::with(
+            "a read, write or permit timeout is met while the client is cut off",
+            OTHER_KINDS,
+            met_in_a_cut,
+        ))
+        .uses(all),
+        cutting(Case::with("a timeout for permits is met by a waiter that is then cut off", both, met_by_one_cut_off))
+            .uses(pools),
     ];
-    let giving_up = vec![
-        Case::new("a waiter whose time is up makes way for those behind it", async |fixture| {
-            makes_way(fixture, [Ask::Mutex; 3]).await;
-        })
-        .uses(Modes::MUTEX),
-        Case::new("a writer that gives up lets in the readers behind it", async |fixture| {
-            makes_way(fixture, [Ask::Read, Ask::Write, Ask::Read]).await;
-        })
-        .uses(books),
-        Case::new("a mutex that gives up lets in the readers behind it", async |fixture| {
-            makes_way(fixture, [Ask::Read, Ask::Mutex, Ask::Read]).await;
-        })
-        .uses(books.with(Modes::MUTEX)),
-        Case::new("a waiter for permits that gives up makes way for those behind it", async |fixture| {
-            makes_way(fixture, [Ask::Permits(1, 2), BOTH, Ask::Permits(1, 2)]).await;
-        })
-        .uses(pools),
-        Case::new("a campaign whose time is up leaves no candidate", async |fixture| {
-            makes_way(fixture, [Ask::Lead; 3]).await;
-        })
-        .uses(Modes::ELECTION),
+    let giving_up = [
+        ("a waiter whose time is up makes way for those behind it", [Ask::Mutex; 3], Modes::MUTEX),
+        ("a writer that gives up lets in the readers behind it", [Ask::Read, Ask::Write, Ask::Read], books),
+        (
+            "a mutex that gives up lets in the readers behind it",
+            [Ask::Read, Ask::Mutex, Ask::Read],
+            books.with(Modes::MUTEX),
+        ),
+        ("a waiter for permits that gives up makes way for those behind it", [both[0], BOTH, both[0]], pools),
+        ("a campaign whose time is up leaves no candidate", [Ask::Lead; 3], Modes::ELECTION),
     ];
-    [using(Modes::MUTEX, mutexes), other_kinds, giving_up].concat()
+    let giving_up = giving_up.map(|(name, asks, uses)| Case::with(name, asks, makes_way).uses(uses));
+    [using(Modes::MUTEX, mutexes), other_kinds, giving_up.into()].concat()
 }
 
 /// Measures one wait that must not be granted; only transient errors are accepted.
@@ -188,6 +171,14 @@ async fn met_while_readers_change(fixture: &dyn Fixture) {
     assert_met(waits);
 }
 
+async fn met_in_a_pause(fixture: &dyn Fixture, asks: &[Ask]) {
+    met_while(fixture, Fault::Pause, Fault::Resume, asks).await;
+}
+
+async fn met_in_a_cut(fixture: &dyn Fixture, asks: &[Ask]) {
+    met_while(fixture, Fault::Cut, Fault::Heal, asks).await;
+}
+
 async fn met_while(fixture: &dyn Fixture, fault: Fault, its_end: Fault, asks: &[Ask]) {
     let ann = Party::enter(fixture).await;
     for &ask in asks {
@@ -204,7 +195,7 @@ async fn met_while(fixture: &dyn Fixture, fault: Fault, its_end: Fault, asks: &[
     }
 }
 
-async fn met_by_a_waiter_cut_off(fixture: &dyn Fixture, holds: Ask, asks: Ask) {
+async fn met_by_one_cut_off(fixture: &dyn Fixture, [holds, asks]: [Ask; 2]) {
     let [ann, bob] = parties(fixture).await;
     let held = ann.take(holds).await;
     let (mut waits, mut timeout) = (Vec::new(), TIMEOUT);
