@@ -5,7 +5,7 @@ use lockkeeper_recipes::{Election, LeaderChanges};
 
 use crate::asking::{Ask, Held, LOCK};
 use crate::case::{Case, using};
-use crate::fixture::Fixture;
+use crate::fixture::{Fault, FaultKind, Fixture};
 use crate::party::{Party, give_back, granted, parties};
 use crate::queue::Queue;
 use crate::waiting::soon;
@@ -15,6 +15,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("an election without candidates has no leader", no_candidates),
         Case::new("candidates lead one after another in the order they came, with growing tokens", in_order),
         Case::new("an election is watched without taking part, and each new leader is told", watched),
+        Case::new("a change of the leader missed while cut off is told after healing", missed_while_cut)
+            .needs(&[FaultKind::Cut]),
     ];
     using(Modes::ELECTION, cases)
 }
@@ -59,4 +61,17 @@ async fn watched(fixture: &dyn Fixture) {
     assert_eq!(eve.tap.joins(), 0, "an observer is no candidate");
     give_back(second).await;
     is_told(&mut changes, None).await;
+}
+
+async fn missed_while_cut(fixture: &dyn Fixture) {
+    let [ann, eve] = parties(fixture).await;
+    let first = ann.take(Ask::Lead).await;
+    let mut changes = election(&eve).changes();
+    is_told(&mut changes, Some(&first)).await;
+    eve.inflict(Fault::Cut).await;
+    give_back(first).await;
+    let second = ann.take(Ask::Lead).await;
+    eve.inflict(Fault::Heal).await;
+    is_told(&mut changes, Some(&second)).await;
+    give_back(second).await;
 }
