@@ -4,19 +4,17 @@
 //! last, so that each function is met; on MariaDB connections are ended at random.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockkeeper_conformance::{Random, SOON};
-use lockkeeper_core::{Advice, FencingToken};
 use lockkeeper_faults::long;
 use lockkeeper_recipes::Keeper;
 use lockkeeper_sql::SqlBackend;
 use lockkeeper_trials::now;
-use tokio::sync::Mutex;
 
 use crate::database::{Kind, Server};
 use crate::harm::Need;
+use crate::turns::{Ledger, name};
 
 /// How often connections are ended.
 const CUTS_LONG: u32 = 400;
@@ -25,9 +23,6 @@ const CUTS_LONG: u32 = 400;
 const CLIENTS: usize = 6;
 
 const SETTINGS: &str = "session_timeout=4s";
-
-/// What the lock is called.
-const LOCK: &str = "ledger";
 
 /// What a session asks for. The first two are met in each run; a connection is seen less often at the others.
 const FUNCTIONS: [&str; 6] = ["join", "leave", "beat", "listen", "resume", "open"];
@@ -39,15 +34,6 @@ const FOUND_WITHIN: Duration = Duration::from_millis(300);
 /// The longest pause between two of them.
 const PAUSE_MAX_MS: u64 = 30;
 
-/// What the clients share.
-#[derive(Debug, Default)]
-struct Ledger {
-    is_over: AtomicBool,
-    inside: AtomicUsize,
-    turns: AtomicUsize,
-    greatest: Mutex<Option<FencingToken>>,
-}
-
 pub(crate) fn play(kind: Kind, random: Random) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(played(kind, random))
@@ -55,9 +41,15 @@ pub(crate) fn play(kind: Kind, random: Random) -> Result<(), String> {
 
 async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
     let server = kind.start(Need::Nothing).await;
-    let ledger = Arc::new(Ledger::default());
-    let clients: Vec<_> =
-        (0..CLIENTS).map(|_| tokio::spawn(take_turns(keeper(kind, &server, SETTINGS), ledger.clone()))).collect();
+    let ledger = Arc::new(Ledger::new(1));
+    let client = |_| {
+        let (keeper, ledger) = (keeper(kind, &server, SETTINGS), ledger.clone());
+        tokio::spawn(async move {
+            ledger.take_turns(&keeper, 0, true).await?;
+            keeper.close().await.map_err(|error| format!("{error:#}"))
+        })
+    };
+    let clients: Vec<_> = (0..CLIENTS).map(client).collect();
     let cuts = long::rounds(CUTS_LONG);
     let mut met = vec![0; FUNCTIONS.len()];
     for cut in 0..cuts {
@@ -68,12 +60,12 @@ async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
             met[at] += 1;
         }
     }
-    ledger.is_over.store(true, Ordering::SeqCst);
+    ledger.end();
     for client in clients {
         client.await.map_err(|error| error.to_string())??;
     }
-    let left = keeper(kind, &server, SETTINGS).contenders(LOCK).await.map_err(|error| format!("{error:#}"))?;
-    let turns = ledger.turns.load(Ordering::SeqCst);
+    let left = keeper(kind, &server, SETTINGS).contenders(&name(0)).await.map_err(|error| format!("{error:#}"))?;
+    let (turns, _) = ledger.counts();
     let at = if kind == Kind::Postgres { format!(", at {FUNCTIONS:?} {met:?}") } else { String::new() };
     println!("faults: {kind:?}, {cuts} connections ended in {turns} turns{at}; {} contenders left", left.len());
     if !left.is_empty() || met[..CERTAIN].contains(&0) || turns == 0 {
@@ -87,39 +79,10 @@ pub(crate) fn keeper(kind: Kind, server: &Server, settings: &str) -> Keeper {
     Keeper::new(Arc::new(SqlBackend::open(&url.parse().expect("a URL")).expect("a good URL")))
 }
 
-/// Takes the lock over and over, and makes sure that it is alone with it.
-async fn take_turns(keeper: Keeper, ledger: Arc<Ledger>) -> Result<(), String> {
-    let lock = keeper.mutex(LOCK).map_err(|error| error.to_string())?;
-    while !ledger.is_over.load(Ordering::SeqCst) {
-        let guard = match lock.lock().await {
-            Ok(guard) => guard,
-            Err(error) if error.advice() == Advice::Permanent => return Err(format!("no lock: {error:#}")),
-            Err(_) => continue,
-        };
-        let others = ledger.inside.fetch_add(1, Ordering::SeqCst);
-        {
-            let mut greatest = ledger.greatest.lock().await;
-            if greatest.is_some_and(|greatest| guard.fencing_token() <= greatest) {
-                return Err(format!("token {} came after {greatest:?}", guard.fencing_token()));
-            }
-            *greatest = Some(guard.fencing_token());
-        }
-        tokio::task::yield_now().await;
-        let inside = ledger.inside.fetch_sub(1, Ordering::SeqCst);
-        if (others, inside) != (0, 1) && guard.hold().is_held() {
-            return Err(format!("two hold, one of them with token {}", guard.fencing_token()));
-        }
-        ledger.turns.fetch_add(1, Ordering::SeqCst);
-        // A release that cannot be told goes on by itself.
-        let _ = guard.release().await;
-    }
-    keeper.close().await.map_err(|error| format!("{error:#}"))
-}
-
 /// Ends a connection that was asked for this last; whether one was found in time.
 async fn end_one(server: &Server, function: &str, within: Duration, ledger: &Ledger) -> bool {
     let until = now().saturating_add(within);
-    while now() < until && !ledger.is_over.load(Ordering::SeqCst) {
+    while now() < until && !ledger.is_over() {
         if server.end_connection(function).await {
             return true;
         }

@@ -4,17 +4,15 @@
 //! that it lost a lock that it had, and in the end nothing is left. On MariaDB no handler of a procedure runs then.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockkeeper_conformance::{Random, soon};
-use lockkeeper_core::{Advice, ErrorKind};
 use lockkeeper_faults::long;
-use lockkeeper_recipes::{Keeper, Mutex};
 
 use crate::cuts::keeper;
 use crate::database::Kind;
 use crate::harm::Need;
+use crate::turns::{Ledger, mutex, name};
 
 /// How many statements are ended.
 const INTERRUPTIONS_LONG: u32 = 5_000;
@@ -30,16 +28,6 @@ const SETTINGS: &str = "session_timeout=30s";
 /// The longest pause before two statements are ended: 5,000 take three minutes.
 const PAUSE_MAX_MS: u64 = 40;
 
-/// What the tasks share.
-#[derive(Debug, Default)]
-struct Ledger {
-    is_over: AtomicBool,
-    inside: [AtomicUsize; LOCKS],
-    turns: AtomicUsize,
-    /// How many calls failed in passing.
-    failed: AtomicUsize,
-}
-
 pub(crate) fn play(kind: Kind, random: Random) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(played(kind, random))
@@ -47,11 +35,11 @@ pub(crate) fn play(kind: Kind, random: Random) -> Result<(), String> {
 
 async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
     let server = kind.start(Need::Nothing).await;
-    let ledger = Arc::new(Ledger::default());
+    let ledger = Arc::new(Ledger::new(LOCKS));
     let keepers: Vec<_> = (0..SESSIONS).map(|_| keeper(kind, &server, SETTINGS)).collect();
     let task = |number: usize| {
         let (keeper, ledger) = (keepers[number % SESSIONS].clone(), ledger.clone());
-        tokio::spawn(async move { take_turns(&keeper, number, &ledger).await })
+        tokio::spawn(async move { ledger.take_turns(&keeper, number, false).await })
     };
     let tasks: Vec<_> = (0..SESSIONS * TASKS).map(task).collect();
     let (wanted, mut ended) = (long::rounds(INTERRUPTIONS_LONG), 0);
@@ -60,7 +48,7 @@ async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
         let (one, other) = tokio::join!(server.interrupt_statement(), server.interrupt_statement());
         ended += u32::from(one) + u32::from(other);
     }
-    ledger.is_over.store(true, Ordering::SeqCst);
+    ledger.end();
     for task in tasks {
         soon("the end of a task", task).await.map_err(|error| error.to_string())??;
     }
@@ -73,7 +61,7 @@ async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
         guard.release().await.map_err(|error| format!("{error:#}"))?;
         left.extend(other.contenders(&name(at)).await.map_err(|error| format!("{error:#}"))?);
     }
-    let (turns, failed) = (ledger.turns.load(Ordering::SeqCst), ledger.failed.load(Ordering::SeqCst));
+    let (turns, failed) = ledger.counts();
     println!(
         "faults: {kind:?}, {ended} statements interrupted in {turns} turns, {failed} calls failed in passing; \
          {} contenders left",
@@ -83,50 +71,4 @@ async fn played(kind: Kind, mut random: Random) -> Result<(), String> {
         return Err(format!("{left:?} is left, or {turns} turns are too few"));
     }
     Ok(())
-}
-
-fn name(at: usize) -> String {
-    format!("ledger {at}")
-}
-
-fn mutex(keeper: &Keeper, at: usize) -> Result<Mutex, String> {
-    keeper.mutex(&name(at)).map_err(|error| format!("{error:#}"))
-}
-
-/// Takes one lock after the other, and makes sure that it is alone with each.
-async fn take_turns(keeper: &Keeper, number: usize, ledger: &Ledger) -> Result<(), String> {
-    let mut at = number % LOCKS;
-    while !ledger.is_over.load(Ordering::SeqCst) {
-        at = (at + 1) % LOCKS;
-        let guard = match mutex(keeper, at)?.lock().await {
-            Ok(guard) => guard,
-            Err(error) if error.advice() == Advice::Permanent || is_loss(&error) => {
-                return Err(format!("no lock: {error:#}"));
-            }
-            Err(_) => {
-                ledger.failed.fetch_add(1, Ordering::SeqCst);
-                continue;
-            }
-        };
-        let others = ledger.inside[at].fetch_add(1, Ordering::SeqCst);
-        tokio::task::yield_now().await;
-        let inside = ledger.inside[at].fetch_sub(1, Ordering::SeqCst);
-        if (others, inside) != (0, 1) {
-            return Err(format!("two hold {}, one of them with token {}", name(at), guard.fencing_token()));
-        }
-        ledger.turns.fetch_add(1, Ordering::SeqCst);
-        match guard.release().await {
-            Err(error) if error.advice() == Advice::Permanent || is_loss(&error) => {
-                return Err(format!("no release: {error:#}"));
-            }
-            Err(_) => drop(ledger.failed.fetch_add(1, Ordering::SeqCst)),
-            Ok(()) => {}
-        }
-    }
-    Ok(())
-}
-
-/// No contender is removed here but by its owner, and no session is given up.
-fn is_loss(error: &lockkeeper_core::Error) -> bool {
-    matches!(error.kind(), ErrorKind::Lost(_))
 }

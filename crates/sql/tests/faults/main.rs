@@ -11,6 +11,7 @@
 //! | `servers` | a server that is killed, stands still, or whose clock jumps |
 //! | `cuts` | connections that the server ends at each statement |
 //! | `interruptions` | statements that an operator ends |
+//! | `turns` | tasks that take turns at locks, and account for it |
 //! | `stuck` | a row that another program's transaction holds |
 //! | `promotion` | a standby that is promoted without a grant |
 //! | `restores` | older data that know nothing of a holder, nor of its timeout |
@@ -30,6 +31,7 @@ mod servers;
 #[path = "../support/service.rs"]
 mod service;
 mod stuck;
+mod turns;
 
 use std::process::ExitCode;
 

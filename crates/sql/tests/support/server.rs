@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::SOON;
 use lockkeeper_faults::pgbouncer::{Lending, PgBouncer};
-use lockkeeper_faults::{Error, Result, mariadb, postgres, wait};
+use lockkeeper_faults::{Result, mariadb, postgres, wait};
 
 /// Which server a case has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -156,10 +156,4 @@ impl Kind {
         ]
         .join(" UNION ALL ")
     }
-}
-
-/// Turns an error of the harness into one that a case shows.
-pub(crate) fn failed(error: Error) -> lockkeeper_core::Error {
-    use lockkeeper_core::{ErrorKind, Operation};
-    lockkeeper_core::Error::permanent(ErrorKind::Backend, Operation::Configure, "the fixture failed").caused_by(error)
 }

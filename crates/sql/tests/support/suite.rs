@@ -13,12 +13,10 @@ use lockkeeper_conformance::{Arguments, Fixture, HANDOFFS};
 use lockkeeper_core::BoxFuture;
 use lockkeeper_faults::lending::Servers;
 use lockkeeper_faults::long;
+use lockkeeper_trials::fixture::{CASES_AT_ONCE, failed};
 
 use self::fixture::SqlFixture;
-use self::server::{Kind, Server, failed};
-
-/// How many cases run at once: most of a case's time is a wait for the end of a session.
-const CASES_AT_ONCE: usize = 4;
+use self::server::{Kind, Server};
 
 /// Those that no case has.
 static SERVERS: Servers<Server> = Servers::new();
