@@ -340,14 +340,17 @@ impl Joined {
         // A waiter keeps no list: ten thousand of them would hold gigabytes.
         let view = std::mem::replace(&mut self.joined.view, QueueView::new(seen, Arc::default()));
         // The first view came with the place; an earlier wait that was dropped may have used it.
-        if view.contenders.is_empty() {
-            return Box::pin(self.until_turn(shared, None)).await;
-        }
-        match self.decide(&view)? {
-            Decision::Granted => Ok(()),
+        let view = (!view.contenders.is_empty()).then_some(view);
+        let is_granted = match &view {
+            Some(view) => self.decide(view)? == Decision::Granted,
+            None => false,
+        };
+        if !is_granted {
             // A place that is granted at once does not carry what only waiters need.
-            _ => Box::pin(self.until_turn(shared, Some(view))).await,
+            Box::pin(self.until_turn(shared, view)).await?;
         }
+        // It may be gone, and not be known why yet: that decides whether to join again.
+        check_with_reason(&self.queue, &*self.joined.standing).await
     }
 
     /// Waits until the place is granted or lost, given the queue as it stood last.
