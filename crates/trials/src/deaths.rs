@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockkeeper_conformance::Random;
+use lockkeeper_core::Mode;
 use lockkeeper_faults::long;
 
 use crate::prize::ELECTION;
@@ -49,7 +50,8 @@ impl Death {
         lock: &str,
         random: &mut Random,
     ) -> Outcome {
-        let of_lead = if random.below(ROUNDS_A_LEAD) == 0 { ELECTION } else { "" };
+        let carries_leads = service.backend(servers, settings).capabilities().modes.has(Mode::Candidate);
+        let of_lead = if random.below(ROUNDS_A_LEAD) == 0 && carries_leads { ELECTION } else { "" };
         let mut contest = Contest::start(service, servers, settings, &format!("{lock}{of_lead}")).await;
         tokio::time::sleep(Duration::from_millis(random.below(STRUCK_AFTER_MAX_MS))).await;
         let struck_at = now();
