@@ -19,8 +19,8 @@
 //!
 //! Claims about locks are left to the tests; nothing here knows Lockkeeper.
 //!
-//! What is waited for comes within two minutes. An error says what did not come, or what could not be done here; that of
-//! a server ends with its log.
+//! What is waited for comes within two minutes. An error says what did not come, or what could not be done here; that
+//! of a server ends with its log.
 //!
 //! Nothing here is reserved in memory alone: ports, subnets and folders are claimed by locked files, so that test
 //! processes that run at the same time do not disturb one another, and the next run removes what a killed one left.
