@@ -117,7 +117,7 @@ impl OnePlace<'_> {
     /// Takes the place if no wait is needed.
     pub(crate) async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
         match self.look(shared).await? {
-            Some(session) => self.join(shared, session).await?.granted_at_once(),
+            Some(session) => self.join(shared, session).await?.granted_at_once().await,
             None => Ok(None),
         }
     }
@@ -282,9 +282,10 @@ impl Joined {
         self.joined.view.contenders.first().is_some_and(|first| first.id == self.joined.id)
     }
 
-    /// Tells whether it is granted, as the queue stood at the join.
+    /// Tells whether it is granted, as the queue stood at the join, and still stands: for one that does not, it may not
+    /// be known yet why, and that is waited for.
     pub(crate) fn is_granted_by_join(&self) -> Result<bool> {
-        Ok(self.decide(&self.joined.view)? == Decision::Granted)
+        Ok(self.stands() && self.decide(&self.joined.view)? == Decision::Granted)
     }
 
     /// Returns the queue as it stood at the join, if no other contender was in it.
@@ -299,9 +300,12 @@ impl Joined {
     }
 
     /// Takes the grant if no wait is needed; otherwise leaves the queue.
-    pub(crate) fn granted_at_once(self) -> Result<Option<Granted>> {
+    pub(crate) async fn granted_at_once(self) -> Result<Option<Granted>> {
         match self.decide(&self.joined.view)? {
-            Decision::Granted => self.grant().map(Some),
+            Decision::Granted => {
+                check_with_reason(&self.queue, &*self.joined.standing).await?;
+                self.grant().map(Some)
+            }
             Decision::NotInQueue => Err(removed(&self.queue)),
             _ => Ok(None),
         }
@@ -341,11 +345,8 @@ impl Joined {
         let view = std::mem::replace(&mut self.joined.view, QueueView::new(seen, Arc::default()));
         // The first view came with the place; an earlier wait that was dropped may have used it.
         let view = (!view.contenders.is_empty()).then_some(view);
-        let is_granted = match &view {
-            Some(view) => self.decide(view)? == Decision::Granted,
-            None => false,
-        };
-        if !is_granted {
+        let decision = view.as_ref().map(|view| self.decide(view)).transpose()?;
+        if decision != Some(Decision::Granted) {
             // A place that is granted at once does not carry what only waiters need.
             Box::pin(self.until_turn(shared, view)).await?;
         }

@@ -63,13 +63,12 @@ impl Attempt for SomePermits<'_> {
         let first_look = self.questions(&session);
         let joined = waiter.joined(shared, sent).await?;
         *progress = Progress::Placed;
-        let hint = match joined.is_first() {
-            true => self.hint(first_look).await,
+        let hint = if joined.is_first() {
+            self.hint(first_look).await
+        } else {
             // It is of no use by the time that we are; and what is asked for is read, or given up.
-            false => {
-                drop(first_look);
-                None
-            }
+            drop(first_look);
+            None
         };
         if let Some(asking) = self.asking.filter(|_| !joined.is_first()) {
             asking.waits_in(joined.joined.token, &joined.joined.standing)?;
@@ -92,7 +91,7 @@ impl Attempt for SomePermits<'_> {
         }
         let sent = waiter.send(shared, session.clone())?;
         let permits = self.questions(&session);
-        let Some(first) = waiter.joined(shared, sent).await?.granted_at_once()? else {
+        let Some(first) = waiter.joined(shared, sent).await?.granted_at_once().await? else {
             return Ok(None);
         };
         let seen = match self.hint(permits).await {
@@ -290,6 +289,9 @@ impl SomePermits<'_> {
         let seen = self.seen(view, value)?;
         if decide::permits(0, seen.bound, &seen.view) != PermitsDecision::Fit {
             return Ok(None);
+        }
+        for taken in &taken {
+            check_with_reason(self.lock, &*taken.standing).await?;
         }
         let grant = |(place, taken): (Place, Enqueued)| {
             check_standing(self.lock, &*taken.standing)?;

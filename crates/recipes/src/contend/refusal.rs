@@ -77,3 +77,66 @@ pub(crate) fn refused(queue: &QueueName, message: impl Into<String>) -> Error {
 pub(crate) fn lost_error(queue: &QueueName, reason: LossReason) -> Error {
     Error::permanent(ErrorKind::Lost(reason), Operation::Leave, format!("the lock was lost: {reason}")).at(queue)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use lockkeeper_core::clock::TestClock;
+    use lockkeeper_core::{Advice, BoxFuture, PlaceBond, SessionBond};
+
+    use super::*;
+    use crate::contend::line::{Joined, OnePlace};
+    use crate::memory::MemoryService;
+
+    /// Why a contender is gone, its backend finds out after this time.
+    const FOUND_OUT_AFTER: Duration = Duration::from_millis(100);
+
+    /// A place whose contender is gone.
+    #[derive(Debug)]
+    struct Gone(Arc<PlaceBond>);
+
+    impl Standing for Gone {
+        fn bond(&self) -> &SessionBond {
+            self.0.session()
+        }
+
+        fn liveness(&self) -> Liveness {
+            self.0.liveness()
+        }
+
+        fn lost(&self) -> BoxFuture<LossReason> {
+            let bond = self.0.clone();
+            Box::pin(async move { bond.lost().await })
+        }
+    }
+
+    /// However a caller goes on with a place that was removed just when its turn came, it is refused.
+    #[tokio::test(start_paused = true)]
+    async fn a_contender_that_is_removed_as_its_turn_comes_is_refused_once_it_is_known_why_it_is_gone() {
+        let keeper = MemoryService::new(Arc::new(TestClock::new())).keeper();
+        let (shared, queue) = (keeper.shared.clone(), QueueName::new("door").unwrap());
+        let removed = async || -> Joined {
+            let place = OnePlace::new(&queue, Mode::Mutex, lockkeeper_core::Caller::default());
+            let session = shared.session().await.unwrap();
+            let bond = Arc::new(PlaceBond::new(session.bond().clone()));
+            let mut joined = place.join(&shared, session).await.unwrap();
+            joined.joined.standing = Arc::new(Gone(bond.clone()));
+            assert!(bond.remove());
+            tokio::spawn(async move {
+                tokio::time::sleep(FOUND_OUT_AFTER).await;
+                bond.explain(LossReason::Removed);
+            });
+            joined
+        };
+        assert!(!removed().await.is_granted_by_join().unwrap());
+        let refusals = [
+            removed().await.wait(&shared).await.map(drop).unwrap_err(),
+            removed().await.granted_at_once().await.map(drop).unwrap_err(),
+        ];
+        for refusal in refusals {
+            assert_eq!((refusal.kind(), refusal.advice()), (ErrorKind::Removed, Advice::Permanent), "{refusal}");
+        }
+    }
+}

@@ -178,7 +178,7 @@ impl Attempt for Lead<'_> {
         let Some(session) = self.wanted.look(shared).await? else { return Ok(None) };
         let joined = self.wanted.join(shared, session).await?;
         let alone = joined.view_alone();
-        Ok(joined.granted_at_once()?.map(|granted| Led { granted, alone }))
+        Ok(joined.granted_at_once().await?.map(|granted| Led { granted, alone }))
     }
 }
 
