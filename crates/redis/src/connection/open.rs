@@ -172,7 +172,7 @@ async fn introduce(
     // A user may lack the right to this alone, and would then wait in vain.
     introduction.cmd("CLIENT").arg("CACHING").arg("YES");
     introduction.cmd(HELLO);
-    send(connection, &introduction, introduction.len(), &meter, &*clock).await
+    send(connection, &introduction, &meter, &*clock).await
 }
 
 /// Reads the answers to that.
@@ -196,7 +196,7 @@ async fn ask(
     if parts.is_empty() {
         return Ok(Vec::new());
     }
-    let answers = send(connection, &pipeline, parts.len(), &meter, &*clock).await;
+    let answers = send(connection, &pipeline, &meter, &*clock).await;
     sorted(&parts, answers.map_err(|error| of_transport(error, Effect::Unknown))?)
 }
 

@@ -69,7 +69,7 @@ impl Connection {
         let begins_at = line.queued_bytes;
         line.queued_bytes += bytes;
         let asking = async move {
-            let answers = send(connection, &pipeline, parts.len(), &meter, &*clock).await;
+            let answers = send(connection, &pipeline, &meter, &*clock).await;
             drop(place);
             meter.note_progress();
             match answers {
@@ -138,15 +138,14 @@ impl Lookable for Connection {
     }
 }
 
-/// Hands commands to the driver, and waits for so many answers.
+/// Hands commands to the driver, and waits for an answer to each.
 pub(super) async fn send(
     mut connection: MultiplexedConnection,
     commands: &Pipeline,
-    count: usize,
     meter: &Meter,
     clock: &dyn Clock,
 ) -> Result<Vec<Value>, RedisError> {
-    let asking = connection.send_packed_commands(commands, 0, count);
+    let asking = connection.send_packed_commands(commands, 0, commands.len());
     let ended = || Err(std::io::Error::from(std::io::ErrorKind::BrokenPipe).into());
     answered(asking, meter.is_over(), clock).await.unwrap_or_else(ended)
 }

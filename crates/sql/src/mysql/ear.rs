@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{BoxFuture, Ticket};
 use lockkeeper_session::{Effect, Failure};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
@@ -47,11 +47,11 @@ impl Ear {
     }
 
     /// Waits at a door; the wait before is given up.
-    pub(super) fn wait(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>> {
+    pub(super) fn wait(&self, ticket: Ticket, within: Duration) -> impl Future<Output = Result<Door, Failure>> + use<> {
         let (tell, told) = oneshot::channel();
         // What is not taken is told so below.
         let _ = self.waits.try_send(Wait { ticket, within, tell });
-        Box::pin(async move { told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::None))) })
+        async move { told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::None))) }
     }
 
     /// Ends all waits.

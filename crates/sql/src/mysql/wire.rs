@@ -91,19 +91,19 @@ impl Drop for Asked {
 
 impl Line {
     /// Puts a statement into the line, and returns what waits for its answer.
-    fn ask(&self, text: String, function: &'static str) -> BoxFuture<Result<Vec<Row>, Failure>> {
+    fn ask(&self, text: String, function: &'static str) -> impl Future<Output = Result<Vec<Row>, Failure>> + use<> {
         let (tell, told) = oneshot::channel();
         // A beat says nothing that another statement changes, but that the session lives.
         let lane = if function == "beat" { &self.urgent } else { &self.usual };
-        if let Err(error) = lane.try_send(Asked { text, function, is_sent: false, tell: Some(tell) }) {
-            let is_full = matches!(error, TrySendError::Full(_));
-            // Told by what was not taken, unless the line is full.
-            drop(error);
+        // What was not taken tells so, unless the line is full.
+        let asked = lane.try_send(Asked { text, function, is_sent: false, tell: Some(tell) });
+        let is_full = matches!(asked, Err(TrySendError::Full(_)));
+        async move {
             if is_full {
-                return Box::pin(std::future::ready(Err(too_many())));
+                return Err(too_many());
             }
+            told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown)))
         }
-        Box::pin(async move { told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown))) })
     }
 }
 
@@ -249,7 +249,10 @@ impl Wire {
     }
 
     /// Waits for what the task is to tell.
-    fn told<T: Send + 'static>(&self, told: BoxFuture<Result<T, Failure>>) -> BoxFuture<Result<T, Failure>> {
+    fn told<T: Send + 'static>(
+        &self,
+        told: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> BoxFuture<Result<T, Failure>> {
         let (is_over, clock) = (self.is_over.clone(), self.clock.clone());
         Box::pin(async move {
             let broken = || Err(Failure::broken(Effect::Unknown));
