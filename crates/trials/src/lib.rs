@@ -13,7 +13,7 @@
 //! - [`crowd`]: thousands of waiters of ten processes; [`waits`]: thousands of waits of one session; [`Cost`]: what a
 //!   call costs behind very many others.
 //! - [`late`]: what a write that is taken in late does to the next contender.
-//! - [`Onlooker`]: one that follows all locks.
+//! - [`Onlooker`]: one that follows all locks; [`Passers`]: clients that come and go meanwhile.
 //! - [`fixture`]: what fixtures of the conformance suite share.
 //! - [`suite`]: the `main` of test binaries.
 //! - [`waist`]: sessions and entries, for trials below the recipes.
@@ -26,6 +26,7 @@ pub mod fixture;
 mod holder;
 pub mod late;
 mod onlooker;
+mod passers;
 mod prize;
 mod program;
 mod rival;
@@ -40,6 +41,7 @@ pub use contest::{Contest, Ends};
 pub use cost::Cost;
 pub use holder::{End, Holder};
 pub use onlooker::Onlooker;
+pub use passers::Passers;
 pub use rival::{Granted, Rival};
 pub use service::{Service, now};
 pub use tally::{Outcome, Span, Tally, none_of, span};

@@ -8,8 +8,6 @@ mod keys;
 mod service;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper_conformance::soon;
@@ -17,6 +15,7 @@ use lockkeeper_core::{Remnant, RemnantKind, Severity, Wait};
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::{figures, long};
 use lockkeeper_recipes::{Keeper, LockKind};
+use lockkeeper_trials::Passers;
 
 use crate::keys::{contenders, put};
 use crate::service::ETCD;
@@ -24,41 +23,11 @@ use crate::service::ETCD;
 /// How often all that is left is removed in the long run.
 const ROUNDS: u32 = 1_000;
 
-/// How many clients come and go.
-const CLIENTS: usize = 4;
-
-/// How many locks they use, so that each is empty now and then.
-const LOCKS: usize = 5;
-
 /// In one round of this number what is dead is written after it was listed.
 const WRITTEN_EACH: u32 = 3;
 
 fn keeper(address: SocketAddr) -> Keeper {
     ETCD.keeper(&[address], "")
-}
-
-/// Takes and leaves locks until it is told to stop, and fails if a lock is lost meanwhile. After each few locks another
-/// client goes on in its place.
-async fn come_and_go(address: SocketAddr, number: usize, stop: Arc<AtomicBool>) -> u64 {
-    let mut keeper = keeper(address);
-    let mut holds = 0;
-    while !stop.load(Ordering::SeqCst) {
-        let name = format!("busy-{}", (number + usize::try_from(holds).expect("few")) % LOCKS);
-        if holds % 7 == 6 {
-            let semaphore = keeper.semaphore(&format!("{name}-permits"), 2).expect("a name");
-            let permit = soon("a permit", semaphore.acquire()).await.expect("it is granted");
-            assert!(permit.hold().is_held(), "{:?}", permit.hold());
-            permit.release().await.expect("it was held all the time");
-            let next = self::keeper(address);
-            std::mem::replace(&mut keeper, next).close().await.expect("it closes");
-        } else {
-            let guard = soon("a lock", keeper.mutex(&name).expect("a name").lock()).await.expect("it is granted");
-            assert!(guard.hold().is_held(), "{:?}", guard.hold());
-            guard.release().await.expect("it was held all the time");
-        }
-        holds += 1;
-    }
-    holds
 }
 
 async fn remnants(keeper: &Keeper) -> Vec<Remnant> {
@@ -76,11 +45,7 @@ async fn no_contender_that_lives_is_removed_while_clients_come_and_go() {
     let standing = keeper(address);
     let held = standing.mutex("held").unwrap().lock().await.unwrap();
     assert!(standing.freeze("frozen", LockKind::Mutex, "disks", Wait::Forever).await.unwrap().is_some());
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut clients = Vec::new();
-    for number in 0..CLIENTS {
-        clients.push(tokio::spawn(come_and_go(address, number, stop.clone())));
-    }
+    let passers = Passers::start(move || keeper(address));
     let eve = keeper(address);
     let (mut removed, mut left) = (0, 0);
     let rounds = long::rounds(ROUNDS);
@@ -109,13 +74,9 @@ async fn no_contender_that_lives_is_removed_while_clients_come_and_go() {
         assert!(remove(&eve, &found).await);
         assert!(contenders(address, &lock).await.is_empty(), "it is removed");
         removed += 1;
-        assert!(clients.iter().all(|client| !client.is_finished()), "one has failed");
+        passers.check();
     }
-    stop.store(true, Ordering::SeqCst);
-    let mut holds = 0;
-    for client in clients {
-        holds += client.await.expect("no lock was lost");
-    }
+    let holds = passers.end().await;
     assert!(held.hold().is_held());
     assert_eq!(standing.contenders("frozen").await.unwrap().len(), 1);
     assert!(remnants(&eve).await.is_empty());

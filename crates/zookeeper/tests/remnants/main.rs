@@ -3,6 +3,7 @@
 //!
 //! A thousand rounds in `cargo xtask test --long`, a tenth otherwise. The file is alone, since it plays long rounds.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,47 +14,22 @@ use lockkeeper_faults::peers::{Kind, Peer, curator, kazoo};
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
 use lockkeeper_faults::{figures, long};
 use lockkeeper_recipes::{Keeper, LockKind};
+use lockkeeper_trials::Passers;
 use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
 
 /// How often all that is left is removed in the long run.
 const ROUNDS: u32 = 1_000;
 
-/// How many clients come and go.
-const CLIENTS: usize = 4;
-
-/// How many locks they use, so that each is empty now and then.
-const LOCKS: usize = 5;
-
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-fn keeper(server: &Server) -> Keeper {
-    let url = format!("zk://{}", server.address()).parse().expect("a URL");
+fn keeper(address: SocketAddr) -> Keeper {
+    let url = format!("zk://{address}").parse().expect("a URL");
     Keeper::new(Arc::new(ZooKeeperBackend::open(&url).expect("a good URL")))
 }
 
 async fn client(server: &Server) -> Client {
     let url = format!("zk://{}", server.address()).parse().expect("a URL");
     Client::connect(&Config::from_url(&url).expect("a good URL")).await.expect("a session")
-}
-
-/// Takes and leaves locks until it is told to stop, and fails if a lock is lost meanwhile.
-async fn come_and_go(keeper: Keeper, number: usize, stop: Arc<AtomicBool>) -> u64 {
-    let mut holds = 0;
-    while !stop.load(Ordering::SeqCst) {
-        let name = format!("busy-{}", (number + usize::try_from(holds).expect("few")) % LOCKS);
-        if holds % 7 == 6 {
-            let semaphore = keeper.semaphore(&format!("{name}-permits"), 2).expect("a name");
-            let permit = soon("a permit", semaphore.acquire()).await.expect("it is granted");
-            assert!(permit.hold().is_held(), "{:?}", permit.hold());
-            permit.release().await.expect("it was held all the time");
-        } else {
-            let guard = soon("a lock", keeper.mutex(&name).expect("a name").lock()).await.expect("it is granted");
-            assert!(guard.hold().is_held(), "{:?}", guard.hold());
-            guard.release().await.expect("it was held all the time");
-        }
-        holds += 1;
-    }
-    holds
 }
 
 /// Takes and leaves a lock of another client's make.
@@ -88,7 +64,7 @@ async fn no_contender_that_lives_is_removed_while_clients_of_all_makes_come_and_
     let setup = Setup::new().entry("maxClientCnxns", "0");
     let server = Server::standalone(setup).await.expect("a server");
     let operator = client(&server).await;
-    let standing = keeper(&server);
+    let standing = keeper(server.address());
     let held = standing.mutex("held").unwrap().lock().await.unwrap();
     assert!(standing.freeze("frozen", LockKind::Mutex, "disks", Wait::Forever).await.unwrap().is_some());
     let mut still = [
@@ -99,14 +75,11 @@ async fn no_contender_that_lives_is_removed_while_clients_of_all_makes_come_and_
         assert!(peer.lock(Kind::Mutex, path, SOON).await.unwrap());
     }
 
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut clients = Vec::new();
-    for number in 0..CLIENTS {
-        clients.push(tokio::spawn(come_and_go(keeper(&server), number, stop.clone())));
-    }
-    let peer = curator::start(&server.address().to_string(), SESSION_TIMEOUT).await.unwrap();
-    let curators = tokio::spawn(come_and_go_as(peer, "/lockkeeper/busy-0", stop.clone()));
-    let eve = keeper(&server);
+    let address = server.address();
+    let mut passers = Passers::start(move || keeper(address));
+    let peer = curator::start(&address.to_string(), SESSION_TIMEOUT).await.unwrap();
+    passers.beside(|stop| come_and_go_as(peer, "/lockkeeper/busy-0", stop));
+    let eve = keeper(server.address());
     let (mut removed, mut left) = (0, 0);
     let rounds = long::rounds(ROUNDS);
     for round in 0..rounds {
@@ -123,13 +96,9 @@ async fn no_contender_that_lives_is_removed_while_clients_of_all_makes_come_and_
         assert!(operator.get_children(&dead).await.unwrap().0.is_empty(), "it is removed");
         removed += some;
         left += found.len() as u64 - some;
-        assert!(clients.iter().all(|client| !client.is_finished()) && !curators.is_finished(), "one has failed");
+        passers.check();
     }
-    stop.store(true, Ordering::SeqCst);
-    let mut holds = curators.await.expect("Curator kept its locks");
-    for client in clients {
-        holds += client.await.expect("no lock was lost");
-    }
+    let holds = passers.end().await;
     assert!(held.hold().is_held());
     for (peer, path) in still.iter_mut().zip(["/lockkeeper/curators", "/lockkeeper/kazoos"]) {
         assert_eq!(operator.get_children(path).await.unwrap().0.len(), 1, "{path}");
