@@ -13,6 +13,7 @@
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
 mod backend;
+mod backoff;
 mod caller;
 mod capabilities;
 pub mod clock;
@@ -41,6 +42,7 @@ mod view_index;
 mod wait;
 
 pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
+pub use backoff::Backoff;
 pub use caller::{Caller, Flow, FlowKind, ProcessId, TicketHead};
 pub use capabilities::{Capabilities, Exclusion, Fencing, Following, Removal, StoppedHolder};
 pub use contender::{

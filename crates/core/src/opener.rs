@@ -11,7 +11,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::backend::Session;
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::backoff::Backoff;
+use crate::clock::Clock;
+use crate::error::{Advice, Error, ErrorKind, Operation, Result};
 use crate::future::BoxFuture;
 use crate::loss::LossReason;
 
@@ -47,6 +49,8 @@ pub struct Opener<T> {
 
 struct Shared<T> {
     slot: Mutex<Slot<T>>,
+    /// The pauses of the one caller at a time that opens again and again.
+    reopening: tokio::sync::Mutex<Backoff>,
     /// Whether nothing is opened any more.
     is_shut: watch::Sender<bool>,
     on_open: Box<dyn Fn(&T) + Send + Sync>,
@@ -76,7 +80,8 @@ impl<T: Openable> Opener<T> {
     /// Starts with nothing open. `on_open` is called once with each thing that was opened and is kept.
     pub fn new(on_open: impl Fn(&T) + Send + Sync + 'static) -> Self {
         let (slot, is_shut) = (Mutex::new(Slot::Empty), watch::Sender::new(false));
-        Self { shared: Arc::new(Shared { slot, is_shut, on_open: Box::new(on_open) }) }
+        let reopening = tokio::sync::Mutex::new(Backoff::CONNECTING);
+        Self { shared: Arc::new(Shared { slot, reopening, is_shut, on_open: Box::new(on_open) }) }
     }
 
     /// Returns what is open, or waits until the next one is. If the future is dropped, the opening goes on. A caller
@@ -103,6 +108,21 @@ impl<T: Openable> Opener<T> {
         }
         let message = "the runtime that was to open a session has ended";
         Err(Error::transient(ErrorKind::ConnectionLost, Operation::Connect, message))
+    }
+
+    /// Waits after an opening that has failed until something is open, or an opening has failed in a way that does not
+    /// pass. Of all callers that wait one opens, again and again with [`Backoff::CONNECTING`] between; another goes on
+    /// if its future is dropped.
+    pub async fn reopen(&self, clock: &dyn Clock, open: impl Fn() -> BoxFuture<Result<T>> + Send + Sync) {
+        let mut backoff = self.shared.reopening.lock().await;
+        while !self.present().is_some_and(|opened| opened.is_open()) {
+            backoff.rest(clock).await;
+            match self.get(&open).await {
+                Err(error) if error.advice() != Advice::Permanent => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        *backoff = Backoff::CONNECTING;
     }
 
     /// Opens nothing any more; what is open stays.

@@ -9,8 +9,8 @@ mod known;
 use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Scope, Telling, Told};
-use lockkeeper_session::{Backoff, Effect, Failure, FailureKind, Follow, Mutex};
+use lockkeeper_core::{Backoff, Scope, Telling, Told};
+use lockkeeper_session::{Effect, Failure, FailureKind, Follow, Mutex};
 use tokio::sync::mpsc;
 
 use crate::follow::known::Known;

@@ -5,10 +5,11 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper_core::{
-    ContenderId, Error, FencingToken, Finding, LossReason, QueueName, Revocation, SessionTimeout, Severity,
+    ContenderId, Error, FencingToken, Finding, LossReason, Operation, QueueName, Revocation, SessionTimeout, Severity,
 };
 
 /// Something that happened to one of this process's contenders, or to the session under which they stand.
@@ -165,11 +166,15 @@ pub trait Observer: fmt::Debug + Send + Sync + 'static {
 
 /// The observers of one keeper.
 #[derive(Debug, Default)]
-pub(crate) struct Observers(Vec<Arc<dyn Observer>>);
+pub(crate) struct Observers {
+    all: Vec<Arc<dyn Observer>>,
+    /// Whether a record has said why the service cannot be reached, since it was reached last.
+    is_away: AtomicBool,
+}
 
 impl Observers {
     pub(crate) fn push(&mut self, observer: Arc<dyn Observer>) {
-        self.0.push(observer);
+        self.all.push(observer);
     }
 
     #[cfg(feature = "metrics")]
@@ -180,23 +185,57 @@ impl Observers {
 
     /// Writes an event as a `tracing` record, and tells every observer of it.
     pub(crate) fn emit(&self, event: &Event) {
-        trace(event);
-        for observer in &self.0 {
+        trace(event, self.is_told(event));
+        self.tell(event);
+    }
+
+    /// Does the same when the connection to the service is broken, for this reason, if it is known.
+    pub(crate) fn emit_jeopardy(&self, service: String, safe_for: Option<Duration>, why: Option<Error>) {
+        let reason = why.as_ref().map_or_else(|| "not known yet".to_owned(), |error| format!("{error:#}"));
+        tracing::warn!(target: "lockkeeper", service, ?safe_for, reason, "the connection to the service is broken");
+        self.is_away.store(why.is_some(), Ordering::Relaxed);
+        self.tell(&Event::Jeopardy { service, safe_for });
+    }
+
+    fn tell(&self, event: &Event) {
+        for observer in &self.all {
             observer.on_event(event);
+        }
+    }
+
+    /// Whether an earlier record of the same outage tells as much: a thousand waiters need not say it each.
+    fn is_told(&self, event: &Event) -> bool {
+        match event {
+            Event::Retrying { error, .. } if error.operation() == Operation::Connect => {
+                self.is_away.swap(true, Ordering::Relaxed)
+            }
+            Event::SessionOpened { .. } | Event::JeopardyOver { .. } => {
+                self.is_away.store(false, Ordering::Relaxed);
+                false
+            }
+            // It went with its session, whose loss is a record.
+            Event::Rejoining { reason, .. } => matches!(reason, LossReason::Expired | LossReason::Lapsed),
+            _ => false,
         }
     }
 }
 
 /// Writes events as `tracing` records with the target `lockkeeper`; every keeper has it.
-fn trace(event: &Event) {
+fn trace(event: &Event, is_told: bool) {
     match event {
         Event::Joined { lock, contender, ahead } => {
             tracing::debug!(target: "lockkeeper", %lock, %contender, ahead, "joined");
         }
-        Event::Rejoining { lock, reason } => tracing::warn!(target: "lockkeeper", %lock, %reason, "rejoining"),
+        Event::Rejoining { lock, reason } => match is_told {
+            false => tracing::warn!(target: "lockkeeper", %lock, %reason, "rejoining"),
+            true => tracing::debug!(target: "lockkeeper", %lock, %reason, "rejoining"),
+        },
         Event::Retrying { lock, attempt, delay, error } => {
             let error = format_args!("{error:#}");
-            tracing::warn!(target: "lockkeeper", %lock, attempt, ?delay, %error, "retrying");
+            match is_told {
+                false => tracing::warn!(target: "lockkeeper", %lock, attempt, ?delay, %error, "retrying"),
+                true => tracing::debug!(target: "lockkeeper", %lock, attempt, ?delay, %error, "retrying"),
+            }
         }
         Event::Granted { lock, token, waited } => {
             tracing::debug!(target: "lockkeeper", %lock, %token, ?waited, "granted");
@@ -215,9 +254,9 @@ fn trace(event: &Event) {
         Event::Lost { .. } | Event::CampaignEnded { .. } => trace_end(event),
         Event::SessionOpened { .. }
         | Event::Weakened { .. }
-        | Event::Jeopardy { .. }
         | Event::JeopardyOver { .. }
         | Event::SessionLost { .. } => trace_session(event),
+        Event::Jeopardy { .. } => {}
     }
 }
 
@@ -263,9 +302,6 @@ fn trace_session(event: &Event) {
             Severity::Error => tracing::error!(target: "lockkeeper", service, what, cure, "the service is weakened"),
             _ => tracing::warn!(target: "lockkeeper", service, what, cure, "the service is weakened"),
         },
-        Event::Jeopardy { service, safe_for } => {
-            tracing::warn!(target: "lockkeeper", service, ?safe_for, "the connection to the service is broken");
-        }
         Event::JeopardyOver { service } => {
             tracing::info!(target: "lockkeeper", service, "the connection to the service is open again");
         }

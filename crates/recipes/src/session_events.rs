@@ -38,7 +38,7 @@ async fn follow(keeper: Weak<Shared>, bond: SessionBond) {
             Liveness::Jeopardy { safe_until } if !is_in_jeopardy => {
                 is_in_jeopardy = true;
                 let safe_for = safe_until.left(shared.clock.now());
-                shared.observers.emit(&Event::Jeopardy { service: service(), safe_for });
+                shared.observers.emit_jeopardy(service(), safe_for, shared.backend.trouble());
             }
             Liveness::Lost(reason) => {
                 shared.observers.emit(&Event::SessionLost { service: service(), reason });

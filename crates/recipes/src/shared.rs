@@ -6,8 +6,9 @@ mod tests;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
     Backend, BoxFuture, Error, ErrorKind, LossReason, Opener, Operation, Owner, ProcessId, QueueName, Result, Session,
@@ -102,6 +103,23 @@ impl Shared {
     /// polled in the runtime of kept places.
     pub(crate) async fn kept_session(&self) -> Result<Arc<dyn Session>> {
         self.kept_opener.get(|| self.backend.session()).await
+    }
+
+    /// Returns how long to wait after so many failures in a row, the first of an attempt that began at this moment;
+    /// `None` to give up.
+    pub(crate) fn delay(&self, failed: u32, started: BootInstant) -> Option<Duration> {
+        let random = getrandom::u64().unwrap_or(0);
+        self.retry.delay(failed, self.clock.now().saturating_duration_since(started), random)
+    }
+
+    /// Waits after a failure to open a session until there is one, at most for so long: a service that is back serves
+    /// all that wait at once, however long their pauses have grown.
+    pub(crate) async fn rest_until_open(&self, opener: &Opener<Arc<dyn Session>>, delay: Duration) {
+        tokio::select! {
+            biased;
+            () = opener.reopen(&*self.clock, || self.backend.session()) => {}
+            () = self.clock.sleep_until(self.clock.now().saturating_add(delay)) => {}
+        }
     }
 
     /// Tells whether a request to a queue waits for another process that is just entering it.

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{LockNow, QueueName, Scope, Telling, Told};
-use lockkeeper_session::{Backoff, Effect, Failure, Finder, Follow, Lookable as _, Server, or_never};
+use lockkeeper_core::{Backoff, LockNow, QueueName, Scope, Telling, Told};
+use lockkeeper_session::{Effect, Failure, Finder, Follow, Lookable as _, Server, or_never};
 use redis::cmd;
 
 use crate::answers::{list, number, only, texts};

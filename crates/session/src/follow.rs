@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Follower, Operation, Telling, Told};
+use lockkeeper_core::{Backoff, Follower, Operation, Telling, Told};
 
-use crate::{Backoff, Failure};
+use crate::Failure;
 
 /// How one service is followed.
 pub trait Follow: Send + 'static {
@@ -33,8 +33,7 @@ pub fn follow(mut following: impl Follow) -> Follower {
             if !telling.tell(Told::Lost(error)).await || !is_passing {
                 return;
             }
-            let clock = following.clock().clone();
-            clock.sleep_until(clock.now().saturating_add(backoff.pause())).await;
+            backoff.rest(&**following.clock()).await;
         }
     })
 }

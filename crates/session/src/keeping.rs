@@ -7,14 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Result};
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Backoff, Error, ErrorKind, Liveness, LossReason, Operation, Result};
 use tokio::runtime::Handle;
 
-use crate::{Backoff, Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server};
+use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server};
 
 /// The number of a session's first connection.
 pub const FIRST_CONNECTION: u64 = 1;
+
+/// For how long a session that has lapsed is still to be ended at the service, where its contenders keep others
+/// waiting: a service that was away may let it live on from its return. After a longer outage it ends at its timeout.
+const LAPSED_IS_ENDED_WITHIN: Duration = Duration::from_secs(3_600);
 
 /// Returns where a session on this service will live.
 ///
@@ -134,7 +138,7 @@ impl<K: Keeping> Keeper<K> {
                     }
                     Err(failure) => life.set_trouble(Some(failure)),
                 }
-                pause(&*life.clock, &mut backoff).await;
+                backoff.rest(&*life.clock).await;
             }
         };
         tokio::select! {
@@ -147,7 +151,10 @@ impl<K: Keeping> Keeper<K> {
     /// Ends the session until that is certain or it must have run out.
     async fn end(&mut self, link: Option<&K::Link>) {
         self.kept.life().note_loss();
-        let until = self.kept.life().clock.now().saturating_add(self.kept.life().timeout);
+        let reason = self.kept.life().bond().liveness();
+        let has_lapsed = reason == Liveness::Lost(LossReason::Lapsed);
+        let patience = if has_lapsed { LAPSED_IS_ENDED_WITHIN } else { self.kept.life().timeout };
+        let until = self.kept.life().clock.now().saturating_add(patience);
         let mut outcome = match link {
             Some(link) => self.kept.end(link).await,
             None => Err(self.kept.life().trouble().unwrap_or_else(|| Failure::broken(Effect::None))),
@@ -156,7 +163,7 @@ impl<K: Keeping> Keeper<K> {
             // What has no answer by now gets none.
             link.shut();
         }
-        if self.kept.life().bond().liveness() == Liveness::Lost(LossReason::Expired) {
+        if reason == Liveness::Lost(LossReason::Expired) {
             // What is left of it, others remove.
             outcome = Ok(());
         }
@@ -167,7 +174,7 @@ impl<K: Keeping> Keeper<K> {
             if !failure.is_passing() || self.kept.life().clock.now() >= until {
                 return;
             }
-            pause(&*self.kept.life().clock.clone(), &mut backoff).await;
+            backoff.rest(&*self.kept.life().clock.clone()).await;
             let Self { kept, finder, .. } = &mut *self;
             let kept = &*kept;
             let deadline = kept.life().clock.now().saturating_add(kept.patience());
@@ -182,10 +189,6 @@ impl<K: Keeping> Keeper<K> {
     }
 }
 
-async fn pause(clock: &dyn Clock, backoff: &mut Backoff) {
-    clock.sleep_until(clock.now().saturating_add(backoff.pause())).await;
-}
-
 impl<K: Keeping> Drop for Keeper<K> {
     fn drop(&mut self) {
         self.kept.life().abandon();
@@ -198,7 +201,8 @@ mod tests {
     use std::time::Duration;
 
     use lockkeeper_conformance::soon;
-    use lockkeeper_core::clock::SystemClock;
+    use lockkeeper_core::clock::{Clock, SystemClock, TestClock};
+    use tokio::sync::watch;
 
     use super::*;
     use crate::{Beginning, Names, Order, Testing};
@@ -222,14 +226,33 @@ mod tests {
         }
     }
 
-    struct Session(Arc<Life<Silent>>);
+    struct Session {
+        life: Arc<Life<Silent>>,
+        /// Until when no server can be reached; without it none ever answers.
+        away_until: Option<BootInstant>,
+        ended: watch::Sender<u32>,
+    }
+
+    impl Session {
+        fn new(life: Arc<Life<Silent>>, away_until: Option<BootInstant>) -> Self {
+            Self { life, away_until, ended: watch::Sender::new(0) }
+        }
+
+        async fn reach(&self) -> Result<(), Failure> {
+            match self.away_until {
+                Some(until) if self.life.clock.now() < until => Err(Failure::broken(Effect::None)),
+                Some(_) => Ok(()),
+                None => std::future::pending().await,
+            }
+        }
+    }
 
     impl Keeping for Session {
         type Link = Silent;
         type Taken = Arc<Silent>;
 
         fn life(&self) -> &Life<Silent> {
-            &self.0
+            &self.life
         }
 
         fn link(taken: &Arc<Silent>) -> Arc<Silent> {
@@ -237,16 +260,16 @@ mod tests {
         }
 
         async fn serve(&mut self, link: Arc<Silent>) -> Failure {
-            self.0.attach(link);
-            std::future::pending().await
+            self.life.attach(link);
+            self.reach().await.err().unwrap_or_else(Failure::unexpected)
         }
 
         fn patience(&self) -> Duration {
             Duration::MAX
         }
 
-        async fn take_over(&self, _server: Server, _number: u64, _ends: BootInstant) -> Result<Arc<Silent>, Failure> {
-            std::future::pending().await
+        async fn take_over(&self, server: Server, _number: u64, _ends: BootInstant) -> Result<Arc<Silent>, Failure> {
+            self.reach().await.map(|()| Arc::new(Silent(server)))
         }
 
         async fn end(&mut self, _link: &Silent) -> Result<(), Failure> {
@@ -254,30 +277,51 @@ mod tests {
         }
 
         async fn end_at(&self, _server: Server, _ends: BootInstant) -> Result<(), Failure> {
+            self.reach().await?;
+            self.ended.send_modify(|count| *count += 1);
             Ok(())
         }
+    }
+
+    fn life(clock: Arc<dyn Clock>, runtime: Handle, timeout: Duration) -> Arc<Life<Silent>> {
+        let beginning = Beginning {
+            session: "one".to_owned(),
+            testing: Testing::default(),
+            timeout,
+            safe_until: clock.now().saturating_add(timeout),
+            notice: Duration::ZERO,
+            worth_granting: Duration::ZERO,
+            operation_timeout: timeout,
+        };
+        Arc::new(Life::new(clock, runtime, beginning))
+    }
+
+    fn finder(server: &Server, life: &Life<Silent>) -> Finder {
+        Finder::new(&Names::unresolved(), vec![server.clone()], Order::Listed, life.clock.clone())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_has_lapsed_while_its_service_was_away_is_ended_there_half_a_second_after_its_return() {
+        let (clock, second) = (Arc::new(TestClock::new()), Duration::from_secs(1));
+        let back_at = clock.now().saturating_add(60 * second);
+        let (life, server) = (life(clock.clone(), Handle::current(), 4 * second), Server::new("h1", 1));
+        let session = Session::new(life.clone(), Some(back_at));
+        let mut ended = session.ended.subscribe();
+        drop(tokio::spawn(keep(session, finder(&server, &life), Arc::new(Silent(server)))));
+        assert_eq!(life.bond().lost().await, LossReason::Lapsed);
+        assert!(clock.now() < back_at);
+        ended.changed().await.expect("it is ended");
+        assert!(clock.now().saturating_duration_since(back_at) <= second / 2);
+        assert!(ended.changed().await.is_err(), "once");
     }
 
     #[tokio::test]
     async fn callers_on_another_runtime_are_told_when_that_of_their_session_ends() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let hour = Duration::from_secs(3_600);
-        let life = Arc::new(Life::new(
-            Arc::new(SystemClock),
-            runtime.handle().clone(),
-            Beginning {
-                session: "one".to_owned(),
-                testing: Testing::default(),
-                timeout: hour,
-                safe_until: SystemClock.now().saturating_add(hour),
-                notice: Duration::ZERO,
-                worth_granting: Duration::ZERO,
-                operation_timeout: hour,
-            },
-        ));
-        let server = Server::new("h1", 1);
-        let finder = Finder::new(&Names::unresolved(), vec![server.clone()], Order::Listed, life.clock.clone());
-        drop(runtime.spawn(keep(Session(life.clone()), finder, Arc::new(Silent(server)))));
+        let (life, server) = (life(Arc::new(SystemClock), runtime.handle().clone(), hour), Server::new("h1", 1));
+        let session = Session::new(life.clone(), None);
+        drop(runtime.spawn(keep(session, finder(&server, &life), Arc::new(Silent(server)))));
         let waiting = life.look::<()>(Arc::new(|_| Box::pin(std::future::pending())));
         // A runtime blocks while it ends.
         tokio::task::spawn_blocking(move || drop(runtime)).await.expect("no panic");

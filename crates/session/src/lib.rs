@@ -20,7 +20,6 @@
 //! How a service is asked, and what of it a session may believe, is left to each backend.
 
 mod asking;
-mod backoff;
 mod belief;
 mod deadline;
 mod dial;
@@ -45,7 +44,6 @@ mod unclaimed;
 mod ways;
 
 pub use asking::{Asking, answered};
-pub use backoff::Backoff;
 pub use belief::Belief;
 pub use deadline::{late, or_never, share};
 pub use dial::{Meter, Socket, Stream, connect_tcp};

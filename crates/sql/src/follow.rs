@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{ContenderInfo, LockNow, QueueName, Scope, Telling, Told};
-use lockkeeper_session::{Backoff, Effect, Failure, Follow};
+use lockkeeper_core::{Backoff, ContenderInfo, LockNow, QueueName, Scope, Telling, Told};
+use lockkeeper_session::{Effect, Failure, Follow};
 
 use crate::engine::Wire;
 use crate::follow::pace::Pace;

@@ -15,8 +15,8 @@ use crate::front::Front;
 use crate::shared::Shared;
 use crate::spans;
 use lockkeeper_core::{
-    BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, FencingToken, Freshness, Mode, Part, QueueName,
-    QueueView, Rank, Result, Session, Ticket,
+    BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, FencingToken, Freshness, Mode, Opener, Part,
+    QueueName, QueueView, Rank, Result, Session, Ticket,
 };
 
 /// Asks for one place of one mode in one queue.
@@ -58,6 +58,10 @@ impl Attempt for OneJoin<'_> {
 
     fn queue(&self) -> &QueueName {
         self.wanted.queue
+    }
+
+    fn opener<'a>(&self, shared: &'a Shared) -> &'a Opener<Arc<dyn Session>> {
+        self.wanted.opener(shared)
     }
 
     /// Joins the queue, if the service answers at once.
@@ -125,6 +129,11 @@ impl OnePlace<'_> {
     /// Returns the session under which it is taken, if that answers at once, and in the caller's runtime.
     pub(crate) fn session_at_once(&self, shared: &Shared) -> Option<Arc<dyn Session>> {
         if self.is_kept { None } else { shared.session_at_once() }
+    }
+
+    /// Returns what opens the sessions under which it is taken.
+    pub(crate) const fn opener<'s>(&self, shared: &'s Shared) -> &'s Opener<Arc<dyn Session>> {
+        if self.is_kept { &shared.kept_opener } else { &shared.opener }
     }
 
     /// Returns the session under which it is taken.

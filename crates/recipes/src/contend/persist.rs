@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,7 +10,9 @@ use super::refusal::{check_with_reason, unanswered};
 use crate::event::Event;
 use crate::shared::{Shared, Stage};
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Advice, BoxFuture, Error, ErrorKind, QueueName, Result, Standing, Wait};
+use lockkeeper_core::{
+    Advice, BoxFuture, Error, ErrorKind, Opener, Operation, QueueName, Result, Session, Standing, Wait,
+};
 
 /// How long a place must have stood for its loss to count as a first one, with which the retry policy begins anew. With
 /// less, a service that ends every session at once would be asked for another in a busy loop.
@@ -22,6 +25,11 @@ pub(crate) trait Attempt: Sync {
 
     /// Returns the queue, for errors and events.
     fn queue(&self) -> &QueueName;
+
+    /// Returns what opens the sessions under which places are taken.
+    fn opener<'a>(&self, shared: &'a Shared) -> &'a Opener<Arc<dyn Session>> {
+        &shared.opener
+    }
 
     /// Takes what is granted without a wait, in the caller's own future; otherwise [`Attempt::wait`] goes on with what
     /// is under way. An attempt that is seldom granted at once leaves all to that.
@@ -198,14 +206,18 @@ async fn persist_after<A: Attempt>(
         }
         failed = failed.saturating_add(1);
         if !(place_was_lost && failed == 1) {
-            let random = getrandom::u64().unwrap_or(0);
-            let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
+            let Some(delay) = shared.delay(failed, started) else {
                 return Err(error);
             };
             let told = error.clone();
             shared.observers.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error: told });
+            let is_unopened = error.operation() == Operation::Connect;
             *progress = Progress::NoPlace(Some(error));
-            shared.clock.sleep_until(now.saturating_add(delay)).await;
+            if is_unopened {
+                shared.rest_until_open(attempt.opener(shared), delay).await;
+            } else {
+                shared.clock.sleep_until(now.saturating_add(delay)).await;
+            }
         }
         attempt_started = shared.clock.now();
         error = match attempt.wait(shared, progress).await {
@@ -267,9 +279,7 @@ impl Failures {
         }
         self.count = self.count.saturating_add(1);
         let now = shared.clock.now();
-        let elapsed = now.saturating_duration_since(*self.first_at.get_or_insert(now));
-        let random = getrandom::u64().unwrap_or(0);
-        let Some(delay) = shared.retry.delay(self.count, elapsed, random) else {
+        let Some(delay) = shared.delay(self.count, *self.first_at.get_or_insert(now)) else {
             return Err(error);
         };
         shared.observers.emit(&Event::Retrying { lock: queue.clone(), attempt: self.count, delay, error });

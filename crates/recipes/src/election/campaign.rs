@@ -227,8 +227,7 @@ async fn elected(election: &Election) -> Result<Leadership> {
             (failed, started) = (0, now);
         }
         failed = failed.saturating_add(1);
-        let random = getrandom::u64().unwrap_or(0);
-        let Some(delay) = shared.retry.delay(failed, now.saturating_duration_since(started), random) else {
+        let Some(delay) = shared.delay(failed, started) else {
             return Err(error);
         };
         shared.observers.emit(&Event::Retrying { lock: election.name().clone(), attempt: failed, delay, error });

@@ -10,7 +10,7 @@ use tracing::{Level, Metadata};
 use super::*;
 use crate::memory::MemoryService;
 use crate::retry::RetryPolicy;
-use crate::{CloseMode, KeeperBuilder, LeaderLatch, LeaderSelector, Requeue};
+use crate::{CloseMode, Handoff, KeeperBuilder, LeaderLatch, LeaderSelector, Requeue};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{ErrorKind, Operation, SafeUntil};
 
@@ -127,6 +127,39 @@ fn the_fate_of_a_session_and_of_its_holds_is_told_in_one_line_each_though_no_hol
 }
 
 #[test]
+fn an_outage_is_told_in_three_lines_and_half_a_second_after_its_end_all_waiters_are_back() {
+    const WAITERS: usize = 20;
+    let lines = lines(async || {
+        let service = MemoryService::new(Arc::new(TestClock::new()));
+        let (ann, bob) = (service.keeper(), service.keeper_builder().handoff(Handoff::Strict).build());
+        let held = ann.mutex("door").unwrap();
+        let guard = held.lock().await.unwrap();
+        let waiting: Vec<_> = (0..WAITERS).map(|_| tokio::spawn(bob.mutex("door").unwrap().lock_owned())).collect();
+        let all_are_back = async || ann.contenders("door").await.unwrap().len() == 1 + WAITERS;
+        tokio::time::sleep(SECOND).await;
+        assert!(all_are_back().await);
+        let testing = bob.testing().unwrap();
+        testing.cut(SafeUntil::ProcessEnd);
+        tokio::time::sleep(SECOND).await;
+        testing.expire_session();
+        // By then the retry policy has them rest for longer than for half of this.
+        tokio::time::sleep(100 * SECOND).await;
+        testing.heal();
+        tokio::time::sleep(SECOND / 2).await;
+        assert!(all_are_back().await);
+        guard.release().await.unwrap();
+        waiting.into_iter().for_each(|task| task.abort());
+    });
+    let of_bob = [
+        "INFO session opened",
+        "WARN the connection to the service is broken",
+        "WARN session lost",
+        "INFO session opened",
+    ];
+    assert_eq!(lines, [&["INFO session opened"], &of_bob[..]].concat());
+}
+
+#[test]
 fn a_contender_that_is_removed_is_told_once_its_holder_asks_and_not_again() {
     let lines = lines(async || {
         let (_, builder) = builder();
@@ -189,7 +222,7 @@ fn the_line_about_a_campaign_that_failed_tells_the_cause() {
     let lines = lines(async || {
         let cause = std::io::Error::other("not allowed here");
         let error = Error::permanent(ErrorKind::Refused, Operation::Join, "the service refuses").caused_by(cause);
-        trace(&Event::CampaignEnded { lock: QueueName::new("hall").unwrap(), error: Some(error) });
+        trace(&Event::CampaignEnded { lock: QueueName::new("hall").unwrap(), error: Some(error) }, false);
     });
     assert_eq!(lines, ["ERROR the campaign has failed: join: the service refuses: not allowed here"]);
 }

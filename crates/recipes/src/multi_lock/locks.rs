@@ -120,9 +120,7 @@ impl MultiLock {
                 (failed, started) = (0, times());
             }
             failed = failed.saturating_add(1);
-            let random = getrandom::u64().unwrap_or(0);
-            let elapsed = now.saturating_duration_since(started[number]);
-            let Some(delay) = shared.retry.delay(failed, elapsed, random) else {
+            let Some(delay) = shared.delay(failed, started[number]) else {
                 return Err(error);
             };
             shared.observers.emit(&Event::Rejoining { lock: queue.clone(), reason });

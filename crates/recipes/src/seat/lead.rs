@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use super::grant::NewGrant;
@@ -12,7 +12,7 @@ use super::state::Unled;
 use crate::contend::{Attempt, Granted, OnePlace, Place, Progress};
 use crate::shared::Shared;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{QueueName, QueueView, Result};
+use lockkeeper_core::{Opener, QueueName, QueueView, Result, Session};
 
 /// What an attempt has led to.
 pub(super) struct Led {
@@ -154,6 +154,10 @@ impl Attempt for Lead<'_> {
 
     fn queue(&self) -> &QueueName {
         self.wanted.queue
+    }
+
+    fn opener<'a>(&self, shared: &'a Shared) -> &'a Opener<Arc<dyn Session>> {
+        self.wanted.opener(shared)
     }
 
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Led> {

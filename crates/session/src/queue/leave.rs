@@ -10,13 +10,13 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{
-    ContenderId, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal,
+    Backoff, ContenderId, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal,
 };
 
 use crate::queue::entries::Entry;
 use crate::queue::queues::Queues;
 use crate::queue::service::{Left, Service, Stage};
-use crate::{Asking, Backoff, Call, Effect, Failure, FailureKind};
+use crate::{Asking, Call, Effect, Failure, FailureKind};
 
 /// What is to be left.
 struct Leaving<S: Service> {
@@ -128,7 +128,7 @@ impl<S: Service> Leaving<S> {
                 tokio::select! {
                     biased;
                     _ = life.bond().lost() => return Err(failure),
-                    () = life.clock.sleep_until(life.clock.now().saturating_add(backoff.pause())) => {}
+                    () = backoff.rest(&*life.clock) => {}
                 }
             }
             life.again(&mut self.call, &failure).await;

@@ -23,7 +23,7 @@ use crate::statement::{Argument, Row, Statement, What, status, tickets};
 pub(crate) const SESSION_TIMEOUT_MAX_DEFAULT: Duration = Duration::from_secs(60);
 
 /// For how long no lock is granted after a start that seems to have lost nothing. A client that has lost its connection
-/// tries to connect at the longest pause of [`Backoff::CONNECTING`](lockkeeper_session::Backoff::CONNECTING).
+/// tries to connect at the longest pause of [`Backoff::CONNECTING`](lockkeeper_core::Backoff::CONNECTING).
 pub(crate) const BRIEF: Duration = Duration::from_secs(5);
 
 /// The longest time that is waited, in milliseconds: a day. No session has a timeout as long.

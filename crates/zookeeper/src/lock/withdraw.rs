@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Part, QueueName, Result, Ticket, Withdrawal};
-use lockkeeper_session::Backoff;
+use lockkeeper_core::{
+    Backoff, Error, ErrorKind, Liveness, LossReason, Operation, Part, QueueName, Result, Ticket, Withdrawal,
+};
 use lockkeeper_zk_proto::message::{ErrorCode, OpCode, Request, Response};
 use tokio::sync::oneshot;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::clock::Clock;
+
 /// The pauses of one row of attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
@@ -27,6 +29,11 @@ impl Backoff {
         let pause = self.next;
         self.next = (self.next * 2).min(self.max);
         pause
+    }
+
+    /// Waits for as long as the next pause.
+    pub async fn rest(&mut self, clock: &dyn Clock) {
+        clock.sleep_until(clock.now().saturating_add(self.pause())).await;
     }
 }
 
