@@ -1,4 +1,4 @@
-//! What a command draws on a terminal, in `tmux`: 80 columns and 24 lines, as on the smallest that it is made for.
+//! A command's drawing on a terminal, in `tmux`: 80 columns and 24 lines, as on the smallest that it is made for.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! What `cargo publish --workspace` would upload: that every published crate can be packaged, and what is inside.
+//! Packages as `cargo publish --workspace` would upload them: each published crate can be packaged, and what is inside.
 //!
 //! Nothing is compiled here: `cargo publish` itself compiles each package before it uploads any. What the manifests
 //! must say is checked by the tidy tests.

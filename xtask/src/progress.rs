@@ -1,4 +1,4 @@
-//! What a run shows while it goes on: one line that is rewritten on a terminal, a line for each step elsewhere.
+//! The progress of a run: one line that is rewritten on a terminal, a line for each step elsewhere.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! What tests use from PyPI, installed in the target directory: it works with a system Python that may not be written
-//! to, and changes no Python of the machine.
+//! Python packages of the tests from PyPI, in the target directory: it works with a system Python that may not be
+//! written to, and changes no Python of the machine.
 //!
 //! The parts are one table, [`PARTS`]. Each has its own folder, which holds a copy of the requirements that it was made
 //! from. Tests use a folder if that copy is what they were built with (`lockkeeper_faults::python`).

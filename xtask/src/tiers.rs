@@ -1,4 +1,4 @@
-//! Which tests belong to which run, as the manifest of each crate says in `[package.metadata.tests]`.
+//! The tiers: which tests belong to which run, as the manifest of each crate says in `[package.metadata.tests]`.
 //!
 //! A test that no manifest names belongs to the plain run. A name is that of a test binary (`lib` and `bin` hold the
 //! unit tests), or `BINARY::TEXT` for the tests of a binary whose names have that text in them:

@@ -1,4 +1,4 @@
-//! What every group measures with: how much, whose turn it is, and where the figures go.
+//! The means of every group: how much is measured, whose turn it is, and where the figures go.
 
 use lockkeeper_faults::Availability;
 

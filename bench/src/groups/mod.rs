@@ -1,5 +1,5 @@
-//! What is measured together, a file each. A group makes its keepers and peers, puts them under the same load in
-//! turn, and writes down the figures of each round.
+//! The groups of measurements, a file each. A group makes its keepers and peers, puts them under the same load in turn,
+//! and writes down the figures of each round.
 
 mod bench;
 mod etcd;

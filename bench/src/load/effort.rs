@@ -1,4 +1,4 @@
-//! How much is measured: in full, or as little as shows that each measurement works.
+//! The size of a measurement: in full, or as little as shows that each one works.
 
 use std::time::Duration;
 

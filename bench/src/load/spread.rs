@@ -1,4 +1,4 @@
-//! What the rounds of a measurement have shown: least, median and most. Pure.
+//! The spread of a measurement over its rounds: least, median and most. Pure.
 
 /// The spread of figures over rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]

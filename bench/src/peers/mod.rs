@@ -1,4 +1,4 @@
-//! What ours is compared with, a file each.
+//! The locks that ours is compared with, a file each.
 
 pub(crate) mod advisory;
 pub(crate) mod bare_calls;

@@ -1,5 +1,5 @@
-//! What is reported: the rows and their budgets as data (`rows`, `row`), the figures that were measured (`record`), and
-//! the ways to show them: a table, JSON, plots. `verdict` joins rows and figures.
+//! The report: the rows and their budgets as data (`rows`, `row`), the figures that were measured (`record`), and the
+//! ways to show them: a table, JSON, plots. `verdict` joins rows and figures.
 
 mod json;
 mod plots;

@@ -1,4 +1,4 @@
-//! How far a run is, on a terminal; nothing elsewhere.
+//! The progress of a run, on a terminal; nothing elsewhere.
 
 use std::time::Duration;
 

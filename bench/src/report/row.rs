@@ -1,4 +1,4 @@
-//! What a row of the report is, and when its budget is met. Pure; `rows` has the table, `record` the figures.
+//! A row of the report, and when its budget is met. Pure; `rows` has the table, `record` the figures.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What the figures say of each row. Pure.
+//! The verdict on each row by its figures. Pure.
 
 use super::record::{Record, Sample};
 use super::row::{Group, Row};

@@ -1,4 +1,4 @@
-//! How the command line ends: its exit codes, and the failures that lead to them.
+//! Exit codes of the command line, and the failures that lead to them.
 //!
 //! A command under a lock may end with any of these numbers too; the last `lockkeeper:` line on stderr tells which it
 //! was.

@@ -1,4 +1,4 @@
-//! What a waiter for a lock is shown: who holds it, for how long, and how far the line has moved.
+//! The live line of a waiter: who holds the lock, for how long, and how far the queue has moved.
 //!
 //! A pure function makes the text; [`narrate`] looks at the queue and prints it.
 

@@ -1,4 +1,4 @@
-//! What a process that looks at a queue again and again has observed itself: who was waiting, and then held.
+//! Observations of a process that looks at a queue again and again: who was waiting, and then held.
 //!
 //! Some services tell since when a contender stands in the queue, but not since when it holds.
 

@@ -1,4 +1,4 @@
-//! What can be asked of the one lock that a case uses, in which way, and what is granted.
+//! Requests for the one lock that a case uses, in each way, and what is granted.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the suite needs from a backend's tests: a fresh service, independent clients, and ways to do harm to them.
+//! The suite's needs from a backend's tests: a fresh service, independent clients, and ways to do harm to them.
 //!
 //! The fixture knows how a service is started and how harm is done to it. The cases know what must then be true.
 

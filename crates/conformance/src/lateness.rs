@@ -1,6 +1,6 @@
-//! How late something came, by a thread that only sleeps: on a machine with other work to do it sleeps for longer, and
-//! what the machine alone delays is no fault of the library. The thread is not the runtime's, so that a library which
-//! keeps the runtime busy is late.
+//! Lateness, by a thread that only sleeps: on a machine with other work to do it sleeps for longer, and what the
+//! machine alone delays is no fault of the library. The thread is not the runtime's, so that a library which keeps the
+//! runtime busy is late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

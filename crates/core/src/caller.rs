@@ -1,5 +1,5 @@
-//! Whose a contender is: the process, the flow of control in it, the contender that it is nested in, and when its
-//! caller gives up.
+//! The caller behind a contender: the process, the flow of control in it, the contender that it is nested in, and when
+//! its caller gives up.
 //!
 //! By these, contenders of different locks are known to be of one flow of control: that is what a search for deadlocks
 //! needs. All of it is optional and for display; no lock is granted or refused by it. Each text form is of a fixed or

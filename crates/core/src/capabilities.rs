@@ -1,4 +1,4 @@
-//! What a service promises, as data: for users, for the recipes to refuse what it does not carry, and for the
+//! The promises of a service, as data: for users, for the recipes to refuse what it does not carry, and for the
 //! conformance suite to choose its cases.
 
 use std::fmt;

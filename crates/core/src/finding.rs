@@ -1,4 +1,4 @@
-//! What a look at a service finds that its users should know: each with its weight and its cure.
+//! Findings of an examination that users of a service should know: each with its weight and its cure.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! What a backend learns of one place of a session: whether its contender stands, why it does not, and what its owner
-//! is asked.
+//! The bond of one place of a session: whether its contender stands, why it does not, and what its owner is asked.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What its users have left at a service, as [`Backend::remnants`](crate::Backend::remnants) finds it for an operator.
+//! Remnants of users on a service, as [`Backend::remnants`](crate::Backend::remnants) finds them for an operator.
 
 use std::any::Any;
 use std::fmt;

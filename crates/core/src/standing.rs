@@ -1,4 +1,4 @@
-//! What may still be believed of a session, and of one place in a queue.
+//! The belief in a session, and in one place in a queue.
 
 use std::any::Any;
 use std::fmt;

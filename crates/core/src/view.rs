@@ -1,4 +1,4 @@
-//! What a view of a queue shows.
+//! A view of a queue.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,4 +1,4 @@
-//! How long a caller waits.
+//! The time for which a caller waits.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How etcd is looked at without a session.
+//! Looks at etcd without a session.
 
 use std::sync::Arc;
 

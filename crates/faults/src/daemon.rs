@@ -1,4 +1,4 @@
-//! What every server runs on: where it listens, its folder and log, its processes.
+//! The base of every server: where it listens, its folder and log, its processes.
 //!
 //! `server` starts and ends one; what it is started with, and how it is asked, its kind knows.
 

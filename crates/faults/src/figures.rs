@@ -1,4 +1,4 @@
-//! What a test measured, for the readers of its run: rounds, violations, least margins.
+//! Figures of a test, for the readers of its run: rounds, violations, least margins.
 //!
 //! `cargo xtask test` collects these figures and prints them again at the end, to be copied into a note.
 

@@ -1,4 +1,4 @@
-//! How much a test does: all of its long rounds in `cargo xtask test --long`, a tenth of them otherwise.
+//! The size of a test: all of its long rounds in `cargo xtask test --long`, a tenth of them otherwise.
 //!
 //! There is no other setting, so a figure in a note says by itself what was run. A test that asks here is `long` in
 //! the manifest of its crate.

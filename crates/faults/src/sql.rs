@@ -1,4 +1,4 @@
-//! What servers of databases have in common: what they are started with, and the superuser who asks them.
+//! The common part of database servers: what they are started with, and the superuser who asks them.
 
 use std::fmt::Debug;
 use std::net::SocketAddr;

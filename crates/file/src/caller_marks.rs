@@ -1,4 +1,4 @@
-//! Whose a contender is, as its file name says it: marks behind the command, each if it is known.
+//! The caller of a contender, as its file name says it: marks behind the command, each if it is known.
 //!
 //! `w<16 hexadecimal digits>` is the head of the enclosing contender's ticket, `u<11 hexadecimal digits>` when the
 //! caller gives up, in milliseconds since 1970, and anything else the flow of control. A `+` stands between two. A mark

@@ -1,5 +1,4 @@
-//! What a look at a directory of locks finds that its users should know: who may lock there, and what a restart leaves.
-//! Nothing is changed.
+//! Examination of a directory of locks: who may lock there, and what a restart leaves. Nothing is changed.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Which file systems can carry locks: a decision about a number, and the look that gets the number.
+//! File systems that can carry locks: a decision about a number, and the look that gets the number.
 //!
 //! Locks need flocks and named pipes that every process of the machine sees alike, and an unlink that every process
 //! sees at once. A network file system gives that to one machine at best and lets another believe the same, so the list

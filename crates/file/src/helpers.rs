@@ -1,4 +1,5 @@
-//! How many threads of one session wait for other processes, and the gates that wait for one of them.
+//! The threads of one session that wait for other processes, how many there are, and the gates that wait for one of
+//! them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What all parts of a session share: its places, its counter, its looks at queues.
+//! State that all parts of a session share: its places, its counter, its looks at queues.
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! What processes have left in the directory, for an operator: contenders that are dead, and the directories of locks
-//! that no client uses. Each is removed under its lock's flock after a second look, so no process that enters loses its
+//! Remnants of processes in the directory, for an operator: contenders that are dead, and the directories of locks that
+//! no client uses. Each is removed under its lock's flock after a second look, so no process that enters loses its
 //! place.
 
 use std::path::{Path, PathBuf};

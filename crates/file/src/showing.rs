@@ -1,4 +1,4 @@
-//! What looks show of a lock's directory and of the contenders in it.
+//! The contents of looks at a lock's directory and at the contenders in it.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What may be believed of one place: it stands while its pipe is where the queue's path leads, under its name, and its
-//! session is not closed.
+//! The belief in one place: it stands while its pipe is where the queue's path leads, under its name, and its session
+//! is not closed.
 
 use std::any::Any;
 use std::fmt;

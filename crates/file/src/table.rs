@@ -1,4 +1,4 @@
-//! What a session has under way: its places by their tickets, and the queues it has open.
+//! The work under way of a session: its places by their tickets, and the queues it has open.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let recorder = PrometheusBuilder::new().set_buckets(&BUCKETS_SECONDS)?.install_recorder()?;
-    // Without `label_locks` no lock has series of its own.
+    // Without `label_locks` no lock has separate series.
     let keeper = lockkeeper::builder("memory:")?.label_locks([NamePattern::new("nightly-*")?]).build();
     let backup = keeper.mutex("nightly-backup")?;
 

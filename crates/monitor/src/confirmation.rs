@@ -1,4 +1,4 @@
-//! What stands in two looks is known.
+//! Confirmation: a thing that stands in two looks is known.
 //!
 //! The views of one look may be of different moments, so that a circle may be seen which never was. But contenders are
 //! never used twice, and none of a deadlock ever moves. So what a second look shows, whose views are all later than

@@ -1,4 +1,4 @@
-//! Which contenders are of one flow of control, and how sure that is.
+//! Contenders of one flow of control, and how sure that is.
 //!
 //! A flow does one thing after the other: while it waits, what it holds stays held. Contenders of the same owner key,
 //! thread or task are of one flow. A contender that is nested in another one is of a flow for itself, for which the

@@ -1,4 +1,4 @@
-//! What those who are stuck wait for, as a graph, and its strongly connected parts.
+//! The graph of those who are stuck and what they wait for, and its strongly connected parts.
 
 use crate::flows::Flows;
 use crate::reduction::Outcome;

@@ -1,4 +1,4 @@
-//! How often each lock was lost lately: by holders whose process died or whose session was ended. Pure.
+//! The count of each lock's losses lately: by holders whose process died or whose session was ended. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

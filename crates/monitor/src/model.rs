@@ -1,4 +1,4 @@
-//! What is known of all locks, kept from one telling to the next: since when each holder was seen to hold, and what
+//! The known state of all locks, kept from one telling to the next: since when each holder was seen to hold, and what
 //! has happened.
 //!
 //! Pure: what was seen and when comes in, and nothing is asked. Who asks is `collect`.

@@ -1,4 +1,4 @@
-//! Who waits for whom, as boxes and arrows: which there are, and what each stands for.
+//! The wait-for picture, as boxes and arrows: which there are, and what each stands for.
 //!
 //! Where they stand is `layout`'s matter; how they look is the page's.
 

@@ -1,5 +1,5 @@
-//! Which contenders can go on, and which never can: flows that wait for nothing finish, their contenders leave, and so
-//! on until no flow is left that can do anything.
+//! The reduction: which contenders can go on, and which never can. Flows that wait for nothing finish, their contenders
+//! leave, and so on until no flow is left that can do anything.
 //!
 //! Nothing that can be done prevents anything else, so the order does not matter. It takes time in proportion to the
 //! contenders and their needs.

@@ -1,4 +1,4 @@
-//! What a look at all queues has seen.
+//! A snapshot: one look at all queues.
 
 use std::time::Duration;
 

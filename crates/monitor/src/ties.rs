@@ -1,5 +1,5 @@
-//! What contenders have in common that may be of one flow of control, counted as locks change: a search for deadlocks
-//! need not look at a lock none of whose contenders has anything in common with one that waits.
+//! Ties between contenders that may be of one flow of control, counted as locks change: a search for deadlocks need not
+//! look at a lock none of whose contenders has anything in common with one that waits.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How an operator ends a deadlock.
+//! The operator's way out of a deadlock.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Who needs what, as the queues alone say it.
+//! The needs of all contenders, as the queues alone say them.
 //!
 //! Which contenders are of one flow of control is not known here.
 

@@ -1,4 +1,4 @@
-//! Whose a call is: the flow of control that calls, and the contender that it is nested in.
+//! The caller: the flow of control that calls, and the contender that it is nested in.
 //!
 //! It is looked up when a call begins, since a call may go on elsewhere: a waiting thread has its work done by another
 //! one. The lock is granted or refused without it.

@@ -1,4 +1,4 @@
-//! Which contenders may go: pure decisions over one view of a queue.
+//! Decisions over one view of a queue: which contenders may go. Pure.
 
 use lockkeeper_core::{Contender, ContenderId, ContenderInfo, Mode, MutexRole, QueueView, Ticket};
 

@@ -1,4 +1,4 @@
-//! What this process knows of the first contender of a queue, from all its contenders there.
+//! This process's knowledge of the first contender of a queue, from all its contenders there.
 //!
 //! A waiter keeps no list, so the departure of the one ahead proves its turn only if it saw that one first in the
 //! queue. But the one ahead may be another contender of this process, which has learnt since that it is first, or a

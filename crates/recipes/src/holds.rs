@@ -1,4 +1,4 @@
-//! What one keeper holds and waits for: the list, and the wait until nothing is held any more.
+//! The holds and waits of one keeper: the list, and the wait until nothing is held any more.
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! What the locks of a service show that its users should know, whichever service it is: what blocks them for long,
-//! whose clock is wrong, and what dead users have left.
+//! Findings about the locks of any service that its users should know: what blocks them for long, whose clock is wrong,
+//! and what dead users have left.
 
 #[cfg(test)]
 mod tests;

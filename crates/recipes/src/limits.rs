@@ -1,4 +1,4 @@
-//! How long a hold lasts at most, and how long its place is kept at least.
+//! The longest time of a hold, and the shortest of its place.
 
 #[cfg(test)]
 mod tests;

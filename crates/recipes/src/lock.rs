@@ -1,4 +1,4 @@
-//! What every kind of lock is made of: a keeper's shared part and a name. The recipes define its methods.
+//! The base of every kind of lock: a keeper's shared part and a name. The recipes define its methods.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

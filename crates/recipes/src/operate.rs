@@ -1,4 +1,4 @@
-//! What an operator does to a lock: revoke it, break it, freeze it, thaw it. Orders that meet one contender, which was
+//! An operator's orders to a lock: revoke it, break it, freeze it, thaw it. Orders that meet one contender, which was
 //! seen before, are in `seen`.
 
 mod seen;

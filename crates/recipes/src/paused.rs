@@ -1,4 +1,4 @@
-//! What unit tests share: keepers of one memory service, and waits under tokio's paused time.
+//! Support for unit tests: keepers of one memory service, and waits under tokio's paused time.
 //!
 //! Paused time goes on only when every task waits for it. So a bound that is shorter than every pause and timeout of a
 //! recipe shows that a thing comes without any of them, which the bound of the tests against services cannot.

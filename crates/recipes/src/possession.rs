@@ -1,4 +1,4 @@
-//! What a guard has: a place in the service's queue, or a turn of a place that its process shares.
+//! The possession of a guard: a place in the service's queue, or a turn of a place that its process shares.
 
 use std::sync::Arc;
 

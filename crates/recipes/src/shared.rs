@@ -1,4 +1,4 @@
-//! What a keeper, its locks and its guards share: the present session, or the next, and the keeper's end.
+//! State that a keeper, its locks and its guards share: the present session, or the next, and the keeper's end.
 
 #[cfg(test)]
 mod tests;

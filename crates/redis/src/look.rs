@@ -1,4 +1,4 @@
-//! How Redis is looked at without a session.
+//! Looks at Redis without a session.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What every service is examined for: whether the clocks agree, and how long requests take.
+//! The part of an examination that all services share: whether the clocks agree, and how long requests take.
 
 use std::time::Duration;
 

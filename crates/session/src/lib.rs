@@ -1,4 +1,4 @@
-//! What the sessions of backends share where a service is asked over one connection after the other.
+//! The engine of sessions, for backends where a service is asked over one connection after the other.
 //!
 //! - [`Server`]: one server, as a URL names it, and a way to it: one of the addresses of its name.
 //! - [`Finder`], [`Ways`], [`Names`]: which way is tried next and how long, round by round.

@@ -1,4 +1,4 @@
-//! What several tasks share.
+//! A mutex for state that several tasks share.
 
 use std::sync::{MutexGuard, PoisonError};
 

@@ -1,5 +1,5 @@
-//! What is stored beside a contender for people to read, as compact JSON of one line: its owner, and what it is asked.
-//! No grant is decided by it, and what another program has written there is passed over.
+//! The record beside a contender for people to read, as compact JSON of one line: its owner, and what it is asked. No
+//! grant is decided by it, and what another program has written there is passed over.
 
 use std::time::Duration;
 

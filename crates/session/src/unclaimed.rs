@@ -1,4 +1,4 @@
-//! What an opening has made, until a session has it.
+//! The product of an opening, until a session has it.
 
 use std::ops::{Deref, DerefMut};
 

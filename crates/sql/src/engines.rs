@@ -1,4 +1,4 @@
-//! Which kinds of database are compiled in, and the servers of a URL.
+//! The kinds of database that are compiled in, and the servers of a URL.
 
 #[cfg(all(test, feature = "mysql", feature = "postgres", feature = "tls"))]
 mod tests;

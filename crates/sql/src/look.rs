@@ -1,4 +1,4 @@
-//! How a database is looked at without a session.
+//! Looks at a database without a session.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is asked of a database: a stored function by its name, and the rows with which each of them answers.
+//! Statements for a database: a stored function by its name, and the rows with which each of them answers.
 //!
 //! Both engines have the same functions with the same arguments and the same columns, so that all above knows no SQL.
 

@@ -1,4 +1,4 @@
-//! What the files of the settings hold, checked, and the configuration of rustls that is made from it.
+//! The content of the settings' files, checked, and the configuration of rustls that is made from it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a call costs behind very many others.
+//! The cost of a call behind very many others.
 
 use libtest_mimic::Failed;
 use lockkeeper_core::{Backend, QueueName, Session};

@@ -1,5 +1,5 @@
-//! What fixtures of the conformance suite share on real servers: a proxy between each client and each server, and harm
-//! of which one client hears before the others.
+//! The common part of fixtures on real servers: a proxy between each client and each server, and harm of which one
+//! client hears before the others.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -1,5 +1,5 @@
-//! What the long trials of all backends share: holders in other processes, rivals behind them, rounds and their judge,
-//! and crowds of waiters. Which servers there are, and what harm is done to them, each backend's trials know.
+//! The long trials of all backends: holders in other processes, rivals behind them, rounds and their judge, and crowds
+//! of waiters. Which servers there are, and what harm is done to them, each backend's trials know.
 //!
 //! Two hold a lock at once if the first one found that it held it after the second one was granted it. All processes of
 //! a machine read one clock, so both moments can be compared.

@@ -1,4 +1,4 @@
-//! What a round is about: a mutex, or the lead of an election.
+//! The prize of a round: a mutex, or the lead of an election.
 
 use lockkeeper_core::{FencingToken, Result};
 use lockkeeper_recipes::{Hold, Keeper, Leadership, MutexGuard};

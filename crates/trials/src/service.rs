@@ -1,4 +1,4 @@
-//! How clients of one service are made.
+//! The clients of one service.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What all rounds of a test have shown together.
+//! The tally of all rounds of a test.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How servers are connected to: by TCP here, by TLS in `tls`, and as a caller gives it.
+//! Connecting to servers: by TCP here, by TLS in `tls`, and as a caller gives it.
 
 use std::fmt;
 use std::io;

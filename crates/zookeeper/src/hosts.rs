@@ -1,4 +1,4 @@
-//! How long one way to a server may take. Which way is tried next, the ways of `lockkeeper-session` decide.
+//! The time that one way to a server may take. Which way is tried next, the ways of `lockkeeper-session` decide.
 
 use std::time::Duration;
 

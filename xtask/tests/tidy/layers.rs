@@ -1,4 +1,4 @@
-//! Which crate may import which. A crate imports only from lower layers, never sideways; the table here is the rule.
+//! The layers: a crate imports only from lower ones, never sideways; the table here is the rule.
 //!
 //! What a crate ships (normal and build dependencies) follows the table to the letter. Its tests may also use anything
 //! of a lower layer, the recipes, the conformance suite, and the embedded server as a test double. The examples in the

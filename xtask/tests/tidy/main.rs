@@ -4,6 +4,7 @@
 //! with a planted breach.
 
 mod circles;
+mod commits;
 mod crates;
 mod guarantees;
 mod layers;

@@ -14,6 +14,9 @@ const COLUMNS_MAX: usize = 120;
 /// A `mod.rs` is a table of contents.
 const MOD_LINES_MAX: usize = 80;
 
+/// Words that open no file: a reader looks for the noun of what is in it.
+const NO_NOUNS: &[&str] = &["How", "What", "Which", "Who", "Whose"];
+
 /// Folders at the root of the file system that exist on one machine and not on another.
 const MACHINE_FOLDERS: &[&str] = &["work", "root", "home", "Users"];
 
@@ -76,6 +79,15 @@ fn without_opening(source: &Source) -> Vec<String> {
         .collect()
 }
 
+fn opening_without_a_noun(source: &Source) -> Vec<String> {
+    let first = source.text.strip_prefix("//! ").and_then(|text| text.split_whitespace().next());
+    let opening = first.filter(|word| source.path.ends_with(".rs") && NO_NOUNS.contains(word));
+    opening
+        .map(|word| format!("{} opens with `{word}`: name the thing that is in it", source.path))
+        .into_iter()
+        .collect()
+}
+
 fn too_wide(source: &Source) -> Vec<String> {
     let lines = source.text.lines().enumerate().filter(|(_, line)| is_too_wide(line));
     let lines = lines.filter(|_| source.path.ends_with(".rs"));
@@ -123,6 +135,7 @@ fn every_file_is_short_enough_to_hold_one_idea() {
 #[test]
 fn every_rust_file_opens_with_what_it_is_for() {
     assert_none(&breaches(&sources(), without_opening));
+    assert_none(&breaches(&sources(), opening_without_a_noun));
 }
 
 #[test]
@@ -153,6 +166,8 @@ fn planted_breaches_are_reported() {
     }
     assert_eq!(without_opening(&source("a.rs", "// Not a heading\n")).len(), 1);
     assert_eq!(without_opening(&source("a.rs", "")).len(), 1);
+    assert_eq!(opening_without_a_noun(&source("a.rs", "//! What two rooms share.\n")).len(), 1);
+    assert!(opening_without_a_noun(&source("a.rs", "//! State of two rooms.\n")).is_empty());
     for folder in MACHINE_FOLDERS {
         for line in ["see F/x", "cd F", "\"F/x\"", "file:F/x", "(F/)"] {
             let line = line.replace('F', &format!("/{folder}"));

@@ -1,4 +1,4 @@
-//! Many clients that want one lock, each with a connection of its own, as on so many machines: ours, and `SET NX PX`
+//! Many clients that want one lock, each with a separate connection, as on so many machines: ours, and `SET NX PX`
 //! with retry.
 
 use std::time::Duration;

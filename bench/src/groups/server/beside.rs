@@ -1,4 +1,4 @@
-//! What is measured of both, in turns.
+//! Measurements of both servers, in turns.
 
 use std::time::Duration;
 

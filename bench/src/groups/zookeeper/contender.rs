@@ -19,7 +19,7 @@ use crate::load::{Stopwatch, two_threads};
 /// What it says when it has its session.
 pub(super) const READY: &str = "ready";
 
-/// How long it waits between two locks of its own that tell how long a join takes under this load.
+/// How long it waits between two separate locks that tell how long a join takes under this load.
 const JOIN_EVERY: Duration = Duration::from_millis(50);
 
 /// What a process has seen.
@@ -30,7 +30,7 @@ pub(super) struct Seen {
     /// The time of a turn: from a grant to the next one of the same place. Sum and number.
     pub(super) turns_s: f64,
     pub(super) turns: u64,
-    /// The time of a lock and release that nobody else wants. Sum and number.
+    /// The time of a lock and release that no other client wants. Sum and number.
     pub(super) joins_s: f64,
     pub(super) joins: u64,
 }

@@ -93,7 +93,7 @@ struct Keep {
     kept: oneshot::Sender<Outcome<()>>,
 }
 
-/// A program with a runtime of its own that takes a lock and keeps the place.
+/// A program with a separate runtime that takes a lock and keeps the place.
 struct Idler {
     asked: mpsc::Sender<Keep>,
     thread: JoinHandle<Outcome<()>>,

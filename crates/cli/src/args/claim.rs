@@ -1,4 +1,4 @@
-//! Which lock is asked for, and how long it is waited for and held: what `run` and `hold` have in common.
+//! Arguments of `run` and `hold`: the lock, and how long it is waited for and held.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What `run` and `hold` ask for: a lock of one kind, and how long it is waited for. After this file, all kinds are
+//! The lock that `run` and `hold` ask for, of one kind, and how long it is waited for. After this file, all kinds are
 //! alike.
 
 use std::pin::Pin;

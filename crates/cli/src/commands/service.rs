@@ -1,4 +1,4 @@
-//! What the commands share: the keeper that the settings name, the runtime that its calls need, and how an answer is
+//! The base of all commands: the keeper that the settings name, the runtime that its calls need, and how an answer is
 //! printed.
 
 use std::time::Duration;

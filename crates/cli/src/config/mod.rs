@@ -1,5 +1,4 @@
-//! Which service is used, and with which settings: options, then the environment, then config files, then the files of
-//! this machine.
+//! The service and its settings: options, then the environment, then config files, then the files of this machine.
 //!
 //! A setting that is there but cannot be used is an error that names it and the cure. There is no fall-back: a user who
 //! named a service that cannot be used would otherwise take other locks than the rest of the fleet. The current

@@ -1,4 +1,4 @@
-//! Who is told of alerts, as a config file names them: a webhook, a command.
+//! Receivers of alerts, as a config file names them: a webhook, a command.
 
 use std::path::PathBuf;
 

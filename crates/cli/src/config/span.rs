@@ -1,4 +1,4 @@
-//! What a config file may have as a text or as a number; a duration with its unit.
+//! Values that a config file may have as a text or as a number; a duration with its unit.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which path for programs is answered with what. The pages for people are in `page`.
+//! The answers to paths for programs. The pages for people are in `page`.
 
 use std::sync::Arc;
 

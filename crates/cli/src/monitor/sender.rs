@@ -1,5 +1,5 @@
-//! Which of several monitors sends alerts: the leader of an election in the service that they watch. It notes there
-//! what it tells, before it tells it, so that the next one goes on where it has ended.
+//! The one of several monitors that sends alerts: the leader of an election in the service that they watch. It notes
+//! there what it tells, before it tells it, so that the next one goes on where it has ended.
 //!
 //! What is noted, and what a monitor tells that does not lead, `lockkeeper-monitor` decides.
 

@@ -1,4 +1,4 @@
-//! What all answers are made from.
+//! The data that all answers are made from.
 
 use std::sync::Arc;
 

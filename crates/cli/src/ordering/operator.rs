@@ -1,4 +1,4 @@
-//! What every order needs: who holds the lock, as what it is used, and how it is said that nothing was done.
+//! The base of every order: who holds the lock, as what it is used, and how it is said that nothing was done.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an examination of a service has found, for `doctor`.
+//! Output of `doctor`: the findings of an examination.
 
 use std::collections::BTreeMap;
 

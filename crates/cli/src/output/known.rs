@@ -1,4 +1,4 @@
-//! What pages and the terminal show of locks, before either writes it.
+//! Facts about locks that pages and the terminal show, before either writes them.
 
 use std::time::Duration;
 

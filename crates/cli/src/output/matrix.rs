@@ -1,4 +1,5 @@
-//! What each service promises, also those that this program was built without, for `capabilities` without a service.
+//! The promises of each service, also of those that this program was built without, for `capabilities` without a
+//! service.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What the commands print to stdout: text tables and JSON.
+//! Output of the commands on stdout: text tables and JSON.
 //!
 //! The JSON field names are stable, and tokens are strings in it, since many readers of JSON round large numbers. Text
 //! that another process chose, such as its command's name, reaches a terminal only without its control characters.

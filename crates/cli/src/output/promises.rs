@@ -1,4 +1,4 @@
-//! What a service promises and what is known of a hold, for `capabilities` and `check`.
+//! The promises of a service and the facts about a hold, for `capabilities` and `check`.
 
 use std::cmp::Reverse;
 

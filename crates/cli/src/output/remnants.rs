@@ -1,4 +1,4 @@
-//! What users of a service have left there, as `gc` prints it, and what became of it.
+//! Output of `gc`: the remnants on a service, and what became of each.
 
 use lockkeeper::{Remnant, RemnantKind};
 use serde::Serialize;

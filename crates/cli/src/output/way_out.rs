@@ -1,4 +1,4 @@
-//! How an operator ends a deadlock: the order to give, and as a line for a shell.
+//! The way out of a deadlock for an operator: the order to give, and as a line for a shell.
 
 use std::time::Duration;
 

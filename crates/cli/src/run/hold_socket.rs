@@ -1,4 +1,4 @@
-//! What a command may ask of its runner: whether the lock is still held, and for how long at least.
+//! Questions of a command to its runner: whether the lock is still held, and for how long at least.
 //!
 //! A socket in the kernel's abstract name space, not in a directory: nothing has to be made before the command starts,
 //! and nothing is left when the runner is killed. Each connection is answered with one line of JSON. Both sides look at

@@ -1,4 +1,4 @@
-//! Which signals reach the command, and receiving them.
+//! Signals for the command, and receiving them.
 //!
 //! A signal that was ignored when we started stays ignored, here and in the command: that is what `nohup` and a shell's
 //! background jobs ask for.

@@ -1,4 +1,4 @@
-//! What the supervisor must know of a hold, and what it returns: the border to the command line.
+//! The border between supervisor and command line: what it must know of a hold, and what it returns.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;

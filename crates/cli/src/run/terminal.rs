@@ -1,4 +1,4 @@
-//! Which group has the terminal: the command's group while it runs in front, the runner's group while it is stopped.
+//! The foreground group of the terminal: the command's group while it runs in front, the runner's while it is stopped.
 //!
 //! The command stands in a separate process group, so that it can be ended as a whole; a process outside of the
 //! terminal's foreground group cannot read from the terminal. The terminal is lent before the command starts if stdin

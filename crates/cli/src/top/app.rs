@@ -1,4 +1,4 @@
-//! What is on the screen, and what a key does to it. Pure: what was seen and keys come in, and what is to be done goes
+//! The state of the screen, and the effect of a key. Pure: what was seen and keys come in, and what is to be done goes
 //! out.
 
 use lockkeeper::QueueName;

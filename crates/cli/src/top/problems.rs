@@ -1,5 +1,5 @@
-//! What is wrong, the worst first: a service that cannot be asked, deadlocks with their way out, locks that are held
-//! for long or that many wait for, frozen locks.
+//! The problems, the worst first: a service that cannot be asked, deadlocks with their way out, locks that are held for
+//! long or that many wait for, frozen locks.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ fn of_lock(alert: &Alert, orders: &Orders, now: Moment) -> Option<Problem> {
     let lock = alert.about.lock()?;
     let lasts = |since: &Duration| brief(now.unix.saturating_sub(*since));
     let (what, cure) = match &alert.finding {
-        // A problem of its own tells of these.
+        // A separate problem tells of these.
         Finding::Deadlock(_) | Finding::Unreachable(_) => return None,
         Finding::Held { holder, since_unix, waiters, .. } => {
             let (who, held) = (name(holder), lasts(since_unix));
@@ -94,7 +94,7 @@ fn of_lock(alert: &Alert, orders: &Orders, now: Moment) -> Option<Problem> {
             (format!("no sign of life: {lock}, of {who} for {silent}; after {timeout} it loses the lock"), None)
         }
         Finding::Said(said) => (said.clone(), None),
-        // A rule that has no words of its own here yet.
+        // A rule without words here yet.
         _ => (format!("{}: {lock}", alert.about.rule()), None),
     };
     Some(Problem { weight: Weight::Mild, what, cure, more: Vec::new(), locks: vec![lock.clone()] })

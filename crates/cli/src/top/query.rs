@@ -1,4 +1,4 @@
-//! Which locks are listed, and in which order.
+//! The selection and the order of the listed locks.
 
 use std::cmp::Reverse;
 use std::time::Duration;

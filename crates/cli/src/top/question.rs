@@ -1,4 +1,4 @@
-//! What is asked before an order: what it does, to whom, and what has to be typed for it.
+//! The question before an order: what it does, to whom, and what has to be typed for it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is known of the locks, as what is to be shown: texts as their clients wrote them, which only `draw` escapes.
+//! The locks as they are shown: texts as their clients wrote them, which only `draw` escapes.
 
 use std::time::Duration;
 

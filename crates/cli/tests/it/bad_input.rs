@@ -1,4 +1,4 @@
-//! What cannot be done gives one clear line on stderr and exit code 125, never a panic and never a hang.
+//! Impossible requests give one clear line on stderr and exit code 125, never a panic and never a hang.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;

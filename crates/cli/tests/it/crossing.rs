@@ -30,7 +30,7 @@ pub(crate) fn lock_of<'a>(claim: Claim<'a>) -> &'a str {
 }
 
 /// The machine of a test, which uses the service of this URL. Sessions outlive a moment in which the machine stands
-/// still, unless the URL has settings of its own.
+/// still, unless the URL says otherwise.
 pub(crate) fn place_of(url: &str) -> Place {
     let settings = if url.contains('?') { "" } else { "?session_timeout=40s" };
     Place::of(&format!("{url}{settings}"))

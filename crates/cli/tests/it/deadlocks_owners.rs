@@ -18,7 +18,7 @@ const PART: [&str; 4] = ["OWNER_SERVICE", "OWNER_HOLDS", "OWNER_WANTS", "OWNER_N
 /// How often such a process looks whether it is its time.
 const LOOKS_EACH: Duration = Duration::from_millis(10);
 
-/// This is no test of its own: the other tests of this file run it as their processes.
+/// This is not a separate test: the other tests of this file run it as their processes.
 #[tokio::test]
 async fn the_part_of_one_process() {
     let [Ok(service), Ok(holds), Ok(wants), Ok(notes)] = PART.map(std::env::var) else { return };

@@ -1,4 +1,4 @@
-//! Who is told of a monitor's alerts: a webhook that is down for a while, Alertmanager, a command.
+//! Receivers of a monitor's alerts: a webhook that is down for a while, Alertmanager, a command.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

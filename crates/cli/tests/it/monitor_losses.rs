@@ -1,4 +1,4 @@
-//! What a monitor tells of holders that did not give their lock back: those that died, and those that give no sign of
+//! A monitor's report of holders that did not give their lock back: those that died, and those that give no sign of
 //! life.
 
 use rustix::process::Signal;

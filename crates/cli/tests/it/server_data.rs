@@ -1,5 +1,5 @@
-//! What a server keeps on disk: backing it up and restoring it, by the commands of `docs/server.md`, and what it says
-//! of a directory that it does not take.
+//! A server's data on disk: backing it up and restoring it, by the commands of `docs/server.md`, and what it says of a
+//! directory that it does not take.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

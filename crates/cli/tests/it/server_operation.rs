@@ -1,4 +1,4 @@
-//! What an operator of `server` is told, and how it is watched.
+//! Messages of `server` to its operator, and how it is watched.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;

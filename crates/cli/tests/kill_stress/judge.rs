@@ -1,4 +1,4 @@
-//! What the log of one lock shows: whether two held at once, and whether each token was greater than all before it.
+//! The judge of one lock's log: whether two held at once, and whether each token was greater than all before it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! What is done to a run, and when. All choices follow from the seed and the run's number.
+//! The plan of a run: what is done to it, and when. All choices follow from the seed and the run's number.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What `doctor`, `capabilities` and `check` say of a service, and what looks leave there.
+//! Reports of `doctor`, `capabilities` and `check` about a service, and what looks leave there.
 
 use lockkeeper_zk_proto::message::{Acl, Permissions};
 use serde_json::Value;

@@ -1,5 +1,4 @@
-//! How many round trips a `run` needs over a slow way to its service: until its command starts, and until it has
-//! ended.
+//! Round trips of a `run` over a slow way to its service: until its command starts, and until it has ended.
 //!
 //! Both are counted from what passed through the proxy, and checked against the clock: a count cannot be too small, and
 //! neither can a time, so the smaller one holds, and a busy machine changes nothing.

@@ -42,7 +42,7 @@ pub(crate) fn site(server: &Server, settings: &str) -> Site {
     Site::of(&format!("zk://{}{settings}", server.address()))
 }
 
-/// A client of its own; `user` with the mark behind it.
+/// A separate client; `user` with the mark behind it.
 pub(crate) async fn client(server: &Server, user: &str) -> Client {
     let url = format!("zk://{user}{}", server.address());
     Client::connect(&Config::from_url(&url.parse().unwrap()).unwrap()).await.unwrap()

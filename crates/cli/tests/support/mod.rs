@@ -1,4 +1,4 @@
-//! What the tests of the command share: the real binary in separate surroundings, with a deadline for everything.
+//! Surroundings for the tests of the command: the real binary, with a deadline for everything.
 //!
 //! - `place`: a simulated machine for the commands, with what these write down;
 //! - `processes`: starting commands, listening to them, and striking them;

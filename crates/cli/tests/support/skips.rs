@@ -1,5 +1,5 @@
-//! What a test needs of this machine. Where that is missing, the test is skipped by the name that the harness gave to
-//! its thread.
+//! Needs of a test on this machine. Where one is missing, the test is skipped by the name that the harness gave to its
+//! thread.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What users have left: it is listed and removed beside those who use the service, and none of them loses by it.
+//! Remnants of users: they are listed and removed beside those who use the service, and none of them loses by it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

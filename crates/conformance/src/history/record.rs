@@ -1,4 +1,4 @@
-//! What contenders saw, in one order.
+//! The record of what contenders saw, in one order.
 //!
 //! The contenders' own tasks make the records, on the safe side: a call before it is made, a join and a grant after
 //! their answers, a release before it is asked for. So an interval in a history lies within the true one, and a rule

@@ -33,7 +33,7 @@ async fn capabilities(fixture: &dyn Fixture) -> Capabilities {
     *client.backend().capabilities()
 }
 
-/// Runs each case on a service of its own that carries these modes, and returns what went wrong.
+/// Runs each case on a separate service that carries these modes, and returns what went wrong.
 fn failures(running: Vec<(Case, Modes)>) -> Vec<String> {
     let (running, failures) = (Mutex::new(running), Mutex::new(Vec::new()));
     let next = || running.lock().expect("no thread panics here").pop();

@@ -1,4 +1,4 @@
-//! What the service knows of one contender that its owner and others may wait for: whether it stands, and what it is
+//! The service's facts about one contender that its owner and others may wait for: whether it stands, and what it is
 //! asked. The service keeps it with the contender, and the owner asks it as its standing.
 
 use std::pin::pin;

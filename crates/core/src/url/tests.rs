@@ -1,4 +1,4 @@
-//! What is read from a URL, what is refused, and what is shown.
+//! Tests of URLs: what is read, what is refused, and what is shown.
 
 use proptest::prelude::*;
 

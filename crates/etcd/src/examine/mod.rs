@@ -1,4 +1,4 @@
-//! What a look at the service finds that its users should know.
+//! Examination of the service: findings that its users should know.
 //!
 //! - `judge`: the rules, pure;
 //! - `members`: asks each member of the URL how it is;

@@ -1,5 +1,5 @@
-//! What is known of the locks that are followed: keys that come, change and go, and the locks that look otherwise then.
-//! Pure. What a lock looks like is left to `queue::inspect`, which looks make use of too.
+//! The known state of the locks that are followed: keys that come, change and go, and the locks that look otherwise
+//! then. Pure. What a lock looks like is left to `queue::inspect`, which looks make use of too.
 
 use std::collections::{BTreeMap, BTreeSet};
 

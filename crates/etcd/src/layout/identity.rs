@@ -1,5 +1,5 @@
-//! Who a contender is: the end of its key, and the revision at which the key was created. A key alone can be that of
-//! another contender by now: sessions use their keys again, and so do other clients.
+//! The identity of a contender: the end of its key, and the revision at which the key was created. A key alone can be
+//! that of another contender by now: sessions use their keys again, and so do other clients.
 
 use lockkeeper_core::{ContenderId, Ticket};
 use serde::Deserialize;

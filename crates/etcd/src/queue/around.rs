@@ -1,4 +1,4 @@
-//! What decides for one place in a long queue: which ranges show it, and what they show. Pure.
+//! The part of a long queue that decides for one place: which ranges show it, and what they show. Pure.
 //!
 //! A range is shown in the order of its keys, and so by segments. Of each mode, three ranges are read: the segment of
 //! the place and the one ahead of it, whole; the first few of all up to there, with their number; and one behind. If

@@ -1,4 +1,4 @@
-//! What our own contenders claim, from their joins until they are certainly gone: their names, and how far the joins
+//! Claims of our own contenders, from their joins until they are certainly gone: their names, and how far the joins
 //! are.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What the calls of one session share: the session below, our own claims, and what is known of long queues.
+//! State that the calls of one session share: the session below, our own claims, and what is known of long queues.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

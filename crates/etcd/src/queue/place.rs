@@ -1,4 +1,4 @@
-//! What etcd keeps of one of our own contenders: its key, and the watch on it.
+//! The place of one of our own contenders in etcd: its key, and the watch on it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

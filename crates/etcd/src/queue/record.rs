@@ -1,5 +1,5 @@
-//! What is stored under a contender's key, as compact JSON: its ticket, and what people and `show` want to know. No
-//! grant is decided by it.
+//! The record under a contender's key, as compact JSON: its ticket, and what people and `show` want to know. No grant
+//! is decided by it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How queues lie in etcd: the calls of one session, each behind the earlier ones on its lock, and what is told of its
+//! Queues in etcd: the calls of one session, each behind the earlier ones on its lock, and what is told of its
 //! contenders.
 
 use std::collections::BTreeSet;

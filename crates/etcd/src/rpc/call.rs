@@ -1,4 +1,4 @@
-//! Which answer belongs to which request, and by which path it is asked for.
+//! The match of requests and answers, and the path of each request.
 
 use prost::Message;
 

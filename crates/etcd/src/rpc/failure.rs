@@ -1,4 +1,4 @@
-//! What the failures of calls mean: what etcd says, and what the driver of HTTP/2 and TLS says.
+//! The meaning of calls' failures: what etcd says, and what the driver of HTTP/2 and TLS says.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What all parts of one session share: its lease, its present connection, what is believed, and its lanes.
+//! State that all parts of one session share: its lease, its present connection, what is believed, and its lanes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What a join costs behind very many others.
+//! The cost of a join behind very many others.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What an operator sees of a shared queue, and can do to it.
+//! An operator's view of a shared queue, and what it can do to it.
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{ErrorKind, Revocation, Wait};

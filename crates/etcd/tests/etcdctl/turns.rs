@@ -1,4 +1,4 @@
-//! Who goes when: ours and `etcdctl` keep each other out, and stand in one order.
+//! Turns: ours and `etcdctl` keep each other out, and stand in one order.
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::Mode;

@@ -1,4 +1,4 @@
-//! What an examination of real servers finds, and that it leaves nothing.
+//! Findings of an examination on real servers, and that it leaves nothing.
 
 use std::net::SocketAddr;
 

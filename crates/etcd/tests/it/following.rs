@@ -1,4 +1,5 @@
-//! What following meets on etcd alone: compactions, silence, tokens that begin elsewhere, rights that are missing.
+//! Events that following meets on etcd alone: compactions, silence, tokens that begin elsewhere, rights that are
+//! missing.
 
 use std::sync::Arc;
 use std::time::Duration;

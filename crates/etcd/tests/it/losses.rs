@@ -1,4 +1,4 @@
-//! What the owner of a contender that is gone is told while it is not known why, and what is told of keys that may not
+//! The word to the owner of a contender that is gone while it is not known why, and what is told of keys that may not
 //! be watched.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What no common suite can know of etcd: a balancer, the order of long queues, names that are used again, rights,
+//! Tests beyond the common suites of etcd: a balancer, the order of long queues, names that are used again, rights,
 //! TLS, examinations, followers, restored snapshots, losses that are told late, servers in trouble, and servers that
 //! are none.
 

@@ -1,4 +1,4 @@
-//! What only these tests have an operator do: write keys, and list leases.
+//! An operator's work that only these tests need: writing keys, and listing leases.
 
 use lockkeeper_core::Result;
 use serde_json::json;

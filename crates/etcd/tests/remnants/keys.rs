@@ -1,4 +1,4 @@
-//! What stands in a queue, key by key, and keys that are written beside all clients.
+//! The keys in a queue, one by one, and keys that are written beside all clients.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! What is left is removed again and again on a real server while clients come and go. No contender that lives is ever
+//! Remnants are removed again and again on a real server while clients come and go. No contender that lives is ever
 //! removed, and what was listed and dead is gone in the end, unless it was written since.
 //!
 //! A thousand rounds in `cargo xtask test --long`, a tenth otherwise. The file is alone, since it plays long rounds.

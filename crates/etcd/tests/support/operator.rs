@@ -1,4 +1,4 @@
-//! What an operator does by the service's own means, past all clients: reads and deletes keys, and ends leases.
+//! An operator's work by the service's own means, past all clients: reads and deletes keys, and ends leases.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! How clients of etcd are made for the trials that all backends share.
+//! Clients of etcd for the trials that all backends share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which etcd: Debian's, or the newer one from PyPI.
+//! Releases of etcd: Debian's, or the newer one from PyPI.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What a server is started with: its release, its peers and its papers.
+//! The start of a server: its release, its peers and its papers.
 
 use std::net::SocketAddr;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! How a server is started: its first data, and its arguments.
+//! The start of a server: its first data, and its arguments.
 
 use std::ffi::OsString;
 use std::path::Path;

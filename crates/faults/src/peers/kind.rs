@@ -1,4 +1,4 @@
-//! Which recipe of a peer.
+//! The recipes of a peer.
 
 use std::borrow::Cow;
 

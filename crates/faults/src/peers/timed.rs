@@ -12,7 +12,7 @@ pub enum Sharing {
     Each,
     /// One lock, one object of it for all threads.
     Shared,
-    /// A lock of its own for each thread.
+    /// A separate lock for each thread.
     Own,
 }
 
@@ -54,7 +54,7 @@ impl Peer {
         self.crowd("time-crowd", &figures)
     }
 
-    /// Lets so many threads take a read/write lock for this time, each by an object of its own; of so many grants of a
+    /// Lets so many threads take a read/write lock for this time, each by a separate object; of so many grants of a
     /// thread, one is to write. Curator only.
     pub async fn time_mixed(
         &mut self,

@@ -1,4 +1,4 @@
-//! How a server is started: its first data, and its configuration.
+//! The start of a server: its first data, and its configuration.
 
 use std::ffi::OsString;
 use std::fs;

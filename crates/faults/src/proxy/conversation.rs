@@ -1,4 +1,4 @@
-//! Which reply of ZooKeeper answers which request, on one connection; and which replies are to be lost.
+//! The match of ZooKeeper's replies and requests on one connection; and which replies are to be lost.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};

@@ -1,4 +1,4 @@
-//! What passed through a proxy: counters per operation and direction, and a log with times.
+//! The record of a proxy: counters per operation and direction, and a log with times.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What all connections of a proxy share: the plan they follow, and what is to be lost.
+//! State that all connections of a proxy share: the plan they follow, and what is to be lost.
 //!
 //! `record` keeps what passed. Nothing waits here.
 

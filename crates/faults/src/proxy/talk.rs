@@ -1,4 +1,4 @@
-//! What a proxy must know of a protocol: where its frames end, what they ask, and which reply answers which request.
+//! A proxy's knowledge of a protocol: where its frames end, what they ask, and which reply answers which request.
 
 use std::fmt;
 

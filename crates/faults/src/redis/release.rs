@@ -1,4 +1,4 @@
-//! Which server: Debian's Redis, or an older Redis and Valkey from PyPI.
+//! Releases of the server: Debian's Redis, or an older Redis and Valkey from PyPI.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What a server is started with, as lines of its configuration.
+//! The start of a server, as lines of its configuration.
 
 use std::fs;
 use std::path::Path;

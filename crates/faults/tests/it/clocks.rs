@@ -1,4 +1,4 @@
-//! What is asked of a server whose clock was moved.
+//! Questions to a server whose clock was moved.
 
 use lockkeeper_faults::server::{Clocked, Server};
 

@@ -1,4 +1,4 @@
-//! What the harness promises of PostgreSQL and MariaDB alike; each test needs Debian's packages, and skips by name
+//! The harness's promises about PostgreSQL and MariaDB alike; each test needs Debian's packages, and skips by name
 //! without.
 
 use lockkeeper_faults::server::Server;

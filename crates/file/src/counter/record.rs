@@ -1,4 +1,4 @@
-//! What the counter's file says, and which number comes next: the decision without the file.
+//! The content of the counter's file, and which number comes next: the decision without the file.
 //!
 //! One line of text, of fixed length and well within one sector, so that it is written whole or not at all:
 //! `lockkeeper <c|r> <number> <ceiling> <boot id> <checksum>`.

@@ -1,4 +1,4 @@
-//! What the kernel has reported, and which locks must be looked at for that. Pure.
+//! The kernel's reports, and which locks must be looked at for that. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

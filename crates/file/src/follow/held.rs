@@ -1,4 +1,4 @@
-//! How holders end. An onlooker keeps the read end of each one's pipe: when its name has gone, the pipe still tells
+//! The ends of holders. An onlooker keeps the read end of each one's pipe: when its name has gone, the pipe still tells
 //! whether it left by itself, was broken, or died.
 
 use std::collections::BTreeMap;

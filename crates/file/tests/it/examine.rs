@@ -1,4 +1,4 @@
-//! What an examination of a directory finds.
+//! Findings of an examination of a directory.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! What following meets on files alone: lost reports, directories that come and go, names that are digests, grants.
+//! Events that following meets on files alone: lost reports, directories that come and go, names that are digests,
+//! grants.
 
 use std::fs;
 use std::path::Path;

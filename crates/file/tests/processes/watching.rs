@@ -33,7 +33,7 @@ pub(crate) fn a_kill_is_told_to_a_follower() {
             while contenders(&onlooker) != 1 + waiter.iter().count() {
                 onlooker.hear().await;
             }
-            // Nobody else looks: a waiter is stopped, so that it removes nothing.
+            // No other process looks: a waiter is stopped, so that it removes nothing.
             waiter.iter().for_each(|waiter| waiter.signal(Signal::STOP));
             let killed = Instant::now();
             holder.signal(Signal::KILL);

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: sessions in a directory, and a lock made of the backend traits alone.
+//! Support for the tests of this crate: sessions in a directory, and a lock made of the backend traits alone.
 
 mod onlooker;
 mod place;

@@ -1,5 +1,5 @@
-//! What the examples of fences share: a process takes a lock, is stopped until the lock was granted to another, and is
-//! continued in the middle of its work.
+//! The scene of the examples of fences: a process takes a lock, is stopped until the lock was granted to another, and
+//! is continued in the middle of its work.
 
 use std::env;
 use std::error::Error;

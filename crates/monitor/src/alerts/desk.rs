@@ -1,5 +1,5 @@
-//! What one monitor tells its receivers: all alerts while it is the one that sends, and else only that it cannot ask
-//! the service, which no other monitor can know of it.
+//! The alerts that one monitor tells its receivers: all while it is the one that sends, and else only that it cannot
+//! ask the service, which no other monitor can know of it.
 //!
 //! News are first written down, and then told: a monitor that goes on after a restart, or in another one's place, knows
 //! from the [notes](Notes) what was told, and tells each alert's beginning and end once. What was under way when the

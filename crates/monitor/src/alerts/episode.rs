@@ -170,8 +170,8 @@ impl Alerts {
         });
     }
 
-    /// Goes on with an alert that was raised before a restart, or by another monitor: it ends as one of its own does.
-    /// One of its own goes on as it is.
+    /// Goes on with an alert that was raised before a restart, or by another monitor: it ends as its other alerts do.
+    /// One that it raised goes on as it is.
     pub fn adopt(&mut self, alert: Alert) {
         let Alert { about, finding, began_unix, .. } = alert;
         let is_firing = self.firing_since(&about).is_some();

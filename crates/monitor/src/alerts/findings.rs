@@ -1,4 +1,4 @@
-//! What is wrong now, by what is known of all locks.
+//! The findings of now, by what is known of all locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

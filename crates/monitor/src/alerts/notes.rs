@@ -1,4 +1,4 @@
-//! What a monitor knows of its alerts beyond its own life, as a text: a JSON object of a version.
+//! A monitor's notes of its alerts beyond its own life, as a text: a JSON object of a version.
 //!
 //! Pure: where the text is kept, the command knows.
 

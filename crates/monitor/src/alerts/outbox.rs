@@ -1,4 +1,4 @@
-//! What is still to be told to one receiver: in order, each again and again until it is taken.
+//! The outbox of one receiver: in order, each alert again and again until it is taken.
 //!
 //! Pure: what is sent and whether it was taken, the sender knows.
 

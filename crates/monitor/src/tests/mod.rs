@@ -1,4 +1,4 @@
-//! What is found, and what never is.
+//! Tests of what is found, and what never is.
 //!
 //! - `scene`: queues for tests;
 //! - `alerts`, `outbox`: what is told over virtual time, and to a receiver that is down;

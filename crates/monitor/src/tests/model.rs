@@ -1,4 +1,4 @@
-//! What the model knows of holds and events.
+//! Tests of the model's knowledge of holds and events.
 
 use std::time::Duration;
 

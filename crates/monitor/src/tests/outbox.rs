@@ -1,4 +1,4 @@
-//! What a receiver is told that is down for a while.
+//! Tests of a receiver that is down for a while.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! The circle that a wait closes: by reduction, since one of several permits may be enough.
 //!
 //! All keys that the asker waits for, directly or through others, are taken to be stuck, until one of their waits can
-//! end by what keys that go on give up. Whoever is in no table goes on: a plain task, and any other process. What is
-//! stuck in the end stays so.
+//! end by what keys that go on give up. A contender that is in no table goes on: a plain task, and any other process.
+//! What is stuck in the end stays so.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Which keys hold what, and wait for what. An entry is a hold of a key, or a call of one that waits.
+//! The table of owner keys: what each holds and waits for. An entry is a hold of a key, or a call of one that waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Who leads, for onlookers.
+//! The leader of an election, for onlookers.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a keeper tells of its own contenders, and how it is drained, on the memory backend.
+//! Tests of a keeper's own contenders, and how it is drained, on the memory backend.
 
 use std::pin::pin;
 use std::sync::{Arc, OnceLock, mpsc};

@@ -1,4 +1,4 @@
-//! What a keeper measures of its locks and sessions, for the recorder of the program; nothing flows back.
+//! A keeper's measurements of its locks and sessions, for the recorder of the program; nothing flows back.
 //!
 //! Handles are kept: for a lock and its kind they are asked of the recorder once, and a record costs what the recorder
 //! makes of it. Without the feature `metrics` the same types are empty.

@@ -1,4 +1,4 @@
-//! What stands for the meters where the feature `metrics` is off: nothing is measured, and it costs nothing.
+//! The stand-in for the meters where the feature `metrics` is off: nothing is measured, and it costs nothing.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How often a session has followed one that was lost. Pure.
+//! The count of sessions that followed one that was lost. Pure.
 
 /// The sessions of a keeper so far. That one was lost may be told after the next one was opened.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,4 +1,4 @@
-//! What a recorder is told, on the memory backend: each outcome, gauges that come back to zero, losses and labels.
+//! Tests of the metrics, on the memory backend: each outcome, gauges that come back to zero, losses and labels.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -161,7 +161,7 @@ async fn waiters_of_a_hand_off_are_counted_though_they_stand_in_no_queue() {
         drop(first.await.unwrap().unwrap());
         drop(last.await.unwrap().unwrap());
         assert_eq!(recorded.gauges(), (0.0, 0.0));
-        // The next policy has a contender of its own, for which the idle place leaves.
+        // The next policy has a separate contender, for which the idle place leaves.
         tokio::time::sleep(5 * SECOND).await;
     }
     assert_eq!((recorded.calls("granted").len(), recorded.calls("cancelled").len()), (6, 2));

@@ -1,4 +1,4 @@
-//! What one owner has, lock by lock, and which task may ask for more.
+//! The places of one owner, lock by lock, and which task may ask for more.
 //!
 //! It only knows the holds; the guards that share a hold keep it.
 

@@ -1,5 +1,5 @@
-//! Which task has the key of a seat, and what follows when a turn ends, a task gives up or something happens to the
-//! place: rules of events, without I/O. What they ask for is done outside the seat's mutex.
+//! The state of a seat: which task has its key, and what follows when a turn ends, a task gives up or something happens
+//! to the place: rules of events, without I/O. What they ask for is done outside the seat's mutex.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What happens to the place of a seat while turns pass, or none is taken: it is lost, other contenders come, it is
-//! asked for, it has been idle for long enough.
+//! Watches of a seat's place while turns pass, or none is taken: it is lost, other contenders come, it is asked for, it
+//! has been idle for long enough.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

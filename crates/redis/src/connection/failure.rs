@@ -1,4 +1,4 @@
-//! What a failure of this end of a connection means.
+//! The meaning of a failure of this end of a connection.
 
 use lockkeeper_session::{Effect, Failure, FailureKind};
 use redis::RedisError;

@@ -1,4 +1,4 @@
-//! What is sent together: commands, scripts and tracked reads, whose answers come in the same order.
+//! A batch of requests sent together: commands, scripts and tracked reads, whose answers come in the same order.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a server says of itself when it is greeted.
+//! The greeting of a server: what it says of itself.
 
 use lockkeeper_session::{Effect, Failure, FailureKind};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a look at the service finds that its users should know.
+//! Examination of the service: findings that its users should know.
 //!
 //! - `judge`: the rules, pure;
 //! - `report`: reads what a server says of itself, pure;

@@ -1,4 +1,4 @@
-//! What is known of the locks that are followed: how they looked last, and which of them a key or a session is of.
+//! The known state of the locks that are followed: how they looked last, and which of them a key or a session is of.
 //! Pure.
 
 use std::collections::BTreeMap;

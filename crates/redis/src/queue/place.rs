@@ -1,4 +1,4 @@
-//! What Redis keeps of one of our own contenders, and the tasks that watch it.
+//! The place of one of our own contenders in Redis, and the tasks that watch it.
 
 use lockkeeper_session::Mutex;
 use tokio::task::AbortHandle;

@@ -1,4 +1,4 @@
-//! What is stored of a contender: where it stands, what it was asked to give up for, and what people and `show` want to
+//! The record of a contender: where it stands, what it was asked to give up for, and what people and `show` want to
 //! know. Only the first decides anything.
 
 use lockkeeper_core::{ContenderInfo, Revocation};

@@ -1,4 +1,4 @@
-//! How queues lie in Redis: the calls of one session, each one script, and what is told of its contenders.
+//! Queues in Redis: the calls of one session, each one script, and what is told of its contenders.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What all parts of one session share: its number, its present connection, what is believed, and the calls.
+//! State that all parts of one session share: its number, its present connection, what is believed, and the calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

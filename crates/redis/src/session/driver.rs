@@ -1,4 +1,4 @@
-//! How a session on Redis is kept: what its connections are used for, how it is taken over, and how it is ended.
+//! The keeping of a session on Redis: what its connections are used for, how it is taken over, and how it is ended.
 
 use std::sync::Arc;
 use std::time::Duration;

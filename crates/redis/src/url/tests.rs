@@ -1,4 +1,4 @@
-//! What URLs are taken, and what is said of the others.
+//! Tests of URLs: which are taken, and what is said of the others.
 
 use lockkeeper_core::ErrorKind;
 

@@ -1,4 +1,4 @@
-//! How long single calls keep the server while what very many dead contenders have left is removed.
+//! The time for which single calls keep the server while what very many dead contenders have left is removed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a join and a leave cost the server behind very many others, by its own account.
+//! The cost of a join and a leave for the server behind very many others, by its own account.
 
 use libtest_mimic::Failed;
 use lockkeeper_core::{QueueName, Session};

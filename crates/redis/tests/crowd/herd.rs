@@ -1,4 +1,4 @@
-//! Which ones a departure wakes among many waiters, each with its own connection.
+//! The waiters that a departure wakes among many, each with its own connection.
 
 use std::time::Duration;
 

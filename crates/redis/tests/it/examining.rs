@@ -1,4 +1,4 @@
-//! What an examination finds of real servers.
+//! Findings of an examination on real servers.
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Backend, Finding, Scrutiny, Severity};

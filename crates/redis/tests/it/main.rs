@@ -1,5 +1,5 @@
-//! What no common suite can know of Redis: users and their rights, databases, services of several servers, servers that
-//! are none, what an examination finds, and what one who follows is told.
+//! Tests beyond the common suites of Redis: users and their rights, databases, services of several servers, servers
+//! that are none, what an examination finds, and what one who follows is told.
 
 mod client;
 mod connection_services;

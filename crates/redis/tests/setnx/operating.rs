@@ -1,4 +1,4 @@
-//! What an operator sees and does, and what is refused.
+//! An operator's view and work, and what is refused.
 
 use std::time::Duration;
 

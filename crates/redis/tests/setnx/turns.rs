@@ -1,4 +1,4 @@
-//! Who goes when: ours stand in one order, the first of them competes with the others, and is told of their end.
+//! Turns: ours stand in one order, the first of them competes with the others, and is told of their end.
 
 use std::time::Duration;
 

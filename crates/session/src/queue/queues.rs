@@ -1,4 +1,4 @@
-//! What the calls of one session share: the service, our own contenders, and what becomes known of these.
+//! State that the calls of one session share: the service, our own contenders, and what becomes known of these.
 
 use std::fmt;
 use std::sync::Arc;

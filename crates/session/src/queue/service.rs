@@ -1,4 +1,4 @@
-//! What a service must be able to do for queues of contenders.
+//! A service's part in queues of contenders.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// A connection, used by a task of its own.
+/// A connection, used by a separate task.
 pub(crate) struct Connection {
     server: Server,
     out: mpsc::UnboundedSender<String>,

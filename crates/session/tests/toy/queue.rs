@@ -1,4 +1,4 @@
-//! How queues lie in the toy's server, and how its answers read.
+//! Queues in the toy's server, and how its answers read.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is said of servers and schemas of all kinds that cannot serve locks.
+//! Refusals of servers and schemas of all kinds that cannot serve locks.
 
 use lockkeeper_session::{Effect, Failure, FailureKind};
 

@@ -1,4 +1,4 @@
-//! What the texts of the tables and functions have in common: which functions there are, and the numbers in them.
+//! The common part of the texts of tables and functions: which functions there are, and the numbers in them.
 
 use crate::session::{BRIEF, SESSION_TIMEOUT_MAX_DEFAULT};
 use crate::statement::What;

@@ -1,4 +1,4 @@
-//! What a look at a database finds that its users should know.
+//! Examination of a database: findings that its users should know.
 //!
 //! - `judge`: the rules, pure: what both kinds of database share, and what each has for itself;
 //! - `report`: reads what a server says of itself, pure;

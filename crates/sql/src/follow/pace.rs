@@ -1,5 +1,4 @@
-//! How often an onlooker looks: so that looks take a hundredth of one connection's time. A rule of times, without a
-//! clock.
+//! The rate of an onlooker's looks: they take a hundredth of one connection's time. A rule of times, without a clock.
 //!
 //! A look that is slow for once says more of a busy machine than of what looks cost, and a pause that is as much longer
 //! would have what changes meanwhile told many seconds late. So the usual one of the last looks counts, and the last

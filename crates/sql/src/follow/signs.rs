@@ -1,4 +1,4 @@
-//! Which sessions an onlooker has seen no sign of life of, and which contenders went with such a session: a rule of
+//! Sessions without a sign of life, as an onlooker sees them, and which contenders went with such a session: a rule of
 //! events and times, without a clock or a connection.
 //!
 //! The time counts on the onlooker's own clock, from the moment when it received the first answer that showed a beat,

@@ -1,5 +1,5 @@
-//! How a call is written as SQL. Every text and every number of 16 bytes is written in hexadecimal digits, so that no
-//! setting of the server changes how it is read.
+//! A call, written as SQL. Every text and every number of 16 bytes is written in hexadecimal digits, so that no setting
+//! of the server changes how it is read.
 
 use std::fmt::Write as _;
 

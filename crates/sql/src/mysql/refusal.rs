@@ -1,4 +1,4 @@
-//! What a refusal of the server is to a caller of locks, by its number.
+//! The meaning of a server's refusal for a caller of locks, by its number.
 
 use lockkeeper_session::{Effect, Failure, FailureKind};
 use mysql_async::{DriverError, Error, IoError, Opts, ServerError};

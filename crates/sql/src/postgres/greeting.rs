@@ -1,4 +1,4 @@
-//! What a server says of itself, and whether locks can be had there. The judgement is pure.
+//! The greeting of a server, and whether locks can be had there. The judgement is pure.
 
 use lockkeeper_session::{Effect, Failure, FailureKind};
 use tokio_postgres::{Client, SimpleQueryMessage};

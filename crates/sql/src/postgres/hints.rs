@@ -1,4 +1,4 @@
-//! What the server notifies a session of, by the text. Pure.
+//! Hints: the server's notifications of a session, by their text. Pure.
 
 use lockkeeper_core::Ticket;
 

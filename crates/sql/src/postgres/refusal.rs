@@ -1,4 +1,4 @@
-//! What a refusal of the server is to a caller of locks, by its SQLSTATE.
+//! The meaning of a server's refusal for a caller of locks, by its SQLSTATE.
 
 use lockkeeper_session::{Effect, Failure, FailureKind};
 use tokio_postgres::Error;

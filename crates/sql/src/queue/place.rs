@@ -1,4 +1,4 @@
-//! What a database keeps of one of our own contenders: its ticket is its name, and a look shows where it stands.
+//! The place of one of our own contenders in a database: its ticket is its name, and a look shows where it stands.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! What is stored beside the contenders of one join for people to read.
+//! The record beside the contenders of one join for people to read.
 
 use std::time::Duration;
 

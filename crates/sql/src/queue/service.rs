@@ -1,4 +1,4 @@
-//! How queues lie in a database: the calls of one session, each one statement, and what is told of its contenders.
+//! Queues in a database: the calls of one session, each one statement, and what is told of its contenders.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! How a session on a database is kept: what its connections are used for, how it is taken over, and how it is ended.
+//! The keeping of a session on a database: what its connections are used for, how it is taken over, and how it is
+//! ended.
 
 use std::sync::Arc;
 use std::time::Duration;

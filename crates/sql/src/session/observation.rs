@@ -1,4 +1,5 @@
-//! What a session sees of others, and when it removes one: a rule of events and times, without a clock or a connection.
+//! A session's observation of others, and when it removes one: a rule of events and times, without a clock or a
+//! connection.
 //!
 //! A session whose beat stands still for its whole timeout and the margin is dead, or does not believe itself any
 //! more. The time counts on the observer's own clock, from the moment when it received the first answer that showed

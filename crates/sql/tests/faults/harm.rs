@@ -1,4 +1,4 @@
-//! What is done to a database of either kind, and what stands before it.
+//! Harm to a database of either kind, and what stands before it.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,4 @@
-//! How clients of the databases are made for the trials that all backends share. A client is of the kind that its URL
-//! says.
+//! Clients of the databases for the trials that all backends share. A client is of the kind that its URL says.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the settings name: each file that cannot be used is named, and what can be used is handed on whole.
+//! Files that the settings name: each that cannot be used is named, and what can be used is handed on whole.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What the machine tells its driver.
+//! Events of the machine for its driver.
 
 use std::error::Error;
 use std::fmt;

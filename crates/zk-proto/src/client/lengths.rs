@@ -1,4 +1,4 @@
-//! How long the answers to lists were, to estimate how long the next ones will be.
+//! Lengths of the answers to lists, to estimate how long the next ones will be.
 
 use std::collections::BTreeMap;
 

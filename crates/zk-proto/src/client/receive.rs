@@ -1,4 +1,4 @@
-//! What comes in: the answer to the handshake, replies and watch events, in the order in which they came.
+//! Incoming frames: the answer to the handshake, replies and watch events, in the order in which they came.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What happens because time passes.
+//! Timers: what happens because time passes.
 
 use crate::client::config::SessionConfig;
 use crate::client::event::{DisconnectReason, Event, LossReason, RequestError, RequestId, WhyUnanswered, WhyUnsent};

@@ -1,4 +1,4 @@
-//! How a node is created: how long it lives and whether the service appends a sequence number.
+//! The mode of a new node: how long it lives and whether the service appends a sequence number.
 
 /// Says how long a new node lives and whether its name gets a sequence number.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]

@@ -1,4 +1,4 @@
-//! How requests are read: the server's half of [`Request`].
+//! Decoding of requests: the server's half of [`Request`].
 
 use crate::jute::{DecodeError, DecodeErrorKind, Reader};
 use crate::message::acl::Acl;

@@ -1,4 +1,4 @@
-//! What the service knows about a node.
+//! The service's facts about a node.
 
 use crate::jute::{DecodeError, Reader, Writer};
 

@@ -1,4 +1,4 @@
-//! What one client watches: which watches an event ends, and what is set again after a reconnect.
+//! The watches of one client: which of them an event ends, and what is set again after a reconnect.
 
 mod path_watches;
 mod registry;

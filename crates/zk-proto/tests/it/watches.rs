@@ -1,4 +1,4 @@
-//! Which watches an event ends, what is set again, and what may be removed at the server.
+//! Tests of watches: which of them an event ends, what is set again, and what may be removed at the server.
 
 use lockkeeper_zk_proto::message::{ErrorCode, EventKind, SetWatches, WatcherEvent, WatcherKind};
 use lockkeeper_zk_proto::watch::{RESTORE_BYTES_MAX, WatchId, WatchRegistry, WatchWish};

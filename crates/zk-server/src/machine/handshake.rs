@@ -1,4 +1,4 @@
-//! How sessions begin, continue on another connection, and end.
+//! Handshakes: sessions begin, continue on another connection, and end.
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{ConnectRequest, ConnectResponse, ReadOnlyFlag};

@@ -1,4 +1,4 @@
-//! How much of each thing there may be: one number of bytes of memory, and the share of it that each thing has.
+//! Limits: one number of bytes of memory, and the share of it that each thing has.
 //!
 //! The shares add up to the whole. What a thing takes is estimated where it is counted.
 

@@ -1,4 +1,4 @@
-//! What outlives a process: the nodes, the sessions, the number of the last transaction.
+//! State that outlives a process: the nodes, the sessions, the number of the last transaction.
 
 use std::time::Duration;
 

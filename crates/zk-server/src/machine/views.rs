@@ -1,4 +1,4 @@
-//! What can be seen of the machine from outside: counts, which change nothing.
+//! Views of the machine from outside: counts, which change nothing.
 
 use crate::machine::server::{Counters, ServerMachine};
 use crate::measures::Stock;

@@ -1,4 +1,4 @@
-//! How many files the process has open, and how many it may.
+//! The process's open files, and how many it may have.
 
 use std::fs;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What four-letter words show of the measurements.
+//! The measurements as four-letter words show them.
 
 /// How a server does at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

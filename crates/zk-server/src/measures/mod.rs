@@ -1,4 +1,4 @@
-//! What a running server measures of itself, for `mntr` and for Prometheus. It imports nothing of the server.
+//! A running server's measurements of itself, for `mntr` and for Prometheus. It imports nothing of the server.
 //!
 //! - `histogram`: durations, counted in buckets; `collected`: all that is measured;
 //! - `exposition`: all of it as Prometheus reads it;

@@ -1,4 +1,4 @@
-//! How the state and its changes are written: the bytes of log records and snapshots.
+//! The written form of the state and its changes: the bytes of log records and snapshots.
 //!
 //! What a file is, when it is flushed and how a torn one is handled is the matter of `storage`.
 

@@ -1,4 +1,4 @@
-//! How a server is set up.
+//! The builder of a server.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;

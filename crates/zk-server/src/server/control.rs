@@ -1,4 +1,4 @@
-//! How the core gets commands from others than clients.
+//! Commands to the core from others than clients.
 
 use std::fmt;
 use std::time::Duration;

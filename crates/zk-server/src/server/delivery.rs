@@ -1,4 +1,4 @@
-//! How outputs leave the core: in order, none before its record is stored, and with the faults that were asked for.
+//! Delivery of the core's outputs: in order, none before its record is stored, and with the faults that were asked for.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a running server tells of its state, within its process.
+//! Looks at a running server's state, within its process.
 
 use crate::machine::Counters;
 use crate::server::control::{Control, Inspection};

@@ -1,4 +1,4 @@
-//! How many connections one address has, so that one peer cannot take them all.
+//! The connections of one address: so many that one peer cannot take them all.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

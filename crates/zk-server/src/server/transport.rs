@@ -1,4 +1,4 @@
-//! How clients reach a listener: by TCP as it is, or by TLS over it. It hands each connection's task its stream.
+//! The transport of a listener: TCP as it is, or TLS over it. It hands each connection's task its stream.
 
 use tokio::net::TcpStream;
 

@@ -1,4 +1,4 @@
-//! What the data of Apache ZooKeeper looks like. It is told apart so that it is not taken for an empty directory.
+//! Data of Apache ZooKeeper. They are told apart so that they are not taken for an empty directory.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! How the core uses the writing thread.
+//! The core's handle of the writing thread.
 
 use std::future::pending;
 use std::path::Path;

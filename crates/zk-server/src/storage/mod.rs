@@ -1,4 +1,4 @@
-//! What is kept on disk: a log of transactions, flushed before anything is answered, and snapshots.
+//! Storage on disk: a log of transactions, flushed before anything is answered, and snapshots.
 //!
 //! A directory holds the newest snapshot and the logs written since, each beginning where the last ended; the first is
 //! made before its snapshot is. What was there before the newest snapshot is kept once, under names that are not read.

@@ -1,4 +1,4 @@
-//! What a start found in a data directory, for the operator.
+//! The findings of a start in a data directory, for the operator.
 
 use std::fmt;
 use std::path::PathBuf;

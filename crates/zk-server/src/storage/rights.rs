@@ -1,4 +1,4 @@
-//! Who may read a data directory: the user that runs the server and no other, since a snapshot has the secret
+//! Rights on a data directory: the user that runs the server reads it and no other, since a snapshot has the secret
 //! that every session's password is made from.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};

@@ -1,4 +1,4 @@
-//! How paths are taken apart, as Apache does it: by the last slash, without checking the rest.
+//! Paths are taken apart as Apache does it: by the last slash, without checking the rest.
 
 /// The root's key. The empty path is another name of the root.
 pub(crate) const ROOT: &str = "/";

@@ -1,4 +1,4 @@
-//! What connections watch, and which connections an event is for.
+//! The watches of connections, and which connections an event is for.
 //!
 //! As in Apache there are two tables, one for data and existence and one for sets of children. A persistent watch
 //! stands in both. In each table a connection has at most one watch on a path, and the latest request decides its mode.

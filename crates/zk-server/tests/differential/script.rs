@@ -1,4 +1,4 @@
-//! What the clients do, made from a seed only.
+//! The script of the clients, made from a seed only.
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::message::{

@@ -1,5 +1,4 @@
-//! How our own contenders are named: as one client or another names them, so that its locks and ours are the same
-//! locks.
+//! The names of our own contenders: as one client or another names them, so that its locks and ours are the same locks.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! How long requests and answers may be.
+//! The lengths that requests and answers may have.
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::frame::{FRAME_BYTES_DEFAULT_MAX, FrameError};

@@ -1,4 +1,4 @@
-//! What the task with the socket and its users share: the session machine, and which caller waits for what.
+//! The link between the task with the socket and its users: the session machine, and which caller waits for what.
 
 mod call;
 mod length;

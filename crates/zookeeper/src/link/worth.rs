@@ -1,4 +1,4 @@
-//! What a proof of a session is worth: for how long it lets the session be believed, and how early a holder is warned.
+//! The worth of a proof of a session: for how long it lets the session be believed, and how early a holder is warned.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the parts of one session share: its link, our own entries, the lists under way, and what it remembers of nodes.
-//! What is done with them is left to the files above.
+//! State that the parts of one session share: its link, our own entries, the lists under way, and what it remembers of
+//! nodes. What is done with them is left to the files above.
 
 use std::collections::HashSet;
 use std::fmt;

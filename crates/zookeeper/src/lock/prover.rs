@@ -1,5 +1,4 @@
-//! What runs in the background while a contender of ours stands in a queue: proof writes, and the watches on our own
-//! nodes.
+//! The background work while a contender of ours stands in a queue: proof writes, and the watches on our own nodes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

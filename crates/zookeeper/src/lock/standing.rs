@@ -1,4 +1,4 @@
-//! What a place grants: until when it may be believed, and what ends it.
+//! The standing of a place: until when it may be believed, and what ends it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What it costs a server that 10,000 locks are followed, of which 100 change each second: the same changes without a
+//! The cost for a server that 10,000 locks are followed, of which 100 change each second: the same changes without a
 //! follower and with one, in turns. How soon a change is told is measured by `cargo xtask bench following`.
 //!
 //! Apache's server is another process, and the embedded one has its own thread, so that its work can be told apart from

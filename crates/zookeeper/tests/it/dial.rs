@@ -1,4 +1,4 @@
-//! How the client uses ways to its servers other than TCP, under time that the test controls.
+//! The client over ways to its servers other than TCP, under time that the test controls.
 
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! What the client and the locks do on a server, or under time that the test controls.
+//! Tests of the client and the locks on a server, or under time that the test controls.
 //!
 //! The modules `apache` and `embedded` choose the server: the tests in `both` run in each. All run side by side; those
 //! that leave Apache's server as it is share one. Tests that measure are in `timed`, those of a program's end in

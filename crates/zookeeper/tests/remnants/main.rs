@@ -1,5 +1,5 @@
-//! What is left is removed again and again on a real server while clients come and go, Curator's and kazoo's among
-//! them. No contender that lives is ever removed, and what was listed and dead is gone in the end.
+//! Remnants are removed again and again on a real server while clients come and go, Curator's and kazoo's among them.
+//! No contender that lives is ever removed, and what was listed and dead is gone in the end.
 //!
 //! A thousand rounds in `cargo xtask test --long`, a tenth otherwise. The file is alone, since it plays long rounds.
 

@@ -1,4 +1,4 @@
-//! What the tests against servers share, in `it` and in `timed`.
+//! Support for the tests against servers, in `it` and in `timed`.
 
 mod bench;
 pub(crate) mod server;

@@ -1,4 +1,4 @@
-//! How clients of ZooKeeper are made for the trials that all backends share.
+//! Clients of ZooKeeper for the trials that all backends share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the locks cost on a server: round trips, packets and watches.
+//! The cost of the locks on a server: round trips, packets and watches.
 //!
 //! Each test counts what happens at a moment, so they run one by one, and not in `it`, whose tests run side by side.
 

@@ -1,4 +1,4 @@
-//! What all pages of operators have in common: the page around them, and why a request was refused.
+//! The base of all operators' pages: the page around them, and why a request was refused.
 
 use std::sync::Arc;
 

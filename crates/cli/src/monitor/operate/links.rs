@@ -1,4 +1,4 @@
-//! What other pages have of orders: links to them, and to the login.
+//! Links from other pages to orders and to the login.
 //!
 //! Links are the same for all pages, logged in or not, since a lock's page is told its changes in parts that are
 //! rendered once for all. A user who follows one without being logged in is asked for the token first.

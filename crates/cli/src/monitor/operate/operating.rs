@@ -1,4 +1,4 @@
-//! What all requests of operators share: the token, who is logged in, and the service that orders go to.
+//! State of all operators' requests: the token, who is logged in, and the service that orders go to.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

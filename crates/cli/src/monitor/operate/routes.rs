@@ -1,4 +1,4 @@
-//! Which path of operators is answered with what.
+//! Routes of operators' paths.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who is logged in. A session is known by a random text in its cookie, of which only the digest is kept; it has
+//! Operators' logins. A session is known by a random text in its cookie, of which only the digest is kept; it has
 //! another one for its forms. They are in memory alone: after a restart all have to log in again.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,4 @@
-//! What all pages have around them: head, freshness, links; and the rules that a browser is told with them.
+//! The frame of all pages: head, freshness, links; and the rules that a browser is told with them.
 
 use std::fmt::Write as _;
 

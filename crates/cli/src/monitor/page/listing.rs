@@ -1,4 +1,4 @@
-//! Which locks a list shows, and in which order: what its form says.
+//! The selection and the order of a list of locks, as its form says them.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What open pages are told: the rows and parts that have changed, rendered once for all of them.
+//! Updates of open pages: the rows and parts that have changed, rendered once for all of them.
 //!
 //! A page names the change up to which it was rendered. What has changed since is told to it first, and then what all
 //! pages are told. A page of another monitor, or one that is further behind than events are kept, is told to load anew.

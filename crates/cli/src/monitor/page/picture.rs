@@ -1,4 +1,4 @@
-//! Who waits for whom, drawn as SVG: once for wide pages, once for narrow ones. A style sheet shows one of them.
+//! The wait-for picture as SVG: once for wide pages, once for narrow ones. A style sheet shows one of them.
 
 use std::fmt::Write as _;
 

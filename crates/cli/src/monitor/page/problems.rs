@@ -1,4 +1,4 @@
-//! What is wrong, first of all: who waits for each other, what is held for long, what is frozen.
+//! The problems, first on the page: who waits for each other, what is held for long, what is frozen.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -137,7 +137,7 @@ fn of_lock(alert: &Alert, now: Moment) -> Option<String> {
         Escaped(format!("{who} {rest}").trim_end()).to_string()
     };
     let words = match &alert.finding {
-        // A card of its own tells of these.
+        // A separate card tells of these.
         Finding::Deadlock(_) | Finding::Unreachable(_) => return None,
         Finding::Held { holder, since_unix, waiters, .. } => {
             let since = lasting(*since_unix, now.unix);

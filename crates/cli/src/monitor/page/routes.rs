@@ -1,4 +1,4 @@
-//! Which path of the page is answered with what.
+//! Routes of the page's paths.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is printed of deadlocks that were seen once or twice.
+//! Tests of the output for deadlocks that were seen once or twice.
 
 use lockkeeper::backend::{Flow, ProcessId, Ticket};
 use lockkeeper::{Answers, ContenderId, FencingToken, Mode, Owner, QueueName};

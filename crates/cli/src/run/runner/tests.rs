@@ -1,4 +1,4 @@
-//! What a runner makes of its watchdog's messages.
+//! Tests of a runner's reaction to its watchdog's messages.
 
 use std::os::fd::OwnedFd;
 use std::process::Command;

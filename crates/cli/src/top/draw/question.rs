@@ -1,4 +1,4 @@
-//! What is asked before an order, in the middle of the screen.
+//! The question before an order, in the middle of the screen.
 
 use ratatui::layout::{Position, Rect};
 

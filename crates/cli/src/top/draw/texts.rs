@@ -1,4 +1,4 @@
-//! What is wrong in full, and the help.
+//! The full texts: problems, and the help.
 
 use ratatui::layout::Rect;
 use ratatui::style::Style;

@@ -1,4 +1,4 @@
-//! What keys do: the cursor, the filter, the order, the ways back.
+//! Tests of keys: the cursor, the filter, the order, the ways back.
 
 use super::scene::{Scene, contender, granted, mutex, name};
 use crate::top::app::{Effect, Mode};

@@ -1,4 +1,4 @@
-//! What is asked before an order, what it meets, and what is said of it.
+//! Tests of orders: the question before one, what it meets, and what is said of it.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What can never be granted, and what is no longer held: refused with its kind of error, and nothing is left held.
+//! Requests that can never be granted, and holds that are over: refused with their kind of error, and nothing is left
+//! held.
 
 use lockkeeper_core::{Advice, ENTRIES_MAX, Error, ErrorKind, Modes, Wait};
 use lockkeeper_recipes::Permits;

@@ -1,4 +1,4 @@
-//! What an operator does to a lock: revoke, break, freeze and thaw.
+//! Orders of an operator to a lock: revoke, break, freeze and thaw.
 
 use std::time::Duration;
 

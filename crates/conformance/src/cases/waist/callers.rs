@@ -1,4 +1,5 @@
-//! Whose a contender is: its process, its flow of control, the contender that it is nested in, and the end of its wait.
+//! The owner of a contender: its process, its flow of control, the contender that it is nested in, and the end of its
+//! wait.
 
 use std::time::Duration;
 
@@ -105,6 +106,6 @@ async fn shows_no_caller(fixture: &dyn Fixture) {
     let shown = ann.inspect(&queue).await;
     let caller = shown[0].caller;
     assert_eq!((caller.flow, caller.within, caller.until_unix), (None, None, None));
-    assert_eq!(shown[0].answers, Answers::Yes, "our contenders receive requests, whoever asks");
+    assert_eq!(shown[0].answers, Answers::Yes, "our contenders receive the requests of all clients");
     ann.withdraw(&queue, taken.ticket).await;
 }

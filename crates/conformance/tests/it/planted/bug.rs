@@ -1,4 +1,4 @@
-//! What can be wrong with a backend.
+//! The faults that are planted in a backend.
 
 /// What is wrong with a backend. It is told by patterns alone, so that the compiler warns of a bug that no row of the
 /// list of catches has: it is never made.

@@ -1,4 +1,4 @@
-//! What a table takes from a URL, what it refuses, and how it is shown.
+//! Tests of tables of settings: what is taken from a URL, what is refused, and how it is shown.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! What the queues of one lock leave in its directory, and how that ends: parts, batches, frozen places, requests,
-//! values, and watching all of them.
+//! Traces of one lock's queues in its directory, and how they end: parts, batches, frozen places, requests, values, and
+//! watching all of them.
 
 mod changes;
 mod frozen;

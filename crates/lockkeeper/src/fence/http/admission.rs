@@ -1,4 +1,4 @@
-//! Whose token a request brings: pure.
+//! The token of a request: pure.
 
 use http::{HeaderMap, HeaderName};
 

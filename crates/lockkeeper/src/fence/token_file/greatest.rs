@@ -1,4 +1,4 @@
-//! What a file of tokens says: a line for each lock, with the greatest token seen of it.
+//! The content of a file of tokens: a line for each lock, with the greatest token seen of it.
 //!
 //! ```text
 //! nightly-backup 1784.2

@@ -1,4 +1,4 @@
-//! What calls note in their table, and when they take it back.
+//! Tests of the notes that calls make in their table, and when they take them back.
 
 use std::future::pending;
 use std::pin::pin;

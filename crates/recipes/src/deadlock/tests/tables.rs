@@ -1,4 +1,4 @@
-//! What one table says of waits, without keepers.
+//! Tests of one table's word on waits, without keepers.
 
 use lockkeeper_core::{Flow, FlowKind, QueueName};
 

@@ -1,4 +1,4 @@
-//! What a departure proves, and whose wait it ends.
+//! Tests of departures: what one proves, and whose wait it ends.
 
 use lockkeeper_core::{ConnectionNumber, Contender, ContenderId, Mode, MutexRole, QueueView};
 

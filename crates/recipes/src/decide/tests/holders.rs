@@ -1,4 +1,4 @@
-//! Who holds, as an onlooker sees it.
+//! Tests of the holders that an onlooker sees.
 
 use lockkeeper_core::{ContenderInfo, FencingToken, Mode};
 

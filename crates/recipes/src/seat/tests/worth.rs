@@ -1,4 +1,4 @@
-//! What a turn is worth when it is granted, and when the one before it is over.
+//! Tests of the worth of a turn when it is granted, and when the one before it is over.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex as StdMutex};

@@ -1,4 +1,4 @@
-//! What must be true: after each step, and when all connections have healed and all tasks were served.
+//! The rules: after each step, and when all connections have healed and all tasks were served.
 
 use lockkeeper_core::{ContenderInfo, Mode};
 

@@ -1,4 +1,4 @@
-//! What contenders ask for, and what they are granted.
+//! The asks of contenders, and what they are granted.
 
 use std::pin::Pin;
 

@@ -1,4 +1,4 @@
-//! What the tests note: which contender was woken, and where it joined.
+//! The notes of the tests: which contender was woken, and where it joined.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,4 @@
-//! What must be true: after each step, at each release, and when all connections have healed and all contenders were
-//! served.
+//! The rules: after each step, at each release, and when all connections have healed and all contenders were served.
 
 use lockkeeper_core::Part;
 

@@ -1,4 +1,4 @@
-//! What every schedule is played on: one service, two keepers, a clock that is moved by hand; and what befalls their
+//! The stage of every schedule: one service, two keepers, a clock that is moved by hand; and what befalls their
 //! connections and places.
 
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! Which server is tried next.
+//! Tests of the order in which servers are tried.
 
 use std::sync::Arc;
 use std::time::Duration;

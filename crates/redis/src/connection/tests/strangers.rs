@@ -1,4 +1,4 @@
-//! What is no master that has what locks need, and users without rights: one clear line each, with the address.
+//! Servers that are no master with what locks need, and users without rights: one clear line each, with the address.
 
 use std::net::SocketAddr;
 

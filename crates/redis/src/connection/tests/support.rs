@@ -1,4 +1,4 @@
-//! What the tests share: servers, connections and scripts.
+//! Support for the tests: servers, connections and scripts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

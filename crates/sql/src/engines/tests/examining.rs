@@ -1,4 +1,4 @@
-//! What an examination finds of real servers, over which rights and through what.
+//! Findings of an examination on real servers, over which rights and through what.
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::Severity::{Error, Note, Warning};

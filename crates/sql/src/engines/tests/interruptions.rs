@@ -1,4 +1,4 @@
-//! What goes in one message on MariaDB, and what becomes of it if a part of it fails, or is interrupted.
+//! Statements that go in one message on MariaDB, and what becomes of it if a part of it fails, or is interrupted.
 
 use lockkeeper_conformance::soon;
 use lockkeeper_session::{Effect, Failure, FailureKind};

@@ -1,4 +1,4 @@
-//! Who is told of departures and changes, where the server tells: on PostgreSQL.
+//! Notifications of departures and changes, where the server tells: on PostgreSQL.
 
 use lockkeeper_conformance::soon;
 

@@ -1,4 +1,4 @@
-//! What matters for locks on both kinds of database.
+//! Judgements for both kinds of database.
 
 use std::cmp::Ordering;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What matters for locks on MariaDB and MySQL alone.
+//! Judgements for MariaDB and MySQL alone.
 
 use lockkeeper_core::{Finding, Severity};
 

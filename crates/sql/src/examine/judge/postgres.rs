@@ -1,4 +1,4 @@
-//! What matters for locks on PostgreSQL alone.
+//! Judgements for PostgreSQL alone.
 
 use lockkeeper_core::{Finding, Severity};
 

@@ -1,4 +1,4 @@
-//! What is found, and what is not, of servers that say this or that.
+//! Tests of the findings on servers that say this or that.
 
 use std::time::Duration;
 

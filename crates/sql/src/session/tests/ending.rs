@@ -1,4 +1,4 @@
-//! How sessions end.
+//! Tests of the ends of sessions.
 
 use lockkeeper_core::{Liveness, LossReason};
 use lockkeeper_session::{Ending, Testing};

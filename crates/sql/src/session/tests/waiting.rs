@@ -1,4 +1,4 @@
-//! How waits end.
+//! Tests of the ends of waits.
 
 use std::time::Duration;
 

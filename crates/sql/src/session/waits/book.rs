@@ -1,4 +1,4 @@
-//! Which waits there are and which is to be looked at when: rules of events and times, without a clock or a connection.
+//! The waits, and which is to be looked at when: rules of events and times, without a clock or a connection.
 
 mod far;
 

@@ -1,4 +1,5 @@
-//! How soon a wait comes near its turn that stands far off, by how soon the one before it did. Pure.
+//! The pace of a queue: how soon a wait comes near its turn that stands far off, by how soon the one before it did.
+//! Pure.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the machine feeds the anchor: which requests, with which times.
+//! Tests of the anchor: which requests feed it, with which times.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What goes ahead, what is put off, and how much is unanswered at most.
+//! Tests of the window: what goes ahead, what is put off, and how much is unanswered at most.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How the tests use the machine.
+//! The tests' use of the machine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;

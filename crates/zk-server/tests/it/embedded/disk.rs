@@ -1,4 +1,4 @@
-//! What is on disk outlives the server.
+//! The data on disk outlive the server.
 
 use std::fs;
 use std::io::Write;

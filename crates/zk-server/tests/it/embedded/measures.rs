@@ -1,4 +1,4 @@
-//! What the server says of its own load.
+//! The server's word on its own load.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

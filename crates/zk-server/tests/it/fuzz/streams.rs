@@ -1,4 +1,4 @@
-//! What a connection brings from its first byte on: a handshake or a word, then frames; cut anywhere.
+//! The bytes of a connection from its first one on: a handshake or a word, then frames; cut anywhere.
 
 use bytes::Bytes;
 use lockkeeper_zk_proto::frame::{Deframer, FrameError};

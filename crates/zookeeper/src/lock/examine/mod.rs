@@ -1,4 +1,4 @@
-//! What a look at the service finds that its users should know.
+//! Examination of the service: findings that its users should know.
 //!
 //! - `session`: what a session tells: its timeout, and how long answers take;
 //! - `rights`: whether this user can make what locks are made of, tried without leaving anything;

@@ -1,4 +1,4 @@
-//! What a session tells about the service: the timeout that it grants, and how long its answers take.
+//! A session's word on the service: the timeout that it grants, and how long its answers take.
 
 use std::sync::Arc;
 use std::time::Duration;

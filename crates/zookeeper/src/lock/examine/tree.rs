@@ -1,4 +1,4 @@
-//! What the nodes below the base show: names of clients that we do not know, numbers near their end, and nodes that
+//! Findings in the nodes below the base: names of clients that we do not know, numbers near their end, and nodes that
 //! this user may not read. And whether the leader's clock is the one of this machine.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What the servers of the URL say of themselves, each asked separately by four-letter words: a server answers a word
-//! on a new connection, before any session, and closes it.
+//! The word of the URL's servers on themselves, each asked separately by four-letter words: a server answers a word on
+//! a new connection, before any session, and closes it.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which node is whose, by its path: the places where locks of a scope have their contenders. Pure.
+//! The owner of a node by its path: the places where locks of a scope have their contenders. Pure.
 
 use lockkeeper_core::{Part, QueueName, Result, Scope};
 use lockkeeper_zk_proto::path::Chroot;

@@ -1,4 +1,4 @@
-//! What is known of all locks of a scope. Pure: what is told twice changes nothing.
+//! The known state of all locks of a scope. Pure: what is told twice changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -159,7 +159,7 @@ impl Model {
     }
 
     /// Notes that the waiters of kazoo's semaphore have changed, if this lock is the gate of one. Below the base it is
-    /// a lock of its own too where locks are laid out as Curator's.
+    /// a separate lock too where locks are laid out as Curator's.
     fn note_gate(&mut self, gate: &QueueName) {
         let semaphore = gate.as_str().strip_suffix(KAZOO_WAITERS).and_then(|name| QueueName::new(name).ok());
         if let Some(semaphore) = semaphore.filter(|semaphore| self.has_kazoos_permits(semaphore)) {

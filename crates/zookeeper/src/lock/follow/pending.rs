@@ -1,4 +1,4 @@
-//! What watches have told, until it is read: the last change of each node, and not too many of them.
+//! Reports of watches, until they are read: the last change of each node, and not too many of them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! What clients have left below the base, for an operator: found by a census, judged, and removed one by one.
+//! Remnants of clients below the base, for an operator: found by a census, judged, and removed one by one.
 //!
 //! - `census`: reads all queues and their contenders;
 //! - `age`: for how long a queue has been unused, as far as a server lets it be known;

@@ -1,4 +1,4 @@
-//! What an examination of Apache's server finds, and that it leaves nothing.
+//! Findings of an examination of Apache's server, and that it leaves nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who may use a lock's nodes: all users, or only the URL's user.
+//! Access to a lock's nodes: all users, or only the URL's user.
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{ErrorKind, QueueName};

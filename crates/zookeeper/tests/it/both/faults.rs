@@ -1,4 +1,4 @@
-//! What goes wrong between a holder, a waiter and their server.
+//! Faults between a holder, a waiter and their server.
 
 use std::time::Duration;
 

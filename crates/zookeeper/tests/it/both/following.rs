@@ -1,5 +1,5 @@
-//! What a follower tells is what looks show: in both layouts, of long names, of nodes that may not be read, and on a
-//! server that tells of nothing.
+//! A follower tells what looks show: in both layouts, of long names, of nodes that may not be read, and on a server
+//! that tells of nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +87,7 @@ async fn a_lock_whose_name_is_learnt_later_is_told_with_all_its_contenders() {
     let mut following = Following::begin(ann.backend.clone(), Scope::default()).await;
     operator.create(NewNode::ephemeral(format!("{path}/lock-0000000001"))).await.unwrap();
     ann.take(&line("door"), Mode::Mutex).await;
-    assert_eq!(following.until_equal().await, 1, "nobody knows which lock it is");
+    assert_eq!(following.until_equal().await, 1, "no client knows which lock it is");
     operator.set_data(&path, serde_json::json!({ "name": name.as_str() }).to_string(), None).await.unwrap();
     while following.picture.locks().len() < 2 {
         following.hear().await;

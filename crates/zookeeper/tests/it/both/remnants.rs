@@ -1,4 +1,4 @@
-//! What clients have left on a server: what is listed, that a newcomer wins, and what an examination says of the nodes.
+//! Remnants of clients on a server: what is listed, that a newcomer wins, and what an examination says of the nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a follower has told, compared with looks.
+//! A follower's reports, compared with looks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

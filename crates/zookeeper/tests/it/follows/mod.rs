@@ -1,4 +1,4 @@
-//! What the tests of followers share.
+//! Support for the tests of followers.
 
 mod following;
 mod older;

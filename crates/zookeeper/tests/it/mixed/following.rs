@@ -1,4 +1,4 @@
-//! What a follower tells of queues with real contenders of Curator and kazoo.
+//! A follower's reports of queues with real contenders of Curator and kazoo.
 
 use std::sync::Arc;
 use std::time::Duration;

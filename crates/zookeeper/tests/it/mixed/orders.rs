@@ -1,4 +1,4 @@
-//! What an operator does to a lock that real Curator and kazoo share with ours: revoke, break and freeze it.
+//! An operator's orders to a lock that real Curator and kazoo share with ours: revoke, break and freeze it.
 //!
 //! How such orders are written into nodes, and read from them, the backend's unit tests show.
 

@@ -1,4 +1,4 @@
-//! What a lock costs: round trips over a slow link, and packets, by the server's and the proxy's account.
+//! The cost of a lock: round trips over a slow link, and packets, by the server's and the proxy's account.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

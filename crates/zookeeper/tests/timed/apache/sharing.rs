@@ -1,5 +1,5 @@
-//! How many holders of several clients are inside at once where a lock lets several in: as many as it lets in, all at
-//! one time, and never more while the clients take turns.
+//! The holders of several clients inside at once where a lock lets several in: as many as it lets in, all at one time,
+//! and never more while the clients take turns.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the watches for requests to give up cost.
+//! The cost of the watches for requests to give up.
 
 use std::time::Duration;
 

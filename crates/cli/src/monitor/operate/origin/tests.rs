@@ -1,4 +1,4 @@
-//! Which requests may carry orders.
+//! Tests of the rule that says which requests may carry orders.
 
 use super::*;
 
