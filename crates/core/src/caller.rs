@@ -2,7 +2,8 @@
 //! its caller gives up.
 //!
 //! By these, contenders of different locks are known to be of one flow of control: that is what a search for deadlocks
-//! needs. All of it is optional and for display; no lock is granted or refused by it. Each text form is of a fixed or
+//! needs. All of it is optional and for display; no lock is granted or refused by it. It is looked up once, when a call
+//! begins (`calling` in the recipes), and stored with the entry, at no further request. Each text form is of a fixed or
 //! bounded length, and is written and read here alone. What other programs have written may be anything, so a text of
 //! another form reads as `None`.
 

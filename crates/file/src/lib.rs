@@ -17,6 +17,19 @@
 //! | `queues/<name>/.new-…` | what is being prepared, or was when its maker died |
 //!
 //! Recipes (what a mutex is) live in `lockkeeper-recipes`; this crate provides queues and knows no recipe.
+//!
+//! # How it works
+//!
+//! Entering happens under the queue's own `flock`: take the next number from the base directory's one counter, make the
+//! pipe under a temporary name, open it, rename it in. Owner and caller are in the pipe's name, so they cost nothing,
+//! and users who may only read the directory see names and owners, and no more. `site` knows whether the directory's
+//! path still leads to it. A guard looks when it is asked, and a turn of a hand-off goes by a look that is at most 50 µs
+//! old (`standing`).
+//!
+//! A follower (`follow`) has one inotify instance for all of these directories. `attention`, pure, knows what a report
+//! means, and `known` looks at the locks that it names, by the code of looks. The pipe of a contender stays open only
+//! when a process was reported to close it (`ending`). Lost reports and another directory of all locks have all told
+//! anew; what is not watched is looked at in between.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 

@@ -18,6 +18,28 @@
 //! - [`QueueSession`], [`Service`]: queues of contenders over one session, and what a service must be able to do.
 //!
 //! How a service is asked, and what of it a session may believe, is left to each backend.
+//!
+//! # How it works
+//!
+//! What is the same wherever a session asks its service over one connection after the other.
+//!
+//! - **Ways** (`ways`, pure; `lookup`, `finder`, `dial`): each address of a name is a way, tried in rounds with shares
+//!   of the time; the next session begins where the last attempt stopped. A `Socket` is TCP or TLS, and judges why
+//!   there was none. Whether a server is the one that is looked for, the backend knows.
+//! - **A session's life** (`life`, `keeping`): the task of `keep` uses a connection, finds the next one, takes the
+//!   session over, and ends it; a backend says by `Keeping` how a connection is opened, used and taken over. Calls go
+//!   out in order, also over a loss of the connection (`outbox`, `life/calls`), and none outlives its connection, also
+//!   one that a driver has left in its queue (`asking`). What was begun at a server and is not used is ended there
+//!   (`unclaimed`).
+//! - **Queues** (`queue`): the waist over a `Service`, which makes each call (a script on Redis, a statement in a
+//!   database, a transaction on etcd, in the lane of its lock) and reads its answer. Joining until that is certain,
+//!   leaving until the contender is gone, waiting for a departure or a change, and finding out why a contender of ours
+//!   is gone stand here once.
+//! - **Our own contenders** (`roll`): which of them the next renewal asks for, and what is heard of them.
+//! - **Looks** (`look`) without a session go over the last one's connection while it has one, else over a separate one.
+//!   Followers (`follow`) connect again by one rule; what clocks and round trips say is judged once (`examine`).
+//! - **Harm** (`testing`): what tests do to a client, lost replies and planted bugs. Without the feature `testing` it
+//!   does nothing.
 
 mod asking;
 mod belief;

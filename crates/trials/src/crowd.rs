@@ -118,13 +118,13 @@ struct Took {
 }
 
 /// One of the processes, and what it says.
-struct Member {
+pub(crate) struct Member {
     said: Lines<BufReader<ChildStdout>>,
     _process: Process,
 }
 
 impl Member {
-    fn start(url: &str, waiters: usize, grants: &str) -> Result<Self, Failed> {
+    pub(crate) fn start(url: &str, waiters: usize, grants: &str) -> Result<Self, Failed> {
         let mut command = process::command(std::env::current_exe()?);
         command.env(ASKED, format!("{url} {waiters} {grants}")).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = Process::start(command)?;
@@ -133,13 +133,13 @@ impl Member {
     }
 
     /// Waits until it says this, and returns the number behind it.
-    fn says(&mut self, what: &str) -> Result<usize, Failed> {
+    pub(crate) fn says(&mut self, what: &str) -> Result<usize, Failed> {
         let line = self.said.next().ok_or_else(|| format!("a process ended before it was {what}"))??;
         let number = line.strip_prefix(what).and_then(|number| number.trim().parse().ok());
         number.ok_or_else(|| format!("{line:?} instead of {what:?}").into())
     }
 }
 
-fn tokens(grants: &str) -> Result<Vec<FencingToken>, Failed> {
+pub(crate) fn tokens(grants: &str) -> Result<Vec<FencingToken>, Failed> {
     grants.lines().map(|line| line.parse().map_err(|_| format!("{line:?} is no token").into())).collect()
 }

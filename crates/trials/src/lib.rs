@@ -15,6 +15,7 @@
 //! - [`late`]: what a write that is taken in late does to the next contender.
 //! - [`Onlooker`]: one that follows all locks; [`Passers`]: clients that come and go meanwhile.
 //! - [`fixture`]: what fixtures of the conformance suite share.
+//! - [`outage`]: waiters of ten processes live through one.
 //! - [`suite`]: the `main` of test binaries.
 //! - [`waist`]: sessions and entries, for trials below the recipes.
 
@@ -26,6 +27,7 @@ pub mod fixture;
 mod holder;
 pub mod late;
 mod onlooker;
+pub mod outage;
 mod passers;
 mod prize;
 mod program;

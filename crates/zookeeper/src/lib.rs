@@ -34,6 +34,33 @@
 //! By default nodes are open to all users, as Curator and kazoo make them: any client that reaches the service can
 //! delete a contender, or ask it to give up. With a user in the URL, who is authenticated on each connection, and
 //! `?acl=creator`, only that user can use the nodes of locks, and so the locks.
+//!
+//! # How it works
+//!
+//! All requests of a session go over one connection, in the order of the calls but for proofs and deletions, which go
+//! first. At most `IN_FLIGHT_MAX` requests and `IN_FLIGHT_BYTES_MAX` bytes, with the expected size of long lists, are
+//! unanswered at a time (`zk-proto`, `client::config`). The rest waits unwritten, and a proof write goes before it
+//! (`submit_ahead`). So the time of a proof does not depend on the number of requests. If a caller needs a list of a
+//! queue while another list of it is requested but not written yet, that list moves behind the caller's own requests,
+//! and both share the answer (`lock::shared_list`): ten thousand joins cost some ten lists.
+//!
+//! A contender of the same session is waited for without a watch (`lock/departure.rs`): the answer to its own deletion
+//! tells, and counts once the watch on the waiter's own node was answered. A writer behind readers of its session looks
+//! at the queue once (`decide::readers_ahead`). Deletions go before all requests but proofs, and those that wait
+//! together leave as one transaction (`client/deletions.rs` in `zk-proto`), so that the server flushes its log once for
+//! all. The creation that is next goes along unless many of the session wait, one at most, since its transaction is its
+//! token: a lock that is dropped and asked for again at once costs one flush. It stays behind if another creation of
+//! that queue waits too, and one that comes later waits for the answer, so that joins stand in the order of their
+//! calls. If one part is refused, the others go out once more, each alone, and so do the lists that were sent behind
+//! the transaction: a look shows nothing that was withdrawn before it. While many wait, the driver lets the tasks that
+//! it has woken ask first, and then writes (`gather`).
+//!
+//! A follower (`lock/follow`) has its own session, and one recursive watch on the base. It reads all after each
+//! connection, since what changed during a cut is never told, and then each node that was created or written, once.
+//! Events only mark paths; more than 10,000 marks are dropped for a whole look. `ground` knows which node is whose, and
+//! `model` what stands where; what looks and followers show comes from the same code (`lock/shown.rs`). Servers before
+//! 3.6 are looked at again and again, for a hundredth of the time; so is a base with nodes that may not be read, since
+//! servers from 3.8.4 on keep their changes to themselves.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     let trial = |name, test: Test| suite::measuring(name, etcd::availability, test);
     let trials = vec![
         trial("waiters_of_ten_processes_are_granted_one_lock_in_the_order_of_the_queue", processes::in_order),
+        trial("after_an_outage_the_waiters_of_ten_processes_are_granted_the_lock_at_once", processes::outage),
         trial("a_join_behind_thousands_costs_at_most_four_times_one_behind_none", join::behind_thousands),
     ];
     suite::run_crowds(&ETCD, || ALLOCATOR.current_usage(), trials)

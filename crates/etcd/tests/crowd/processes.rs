@@ -5,6 +5,7 @@ use std::fs;
 use libtest_mimic::Failed;
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_trials::crowd::Crowd;
+use lockkeeper_trials::outage;
 use tokio::runtime::Runtime;
 
 use crate::service::ETCD;
@@ -30,6 +31,11 @@ pub(crate) fn in_order() -> Result<(), Failed> {
         server_bytes_max: SERVER_BYTES_MAX,
     };
     crowd.in_order()
+}
+
+pub(crate) fn outage() -> Result<(), Failed> {
+    let mut server = Runtime::new()?.block_on(Server::standalone())?;
+    outage::live_through("etcd", &ETCD, &mut server)
 }
 
 /// What the server has in memory.

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
     let trial = |name, test: Test| suite::measuring(name, redis::availability, test);
     let trials = vec![
         trial("waiters_of_ten_processes_are_granted_one_lock_in_the_order_of_the_queue", processes::in_order),
+        trial("after_an_outage_the_waiters_of_ten_processes_are_granted_the_lock_at_once", processes::outage),
         trial(
             "a_join_and_a_leave_behind_thousands_cost_the_server_little_more_than_behind_none",
             cost::behind_thousands,

@@ -1,8 +1,9 @@
 //! Ten processes whose waiters stand in one queue.
 
 use libtest_mimic::Failed;
-use lockkeeper_faults::redis::Server;
+use lockkeeper_faults::redis::{Flush, Server, Setup};
 use lockkeeper_trials::crowd::Crowd;
+use lockkeeper_trials::outage;
 use tokio::runtime::Runtime;
 
 use crate::service::REDIS;
@@ -27,6 +28,11 @@ pub(crate) fn in_order() -> Result<(), Failed> {
         server_bytes_max: SERVER_BYTES_MAX,
     };
     crowd.in_order()
+}
+
+pub(crate) fn outage() -> Result<(), Failed> {
+    let mut server = Runtime::new()?.block_on(Setup::new().append_only(Flush::Always).start())?;
+    outage::live_through("redis", &REDIS, &mut server)
 }
 
 /// What the server has in memory, by its own account.

@@ -12,7 +12,7 @@ use libtest_mimic::Failed;
 use lockkeeper_faults::sql::{Setup, Sql};
 use lockkeeper_faults::{mariadb, postgres};
 use lockkeeper_trials::crowd::Crowd;
-use lockkeeper_trials::{Service, suite};
+use lockkeeper_trials::{Service, outage, suite};
 use peak_alloc::PeakAlloc;
 use tokio::runtime::Runtime;
 
@@ -37,6 +37,7 @@ const MARIADB_BYTES: &str =
 
 fn main() -> ExitCode {
     let name = |kind| format!("{kind}::waiters_of_ten_processes_are_granted_one_lock_in_the_order_of_the_queue");
+    let after = |kind| format!("{kind}::after_an_outage_the_waiters_of_ten_processes_are_granted_the_lock_at_once");
     let trials = vec![
         suite::measuring(name("postgres"), postgres::availability, || {
             in_order(&POSTGRES, postgres::Setup::new(), POSTGRES_BYTES)
@@ -44,9 +45,23 @@ fn main() -> ExitCode {
         suite::measuring(name("mariadb"), mariadb::availability, || {
             in_order(&MARIADB, mariadb::Setup::new(), MARIADB_BYTES)
         }),
+        suite::measuring(after("postgres"), postgres::availability, || {
+            outage("postgres", &POSTGRES, postgres::Setup::new())
+        }),
+        suite::measuring(after("mariadb"), mariadb::availability, || {
+            outage("mariadb", &MARIADB, mariadb::Setup::new())
+        }),
     ];
     // The URL says which kind it is of.
     suite::run_crowds(&POSTGRES, || ALLOCATOR.current_usage(), trials)
+}
+
+fn outage<Own>(kind: &str, service: &Service, setup: Setup<Own>) -> Result<(), Failed>
+where
+    Setup<Own>: Sql,
+{
+    let mut server = Runtime::new()?.block_on(setup.start())?;
+    outage::live_through(kind, service, &mut server)
 }
 
 fn in_order<Own>(service: &Service, setup: Setup<Own>, bytes: &str) -> Result<(), Failed>

@@ -14,7 +14,7 @@ use libtest_mimic::Failed;
 use lockkeeper_faults::Availability;
 use lockkeeper_faults::zookeeper::{self, Server, Setup};
 use lockkeeper_trials::crowd::Crowd;
-use lockkeeper_trials::suite;
+use lockkeeper_trials::{outage, suite};
 use lockkeeper_zk_server::EmbeddedServer;
 use peak_alloc::PeakAlloc;
 use tokio::runtime::Runtime;
@@ -38,6 +38,11 @@ fn main() -> ExitCode {
     let trials = vec![
         suite::measuring(name("embedded"), || Availability::Present, embedded),
         suite::measuring(name("apache"), zookeeper::availability, apache),
+        suite::measuring(
+            "apache::after_an_outage_the_waiters_of_ten_processes_are_granted_the_lock_at_once",
+            zookeeper::availability,
+            after_an_outage,
+        ),
     ];
     suite::run_crowds(&ZOOKEEPER, || ALLOCATOR.current_usage(), trials)
 }
@@ -53,6 +58,11 @@ fn apache() -> Result<(), Failed> {
     let server = runtime.block_on(Server::standalone(Setup::new()))?;
     // What Java takes says nothing of a waiter.
     in_order(server.address(), &|| 0)
+}
+
+fn after_an_outage() -> Result<(), Failed> {
+    let mut server = Runtime::new()?.block_on(Server::standalone(Setup::new()))?;
+    outage::live_through("zookeeper", &ZOOKEEPER, &mut server)
 }
 
 fn in_order(server: SocketAddr, server_bytes: &dyn Fn() -> usize) -> Result<(), Failed> {
