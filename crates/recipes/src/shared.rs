@@ -11,8 +11,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, BoxFuture, Error, ErrorKind, LossReason, Opener, Operation, Owner, ProcessId, QueueName, Result, Session,
-    TicketHead, Wait,
+    Backend, Backoff, BoxFuture, Error, ErrorKind, LossReason, Opener, Operation, Owner, ProcessId, QueueName, Result,
+    Session, TicketHead, Wait,
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -112,13 +112,28 @@ impl Shared {
         self.retry.delay(failed, self.clock.now().saturating_duration_since(started), random)
     }
 
-    /// Waits after a failure to open a session until there is one, at most for so long: a service that is back serves
-    /// all that wait at once, however long their pauses have grown.
-    pub(crate) async fn rest_until_open(&self, opener: &Opener<Arc<dyn Session>>, delay: Duration) {
+    /// Waits after the failure of an operation until the service can be asked again, at most for so long: one that is
+    /// back serves all that wait at once, however long their pauses have grown.
+    pub(crate) async fn rest(&self, opener: &Opener<Arc<dyn Session>>, failed: Operation, delay: Duration) {
         tokio::select! {
             biased;
-            () = opener.reopen(&*self.clock, || self.backend.session()) => {}
+            () = self.until_back(opener, failed) => {}
             () = self.clock.sleep_until(self.clock.now().saturating_add(delay)) => {}
+        }
+    }
+
+    /// Waits until a session is open, or the present one has a connection again. Without such a trouble, a pause is a
+    /// pause.
+    async fn until_back(&self, opener: &Opener<Arc<dyn Session>>, failed: Operation) {
+        if failed == Operation::Connect {
+            return opener.reopen(&*self.clock, || self.backend.session()).await;
+        }
+        if self.backend.trouble().is_none() {
+            return std::future::pending().await;
+        }
+        let mut backoff = Backoff::CONNECTING;
+        while self.backend.trouble().is_some() {
+            backoff.rest(&*self.clock).await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Ten processes whose waiters stand in one queue.
 
 use std::fs;
+use std::time::Duration;
 
 use libtest_mimic::Failed;
 use lockkeeper_faults::etcd::Server;
@@ -35,7 +36,7 @@ pub(crate) fn in_order() -> Result<(), Failed> {
 
 pub(crate) fn outage() -> Result<(), Failed> {
     let mut server = Runtime::new()?.block_on(Server::standalone())?;
-    outage::live_through("etcd", &ETCD, &mut server)
+    outage::live_through("etcd", &ETCD, &mut server, Duration::ZERO)
 }
 
 /// What the server has in memory.

@@ -10,9 +10,7 @@ use super::refusal::{check_with_reason, unanswered};
 use crate::event::Event;
 use crate::shared::{Shared, Stage};
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{
-    Advice, BoxFuture, Error, ErrorKind, Opener, Operation, QueueName, Result, Session, Standing, Wait,
-};
+use lockkeeper_core::{Advice, BoxFuture, Error, ErrorKind, Opener, QueueName, Result, Session, Standing, Wait};
 
 /// How long a place must have stood for its loss to count as a first one, with which the retry policy begins anew. With
 /// less, a service that ends every session at once would be asked for another in a busy loop.
@@ -211,13 +209,9 @@ async fn persist_after<A: Attempt>(
             };
             let told = error.clone();
             shared.observers.emit(&Event::Retrying { lock: queue.clone(), attempt: failed, delay, error: told });
-            let is_unopened = error.operation() == Operation::Connect;
+            let failed = error.operation();
             *progress = Progress::NoPlace(Some(error));
-            if is_unopened {
-                shared.rest_until_open(attempt.opener(shared), delay).await;
-            } else {
-                shared.clock.sleep_until(now.saturating_add(delay)).await;
-            }
+            shared.rest(attempt.opener(shared), failed, delay).await;
         }
         attempt_started = shared.clock.now();
         error = match attempt.wait(shared, progress).await {
@@ -282,11 +276,12 @@ impl Failures {
         let Some(delay) = shared.delay(self.count, *self.first_at.get_or_insert(now)) else {
             return Err(error);
         };
+        let failed = error.operation();
         shared.observers.emit(&Event::Retrying { lock: queue.clone(), attempt: self.count, delay, error });
         tokio::select! {
             biased;
             _ = standing.lost() => {}
-            () = shared.clock.sleep_until(now.saturating_add(delay)) => {}
+            () = shared.rest(&shared.opener, failed, delay) => {}
         }
         check_with_reason(queue, standing).await
     }

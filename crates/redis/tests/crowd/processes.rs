@@ -1,5 +1,7 @@
 //! Ten processes whose waiters stand in one queue.
 
+use std::time::Duration;
+
 use libtest_mimic::Failed;
 use lockkeeper_faults::redis::{Flush, Server, Setup};
 use lockkeeper_trials::crowd::Crowd;
@@ -32,7 +34,7 @@ pub(crate) fn in_order() -> Result<(), Failed> {
 
 pub(crate) fn outage() -> Result<(), Failed> {
     let mut server = Runtime::new()?.block_on(Setup::new().append_only(Flush::Always).start())?;
-    outage::live_through("redis", &REDIS, &mut server)
+    outage::live_through("redis", &REDIS, &mut server, Duration::ZERO)
 }
 
 /// What the server has in memory, by its own account.

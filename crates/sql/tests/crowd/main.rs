@@ -7,6 +7,7 @@
 mod service;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use libtest_mimic::Failed;
 use lockkeeper_faults::sql::{Setup, Sql};
@@ -30,6 +31,9 @@ const SERVER_BYTES_MAX: usize = 4_000;
 /// Long enough for thousands of calls of one process that are made at once, each behind the other, on a busy machine.
 const SETTINGS: &str = "session_timeout=60s&operation_timeout=240s";
 
+/// For how long a database grants nothing after a start that has lost nothing (`BRIEF` of `session/settling.rs`).
+const RESTS_FOR: Duration = Duration::from_secs(5);
+
 /// What the contenders take of the disk.
 const POSTGRES_BYTES: &str = "SELECT pg_total_relation_size('lockkeeper.contender')";
 const MARIADB_BYTES: &str =
@@ -46,10 +50,10 @@ fn main() -> ExitCode {
             in_order(&MARIADB, mariadb::Setup::new(), MARIADB_BYTES)
         }),
         suite::measuring(after("postgres"), postgres::availability, || {
-            outage("postgres", &POSTGRES, postgres::Setup::new())
+            outage("postgres", &POSTGRES, postgres::Setup::new().durable())
         }),
         suite::measuring(after("mariadb"), mariadb::availability, || {
-            outage("mariadb", &MARIADB, mariadb::Setup::new())
+            outage("mariadb", &MARIADB, mariadb::Setup::new().durable())
         }),
     ];
     // The URL says which kind it is of.
@@ -61,7 +65,7 @@ where
     Setup<Own>: Sql,
 {
     let mut server = Runtime::new()?.block_on(setup.start())?;
-    outage::live_through(kind, service, &mut server)
+    outage::live_through(kind, service, &mut server, RESTS_FOR)
 }
 
 fn in_order<Own>(service: &Service, setup: Setup<Own>, bytes: &str) -> Result<(), Failed>

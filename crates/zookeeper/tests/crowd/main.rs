@@ -9,6 +9,7 @@ mod service;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use libtest_mimic::Failed;
 use lockkeeper_faults::Availability;
@@ -62,7 +63,7 @@ fn apache() -> Result<(), Failed> {
 
 fn after_an_outage() -> Result<(), Failed> {
     let mut server = Runtime::new()?.block_on(Server::standalone(Setup::new()))?;
-    outage::live_through("zookeeper", &ZOOKEEPER, &mut server)
+    outage::live_through("zookeeper", &ZOOKEEPER, &mut server, Duration::ZERO)
 }
 
 fn in_order(server: SocketAddr, server_bytes: &dyn Fn() -> usize) -> Result<(), Failed> {
