@@ -106,6 +106,9 @@ impl Keeper {
         let wait = wait.starting(self.shared.clock.now());
         let lock = QueueName::new(name)?;
         let holders = self.holders(&lock).await?;
+        if holders.is_empty() {
+            return Ok(Some(()));
+        }
         let session = self.shared.session().await.map_err(|error| error.at(&lock))?;
         let asked: Vec<_> = holders
             .iter()

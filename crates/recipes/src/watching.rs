@@ -33,7 +33,7 @@ impl Keeper {
     }
 
     /// Waits, without taking part, until this lock has no holder and no waiter, for as long as `wait` says; `None` if
-    /// the time was up first. [`Wait::No`] only looks.
+    /// the time was up first. [`Wait::No`] only looks. A session is opened only to wait for a contender.
     ///
     /// What may pass is tried again under the keeper's retry policy. After `Some`, the queue was empty at some moment
     /// between the call and its answer.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::persist::{Attempt, Progress};
-use crate::shared::Shared;
+use crate::shared::{Shared, Stage};
 use lockkeeper_core::{
     ContenderId, Error, ErrorKind, Extent, Freshness, Part, QueueName, QueueView, Result, Session, Value,
 };
@@ -116,6 +116,13 @@ pub(crate) struct Vacant<'a> {
 }
 
 impl Vacant<'_> {
+    /// Looks without a session: what is vacant needs none, and a look leaves nothing on the service.
+    async fn is_vacant(&self, shared: &Shared) -> Result<bool> {
+        shared.refuse_from(Stage::Closed)?;
+        let shown = shared.backend.inspect(self.lock).await;
+        shown.map(|shown| shown.is_empty()).map_err(|error| onlooker_error(self.lock, error))
+    }
+
     /// Waits until no part of the lock has a contender.
     async fn until_vacant(&self, session: &Arc<dyn Session>, progress: &mut Progress) -> Result<()> {
         loop {
@@ -138,17 +145,15 @@ impl Attempt for Vacant<'_> {
     }
 
     async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<()> {
+        if self.is_vacant(shared).await? {
+            return Ok(());
+        }
         let session = shared.session().await.map_err(|error| onlooker_error(self.lock, error))?;
         self.until_vacant(&session, progress).await.map_err(|error| onlooker_error(self.lock, error))
     }
 
     async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
-        let session = shared.session().await.map_err(|error| onlooker_error(self.lock, error))?;
-        let view = session
-            .view(self.lock, Freshness::Latest, Extent::Whole)
-            .await
-            .map_err(|error| onlooker_error(self.lock, error))?;
-        Ok((view.contenders.is_empty() && view.elsewhere.is_none()).then_some(()))
+        Ok(self.is_vacant(shared).await?.then_some(()))
     }
 }
 
