@@ -6,6 +6,10 @@ use std::sync::Arc;
 use lockkeeper_core::{Advice, Error, ErrorKind, LossReason, Operation};
 use lockkeeper_zk_proto::client::{LossReason as MachineLoss, RequestError, SubmitError, WhyUnanswered, WhyUnsent};
 use lockkeeper_zk_proto::message::{Effect, ErrorCode, OpCode};
+use lockkeeper_zk_proto::path::ZnodePath;
+
+/// The cure where a server does not know a request: queues are made of containers.
+const OLDEST: &str = ": locks need ZooKeeper 3.5.3 or later";
 
 /// What kind of failure it was.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -101,12 +105,20 @@ impl ClientError {
         Self::new(ClientErrorKind::Protocol, Advice::Permanent, operation, path, message)
     }
 
+    /// Says that the node does not exist that the URL takes for the root.
+    pub(crate) fn no_chroot(chroot: &ZnodePath) -> Self {
+        let (kind, operation) = (ClientErrorKind::InvalidConfig, OpCode::CreateSession);
+        let message = format!("the chroot {chroot} does not exist; make that node, or name another one in the URL");
+        Self::new(kind, Advice::Permanent, operation, "", message)
+    }
+
     pub(crate) fn of_refusal(code: ErrorCode, operation: OpCode, path: &str) -> Self {
         let kind = match code {
             ErrorCode::SessionExpired => ClientErrorKind::SessionLost,
             code => ClientErrorKind::Refused(code),
         };
-        let message = format!("the server answered {code}");
+        let cure = if code == ErrorCode::Unimplemented { OLDEST } else { "" };
+        let message = format!("the server answered {code}{cure}");
         Self::new(kind, advice_of(code), operation, path, message)
     }
 

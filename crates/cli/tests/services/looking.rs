@@ -47,6 +47,22 @@ async fn looks_leave_no_session_and_a_waiter_needs_one_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_the_chroot_does_not_exist_looks_say_so_as_run_does() {
+    let Some(server) = server().await else { return };
+    let site = site(&server, &format!("/no/such{LONG}"));
+    let words = "the chroot /no/such does not exist";
+    for line in
+        [&["run", "x", "--", "true"][..], &["show", "x"], &["show", "--watch", "x"], &["wait", "x"], &["ls"], &["gc"]]
+    {
+        if line != ["gc"] || cfg!(feature = "monitor") {
+            site.run(line).assert_refused(125, &[words]);
+        }
+    }
+    let examined = site.run(&["doctor"]);
+    assert!(examined.code == Some(2) && examined.stdout.contains(words), "{examined:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn wait_works_for_a_user_who_may_only_list_the_queue() {
     let Some(server) = server().await else { return };
     let site = Site::of(&format!("zk://ann:secret@{}{LONG}&acl=creator", server.address()));

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::client::config::SessionConfig;
 use crate::client::event::{
     DisconnectReason, Epoch, Event, LossReason, ProtocolError, Reply, RequestError, RequestId, WhyUnanswered, WhyUnsent,
@@ -12,6 +14,10 @@ use crate::client::session::{ClientSession, Closing, Control, Credentials, Hands
 use crate::frame::Deframer;
 use crate::message::{ConnectRequest, ReadOnlyFlag, Request, XID_SET_WATCHES, encode_request};
 use crate::time::Timestamp;
+
+/// The password of a new session, as all clients send it: ZooKeeper 3.4 fills it in place, and never answers one that
+/// sends none.
+const NO_PASSWORD: [u8; 16] = [0; 16];
 
 impl ClientSession {
     /// Gives the connections from now on this long to answer the handshake.
@@ -33,7 +39,9 @@ impl ClientSession {
             last_zxid_seen: self.last_zxid,
             timeout_ms: self.config.session_timeout_ms(),
             session_id: self.credentials.as_ref().map_or(0, |credentials| credentials.session_id),
-            password: self.credentials.as_ref().map(|credentials| credentials.password.clone()),
+            password: Some(
+                self.credentials.as_ref().map_or(Bytes::from_static(&NO_PASSWORD), |known| known.password.clone()),
+            ),
             read_only: ReadOnlyFlag::No,
         };
         let frame = request.to_frame(self.config.frame_bytes_max);

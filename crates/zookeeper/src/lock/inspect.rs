@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::Named;
 use crate::link::{Call, Link, if_there};
+use crate::lock::fitness::require_fit;
 use crate::lock::owner::ContenderData;
 use crate::lock::paths::QueuePath;
 use crate::lock::shown::{Found, Room, describe, own_token, show};
@@ -120,7 +121,7 @@ pub(super) async fn token_of(
     Ok(describe(&contender, &data, &stat).token)
 }
 
-/// Lists a node's children after a sync; none if there is no such node.
+/// Lists a node's children after a sync; none if there is no such node, and locks can be had.
 pub(super) async fn children(link: &Arc<Link>, path: &str, shown: &str) -> Result<Vec<String>, ClientError> {
     let mut attempt = 1;
     loop {
@@ -128,6 +129,7 @@ pub(super) async fn children(link: &Arc<Link>, path: &str, shown: &str) -> Resul
         let listed = async { link.call_synced(path, &list, shown).ready().await?.children().await };
         match if_there(listed.await) {
             Err(error) if error.kind() == ClientErrorKind::ConnectionLost && attempt < ATTEMPTS_MAX => attempt += 1,
+            Ok(None) => return require_fit(link).await.map(|()| Vec::new()),
             children => return children.map(Option::unwrap_or_default),
         }
     }

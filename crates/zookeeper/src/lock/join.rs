@@ -149,6 +149,11 @@ impl Join {
                 self.inner.note_vanished(&self.path.with_parents_on_server());
                 sent = self.send();
             } else if error.kind() == ClientErrorKind::ConnectionLost {
+                // A server closes the connection on which it was asked for what it does not know.
+                let refusal = refusal_of(parents).await.filter(|refusal| refusal.is(ErrorCode::Unimplemented));
+                if let Some(refusal) = refusal {
+                    return Err(self.fail(refusal));
+                }
                 match self.find().await? {
                     Some(made) => return Ok(made),
                     None => sent = self.send(),
@@ -242,12 +247,10 @@ impl Join {
             let error = Error::permanent(ErrorKind::ForeignContender, Operation::Join, message);
             return error.at(&self.queue).caused_by(refusal);
         }
-        if refusal.is(ErrorCode::NoNode) && self.path.has_chroot() {
-            let message = format!("the chroot {} does not exist", self.path.chroot());
-            let error = Error::permanent(ErrorKind::InvalidConfig, Operation::Join, message);
-            return error.at(&self.queue).caused_by(refusal);
+        match refusal.is(ErrorCode::NoNode) && self.path.has_chroot() {
+            true => self.fail(ClientError::no_chroot(self.path.chroot())),
+            false => self.fail(refusal),
         }
-        self.fail(refusal)
     }
 
     pub(super) fn fail(&self, error: ClientError) -> Error {

@@ -5,6 +5,7 @@ mod belief;
 mod change;
 mod departure;
 mod examine;
+mod fitness;
 mod follow;
 mod inner;
 mod inspect;

@@ -94,8 +94,8 @@ impl QueuePath {
     }
 
     /// The chroot, for an error that it does not exist.
-    pub(super) fn chroot(&self) -> &str {
-        self.chroot.path().as_str()
+    pub(super) const fn chroot(&self) -> &ZnodePath {
+        self.chroot.path()
     }
 }
 

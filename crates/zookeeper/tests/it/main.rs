@@ -9,6 +9,7 @@ mod dial;
 mod embedded;
 mod follows;
 mod mixed;
+mod older;
 mod opening;
 mod relays;
 mod shared_lists;

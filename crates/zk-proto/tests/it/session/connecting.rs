@@ -15,6 +15,7 @@ fn the_first_handshake_asks_for_a_new_session() {
     let mut pair = Pair::new();
     let request = pair.dial();
     assert_eq!((request.session_id, request.last_zxid_seen, request.timeout_ms), (0, 0, 12_000));
+    assert_eq!(request.password.as_deref(), Some(&[0; 16][..]), "ZooKeeper 3.4 does not answer where there is none");
     assert_eq!(pair.client.state(), SessionState::Handshake);
     pair.grant(6_000, SESSION_ID);
     let epoch = pair.client.epoch();

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::dial::Dial;
 use crate::error::ClientError;
 use crate::link::Link;
+use crate::lock::fitness::require_fit;
 
 /// The node in which an ensemble keeps its configuration; no chroot applies to it.
 const CONFIGURATION: &str = "/zookeeper/config";
@@ -38,6 +39,7 @@ pub(in crate::lock) async fn examine(access: Access) -> Result<Vec<Finding>> {
 
 /// What a session tells, and how many servers vote, if that is known.
 async fn told(link: &Arc<Link>, config: &Config) -> Result<(Vec<Finding>, Option<usize>), ClientError> {
+    require_fit(link).await?;
     let timeouts = link.timeouts();
     let granted = || Finding::note(format!("sessions have a timeout of {:?}, as was asked for", timeouts.granted));
     let mut findings = vec![examine_timeout(timeouts).unwrap_or_else(granted)];

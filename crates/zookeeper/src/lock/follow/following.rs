@@ -13,6 +13,7 @@ use crate::client::{Access, Client, random};
 use crate::error::ClientError;
 use crate::hosts::{Random, pause_after};
 use crate::link::{Link, Phase};
+use crate::lock::fitness::require_fit;
 use crate::lock::follow::changes::take_in;
 use crate::lock::follow::ground::Ground;
 use crate::lock::follow::model::Model;
@@ -197,6 +198,7 @@ impl Session {
         if self.tells.is_some() {
             return Ok(());
         }
+        require_fit(&self.link).await?;
         for root in self.ground.roots() {
             let pending = self.pending.clone();
             let watching = self.link.watch_below(root, Box::new(move |event| pending.note(event)));
