@@ -2,6 +2,7 @@
 
 pub(crate) mod greeting;
 pub(crate) mod text;
+pub(crate) mod unmade;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -27,15 +28,26 @@ const PAUSE_MAX_MS: u64 = 20;
 /// A kind of database. PostgreSQL and MySQL are two; they differ in the language of their functions, and in how they
 /// wake a waiter.
 pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
-    /// Connects to a server, makes the schema if that is allowed and missing, and asks who it is. Fails if it cannot
-    /// serve locks: it is read-only, or lacks what they need.
-    fn connect(&self, server: &Server, deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>>;
+    /// Connects to a server, sees to the schema as is meant, and asks who it is. Fails if it cannot serve locks: it is
+    /// read-only, or lacks what they need.
+    fn connect(&self, server: &Server, deadline: BootInstant, intent: Intent) -> BoxFuture<Result<Connected, Failure>>;
 
     /// Makes the schema, or brings it up to this version.
     fn set_up(&self, deadline: BootInstant) -> BoxFuture<Result<(), Failure>>;
 
     /// What [`set_up`](Self::set_up) would send, as text for a database's own client, with the rights to give.
     fn set_up_text(&self) -> String;
+}
+
+/// What becomes of our schema where it is missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Intent {
+    /// It is made if the URL allows it.
+    Serve,
+    /// It is not made. Where the first lock would make it, nothing is there to be seen.
+    Look,
+    /// It is made or brought up to date.
+    SetUp,
 }
 
 /// A new connection.
@@ -106,6 +118,11 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync {
     /// one. Only where [`Waking::Doors`] is.
     fn door(&self, _ticket: Ticket, _within: Duration) -> BoxFuture<Result<Door, Failure>> {
         Box::pin(std::future::ready(Err(Failure::broken(Effect::None))))
+    }
+
+    /// That there is no schema yet, if it is so.
+    fn missing(&self) -> Option<Failure> {
+        None
     }
 
     /// Whether the connection is over, now and later.

@@ -12,7 +12,7 @@ use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Error, ErrorKind, Operation};
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 
-use crate::engine::{Connected, Engine};
+use crate::engine::{Connected, Engine, Intent};
 use crate::url::{Config, Dialect};
 
 /// The database that a URL names.
@@ -34,15 +34,6 @@ pub(crate) fn of(config: &Arc<Config>, clock: &Arc<dyn Clock>) -> lockkeeper_cor
 fn missing(feature: &str) -> Error {
     let message = format!("lockkeeper-sql was built without the feature `{feature}`");
     Error::permanent(ErrorKind::Unsupported, Operation::Configure, message)
-}
-
-/// Whether our schema is made if it is missing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Intent {
-    /// Only as the URL says.
-    Serve,
-    /// It is made or brought up to date.
-    SetUp,
 }
 
 /// What is one kind of database's own.
@@ -101,9 +92,9 @@ impl Servers {
 }
 
 impl Engine for Servers {
-    fn connect(&self, server: &Server, deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>> {
+    fn connect(&self, server: &Server, deadline: BootInstant, intent: Intent) -> BoxFuture<Result<Connected, Failure>> {
         let (this, server) = (self.clone(), server.clone());
-        Box::pin(async move { this.connect_until(&server, deadline, Intent::Serve).await })
+        Box::pin(async move { this.connect_until(&server, deadline, intent).await })
     }
 
     fn set_up(&self, deadline: BootInstant) -> BoxFuture<Result<(), Failure>> {

@@ -14,7 +14,7 @@ use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Backoff, ContenderInfo, LockNow, QueueName, Scope, Telling, Told};
 use lockkeeper_session::{Effect, Failure, Follow};
 
-use crate::engine::Wire;
+use crate::engine::{Intent, Wire};
 use crate::follow::pace::Pace;
 use crate::follow::signs::{Looked, Signs};
 use crate::queue;
@@ -38,7 +38,7 @@ impl Follow for Following {
 
     /// Looks over one connection until that is of no use any more, or there is no reader.
     async fn until_lost(&mut self, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
-        let wire = self.connect().await?;
+        let mut wire = self.connect().await?;
         let mut known: Option<Seen> = None;
         let mut signs = Signs::default();
         loop {
@@ -60,12 +60,15 @@ impl Follow for Following {
             }
             tokio::select! {
                 biased;
-                () = wire.over() => return Err(Failure::broken(Effect::None)),
+                () = wire.over(), if wire.missing().is_none() => return Err(Failure::broken(Effect::None)),
                 () = self.site.clock.sleep_until(ended.saturating_add(look_pause)) => {}
             }
             // What changes until then is seen by the same look.
             if !telling.until_taken().await {
                 return Ok(());
+            }
+            if wire.missing().is_some() {
+                wire = self.connect().await?;
             }
         }
     }
@@ -79,7 +82,7 @@ impl Following {
     /// Tries each server once.
     async fn connect(&self) -> Result<Arc<dyn Wire>, Failure> {
         let deadline = self.site.clock.now().saturating_add(self.site.config.connect_timeout);
-        let attempt = |server, attempt_ends| self.site.engine.connect(&server, attempt_ends);
+        let attempt = |server, attempt_ends| self.site.engine.connect(&server, attempt_ends, Intent::Look);
         Ok(self.site.config.finder(&self.site.clock).round(deadline, attempt).await?.wire)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockkeeper_core::{Operation, Result};
 use lockkeeper_session::{Failure, Lookable, Server};
 
-use crate::engine::{Greeting, Waking, Wire};
+use crate::engine::{Greeting, Intent, Waking, Wire};
 use crate::site::Site;
 use crate::statement::{Row, Statement};
 
@@ -62,7 +62,7 @@ async fn open(Site { engine, config, clock, .. }: Site) -> Result<Arc<Lookout>> 
     let engine = &engine;
     let mut finder = config.finder(&clock);
     let opened = finder.round(deadline, |server, attempt_ends| async move {
-        let connected = engine.connect(&server, attempt_ends).await?;
+        let connected = engine.connect(&server, attempt_ends, Intent::Look).await?;
         Ok(Arc::new(Lookout::new(connected.wire, server, connected.greeting)))
     });
     opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))

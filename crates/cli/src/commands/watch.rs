@@ -65,7 +65,13 @@ struct Watching<'a> {
 impl Watching<'_> {
     async fn follow(mut self) -> Result<u8, Failure> {
         let mut interruption = Interruption::listen()?;
-        let mut change = Box::pin(next(self.keeper.changes(self.name.as_str())?, Duration::ZERO));
+        let changes = self.keeper.changes(self.name.as_str())?;
+        if self.keeper.set_up_text().is_some()
+            && let Some(code) = self.until_used(&mut interruption).await?
+        {
+            return Ok(code);
+        }
+        let mut change = Box::pin(next(changes, Duration::ZERO));
         let mut looks = tokio::time::interval(LOOK);
         let mut beats = tokio::time::interval(BEAT);
         // Their first ticks come at once, and the first look is under way.
@@ -89,6 +95,26 @@ impl Watching<'_> {
             };
             if !goes_on {
                 return Ok(0);
+            }
+        }
+    }
+
+    /// Looks again and again while the lock has no contender, where a session, which is told of changes, would make the
+    /// schema that it needs. Returns the exit code if a signal comes or the reader goes away.
+    async fn until_used(&mut self, interruption: &mut Interruption) -> Result<Option<u8>, Failure> {
+        loop {
+            let looked = self.keeper.contenders(self.name.as_str()).await;
+            let is_used = looked.as_ref().is_ok_and(|queue| !queue.is_empty());
+            if !self.take(looked)? {
+                return Ok(Some(0));
+            }
+            if is_used {
+                return Ok(None);
+            }
+            tokio::select! {
+                biased;
+                cause = interruption.heard() => return Ok(Some(exit::by_signal(cause.number))),
+                () = tokio::time::sleep(BEAT) => {}
             }
         }
     }

@@ -63,6 +63,28 @@ on_each! { locks_after_setup:
     MariaDb "mysql" after_setup_twice_a_user_who_may_only_call_the_procedures_locks_on_mariadb;
 }
 
+/// Asserts that looks at a new database find each lock free, and make no schema.
+async fn looks_make_nothing(_: Service, server: Server) {
+    let site = Site::of(&server.url());
+    for line in [&["ls"][..], &["show", "job"], &["wait", "job"], &["doctor"], &["capabilities"]] {
+        let ended = site.run(line);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{line:?}: {ended:?}");
+    }
+    let schemas = "SELECT schema_name FROM information_schema.schemata WHERE schema_name = 'lockkeeper'";
+    let found = match &server {
+        Server::PostgreSql(server) => server.ask(schemas).await,
+        Server::MariaDb(server) => server.ask(schemas).await,
+        _ => unreachable!("no database"),
+    };
+    assert!(found.expect("an answer").iter().flatten().next().is_none());
+    assert_locks(&server.url());
+}
+
+on_each! { looks_make_nothing:
+    PostgreSql "postgres" looks_at_a_new_database_make_no_schema_on_postgresql;
+    MariaDb "mysql" looks_at_a_new_database_make_no_schema_on_mariadb;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_setup_prints_for_postgresql_makes_a_working_schema_with_psql() {
     let Some(server) = Service::PostgreSql.start().await else { return };

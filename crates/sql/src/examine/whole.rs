@@ -17,6 +17,9 @@ const MEASURING_DIVISOR: u32 = 4;
 /// Examines a server in full. It changes nothing there.
 pub(crate) async fn examine(site: &Site, lookout: &Lookout) -> Result<Vec<Finding>, Failure> {
     let Site { config, clock, .. } = site;
+    if let Some(missing) = lookout.wire.missing() {
+        return Ok(vec![Finding::note(missing.to_string())]);
+    }
     let median = median_round_trip(&**clock, config.operation_timeout / MEASURING_DIVISOR, || async {
         // No queue is named so, and it is answered in each state of the data.
         let nothing = Statement::new("inspect", vec![Argument::Text(String::new()), Argument::Int(0)]);

@@ -11,8 +11,8 @@ use mysql_async::{Conn, Opts, OptsBuilder, Row};
 use tokio::sync::mpsc;
 
 use crate::engine::greeting::Schema;
-use crate::engine::{ATTEMPTS_MAX, Connected};
-use crate::engines::Intent;
+use crate::engine::unmade::unmade;
+use crate::engine::{ATTEMPTS_MAX, Connected, Intent};
 use crate::mysql::greeting::{self, Found, Server, grants};
 #[cfg(feature = "tls")]
 use crate::mysql::secure;
@@ -51,7 +51,9 @@ pub(super) async fn connect(
     let Greeted { server: greeted, found, version } = greet(config, &mut connection, &settings_of_calls).await?;
     if intent == Intent::SetUp || found.check(&config.schema)? != Schema::Ready || version.is_none() {
         patiently(&mut connection, UNLIMITED, 1).await?;
-        ready_schema(config, &mut connection, &greeted.user, intent).await?;
+        if ready_schema(config, &mut connection, &greeted.user, intent).await? == Schema::Missing {
+            return Ok(unmade(format!("the database `{}`", config.schema), greeted.greeting(config)));
+        }
         connection.query_drop(settings_of_calls).await.map_err(refusal::of_greeting)?;
     }
     let greeting = greeted.greeting(config);
@@ -196,33 +198,53 @@ fn settings(timeout: Duration, limit: Duration) -> String {
     )
 }
 
-/// Makes sure that our schema is there; makes it if that is meant.
-async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent: Intent) -> Result<(), Failure> {
+/// Makes sure that our schema is there; makes it if that is meant. It is missing still only to a look.
+async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent: Intent) -> Result<Schema, Failure> {
+    let make = async |connection: &mut Conn| set_up(config, connection, intent).await.map(|()| Schema::Ready);
     if intent == Intent::SetUp {
-        return set_up(config, connection, intent).await;
+        return make(connection).await;
     }
     let schema = &config.schema;
     match Found::ask(connection, config).await?.check(schema)? {
-        Schema::Missing if config.sets_up => match set_up(config, connection, intent).await {
-            Err(failure) if failure.kind == FailureKind::Refused => Err(greeting::missing(schema, user, failure.kind)),
-            outcome => outcome,
-        },
+        Schema::Missing if config.sets_up => {
+            let made = match intent {
+                Intent::Look => try_rights(config, connection).await.map(|()| Schema::Missing),
+                _ => make(connection).await,
+            };
+            made.map_err(|failure| match failure.kind {
+                FailureKind::Refused => greeting::missing(schema, user, failure.kind),
+                _ => failure,
+            })
+        }
         Schema::Missing => Err(greeting::missing(schema, user, FailureKind::Settings)),
         // Its version is written last.
         Schema::Ready | Schema::Incomplete => {
             let version = version(config, connection).await;
             // Another client may have finished its making since we looked.
             if version.is_some() && Found::ask(connection, config).await?.check(schema)? == Schema::Ready {
-                return Ok(());
+                return Ok(Schema::Ready);
             }
             let failure = greeting::incomplete(schema, version, user);
             if version.is_some() || !config.sets_up {
                 return Err(failure);
             }
             // Its making was broken off, or goes on.
-            let made = set_up(config, connection, intent).await;
+            if intent == Intent::Look {
+                return Ok(Schema::Missing);
+            }
+            let made = make(connection).await;
             made.map_err(|trouble| if trouble.is_passing() { trouble } else { failure })
         }
+    }
+}
+
+/// Refuses a user who could not make our schema: by a statement that makes nothing, as there is no such table.
+async fn try_rights(config: &Config, connection: &mut Conn) -> Result<(), Failure> {
+    let schema = &config.schema;
+    let trial = connection.query_drop(format!("CREATE TABLE {schema}.trial LIKE {schema}.nothing")).await;
+    match trial.map_err(refusal::of_greeting) {
+        Err(failure) if failure.kind == FailureKind::Refused || failure.is_passing() => Err(failure),
+        _ => Ok(()),
     }
 }
 

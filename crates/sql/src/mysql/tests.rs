@@ -6,6 +6,7 @@ use lockkeeper_faults::mariadb::{Server, availability};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
+use crate::engine::Intent;
 use crate::engine::greeting::Schema;
 use crate::mysql::VERSION;
 use crate::mysql::open::{access, begin, greet, greet_in_steps};
@@ -27,7 +28,7 @@ async fn a_greeting_in_one_message_and_one_in_steps_find_the_same() {
     let clock: std::sync::Arc<dyn Clock> = std::sync::Arc::new(SystemClock);
     let deadline = SystemClock.now().saturating_add(SOON);
     let engine = crate::engines::of(&config, &clock).expect("MariaDB");
-    drop(engine.connect(&config.servers[0], deadline).await.expect("the schema is made"));
+    drop(engine.connect(&config.servers[0], deadline, Intent::Serve).await.expect("the schema is made"));
     let access = access(&config, &config.servers[0]).expect("a way");
     let settings = "SET SESSION lock_wait_timeout = 7, wait_timeout = 77 /*M! , max_statement_time = 1.5 */";
     let (mut first, mut second) = (begin(&access).await.expect("it is open"), begin(&access).await.expect("so too"));

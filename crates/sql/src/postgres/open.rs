@@ -11,8 +11,8 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage};
 
 use crate::engine::greeting::{Schema, incomplete};
-use crate::engine::{ATTEMPTS_MAX, Connected, Hint, Over};
-use crate::engines::Intent;
+use crate::engine::unmade::unmade;
+use crate::engine::{ATTEMPTS_MAX, Connected, Hint, Intent, Over};
 use crate::postgres::greeting::{Found, grants};
 #[cfg(feature = "tls")]
 use crate::postgres::secure::secure;
@@ -62,7 +62,9 @@ pub(super) async fn connect(
     let found = Found::greet(client, config, named, &settings(config.session_timeout())).await?;
     let is_pooled = found.who.is_behind_pooler(named);
     found.check_server()?;
-    ready_schema(config, client, &found, intent).await?;
+    if ready_schema(config, client, &found, intent).await? == Schema::Missing {
+        return Ok(unmade(format!("the schema `{}`", config.schema), found.greeting(false)));
+    }
     let transactions = if is_pooled { Transactions::lent() } else { Transactions::Single };
     let prepared = if is_pooled { Prepared::default() } else { Prepared::begin(client, &config.schema) };
     let wakes = !is_pooled && !config.only_looks;
@@ -191,16 +193,19 @@ pub(super) async fn patiently(client: &Client, text: &str) -> Result<Vec<SimpleQ
     }
 }
 
-/// Makes sure that our schema is there; makes it if that is meant.
-async fn ready_schema(config: &Config, client: &Client, found: &Found, intent: Intent) -> Result<(), Failure> {
+/// Makes sure that our schema is there; makes it if that is meant. It is missing still only to a look.
+async fn ready_schema(config: &Config, client: &Client, found: &Found, intent: Intent) -> Result<Schema, Failure> {
     if intent == Intent::SetUp {
-        return set_up(config, client, intent).await;
+        return set_up(config, client, intent).await.map(|()| Schema::Ready);
     }
     match found.check_schema(&config.schema)? {
-        Schema::Ready => Ok(()),
+        Schema::Ready => Ok(Schema::Ready),
         Schema::Missing => {
             found.check_set_up(config)?;
-            set_up(config, client, intent).await
+            match intent {
+                Intent::Look => Ok(Schema::Missing),
+                _ => set_up(config, client, intent).await.map(|()| Schema::Ready),
+            }
         }
         Schema::Incomplete => {
             let version = version(config, client).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::{Effect, Failure, Keeping, Life, Server};
 
-use crate::engine::{Engine, Wire};
+use crate::engine::{Engine, Intent, Wire};
 use crate::session::core::Core;
 use crate::session::others::Others;
 use crate::session::restore::{Taken, restore};
@@ -68,7 +68,7 @@ impl Keeping for Driver {
     }
 
     async fn take_over(&self, server: Server, number: u64, deadline: BootInstant) -> Result<Taken, Failure> {
-        let connected = self.engine.connect(&server, deadline).await?;
+        let connected = self.engine.connect(&server, deadline, Intent::Serve).await?;
         let wire = connected.wire.clone();
         let restored = restore(&self.core, connected, number, server, self.unsettled.as_ref()).await;
         restored.inspect_err(|_| wire.shut())
@@ -79,7 +79,7 @@ impl Keeping for Driver {
     }
 
     async fn end_at(&self, server: Server, deadline: BootInstant) -> Result<(), Failure> {
-        let wire = self.engine.connect(&server, deadline).await?.wire;
+        let wire = self.engine.connect(&server, deadline, Intent::Serve).await?.wire;
         let closed = close(&self.core, &*wire).await;
         wire.shut();
         closed

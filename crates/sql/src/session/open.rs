@@ -8,7 +8,7 @@ use lockkeeper_core::{Operation, Owner, Result, Ticket};
 use lockkeeper_session::{Effect, FIRST_CONNECTION, Failure, FailureKind, Server, Unclaimed, keep, runtime_for};
 use tokio::runtime::Handle;
 
-use crate::engine::Connected;
+use crate::engine::{Connected, Intent};
 use crate::look::Lookout;
 use crate::session::Link;
 use crate::session::core::Core;
@@ -32,7 +32,7 @@ pub(crate) async fn open(site: Site) -> Result<Arc<Core>> {
     let mut finder = site.config.finder(&site.clock);
     let (site, place) = (&site, &runtime);
     let opened = finder.round(deadline, |server, attempt_ends| async move {
-        let connected = site.engine.connect(&server, attempt_ends).await?;
+        let connected = site.engine.connect(&server, attempt_ends, Intent::Serve).await?;
         // Each attempt opens another session: the end of one that failed may come late.
         let id = Ticket::mint().map_err(|error| Failure::unreachable("no session can be named", error))?;
         attempt(site, SessionId(id.bits()), connected, server, attempt_ends, place).await

@@ -1,10 +1,12 @@
 //! Greetings: what a server says of itself, how our schema is made, and which rights are enough.
 
 use lockkeeper_conformance::soon;
+use lockkeeper_core::{Backend, QueueName, Scope, Scrutiny, Told};
 use lockkeeper_session::FailureKind;
 
 use super::client::Client;
 use super::server::{Kind, Need, connect, deadline, each, each_with, engine, server};
+use crate::SqlBackend;
 use crate::engine::Waking;
 
 /// Makes sure that a URL is refused, in one line that says all this.
@@ -27,6 +29,34 @@ async fn a_server_is_the_same_instance_to_each_client_and_wakes_waiters_if_they_
         assert!(!first.greeting.instance.is_empty());
         let looks = Client::connect(&format!("{}&wake=look", server.url()), 3).await;
         assert_eq!(looks.greeting.waking, Waking::Looks);
+    }
+}
+
+#[tokio::test]
+async fn a_look_at_a_database_without_our_schema_sees_no_lock_and_makes_nothing() {
+    let name = QueueName::new("door").expect("a name");
+    let look_at = |url: &str| SqlBackend::open(&url.parse().expect("a URL")).expect("a good URL");
+    for server in each().await {
+        let backend = look_at(&server.url());
+        assert_eq!(soon("a look", backend.inspect(&name)).await.expect("it is looked at"), []);
+        assert_eq!(soon("a look", backend.queues("")).await.expect("it is looked at"), []);
+        let mut follower = backend.follow(&Scope::default()).expect("looks");
+        let told = soon("what is followed", follower.next()).await;
+        assert!(matches!(&told, Some(Told::All(locks)) if locks.is_empty()), "{told:?}");
+        drop(follower);
+        let found = soon("an examination", backend.examine(Scrutiny::Full)).await.expect("it is examined");
+        assert!(matches!(&found[..], [one] if one.what.contains("is not made yet")), "{found:?}");
+        let schemas = "SELECT schema_name FROM information_schema.schemata WHERE schema_name = 'lockkeeper'";
+        assert!(server.ask(schemas).await.expect("an answer").iter().flatten().next().is_none());
+        // Who could take no lock is told so, and not that it is free.
+        let app = look_at(&server.url_of_user("app").await);
+        let refused = soon("a look", app.inspect(&name)).await.expect_err("it may not make the schema");
+        assert!(refused.to_string().contains("lockkeeper setup"), "{refused:#}");
+        // What is made since is seen.
+        soon("a set-up", engine(&server.url()).set_up(deadline())).await.expect("the schema");
+        let client = Client::open(&server.url(), 1).await;
+        client.join("door", 10).await;
+        assert_eq!(soon("a look", backend.inspect(&name)).await.expect("it is looked at").len(), 1);
     }
 }
 

@@ -11,7 +11,7 @@ use lockkeeper_session::Failure;
 
 use super::client::Client;
 pub(super) use super::database::{Kind, Server};
-use crate::engine::{Connected, Engine};
+use crate::engine::{Connected, Engine, Intent};
 use crate::engines;
 use crate::url::Config;
 
@@ -99,7 +99,7 @@ pub(super) fn engine(url: &str) -> Arc<dyn Engine> {
 /// Connects to a URL's first server.
 pub(super) async fn connect(url: &str) -> std::result::Result<Connected, Failure> {
     let config = Config::from_url(&url.parse().expect("a URL")).expect("a good URL");
-    engine(url).connect(&config.servers[0], deadline()).await
+    engine(url).connect(&config.servers[0], deadline(), Intent::Serve).await
 }
 
 impl Kind {

@@ -9,7 +9,7 @@ use lockkeeper_core::{BoxFuture, Ticket};
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::engine::{Connected, Door, Engine, Greeting, Hint, Waking, Wire};
+use crate::engine::{Connected, Door, Engine, Greeting, Hint, Intent, Waking, Wire};
 use crate::statement::{Argument, Row, SessionId, Statement, What};
 
 /// What a test makes of the database, and what it sees of it.
@@ -149,7 +149,7 @@ impl Database {
 }
 
 impl Engine for Database {
-    fn connect(&self, server: &Server, deadline: BootInstant) -> BoxFuture<Result<Connected, Failure>> {
+    fn connect(&self, server: &Server, deadline: BootInstant, _: Intent) -> BoxFuture<Result<Connected, Failure>> {
         let mut data = self.data();
         // `h1` is the first.
         let server = server.name[1..].parse::<usize>().expect("a number") - 1;
