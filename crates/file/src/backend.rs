@@ -68,7 +68,7 @@ pub struct FileBackend {
 }
 
 impl FileBackend {
-    /// Opens a directory, and makes it, open to this user alone, if it is missing.
+    /// Opens a directory. The first lock makes it, open to this user alone, if it is missing.
     ///
     /// # Errors
     ///

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Error, ErrorKind, Operation, QueueName, Result};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::access::Access;
 use crate::errors::{ANOTHER_DIRECTORY, errno_of, failed};
 use crate::filesystem;
-use crate::shared_files::{self, Access};
+use crate::shared_files;
 
 /// The directory of the queues, within the base directory.
 pub(crate) const QUEUES: &str = "queues";
@@ -29,7 +30,8 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Opens the directory, makes it if it is missing, and refuses a file system that cannot carry locks.
+    /// Takes the directory, and refuses one that is not there and cannot be made, and a file system that cannot carry
+    /// locks. Nothing is made before it is used: who only looks leaves nothing.
     pub(crate) fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
         if directory.as_os_str().is_empty() {
             let message = format!("the directory of the locks has an empty name ({ANOTHER_DIRECTORY})");
@@ -38,8 +40,11 @@ impl Base {
         let path = std::path::absolute(directory)
             .map_err(|error| failed(Operation::Connect, "find", directory, errno_of(&error)))?;
         let base = Self { queues: path.join(QUEUES), path, clock };
-        base.make().map_err(|(errno, missing)| failed(Operation::Connect, "make the directory", &missing, errno))?;
-        filesystem::require_local(&base.path)?;
+        let stands = base.stands().map_err(|errno| {
+            let what = if errno == Errno::NOTDIR { "use" } else { "make the directory" };
+            failed(Operation::Connect, what, &base.path, errno)
+        })?;
+        filesystem::require_local(stands)?;
         Ok(base)
     }
 
@@ -58,10 +63,23 @@ impl Base {
         &self.clock
     }
 
+    /// Finds the directory, or the one above it in which it can be made.
+    fn stands(&self) -> Result<&Path, Errno> {
+        match rustix::fs::stat(&self.path) {
+            Ok(found) if FileType::from_raw_mode(found.st_mode).is_dir() => return Ok(&self.path),
+            Ok(_) => return Err(Errno::NOTDIR),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+        let above = self.path.ancestors().skip(1).find(|above| rustix::fs::stat(*above).is_ok()).ok_or(Errno::NOENT)?;
+        let rights = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        rustix::fs::accessat(CWD, above, rights, AtFlags::EACCESS).map(|()| above)
+    }
+
     /// Makes the directory, open to its owner alone, if it is missing.
     fn make(&self) -> Result<(), (Errno, PathBuf)> {
         match rustix::fs::stat(&self.path) {
-            Ok(found) if rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir() => return Ok(()),
+            Ok(found) if FileType::from_raw_mode(found.st_mode).is_dir() => return Ok(()),
             Ok(_) => return Err((Errno::NOTDIR, self.path.clone())),
             Err(Errno::NOENT) => {}
             Err(errno) => return Err((errno, self.path.clone())),
@@ -70,16 +88,25 @@ impl Base {
             fs::create_dir_all(parent).map_err(|error| (errno_of(&error), parent.to_owned()))?;
         }
         match rustix::fs::mkdir(&self.path, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
-            Err(errno) => Err((errno, self.path.clone())),
+            Err(Errno::EXIST) => self.require_meant(),
+            made => made,
         }
+        .map_err(|errno| (errno, self.path.clone()))
+    }
+
+    /// Refuses what another user has put there just now, in a place that every user may write.
+    fn require_meant(&self) -> Result<(), Errno> {
+        let is_theirs = rustix::fs::lstat(&self.path)?.st_uid != rustix::process::geteuid().as_raw();
+        let above = rustix::fs::stat(self.path.parent().unwrap_or(&self.path))?;
+        let is_open = Mode::from_raw_mode(above.st_mode).contains(Mode::WOTH);
+        if is_theirs && is_open { Err(Errno::PERM) } else { Ok(()) }
     }
 
     /// Opens a file of the base directory that all participants share, and makes it if it is missing.
     pub(crate) fn open_shared_file(&self, name: &str) -> Result<OwnedFd> {
         self.make().map_err(|(errno, missing)| failed(Operation::Join, "make the directory", &missing, errno))?;
         let opened =
-            self.open_directory().and_then(|(directory, access)| shared_files::open_or_make(&directory, name, access));
+            self.open_directory().and_then(|(directory, access)| shared_files::open_or_make(&directory, name, &access));
         opened.map_err(|errno| match errno {
             NOT_LOCAL => self.not_local(),
             Errno::ACCESS | Errno::PERM | Errno::ROFS => self.not_writable(name, errno),
@@ -88,17 +115,17 @@ impl Base {
     }
 
     /// Makes the directory of the queues, and those above it, if they are missing.
-    pub(crate) fn make_queues(&self) -> Result<Access, Errno> {
+    fn make_queues(&self) -> Result<Access, Errno> {
         self.make().map_err(|(errno, _)| errno)?;
         let (_, access) = self.open_directory()?;
-        shared_files::make_directory(&self.path, QUEUES, access)?;
+        shared_files::make_directory(&self.path, QUEUES, &access)?;
         Ok(access)
     }
 
     /// Makes the directory of a lock, and those above it, if they are missing.
     pub(crate) fn make_queue(&self, encoded: &str) -> Result<(), Errno> {
         let access = self.make_queues()?;
-        shared_files::make_directory(&self.queues, encoded, access)
+        shared_files::make_directory(&self.queues, encoded, &access)
     }
 
     /// Puts a lock's directory, and the way to it, on the disk.
@@ -135,7 +162,7 @@ impl Base {
         if !filesystem::is_local(&directory)? {
             return Err(NOT_LOCAL);
         }
-        let access = Access::within(&rustix::fs::fstat(&directory)?);
+        let access = Access::within(&directory)?;
         Ok((directory, access))
     }
 
@@ -170,7 +197,9 @@ mod tests {
     fn a_missing_directory_is_made_for_its_owner_alone() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a/b");
-        Base::open(&path, Arc::new(SystemClock)).unwrap();
+        let base = Base::open(&path, Arc::new(SystemClock)).unwrap();
+        assert!(!path.parent().unwrap().exists(), "it is made once it is used");
+        base.make_queue("q").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
     }
 
@@ -178,6 +207,7 @@ mod tests {
     fn a_directory_that_was_replaced_by_one_on_another_file_system_is_refused_when_it_is_used() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("base");
+        fs::create_dir(&path).unwrap();
         let base = Base::open(&path, Arc::new(SystemClock)).unwrap();
         fs::rename(&path, directory.path().join("old")).unwrap();
         std::os::unix::fs::symlink("/proc/self", &path).unwrap();

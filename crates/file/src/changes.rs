@@ -57,7 +57,8 @@ struct Attention<'a> {
 struct Watched {
     /// Absent if there is no such directory.
     lock: Option<Watch>,
-    /// Absent if the directory is settled, so that its own end is reported from within.
+    /// Absent if the directory is settled, so that its own end is reported from within; and if there is no directory of
+    /// queues yet: then a look finds it.
     queues: Option<Watch>,
     /// What the paths led to before we watched: the kernel does not report that a directory above was renamed.
     places: [Identity; 2],
@@ -78,13 +79,10 @@ impl Attention<'_> {
             self.watched = Some(Watched { lock, queues: None, places });
             return Ok(());
         }
-        let made = self.session.base().make_queues();
-        let queues = self.watches.watch(&self.session.base().queues().to_string_lossy(), Topic::Queues);
-        // A process that may only read watches there if others have made it.
-        let queues = queues.map_err(|errno| made.err().unwrap_or(errno))?;
+        let queues = self.watch(&self.session.base().queues().to_string_lossy(), Topic::Queues)?;
         // It may have been made before we watched for that.
         let lock = self.watch(&path, Topic::Lock)?;
-        self.watched = Some(Watched { lock, queues: Some(queues), places });
+        self.watched = Some(Watched { lock, queues, places });
         Ok(())
     }
 

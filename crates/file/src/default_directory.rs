@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use lockkeeper_core::{Error, ErrorKind, Operation, Result};
-use rustix::fs::{Access, AtFlags, CWD, FileType, Mode};
+use rustix::fs::{Access, AtFlags, CWD, FileType};
 use rustix::io::Errno;
 
 use crate::errors::{ANOTHER_DIRECTORY, failed};
@@ -44,7 +44,7 @@ enum Choice {
 /// Without one it is `/var/lib/lockkeeper` for root, and `.local/state/lockkeeper` in the user's home by the password
 /// database, or by `$HOME` if the database does not know the user. A home that is missing, that the user cannot write,
 /// or that lies on a file system that cannot carry locks counts as none; no home gives `/var/tmp/lockkeeper-<uid>`,
-/// which is made here, open to its user alone.
+/// which the first lock makes, open to its user alone.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub fn default_directory(configured: Option<&OsStr>) -> Result<PathBuf> {
     match choose(surroundings, |home| is_fit(home, user))? {
         Choice::Plain(directory) => Ok(directory),
         Choice::InSharedPlace(directory) => {
-            claim(&directory, user)?;
+            require_ours(&directory, user)?;
             Ok(directory)
         }
     }
@@ -131,14 +131,12 @@ fn is_writable(directory: &Path) -> bool {
     rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Makes a directory in a place that every user may write, or makes sure that the one there is ours.
-fn claim(directory: &Path, user: u32) -> Result<()> {
-    let fail = |errno| failed(Operation::Configure, "make the directory", directory, errno);
-    match rustix::fs::mkdir(directory, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(fail(errno)),
-    }
-    let found = rustix::fs::lstat(directory).map_err(fail)?;
+/// Makes sure that a directory in a place that every user may write is ours, if it is there.
+fn require_ours(directory: &Path, user: u32) -> Result<()> {
+    let found = match rustix::fs::lstat(directory) {
+        Err(Errno::NOENT) => return Ok(()),
+        found => found.map_err(|errno| failed(Operation::Configure, "look at", directory, errno))?,
+    };
     let why = if !FileType::from_raw_mode(found.st_mode).is_dir() {
         "is not a directory"
     } else if found.st_uid != user {
@@ -219,12 +217,13 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let (real, link) = (parent.path().join("real"), parent.path().join("link"));
         let user = rustix::process::geteuid().as_raw();
-        claim(&real, user).unwrap();
-        claim(&real, user).unwrap();
-        assert_eq!(rustix::fs::stat(&real).unwrap().st_mode & 0o7777, 0o700);
+        require_ours(&real, user).unwrap();
+        assert!(!real.exists(), "the first lock makes it");
+        std::fs::create_dir(&real).unwrap();
+        require_ours(&real, user).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
         for (directory, user) in [(&link, user), (&real, user + 1)] {
-            let error = claim(directory, user).unwrap_err();
+            let error = require_ours(directory, user).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Refused);
             let text = error.to_string();
             assert!(text.contains("LOCKKEEPER_DIR") && text.contains("--connect file:DIR"), "{text}");

@@ -14,9 +14,10 @@ use lockkeeper_core::{FencingToken, Part, QueueName, Ticket};
 use rustix::fs::{AtFlags, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
+use crate::access::{Access, Kind};
 use crate::base::Base;
 use crate::entry_name::EntryName;
-use crate::shared_files::{self, Access, Patience};
+use crate::shared_files::{self, Patience};
 use crate::site::Site;
 
 /// The file whose flock admits one entrant at a time. It is made first and removed last, so a directory without it is
@@ -185,8 +186,8 @@ impl QueueDirectory {
                 }
                 Err(errno) => return Err(errno),
             };
-            let access = Access::within(&rustix::fs::fstat(site.directory())?);
-            match shared_files::open_or_make(site.directory(), ENTER, access) {
+            let access = Access::within(site.directory())?;
+            match shared_files::open_or_make(site.directory(), ENTER, &access) {
                 Ok(enter) => {
                     let unnamed = queue.is_digested().then(|| queue.clone());
                     return Ok(Self { site: Arc::new(site), enter, access, unnamed });
@@ -202,8 +203,8 @@ impl QueueDirectory {
     /// Opens a directory by its path, to tidy it; does not make one.
     pub(crate) fn open_existing(path: &Path) -> Result<Self, Errno> {
         let site = Site::open(path.to_owned())?;
-        let access = Access::within(&rustix::fs::fstat(site.directory())?);
-        let enter = shared_files::open_or_make(site.directory(), ENTER, access)?;
+        let access = Access::within(site.directory())?;
+        let enter = shared_files::open_or_make(site.directory(), ENTER, &access)?;
         Ok(Self { site: Arc::new(site), enter, access, unnamed: None })
     }
 
@@ -253,8 +254,8 @@ impl QueueDirectory {
     }
 
     /// Returns the modes of what is made in it.
-    pub(crate) fn access(&self) -> Access {
-        self.access
+    pub(crate) const fn access(&self) -> &Access {
+        &self.access
     }
 
     /// Removes a file; it is no error if it is not there.
@@ -285,7 +286,7 @@ impl QueueDirectory {
     /// Hides the contenders that get this number or a greater one, until [`QueueDirectory::end_batch`].
     pub(crate) fn begin_batch(&self, first: FencingToken) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        rustix::fs::openat(self.directory(), batch_name(first), flags, self.access.file_mode).map(drop)
+        rustix::fs::openat(self.directory(), batch_name(first), flags, self.access.mode_of_new(Kind::File)).map(drop)
     }
 
     /// Shows them, all at once.

@@ -21,7 +21,14 @@ pub(crate) fn examine(base: &Base) -> Result<Vec<Finding>> {
             break;
         }
     }
-    let mode = Mode::from_raw_mode(rustix::fs::stat(path).map_err(fail("look at"))?.st_mode);
+    let found = match rustix::fs::stat(path) {
+        Err(Errno::NOENT) => {
+            findings.push(Finding::note(format!("{} is not there yet: the first lock makes it", path.display())));
+            return Ok(findings);
+        }
+        found => found.map_err(fail("look at"))?,
+    };
+    let mode = Mode::from_raw_mode(found.st_mode);
     if mode.contains(Mode::WOTH) {
         findings.push(writable_by_all(path));
     }

@@ -36,6 +36,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the file backend is for Linux only for now: it needs tee(2) and inotify(7)");
 
+mod access;
 mod attempt;
 mod backend;
 mod base;

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
+use crate::access::Kind;
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
 use crate::shared_files::{self, Identity, TEMPORARY_PREFIX};
@@ -209,12 +210,12 @@ pub(crate) fn path_of(file: impl AsFd) -> String {
 fn make(within: &QueueDirectory, name: &EntryName) -> Result<OwnedFd, Errno> {
     let directory = within.directory();
     let temporary = format!("{TEMPORARY_PREFIX}{}", name.ticket);
-    rustix::fs::mkfifoat(directory, &temporary, within.access().file_mode)?;
+    let access = within.access();
+    rustix::fs::mkfifoat(directory, &temporary, access.mode_of_new(Kind::File))?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let entered = rustix::fs::openat(directory, &temporary, flags, rustix::fs::Mode::empty()).and_then(|writer| {
-        if within.access().is_shared() {
-            shared_files::give_to_group(&writer, within.access())?;
-            rustix::fs::fchmod(&writer, within.access().file_mode)?;
+        if access.is_shared() {
+            access.open_up(&writer, Kind::File)?;
         }
         rustix::fs::renameat(directory, &temporary, directory, name.as_str())?;
         Ok(writer)

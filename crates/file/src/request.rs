@@ -14,12 +14,13 @@ use lockkeeper_core::{
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
+use crate::access::Access;
 use crate::directory::{QueueDirectory, request_name};
 use crate::entry_name::EntryName;
 use crate::errors::failed;
 use crate::inner::Inner;
 use crate::pipe;
-use crate::shared_files::{self, Access, Durability};
+use crate::shared_files::{self, Durability};
 use crate::tidying;
 use crate::vitality::Vitality;
 
@@ -91,13 +92,13 @@ fn leave_request(
     name: &EntryName,
     revocation: &Revocation,
 ) -> Result<bool, Errno> {
-    let access = Access::within(&rustix::fs::fstat(directory)?);
+    let access = Access::within(directory)?;
     let (file_name, content) = (request_name(name.ticket), compose(revocation));
     for _ in 0..TRIES_MAX {
         if session.looker().look_at(directory, name)? != Some(Vitality::Alive) {
             return Ok(false);
         }
-        match shared_files::replace(directory, &file_name, content.as_bytes(), access, Durability::Process) {
+        match shared_files::replace(directory, &file_name, content.as_bytes(), &access, Durability::Process) {
             Ok(_) => {}
             Err(Errno::NOENT) => continue,
             Err(errno) => return Err(errno),

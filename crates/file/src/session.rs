@@ -28,22 +28,20 @@ use crate::{changes, frozen, locked, request, value};
 pub(crate) struct FileSession {
     inner: Arc<Inner>,
     watches: Arc<Watches>,
-    /// Whether we could not write in the directory when the session was opened.
+    /// Whether there was no counter that we could write when the session was opened.
     looks_only: bool,
 }
 
 impl FileSession {
-    /// Opens a session. If we may not write in the directory, it can only observe, and its joins are refused.
+    /// Opens a session, and makes nothing. If we may not write in the directory, it can only observe, and its joins are
+    /// refused.
     pub(crate) fn open(
         base: Arc<Base>,
         looker: Arc<Looker>,
         counter: Arc<Mutex<Counter>>,
         boot: BootId,
     ) -> Result<Self> {
-        let looks_only = match locked(&counter).open() {
-            Err(error) if error.kind() == ErrorKind::Refused => true,
-            opened => opened.map(|()| false)?,
-        };
+        let looks_only = !locked(&counter).open_if_there()?;
         let watches = Arc::new(Watches::new(base.clock().clone()));
         Ok(Self { inner: Arc::new(Inner::new(base, looker, counter, boot)), watches, looks_only })
     }

@@ -1,5 +1,6 @@
-//! Files that several processes, and perhaps several users, make and lock together: their modes, their flocks, making
-//! them so that they are open to all from the first moment, and removing what was only half made.
+//! Files that several processes, and perhaps several users, make and lock together: their flocks, making them so that
+//! they are open to all who take part from the first moment, and removing what was only half made. Who takes part is in
+//! `access`.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -9,7 +10,8 @@ use std::time::Duration;
 use lockkeeper_core::Ticket;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use rustix::process::Gid;
+
+use crate::access::{Access, Kind};
 
 /// The prefix of names that are being prepared and that other processes ignore.
 pub(crate) const TEMPORARY_PREFIX: &str = ".new-";
@@ -56,53 +58,8 @@ impl HeldUp {
     }
 }
 
-/// The modes that files and directories get, so that users who may write the directory above take part, and no other
-/// user can open or lock anything.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Access {
-    pub(crate) file_mode: Mode,
-    /// The mode of files that are never locked: a user who may look reads them.
-    pub(crate) note_mode: Mode,
-    pub(crate) directory_mode: Mode,
-    /// The group that the files must belong to, if users take part by their group.
-    group: Option<Gid>,
-}
-
-impl Access {
-    /// Derives the modes from those of the directory above.
-    pub(crate) fn within(directory: &Stat) -> Self {
-        Self::derive(Mode::from_raw_mode(directory.st_mode), Gid::from_raw(directory.st_gid))
-    }
-
-    fn derive(above: Mode, group: Gid) -> Self {
-        let private = Mode::RUSR | Mode::WUSR;
-        let mut access = Self {
-            file_mode: private,
-            note_mode: private,
-            directory_mode: Mode::RWXU | (above & (Mode::RWXG | Mode::RWXO)),
-            group: None,
-        };
-        if above.contains(Mode::WOTH) {
-            access.file_mode |= Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
-            access.directory_mode |= Mode::RWXG | Mode::RWXO;
-        } else if above.contains(Mode::WGRP) {
-            access.file_mode |= Mode::RGRP | Mode::WGRP;
-            // With this bit all that is made inside belongs to the same group, independent of its maker.
-            access.directory_mode |= Mode::SGID;
-            access.group = Some(group);
-        }
-        access.note_mode = access.file_mode | (above & (Mode::RGRP | Mode::ROTH));
-        access
-    }
-
-    /// Tells whether the file mode grants more than any umask leaves.
-    pub(crate) fn is_shared(self) -> bool {
-        self.file_mode != Mode::RUSR | Mode::WUSR
-    }
-}
-
 /// Opens a file for reading and writing, and makes it empty if it is missing.
-pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: Access) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: &Access) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     for _ in 0..TRIES_MAX {
         match rustix::fs::openat(directory, name, flags, Mode::empty()) {
@@ -112,7 +69,7 @@ pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: Access) -> R
         if access.is_shared() {
             make_shared(directory, name, access)?;
         } else {
-            match rustix::fs::openat(directory, name, flags | OFlags::CREATE, access.file_mode) {
+            match rustix::fs::openat(directory, name, flags | OFlags::CREATE, access.mode_of_new(Kind::File)) {
                 Err(Errno::NOENT | Errno::EXIST) => {}
                 outcome => return outcome,
             }
@@ -122,12 +79,12 @@ pub(crate) fn open_or_make(directory: &OwnedFd, name: &str, access: Access) -> R
 }
 
 /// Makes an empty file under another name and links it in when its mode is right, independent of the umask.
-fn make_shared(directory: &OwnedFd, name: &str, access: Access) -> Result<(), Errno> {
+fn make_shared(directory: &OwnedFd, name: &str, access: &Access) -> Result<(), Errno> {
     let temporary = temporary_name()?;
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
-    let file = rustix::fs::openat(directory, &temporary, flags, access.file_mode)?;
-    let linked = give_to_group(&file, access)
-        .and_then(|()| rustix::fs::fchmod(&file, access.file_mode))
+    let file = rustix::fs::openat(directory, &temporary, flags, access.mode_of_new(Kind::File))?;
+    let linked = access
+        .open_up(&file, Kind::File)
         .and_then(|()| rustix::fs::linkat(directory, &temporary, directory, name, AtFlags::empty()));
     made(linked, rustix::fs::unlinkat(directory, &temporary, AtFlags::empty()))
 }
@@ -159,14 +116,14 @@ pub(crate) fn replace(
     directory: &OwnedFd,
     name: &str,
     content: &[u8],
-    access: Access,
+    access: &Access,
     durability: Durability,
 ) -> Result<OwnedFd, Errno> {
     let temporary = temporary_name()?;
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat(directory, &temporary, flags, access.note_mode)?;
-    let replaced = give_to_group(&file, access)
-        .and_then(|()| rustix::fs::fchmod(&file, access.note_mode))
+    let file = rustix::fs::openat(directory, &temporary, flags, access.mode_of_new(Kind::Note))?;
+    let replaced = access
+        .open_up(&file, Kind::Note)
         .and_then(|()| write_all(&file, content))
         .and_then(|()| if durability == Durability::Disk { rustix::fs::fsync(&file) } else { Ok(()) })
         .and_then(|()| rustix::fs::renameat(directory, &temporary, directory, name));
@@ -211,10 +168,10 @@ pub(crate) fn read(directory: impl AsFd, name: &str, bytes_max: usize) -> Result
 }
 
 /// Makes a directory if it is missing, with its mode right from the first moment that it has its name.
-pub(crate) fn make_directory(above: &Path, name: &str, access: Access) -> Result<(), Errno> {
+pub(crate) fn make_directory(above: &Path, name: &str, access: &Access) -> Result<(), Errno> {
     let path = above.join(name);
-    if access.directory_mode == Mode::RWXU {
-        return match rustix::fs::mkdir(&path, access.directory_mode) {
+    if access.is_private() {
+        return match rustix::fs::mkdir(&path, access.mode_of_new(Kind::Directory)) {
             Err(Errno::EXIST) => Ok(()),
             outcome => outcome,
         };
@@ -227,10 +184,7 @@ pub(crate) fn make_directory(above: &Path, name: &str, access: Access) -> Result
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // Renaming over an existing directory succeeds only if that one is empty: then it was not entered yet.
     let made = rustix::fs::open(&temporary, flags, Mode::empty())
-        .and_then(|directory| {
-            give_to_group(&directory, access)?;
-            rustix::fs::fchmod(&directory, access.directory_mode)
-        })
+        .and_then(|directory| access.open_up(&directory, Kind::Directory))
         .and_then(|()| rustix::fs::rename(&temporary, &path));
     match made {
         Ok(()) => Ok(()),
@@ -239,14 +193,6 @@ pub(crate) fn make_directory(above: &Path, name: &str, access: Access) -> Result
             let _ = rustix::fs::rmdir(&temporary);
             if matches!(errno, Errno::EXIST | Errno::NOTEMPTY) { Ok(()) } else { Err(errno) }
         }
-    }
-}
-
-/// Gives a new file to the group that takes part, unless it already has it from its directory.
-pub(crate) fn give_to_group(file: &OwnedFd, access: Access) -> Result<(), Errno> {
-    match access.group {
-        Some(group) if rustix::fs::fstat(file)?.st_gid != group.as_raw() => rustix::fs::fchown(file, None, Some(group)),
-        _ => Ok(()),
     }
 }
 
@@ -339,20 +285,6 @@ pub(crate) fn since_unix(seconds: i64, nanos: impl TryInto<u32>) -> Option<Durat
 mod tests {
     use super::*;
 
-    fn derive(mode: u32) -> (u32, u32, u32) {
-        let access = Access::derive(Mode::from_raw_mode(mode), Gid::from_raw(7));
-        (access.directory_mode.as_raw_mode(), access.file_mode.as_raw_mode(), access.note_mode.as_raw_mode())
-    }
-
-    #[test]
-    fn who_may_write_the_directory_takes_part_and_who_may_read_it_only_looks() {
-        assert_eq!(derive(0o700), (0o700, 0o600, 0o600));
-        assert_eq!(derive(0o755), (0o755, 0o600, 0o644));
-        assert_eq!(derive(0o770), (0o2770, 0o660, 0o660));
-        assert_eq!(derive(0o775), (0o2775, 0o660, 0o664));
-        assert_eq!(derive(0o1777), (0o777, 0o666, 0o666));
-    }
-
     #[test]
     fn a_file_whose_temporary_name_another_process_removed_is_made_all_the_same() {
         assert_eq!(made(Ok(()), Err(Errno::NOENT)), Ok(()));
@@ -373,8 +305,8 @@ mod tests {
     fn a_lock_that_is_held_is_not_waited_for_by_a_call_that_may_not() {
         let directory = tempfile::tempdir().unwrap();
         let opened = open_directory(directory.path()).unwrap();
-        let access = Access::derive(Mode::RWXU, Gid::from_raw(0));
-        let (ours, theirs) = (open_or_make(&opened, "x", access).unwrap(), open_or_make(&opened, "x", access).unwrap());
+        let access = Access::within(&opened).unwrap();
+        let [ours, theirs] = [(); 2].map(|()| open_or_make(&opened, "x", &access).unwrap());
         assert_eq!(lock(&theirs, Patience::Now), Ok(true));
         assert_eq!(lock(&ours, Patience::Now), Ok(false));
         unlock(&theirs);

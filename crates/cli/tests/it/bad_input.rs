@@ -75,7 +75,7 @@ fn a_directory_that_cannot_carry_locks_is_refused_by_its_name() {
     for (directory, named) in [
         (file, file),
         (below_a_file, file),
-        ("/proc/none/x", "/proc/none"),
+        ("/proc/none/x", "/proc"),
         ("/proc", "/proc"),
         ("/sys/kernel", "/sys/kernel"),
         ("locks", "absolute"),

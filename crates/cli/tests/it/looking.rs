@@ -41,6 +41,28 @@ fn a_user_who_may_only_read_the_directory_waits_until_the_lock_is_left_and_is_to
     assert!(examined.stdout.contains("warning: this user may not write"), "{examined:?}");
 }
 
+#[test]
+fn looks_make_no_directory_and_see_what_another_process_makes_later() {
+    let place = Place::new();
+    let missing = place.notes().join("a/b");
+    let look = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("LOCKKEEPER_DIR", &missing);
+        command
+    };
+    for arguments in [&["ls"][..], &["show", "x"], &["wait", "x"], &["doctor"], &["capabilities"]] {
+        let ended = finish(&mut look(arguments));
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}: {ended:?}");
+    }
+    let mut watching = Running::start(&mut look(&["show", "--watch", "--json", "x"]));
+    assert!(watching.line().contains("\"contenders\":[]"));
+    assert!(!missing.parent().unwrap().exists());
+    let holder = Holder::start(&mut look(&["run", "x", "--", "sh", "-c", "echo held; read line"]));
+    assert!(watching.line().contains("\"state\":\"holder\""));
+    watching.kill();
+    holder.end();
+}
+
 /// A place with three locks that are held, and what a shell prints for a line there.
 struct Prompt {
     /// Their holders, which end before the place does.

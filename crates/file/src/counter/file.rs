@@ -61,6 +61,17 @@ impl Counter {
         Self { base, path, boot, file: None }
     }
 
+    /// Opens the file if it is there and we may write it; tells whether it is open.
+    pub(crate) fn open_if_there(&mut self) -> Result<bool> {
+        if !self.path.exists() {
+            return Ok(false);
+        }
+        match self.open() {
+            Err(error) if error.kind() == ErrorKind::Refused => Ok(false),
+            opened => opened.map(|()| true),
+        }
+    }
+
     /// Opens the file, and makes it if it is missing; fails if we may not write there.
     pub(crate) fn open(&mut self) -> Result<()> {
         if self.file.is_none() {

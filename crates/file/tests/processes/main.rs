@@ -19,7 +19,7 @@ fn main() {
         return;
     }
     let arguments = Arguments::from_args();
-    let trials: [(&str, fn()); 22] = [
+    let trials: [(&str, fn()); 24] = [
         ("eight_processes_at_once_get_different_and_growing_numbers", conduct::numbers_differ_and_grow),
         ("a_killed_holder_wakes_the_next_within_100_ms", conduct::a_kill_wakes_the_next),
         ("a_release_wakes_the_next_within_10_ms", conduct::a_release_wakes_the_next),
@@ -41,6 +41,8 @@ fn main() {
         ("a_directory_that_one_may_only_read_shows_names_and_lets_no_user_block", users::readers_only_look),
         ("a_lock_that_one_may_not_look_into_is_followed_when_one_may", users::followed_when_one_may),
         ("a_directory_that_all_may_write_lets_two_users_exclude_one_another", users::writers_take_part),
+        ("an_owner_outside_of_the_group_and_its_members_exclude_one_another", users::all_rights_count),
+        ("what_root_has_locked_in_a_users_directory_is_open_to_that_user", users::root_shuts_nobody_out),
         ("a_directory_that_one_may_not_write_is_refused_by_name", users::refused_by_name),
     ];
     let trials = trials.into_iter().map(|(name, test)| {

@@ -1,7 +1,7 @@
 //! Tests of two users; they need root, which plays one user and has `setpriv` play the other.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -15,6 +15,11 @@ use crate::support::{Place, backend, entry, lock, queue, session};
 
 /// Another user, who owns nothing.
 const OTHER_USER: &str = "65534";
+
+/// An owner of a directory, a group of which that user is not, and a member of it.
+const OWNER: u32 = 5001;
+const GROUP: u32 = 4000;
+const MEMBER: u32 = 5002;
 
 /// A directory that all may pass, with a directory for locks and this program for all to run.
 struct Stage {
@@ -49,8 +54,13 @@ impl Stage {
 
     /// Starts a part as the other user.
     fn other_user(&self, part: &str) -> Helper {
+        self.user(OTHER_USER, OTHER_USER, part)
+    }
+
+    /// Starts a part as a user of one group.
+    fn user(&self, user: &str, group: &str, part: &str) -> Helper {
         let mut command = Command::new("setpriv");
-        command.args(["--reuid", OTHER_USER, "--regid", OTHER_USER, "--clear-groups", "--"]).arg(&self.program);
+        command.args(["--reuid", user, "--regid", group, "--clear-groups", "--"]).arg(&self.program);
         command.env_remove("LOCKKEEPER_TEST_SKIPS");
         Helper::start_with(command, part, &self.directory, 0)
     }
@@ -122,6 +132,45 @@ pub(crate) fn writers_take_part() {
     assert!(later.is_silent_for(Duration::from_millis(200)), "two users hold the lock");
     block_on(place.leave()).unwrap();
     later.hear_that("held");
+}
+
+/// Asserts that two users exclude one another, the first of whom makes all that there is.
+fn assert_exclude(stage: &Stage, first: (u32, u32), second: (u32, u32)) {
+    let hold = |(user, group): (u32, u32)| stage.user(&user.to_string(), &group.to_string(), "hold");
+    let mut holder = hold(first);
+    holder.hear_that("ready");
+    holder.hear_that("held");
+    let mut waiter = hold(second);
+    waiter.hear_that("ready");
+    assert!(waiter.is_silent_for(Duration::from_millis(200)), "two users hold the lock");
+    holder.go_on();
+    holder.hear_that("left");
+    waiter.hear_that("held");
+    waiter.go_on();
+    waiter.hear_that("left");
+}
+
+pub(crate) fn all_rights_count() {
+    let (owner, member) = ((OWNER, OWNER), (MEMBER, GROUP));
+    for mode in [0o770, 0o775, 0o2770, 0o2775] {
+        for (first, second) in [(owner, member), (member, owner)] {
+            let test = "an_owner_outside_of_the_group_and_its_members_exclude_one_another";
+            let Some(stage) = Stage::set(test, mode) else { return };
+            chown(&stage.directory, Some(OWNER), Some(GROUP)).unwrap();
+            allow(&stage.directory, mode);
+            assert_exclude(&stage, first, second);
+            let refused = stage.other_user("try-session").hear();
+            assert!(refused.starts_with("Refused Permanent"), "{mode:o}: {refused}");
+        }
+    }
+}
+
+pub(crate) fn root_shuts_nobody_out() {
+    let Some(stage) = Stage::set("what_root_has_locked_in_a_users_directory_is_open_to_that_user", 0o700) else {
+        return;
+    };
+    chown(&stage.directory, Some(OWNER), Some(GROUP)).unwrap();
+    assert_exclude(&stage, (0, 0), (OWNER, OWNER));
 }
 
 pub(crate) fn others_ask_and_thaw() {
