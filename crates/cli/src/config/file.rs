@@ -28,7 +28,8 @@ pub(super) struct ConfigFile {
 
 #[derive(Debug)]
 pub(super) struct LockSettings {
-    pub(super) url: String,
+    /// The service; none if the file only says how any is used.
+    pub(super) url: Option<String>,
     pub(super) user: Option<String>,
     pub(super) password_file: Option<String>,
     /// Settings of the service, by their names in its URL.
@@ -70,8 +71,7 @@ impl ConfigFile {
         let refuse = |what: String| Failure::ours(format!("{place}: {what}"));
         let server = table.server.take().map(ServerSettings::of_file).transpose().map_err(refuse)?;
         let monitor = table.monitor.take().map(MonitorTable::check).transpose().map_err(refuse)?;
-        let names_no_service = table.says_nothing_of_locks() && (server.is_some() || monitor.is_some());
-        let locks = if names_no_service { None } else { Some(table.locks(path)?) };
+        let locks = if table.says_nothing_of_locks() { None } else { Some(table.locks(path)?) };
         Ok(Self { locks, server, monitor })
     }
 }
@@ -87,11 +87,18 @@ impl Table {
 
     fn locks(self, path: &Path) -> Result<LockSettings, Failure> {
         let place = path.display();
-        let Some(url) = self.url.filter(|url| !url.is_empty()) else {
+        let is_nameless = self.url.is_none();
+        let without_service = [
+            ("url", self.url.as_deref() == Some("")),
+            ("user", is_nameless && self.user.is_some()),
+            ("password_file", is_nameless && self.password_file.is_some()),
+        ];
+        if let Some((key, _)) = without_service.into_iter().find(|(_, is_so)| *is_so) {
             return Err(Failure::ours(format!(
-                "the config file {place} names no service; add a line such as url = \"{EXAMPLE_URL}\""
+                "the config file {place} has `{key}` and names no service; add a line such as url = \"{EXAMPLE_URL}\", \
+                 or leave `{key}` out"
             )));
-        };
+        }
         let retry = self.retry.map(RetryTable::policy).transpose();
         let service = [
             ("session_timeout", self.session_timeout.map(|span| span.text)),
@@ -100,7 +107,7 @@ impl Table {
             ("base", self.base),
         ];
         Ok(LockSettings {
-            url,
+            url: self.url,
             user: self.user,
             password_file: self.password_file,
             service: service.into_iter().filter_map(|(key, value)| Some((key, value?))).collect(),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::EXAMPLE_URL;
 use super::file::ConfigFile;
 use crate::exit::Failure;
+use crate::voice::say;
 
 /// The longest config file, in bytes: hundreds of times what its keys need.
 const CONFIG_BYTES_MAX: u64 = 65_536;
@@ -57,22 +58,44 @@ impl Places<'_> {
         option: Option<&Path>,
         part: impl Fn(ConfigFile) -> Option<Part>,
     ) -> Result<Option<(PathBuf, Part)>, Failure> {
-        if let Some(path) = self.named(option)? {
-            let text = read(&path).map_err(|error| unreadable(&path, &error))?;
-            return Ok(part(ConfigFile::parse(&text, &path)?).map(|part| (path, part)));
-        }
-        for path in self.user_config().into_iter().chain([self.system_config.to_owned()]) {
-            match read(&path) {
-                Ok(text) => {
-                    if let Some(part) = part(ConfigFile::parse(&text, &path)?) {
-                        return Ok(Some((path, part)));
+        self.find_until(option, part, |_| true).map(|found| found.into_iter().next())
+    }
+
+    /// Finds a part of the config in one file after the other, up to the first that is enough; in no other than the
+    /// file that is named, if one is.
+    pub(super) fn find_until<Part>(
+        &self,
+        option: Option<&Path>,
+        part: impl Fn(ConfigFile) -> Option<Part>,
+        is_enough: impl Fn(&Part) -> bool,
+    ) -> Result<Vec<(PathBuf, Part)>, Failure> {
+        let named = self.named(option)?;
+        let is_named = named.is_some();
+        let paths = match named {
+            Some(path) => vec![path],
+            None => self.user_config().into_iter().chain([self.system_config.to_owned()]).collect(),
+        };
+        let mut found = Vec::new();
+        for path in paths {
+            let text = match read(&path) {
+                Ok(text) => text,
+                Err(error) if !is_named && is_none_of_ours(&error) => {
+                    if path.symlink_metadata().is_ok() {
+                        say(&format!("{} is left out: {error}; name it with --config if it is meant", path.display()));
                     }
+                    continue;
                 }
-                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
                 Err(error) => return Err(unreadable(&path, &error)),
+            };
+            if let Some(part) = part(ConfigFile::parse(&text, &path)?) {
+                let is_last = is_enough(&part);
+                found.push((path, part));
+                if is_last {
+                    break;
+                }
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
     fn named(&self, option: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
@@ -101,6 +124,13 @@ fn read(path: &Path) -> io::Result<String> {
         return Err(io::Error::other(format!("it has more than {CONFIG_BYTES_MAX} bytes")));
     }
     Ok(text)
+}
+
+/// Whether a file that nothing names is left out: it is not there, or it is another user's, as where `HOME` is. What
+/// must be read is named.
+fn is_none_of_ours(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {

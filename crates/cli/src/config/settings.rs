@@ -6,6 +6,7 @@ use lockkeeper::retry::RetryPolicy;
 use lockkeeper::{KeeperBuilder, ServiceUrl};
 
 use super::credentials::Credentials;
+use super::file::LockSettings;
 use super::places::{Places, URL_VARIABLE};
 use super::server::ServerSettings;
 use crate::args::Global;
@@ -17,8 +18,9 @@ const DEFAULT_URL: &str = "file:";
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(super) url: ServiceUrl,
-    /// Where the URL was found, for messages about one that cannot be used; `None` for the default.
+    /// Where the URL and its settings were found, for messages about one that cannot be used; `None` for the default.
     origin: Option<String>,
+    is_named: bool,
     /// When to try again after a transient failure, if a config file says it.
     pub(crate) retry: Option<RetryPolicy>,
     /// How long to wait for a lock when the command line does not say.
@@ -32,14 +34,16 @@ impl Settings {
     }
 
     pub(super) fn settle(global: &Global, places: &Places<'_>) -> Result<Self, Failure> {
-        let config = places.find(global.config.as_deref(), |file| file.locks)?;
+        // A file without a service says how one is used that is named elsewhere.
+        let files = places.find_until(global.config.as_deref(), |file| file.locks, |locks| locks.url.is_some())?;
+        let from_file = files.last().and_then(|(path, locks)| Some((locks.url.clone()?, path.display().to_string())));
         let from_environment = places.url()?;
         let (url, origin) = if let Some(url) = &global.connect {
             (url.clone(), Some("--connect".to_owned()))
         } else if let Some(url) = from_environment {
             (url, Some(URL_VARIABLE.to_owned()))
-        } else if let Some((path, locks)) = &config {
-            (locks.url.clone(), Some(path.display().to_string()))
+        } else if let Some((url, path)) = from_file {
+            (url, Some(path))
         } else {
             (DEFAULT_URL.to_owned(), None)
         };
@@ -49,23 +53,30 @@ impl Settings {
             None => ServiceUrl::parse(&url)?,
         };
         let url = Credentials::of_environment(places)?.complete(url)?;
-        let Some((path, locks)) = config else {
-            return Ok(Self { url, origin, retry: None, acquire_timeout: None });
-        };
-        let path = path.display().to_string();
-        let is_of_file = origin.as_ref() == Some(&path);
-        let origin = match origin {
-            Some(origin) if !is_of_file && locks.has_service_settings() => {
-                Some(format!("{origin} with the settings of {path}"))
-            }
-            origin => origin,
-        };
-        let mut url = locks.complete(url);
+        let is_named = origin.is_some();
+        let mut settled = Self { url, origin, is_named, retry: None, acquire_timeout: None };
+        for (path, locks) in files {
+            settled.take_in(&path.display().to_string(), locks)?;
+        }
+        Ok(settled)
+    }
+
+    /// Takes in what a file says where no other place did before.
+    fn take_in(&mut self, path: &str, locks: LockSettings) -> Result<(), Failure> {
+        let is_of_file = self.origin.as_deref() == Some(path);
+        if !is_of_file && locks.has_service_settings() {
+            let origin = self.origin.as_deref().unwrap_or("the default directory");
+            self.origin = Some(format!("{origin} with the settings of {path}"));
+        }
+        self.url = locks.complete(self.url.clone());
         // Another service is not to be told what is meant for the file's own.
         if is_of_file {
-            url = Credentials::of_file(locks.user.clone(), locks.password_file.as_deref(), &path)?.complete(url)?;
+            let credentials = Credentials::of_file(locks.user, locks.password_file.as_deref(), path)?;
+            self.url = credentials.complete(self.url.clone())?;
         }
-        Ok(Self { url, origin, retry: locks.retry, acquire_timeout: locks.acquire_timeout })
+        self.retry = self.retry.take().or(locks.retry);
+        self.acquire_timeout = self.acquire_timeout.or(locks.acquire_timeout);
+        Ok(())
     }
 
     pub(crate) fn keeper(&self) -> Result<KeeperBuilder, Failure> {
@@ -91,7 +102,7 @@ impl Settings {
 
     /// Whether a service was named at all; else it is the files of this machine.
     pub(crate) const fn is_named(&self) -> bool {
-        self.origin.is_some()
+        self.is_named
     }
 
     /// The settings of the service, each with what is so by the URL.

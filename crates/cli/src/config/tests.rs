@@ -113,9 +113,9 @@ fn the_settings_of_a_file_take_effect_wherever_the_service_is_named() {
 #[test]
 fn a_fault_in_a_file_is_reported_with_its_name_and_the_cure() {
     for (text, words) in [
-        ("", vec!["names no service", "url = "]),
-        ("acquire_timeout = '1s'", vec!["names no service"]),
-        ("base = '/x'\n[server]", vec!["names no service"]),
+        ("url = ''", vec!["names no service", "url = "]),
+        ("user = 'ann'", vec!["`user`", "names no service", "url = "]),
+        ("password_file = '/x'\n[server]", vec!["`password_file`", "names no service"]),
         ("url = 'file:/x'\nsesion_timeout = 3", vec!["line 2", "`sesion_timeout`", "`acquire_timeout`"]),
         ("url = 'file:/x'\n[retry]\nmax_tries = 3", vec!["line 3", "`max_tries`", "`max_retries`"]),
         ("url = 'file:/x'\nacquire_timeout = 'soon'", vec!["line 2", "`soon` is not a duration"]),
@@ -152,6 +152,30 @@ fn a_fault_in_a_file_is_reported_with_its_name_and_the_cure() {
             assert!(refusal.contains(word), "{text}: {refusal}");
         }
     }
+}
+
+#[test]
+fn a_file_without_a_service_says_how_one_is_used_that_is_named_elsewhere() {
+    let mut machine = Machine::new();
+    for empty in ["", "# nothing yet", "[server]\nlisten = '127.0.0.1:1'"] {
+        machine.global.config = Some(machine.file("empty.toml", empty));
+        machine.global.connect = Some("file:/here".to_owned());
+        assert_eq!(machine.url(), "file:/here", "{empty}");
+        machine.global.connect = None;
+        assert_eq!(machine.url(), "file:", "{empty}");
+        assert!(!machine.settle().unwrap().is_named());
+    }
+    machine.global.config = None;
+    machine.file("person/.config/lockkeeper/config.toml", "base = '/mine'\nacquire_timeout = '7s'");
+    machine.file("etc/config.toml", "url = 'zk://h1'\nbase = '/ours'\nsession_timeout = '9s'\nacquire_timeout = '5s'");
+    let settings = machine.settle().unwrap();
+    assert_eq!(settings.url.to_string(), "zk://h1?base=/mine&session_timeout=9s");
+    assert_eq!(settings.acquire_timeout, Some(Duration::from_secs(7)));
+    machine.file("etc/config.toml", "");
+    let refusal = machine.settle().unwrap().keeper().unwrap_err().message;
+    let path = machine.directory.path().join("person/.config/lockkeeper/config.toml");
+    let start = format!("the default directory with the settings of {}: ", path.display());
+    assert!(refusal.starts_with(&start) && refusal.contains("`base`"), "{refusal}");
 }
 
 #[test]

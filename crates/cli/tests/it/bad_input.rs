@@ -90,7 +90,8 @@ fn a_directory_that_cannot_carry_locks_is_refused_by_its_name() {
 #[test]
 fn a_config_file_that_cannot_be_used_is_refused_by_its_name() {
     let place = Place::new();
-    for (text, word) in [("", "names no service"), ("url = 'zookeper://h1'", "`zookeper:`"), ("[[[", "line 1")] {
+    for (text, word) in [("url = ''", "names no service"), ("url = 'zookeper://h1'", "`zookeper:`"), ("[[[", "line 1")]
+    {
         let path = place.configure(text);
         place.run(&["run", "x", "--", "true"]).assert_refused(125, &[path.to_str().unwrap(), word]);
         let elsewhere = place.file("elsewhere.toml", text);

@@ -112,6 +112,22 @@ fn a_home_that_was_used_stays_in_use_when_it_can_no_longer_be_written() {
 }
 
 #[test]
+fn the_environment_of_another_user_is_left_alone_and_a_file_that_is_named_must_be_readable() {
+    let Some(stage) = Stage::set() else { return };
+    let config = "/var/tmp/other/.config/lockkeeper/config.toml";
+    let closed = format!("install -D -m 600 /dev/null {config}; echo 'url = 3' > {config}; chmod 700 /var/tmp/other");
+    let run = r#"HOME=/var/tmp/other "$LOCKKEEPER" --connect file:/var/tmp/locks run x -- echo runs"#;
+    let ended = stage.play("nobody", &closed, run);
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "runs\n", ""));
+    let in_sight = format!("{closed}; chmod 755 /var/tmp/other");
+    let ended = stage.play("nobody", &in_sight, run);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "runs\n"), "{ended:?}");
+    assert!(ended.stderr.contains(config) && ended.stderr.contains("is left out"), "{ended:?}");
+    let named = format!("LOCKKEEPER_CONFIG={config} {run}");
+    stage.play("nobody", &in_sight, &named).assert_refused(125, &["cannot read the config file", config]);
+}
+
+#[test]
 fn each_refusal_of_a_directory_names_the_ways_to_another_one() {
     let Some(stage) = Stage::set() else { return };
     let by_variable = ["relative", "", "/etc/locks", "/etc", "/etc/passwd", "/proc/self"];
