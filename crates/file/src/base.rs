@@ -31,7 +31,7 @@ pub(crate) struct Base {
 
 impl Base {
     /// Takes the directory, and refuses one that is not there and cannot be made, and a file system that cannot carry
-    /// locks. Nothing is made before it is used: who only looks leaves nothing.
+    /// locks. Nothing is made before it is used: a look leaves nothing.
     pub(crate) fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
         if directory.as_os_str().is_empty() {
             let message = format!("the directory of the locks has an empty name ({ANOTHER_DIRECTORY})");

@@ -39,9 +39,16 @@ impl Group {
         self.leader
     }
 
-    /// Sends a signal to every member of the group; an empty group is no error.
+    /// Sends a signal to every member of the group, and says so if it may be sent to none: another user's processes
+    /// take no signal of ours. An empty group is no error.
     pub(super) fn signal(self, signal: Signal) {
-        let _ = kill_process_group(self.leader, signal);
+        if kill_process_group(self.leader, signal) == Err(Errno::PERM)
+            && ![Signal::CONT, Signal::KILL].contains(&signal)
+        {
+            let mut alive = self.alive().unwrap_or_default();
+            alive.retain(|process| process.group == Some(self.leader));
+            say(&format!("this user may send no signal to the command: {}", members(&alive)));
+        }
     }
 
     /// Asks every process to end; one that is stopped is continued, since it could not end otherwise.
@@ -144,8 +151,11 @@ fn descendants(table: &[Process], ancestor: Pid) -> HashSet<Pid> {
 }
 
 pub(super) fn stubborn(alive: &[Process]) -> String {
-    let who = if alive.is_empty() { "members of its group".to_owned() } else { names(alive) };
-    format!("waiting for processes that cannot be killed: {who}")
+    format!("waiting for processes that cannot be killed: {}", members(alive))
+}
+
+fn members(alive: &[Process]) -> String {
+    if alive.is_empty() { "members of its group".to_owned() } else { names(alive) }
 }
 
 /// Names processes as text: `sleep (4121), sh (4120)`.

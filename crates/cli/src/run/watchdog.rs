@@ -146,10 +146,13 @@ impl Watchdog {
             self.hear_runner();
             self.look_at_children()?;
             self.act()?;
-            if let Some(end) = self.end
-                && self.is_over()
-            {
-                return self.report(end);
+            if let Some(end) = self.end {
+                if self.is_over() {
+                    return self.report(end);
+                }
+            } else {
+                // The command itself may be what cannot be killed.
+                self.say_if_stubborn(|group| group.alive().unwrap_or_default());
             }
             self.rest()?;
         }
@@ -256,7 +259,7 @@ impl Watchdog {
                 if self.situation.progress == Progress::Killed {
                     self.group.kill_strays();
                 }
-                self.say_if_stubborn(&alive);
+                self.say_if_stubborn(|_| alive);
                 false
             }
             Err(why) => {
@@ -267,20 +270,20 @@ impl Watchdog {
                 self.group.bury();
                 let is_empty = self.group.is_empty();
                 if !is_empty {
-                    self.say_if_stubborn(&[]);
+                    self.say_if_stubborn(|_| Vec::new());
                 }
                 is_empty
             }
         }
     }
 
-    /// Says once that the group is still there long after it was killed.
-    fn say_if_stubborn(&mut self, alive: &[Process]) {
+    /// Says once that the group is still there long after it was killed, and what is `alive` of it.
+    fn say_if_stubborn(&mut self, alive: impl FnOnce(Group) -> Vec<Process>) {
         if let Some((since, is_said @ false)) = &mut self.killed
             && SystemClock.now().saturating_duration_since(*since) > Duration::from_millis(STUBBORN_MS)
         {
             *is_said = true;
-            say(&stubborn(alive));
+            say(&stubborn(&alive(self.group)));
         }
     }
 

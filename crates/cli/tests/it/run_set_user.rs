@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::support::{
-    copy_command, copy_program, ended, eventually, has_program, is_alive, is_root, number_in, send, skip,
+    Running, copy_command, copy_program, ended, eventually, has_program, is_alive, is_root, number_in, send, skip,
 };
 
 /// The user who runs it, who is not root.
@@ -90,6 +90,46 @@ fn a_set_user_id_command_is_dead_before_the_next_one_starts_when_runner_or_watch
     send(watchdog, Signal::KILL);
     assert_eq!(ended(&mut runner).code(), Some(125));
     assert!(!stage.lives_beside_the_next(command), "the runner kills it");
+}
+
+/// A command that has become root altogether, under a runner of the user; it ends with this value.
+struct Unkillable {
+    runner: Running,
+    command: i32,
+}
+
+impl Unkillable {
+    fn start(stage: &Stage) -> Self {
+        copy_program("/usr/bin/setpriv".as_ref(), &stage.path("become"));
+        fs::set_permissions(stage.path("become"), Permissions::from_mode(0o4755)).unwrap();
+        let script = "echo $$ > command; exec ./become --reuid 0 --regid 0 --clear-groups -- sleep 600";
+        let words = ["./lockkeeper", "run", "--grace", "200ms", "door", "--", "sh", "-c", script];
+        let runner = Running::start(&mut stage.by_user(&words));
+        let command = number_in(&stage.path("command"));
+        let is_sleep = || fs::read_to_string(format!("/proc/{command}/comm")).ok()?.contains("sleep").then_some(());
+        eventually("the command is root's", is_sleep);
+        Self { runner, command }
+    }
+}
+
+impl Drop for Unkillable {
+    fn drop(&mut self) {
+        send(self.command, Signal::KILL);
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_signalled_or_killed_is_named_also_without_its_runner() {
+    let Some(stage) = Stage::set() else { return };
+    let unkillable = Unkillable::start(&stage);
+    unkillable.runner.send(Signal::TERM);
+    let line = unkillable.runner.said();
+    let named = format!("sleep ({})", unkillable.command);
+    assert!(line.contains("this user may send no signal to the command") && line.contains(&named), "{line}");
+    // Its runner is killed: the watchdog tries to end it, and says that it cannot.
+    unkillable.runner.send(Signal::KILL);
+    unkillable.runner.until_said(&format!("waiting for processes that cannot be killed: {named}"));
+    assert!(is_alive(unkillable.command));
 }
 
 #[test]
