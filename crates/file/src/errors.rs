@@ -4,6 +4,7 @@ use std::path::Path;
 
 use lockkeeper_core::{Error, ErrorKind, Operation};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 /// The cure where a directory is refused.
 pub(crate) const ANOTHER_DIRECTORY: &str = "LOCKKEEPER_DIR or --connect file:DIR names another directory";
@@ -25,6 +26,7 @@ pub(crate) fn failed(operation: Operation, what: &str, path: &Path, errno: Errno
         | Errno::INVAL => refused(ErrorKind::InvalidConfig),
         Errno::NOSYS | Errno::OPNOTSUPP => refused(ErrorKind::Unsupported),
         Errno::MFILE => Error::permanent(ErrorKind::LimitReached, operation, format!("{message} ({})", file_limit())),
+        Errno::FBIG => Error::permanent(ErrorKind::LimitReached, operation, format!("{message} ({})", size_limit())),
         Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::NOBUFS => {
             Error::transient(ErrorKind::LimitReached, operation, message)
         }
@@ -35,9 +37,15 @@ pub(crate) fn failed(operation: Operation, what: &str, path: &Path, errno: Errno
 
 /// The cure where this process may open no more files. Waiting does not help, since the open files are its own.
 fn file_limit() -> String {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = getrlimit(Resource::Nofile).current;
     let most = limit.map_or_else(String::new, |most| format!(" more than {most}"));
     format!("this process may not open{most} files: raise the limit, ulimit -n")
+}
+
+/// The cure where this process may not write a file of the size that is needed.
+fn size_limit() -> String {
+    let most = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+    format!("this process may write no file of more than {most} bytes: raise the limit, ulimit -f")
 }
 
 /// The errno of a failure of the standard library; `EIO` if it had none.

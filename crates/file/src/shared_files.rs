@@ -10,6 +10,7 @@ use std::time::Duration;
 use lockkeeper_core::Ticket;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use crate::access::{Access, Kind};
 
@@ -137,7 +138,16 @@ pub(crate) fn replace(
     }
 }
 
+/// Fails with `FBIG` if this process may not write a file of so many bytes: a signal would end it without a word.
+pub(crate) fn require_room(bytes: usize) -> Result<(), Errno> {
+    match getrlimit(Resource::Fsize).current {
+        Some(most) if most < bytes as u64 => Err(Errno::FBIG),
+        _ => Ok(()),
+    }
+}
+
 fn write_all(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
+    require_room(content.len())?;
     while !content.is_empty() {
         match rustix::io::retry_on_intr(|| rustix::io::write(file, content))? {
             0 => return Err(Errno::NOSPC),

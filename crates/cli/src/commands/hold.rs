@@ -75,7 +75,14 @@ impl Holder<'_> {
         self.voice.hush();
         let Some(holding) = acquired? else {
             let message = acquiring.in_vain(wait, acquiring.frozen().await);
-            return Err(Failure { code: self.args.conflict_exit_code, message });
+            return match self.args.conflict_exit_code {
+                // To the caller that is no failure.
+                0 => {
+                    self.voice.mention(&message);
+                    Ok(0)
+                }
+                code => Err(Failure { code, message }),
+            };
         };
         // Before the token is printed: a reader of it may send a signal.
         let mut interruption = Interruption::listen()?;

@@ -178,10 +178,15 @@ impl Run {
     }
 
     fn conflict(&self, wait: Wait, frozen: Option<String>) -> u8 {
-        if !self.voice.is_quiet() {
-            say(&format!("{}; the command was not run", self.acquiring().in_vain(wait, frozen)));
+        let code = self.args.claim.conflict_exit_code;
+        let in_vain = format!("{}; the command was not run", self.acquiring().in_vain(wait, frozen));
+        match code {
+            // To the caller that is no failure.
+            0 => self.voice.mention(&in_vain),
+            _ if self.voice.is_quiet() => {}
+            _ => say(&in_vain),
         }
-        self.args.claim.conflict_exit_code
+        code
     }
 
     /// Chooses the grace, once the session's timeout is known. A command that outlives its lock is not ended for it, so

@@ -251,3 +251,17 @@ fn a_command_s_name_cannot_move_the_cursor_of_those_who_wait() {
         assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:?}");
     }
 }
+
+#[test]
+fn a_lock_in_use_is_left_quietly_where_that_is_no_failure() {
+    let place = Place::new();
+    let holder = place.hold("x");
+    for wait in [&["-n"][..], &["-w", "10ms"]] {
+        let run = |options: &[&str]| place.run(&[&["run"], options, wait, &["-E", "0", "x", "--", "false"]].concat());
+        let ended = run(&[]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{wait:?}");
+        let told = run(&["-v"]);
+        assert!(told.code == Some(0) && told.stderr.contains("the command was not run"), "{told:?}");
+    }
+    holder.end();
+}

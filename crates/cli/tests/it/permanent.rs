@@ -48,6 +48,18 @@ fn something_else_in_the_place_of_a_file_of_ours_ends_a_run_at_once() {
 }
 
 #[test]
+fn a_process_that_may_write_no_file_ends_with_one_line_that_says_so() {
+    let place = Place::new();
+    for command in ["run x -- true", "run -n --permits 2 y -- true", "freeze f --reason r", "fence notes -- true"] {
+        let script = format!("cd \"$HOME\" && ulimit -f 0; exec \"$LOCKKEEPER\" {command}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).env("LOCKKEEPER_TOKEN", "7").env("LOCKKEEPER_NAME", "notes");
+        finish(place.surround(&mut shell)).assert_refused(125, &["raise the limit, ulimit -f"]);
+    }
+    assert_eq!(place.run(&["ls"]).code, Some(0));
+}
+
+#[test]
 fn a_process_that_may_open_too_few_files_ends_at_once_and_never_in_a_panic() {
     let place = Place::new();
     let holder = place.hold("held");

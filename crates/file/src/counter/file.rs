@@ -75,6 +75,8 @@ impl Counter {
     /// Opens the file, and makes it if it is missing; fails if we may not write there.
     pub(crate) fn open(&mut self) -> Result<()> {
         if self.file.is_none() {
+            let room = shared_files::require_room(RECORD_BYTES);
+            room.map_err(|errno| failed(Operation::Connect, "write the counter", &self.path, errno))?;
             let file = self.base.open_shared_file(FILE_NAME)?;
             let found = rustix::fs::fstat(&file)
                 .map_err(|errno| failed(Operation::Connect, "look at the counter", &self.path, errno))?;

@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid, fchown, flock, open};
+use rustix::process::{Resource, getrlimit};
 
 use crate::{Error, ErrorKind, Operation, Result};
 
@@ -138,6 +139,12 @@ impl LockedFile {
             }
         }
         file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
+        let bytes: usize = content.iter().map(|part| part.len()).sum();
+        if getrlimit(Resource::Fsize).current.is_some_and(|most| most < bytes as u64) {
+            // Else a signal would end this process without a word.
+            let message = "this process may not write so large a file: raise the limit, ulimit -f";
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
         for part in content {
             file.write_all(part)?;
         }
