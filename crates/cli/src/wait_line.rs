@@ -10,7 +10,7 @@ use lockkeeper::backend::decide;
 use lockkeeper::clock::{Clock, SystemClock};
 use lockkeeper::{Advice, ContenderId, ContenderInfo, Keeper};
 
-use crate::output::{brief, span};
+use crate::output::{Who, brief};
 use crate::voice::Voice;
 use crate::witness::Witness;
 
@@ -110,9 +110,7 @@ fn held_by(first: &ContenderInfo, more: usize, now_unix: Duration) -> String {
 }
 
 fn who(contender: &ContenderInfo, now_unix: Duration) -> String {
-    let name = contender.owner.as_ref().map_or_else(|| "an unknown owner".to_owned(), ToString::to_string);
-    let passed = |since: Option<Duration>| since.map(|since| now_unix.saturating_sub(since));
-    name + &span(passed(contender.granted_unix), passed(contender.since_unix))
+    Who::new(contender, now_unix).since_when()
 }
 
 fn ordinal(number: usize) -> String {
@@ -266,12 +264,21 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_without_an_owner_is_named_as_show_names_it() {
+        let mut queue = [contender("5d2-__lock__-0000000000", None, Some(1_000)), contender("b", None, None)];
+        (queue[0].label, queue[0].granted_unix) = (Some("web-3|4121".to_owned()), None);
+        let line = text(&queue, Some("b"));
+        let held = "held by 5d2-__lock__-0000000000 (says web-3|4121), here for 2m10s; 1st in line";
+        assert!(line.contains(held), "{line}");
+    }
+
+    #[test]
     fn what_is_not_known_is_left_out() {
         let queue = [contender("a", None, None), contender("b", None, None)];
         let start = "waiting for nightly-backup (zk://h1): ";
-        assert_eq!(text(&queue, Some("b")), format!("{start}held by an unknown owner; 1st in line, 14s"));
-        assert_eq!(text(&queue, None), format!("{start}held by an unknown owner; 14s"));
-        assert_eq!(text(&queue, Some("gone")), format!("{start}held by an unknown owner; 14s"));
+        assert_eq!(text(&queue, Some("b")), format!("{start}held by a; 1st in line, 14s"));
+        assert_eq!(text(&queue, None), format!("{start}held by a; 14s"));
+        assert_eq!(text(&queue, Some("gone")), format!("{start}held by a; 14s"));
         assert_eq!(text(&[], Some("b")), format!("{start}14s"));
         assert_eq!(text(&queue[1..], Some("b")), format!("{start}14s"), "we are first, and about to be told");
     }
@@ -353,7 +360,7 @@ mod tests {
 
     #[test]
     fn of_several_holders_one_is_named_and_the_line_is_counted_behind_them() {
-        let start = "waiting for nightly-backup (zk://h1): held by an unknown owner";
+        let start = "waiting for nightly-backup (zk://h1): held by 0";
         let readers = modes(&[Mode::Read, Mode::Read, Mode::Write, Mode::Read]);
         assert_eq!(text(&readers, Some("2")), format!("{start} and 1 other; 1st in line, 14s"));
         assert_eq!(text(&readers, Some("3")), format!("{start} and 1 other; 2nd in line, 14s"));
@@ -371,7 +378,7 @@ mod tests {
         let frozen = "frozen by ops-1 pid 7 lockkeeper: new disks";
         assert_eq!(
             text(&queue, Some("3")),
-            format!("{start}held by an unknown owner, who was asked to give up; {frozen}; 3rd in line, 14s")
+            format!("{start}held by 0, who was asked to give up; {frozen}; 3rd in line, 14s")
         );
         assert_eq!(text(&queue[1..], Some("2")), format!("{start}{frozen}; 1st in line, 14s"));
         queue.swap(1, 3);
@@ -381,7 +388,7 @@ mod tests {
     #[test]
     fn a_holder_from_the_future_has_held_it_for_no_time() {
         let queue = [contender("a", None, Some(9_999)), contender("b", None, None)];
-        assert!(text(&queue, None).contains("an unknown owner for 0s"));
+        assert!(text(&queue, None).contains("held by a for 0s"));
     }
 
     #[test]

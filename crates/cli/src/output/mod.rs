@@ -68,8 +68,8 @@ pub(crate) use text::is_harmful;
 pub(crate) use text::{brief, one_line};
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use way_out::Orders;
+pub(crate) use who::Who;
 #[cfg(any(feature = "monitor", feature = "top"))]
 pub(crate) use who::date;
 #[cfg(feature = "monitor")]
 pub(crate) use who::millis;
-pub(crate) use who::{Who, span};

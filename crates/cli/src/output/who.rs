@@ -128,12 +128,27 @@ impl Who {
 
     /// Names it with how long it has held the lock, or been here if that is all that is known, and its token.
     pub(crate) fn in_full(&self) -> String {
-        let span = span(self.held_ms.map(Duration::from_millis), self.age_ms.map(Duration::from_millis));
         let token = self
             .token
             .as_ref()
             .map_or_else(|| ", whose token is not shown".to_owned(), |token| format!(" with token {token}"));
-        format!("{}{span}{token}", self.name())
+        format!("{}{}{token}", self.name(), self.span())
+    }
+
+    /// Says for how long it has held the lock, or else for how long it has been in the queue.
+    fn span(&self) -> String {
+        let brief = |ms| brief(Duration::from_millis(ms));
+        match (self.held_ms, self.age_ms) {
+            (Some(held_ms), _) => format!(" for {}", brief(held_ms)),
+            (None, Some(age_ms)) => format!(", here for {}", brief(age_ms)),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// Names it with what a client without an owner says of itself, and since when it holds or waits.
+    pub(crate) fn since_when(&self) -> String {
+        let says = self.label.as_ref().filter(|_| self.owner.is_none()).map(|label| format!(" (says {label})"));
+        format!("{}{}{}", self.name(), says.unwrap_or_default(), self.span())
     }
 
     /// Returns its reason if it is what freezes a lock.
@@ -167,15 +182,6 @@ impl Who {
     pub(super) fn as_holder(&self) -> String {
         let frozen = self.frozen.as_ref().map(|reason| format!(" (frozen: {reason})"));
         self.name() + &frozen.unwrap_or_default()
-    }
-}
-
-/// Says for how long a contender has held the lock, or else for how long it has been in the queue.
-pub(crate) fn span(held: Option<Duration>, here: Option<Duration>) -> String {
-    match (held, here) {
-        (Some(held), _) => format!(" for {}", brief(held)),
-        (None, Some(here)) => format!(", here for {}", brief(here)),
-        (None, None) => String::new(),
     }
 }
 

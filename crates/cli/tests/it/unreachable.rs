@@ -35,6 +35,29 @@ fn what_does_not_wait_ends_within_two_seconds() {
 }
 
 #[test]
+fn a_server_that_never_answers_is_given_up_after_the_connection_timeout() {
+    let place = Place::new();
+    // The kernel accepts, and no process answers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    for (scheme, is_built_in) in [
+        ("zk", true),
+        ("etcd", cfg!(feature = "etcd")),
+        ("redis", cfg!(feature = "redis")),
+        ("postgres", cfg!(feature = "postgres")),
+        ("mariadb", cfg!(feature = "mysql")),
+    ] {
+        if is_built_in {
+            let url = format!("{scheme}://{address}?connect_timeout=1s");
+            let start = now();
+            place.run(&["run", "-n", "--connect", &url, "x", "--", "true"]).assert_refused(125, &[]);
+            let took = now() - start;
+            assert!(!long::is_asked_for() || took < Duration::from_secs(2), "{scheme}: {took:?}");
+        }
+    }
+}
+
+#[test]
 fn what_waits_tries_until_its_time_is_up_and_says_why_meanwhile() {
     let place = Place::new();
     let url = refusing();

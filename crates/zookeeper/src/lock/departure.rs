@@ -134,7 +134,7 @@ impl Wait {
     /// reconnection, events come in the order of the client's own list.
     async fn watched(&self, call: Call, fired: Fired) -> Result<Departure> {
         let answer = call.await;
-        if answer.result.as_ref().is_err_and(|error| error.is(ErrorCode::NoAuth)) && self.mine.is_none() {
+        if answer.result.as_ref().is_err_and(|error| error.is(ErrorCode::NoAuth)) {
             return self.unread().await;
         }
         let is_same_connection = answer.epoch == self.seen;
@@ -152,7 +152,7 @@ impl Wait {
         })
     }
 
-    /// Waits, as an onlooker, for a contender that may be listed but not read. Servers tell of its end to those that
+    /// Waits for a contender that may be listed but not read. Servers tell of its end to those that
     /// watch the list, and not to those that watch a node that they may not read.
     async fn unread(&self) -> Result<Departure> {
         let (list, fired) = self.inner.send_watching_list(&self.path, self.queue.part());

@@ -1,6 +1,6 @@
 //! Access to a lock's nodes: all users, or only the URL's user.
 
-use lockkeeper_conformance::soon;
+use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{ErrorKind, QueueName};
 use lockkeeper_recipes::Keeper;
 use lockkeeper_zk_proto::message::{Acl, ErrorCode};
@@ -72,6 +72,27 @@ async fn a_lock_of_its_creators_is_shared_by_them_and_refused_to_strangers() {
     // Another user's lock belongs to that user.
     let other = stranger.mutex("window").unwrap().lock().await.unwrap();
     assert_eq!(other.hold().name(), &QueueName::new("window").unwrap());
+}
+
+#[tokio::test]
+async fn a_waiter_behind_a_contender_that_it_may_not_read_is_granted_the_lock_after_it() {
+    let Some(bench) = Bench::start(SERVER).await else { return };
+    let [ann, bob] = ["ann:secret@", "bob:other@"].map(|user| keeper_of(user, &bench, ""));
+    let guard = ann.mutex("door").unwrap().lock().await.unwrap();
+    let operator = bench.operator().await;
+    operator.add_auth("digest", b"ann:secret").await.unwrap();
+    let node = format!("/lockkeeper/door/{}", contender(&ann, "door").await);
+    operator.set_acl(&node, vec![Acl::creator()], None).await.unwrap();
+    let waiter = {
+        let bob = bob.clone();
+        tokio::spawn(async move { bob.mutex("door").unwrap().lock().await })
+    };
+    until("the waiter's join", async || bob.contenders("door").await.unwrap().len() == 2).await;
+    assert!(bob.contenders("door").await.unwrap()[0].owner.is_none(), "it may not be read");
+    assert!(bob.mutex("door").unwrap().try_lock().await.unwrap().is_none());
+    assert!(!waiter.is_finished());
+    guard.release().await.unwrap();
+    soon("the grant", waiter).await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
