@@ -22,13 +22,17 @@ pub(crate) struct ClaimArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["shared", "exclusive"], allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) permits: Option<u32>,
+    /// The shared counter that says how many permits NAME has, as in `--counter licences`: raising it lets waiters in,
+    /// lowering it takes no permit away. With --permits it is set to N first
+    #[arg(long, value_name = "COUNTER", conflicts_with_all = ["shared", "exclusive"])]
+    pub(crate) counter: Option<String>,
     /// Do not wait: give up at once if the lock is held or queued for, as in `-n`
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
     /// How long to wait at most, as in 500ms, 2.5s, 1m30s or plain seconds; 0 is --no-wait
     #[arg(short, long, value_name = "DUR", value_parser = lockkeeper::parse_duration, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
-    /// The exit code when the lock is not acquired in time, as in `-E 0`
+    /// The exit code when the lock is not acquired in time, as in `-E 0`, with which that is not said either
     #[arg(short = 'E', long, value_name = "N", default_value_t = NOT_ACQUIRED, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
     /// Give the lock up when it has been held for this long, as in `--max-hold 1h`, and end with 123
@@ -44,6 +48,7 @@ impl ClaimArgs {
             shared: false,
             exclusive: false,
             permits: None,
+            counter: None,
             no_wait: false,
             wait: None,
             conflict_exit_code: NOT_ACQUIRED,

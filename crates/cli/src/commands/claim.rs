@@ -4,7 +4,10 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use lockkeeper::{Guard, Hold, Keeper, Mutex, QueueName, Result, RwLock, Semaphore, Wait};
+use lockkeeper::counter::SharedCounter;
+use lockkeeper::retry::RetryPolicy;
+use lockkeeper::{Advice, Error, Guard, Hold, Keeper, Mutex, Permits, QueueName, Result, RwLock, Semaphore, Wait};
+use tokio::time::timeout;
 
 use crate::args::ClaimArgs;
 
@@ -28,18 +31,54 @@ pub(super) enum Claim {
     Mutex(Mutex),
     Read(RwLock),
     Write(RwLock),
-    Permit(Semaphore),
+    Permit(Semaphore, Option<Count>),
+}
+
+/// A counter that is to say how many permits there are.
+#[derive(Clone, Debug)]
+pub(super) struct Count {
+    counter: SharedCounter,
+    permits: i32,
+}
+
+impl Count {
+    /// Sets the counter, unless it says so; what may pass is tried again for as long as may be waited.
+    async fn set(&self, wait: Wait) -> Result<()> {
+        let attempts = RetryPolicy::default().attempts(|error: &Error| error.advice() == Advice::Transient);
+        match wait {
+            Wait::No => self.try_to_set().await,
+            Wait::AtMost(time) => match timeout(time, attempts.run(|| self.try_to_set())).await {
+                Ok(set) => set,
+                Err(_) => self.try_to_set().await,
+            },
+            Wait::Forever | Wait::Until(_) => attempts.run(|| self.try_to_set()).await,
+        }
+    }
+
+    async fn try_to_set(&self) -> Result<()> {
+        if self.counter.get().await?.number() == self.permits {
+            return Ok(());
+        }
+        self.counter.set(self.permits).await.map(drop)
+    }
 }
 
 impl Claim {
     /// Chooses the lock and the share of it that the options ask for.
     pub(super) fn new(keeper: &Keeper, args: &ClaimArgs) -> Result<Self> {
         let name = args.name.as_str();
-        Ok(match args.permits {
-            Some(permits) => Self::Permit(keeper.semaphore(name, permits)?),
-            None if args.shared => Self::Read(keeper.rw_lock(name)?),
-            None if args.exclusive => Self::Write(keeper.rw_lock(name)?),
-            None => Self::Mutex(keeper.mutex(name)?),
+        Ok(match (args.permits, &args.counter) {
+            (Some(permits), None) => Self::Permit(keeper.semaphore(name, permits)?, None),
+            (permits, Some(counter)) => {
+                let semaphore = keeper.semaphore(name, Permits::Counter(counter.clone()))?;
+                // A counter has as many bits, one of which is its sign.
+                let permits = permits.map(|permits| i32::try_from(permits).unwrap_or(i32::MAX));
+                let counter = keeper.shared_counter(counter)?;
+                Self::Permit(semaphore, permits.map(|permits| Count { counter, permits }))
+            }
+            (None, None) if args.shared => Self::Read(keeper.rw_lock(name)?),
+            (None, None) if args.exclusive => Self::Write(keeper.rw_lock(name)?),
+            (None, None) => Self::Mutex(keeper.mutex(name)?),
         })
     }
 
@@ -47,13 +86,13 @@ impl Claim {
         match self {
             Self::Mutex(mutex) => mutex.name(),
             Self::Read(lock) | Self::Write(lock) => lock.name(),
-            Self::Permit(semaphore) => semaphore.name(),
+            Self::Permit(semaphore, _) => semaphore.name(),
         }
     }
 
     pub(super) fn in_use(&self) -> &'static str {
         match self {
-            Self::Permit(_) => "has no permit left, or another contender waits for one",
+            Self::Permit(..) => "has no permit left, or another contender waits for one",
             _ => "is in use",
         }
     }
@@ -64,7 +103,12 @@ impl Claim {
             Self::Mutex(mutex) => holding(mutex.lock_within(wait).await),
             Self::Read(lock) => holding(lock.read_within(wait).await),
             Self::Write(lock) => holding(lock.write_within(wait).await),
-            Self::Permit(semaphore) => holding(semaphore.acquire_within(wait).await),
+            Self::Permit(semaphore, count) => {
+                if let Some(count) = count {
+                    count.set(wait).await?;
+                }
+                holding(semaphore.acquire_within(wait).await)
+            }
         }
     }
 }

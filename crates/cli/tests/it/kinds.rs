@@ -62,7 +62,21 @@ fn permits_are_counted_and_waiters_for_one_are_shown() {
 fn a_bound_that_others_do_not_agree_with_is_refused_in_one_line() {
     let place = Place::new();
     let _holder = hold(&place, &["--permits", "2"]);
-    attempt(&place, &["--permits", "3"]).assert_refused(125, &["2", "3"]);
+    attempt(&place, &["--permits", "3"]).assert_refused(125, &["2", "3", "--counter"]);
+}
+
+#[test]
+fn a_counter_says_another_number_of_permits_while_some_are_held() {
+    let place = Place::new();
+    let of_counter = |permits: &'static str| ["--permits", permits, "--counter", "size"];
+    let holder = hold(&place, &of_counter("1"));
+    assert_eq!(code(&place, &["--counter", "size"]), Some(124), "the one permit is held");
+    // What a rolling deploy does: the next version says another number.
+    assert_eq!(code(&place, &of_counter("2")), Some(0));
+    let second = hold(&place, &["--counter", "size"]);
+    assert_eq!(code(&place, &of_counter("1")), Some(124), "no permit is taken away");
+    [holder, second].into_iter().for_each(Holder::end);
+    attempt(&place, &["-s", "--counter", "size"]).assert_refused(125, &["--counter"]);
 }
 
 #[test]

@@ -224,7 +224,10 @@ impl SomePermits<'_> {
             && theirs != *ours
             && !seen.view.contenders.is_empty()
         {
-            let message = format!("asked for with {ours} permits, but the present holders use it with {theirs}");
+            let message = format!(
+                "asked for with {ours} permits, but the present holders use it with {theirs}; a number that changes \
+                 while permits are held is one that a counter says (`Permits::Counter`, `run --counter`)"
+            );
             return Err(Error::permanent(ErrorKind::BoundMismatch, Operation::Join, message).at(self.lock));
         }
         Ok(decision)
