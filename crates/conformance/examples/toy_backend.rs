@@ -132,7 +132,8 @@ impl ToySession {
         let token = beside.and_then(|at| state.rows[at].info.token).unwrap_or(own_token);
         let mut info = ContenderInfo::new(id.clone(), entry.mode);
         (info.ticket, info.token) = (Some(entry.ticket), Some(token));
-        (info.owner, info.caller, info.answers) = (Some((*entry.owner).clone()), entry.caller, Answers::Yes);
+        (info.owner, info.caller, info.answers) =
+            (Some((*entry.owner).clone()), entry.caller, Answers::of(&entry.caller));
         info.since_unix = Some(SystemClock.unix_time());
         match entry.lifetime {
             Lifetime::Session => info.session = Some(self.name.clone()),

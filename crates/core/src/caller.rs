@@ -35,6 +35,8 @@ pub struct Caller {
     pub within: Option<TicketHead>,
     /// When the caller gives up waiting, in time since 1970-01-01 UTC by its clock, in milliseconds.
     pub until_unix: Option<Duration>,
+    /// Whether a request to give up may meet no listener: what holds by itself, and was not told to answer.
+    pub may_ignore: bool,
 }
 
 impl Caller {

@@ -328,10 +328,18 @@ pub struct ContenderInfo {
 pub enum Answers {
     /// It does: it is this library.
     Yes,
-    /// It may, if its program has asked for that, as with Curator's `Revocable`; or it is not known whose it is.
+    /// It may, if its program has asked for that, as with Curator's `Revocable` and with the latches and selectors of
+    /// this library; or it is not known whose it is.
     Unknown,
     /// It does not: its client knows no requests.
     No,
+}
+
+impl Answers {
+    /// What is so of a contender of this library.
+    pub const fn of(caller: &Caller) -> Self {
+        if caller.may_ignore { Self::Unknown } else { Self::Yes }
+    }
 }
 
 impl ContenderInfo {

@@ -1,16 +1,20 @@
 //! The caller of a contender, as its file name says it: marks behind the command, each if it is known.
 //!
 //! `w<16 hexadecimal digits>` is the head of the enclosing contender's ticket, `u<11 hexadecimal digits>` when the
-//! caller gives up, in milliseconds since 1970, and anything else the flow of control. A `+` stands between two. A mark
-//! that is not understood is left out: other versions may write others.
+//! caller gives up, in milliseconds since 1970, `i` that it may not hear of a request to give up, and anything else the
+//! flow of control. A `+` stands between two. A mark that is not understood is left out: other versions may write
+//! others.
 
 use std::fmt::Write as _;
 
 use lockkeeper_core::{Caller, Flow, TicketHead};
 
 /// The most bytes that the marks add to a name: a dash, 17 (the enclosing contender), 12 (the flow of control), 12 (the
-/// end of the wait), and two plus signs.
-pub(crate) const MARKS_BYTES_MAX: usize = 44;
+/// end of the wait), 1 (that requests may not be heard), and three plus signs.
+pub(crate) const MARKS_BYTES_MAX: usize = 46;
+
+/// That a request to give up may not be heard.
+const MAY_IGNORE: &str = "i";
 
 /// The width of the end of a wait, in hexadecimal digits.
 const UNTIL_DIGITS: usize = 11;
@@ -32,6 +36,9 @@ pub(crate) fn push(caller: &Caller, name: &mut String) {
     if let Some(ms) = caller.until_ms() {
         push(format_args!("u{ms:011x}"));
     }
+    if caller.may_ignore {
+        push(format_args!("{MAY_IGNORE}"));
+    }
 }
 
 /// Reads the marks behind the dash. The process is not among them.
@@ -42,6 +49,8 @@ pub(crate) fn parse(marks: &str) -> Caller {
             caller.within = caller.within.or_else(|| TicketHead::parse(head));
         } else if let Some(digits) = mark.strip_prefix('u') {
             caller.until_unix = caller.until_unix.or_else(|| Caller::until_of_ms(parse_until(digits)?));
+        } else if mark == MAY_IGNORE {
+            caller.may_ignore = true;
         } else {
             caller.flow = caller.flow.or_else(|| Flow::parse(mark));
         }
@@ -82,6 +91,7 @@ mod tests {
         assert_eq!(parse(&marks(&caller)[1..]), caller);
         caller.flow = Flow::new(FlowKind::Task, 99_999_999_999);
         caller.until_unix = Some(Duration::from_millis(9_999_999_999_999));
+        caller.may_ignore = true;
         assert_eq!(marks(&caller).len(), MARKS_BYTES_MAX);
         assert_eq!(parse(&marks(&caller)[1..]), caller);
     }
@@ -99,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_marks_make_the_reader_panic(text in "[wukht0-9a-f+é]{0,60}") {
+        fn no_marks_make_the_reader_panic(text in "[wukhti0-9a-f+é]{0,60}") {
             let read = parse(&text);
             prop_assert_eq!(parse(marks(&read).trim_start_matches('-')), read);
         }

@@ -35,8 +35,8 @@ pub(crate) fn info(directory: &OwnedFd, name: &EntryName, listing: &Listing) -> 
     }
     info.ticket = Some(name.ticket);
     info.owner = name.owner();
-    info.answers = Answers::Yes;
     info.caller = name.caller();
+    info.answers = Answers::of(&info.caller);
     // A pipe is written to only when it leaves or is broken, so its last change is from when it was made. Its time of
     // access is set when it is granted what it asks for, and by nothing else.
     if let Ok(stat) = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {

@@ -14,6 +14,8 @@ use crate::shared::Shared;
 tokio::task_local! {
     /// The contender of the innermost enclosing `run` of this task.
     static ENCLOSING: TicketHead;
+    /// That what this task takes may not hear of a request to give up.
+    static MAY_IGNORE: bool;
 }
 
 thread_local! {
@@ -32,6 +34,7 @@ pub(crate) fn caller(shared: &Shared, wait: Wait) -> Caller {
     let mut caller = Caller::default();
     caller.process = shared.process;
     caller.flow = this_flow();
+    caller.may_ignore = MAY_IGNORE.try_with(|&may_ignore| may_ignore).unwrap_or_default();
     caller.within = ENCLOSING.try_with(|&enclosing| enclosing).ok().or(shared.within);
     if let Wait::AtMost(_) | Wait::Until(_) = wait {
         let now = shared.clock.now();
@@ -44,6 +47,11 @@ pub(crate) fn caller(shared: &Shared, wait: Wait) -> Caller {
 /// Does work that is nested in the contender of this ticket.
 pub(crate) async fn nested<Work: Future>(within: Ticket, work: Work) -> Work::Output {
     ENCLOSING.scope(within.head(), work).await
+}
+
+/// Does work whose contenders may not hear of a request to give up, if it is so.
+pub(crate) async fn heedless<Work: Future>(may_ignore: bool, work: Work) -> Work::Output {
+    MAY_IGNORE.scope(may_ignore, work).await
 }
 
 /// Tells whether the caller is within a `run`.

@@ -35,13 +35,16 @@ pub struct Record {
     /// Why the lock is frozen, if this contender freezes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     frozen: Option<String>,
+    /// That it may not hear of a request to give up.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    may_ignore: bool,
 }
 
 impl Record {
     /// Describes an entry that is about to be made.
     #[must_use]
     pub fn of(entry: &Entry, since_unix: Duration) -> Self {
-        let Caller { process, flow, within, .. } = entry.caller;
+        let Caller { process, flow, within, may_ignore, .. } = entry.caller;
         let frozen = match &entry.lifetime {
             Lifetime::Session => None,
             Lifetime::Persistent { reason } => Some(shortened(reason, REASON_BYTES_MAX)),
@@ -56,6 +59,7 @@ impl Record {
             within: within.map(|within| within.to_string()),
             until: entry.caller.until_ms(),
             frozen,
+            may_ignore,
         }
     }
 
@@ -68,13 +72,14 @@ impl Record {
     /// Fills in what is known of a contender.
     pub fn describe(self, info: &mut ContenderInfo) {
         info.owner = Some(Owner::new(self.host, self.pid, self.command));
-        info.answers = Answers::Yes;
         info.since_unix = Some(Duration::from_millis(self.since));
         info.frozen = self.frozen;
         info.caller.process = self.proc.as_deref().and_then(ProcessId::parse);
         info.caller.flow = self.flow.as_deref().and_then(Flow::parse);
         info.caller.within = self.within.as_deref().and_then(TicketHead::parse);
         info.caller.until_unix = self.until.and_then(Caller::until_of_ms);
+        info.caller.may_ignore = self.may_ignore;
+        info.answers = Answers::of(&info.caller);
     }
 
     /// Writes it.

@@ -46,7 +46,8 @@ impl Done {
             Deed::Revoked { asked, .. } if asked.is_empty() => ": there is no holder to ask".to_owned(),
             Deed::Revoked { asked, given_up } => {
                 let so_far = if *given_up { "; it was given up" } else { "" };
-                format!(": asked {} to give it up{so_far}", names(asked))
+                let asked: Vec<_> = asked.iter().map(|who| who.name() + who.unheard()).collect();
+                format!(": asked {} to give it up{so_far}", asked.join(", "))
             }
             Deed::Broken { broken } => format!(" is broken; it was held by {}", broken.in_full()),
             Deed::Frozen { frozen } => {

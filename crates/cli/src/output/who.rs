@@ -111,6 +111,15 @@ impl Who {
         }
     }
 
+    /// Says that it may not hear of a request to give up, if it is so.
+    pub(super) fn unheard(&self) -> &'static str {
+        match self.answers {
+            "yes" => "",
+            "no" => " (whose client knows no such request)",
+            _ => " (which may not listen)",
+        }
+    }
+
     /// Names it, and one without an owner by its session and what it says of itself too.
     #[cfg(any(feature = "monitor", feature = "top"))]
     pub(super) fn at_length(&self) -> String {

@@ -211,7 +211,7 @@ impl Queues {
             granted_unix: stored.standing.granted_unix(),
             frozen: stored.frozen.as_deref().map(str::to_owned),
             revocation: stored.standing.revocation(),
-            answers: Answers::Yes,
+            answers: Answers::of(&stored.caller),
             ..ContenderInfo::new(stored.id.clone(), stored.mode)
         };
         let parts = [Part::Line, Part::Permits, Part::Waiters];

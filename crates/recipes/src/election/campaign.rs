@@ -5,6 +5,7 @@ use tokio::task::JoinHandle;
 
 use super::{Election, Leadership};
 use crate::Hold;
+use crate::calling::heedless;
 use crate::contend::STEADY;
 use crate::event::Event;
 use crate::lock::Lock;
@@ -161,6 +162,14 @@ async fn ordered(orders: &watch::Receiver<Orders>, is_given: impl Fn(&Orders) ->
     }
 }
 
+/// Hears of a request to give the lead up, of which observers are told. Ends with it only if it is to be answered.
+async fn asked(hold: &Hold, is_resigning: bool) {
+    hold.revoked().await;
+    if !is_resigning {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Campaigns and leads until it is stopped, or fails for good; returns the lead that it has when it is stopped.
 async fn campaign_on<Work, Working>(
     election: &Election,
@@ -188,6 +197,7 @@ where
             () = ordered(orders, |orders| orders.stop) => true,
             () = ordered(orders, |orders| orders.interrupts != interrupts) => false,
             _ = hold.lost() => false,
+            () = asked(&hold, election.is_resigning) => false,
             () = work(hold.clone()) => false,
         };
         if stops {
@@ -218,7 +228,7 @@ async fn elected(election: &Election) -> Result<Leadership> {
     let mut failed = 0_u32;
     loop {
         let stood_from = shared.clock.now();
-        let error = match election.campaign().await {
+        let error = match heedless(!election.is_resigning, election.campaign()).await {
             Err(error) if error.kind() == ErrorKind::Removed => error,
             outcome => return outcome,
         };

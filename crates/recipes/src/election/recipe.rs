@@ -45,6 +45,8 @@ impl Leadership {
 #[doc(alias = "LeaderElection")]
 pub struct Election {
     pub(crate) lock: Lock,
+    /// Whether latches and selectors resign when they are asked to give the lead up.
+    pub(crate) is_resigning: bool,
 }
 
 impl Keeper {
@@ -52,7 +54,7 @@ impl Keeper {
     #[doc(alias = "LeaderLatch")]
     #[doc(alias = "LeaderSelector")]
     pub fn election(&self, name: &str) -> Result<Election> {
-        Ok(Election { lock: self.lock(name, Modes::ELECTION)? })
+        Ok(Election { lock: self.lock(name, Modes::ELECTION)?, is_resigning: false })
     }
 }
 
@@ -60,6 +62,31 @@ impl Election {
     /// Returns the election's name.
     pub fn name(&self) -> &QueueName {
         &self.lock.queue
+    }
+
+    /// Has the latches and selectors that are started of this handle resign when they are asked to give the lead up
+    /// ([`Keeper::revoke`], `lockkeeper revoke`). A selector's work is then dropped at its next await, and a latch
+    /// stands again at the tail. Without it they lead on: observers are told
+    /// ([`Event::Revoked`](crate::Event::Revoked)), and so is work that waits for
+    /// [`Hold::revoked`](crate::Hold::revoked). For [`Election::campaign`] it changes nothing.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// use lockkeeper::election::LeaderLatch;
+    /// use lockkeeper::{Revocation, Wait};
+    ///
+    /// let latch = LeaderLatch::start(&keeper.election("scheduler")?.resigning());
+    /// let first = latch.until_leader().await?;
+    /// keeper.revoke("scheduler", Revocation::default(), Wait::Forever).await?;
+    /// assert!(!first.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn resigning(self) -> Self {
+        Self { is_resigning: true, ..self }
     }
 
     /// Stands for election, and waits to lead, however long it takes.

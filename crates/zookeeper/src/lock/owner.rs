@@ -94,6 +94,7 @@ impl ContenderData {
         caller.flow = text("flow").and_then(Flow::parse);
         caller.within = text("within").and_then(TicketHead::parse);
         caller.until_unix = self.others.get("until").and_then(Value::as_u64).and_then(Caller::until_of_ms);
+        caller.may_ignore = text("answers") == Some("unknown");
         caller
     }
 
@@ -103,7 +104,10 @@ impl ContenderData {
 
     /// Whether its owner receives requests to give up: other programs that write such data may say that they do not.
     pub(super) fn answers(&self) -> Answers {
-        if self.others.get("answers").is_some_and(|answers| answers == "no") { Answers::No } else { Answers::Yes }
+        match self.others.get("answers").and_then(Value::as_str) {
+            Some("no") => Answers::No,
+            _ => Answers::of(&self.caller()),
+        }
     }
 
     /// Whether it stands in another's place, and has its token.
@@ -124,13 +128,14 @@ impl ContenderData {
     }
 }
 
-/// Whose a contender is, each part if it is known. All of them add at most 98 bytes to the node.
+/// Whose a contender is, each part if it is known. All of them add at most 118 bytes to the node.
 fn caller_keys(caller: &Caller) -> BTreeMap<String, Value> {
     let keys = [
         ("proc", caller.process.map(|process| process.to_string().into())),
         ("flow", caller.flow.map(|flow| flow.to_string().into())),
         ("within", caller.within.map(|within| within.to_string().into())),
         ("until", caller.until_ms().map(Value::from)),
+        ("answers", caller.may_ignore.then(|| "unknown".into())),
     ];
     keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
@@ -223,8 +228,9 @@ mod tests {
         entry.caller.flow = Flow::parse("t99999999999");
         entry.caller.within = Some(Ticket::from_bits(u128::MAX).head());
         entry.caller.until_unix = Some(Duration::from_millis(9_999_999_999_999));
+        entry.caller.may_ignore = true;
         let bytes = ContenderData::of(&entry, Duration::ZERO, None, 0).to_bytes();
-        assert_eq!(bytes.len() - bare.to_bytes().len(), 98);
+        assert_eq!(bytes.len() - bare.to_bytes().len(), 118);
         assert_eq!(ContenderData::read(&bytes).unwrap().caller(), entry.caller);
     }
 

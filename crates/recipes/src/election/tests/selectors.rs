@@ -1,10 +1,15 @@
 //! Selectors; the counterparts of Curator's `TestLeaderSelector`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use tokio::sync::mpsc;
 
+use crate::event::Observer;
 use crate::paused::{at_once, keepers, service, settle};
-use crate::{Hold, Keeper, LeaderSelector, Requeue};
-use lockkeeper_core::ErrorKind;
+use crate::{Event, Hold, Keeper, LeaderLatch, LeaderSelector, Requeue};
+use lockkeeper_core::{Answers, ErrorKind, Revocation, Wait};
 
 /// A selector whose work never ends, and the receiver of its leads.
 fn endless(keeper: &Keeper, requeue: Requeue) -> (LeaderSelector, mpsc::UnboundedReceiver<Hold>) {
@@ -24,6 +29,43 @@ async fn a_selector_that_can_never_lead_says_why_it_is_over() {
     assert_eq!(at_once("the end", selector.over()).await.unwrap().kind(), ErrorKind::KindMismatch);
     assert!(at_once("the lead", leads.recv()).await.is_none());
     assert_eq!(selector.close().await.unwrap_err().kind(), ErrorKind::KindMismatch);
+}
+
+/// Counts the requests that it is told of.
+#[derive(Debug, Default)]
+struct Heard(AtomicUsize);
+
+impl Observer for Heard {
+    fn on_event(&self, event: &Event) {
+        self.0.fetch_add(usize::from(matches!(event, Event::Revoked { .. })), Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_to_give_the_lead_up_is_heard_and_answered_where_the_program_asked_for_that() {
+    let service = service();
+    let [ann, bob, operator] = keepers(&service);
+    let ask = |wait| operator.revoke("e", Revocation::new(Some("deploy".to_owned()), None), wait);
+    let leader = async || operator.contenders("e").await.unwrap().remove(0);
+    // It leads on, and shows that it may.
+    let heard = Arc::new(Heard::default());
+    let heedless = service.keeper_builder().observer(heard.clone()).build();
+    let (selector, mut leads) = endless(&heedless, Requeue::Always);
+    let lead = at_once("the lead", leads.recv()).await.unwrap();
+    assert_eq!(leader().await.answers, Answers::Unknown);
+    assert!(ask(Wait::AtMost(Duration::from_secs(60))).await.unwrap().is_none());
+    assert!(lead.is_held() && selector.has_leadership());
+    assert_eq!(heard.0.load(Ordering::SeqCst), 1, "its observer hears of it once");
+    selector.close().await.unwrap();
+    // Those that resign: the lead goes from one to the other.
+    let latch = LeaderLatch::start(&ann.election("e").unwrap().resigning());
+    let first = at_once("the lead", latch.until_leader()).await.unwrap();
+    assert_eq!(leader().await.answers, Answers::Yes);
+    let second = LeaderLatch::start(&bob.election("e").unwrap().resigning());
+    settle().await;
+    assert!(ask(Wait::Forever).await.unwrap().is_some());
+    assert!(at_once("the next lead", second.until_leader()).await.unwrap().is_held());
+    assert!(!first.is_held() && !latch.has_leadership());
 }
 
 #[tokio::test(start_paused = true)]
