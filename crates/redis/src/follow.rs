@@ -120,7 +120,7 @@ impl Following {
         tokio::select! {
             () = ears.connection.over() => Failure::broken(Effect::None),
             () = of_plain => Failure::broken(Effect::None),
-            failure = until_replaced(config, &**clock, server, self.timing.interval()) => failure,
+            failure = until_replaced(config, clock, server, self.timing.interval()) => failure,
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
 
-use crate::lookup::{Lookup, Lookups, Names, within};
+use crate::lookup::{Lookup, Lookups, Names};
 use crate::{Effect, Failure, FailureKind, Order, Server, Ways, share};
 
 /// How often in one round a server may send us to another one: the first knows the right one, unless what is asked for
@@ -146,8 +146,7 @@ impl Finder {
             vec![way.address.map_or_else(|| named.clone(), |address| named.at(address))]
         } else {
             let limit = deadline.saturating_duration_since(self.clock.now());
-            let resolving = self.names.resolve(moved_to);
-            let resolved = within(&self.clock, limit, "the name was not resolved", resolving).await;
+            let resolved = self.names.ways_to(moved_to, &self.clock, limit).await;
             self.ways_of([Lookup { at: 0, server: moved_to.clone(), resolved }])
         };
         self.ways.detour(ways);
@@ -169,7 +168,7 @@ impl fmt::Debug for Finder {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::SocketAddr;
     use std::sync::Mutex;
     use std::time::Duration;
 
@@ -223,16 +222,8 @@ mod tests {
         assert_eq!(tried, ["h1:1", "h9:7", "h9:8", "h9:9", "h2:1"]);
     }
 
-    /// A name with the first two addresses of this machine.
-    fn two_addresses() -> Names {
-        Names::resolved_by(|server| {
-            let way = |last| server.at((IpAddr::from(Ipv4Addr::new(127, 0, 0, last)), 0).into());
-            Box::pin(std::future::ready(Ok(vec![way(1), way(2)])))
-        })
-    }
-
     /// Asks the first server that answers for a byte.
-    async fn ask(finder: &mut Finder, within: Duration) -> Result<String, Failure> {
+    async fn ask(finder: &mut Finder, within: Duration) -> Result<SocketAddr, Failure> {
         let deadline = SystemClock.now().saturating_add(within);
         let round = finder.round(deadline, |way, attempt_ends| async move {
             let asking = async {
@@ -240,7 +231,7 @@ mod tests {
                 socket.read_u8().await.map_err(|error| Failure::of_io(&error))
             };
             tokio::select! {
-                answer = asking => answer.map(|_| way.to_string()),
+                answer = asking => answer.map(|_| way.address.unwrap()),
                 () = SystemClock.sleep_until(attempt_ends) => Err(Failure::late(Effect::None)),
             }
         });
@@ -250,14 +241,9 @@ mod tests {
     #[tokio::test]
     async fn of_a_name_with_two_addresses_the_one_that_answers_is_found_and_tried_first_from_then_on() {
         for is_silent in [false, true] {
-            // Another program may have that port at the other address.
-            let (answers, silent, port) = loop {
-                let answers = TcpListener::bind("127.0.0.2:0").await.unwrap();
-                let port = answers.local_addr().unwrap().port();
-                if let Ok(silent) = TcpListener::bind(("127.0.0.1", port)).await {
-                    break (answers, silent, port);
-                }
-            };
+            let (silent, answers) = (TcpListener::bind("127.0.0.1:0").await, TcpListener::bind("127.0.0.1:0").await);
+            let (silent, answers) = (silent.unwrap(), answers.unwrap());
+            let addresses = [&silent, &answers].map(|listener| listener.local_addr().unwrap());
             // Without it that address refuses.
             let silent = is_silent.then_some(silent);
             tokio::spawn(async move {
@@ -265,10 +251,10 @@ mod tests {
                     let _ = stream.write_all(b"!").await;
                 }
             });
-            let (names, servers) = (two_addresses(), vec![Server::new("h1", port)]);
+            let (names, servers) = (Names::at(addresses.to_vec()), vec![Server::new("h1", 1)]);
             let finder = || Finder::new(&names, servers.clone(), Order::Listed, Arc::new(SystemClock));
             let found = ask(&mut finder(), Duration::from_secs(2)).await.unwrap();
-            assert_eq!(found, format!("h1:{port} at 127.0.0.2"), "{is_silent}");
+            assert_eq!(found, addresses[1], "{is_silent}");
             // The next session would wait for half of a minute.
             let mut later = finder();
             let again = tokio::time::timeout(Duration::from_secs(20), ask(&mut later, Duration::from_secs(60)));

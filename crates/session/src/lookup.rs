@@ -19,6 +19,9 @@ const ADDRESSES_MAX: usize = lockkeeper_core::url::HOSTS_MAX;
 /// fast.
 const BESIDE_MAX: Duration = Duration::from_millis(100);
 
+/// What a name is whose lookup took too long.
+const UNRESOLVED: &str = "the name was not resolved";
+
 /// The addresses of a server, each as the same server [`at`](Server::at) it.
 type Resolving = BoxFuture<io::Result<Vec<Server>>>;
 
@@ -41,8 +44,27 @@ impl Names {
         Self::resolved_by(|server| Box::pin(std::future::ready(Ok(vec![server.clone()]))))
     }
 
+    /// Each server has these addresses, behind which anything may be: for tests.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn at(addresses: Vec<std::net::SocketAddr>) -> Self {
+        Self::resolved_by(move |server| {
+            let way = |&address| Server { address: Some(address), ..server.clone() };
+            Box::pin(std::future::ready(Ok(addresses.iter().map(way).collect())))
+        })
+    }
+
     pub(crate) fn resolve(&self, server: &Server) -> Resolving {
         (self.resolve)(server)
+    }
+
+    /// Returns the ways to a server, which are looked up for so long.
+    ///
+    /// # Errors
+    ///
+    /// Why none is known.
+    pub async fn ways_to(&self, server: &Server, clock: &Arc<dyn Clock>, limit: Duration) -> io::Result<Vec<Server>> {
+        within(clock, limit, UNRESOLVED, self.resolve(server)).await
     }
 }
 
@@ -106,7 +128,7 @@ impl Lookups {
         for (at, server) in servers.iter().cloned().enumerate() {
             let (clock, resolving) = (clock.clone(), resolve(&server));
             running.spawn(async move {
-                let resolved = within(&clock, limit, "the name was not resolved", resolving).await;
+                let resolved = within(&clock, limit, UNRESOLVED, resolving).await;
                 Lookup { at, server, resolved }
             });
         }

@@ -10,7 +10,7 @@ use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
 #[cfg(not(all(feature = "postgres", feature = "mysql")))]
 use lockkeeper_core::{Error, ErrorKind, Operation};
-use lockkeeper_session::{Effect, Failure, FailureKind, Server};
+use lockkeeper_session::{Effect, Failure, Server};
 
 use crate::engine::{Connected, Engine, Intent};
 use crate::url::{Config, Dialect};
@@ -77,17 +77,9 @@ impl Servers {
 
     /// Makes the schema at the first server that writes.
     async fn set_up_until(&self, deadline: BootInstant) -> Result<(), Failure> {
-        let mut trouble = Failure::broken(Effect::None);
-        for server in &self.config.servers {
-            match self.connect_until(server, deadline, Intent::SetUp).await {
-                Ok(_) => return Ok(()),
-                Err(failure) if matches!(failure.kind, FailureKind::ReadOnly | FailureKind::Broken) => {
-                    trouble = failure;
-                }
-                Err(failure) => return Err(failure),
-            }
-        }
-        Err(trouble)
+        let mut finder = self.config.finder(&self.clock);
+        let making = |way, ends| async move { self.connect_until(&way, ends, Intent::SetUp).await.map(drop) };
+        finder.round(deadline, making).await
     }
 }
 

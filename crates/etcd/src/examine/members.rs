@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{Finding, Operation};
-use lockkeeper_session::{Failure, FailureKind};
+use lockkeeper_session::{Failure, FailureKind, Finder, Order, Server};
 use tokio::task::JoinSet;
 
 use super::judge::{judge_silence, judge_status, judge_unity};
@@ -63,8 +63,10 @@ pub(crate) async fn examine_members(config: &Arc<Config>, clock: &Arc<dyn Clock>
 }
 
 async fn ask(config: &Config, clock: &Arc<dyn Clock>, at: usize) -> Result<StatusResponse, Failure> {
-    let deadline = clock.now().saturating_add(ANSWERED_WITHIN);
-    let server = &config.servers[at];
-    let connection = Connection::open(server, &config.access, clock, deadline).await?;
-    connection.call(StatusRequest {}, deadline).await.map_err(|failure| failure.at(server))
+    let mut finder = Finder::new(&config.names, vec![config.servers[at].clone()], Order::Listed, clock.clone());
+    let asking = |way: Server, attempt_ends| async move {
+        let connection = Connection::open(&way, &config.access, clock, attempt_ends).await?;
+        connection.call(StatusRequest {}, attempt_ends).await
+    };
+    finder.round(clock.now().saturating_add(ANSWERED_WITHIN), asking).await
 }

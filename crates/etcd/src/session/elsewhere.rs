@@ -17,21 +17,22 @@ use crate::session::renewal::{finds_session, proof};
 /// The number of a connection that no session has: their numbers begin at 1.
 const NO_CONNECTION: u64 = 0;
 
-/// Tries the other members in turn until one has renewed the lease, and has proven it; or until the deadline.
+/// Tries the ways to the other members in turn until one has renewed the lease, and has proven it; or until the
+/// deadline.
 pub(super) async fn renew(core: &Core, silent: &Server, deadline: BootInstant) {
-    for server in core.config.servers.iter().filter(|server| !server.is_reached_by(silent)) {
-        let attempt_ends = core.life.clock.now().saturating_add(core.timing.doubt()).min(deadline);
-        let renewed = tokio::select! {
-            biased;
-            renewed = renew_over(core, server, attempt_ends) => renewed,
-            () = late(&*core.life.clock, attempt_ends) => Err(Failure::late(Effect::Unknown)),
-        };
-        match renewed {
-            Ok(()) => return,
-            Err(failure) => {
-                tracing::debug!(target: "lockkeeper", %server, %failure, "another member did not renew the lease");
-            }
+    let clock = &core.life.clock;
+    let renewing = |way: Server, attempt_ends| async move {
+        if way == *silent {
+            return Err(Failure::late(Effect::None));
         }
+        tokio::select! {
+            biased;
+            renewed = renew_over(core, &way, attempt_ends) => renewed,
+            () = late(&**clock, attempt_ends) => Err(Failure::late(Effect::Unknown)),
+        }
+    };
+    if let Err(failure) = core.config.finder(0, clock).round(deadline, renewing).await {
+        tracing::debug!(target: "lockkeeper", %failure, "no other member has renewed the lease");
     }
 }
 

@@ -89,3 +89,34 @@ async fn begin(
     let epoch = answer.responses.into_iter().find_map(Epoch::of).ok_or_else(Failure::unexpected)?;
     Ok((epoch, header.revision))
 }
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_conformance::soon;
+    use lockkeeper_core::clock::SystemClock;
+    use lockkeeper_core::{Backend, Scrutiny};
+    use lockkeeper_faults::etcd::{Setup, availability};
+    use lockkeeper_faults::ports::ReservedPort;
+    use lockkeeper_session::Names;
+    use tokio::net::TcpListener;
+
+    use crate::{Config, EtcdBackend};
+
+    #[tokio::test]
+    async fn of_a_name_with_several_addresses_the_member_is_found_past_those_that_do_not_answer() {
+        if !availability().or_skip_here() {
+            return;
+        }
+        let member = Setup::new().start().await.expect("a member");
+        // It accepts connections by the kernel alone.
+        let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let gone = ReservedPort::take().expect("a port");
+        let mut config = Config::from_url(&"etcd://many?connect_timeout=6s".parse().expect("a URL")).expect("good");
+        config.names = Names::at(vec![silent.local_addr().expect("its address"), gone.address(), member.address()]);
+        let backend = EtcdBackend::with(config, std::sync::Arc::new(SystemClock));
+        soon("a session", backend.session()).await.expect("the member serves");
+        soon("a look", backend.queues("")).await.expect("the member shows");
+        let found = soon("an examination", backend.examine(Scrutiny::Full)).await.expect("the member tells");
+        assert!(found.iter().all(|finding| !finding.what.contains("gives no answer")), "{found:?}");
+    }
+}

@@ -29,7 +29,12 @@ impl Config {
 
 /// Asks the sentinels from time to time, and returns once more of them name another master than this one: it may go on
 /// taking writes for seconds, which are then lost. It never returns if the URL names no sentinels.
-pub(crate) async fn until_replaced(config: &Config, clock: &dyn Clock, server: &Server, every: Duration) -> Failure {
+pub(crate) async fn until_replaced(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    server: &Server,
+    every: Duration,
+) -> Failure {
     let Address::Sentinels { sentinels, master } = &config.address else {
         return std::future::pending().await;
     };
@@ -40,7 +45,9 @@ pub(crate) async fn until_replaced(config: &Config, clock: &dyn Clock, server: &
         let deadline = next.saturating_add(every);
         for (position, sentinel) in sentinels.iter().enumerate() {
             let attempt_ends = share(clock.now(), deadline, sentinels.len() - position);
-            match ask(sentinel, master, &config.access, clock, attempt_ends).await {
+            let mut finder = Finder::new(&config.names, vec![sentinel.clone()], Order::Listed, clock.clone());
+            let asking = |way: Server, ends| async move { ask(&way, master, &config.access, &**clock, ends).await };
+            match finder.round(attempt_ends, asking).await {
                 Ok(named) if named.is_reached_by(server) => same += 1,
                 Ok(named) => other = Some((named, other.map_or(1, |(_, count)| count + 1))),
                 // One that does not answer has no say.

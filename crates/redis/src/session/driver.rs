@@ -37,7 +37,7 @@ impl Keeping for Driver {
 
     async fn serve(&mut self, link: Arc<Link>) -> Failure {
         let core = &self.0;
-        let (clock, server) = (&*core.life.clock, link.connection.server());
+        let (clock, server) = (&core.life.clock, link.connection.server());
         core.life.attach(link.clone());
         tokio::select! {
             biased;

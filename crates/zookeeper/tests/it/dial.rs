@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{Advice, Backend, BoxFuture, ErrorKind};
+use lockkeeper_core::{Advice, Backend, BoxFuture, ErrorKind, Scrutiny};
 use lockkeeper_recipes::Keeper;
 use lockkeeper_zk_server::EmbeddedServer;
 use lockkeeper_zookeeper::{
@@ -210,6 +210,14 @@ async fn a_server_that_went_silent_when_a_connection_to_it_is_renewed_is_dialled
     tokio::time::advance(Duration::from_secs(12)).await;
     mutex.lock().await.unwrap().release().await.unwrap();
     assert_eq!(dial.dialled(), [3, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_examination_asks_a_server_at_the_first_of_its_addresses_that_answers() {
+    let dial = ManyAddresses::new(&[1, 2, 3]).await;
+    let backend = ZooKeeperBackend::with(config("many"), Arc::new(dial), Arc::new(TestClock::new()));
+    let found = backend.examine(Scrutiny::Full).await.unwrap();
+    assert!(found.iter().all(|finding| !finding.what.contains("cannot be reached")), "{found:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{ErrorKind, Operation};
+use lockkeeper_core::{Backend, ErrorKind, Operation};
 use lockkeeper_faults::ports::ReservedPort;
-use lockkeeper_faults::redis::{Cluster, Sentinels};
-use lockkeeper_session::{Failure, FailureKind, Server};
+use lockkeeper_faults::redis::{Cluster, Sentinels, Setup};
+use lockkeeper_session::{Failure, FailureKind, Names, Server};
 use redis::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use crate::RedisBackend;
 use crate::connection::tests::strangers::stranger;
 use crate::connection::tests::support::{SOON, clock, config, deadline, open_url, server_at, soon, words};
 use crate::connection::{Connection, Flight, answer, until_replaced};
@@ -56,11 +57,36 @@ async fn sentinels_name_the_master_they_watch_and_are_no_servers_themselves() {
     assert!(failure.to_string().contains("no sentinel"), "{failure}");
 
     let (config, clock, server) = (config(&service_of(sentinel)), clock(), server_at(master));
-    let replaced = tokio::spawn(async move { until_replaced(&config, &*clock, &server, ROUND).await });
+    let replaced = tokio::spawn(async move { until_replaced(&config, &clock, &server, ROUND).await });
     let promoted = service.failover().await.expect("a failover");
     let failure = soon("the end of the old master", replaced).await.expect("a task");
     let promoted = service.servers()[promoted].address().to_string();
     assert!(failure.needs_another() && failure.to_string().contains(&promoted), "{failure}");
+}
+
+#[tokio::test]
+async fn of_a_name_with_several_addresses_the_master_is_found_past_a_silent_one_and_a_replica() {
+    if !lockkeeper_faults::redis::availability().or_skip_here() {
+        return;
+    }
+    let master = Setup::new().start().await.expect("a master");
+    let replica = Setup::new().replica_of(&master).start().await.expect("a replica");
+    replica.replicating().await.expect("it follows");
+    let (silent, gone) = (stranger(&[]).await, ReservedPort::take().expect("a port"));
+    let mut config = config("redis://many?connect_timeout=8s");
+    config.names = Names::at(vec![silent, gone.address(), replica.address(), master.address()]);
+    let backend = RedisBackend::with(config, clock());
+    soon("a session", backend.session()).await.expect("the master serves");
+    soon("a look", backend.queues("")).await.expect("the master shows");
+}
+
+#[tokio::test]
+async fn a_sentinel_is_asked_at_the_first_of_its_addresses_that_answers() {
+    let (silent, sentinel) = (stranger(&[]).await, stranger(&[OTHER]).await);
+    let mut config = config("redis+sentinel://many/orders");
+    config.names = Names::at(vec![silent, sentinel]);
+    let server = Server::new("127.0.0.1", 7000);
+    soon("the new master", until_replaced(&config, &clock(), &server, ROUND)).await;
 }
 
 /// What a sentinel says that knows another master.
@@ -80,7 +106,7 @@ async fn a_master_is_replaced_once_more_sentinels_name_another_one_than_name_it(
         let named: Vec<_> = sentinels.iter().map(ToString::to_string).collect();
         let config = config(&format!("redis+sentinel://{}/orders", named.join(",")));
         let clock = clock();
-        let replaced = until_replaced(&config, &*clock, &server, ROUND);
+        let replaced = until_replaced(&config, &clock, &server, ROUND);
         let replaced = tokio::time::timeout(if is_replaced { SOON } else { ROUND * 4 }, replaced).await;
         assert_eq!(replaced.is_ok(), is_replaced, "{sentinels:?}");
         if let Ok(failure) = replaced {

@@ -20,3 +20,4 @@ mod statements;
 mod states;
 mod told;
 mod views;
+mod ways;

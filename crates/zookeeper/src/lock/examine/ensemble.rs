@@ -46,7 +46,7 @@ fn judge_server(server: &str, said: &Said) -> Option<Finding> {
     Some(match said {
         Said::Unreachable(why) => Finding::new(
             Severity::Warning,
-            format!("{server} cannot be reached: {why}"),
+            format!("a server cannot be reached: {why}"),
             "start it, or take it out of the URL",
         ),
         Said::NotServing => Finding::new(
@@ -265,7 +265,7 @@ mod tests {
         let said = [
             ("a".to_owned(), Said::Nothing),
             ("b".to_owned(), Said::NotServing),
-            ("c".to_owned(), Said::Unreachable("Connection refused".to_owned())),
+            ("c".to_owned(), Said::Unreachable("c: Connection refused".to_owned())),
         ];
         let found = found(&said, Some(3), None, 20);
         let severities: Vec<_> = found.iter().map(|finding| finding.severity).collect();

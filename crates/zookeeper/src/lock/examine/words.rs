@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Server, within};
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_session::{Failure, Finder, Names, Order, Server, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::dial::Dial;
@@ -20,7 +20,7 @@ const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 /// What a server says of itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Said {
-    /// It cannot be reached.
+    /// It cannot be reached: the server, and why.
     Unreachable(String),
     /// It serves no sessions now, since it has no quorum.
     NotServing,
@@ -41,34 +41,48 @@ pub(super) struct Report {
     pub(super) tick: Option<Duration>,
 }
 
-/// Asks one server.
+/// Asks one server, at the first of its addresses that answers.
 pub(super) async fn ask(dial: &Arc<dyn Dial>, clock: &Arc<dyn Clock>, server: &Server) -> Said {
-    let answer = match asked(dial, clock, server, "srvr").await {
-        Ok(answer) => answer,
-        // It accepted the connection, and closed it at the word.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => String::new(),
-        Err(error) => return Said::Unreachable(error.to_string()),
+    let resolving = dial.clone();
+    let names = Names::resolved_by(move |server| resolving.resolve(server));
+    let mut finder = Finder::new(&names, vec![server.clone()], Order::Listed, clock.clone());
+    let asking = |way: Server, attempt_ends| async move {
+        match asked(dial, clock, &way, "srvr", attempt_ends).await {
+            Ok(answer) => Ok((way, answer)),
+            // It accepted the connection, and closed it at the word.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok((way, String::new())),
+            Err(error) => Err(Failure::of_io(&error)),
+        }
+    };
+    let (way, answer) = match finder.round(clock.now().saturating_add(ANSWERED_WITHIN), asking).await {
+        Ok(answered) => answered,
+        Err(failure) => return Said::Unreachable(failure.to_string()),
     };
     match read_srvr(&answer) {
         Said::Itself(report) => {
-            let conf = asked(dial, clock, server, "conf").await;
+            let conf = asked(dial, clock, &way, "conf", clock.now().saturating_add(ANSWERED_WITHIN)).await;
             Said::Itself(Report { tick: conf.ok().and_then(|conf| read_tick(&conf)), ..report })
         }
         other => other,
     }
 }
 
-async fn asked(dial: &Arc<dyn Dial>, clock: &Arc<dyn Clock>, server: &Server, word: &str) -> io::Result<String> {
+async fn asked(
+    dial: &Arc<dyn Dial>,
+    clock: &Arc<dyn Clock>,
+    way: &Server,
+    word: &str,
+    deadline: BootInstant,
+) -> io::Result<String> {
     let asking = async {
-        let way = dial.resolve(server).await?.into_iter().next().unwrap_or_else(|| server.clone());
-        let mut stream = dial.dial(&way).await?;
+        let mut stream = dial.dial(way).await?;
         stream.write_all(word.as_bytes()).await?;
         stream.flush().await?;
         let mut answer = Vec::new();
         stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
         Ok(String::from_utf8_lossy(&answer).into_owned())
     };
-    within(clock, ANSWERED_WITHIN, "there was no answer", asking).await
+    within(clock, deadline.saturating_duration_since(clock.now()), "there was no answer", asking).await
 }
 
 /// Reads an answer to `srvr`.
