@@ -7,6 +7,8 @@
 //! A password may by mistake contain a character that ends the hosts. Then the rest of it looks like a path, and would
 //! be shown. So an `@` after the hosts is an error, and errors quote nothing until the URL is known to have none there.
 
+mod hosts;
+mod schemes;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -17,23 +19,13 @@ use std::time::Duration;
 use crate::duration::parse_duration_with_unit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-pub use settings::{Given, Kind, Setting, Settings, Unset};
+use hosts::{encode_name, parse_hosts};
+
+pub use hosts::{HOSTS_MAX, Host};
+pub use settings::{Elsewhere, Given, Kind, Setting, Settings, Unset};
 
 /// The longest URL, in bytes: an ensemble of [`HOSTS_MAX`] with long names fits.
 pub const URL_BYTES_MAX: usize = 8_192;
-
-/// The most hosts of one URL: more than any ensemble has.
-pub const HOSTS_MAX: usize = 64;
-
-/// One host of a service.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Host {
-    /// Its name or address, without the brackets of an IPv6 address.
-    pub name: String,
-    /// Its port, if one was given.
-    pub port: Option<u16>,
-}
 
 /// A parsed service URL. Its text form never shows the password.
 ///
@@ -84,7 +76,7 @@ impl ServiceUrl {
         };
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         if !authority.is_empty() {
-            refuse_strays(path, query)?;
+            refuse_strays(authority, path, query)?;
         }
         let (credentials, hosts) = match authority.rsplit_once('@') {
             Some((credentials, hosts)) => (Some(credentials), hosts),
@@ -98,7 +90,7 @@ impl ServiceUrl {
                 Some((user, password)) => (Some(decode(user)?), Some(decode(password)?)),
             };
         Ok(Self {
-            scheme: scheme.to_ascii_lowercase(),
+            scheme: schemes::ours(&scheme.to_ascii_lowercase()),
             user,
             password,
             hosts: parse_hosts(hosts)?,
@@ -154,7 +146,7 @@ impl ServiceUrl {
         self
     }
 
-    /// Returns the scheme, in lower case.
+    /// Returns the scheme, in lower case and as it is called here: `postgres` for `postgresql:` too.
     pub fn scheme(&self) -> &str {
         &self.scheme
     }
@@ -245,7 +237,10 @@ fn is_scheme(text: &str) -> bool {
 
 /// Refuses characters that stand after the hosts of a URL by mistake, without quoting them: they may be half of a
 /// password.
-fn refuse_strays(path: &str, query: &str) -> Result<()> {
+fn refuse_strays(authority: &str, path: &str, query: &str) -> Result<()> {
+    if authority.ends_with(':') && path.starts_with("//") {
+        return Err(invalid("the service URL has two schemes; it stands once, before the first host"));
+    }
     if path.contains('@') || query.contains('@') {
         return Err(invalid(
             "the service URL has an `@` behind its hosts; percent-encode what belongs to a password, a path or a \
@@ -259,49 +254,6 @@ fn refuse_strays(path: &str, query: &str) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-fn parse_hosts(hosts: &str) -> Result<Vec<Host>> {
-    if hosts.is_empty() {
-        return Ok(Vec::new());
-    }
-    if let Some(mark) = hosts.chars().find(|mark| mark.is_whitespace() || *mark == ';') {
-        let mark = if mark == ';' { "`;`" } else { "blank" };
-        return Err(invalid(format!("the service URL has a {mark} among its hosts; a `,` alone separates them")));
-    }
-    let hosts: Vec<_> = hosts.split(',').map(parse_host).collect::<Result<_>>()?;
-    if hosts.len() > HOSTS_MAX {
-        return Err(invalid(format!("the service URL has {} hosts; the limit is {HOSTS_MAX}", hosts.len())));
-    }
-    Ok(hosts)
-}
-
-fn parse_host(host: &str) -> Result<Host> {
-    let (name, port) = match host.strip_prefix('[') {
-        Some(rest) => {
-            let (name, rest) = rest.split_once(']').ok_or_else(|| invalid(format!("`{host}` lacks a `]`")))?;
-            let port = match rest {
-                "" => None,
-                _ => Some(rest.strip_prefix(':').ok_or_else(|| invalid(format!("`{host}` is not a host")))?),
-            };
-            (name, port)
-        }
-        None => match host.split_once(':') {
-            Some((_, port)) if port.contains(':') => {
-                return Err(invalid(format!("`{host}` is not a host; an IPv6 address stands in brackets")));
-            }
-            Some((name, port)) => (name, Some(port)),
-            None => (host, None),
-        },
-    };
-    if name.is_empty() {
-        return Err(invalid("the service URL has an empty host"));
-    }
-    let port = port
-        .map(|port| port.parse().ok().filter(|&port: &u16| port != 0))
-        .map(|port| port.ok_or_else(|| invalid(format!("`{host}` has no usable port"))))
-        .transpose()?;
-    Ok(Host { name: name.to_owned(), port })
 }
 
 fn parse_query(query: &str) -> Result<Vec<(String, String)>> {
@@ -354,11 +306,6 @@ fn encode(text: &str) -> String {
     encoded
 }
 
-/// Escapes what would end a user's name.
-fn encode_user(text: &str) -> String {
-    encode(text).replace('/', "%2F").replace(':', "%3A").replace('@', "%40").replace(',', "%2C")
-}
-
 impl TryFrom<&str> for ServiceUrl {
     type Error = Error;
 
@@ -406,15 +353,11 @@ impl fmt::Display for ServiceUrl {
             formatter.write_str("//")?;
             if let Some(user) = &self.user {
                 let secret = if self.password.is_some() { ":***" } else { "" };
-                write!(formatter, "{}{secret}@", encode_user(user))?;
+                write!(formatter, "{}{secret}@", encode_name(user))?;
             }
             for (position, host) in self.hosts.iter().enumerate() {
                 let comma = if position == 0 { "" } else { "," };
-                let (open, close) = if host.name.contains(':') { ("[", "]") } else { ("", "") };
-                write!(formatter, "{comma}{open}{}{close}", host.name)?;
-                if let Some(port) = host.port {
-                    write!(formatter, ":{port}")?;
-                }
+                write!(formatter, "{comma}{}", host.encoded())?;
             }
         }
         // After hosts these characters are refused unescaped; paths of this machine often contain them.

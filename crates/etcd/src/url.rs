@@ -47,6 +47,7 @@ pub const SETTINGS: &Settings = &Settings {
     tls: lockkeeper_tls::SETTINGS,
     #[cfg(not(feature = "tls"))]
     tls: &[],
+    elsewhere: &[],
 };
 
 /// Who we are to a cluster that asks for it.

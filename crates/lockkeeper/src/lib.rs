@@ -254,20 +254,7 @@ fn not_served(scheme: &str) -> Error {
         "redis" | "redis+tls" | "redis+sentinel" => "redis",
         "postgres" | "postgres+tls" => "postgres",
         "mariadb" | "mariadb+tls" | "mysql" | "mysql+tls" => "mysql",
-        "sqlite" => {
-            return invalid(
-                "there are no locks on SQLite, which serves one machine: `file:DIRECTORY` does that without timeouts \
-                 and without polling",
-            );
-        }
-        other => {
-            return invalid(format!(
-                "there is no service `{other}:`; there are `file:DIRECTORY`, `memory:`, `zk://HOST`, `zk+tls://HOST`, \
-                 `etcd://HOST`, `etcd+tls://HOST`, `redis://HOST`, `redis+tls://HOST`, \
-                 `redis+sentinel://HOST/MASTER`, `postgres://HOST/DATABASE`, `mariadb://HOST` and `mysql://HOST`, the \
-                 last three with `+tls` too"
-            ));
-        }
+        other => return unknown(other),
     };
     let features = match scheme.ends_with("+tls") {
         true => format!("features `{feature}` and `tls`"),
@@ -275,6 +262,24 @@ fn not_served(scheme: &str) -> Error {
     };
     let message = format!("`{scheme}:` needs the {features} of the crate `lockkeeper`");
     Error::permanent(ErrorKind::Unsupported, Operation::Configure, message)
+}
+
+/// Why there is no service of a scheme that is none of ours: many are known from other clients.
+fn unknown(scheme: &str) -> Error {
+    let is = match scheme.split('+').next().unwrap_or(scheme) {
+        "http" => "no service of locks; an etcd is `etcd://HOST:2379`",
+        "https" => "no service of locks; an etcd with TLS is `etcd+tls://HOST:2379`",
+        "sqlite" => "for one machine, which `file:DIRECTORY` serves without timeouts and without polling",
+        "jdbc" | "r2dbc" => "to be left out",
+        "unix" | "redis-socket" => "not known; a Unix socket is a host, as in `redis://%2Frun%2Fredis.sock`",
+        "redis" if scheme == "redis+unix" => "not known; a Unix socket is a host, as in `redis://%2Frun%2Fredis.sock`",
+        "redis-sentinel" | "sentinel" => "called `redis+sentinel://HOST/MASTER` here",
+        "postgres" => "called `postgres:` here, or `postgres+tls:`",
+        "mysql" | "mariadb" => "called `mysql:` or `mariadb:` here, with `+tls` or without",
+        "redis" => "called `redis:` here, `redis+tls:` or `redis+sentinel:`",
+        _ => "no service; there are `file:`, `memory:`, `zk:`, `etcd:`, `redis:`, `postgres:`, `mariadb:` and `mysql:`",
+    };
+    invalid(format!("`{scheme}:` is {is}"))
 }
 
 fn memory_service(url: &ServiceUrl) -> Result<KeeperBuilder> {
@@ -311,7 +316,14 @@ mod tests {
     #[cfg(all(feature = "file", feature = "zookeeper"))]
     fn a_url_that_cannot_be_used_is_refused_with_what_could_be() {
         for (url, word) in [
-            ("redis2://h", "`redis+sentinel://HOST/MASTER`"),
+            ("redis2://h", "`zk:`, `etcd:`, `redis:`"),
+            ("http://h1:2379", "`etcd://HOST:2379`"),
+            ("https://h1:2379", "`etcd+tls://HOST:2379`"),
+            ("redis+unix:///run/redis.sock", "`redis://%2Frun%2Fredis.sock`"),
+            ("redis-sentinel://h1/main", "`redis+sentinel://HOST/MASTER`"),
+            ("postgresql+asyncpg://h1/app", "`postgres:`"),
+            ("mysql+pymysql://h1/app", "`mysql:`"),
+            ("jdbc:postgresql://h1/app", "left out"),
             ("file://host/x", "directory"),
             ("file:x?base=y", "`base`"),
             ("zk:", "server"),
@@ -325,7 +337,8 @@ mod tests {
         ] {
             let error = connect(url).expect_err(url);
             assert_eq!(error.advice(), Advice::Permanent, "{url}");
-            assert!(format!("{error:#}").contains(word), "{url}: {error}");
+            let told = format!("{error:#}");
+            assert!(told.contains(word) && told.len() <= 200, "{url}: {told}");
         }
     }
 

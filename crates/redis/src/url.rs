@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use lockkeeper_core::url::Unset::{Is, Means};
-use lockkeeper_core::url::{Kind, Setting, Settings, invalid};
+use lockkeeper_core::url::{Elsewhere, Kind, Setting, Settings, invalid};
 use lockkeeper_core::{Result, ServiceUrl};
 use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Names, Server};
 
@@ -72,6 +72,10 @@ pub const SETTINGS: &Settings = &Settings {
     tls: lockkeeper_tls::SETTINGS,
     #[cfg(not(feature = "tls"))]
     tls: &[],
+    elsewhere: &[
+        Elsewhere::new("protocol", "3 here: locks need RESP3").same(&["3", "resp3"]),
+        Elsewhere::new("db", "the path here, as in redis://h1/2"),
+    ],
 };
 
 /// How the server with the keys is found.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::url::Unset::{Is, Means};
-use lockkeeper_core::url::{Given, Kind, Setting, Settings, invalid};
+use lockkeeper_core::url::{Elsewhere, Given, Kind, Setting, Settings, invalid};
 use lockkeeper_core::{Result, ServiceUrl};
 use lockkeeper_session::{Finder, Names, Order, Server};
 
@@ -105,6 +105,18 @@ pub const SETTINGS: &Settings = &Settings {
     tls: lockkeeper_tls::SETTINGS,
     #[cfg(not(feature = "tls"))]
     tls: &[],
+    elsewhere: &[
+        Elsewhere::new(
+            "host",
+            "what stands before the path here; a Unix socket too, as in postgres://%2Frun%2Fpostgresql",
+        ),
+        Elsewhere::new("socket", "the host here, as in mysql://%2Frun%2Fmysqld%2Fmysqld.sock"),
+        Elsewhere::new("ssl-mode", "`sslmode=verify-full` here"),
+        Elsewhere::new("sslrootcert", "`ca` here"),
+        Elsewhere::new("sslcert", "`cert` here"),
+        Elsewhere::new("sslkey", "`key` here"),
+        Elsewhere::new("target_session_attrs", "`read-write` here: locks are written").same(&["read-write", "primary"]),
+    ],
 };
 
 impl Config {
@@ -138,7 +150,7 @@ impl Config {
             names: Names::default(),
             user: url.user().filter(|user| !user.is_empty()).map(str::to_owned),
             password: url.password().map(str::to_owned),
-            database: database(url, dialect)?,
+            database: database(url, dialect, given.text("schema"))?,
             schema: given.text("schema").to_owned(),
             sets_up: given.text("setup") == "auto",
             only_looks: given.text("wake") == "look",
@@ -174,13 +186,16 @@ pub(crate) fn check_session_timeout(timeout: Duration) -> Result<()> {
     SESSION_TIMEOUT.check_time(timeout)
 }
 
-fn database(url: &ServiceUrl, dialect: Dialect) -> Result<Option<String>> {
+fn database(url: &ServiceUrl, dialect: Dialect, schema: &str) -> Result<Option<String>> {
     let database = url.path().trim_matches('/');
-    if dialect == Dialect::Mysql && !database.is_empty() {
-        return Err(invalid(format!(
-            "on MariaDB and MySQL the database with our tables is named by `schema`; the URL names no other, as \
-             `{database}`"
-        )));
+    if dialect == Dialect::Mysql {
+        return match database {
+            "" => Ok(None),
+            same if same == schema => Ok(None),
+            other => Err(invalid(format!(
+                "on MariaDB and MySQL locks have a database for themselves: leave `/{other}` out, or name it by `schema`"
+            ))),
+        };
     }
     if database.contains('/') {
         return Err(invalid(format!(

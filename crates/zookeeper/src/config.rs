@@ -57,6 +57,7 @@ pub const SETTINGS: &Settings = &Settings {
     tls: lockkeeper_tls::SETTINGS,
     #[cfg(not(feature = "tls"))]
     tls: &[],
+    elsewhere: &[],
 };
 
 /// What is known of a ZooKeeper service before it is reached.

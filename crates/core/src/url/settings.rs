@@ -11,11 +11,14 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{ServiceUrl, invalid, parse_time};
+use super::{Host, ServiceUrl, invalid, parse_time};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// What the scheme of a service ends with that speaks TLS.
 const TLS_SUFFIX: &str = "+tls";
+
+/// What `sslmode` may be.
+const SSLMODES: &[&str] = &["verify-full", "require", "disable"];
 
 /// The settings of one service. Its text form is a table in Markdown.
 #[derive(Debug)]
@@ -28,6 +31,18 @@ pub struct Settings {
     pub rows: &'static [Setting],
     /// Those that a URL with TLS has besides; none where TLS is not compiled in.
     pub tls: &'static [Setting],
+    /// What the URLs of other clients of the service have.
+    pub elsewhere: &'static [Elsewhere],
+}
+
+/// A setting of other clients: one URL may be given to several.
+#[derive(Debug)]
+pub struct Elsewhere {
+    key: &'static str,
+    /// The values that say what is so here anyway.
+    same: &'static [&'static str],
+    /// What it is here. Its text goes on after "is".
+    here: &'static str,
 }
 
 /// One setting: a row of the table.
@@ -102,14 +117,25 @@ impl Settings {
             let schemes: Vec<_> = schemes.map(|scheme| format!("{scheme}:")).collect();
             return Err(invalid(format!("`{key}` is for TLS, which {} asks for", either(&schemes))));
         }
-        url.refuse_unknown_keys(&self.rows_for(url).map(|row| row.key).collect::<Vec<_>>())?;
+        if is_secured && url.hosts().iter().any(Host::is_socket) {
+            return Err(invalid("a Unix socket has no TLS: leave out `+tls` or `sslmode`"));
+        }
+        let mut known: Vec<_> = self.rows_for(url).map(|row| row.key).collect();
+        for Elsewhere { key, same, here } in self.elsewhere {
+            match url.query(key) {
+                Some(value) if same.contains(&value) => known.push(key),
+                Some(_) => return Err(invalid(format!("`{key}` is {here}"))),
+                None => {}
+            }
+        }
+        url.refuse_unknown_keys(&known)?;
         Given::of(self.rows, url)
     }
 
     /// Returns whether a URL says that its servers must speak TLS.
     pub fn is_secured(&self, url: &ServiceUrl) -> bool {
         let sslmode = self.rows.iter().find(|row| row.key == Setting::SSLMODE.key).and_then(|row| url.query(row.key));
-        url.scheme().ends_with(TLS_SUFFIX) || sslmode == Some("verify-full")
+        url.scheme().ends_with(TLS_SUFFIX) || matches!(sslmode, Some("verify-full" | "require"))
     }
 
     /// Returns the settings that a URL may have, each with what is so by it.
@@ -137,10 +163,10 @@ impl Setting {
         .text("how long one request may take");
 
     /// Whether servers must speak TLS, where the scheme does not say it. There is no way between: one that encrypts
-    /// for any other end protects nothing.
-    pub const SSLMODE: Self =
-        Self::new("sslmode", Kind::Word(&["verify-full", "disable"]), Unset::Means("`disable` without `+tls`"))
-            .text("`verify-full`: the same as `+tls`; `disable`: no TLS");
+    /// for any other end protects nothing. So `require`, which drivers know that leave the certificate to others, asks
+    /// for no less.
+    pub const SSLMODE: Self = Self::new("sslmode", Kind::Word(SSLMODES), Unset::Means("`disable` without `+tls`"))
+        .text("`verify-full`, and `require` too: the same as `+tls`; `disable`: no TLS");
 
     /// A row without its text: what the setting may be, and what is so without it.
     pub const fn new(key: &'static str, kind: Kind, unset: Unset) -> Self {
@@ -202,6 +228,20 @@ impl Setting {
             Kind::File => invalid(format!("`{}` names no file", self.key)),
             kind => invalid(format!("`{}` is {kind}, and not `{}`", self.key, text.escape_debug())),
         }
+    }
+}
+
+impl Elsewhere {
+    /// A setting that is something else here: this, in words that go on after "is".
+    pub const fn new(key: &'static str, here: &'static str) -> Self {
+        Self { key, same: &[], here }
+    }
+
+    /// The same setting, which these values say is as it is here anyway.
+    #[must_use]
+    pub const fn same(mut self, values: &'static [&'static str]) -> Self {
+        self.same = values;
+        self
     }
 }
 

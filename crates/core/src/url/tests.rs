@@ -19,6 +19,38 @@ fn several_hosts_ports_and_addresses_are_read() {
 }
 
 #[test]
+fn schemes_of_other_clients_that_mean_the_same_are_those_of_ours() {
+    for (theirs, ours) in [
+        ("postgresql://h/app", "postgres://h/app"),
+        ("postgresql+tls://h", "postgres+tls://h"),
+        ("rediss://h", "redis+tls://h"),
+        ("valkey://h/1", "redis://h/1"),
+        ("valkeys://h", "redis+tls://h"),
+        ("valkey+sentinel://h/main", "redis+sentinel://h/main"),
+        ("ZooKeeper://h1,h2/app", "zk://h1,h2/app"),
+        ("postgresqlx://h", "postgresqlx://h"),
+    ] {
+        assert_eq!(url(theirs).to_string(), ours);
+    }
+}
+
+#[test]
+fn a_socket_and_the_zone_of_an_address_are_read_from_their_escapes_and_written_with_them() {
+    for (text, name, port, shown) in [
+        ("postgres://ann@%2Frun%2Fpg:5433/app", "/run/pg", Some(5433), "postgres://ann@%2Frun%2Fpg:5433/app"),
+        ("redis://%2Frun%2Fa%20b%3A%2C%25.sock", "/run/a b:,%.sock", None, "redis://%2Frun%2Fa%20b%3A%2C%25.sock"),
+        ("zk://[fe80::1%25lo]:1", "fe80::1%lo", Some(1), "zk://[fe80::1%25lo]:1"),
+        ("zk://[fe80::1%lo]", "fe80::1%lo", None, "zk://[fe80::1%25lo]"),
+        ("zk://[fe80::1%25]", "fe80::1%25", None, "zk://[fe80::1%2525]"),
+    ] {
+        let url = url(text);
+        let [host] = url.hosts() else { panic!("{text}") };
+        assert_eq!((host.name.as_str(), host.port, host.is_socket()), (name, port, name.starts_with('/')), "{text}");
+        assert_eq!((url.to_string().as_str(), ServiceUrl::parse(shown).unwrap()), (shown, url.clone()));
+    }
+}
+
+#[test]
 fn paths_of_this_machine_are_taken_as_they_are() {
     assert_eq!(url("file:./x/../y").path(), "./x/../y");
     assert_eq!(url("file:/var/lib/x").path(), "/var/lib/x");
@@ -96,6 +128,9 @@ fn what_is_wrong_is_named() {
         ("zk://h1;h2", "`;`"),
         ("zk://h1:2181;h2:2181/app", "`;`"),
         ("zk://h1/app,h2/app", "`,` in its path"),
+        ("http://h1:2379,http://h2:2379,http://h3:2379", "two schemes"),
+        ("redis://a%2Fb", "`a%2Fb` is not a host"),
+        ("redis://%2Frun%00", "is not a host"),
         ("file:x?a", "key=value"),
         ("file:x?a=1&a=2", "twice"),
         ("file:100%", "%25"),

@@ -15,6 +15,7 @@ const TOYS: Settings = Settings {
         Setting::new("clock", Kind::Word(&["trust"]), Unset::Means("no trust")).text("which"),
         Setting::new("base", Kind::Text("a path from `/` on", |text| text.starts_with('/')), Unset::Is("/toys")),
     ],
+    elsewhere: &[Elsewhere::new("rope", "`base` here").same(&["/toys"])],
     tls: &[Setting::new("ca", Kind::File, Unset::Means("the system's")).text("whom to trust")],
 };
 
@@ -46,6 +47,11 @@ fn every_kind_of_value_is_read_and_what_is_left_out_is_the_default() {
 }
 
 #[test]
+fn a_setting_of_another_client_is_taken_where_it_says_what_is_so_anyway() {
+    assert_eq!(read("toy://h?rope=/toys&base=/a").unwrap().text("base"), "/a");
+}
+
+#[test]
 fn what_a_row_does_not_allow_is_refused_with_what_it_allows() {
     for (query, words) in [
         ("session_timeout=1s", "`session_timeout` is a time from `2s` to `5m`, a multiple of `1s`, and not `1s`"),
@@ -61,6 +67,7 @@ fn what_a_row_does_not_allow_is_refused_with_what_it_allows() {
         ("base=a%0Ab", r"`base` is a path from `/` on, and not `a\nb`"),
         ("bse=/a", "`toy:` has no setting `bse`; it has `session_timeout`, `connect_timeout`, `operation_timeout`"),
         ("ca=x", "`ca` is for TLS, which `toy+tls:` asks for"),
+        ("rope=/x", "`rope` is `base` here"),
     ] {
         let error = read(&format!("toy://h?{query}")).expect_err(query);
         assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{query}");
@@ -79,11 +86,17 @@ fn tls_has_its_own_settings_and_is_asked_for_by_a_scheme_or_by_sslmode() {
     assert!(told(Given::of(TOYS.tls, &url("toy+tls://h?ca="))).contains("`ca` names no file"));
 
     let by_word = Settings { rows: &[Setting::SSLMODE], ..TOYS };
-    for (text, is_secured) in [("toy://h", false), ("toy://h?sslmode=disable", false), ("toy+tls://h", true)] {
+    for (text, is_secured) in [
+        ("toy://h", false),
+        ("toy://h?sslmode=disable", false),
+        ("toy://h?sslmode=require", true),
+        ("toy+tls://h", true),
+    ] {
         assert_eq!(by_word.is_secured(&url(text)), is_secured, "{text}");
     }
     assert!(by_word.read(&url("toy://h?sslmode=verify-full&ca=x")).is_ok());
     assert!(told(read("toy://h?sslmode=verify-full")).contains("no setting `sslmode`"));
+    assert!(told(read("toy+tls://%2Frun%2Ftoy")).contains("a Unix socket has no TLS"));
 
     let without = Settings { tls: &[], ..TOYS };
     let error = without.read(&url("toy+tls://h?ca=x")).unwrap_err();
