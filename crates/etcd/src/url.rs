@@ -250,6 +250,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (url, word) in [
             ("etcd:/path", "server"),
+            ("etcd://%2Frun%2Fetcd.sock", "reached by TCP alone"),
             ("etcd://h1?session_timeout=2500ms", "a multiple of `1s`"),
             ("etcd://h1/y?base=/x", "its `base` is `/x`"),
             ("etcd://h1?base=x", "begins with"),

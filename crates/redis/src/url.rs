@@ -161,7 +161,7 @@ impl Config {
     /// All hosts must be of one service. Of several the first that is a master is used; of a cluster any of them leads
     /// to the one with the keys: one slot has them all, by the base. The keys are those of
     /// [`SETTINGS`]; with `layout=setnx` there are only mutexes, not fair towards the other clients,
-    /// and not in a cluster.
+    /// and not in a cluster. A host that begins with `%2F` is the path of a Unix socket.
     ///
     /// With `redis+sentinel://host[:port][,…]/MASTER[/database]` the hosts are sentinels, which know the master by that
     /// name. `redis+tls:` is for servers that speak TLS; the files of its settings are read now.
@@ -227,7 +227,7 @@ impl fmt::Debug for Config {
 fn address(url: &ServiceUrl) -> Result<(Address, u32)> {
     let is_sentinel = url.scheme() == SENTINEL_SCHEME;
     let port_default = if is_sentinel { SENTINEL_PORT_DEFAULT } else { PORT_DEFAULT };
-    let servers = Server::of_url(url, port_default)?;
+    let servers = Server::or_sockets_of_url(url, port_default, |path, _| path.to_owned())?;
     let path = url.path().trim_matches('/');
     if !is_sentinel {
         return Ok((Address::Servers(servers), database(path)?));

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
 use crate::{Failure, Server};
@@ -57,13 +57,17 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Connects over TCP.
+    /// Connects over TCP, or to a Unix socket.
     ///
     /// # Errors
     ///
     /// [`Broken`](crate::FailureKind::Broken): the server could not be reached.
     pub async fn connect(way: &Server) -> Result<Self, Failure> {
-        connect_tcp(way).await.map(Self::of).map_err(|error| Failure::unreachable("cannot be reached", error))
+        let connected = match way.socket() {
+            Some(path) => UnixStream::connect(path).await.map(Self::of),
+            None => connect_tcp(way).await.map(Self::of),
+        };
+        connected.map_err(|error| Failure::unreachable("cannot be reached", error))
     }
 
     /// Takes a connection that was opened.

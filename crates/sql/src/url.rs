@@ -125,6 +125,8 @@ impl Config {
     ///
     /// MariaDB and MySQL have no path: the schema is the database there.
     ///
+    /// A host that begins with `%2F` is the path of a Unix socket, on PostgreSQL of its folder.
+    ///
     /// All servers are those of one database: the first that takes writes is used. The keys are those of
     /// [`SETTINGS`]. With `sslmode=verify-full`, or a `postgres+tls:`, `mysql+tls:` or `mariadb+tls:`
     /// URL, the servers must speak TLS and show who they are; the files of its settings are read now.
@@ -146,7 +148,10 @@ impl Config {
         Ok(Self {
             service: url.to_string(),
             dialect,
-            servers: Server::of_url(url, port_default)?,
+            servers: Server::or_sockets_of_url(url, port_default, |path, port| match dialect {
+                Dialect::Postgres => format!("{path}/.s.PGSQL.{port}"),
+                Dialect::Mysql => path.to_owned(),
+            })?,
             names: Names::default(),
             user: url.user().filter(|user| !user.is_empty()).map(str::to_owned),
             password: url.password().map(str::to_owned),

@@ -232,6 +232,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (url, word) in [
             ("zk:/path", "server"),
+            ("zk://%2Frun%2Fzk.sock", "reached by TCP alone"),
             ("zk://h1/../x", "chroot"),
             ("zk://h1/a//b", "chroot"),
             ("zk://h1?base=x", "from `/` on"),

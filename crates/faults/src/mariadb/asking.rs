@@ -1,9 +1,11 @@
 //! Asks a server over its socket in the file system, where the superuser needs no password.
 
+use std::path::PathBuf;
+
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Value};
 
-use super::Setup;
+use super::{Server, Setup};
 use crate::sql::{Row, Sql, Superuser};
 
 /// Who may do all.
@@ -11,6 +13,13 @@ pub(super) const SUPERUSER: &str = "root";
 
 /// The name of the socket.
 pub(super) const SOCKET: &str = "socket";
+
+impl Server {
+    /// Its socket in the file system.
+    pub fn socket(&self) -> PathBuf {
+        self.operator.folder.join(SOCKET)
+    }
+}
 
 impl Sql for Setup {
     const SCHEME: &str = "mariadb";

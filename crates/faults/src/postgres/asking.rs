@@ -1,13 +1,22 @@
 //! Asks a server over its socket in the file system, where the superuser needs no password.
 
+use std::path::PathBuf;
+
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
-use super::Setup;
+use super::{Server, Setup};
 use crate::sql::{Row, Sql, Superuser};
 
 /// Who may do all, and the database that every server has.
 pub(super) const SUPERUSER: &str = "postgres";
 const DATABASE: &str = "postgres";
+
+impl Server {
+    /// The folder of its socket in the file system.
+    pub fn socket(&self) -> PathBuf {
+        self.operator.folder.clone()
+    }
+}
 
 impl Sql for Setup {
     const SCHEME: &str = "postgres";

@@ -15,6 +15,11 @@ impl Server {
         Setup::new().start().await
     }
 
+    /// Its socket in the file system.
+    pub fn socket(&self) -> PathBuf {
+        self.operator.socket.clone()
+    }
+
     /// Sends it one command as its operator, over a socket in the file system; returns the answer, as the crate `redis`
     /// reads it into a type.
     pub async fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]> + Sync]) -> Result<T> {

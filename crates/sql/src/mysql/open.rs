@@ -77,6 +77,7 @@ pub(super) fn access(config: &Config, server: &lockkeeper_session::Server) -> Re
         .ip_or_hostname(server.name.as_str())
         .resolved_ips(server.address.filter(|way| !is_scoped(way)).map(|way| vec![way.ip()]))
         .tcp_port(server.address.map_or(server.port, |way| way.port()))
+        .socket(server.socket().map(|path| path.display().to_string()))
         .user(config.user.as_deref())
         .pass(config.password.as_deref())
         // Else it would go past a proxy, by the server's socket in the file system.

@@ -81,6 +81,18 @@ async fn of_a_name_with_several_addresses_the_master_is_found_past_a_silent_one_
 }
 
 #[tokio::test]
+async fn a_server_is_reached_by_its_unix_socket() {
+    if !lockkeeper_faults::redis::availability().or_skip_here() {
+        return;
+    }
+    let server = Setup::new().start().await.expect("a server");
+    let socket = server.socket().display().to_string().replace('/', "%2F");
+    let backend = RedisBackend::open(&format!("redis://{socket}/1").parse().expect("a URL")).expect("a good URL");
+    soon("a session", backend.session()).await.expect("it serves");
+    soon("a look", backend.queues("")).await.expect("it shows");
+}
+
+#[tokio::test]
 async fn a_sentinel_is_asked_at_the_first_of_its_addresses_that_answers() {
     let (silent, sentinel) = (stranger(&[]).await, stranger(&[OTHER]).await);
     let mut config = config("redis+sentinel://many/orders");
