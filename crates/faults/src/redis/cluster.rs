@@ -38,19 +38,32 @@ impl Cluster {
             server.ask::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]).await?;
         }
         for server in &this.servers[1..] {
-            let (host, port) = (server.address().ip().to_string(), server.address().port().to_string());
-            let members = server.daemon.peer_address(1).port().to_string();
-            this.servers[0].ask::<()>(&["CLUSTER", "MEET", &host, &port, &members]).await?;
+            this.meet(server).await?;
         }
         for server in &this.servers {
-            wait::until(&format!("{} in a whole cluster", server.address()), SERVING_WITHIN, async || {
-                let state: String = server.ask(&["CLUSTER", "INFO"]).await.ok()?;
-                let whole = ["cluster_state:ok".to_owned(), format!("cluster_size:{MASTERS}")];
-                whole.iter().all(|line| state.lines().any(|said| said == line)).then_some(())
-            })
-            .await?;
+            until_whole(server).await?;
         }
         Ok(this)
+    }
+
+    /// Has a server meet the others.
+    async fn meet(&self, server: &Server) -> Result<()> {
+        let (host, port) = (server.address().ip().to_string(), server.address().port().to_string());
+        let members = server.daemon.peer_address(1).port().to_string();
+        self.servers[0].ask(&["CLUSTER", "MEET", &host, &port, &members]).await
+    }
+
+    /// Starts a replica of a server, and waits until it follows that.
+    pub async fn replica_of(&self, index: usize) -> Result<Server> {
+        let (replica, master) = (Setup::member().start().await?, id(&self.servers[index]).await?);
+        self.meet(&replica).await?;
+        wait::until(&format!("{} in the cluster", replica.address()), SERVING_WITHIN, async || {
+            replica.ask::<()>(&["CLUSTER", "REPLICATE", &master]).await.ok()
+        })
+        .await?;
+        replica.replicating().await?;
+        until_whole(&replica).await?;
+        Ok(replica)
     }
 
     /// The slot of a key.
@@ -103,6 +116,16 @@ impl Cluster {
             source.ask::<()>(&[command.to_vec(), keys].concat()).await?;
         }
     }
+}
+
+/// Waits until a server takes the cluster for whole.
+async fn until_whole(server: &Server) -> Result<()> {
+    wait::until(&format!("{} in a whole cluster", server.address()), SERVING_WITHIN, async || {
+        let state: String = server.ask(&["CLUSTER", "INFO"]).await.ok()?;
+        let whole = ["cluster_state:ok".to_owned(), format!("cluster_size:{MASTERS}")];
+        whole.iter().all(|line| state.lines().any(|said| said == line)).then_some(())
+    })
+    .await
 }
 
 /// By what the others of the cluster know a server.

@@ -42,10 +42,11 @@ pub(crate) struct Greeting {
     pub(crate) version: Version,
     /// Whether it is one of a cluster.
     pub(crate) is_of_cluster: bool,
+    pub(crate) is_replica: bool,
 }
 
 impl Greeting {
-    /// Reads the answer to `HELLO`, and refuses a server that cannot have the keys.
+    /// Reads the answer to `HELLO`, and refuses a sentinel.
     pub(super) fn of(answer: &Value) -> Result<Self, Failure> {
         let Value::Map(fields) = answer else {
             return Err(Failure::unexpected());
@@ -56,13 +57,24 @@ impl Greeting {
             let message = "this is a sentinel; the URL must be `redis+sentinel://…/MASTER`";
             return Err(Failure::new(FailureKind::Settings, Effect::None, message));
         }
-        if matches!(field("role"), Some("replica" | "slave")) {
-            let message = "the server is a replica, which takes no writes";
-            return Err(Failure::new(FailureKind::ReadOnly, Effect::None, message));
-        }
         let version = field("version").and_then(Version::parse).ok_or_else(Failure::unexpected)?;
         let is_of_cluster = field("mode") == Some("cluster");
-        Ok(Self { software: field("server").unwrap_or("redis").to_owned(), version, is_of_cluster })
+        let is_replica = matches!(field("role"), Some("replica" | "slave"));
+        Ok(Self { software: field("server").unwrap_or("redis").to_owned(), version, is_of_cluster, is_replica })
+    }
+
+    /// Refuses a server that neither has the keys nor names the one that has: in a cluster a replica does.
+    pub(super) fn check_use(&self) -> Result<(), Failure> {
+        if self.is_of_cluster { Ok(()) } else { self.check_master() }
+    }
+
+    /// Refuses a server that is no master.
+    pub(super) fn check_master(&self) -> Result<(), Failure> {
+        if !self.is_replica {
+            return Ok(());
+        }
+        let message = "the server is a replica, which takes no writes";
+        Err(Failure::new(FailureKind::ReadOnly, Effect::None, message))
     }
 }
 
@@ -80,7 +92,14 @@ mod tests {
 
     fn greeting(fields: &[(&str, &str)]) -> Result<Greeting, Failure> {
         let value = |text: &str| Value::BulkString(text.into());
-        Greeting::of(&Value::Map(fields.iter().map(|(name, text)| (value(name), value(text))).collect()))
+        let fields = fields.iter().map(|(name, text)| (value(name), value(text))).collect();
+        Greeting::of(&Value::Map(fields)).and_then(|greeting| greeting.check_use().map(|()| greeting))
+    }
+
+    #[test]
+    fn a_replica_in_a_cluster_is_asked_for_its_master_and_is_none() {
+        let greeting = greeting(&[("version", "7.0.15"), ("mode", "cluster"), ("role", "replica")]).unwrap();
+        assert_eq!(greeting.check_master().unwrap_err().kind, FailureKind::ReadOnly);
     }
 
     #[test]

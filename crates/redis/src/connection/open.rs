@@ -47,7 +47,7 @@ pub(crate) struct Opened {
 }
 
 impl Connection {
-    /// Connects to a server, and makes sure that it is a master and has what locks need.
+    /// Connects to a server, and makes sure that it has what locks need, and is a master, or one of a cluster.
     ///
     /// It is driven on the runtime in which this is called.
     pub(crate) async fn open(
@@ -179,6 +179,7 @@ async fn introduce(
 fn greeting(answers: Vec<Value>) -> Result<Greeting, Failure> {
     let [named, tracked, cached, greeted] = <[_; 4]>::try_from(answers).map_err(|_| Failure::unexpected())?;
     let greeting = Greeting::of(&answer(greeted, HELLO)?)?;
+    greeting.check_use()?;
     answer(named, "CLIENT SETNAME")?;
     answer(tracked, "CLIENT TRACKING")?;
     answer(cached, "CLIENT CACHING")?;

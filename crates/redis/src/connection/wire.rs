@@ -112,7 +112,7 @@ impl Connection {
     /// Queues a flight, waits for its answers until the deadline, and fails if the server is no master any more.
     pub(crate) async fn flight_to_master(&self, flight: Flight, deadline: BootInstant) -> Result<Vec<Value>, Failure> {
         let mut answers = self.flight_until(flight.command(redis::cmd(HELLO)), deadline).await?;
-        Greeting::of(&answer(answers.pop().ok_or_else(Failure::unexpected)?, HELLO)?)?;
+        Greeting::of(&answer(answers.pop().ok_or_else(Failure::unexpected)?, HELLO)?)?.check_master()?;
         Ok(answers)
     }
 

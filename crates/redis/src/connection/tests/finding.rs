@@ -181,14 +181,15 @@ async fn probe(connection: &Connection) -> Result<Value, Failure> {
 }
 
 #[tokio::test]
-async fn a_cluster_leads_from_any_of_its_servers_to_the_one_with_the_keys() {
+async fn a_cluster_leads_from_any_of_its_servers_a_replica_too_to_the_one_with_the_keys() {
     if !lockkeeper_faults::redis::availability().or_skip_here() {
         return;
     }
     let cluster = Cluster::start().await.expect("a cluster");
     let slot = cluster.slot_of("{lockkeeper}").await.expect("a slot");
     let owner = server_at(cluster.servers()[cluster.owner(slot).await.expect("it is served")].address());
-    for address in cluster.addresses() {
+    let replicas = [cluster.replica_of(0).await.expect("a replica"), cluster.replica_of(1).await.expect("another")];
+    for address in cluster.addresses().into_iter().chain(replicas.iter().map(|replica| replica.address())) {
         let url = format!("redis://{address}");
         let mut finder = Arc::new(config(&url)).finder(&clock());
         let access = &config(&url).access;
@@ -196,5 +197,8 @@ async fn a_cluster_leads_from_any_of_its_servers_to_the_one_with_the_keys() {
             probe(&Connection::open(&server, access, &clock(), until).await?).await.map(|_| server)
         });
         assert!(owner.is_reached_by(&found.await.expect("the way leads to the keys")));
+        let backend = RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL");
+        soon("a session", backend.session()).await.expect("the owner serves");
+        soon("a look", backend.queues("")).await.expect("the owner shows");
     }
 }

@@ -27,7 +27,12 @@ fn versions_that_crash_by_tracking_are_found() {
     ] {
         let (major, minor, patch) = version;
         let version = Version::new(major, minor, patch);
-        let found = judge_version(&Greeting { software: software.to_owned(), version, is_of_cluster: false });
+        let found = judge_version(&Greeting {
+            software: software.to_owned(),
+            version,
+            is_of_cluster: false,
+            is_replica: false,
+        });
         assert_eq!(severity(found.as_ref()), (!is_sound).then_some(Severity::Warning), "{software} {version}");
     }
 }
