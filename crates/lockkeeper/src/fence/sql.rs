@@ -22,13 +22,17 @@
 
 /// The statements of one kind of database, in one form.
 ///
-/// The transaction rolls back where the answer has no row: the token was overtaken, and nothing must be written. A
+/// The transaction rolls back where the answer has no row: the token was overtaken, and nothing must be written. The
+/// next holder's bind waits for the end of this one's transaction. One that stops in the middle keeps it waiting until
+/// the server ends its connection: at once where the connection breaks, and else by a setting of the server,
+/// `idle_in_transaction_session_timeout` on PostgreSQL, `idle_write_transaction_timeout` on MariaDB and `wait_timeout`
+/// on MySQL; what waits gives up after its `lock_timeout`, or `innodb_lock_wait_timeout`. A
 /// transaction that is isolated as REPEATABLE READ or SERIALIZABLE may be refused in passing (on PostgreSQL with
 /// SQLSTATE 40001) where another binds at the same time; it begins again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Statements {
-    /// Makes the table of the greatest tokens, if it is missing. It is the same for both forms.
+    /// Makes the table of the greatest tokens, if it is missing; many may do so at once. It is the same for both forms.
     pub table: &'static str,
     /// Binds a token. Its answer has a row unless the token was overtaken; but see [`confirm`](Self::confirm).
     pub bind: &'static str,
@@ -37,11 +41,17 @@ pub struct Statements {
     pub confirm: Option<&'static str>,
 }
 
-const POSTGRES_TABLE: &str = "CREATE TABLE IF NOT EXISTS lk_fence (
-  name text PRIMARY KEY,
-  grant_no bigint NOT NULL CHECK (grant_no >= 0),
-  turn bigint NOT NULL DEFAULT 0 CHECK (turn >= 0)
-)";
+// Of two that make a table at once, one fails, whether or not it says IF NOT EXISTS: so they wait for one another.
+const POSTGRES_TABLE: &str = "DO $$ BEGIN
+  IF to_regclass('lk_fence') IS NULL THEN
+    PERFORM pg_advisory_xact_lock(hashtext('lk_fence'));
+    CREATE TABLE IF NOT EXISTS lk_fence (
+      name text PRIMARY KEY,
+      grant_no bigint NOT NULL CHECK (grant_no >= 0),
+      turn bigint NOT NULL DEFAULT 0 CHECK (turn >= 0)
+    );
+  END IF;
+END $$";
 
 const SQLITE_TABLE: &str = "CREATE TABLE IF NOT EXISTS lk_fence (
   name TEXT PRIMARY KEY NOT NULL,
@@ -77,7 +87,8 @@ RETURNING 1",
     confirm: None,
 };
 
-/// SQLite 3.35 or later, for the grant alone. The transaction begins by `BEGIN IMMEDIATE`.
+/// SQLite 3.35 or later, for the grant alone. The transaction begins by `BEGIN IMMEDIATE`. Each connection has a busy
+/// timeout, or a statement beside another fails.
 pub const SQLITE: Statements = Statements {
     table: SQLITE_TABLE,
     bind: "INSERT INTO lk_fence AS f (name, grant_no) VALUES (?1, ?2)

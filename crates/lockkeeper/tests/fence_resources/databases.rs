@@ -158,6 +158,52 @@ async fn begin<Client: Database>(client: &mut Client) {
     client.say(Client::BEGIN).await;
 }
 
+/// Clients that make the table of the greatest tokens at once, as a fleet does that begins.
+const FLEET: usize = 6;
+
+/// How often they do: without an order among them, three rounds in ten failed on PostgreSQL.
+const BEGINNINGS: u32 = 30;
+
+/// Many make the table at once, and none fails.
+pub(crate) async fn is_made_by_many_at_once<Client: Database + 'static>(
+    place: &impl Place<Client = Client>,
+    statements: &'static Statements,
+) {
+    let mut clients = Vec::new();
+    for _ in 0..FLEET {
+        clients.push(place.connect().await);
+    }
+    for _ in 0..BEGINNINGS {
+        clients[0].say("DROP TABLE IF EXISTS lk_fence").await;
+        let making = clients.into_iter().map(|mut client| {
+            tokio::spawn(async move {
+                client.say(statements.table).await;
+                client
+            })
+        });
+        let making: Vec<_> = making.collect();
+        clients = Vec::new();
+        for made in making {
+            clients.push(made.await.expect("it fails for none"));
+        }
+        assert_eq!(clients[0].bind(statements, "x", 1, None).await, Ok(true));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 6)]
+async fn a_fleet_makes_the_table_of_postgresql_at_once_and_none_fails() {
+    if can_run(postgres::availability()) {
+        is_made_by_many_at_once(&postgres::Setup::new().start().await.unwrap(), &sql::POSTGRES).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 6)]
+async fn a_fleet_makes_the_table_of_mariadb_at_once_and_none_fails() {
+    if can_run(mariadb::availability()) {
+        is_made_by_many_at_once(&mariadb::Setup::new().start().await.unwrap(), &sql::MYSQL).await;
+    }
+}
+
 /// What a table of greatest tokens is shown, and whether it passes: in the form for the grant, and in that for pairs.
 const SHOWN: [(&str, &str, bool, bool); 9] = [
     ("x", "41.3", true, true),

@@ -4,7 +4,7 @@ use lockkeeper::fence::sql::{self, Statements};
 use lockkeeper_faults::sqlite::{self, Shell};
 use tempfile::TempDir;
 
-use crate::databases::{Database, Place, compares_and_keeps, writes_no_row};
+use crate::databases::{Database, Place, compares_and_keeps, is_made_by_many_at_once, writes_no_row};
 use crate::rounds::can_run;
 
 /// Binds a token in the transaction that is open; what the answer has.
@@ -50,6 +50,13 @@ impl Place for TempDir {
 async fn an_overtaken_holder_writes_no_row_of_sqlite_in_a_fenced_transaction() {
     if can_run(sqlite::availability()) {
         writes_no_row("SQLite", &TempDir::new().unwrap(), &sql::SQLITE_PAIR, "INTEGER PRIMARY KEY").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 6)]
+async fn a_fleet_makes_the_table_of_sqlite_at_once_and_none_fails() {
+    if can_run(sqlite::availability()) {
+        is_made_by_many_at_once(&TempDir::new().unwrap(), &sql::SQLITE).await;
     }
 }
 
