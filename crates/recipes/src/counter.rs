@@ -39,7 +39,9 @@ use lockkeeper_core::{QueueName, Result, Value, ValueVersion};
 ///
 /// # Source
 ///
-/// Curator's `SharedCount`: the number is four bytes, the highest first.
+/// Curator's `SharedCount`: the number is four bytes, the highest first. Other clients write theirs as text, such as
+/// kazoo's `Counter`: four bytes of such a text are not read as a number. The few numbers whose bytes look like one,
+/// all of them beyond 700 million, have a fifth byte, which Curator does not read.
 #[derive(Clone)]
 #[doc(alias = "SharedCount")]
 #[doc(alias = "SharedCountReader")]
@@ -67,15 +69,38 @@ impl Count {
 
     /// Reads a counter from a value. A node for values that was never written may be empty.
     pub(crate) fn read(counter: &QueueName, value: Option<&Value>) -> Result<Self> {
-        let number = match value.map(|value| &*value.bytes) {
-            None | Some([]) => 0,
-            Some(&[a, b, c, d]) => i32::from_be_bytes([a, b, c, d]),
-            Some(bytes) => {
+        let bytes = value.map(|value| &*value.bytes).unwrap_or_default();
+        let number = match *bytes {
+            [] => 0,
+            _ if is_text_of_a_number(bytes) => {
+                let why = "its value is the text of a number, as another client wrote it: no counter of ours";
+                return Err(refused(counter, why.to_owned()));
+            }
+            [a, b, c, d] | [a, b, c, d, MARK] => i32::from_be_bytes([a, b, c, d]),
+            _ => {
                 return Err(refused(counter, format!("its value has {} bytes, and a counter has 4", bytes.len())));
             }
         };
         Ok(Self { number, version: value.map(|value| value.version) })
     }
+}
+
+/// What stands behind the bytes of a number that look like a text.
+const MARK: u8 = 0;
+
+/// Whether bytes are the text of a number, as other clients write their counters.
+fn is_text_of_a_number(bytes: &[u8]) -> bool {
+    let text = bytes.trim_ascii_end();
+    text.iter().any(u8::is_ascii_digit) && text.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte))
+}
+
+/// The bytes that a number is stored as.
+fn stored(number: i32) -> Vec<u8> {
+    let mut bytes = number.to_be_bytes().to_vec();
+    if is_text_of_a_number(&bytes) {
+        bytes.push(MARK);
+    }
+    bytes
 }
 
 impl Keeper {
@@ -101,7 +126,7 @@ impl SharedCounter {
     /// Sets the counter, without a look at its present value.
     #[doc(alias = "setCount")]
     pub async fn set(&self, number: i32) -> Result<Count> {
-        let version = self.value.set(&number.to_be_bytes()).await?;
+        let version = self.value.set(&stored(number)).await?;
         Ok(Count { number, version: Some(version) })
     }
 
@@ -110,7 +135,7 @@ impl SharedCounter {
     /// A counter that was never set is set for the first time in this way: Curator's seed value.
     #[doc(alias = "trySetCount")]
     pub async fn compare_and_set(&self, seen: Count, number: i32) -> Result<Option<Count>> {
-        let version = self.value.compare_and_set(seen.version, &number.to_be_bytes()).await?;
+        let version = self.value.compare_and_set(seen.version, &stored(number)).await?;
         Ok(version.map(|version| Count { number, version: Some(version) }))
     }
 
@@ -129,9 +154,30 @@ impl fmt::Debug for SharedCounter {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_core::{Advice, Operation};
+    use lockkeeper_core::{Advice, ErrorKind, Operation};
 
     use crate::paused::service;
+
+    #[tokio::test]
+    async fn a_counter_that_another_client_wrote_as_text_is_refused_and_ours_with_the_same_bytes_is_read() {
+        let keeper = service().keeper();
+        let (counter, value) = (keeper.shared_counter("c").unwrap(), keeper.shared_value("c").unwrap());
+        for text in ["7", "12", "1234", "-123", "1.50", "1e10", "12345", "123\n"] {
+            value.set(text.as_bytes()).await.unwrap();
+            let error = counter.get().await.expect_err(text);
+            assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent), "{text}");
+            assert!(error.to_string().contains("the text of a number"), "{error}");
+            let number = text.as_bytes().try_into().map(i32::from_be_bytes);
+            for number in [Some(0), Some(-1), number.ok()].into_iter().flatten() {
+                counter.set(number).await.unwrap();
+                let seen = counter.get().await.unwrap();
+                assert_eq!(seen.number(), number);
+                let set = counter.compare_and_set(seen, number).await.unwrap().expect("it is as it was");
+                assert_eq!(counter.get().await.unwrap(), set);
+                assert_eq!(value.get().await.unwrap().expect("a value").bytes[..4], number.to_be_bytes());
+            }
+        }
+    }
 
     #[tokio::test]
     async fn a_write_whose_reply_is_lost_says_that_it_may_have_taken_effect() {
