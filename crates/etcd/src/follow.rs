@@ -59,7 +59,7 @@ impl Following {
     async fn until_over(&self, server: usize, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
         let connection = open_from(server, &self.site).await?;
         let layout = &self.site.layout;
-        let watches = Watches::open(&connection, self.deadline()).await?;
+        let watches = Watches::open(&connection, layout.offset(), self.deadline()).await?;
         let (mut known, mut since) = self.look(&connection, layout, &watches).await?;
         let mut compacted = std::pin::pin!(self.until_compacted(&connection, layout, since.revision));
         let mut is_whole = false;

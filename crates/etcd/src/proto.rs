@@ -256,7 +256,7 @@ pub(crate) struct LeaseKeepAliveResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchRequest {
-    #[prost(oneof = "WatchUnion", tags = "1, 2, 3")]
+    #[prost(oneof = "WatchUnion", tags = "1, 2")]
     pub(crate) request_union: Option<WatchUnion>,
 }
 
@@ -266,8 +266,6 @@ pub(crate) enum WatchUnion {
     Create(WatchCreateRequest),
     #[prost(message, tag = "2")]
     Cancel(WatchCancelRequest),
-    #[prost(message, tag = "3")]
-    Progress(WatchProgressRequest),
 }
 
 #[derive(Clone, Copy, Debug, Enumeration, Eq, PartialEq)]
@@ -300,9 +298,6 @@ pub(crate) struct WatchCancelRequest {
     #[prost(int64, tag = "1")]
     pub(crate) watch_id: i64,
 }
-
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct WatchProgressRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchResponse {

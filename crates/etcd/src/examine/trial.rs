@@ -8,7 +8,7 @@ use lockkeeper_session::{Failure, FailureKind, judge_round_trip, median_round_tr
 use super::judge::{Offset, judge_least, judge_offset};
 use crate::proto::{LeaseGrantRequest, LeaseRevokeRequest, RangeRequest, Response, ResponseOp};
 use crate::queue::Onlooking;
-use crate::rpc::{created_at, delete, key_range, prefix_range, put, txn};
+use crate::rpc::{KeepAlive, Watches, created_at, delete, key_range, prefix_range, put, txn};
 use crate::session::{Epoch, Timing, first_offset};
 use crate::url::Site;
 
@@ -58,7 +58,19 @@ pub(super) async fn try_round_trips(looking: &Onlooking<'_>, site: &Site) -> Res
     Ok(judge_round_trip(interval, median, "a holder proves its session"))
 }
 
-/// Asks for the shortest lease, and gives it back.
+/// Watches, as waiters do. What gives it another answer than a member is refused by its name.
+pub(super) async fn try_watch(looking: &Onlooking<'_>, site: &Site) -> Result<Option<Finding>, Failure> {
+    match Watches::open(looking.connection, site.layout.offset(), looking.deadline).await {
+        Ok(_) => Ok(None),
+        Err(failure) if failure.kind == FailureKind::Settings => {
+            let cure = "name the members of the cluster in the URL";
+            Ok(Some(Finding::new(Severity::Error, format!("no lock can be had: {failure}"), cure)))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Asks for the shortest lease, renews it, and gives it back.
 pub(super) async fn try_least_timeout(looking: &Onlooking<'_>, site: &Site) -> Result<Option<Finding>, Failure> {
     let granted = match looking.connection.call(LeaseGrantRequest { ttl: 1 }, looking.deadline).await {
         Ok(granted) => granted,
@@ -66,8 +78,10 @@ pub(super) async fn try_least_timeout(looking: &Onlooking<'_>, site: &Site) -> R
         Err(failure) if failure.kind == FailureKind::Full => return Ok(None),
         Err(failure) => return Err(failure),
     };
+    let renewed = KeepAlive::open(looking.connection, granted.id, looking.deadline).await;
     // One that cannot be given back runs out.
     let _ = looking.connection.call(LeaseRevokeRequest { id: granted.id }, looking.deadline).await;
+    renewed?;
     let least = Duration::from_secs(granted.ttl.try_into().map_err(|_| Failure::unexpected())?);
     Ok(judge_least(site.config.session_timeout(), least))
 }

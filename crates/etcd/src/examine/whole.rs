@@ -5,7 +5,7 @@ use lockkeeper_session::{Failure, FailureKind};
 
 use super::judge::{judge_members, judge_standstill, judge_status, judge_url};
 use super::members::Members;
-use super::trial::{try_least_timeout, try_offset, try_rights, try_round_trips};
+use super::trial::{try_least_timeout, try_offset, try_rights, try_round_trips, try_watch};
 use crate::proto::{MemberListRequest, StatusRequest};
 use crate::queue::Onlooking;
 use crate::url::Site;
@@ -27,6 +27,9 @@ pub(crate) fn together(members: Members, of_cluster: Result<Vec<Finding>>) -> Re
 
 /// Examines the cluster over one of its members.
 pub(crate) async fn examine_cluster(looking: &Onlooking<'_>, site: &Site) -> Result<Vec<Finding>, Failure> {
+    if let Some(refused) = try_watch(looking, site).await? {
+        return Ok(vec![refused]);
+    }
     let mut findings = judge_cluster(looking, site).await?;
     findings.extend(try_least_timeout(looking, site).await?);
     match try_rights(looking, site).await? {

@@ -164,6 +164,15 @@ impl Connection {
         }
     }
 
+    /// Waits for something until the deadline.
+    pub(super) async fn until<T>(&self, deadline: BootInstant, work: impl Future<Output = T>) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
+        }
+    }
+
     fn request<Q>(&self, message: Q) -> Request<Q> {
         let mut request = Request::new(message);
         // A member that has lost its leader then says so, also to streams, and does not leave them without a word.

@@ -7,19 +7,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Failure, Mutex};
+use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Mutex};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
 
 use crate::proto::{
-    Event, EventType, KeyValue, WatchCancelRequest, WatchCreateRequest, WatchFilter, WatchProgressRequest,
-    WatchRequest, WatchResponse, WatchUnion,
+    Event, EventType, KeyValue, WatchCancelRequest, WatchCreateRequest, WatchFilter, WatchRequest, WatchResponse,
+    WatchUnion,
 };
 use crate::rpc::connection::Connection;
+use crate::rpc::failure::of_status;
 use crate::rpc::request::prefix_end;
 
 const PATH: &str = "/etcdserverpb.Watch/Watch";
+
+/// The number of the first watch of a stream: no other has it.
+const FIRST_WATCH: i64 = 1 << 32;
+
+/// What is said of a proxy. It keeps leases alive by itself, and answers renewals by what it has heard before: so the
+/// time of a renewal says nothing of when the lease ends.
+const PROXY: &str = "this is `etcd grpc-proxy`, behind which no lease can be proven: the URL must name the members";
 
 /// What is watched.
 #[derive(Clone, Debug)]
@@ -75,14 +83,23 @@ struct Registry {
 }
 
 impl Watches {
-    /// Opens the stream, and starts the task that reads it; it ends with the connection.
-    pub(crate) async fn open(connection: &Connection, deadline: BootInstant) -> Result<Self, Failure> {
+    /// Opens the stream, and starts the task that reads it; it ends with the connection. The first watch is of a key
+    /// that our user may read.
+    ///
+    /// The stream is answered after its first request only. The answer to this one tells a member, which gives a watch
+    /// the number that is asked for, from `etcd grpc-proxy`, which counts.
+    pub(crate) async fn open(connection: &Connection, key: Vec<u8>, deadline: BootInstant) -> Result<Self, Failure> {
         let (requests, sent) = mpsc::unbounded_channel();
-        // The stream is answered after its first request only, and this one is answered at once.
-        let first = WatchUnion::Progress(WatchProgressRequest {});
-        let _ = requests.send(WatchRequest { request_union: Some(first) });
-        let answers = connection.stream(PATH, UnboundedReceiverStream::new(sent), deadline).await?;
         let shared = Shared { requests, registry: Mutex::default(), is_over: watch::Sender::new(false) };
+        shared.send(WatchUnion::Create(Watched::Deletion(key).request(FIRST_WATCH)));
+        let mut answers = connection.stream(PATH, UnboundedReceiverStream::new(sent), deadline).await?;
+        let first = connection.until(deadline, answers.message()).await?.map_err(of_status)?;
+        // A watch that is refused has no number.
+        match first.ok_or_else(|| Failure::broken(Effect::None))? {
+            WatchResponse { watch_id: FIRST_WATCH, .. } | WatchResponse { canceled: true, .. } => {}
+            _ => return Err(Failure::new(FailureKind::Settings, Effect::None, PROXY).at(connection.server())),
+        }
+        shared.send(WatchUnion::Cancel(WatchCancelRequest { watch_id: FIRST_WATCH }));
         let shared = Arc::new(shared);
         tokio::spawn(read(answers, shared.clone()));
         Ok(Self { shared })

@@ -56,7 +56,8 @@ async fn attempt(
     let renewal = Renewal { sent_at, connection: FIRST_CONNECTION, term };
     let mut belief = Belief::new(renewal, timeout);
     let begun = begin(site, &connection, lease, &mut belief, deadline);
-    let ((epoch, stamp), watches) = tokio::try_join!(begun, Watches::open(&connection, deadline))?;
+    let ((epoch, stamp), watches) =
+        tokio::try_join!(begun, Watches::open(&connection, site.layout.offset(), deadline))?;
     // A grant whose term had passed at once is believed after the first renewal.
     let safe_until = belief.safe_until().unwrap_or_else(|| sent_at.saturating_add(timeout / 2));
     let core = Arc::new(Core::new(site, Granted { lease, timeout, belief, safe_until }, runtime.clone()));
@@ -95,7 +96,7 @@ mod tests {
     use lockkeeper_conformance::soon;
     use lockkeeper_core::clock::SystemClock;
     use lockkeeper_core::{Backend, Scrutiny};
-    use lockkeeper_faults::etcd::{Setup, availability};
+    use lockkeeper_faults::etcd::{Server, availability};
     use lockkeeper_faults::ports::ReservedPort;
     use lockkeeper_session::Names;
     use tokio::net::TcpListener;
@@ -107,7 +108,7 @@ mod tests {
         if !availability().or_skip_here() {
             return;
         }
-        let member = Setup::new().start().await.expect("a member");
+        let member = Server::standalone().await.expect("a member");
         // It accepts connections by the kernel alone.
         let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let gone = ReservedPort::take().expect("a port");

@@ -19,7 +19,8 @@ pub(super) async fn restore(
     deadline: BootInstant,
 ) -> Result<Arc<Link>, Failure> {
     let stamping = stamp(core, &connection, number, deadline);
-    let ((answer, is_stamped), watches) = tokio::try_join!(stamping, Watches::open(&connection, deadline))?;
+    let ((answer, is_stamped), watches) =
+        tokio::try_join!(stamping, Watches::open(&connection, core.layout.offset(), deadline))?;
     if !answer.succeeded {
         return Err(Failure::session_gone());
     }

@@ -13,6 +13,7 @@ mod operating;
 #[path = "../support/operator.rs"]
 mod operator;
 mod order;
+mod proxied;
 mod restored;
 mod strangers;
 #[cfg(feature = "tls")]

@@ -3,18 +3,20 @@
 //! - [`Release`]: which etcd.
 //! - [`Server`]: kill, stop, restart, pause, wipe, save and restore a snapshot.
 //! - [`Server::ask`]: asks it in JSON, as an operator would, past every client under test.
-//! - [`Cluster`]: several of them, and who leads.
+//! - [`Cluster`]: several of them, and who leads. [`GrpcProxy`] is etcd's own proxy before one.
 //!
 //! Servers listen on loopback (or inside a [network](crate::namespaces)), keep their data in a temporary folder, and
 //! die with the test.
 
 mod asking;
 mod cluster;
+mod proxy;
 mod release;
 mod setup;
 mod snapshot;
 
 pub use cluster::Cluster;
+pub use proxy::GrpcProxy;
 pub use release::Release;
 
 use crate::{Availability, process, server};
