@@ -1,6 +1,7 @@
 //! One kind of database, as sessions and queues see it: how it is connected to, and what a connection can do.
 
 pub(crate) mod greeting;
+pub(crate) mod many;
 pub(crate) mod text;
 pub(crate) mod unmade;
 

@@ -3,6 +3,7 @@
 //! Both engines have the same functions with the same arguments and the same columns, so that all above knows no SQL.
 
 use std::fmt;
+use std::sync::Arc;
 
 use lockkeeper_core::{Part, Ticket};
 use lockkeeper_session::Failure;
@@ -17,6 +18,17 @@ pub(crate) struct Statement {
     /// The function's name without its version: `join` stands for `join_v1`.
     pub(crate) function: &'static str,
     pub(crate) arguments: Vec<Argument>,
+    wanted: Wanted,
+}
+
+/// Whether a statement that waits in a line is still wanted.
+#[derive(Clone, Default)]
+struct Wanted(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl fmt::Debug for Wanted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Wanted").field(&self.0.is_some()).finish()
+    }
 }
 
 /// One argument of a function. Its kind is fixed by the function.
@@ -90,11 +102,13 @@ pub(crate) enum What {
     /// A contender where all queues are shown: as [`Contender`](Self::Contender), with `bytes` (the name of its queue)
     /// and `epoch` (the queue's part).
     Placed = 14,
+    /// A contender that the call has removed: `ticket`.
+    Left = 15,
 }
 
 impl What {
     /// All of them, by their numbers.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Status,
         Self::Stored,
         Self::Stands,
@@ -110,6 +124,7 @@ impl What {
         Self::Owner,
         Self::Fact,
         Self::Placed,
+        Self::Left,
     ];
 
     /// Reads a row's kind; that of a later version is not known.
@@ -120,9 +135,27 @@ impl What {
 
 impl Statement {
     pub(crate) const fn new(function: &'static str, arguments: Vec<Argument>) -> Self {
-        Self { function, arguments }
+        Self { function, arguments, wanted: Wanted(None) }
+    }
+
+    /// The same statement, which is not sent if it is not wanted any more when its turn comes.
+    pub(crate) fn while_wanted(self, is_wanted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { wanted: Wanted(Some(Arc::new(is_wanted))), ..self }
+    }
+
+    /// Whether it is to be sent now that its turn has come.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.0.as_ref().is_none_or(|is_wanted| is_wanted())
     }
 }
+
+/// What one is answered that was not sent, since it was not wanted any more.
+pub(crate) fn unwanted() -> Vec<Row> {
+    vec![Row { what: What::Status as i16, text: Some(UNWANTED.to_owned()), ..Row::default() }]
+}
+
+/// The word of that answer.
+pub(crate) const UNWANTED: &str = "unwanted";
 
 /// Returns the tickets of the rows that say this.
 pub(crate) fn tickets(rows: &[Row], what: What) -> impl Iterator<Item = Ticket> {
@@ -198,6 +231,6 @@ mod tests {
     #[test]
     fn each_kind_of_row_is_read_by_its_number() {
         assert!(What::ALL.into_iter().all(|what| What::of(what as i16) == Some(what)));
-        assert_eq!([-1, 15].map(What::of), [None; 2]);
+        assert_eq!([-1, 16].map(What::of), [None; 2]);
     }
 }

@@ -36,6 +36,11 @@ impl Joining {
         self.was_sent.swap(true, Ordering::SeqCst)
     }
 
+    /// Whether an attempt may have taken effect.
+    pub(super) fn was_sent(&self) -> bool {
+        self.was_sent.load(Ordering::SeqCst)
+    }
+
     /// Notes that no attempt has taken effect.
     pub(super) fn note_unsent(&self) {
         self.was_sent.store(false, Ordering::SeqCst);

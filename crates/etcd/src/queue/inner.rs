@@ -11,7 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::queue::claims::Claims;
 use crate::queue::place::Place;
 use crate::queue::tail::Tails;
-use crate::session::{Core, Link};
+use crate::session::{Core, Link, Removal};
 
 /// What the calls of one session share. Holding it does not keep the session alive.
 pub(super) struct Inner {
@@ -72,7 +72,19 @@ impl Inner {
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> BoxFuture<Result<T, Failure>> {
         let (job, answer) = answered(work);
-        self.core.lanes.run(queue, job);
+        self.core.lanes.run(queue, None, job);
+        answer
+    }
+
+    /// Runs a removal likewise, which the one before it may do too.
+    pub(super) fn run_removal<T: Send + 'static>(
+        &self,
+        queue: &QueueName,
+        removal: Arc<Removal>,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> BoxFuture<Result<T, Failure>> {
+        let (job, answer) = answered(work);
+        self.core.lanes.run(queue, Some(removal), job);
         answer
     }
 

@@ -6,8 +6,8 @@
 
 mod attempt;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Entry, Extent, Lifetime, QueueName, QueueView, Rank, Ticket};
@@ -41,6 +41,7 @@ struct Wanted {
 
 /// The entries of one call.
 struct Join {
+    queues: Weak<Queues>,
     inner: Arc<Inner>,
     queue: QueueName,
     wanted: Vec<Wanted>,
@@ -103,11 +104,16 @@ impl Join {
             inner.core.depend();
         }
         drop(claims);
-        Some(Self { inner, queue: queue.clone(), wanted, joining, shows_whole })
+        Some(Self { queues: Arc::downgrade(queues), inner, queue: queue.clone(), wanted, joining, shows_whole })
     }
 
     /// Sends the entries over one connection until it is known what became of them.
     async fn store(&self, link: &Link) -> Result<Joined<Own>, Failure> {
+        // It has waited in its lane.
+        let wants = |queues: Arc<Queues>| self.wanted.iter().all(|wanted| queues.wants(wanted.ticket));
+        if !self.queues.upgrade().is_some_and(wants) {
+            return Ok(Joined::Withdrawn);
+        }
         for _ in 0..=RESENDS_MAX {
             if let Some(joined) = self.attempt(link).await? {
                 return Ok(joined);

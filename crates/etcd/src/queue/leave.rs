@@ -1,6 +1,6 @@
 //! Leaving: a deletion of what was meant, and of nothing that came after it.
 //!
-//! It runs in the lane of its lock, behind the join that it undoes. The slot of a contender that has left is taken
+//! It runs in the lane of its lock, behind the join that it undoes; those that are next there are removed with it. The slot of a contender that has left is taken
 //! again, and so is its key, while an earlier deletion may still be on its way. So each deletion names the revision at
 //! which its contender was created. Where no answer to the join has told that, a look on the next connection does,
 //! whose stamp lets no older join take effect any more.
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, LossReason, Operation, QueueName, Ticket};
-use lockkeeper_session::{Bug, Failure, Left, Link as _};
+use lockkeeper_session::{Bug, Effect, Failure, Left, Link as _};
 
 use crate::layout::Name;
 use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnRequest, TxnResponse};
@@ -19,11 +19,15 @@ use crate::queue::inner::Inner;
 use crate::queue::service::Make;
 use crate::queue::tail::Tail;
 use crate::rpc::{created_at, delete, key_range, no_room, prefix_range};
-use crate::session::Link;
+use crate::session::{Link, Removal};
 
 /// A deletion that is not answered after a renewal's time, but not before this, goes over the next connection: a
 /// request that went down with a leader is answered only seconds after another one was elected.
 const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
+
+/// How many contenders one transaction removes at most: a server takes twice as many by default, and as many as our
+/// longest request has are needed anyway.
+const TOGETHER_MAX: usize = 64;
 
 /// What is to be left.
 struct Leaving {
@@ -52,13 +56,21 @@ pub(super) fn make(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket, id: Op
     let (inner, queue) = (inner.clone(), queue.clone());
     let leaving = Arc::new(Leaving { inner, queue, meant: meant.unwrap_or(Meant::Nothing) });
     Arc::new(move |link| {
-        let (work, over) = (leaving.clone(), link.clone());
-        leaving.inner.run(&leaving.queue, async move { work.leave(&over).await })
+        let (work, named, over) = (leaving.clone(), leaving.clone(), link.clone());
+        let removal = Removal::new(move || named.key());
+        let own = removal.clone();
+        leaving.inner.run_removal(&leaving.queue, removal, async move { work.leave(&over, &own).await })
     })
 }
 
 impl Leaving {
-    async fn leave(&self, link: &Link) -> Result<Left, Failure> {
+    async fn leave(&self, link: &Link, own: &Removal) -> Result<Left, Failure> {
+        if let Some(outcome) = own.outcome() {
+            return outcome.map(|()| Left::Removed);
+        }
+        if matches!(&self.meant, Meant::Of(claim) if !claim.joining.was_sent()) {
+            return Ok(Left::Gone(LossReason::Removed));
+        }
         let core = &self.inner.core;
         let again = core.life.clock.now().saturating_add(core.timing.patience().max(AGAIN_AFTER_MIN));
         let left = self.delete(link, core.life.deadline().min(again)).await?;
@@ -74,9 +86,49 @@ impl Leaving {
         let Some((name, created)) = self.found(link, deadline).await? else {
             return Ok(Left::Gone(LossReason::Removed));
         };
+        if self.delete_with_next(link, deadline).await? {
+            return Ok(Left::Removed);
+        }
         let request = self.request(&name, created);
         let answer = self.inner.core.ask(link, request, Operation::Leave, deadline).await?;
         self.judge(&answer)
+    }
+
+    /// Deletes it together with those that are to leave next; returns whether all were there. If one was not, each is
+    /// deleted alone.
+    async fn delete_with_next(&self, link: &Link, deadline: BootInstant) -> Result<bool, Failure> {
+        let core = &self.inner.core;
+        let next = core.lanes.next_removals(&self.queue, TOGETHER_MAX - 1);
+        let (next, mut keys): (Vec<_>, Vec<_>) =
+            next.into_iter().filter_map(|next| next.names().map(|key| (next, key))).unzip();
+        let Some(own) = self.key().filter(|_| !next.is_empty()) else { return Ok(false) };
+        keys.push(own);
+        let conditions = keys.iter().map(|(key, created)| created_at(key.clone(), *created)).collect();
+        let deletions = keys.iter().map(|(key, _)| delete(key.clone())).collect();
+        let request = core.meant(conditions, deletions, Vec::new());
+        match core.ask(link, request, Operation::Leave, deadline).await {
+            Ok(answer) if answer.succeeded => next.iter().for_each(|next| next.end(Ok(()))),
+            Ok(_) => return Ok(false),
+            Err(failure) => {
+                if failure.effect == Effect::Unknown {
+                    next.iter().for_each(|next| next.end(Err(failure.clone())));
+                }
+                return Err(failure);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether it may be the last of a queue that is not long any more, so that the first segment can be used again.
+    fn may_be_last(&self, name: &Name) -> bool {
+        name.segment > 0 && !self.inner.tails.lock().known(&self.queue).is_long
+    }
+
+    /// Returns its key, and the revision at which it was created, as far as answers have told that; none if more is to
+    /// be found out at its removal, so that it is not done with others.
+    fn key(&self) -> Option<(Vec<u8>, i64)> {
+        let (name, created) = self.known().filter(|(name, _)| !self.may_be_last(name))?;
+        Some((self.inner.core.layout.key(&self.queue, &name), created))
     }
 
     /// Returns its name and the revision at which it was created, as far as answers have told that.
@@ -109,8 +161,7 @@ impl Leaving {
         let mark = delete(layout.broken(core.lease, name.slot, created));
         let mut success = vec![delete(key.clone())];
         let mut failure = vec![mark, key_range(layout.session(core.lease)).into()];
-        // It may be the last of a queue that is not long any more, so that the first segment can be used again.
-        if name.segment > 0 && !self.inner.tails.lock().known(&self.queue).is_long {
+        if self.may_be_last(name) {
             let others = prefix_range(layout.queue(&self.queue));
             let others = RequestOp::from(RangeRequest { keys_only: true, limit: 1, ..others });
             success.push(others.clone());

@@ -4,14 +4,45 @@
 //! the calls before it on the same lock have ended. Calls on different locks do not wait for one another.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lockkeeper_core::{BoxFuture, QueueName};
-use lockkeeper_session::Mutex;
+use lockkeeper_session::{Failure, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-type Job = BoxFuture<()>;
+/// What waits in a lane.
+struct Job {
+    work: BoxFuture<()>,
+    removal: Option<Arc<Removal>>,
+}
+
+/// A removal of a contender, which the job before it may do too, if that is one as well.
+pub(crate) struct Removal {
+    /// Names the contender once that is known: its key, and the revision at which it was created.
+    names: Box<dyn Fn() -> Option<(Vec<u8>, i64)> + Send + Sync>,
+    /// What came of it, if another job has done it.
+    outcome: OnceLock<Result<(), Failure>>,
+}
+
+impl Removal {
+    pub(crate) fn new(names: impl Fn() -> Option<(Vec<u8>, i64)> + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { names: Box::new(names), outcome: OnceLock::new() })
+    }
+
+    pub(crate) fn names(&self) -> Option<(Vec<u8>, i64)> {
+        (self.names)()
+    }
+
+    pub(crate) fn outcome(&self) -> Option<Result<(), Failure>> {
+        self.outcome.get().cloned()
+    }
+
+    pub(crate) fn end(&self, outcome: Result<(), Failure>) {
+        // It is done once.
+        let _ = self.outcome.set(outcome);
+    }
+}
 
 /// The lanes of one session. Their jobs are bounded by the calls that the program makes.
 pub(crate) struct Lanes {
@@ -39,7 +70,7 @@ impl Lanes {
     pub(crate) fn run_look(self: &Arc<Self>, queue: &QueueName, look: impl Future<Output = ()> + Send + 'static) {
         let mut lanes = self.state.lock();
         match lanes.busy.get_mut(queue.as_str()) {
-            Some(waiting) => waiting.push_back(Box::pin(look)),
+            Some(waiting) => waiting.push_back(Job { work: Box::pin(look), removal: None }),
             None => {
                 drop(lanes);
                 self.runtime.spawn(look);
@@ -58,24 +89,37 @@ impl Lanes {
         }
     }
 
+    /// The removals that are next on a lock, so many at most: what runs now may do them too.
+    pub(crate) fn next_removals(&self, queue: &QueueName, most: usize) -> Vec<Arc<Removal>> {
+        let lanes = self.state.lock();
+        let waiting = lanes.busy.get(queue.as_str()).into_iter().flatten();
+        waiting.map_while(|job| job.removal.clone()).take(most).collect()
+    }
+
     /// Runs a job after all earlier jobs on the same lock, whether or not its outcome is awaited. If the runtime has
     /// ended, the job is dropped.
-    pub(crate) fn run(self: &Arc<Self>, queue: &QueueName, job: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        queue: &QueueName,
+        removal: Option<Arc<Removal>>,
+        job: impl Future<Output = ()> + Send + 'static,
+    ) {
         let mut lanes = self.state.lock();
         if lanes.is_dead {
             drop(lanes);
             drop(job);
             return;
         }
+        let job = Job { work: Box::pin(job), removal };
         if let Some(waiting) = lanes.busy.get_mut(queue.as_str()) {
-            waiting.push_back(Box::pin(job));
+            waiting.push_back(job);
             return;
         }
         lanes.busy.insert(queue.as_str().to_owned(), VecDeque::new());
         drop(lanes);
         let runner = Runner { lanes: self.clone(), lock: queue.as_str().to_owned(), is_done: false };
         // If the runtime has ended, the runner is dropped at once.
-        self.runtime.spawn(runner.run(Box::pin(job)));
+        self.runtime.spawn(runner.run(job));
     }
 }
 
@@ -90,7 +134,7 @@ impl Runner {
     async fn run(mut self, first: Job) {
         let mut job = first;
         loop {
-            job.await;
+            job.work.await;
             match self.next() {
                 Some(next) => job = next,
                 None => return,

@@ -25,5 +25,6 @@ mod restore;
 
 pub(crate) use belief::Timing;
 pub(crate) use core::Core;
+pub(crate) use lanes::Removal;
 pub(crate) use link::{Begun, Epoch, Link, first_offset, header};
 pub(crate) use open::open;

@@ -145,6 +145,11 @@ impl<O: Own> Entries<O> {
         }
     }
 
+    /// Whether a ticket is noted, and not withdrawn.
+    pub(super) fn has(&self, ticket: Ticket) -> bool {
+        self.by_ticket.contains_key(&ticket)
+    }
+
     /// Forgets a ticket that never took effect.
     pub(super) fn forget(&mut self, ticket: Ticket) {
         self.by_ticket.remove(&ticket);

@@ -111,6 +111,11 @@ impl<S: Service> Queues<S> {
         }
     }
 
+    /// Whether an entry of ours was not withdrawn: a join that waits in a line is of no use once one was.
+    pub fn wants(&self, ticket: Ticket) -> bool {
+        self.entries.lock().has(ticket)
+    }
+
     /// Notes what was heard of a contender of ours. Why it is gone is asked when it leaves what is left of it.
     pub fn hear(self: &Arc<Self>, news: News) {
         let place = |ticket| self.of_ticket(ticket);

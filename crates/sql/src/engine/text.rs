@@ -7,7 +7,7 @@ use crate::statement::What;
 pub(crate) const VERSION: i64 = 2;
 
 /// The functions that a client calls, without their version.
-pub(crate) const FUNCTIONS: [&str; 23] = [
+pub(crate) const FUNCTIONS: [&str; 24] = [
     "greet",
     "settle",
     "doubt",
@@ -20,6 +20,7 @@ pub(crate) const FUNCTIONS: [&str; 23] = [
     "listen",
     "join",
     "leave",
+    "leave_all",
     "look",
     "missing",
     "watch",

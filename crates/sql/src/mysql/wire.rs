@@ -1,5 +1,6 @@
 //! The connection: one task has it, and executes statements in the order of the calls, each when the one before is
-//! answered, or in one message with it. Each failure says whether it may have had an effect.
+//! answered, or in one message with it; many that give up places in a row are one. Each failure says whether it may
+//! have had an effect.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,10 +17,11 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
+use crate::engine::many::{self, LEAVE, LEAVES_MAX};
 use crate::engine::{self, ATTEMPTS_MAX, Door, Over, STATEMENTS_MAX, Waking, pause, too_many};
 use crate::mysql::ear::Ear;
 use crate::mysql::{answer, call, refusal};
-use crate::statement::{Row, Statement};
+use crate::statement::{Row, Statement, unwanted};
 use crate::url::Config;
 
 /// The most beats and other statements that go before them: there is one of each at a time.
@@ -28,9 +30,6 @@ const URGENT_MAX: usize = 16;
 /// What goes in one message with the statement before it: the beginning of a session behind the question that comes
 /// first, and its end behind the last release. No beat is due meanwhile, which would be late behind a longer message.
 const COMPANIONS: [&str; 2] = ["open", "close"];
-
-/// What the end of a session is often asked for behind.
-const LAST: &str = "leave";
 
 /// What a connection is made of.
 pub(super) struct Parts {
@@ -65,17 +64,74 @@ struct Line {
 
 /// A statement that waits for its answer. One that never will be answered is told so.
 struct Asked {
-    text: String,
-    function: &'static str,
+    what: What,
     is_sent: bool,
-    tell: Option<oneshot::Sender<Result<Vec<Row>, Failure>>>,
+    tell: Option<Teller>,
+}
+
+/// Who waits for an answer.
+type Teller = oneshot::Sender<Result<Vec<Row>, Failure>>;
+
+enum What {
+    Statement(Statement),
+    /// A text that nobody waits for.
+    Text(String),
+    /// One statement for many that each give up a place of one session: their tickets, and those who wait.
+    Leaves(u128, Vec<(u128, Asked)>),
 }
 
 impl Asked {
+    const fn new(what: What, tell: Option<Teller>) -> Self {
+        Self { what, is_sent: false, tell }
+    }
+
+    fn text(&self, schema: &str) -> String {
+        match &self.what {
+            What::Statement(statement) => call::call(schema, statement),
+            What::Text(text) => text.clone(),
+            What::Leaves(session, leaves) => {
+                let tickets = leaves.iter().map(|(ticket, _)| *ticket).collect();
+                call::call(schema, &many::leave_all(*session, tickets))
+            }
+        }
+    }
+
+    const fn function(&self) -> &'static str {
+        match &self.what {
+            What::Statement(statement) => statement.function,
+            What::Leaves(..) => LEAVE,
+            What::Text(_) => "",
+        }
+    }
+
+    /// The session and the ticket of the place that it gives up.
+    fn place(&self) -> Option<(u128, u128)> {
+        match &self.what {
+            What::Statement(statement) => many::place(statement),
+            What::Text(_) | What::Leaves(..) => None,
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        !matches!(&self.what, What::Statement(statement) if !statement.is_wanted())
+    }
+
     fn answer(mut self, answer: Result<Vec<Row>, Failure>) {
+        if let What::Leaves(_, leaves) = &mut self.what {
+            for (ticket, asked) in std::mem::take(leaves) {
+                asked.answer(answer.as_ref().map(|rows| many::of_one(rows, ticket)).map_err(Failure::clone));
+            }
+        }
         if let Some(tell) = self.tell.take() {
             // The caller may have given up.
             let _ = tell.send(answer);
+        }
+    }
+
+    fn note_sent(&mut self, is_sent: bool) {
+        self.is_sent = is_sent;
+        if let What::Leaves(_, leaves) = &mut self.what {
+            leaves.iter_mut().for_each(|(_, asked)| asked.is_sent = is_sent);
         }
     }
 }
@@ -91,12 +147,12 @@ impl Drop for Asked {
 
 impl Line {
     /// Puts a statement into the line, and returns what waits for its answer.
-    fn ask(&self, text: String, function: &'static str) -> impl Future<Output = Result<Vec<Row>, Failure>> + use<> {
+    fn ask(&self, statement: Statement) -> impl Future<Output = Result<Vec<Row>, Failure>> + use<> {
         let (tell, told) = oneshot::channel();
         // A beat says nothing that another statement changes, but that the session lives.
-        let lane = if function == "beat" { &self.urgent } else { &self.usual };
+        let lane = if statement.function == "beat" { &self.urgent } else { &self.usual };
         // What was not taken tells so, unless the line is full.
-        let asked = lane.try_send(Asked { text, function, is_sent: false, tell: Some(tell) });
+        let asked = lane.try_send(Asked::new(What::Statement(statement), Some(tell)));
         let is_full = matches!(asked, Err(TrySendError::Full(_)));
         async move {
             if is_full {
@@ -114,9 +170,8 @@ impl Interruption {
     /// Ends what this thread of the server executes. Without the connection there is no need to.
     pub(super) fn end(&self, thread: u32) {
         if let Some(urgent) = self.0.upgrade() {
-            let text = format!("KILL QUERY {thread}");
             // Where there is no room, the wait that is to be ended goes on until its time is up.
-            let _ = urgent.try_send(Asked { text, function: "", is_sent: false, tell: None });
+            let _ = urgent.try_send(Asked::new(What::Text(format!("KILL QUERY {thread}")), None));
         }
     }
 }
@@ -124,6 +179,7 @@ impl Interruption {
 /// What executes the statements.
 struct Server {
     connection: Conn,
+    schema: String,
     clock: Arc<dyn Clock>,
     grants: String,
     usual: mpsc::Receiver<Asked>,
@@ -138,11 +194,15 @@ impl Server {
     /// Executes one statement after the other until the connection is over or of no use to any caller.
     async fn serve(mut self) {
         while let Some(asked) = self.next().await {
-            if asked.function == LAST {
-                // The session's own task asks for its end, and runs now if it is told to.
-                tokio::task::yield_now().await;
-            }
-            let mut message = VecDeque::from([asked]);
+            let first = match asked.place() {
+                Some((session, ticket)) => {
+                    // The session's own task asks for its end, and runs now if it is told to.
+                    tokio::task::yield_now().await;
+                    self.with_more(session, ticket, asked)
+                }
+                None => asked,
+            };
+            let mut message = VecDeque::from([first]);
             message.extend(self.companion());
             if self.execute(message).await.is_break() {
                 return;
@@ -152,7 +212,34 @@ impl Server {
         let _ = self.connection.disconnect().await;
     }
 
+    /// The statement for all that give up a place next, if there are several.
+    fn with_more(&mut self, session: u128, ticket: u128, first: Asked) -> Asked {
+        let mut leaves = vec![(ticket, first)];
+        while leaves.len() < LEAVES_MAX {
+            self.peek();
+            let of_session = |next: &mut Asked| next.place().is_some_and(|(of, _)| of == session);
+            let Some(next) = self.next.take_if(of_session) else { break };
+            if let Some((_, ticket)) = next.place() {
+                leaves.push((ticket, next));
+            }
+        }
+        match leaves.len() {
+            1 => leaves.remove(0).1,
+            _ => Asked::new(What::Leaves(session, leaves), None),
+        }
+    }
+
     async fn next(&mut self) -> Option<Asked> {
+        loop {
+            let next = self.taken().await?;
+            if next.is_wanted() {
+                return Some(next);
+            }
+            next.answer(Ok(unwanted()));
+        }
+    }
+
+    async fn taken(&mut self) -> Option<Asked> {
         if let Ok(urgent) = self.urgent.try_recv() {
             return Some(urgent);
         }
@@ -168,10 +255,14 @@ impl Server {
 
     /// Takes what goes in one message with the statement before it, if that is next in the line.
     fn companion(&mut self) -> Option<Asked> {
+        self.peek();
+        self.next.take_if(|next| COMPANIONS.contains(&next.function()))
+    }
+
+    fn peek(&mut self) {
         if self.next.is_none() {
             self.next = self.usual.try_recv().ok();
         }
-        self.next.take_if(|next| COMPANIONS.contains(&next.function))
     }
 
     /// Executes the statements of a message; one again if the server gave it up for another transaction's sake. What
@@ -180,7 +271,7 @@ impl Server {
     async fn execute(&mut self, mut message: VecDeque<Asked>) -> ControlFlow<()> {
         let mut left = ATTEMPTS_MAX;
         while !message.is_empty() {
-            let Err(error) = answer_all(&mut self.connection, &mut message).await else {
+            let Err(error) = answer_all(&mut self.connection, &self.schema, &mut message).await else {
                 // An answer less than there were calls is of no server of ours.
                 return if message.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
             };
@@ -197,7 +288,7 @@ impl Server {
             if is_last {
                 return ControlFlow::Break(());
             }
-            message.iter_mut().for_each(|behind| behind.is_sent = false);
+            message.iter_mut().for_each(|behind| behind.note_sent(false));
         }
         ControlFlow::Continue(())
     }
@@ -205,9 +296,9 @@ impl Server {
 
 /// Sends statements in one message, and answers each when all of its answer is read: its transaction is committed only
 /// after the last row. If one fails, it stands first in the message then.
-async fn answer_all(connection: &mut Conn, message: &mut VecDeque<Asked>) -> Result<(), Error> {
-    let text = message.iter().map(|asked| asked.text.as_str()).collect::<Vec<_>>().join("; ");
-    message.iter_mut().for_each(|asked| asked.is_sent = true);
+async fn answer_all(connection: &mut Conn, schema: &str, message: &mut VecDeque<Asked>) -> Result<(), Error> {
+    let text = message.iter().map(|asked| asked.text(schema)).collect::<Vec<_>>().join("; ");
+    message.iter_mut().for_each(|asked| asked.note_sent(true));
     let mut result = connection.query_iter(text).await?;
     let mut rows = Vec::new();
     while let Some(columns) = result.columns() {
@@ -234,6 +325,7 @@ impl Wire {
         let (over, is_over) = watch::channel(false);
         let server = Server {
             connection,
+            schema: config.schema.clone(),
             clock: clock.clone(),
             grants,
             usual: usual_asked,
@@ -263,7 +355,7 @@ impl Wire {
 
 impl engine::Wire for Wire {
     fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
-        self.told(self.line.ask(call::call(&self.config.schema, &statement), statement.function))
+        self.told(self.line.ask(statement))
     }
 
     fn door(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>> {

@@ -10,16 +10,17 @@ use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::Clock;
 use lockkeeper_session::{Asking, Effect, Failure, Meter, Mutex};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
+use crate::engine::many::of_one;
 use crate::engine::{self, ATTEMPTS_MAX, pause};
-use crate::postgres::line::{Line, Turn};
+use crate::postgres::line::{Asked, Line, Next};
 use crate::postgres::values::Parameter;
 use crate::postgres::{plain, refusal, values};
-use crate::statement::{Argument, Row, SessionId, Statement, word};
+use crate::statement::{Argument, Row, SessionId, Statement, unwanted, word};
 use crate::url::Config;
 
 /// How many sessions of a schema are told by the server. Each notification wakes all of them: with a thousand, eight
@@ -127,12 +128,15 @@ pub(super) struct Shared {
     pub(super) grants: String,
     pub(super) transactions: Transactions,
     pub(super) prepared: Prepared,
-    pub(super) line: Mutex<Line>,
+    pub(super) line: Mutex<Line<Teller>>,
     pub(super) meter: Arc<Meter>,
     pub(super) clock: Arc<dyn Clock>,
     /// Where statements go on that are given up.
     pub(super) runtime: Handle,
 }
+
+/// Whom the answer of a statement is told to.
+pub(super) type Teller = oneshot::Sender<Result<Vec<Row>, Failure>>;
 
 /// What one attempt is answered.
 type Attempt = Asking<Result<Result<Vec<Row>, Failure>, Error>>;
@@ -172,9 +176,42 @@ impl Shared {
         }
     }
 
-    /// Takes the answer; asks again if the server gave the statement up for another transaction's sake, unless another
-    /// one went past it whose order matters to it.
-    async fn finish(self: Arc<Self>, statement: Statement, turn: Turn, first: Attempt) -> Result<Vec<Row>, Failure> {
+    /// Sends what may be sent now, with the line locked, so that what is sent stands in the order of the calls. The
+    /// answers are [read](Self::read) once it is not locked.
+    fn send_next(self: &Arc<Self>, line: &mut Line<Teller>) -> Vec<Sent> {
+        let mut sent = Vec::new();
+        while let Some(next) = line.next() {
+            match next {
+                Next::Send(statement, asked) => {
+                    let first = self.send(&statement);
+                    sent.push(Sent { asking: Some((statement, first)), asked, shared: self.clone() });
+                }
+                Next::Unwanted(asked) => {
+                    line.leave(&asked.turn);
+                    // The caller may have given up.
+                    let _ = asked.tell.send(Ok(unwanted()));
+                }
+            }
+        }
+        sent
+    }
+
+    /// Reads answers, in tasks, also while no caller waits: the driver hands out an answer in pieces, and until each is
+    /// taken no later answer comes. A beat among them would be missed.
+    fn read(&self, sent: Vec<Sent>) {
+        for sent in sent {
+            self.runtime.spawn(sent.finish());
+        }
+    }
+
+    /// Waits for the answer; asks again if the server gave the statement up for another transaction's sake, unless
+    /// another one went past it whose order matters to it.
+    async fn answer(
+        &self,
+        statement: &Statement,
+        asked: &[Asked<Teller>],
+        first: Attempt,
+    ) -> Result<Vec<Row>, Failure> {
         let mut attempt = first;
         let mut left = ATTEMPTS_MAX;
         loop {
@@ -190,11 +227,55 @@ impl Shared {
             left -= 1;
             pause(&*self.clock).await;
             let line = self.line.lock();
-            if line.is_overtaken(&turn) {
+            if asked.iter().any(|asked| line.is_overtaken(&asked.turn)) {
                 return Err(refusal::of_statement(error, &self.grants));
             }
-            attempt = self.send(&statement);
+            attempt = self.send(statement);
             drop(line);
+        }
+    }
+}
+
+/// A statement that was sent, for these.
+struct Sent {
+    asking: Option<(Statement, Attempt)>,
+    asked: Vec<Asked<Teller>>,
+    shared: Arc<Shared>,
+}
+
+impl Sent {
+    /// Takes the answer, has the next statement sent, and tells the answer to those who asked.
+    async fn finish(mut self) {
+        let Some((statement, first)) = self.asking.take() else { return };
+        let answer = self.shared.answer(&statement, &self.asked, first).await;
+        let asked = std::mem::take(&mut self.asked);
+        let mut line = self.shared.line.lock();
+        line.answered(&asked);
+        let next = self.shared.send_next(&mut line);
+        drop(line);
+        self.shared.read(next);
+        for Asked { tell, ticket, .. } in asked {
+            let told = match (&answer, ticket) {
+                (Ok(rows), Some(ticket)) => Ok(of_one(rows, ticket)),
+                (answer, _) => answer.clone(),
+            };
+            // The caller may have given up.
+            let _ = tell.send(told);
+        }
+    }
+}
+
+/// Without an answer: the runtime has ended, and with it all that could be answered. Those who wait are told when what
+/// they asked with is dropped.
+impl Drop for Sent {
+    fn drop(&mut self) {
+        if !self.asked.is_empty() {
+            let given_up = {
+                let mut line = self.shared.line.lock();
+                line.answered(&self.asked);
+                line.give_up()
+            };
+            drop(given_up);
         }
     }
 }
@@ -222,32 +303,16 @@ impl engine::Wire for Wire {
         if self.is_over() {
             return Box::pin(std::future::ready(Err(Failure::broken(Effect::None))));
         }
-        let shared = self.shared.clone();
-        // Under the lock, so that what is sent stands in the order of the calls.
-        let mut line = shared.line.lock();
-        let turn = match line.enter(&statement) {
-            Ok(turn) => turn,
-            Err(failure) => return Box::pin(std::future::ready(Err(failure))),
-        };
-        let first = shared.send(&statement);
+        let (tell, told) = oneshot::channel();
+        let mut line = self.shared.line.lock();
+        if let Err(failure) = line.ask(statement, tell) {
+            return Box::pin(std::future::ready(Err(failure)));
+        }
+        let sent = self.shared.send_next(&mut line);
         drop(line);
-        let leaving = Leaving { shared: shared.clone(), turn: turn.clone() };
-        let runtime = shared.runtime.clone();
-        // In a task, also while no caller reads it: the driver hands out an answer in pieces, and until each is taken
-        // no later answer comes. A beat among them would be missed.
-        let reading = runtime.spawn(async move {
-            let answer = shared.finish(statement, turn, first).await;
-            drop(leaving);
-            answer
-        });
-        Box::pin(async move {
-            match reading.await {
-                Ok(answer) => answer,
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime has ended, and the connection with it.
-                Err(_) => Err(Failure::broken(Effect::Unknown)),
-            }
-        })
+        self.shared.read(sent);
+        // The runtime may end, and the connection with it.
+        Box::pin(async move { told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown))) })
     }
 
     fn listen(&self, session: SessionId) -> BoxFuture<Result<bool, Failure>> {
@@ -277,18 +342,6 @@ impl engine::Wire for Wire {
 
     fn shut(&self) {
         self.driver.0.abort();
-    }
-}
-
-/// Takes a statement out of the line when it is answered, or can never be.
-struct Leaving {
-    shared: Arc<Shared>,
-    turn: Turn,
-}
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        self.shared.line.lock().leave(&self.turn);
     }
 }
 

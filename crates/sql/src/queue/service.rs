@@ -15,7 +15,7 @@ use crate::queue::rows::{Answer, mode_number, version};
 use crate::queue::watch::{self, Watches};
 use crate::queue::{departure, guard, record};
 use crate::session::{Core, Link, Make};
-use crate::statement::{Argument, Statement, part_number};
+use crate::statement::{Argument, Statement, UNWANTED, part_number};
 
 /// One session's queues in a database.
 pub(crate) struct Sql {
@@ -79,15 +79,19 @@ impl Service for Sql {
             Argument::Flag(shows_whole),
         ];
         let tickets: Arc<[_]> = entries.iter().map(|entry| entry.ticket).collect();
+        let queues = Arc::downgrade(queues);
         Arc::new(move |link: &Arc<Link>| {
             let asked_at = core.life.clock.now();
-            let asking = core.ask(link, of_epoch(&core, link, "join", &fixed));
+            let (ours, all) = (queues.clone(), tickets.clone());
+            let is_wanted = move || ours.upgrade().is_some_and(|queues| all.iter().all(|ticket| queues.wants(*ticket)));
+            let asking = core.ask(link, of_epoch(&core, link, "join", &fixed).while_wanted(is_wanted));
             let (link, tickets) = (link.clone(), tickets.clone());
             Box::pin(async move {
                 let answer = Answer::read(asking.await?)?;
                 match answer.word.as_str() {
                     "ok" => {}
                     "anchor" => return Ok(Joined::AnchorGone),
+                    UNWANTED => return Ok(Joined::Withdrawn),
                     "full" => {
                         let why = "the queue has no room: too many contenders stand beside one, or its numbers end";
                         return Ok(Joined::Full(why));

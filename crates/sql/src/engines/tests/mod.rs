@@ -4,6 +4,7 @@
 
 mod client;
 mod clocks;
+mod crowds;
 #[path = "../../../tests/support/database.rs"]
 mod database;
 mod doors;

@@ -155,6 +155,48 @@ BEGIN
   SELECT 0 AS what, v_word AS text;
 END
 //
+-- Gives up many places, as `leave` does each, whose session's they are. Their queues are locked in their order. The word
+-- is that of those which were not there.
+{procedure} {schema}.leave_all_v1(p_session binary(16), p_tickets mediumblob)
+{settings}
+BEGIN
+  DECLARE v_tickets mediumblob DEFAULT p_tickets;
+  DECLARE v_count bigint DEFAULT LENGTH(p_tickets) DIV 16;
+  DECLARE v_name varbinary(200);
+  DECLARE v_part tinyint;
+  DECLARE v_last bigint;
+  DECLARE v_doors bigint;
+  DECLARE v_is_over boolean DEFAULT FALSE;
+  DECLARE theirs CURSOR FOR
+    SELECT DISTINCT c.name, c.part FROM {each} STRAIGHT_JOIN {schema}.contender c ON c.ticket = {nth}
+    WHERE c.session = p_session OR c.session IS NULL ORDER BY c.name, c.part;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_is_over = TRUE;
+  {begin}
+  OPEN theirs;
+  FETCH theirs INTO v_name, v_part;
+  WHILE NOT v_is_over DO
+    SELECT q.last INTO v_last FROM {schema}.queue q WHERE q.name = v_name AND q.part = v_part FOR UPDATE;
+    SET v_is_over = FALSE;
+    FETCH theirs INTO v_name, v_part;
+  END WHILE;
+  CLOSE theirs;
+  SELECT 0 AS what, IF(EXISTS (SELECT 1 FROM {schema}.session s WHERE s.id = p_session), 'removed', 'gone') AS text;
+  SELECT {what_left} AS what, c.ticket FROM {each} STRAIGHT_JOIN {schema}.contender c ON c.ticket = {nth}
+    WHERE c.session = p_session OR c.session IS NULL;
+  SELECT {what_broken} AS what, b.ticket FROM {each} STRAIGHT_JOIN {schema}.broken b ON b.ticket = {nth}
+    WHERE b.session = p_session;
+  DELETE c FROM {each} STRAIGHT_JOIN {schema}.contender c ON c.ticket = {nth}
+    WHERE c.session = p_session OR c.session IS NULL;
+  DELETE b FROM {each} STRAIGHT_JOIN {schema}.broken b ON b.ticket = {nth} WHERE b.session = p_session;
+  IF EXISTS (SELECT 1 FROM {each} STRAIGHT_JOIN {schema}.contender c ON c.ticket = {nth}
+    WHERE c.session = p_session OR c.session IS NULL)
+  THEN
+    {interrupted}
+  END IF;
+  COMMIT;
+  SELECT COUNT(RELEASE_LOCK(CONCAT('lk.', LOWER(HEX({nth}))))) INTO v_doors FROM {each};
+END
+//
 -- Shows a queue: all of it, or what decides for one place, or for one at the tail.
 {procedure} {schema}.look_v1(p_name varbinary(200), p_part tinyint, p_around binary(16), p_whole boolean)
 {settings}

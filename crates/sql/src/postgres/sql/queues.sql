@@ -178,6 +178,41 @@ BEGIN
   RETURN NEXT;
 END $$;
 
+-- Gives up many places, as `leave` does each, whose session's they are. Their queues are locked in their order. The word
+-- is that of those which were not there.
+CREATE OR REPLACE FUNCTION {schema}.leave_all_v1(p_session uuid, p_tickets uuid[]) RETURNS {answer} AS $$
+#variable_conflict use_column
+DECLARE
+  v_is_kept boolean;
+BEGIN
+  {guard}
+  PERFORM set_config('lockkeeper.own', p_session::text, true);
+  PERFORM FROM {schema}.queue q
+    WHERE (q.name, q.part) IN (SELECT c.name, c.part FROM {schema}.contender c
+      WHERE c.ticket = ANY (p_tickets) AND (c.session = p_session OR c.session IS NULL))
+    ORDER BY q.name, q.part FOR UPDATE;
+  what := 0;
+  text := 'gone';
+  IF EXISTS (SELECT FROM {schema}.session s WHERE s.id = p_session) THEN
+    text := 'removed';
+  END IF;
+  RETURN NEXT;
+  SELECT bool_or(c.session IS NULL) INTO v_is_kept FROM {schema}.contender c WHERE c.ticket = ANY (p_tickets);
+  -- As one that is left alone.
+  IF NOT v_is_kept THEN
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
+  RETURN QUERY
+    DELETE FROM {schema}.contender c
+    WHERE c.ticket = ANY (p_tickets) AND (c.session = p_session OR c.session IS NULL)
+    RETURNING {what_left}::smallint, c.ticket, NULL::uuid, NULL::bigint, NULL::double precision, NULL::smallint,
+      NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::bytea;
+  RETURN QUERY
+    DELETE FROM {schema}.broken b WHERE b.ticket = ANY (p_tickets) AND b.session = p_session
+    RETURNING {what_broken}::smallint, b.ticket, NULL::uuid, NULL::bigint, NULL::double precision, NULL::smallint,
+      NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::bytea;
+END $$;
+
 -- Shows a queue: all of it, or what decides for one place, or for one at the tail.
 CREATE OR REPLACE FUNCTION {schema}.look_v1(p_name text, p_part bigint, p_around uuid, p_whole boolean)
 RETURNS {answer} STABLE AS $$
