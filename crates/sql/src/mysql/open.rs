@@ -26,10 +26,22 @@ const LOCK_WAIT_MAX_S: u64 = 2;
 /// The least time after which the server ends a connection that says nothing.
 const SILENCE_MIN: Duration = Duration::from_secs(60);
 
-/// Ends the limits that each statement has by default, or that [`settings`] has set. Only MariaDB has one for all
-/// statements, and reads this comment.
-const UNLIMITED: &str = "SET NAMES utf8mb4, SESSION innodb_lock_wait_timeout = DEFAULT, lock_wait_timeout = DEFAULT \
-     /*M! , max_statement_time = 0 */";
+/// What our statements rely on, and a server or a user may have otherwise by default: that each is a transaction by
+/// itself, and begins no other; that it may write, without a key in its condition; that no row is left out; and how it
+/// is read. Each server reads the comment that is meant for it.
+const RELIED_ON: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, completion_type = 0, sql_safe_updates = 0, \
+     sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION' \
+     /*M! , tx_read_only = 0 */ /*!80000 , transaction_read_only = 0, max_execution_time = 0 */";
+
+/// What ends the limits that each statement has by default, or that [`settings`] has set. Only MariaDB has one for all
+/// statements.
+const UNLIMITED: &str =
+    ", innodb_lock_wait_timeout = DEFAULT, lock_wait_timeout = DEFAULT /*M! , max_statement_time = 0 */";
+
+/// The statement that does both.
+fn unlimited() -> String {
+    format!("{RELIED_ON}{UNLIMITED}")
+}
 
 /// How long the making of our schema waits for another that makes it, in seconds.
 const SET_UP_MAX_S: u64 = 60;
@@ -50,7 +62,7 @@ pub(super) async fn connect(
     let settings_of_calls = settings(timeout, timeout / 6);
     let Greeted { server: greeted, found, version } = greet(config, &mut connection, &settings_of_calls).await?;
     if intent == Intent::SetUp || found.check(&config.schema)? != Schema::Ready || version.is_none() {
-        patiently(&mut connection, UNLIMITED, 1).await?;
+        patiently(&mut connection, &unlimited(), 1).await?;
         if ready_schema(config, &mut connection, &greeted.user, intent).await? == Schema::Missing {
             return Ok(unmade(format!("the database `{}`", config.schema), greeted.greeting(config)));
         }
@@ -118,7 +130,8 @@ pub(super) struct Greeted {
 pub(super) async fn greet(config: &Config, connection: &mut Conn, settings: &str) -> Result<Greeted, Failure> {
     let [variables, who, started] = Server::QUESTIONS;
     let [procedures, strange] = Found::questions(&config.schema);
-    let questions = [UNLIMITED, variables, who, started, &procedures, &strange, settings];
+    let unlimited = unlimited();
+    let questions = [&unlimited, variables, who, started, &procedures, &strange, settings];
     // That comes last, since it is refused where there is no schema.
     let message = format!("{}; {}", questions.join("; "), call_version(&config.schema));
     let mut answers = match patiently(connection, &message, questions.len()).await {
@@ -137,13 +150,13 @@ pub(super) async fn greet(config: &Config, connection: &mut Conn, settings: &str
 /// The same, one after the other: a proxy may refuse several statements in one message. A look-alike that does not know
 /// some of them is refused by its name.
 pub(super) async fn greet_in_steps(config: &Config, connection: &mut Conn, settings: &str) -> Result<Greeted, Failure> {
-    let unlimited = patiently(connection, UNLIMITED, 1).await;
+    let lifted = patiently(connection, &unlimited(), 1).await;
     let [variables, who, _] = Server::QUESTIONS;
     let variables = connection.query(variables).await.map_err(refusal::of_greeting)?;
     let who = connection.query(who).await.map_err(refusal::of_greeting)?;
     let server = Server::read(connection, [variables, who, Vec::new()]).await?;
     server.check(config)?;
-    unlimited?;
+    lifted?;
     let found = Found::ask(connection, config).await?;
     let version = version(config, connection).await;
     connection.query_drop(settings).await.map_err(refusal::of_greeting)?;
@@ -193,7 +206,7 @@ fn settings(timeout: Duration, limit: Duration) -> String {
     let silence_s = (timeout * 2).max(SILENCE_MIN).as_secs();
     let lock_s = LOCK_WAIT_MAX_S.min((timeout / 6).as_secs()).max(1);
     format!(
-        "SET NAMES utf8mb4, SESSION autocommit = 1, innodb_lock_wait_timeout = {lock_s}, lock_wait_timeout = {lock_s}, \
+        "{RELIED_ON}, innodb_lock_wait_timeout = {lock_s}, lock_wait_timeout = {lock_s}, \
          wait_timeout = {silence_s} /*M! , max_statement_time = {} */",
         limit.as_secs_f64()
     )

@@ -102,7 +102,7 @@ impl Server {
     }
 
     /// Waits until an answer has this value.
-    async fn until_it_says(&self, sql: &str, value: &str) {
+    pub(super) async fn until_it_says(&self, sql: &str, value: &str) {
         let says = async || self.value(sql).await.is_ok_and(|said| said == value).then_some(());
         wait::until(sql, SOON, says).await.expect("it says so");
     }

@@ -219,6 +219,59 @@ async fn aurora_is_refused_by_its_name() {
     server.assert_nothing_made().await;
 }
 
+/// What a server may have by default, and our statements must not: each by itself.
+const DEFAULTS_POSTGRES: [&str; 7] = [
+    "default_transaction_isolation = 'serializable'",
+    "standard_conforming_strings = off",
+    "bytea_output = 'escape'",
+    "extra_float_digits = -15",
+    "array_nulls = off",
+    "transform_null_equals = on",
+    "search_path = 'nowhere'",
+];
+const DEFAULTS_MARIADB: [&str; 9] = [
+    "completion_type = 1",
+    "completion_type = 2",
+    "autocommit = 0",
+    "sql_safe_updates = 1",
+    "sql_select_limit = 1",
+    "max_join_size = 100",
+    "sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'",
+    "tx_read_only = 1",
+    "tx_isolation = 'SERIALIZABLE'",
+];
+
+#[tokio::test]
+async fn no_setting_that_a_server_has_by_default_changes_what_our_statements_do() {
+    for server in each().await {
+        for setting in server.either(&DEFAULTS_POSTGRES[..], &DEFAULTS_MARIADB) {
+            println!("{setting}");
+            let (name, _) = setting.split_once(' ').expect("a name and a value");
+            let set = server.either(format!("ALTER ROLE postgres SET {setting}"), format!("SET GLOBAL {setting}"));
+            let reset =
+                server.either(format!("ALTER ROLE postgres RESET {name}"), format!("SET GLOBAL {name} = DEFAULT"));
+            server.ask(&set).await.expect("a setting");
+            // The schema is made too.
+            let [first, second] = [keeper(&server.url()), keeper(&server.url())];
+            let guard = lock(&first, "door").await.expect("it is free");
+            let waiting = lock(&second, "door");
+            let given_back = async {
+                server.until_it_says("SELECT count(*) FROM lockkeeper.contender", "2").await;
+                guard.release().await
+            };
+            let (granted, given_back) = tokio::join!(waiting, given_back);
+            given_back.expect("it was held");
+            granted.expect("it is given back").release().await.expect("it was held");
+            for keeper in [first, second] {
+                soon("the end", keeper.close()).await.expect("it is closed");
+            }
+            server.ask(&reset).await.expect("a setting");
+            server.assert_nothing_left().await;
+            server.wipe().await;
+        }
+    }
+}
+
 /// Sends a statement past a limit of a millisecond, which the statement that lifts it may exceed on a busy machine.
 async fn without_limit(server: &Server, statement: &str) {
     let lift = server.either("SET statement_timeout = 0", "SET max_statement_time = 0");
