@@ -5,10 +5,11 @@
 //! A queue is rows of one table. Each call of the waist is one statement, a stored function that is one transaction.
 //!
 //! - **Three floors.** `queue` makes what locks ask for (`queue/service.rs`); `session` keeps a session alive and knows
-//!   the others; `engine.rs` is what both see of a database: `Engine` connects, `Wire` asks. `postgres` and `mysql` are
-//!   the engines. Nothing above them knows SQL: a `Statement` names a function and its arguments, and all functions
-//!   answer rows of one shape (`statement.rs`, read in `queue/rows.rs`). `engines.rs` connects and sets up for both
-//!   kinds; what their texts and greetings share is in `engine`; `engines/tests` is one suite over both.
+//!   the others; `engine.rs` is what both see of a database: `Engine` connects, `Wire` asks; where there is no schema
+//!   yet, a look goes over a `Wire` that sees nothing (`unmade`). `postgres` and `mysql` are the engines. Nothing above
+//!   them knows SQL: a `Statement` names a function and its arguments, and all functions answer rows of one shape
+//!   (`statement.rs`, read in `queue/rows.rs`). `engines.rs` connects and sets up for both kinds; what their texts and
+//!   greetings share is in `engine`; `engines/tests` is one suite over both.
 //! - **A connection** asks in one message what the server is and has, and gets its settings with it (`greeting.rs` and
 //!   `open.rs` of each engine). Where that is refused, MariaDB is asked in steps, and what is not PostgreSQL is refused
 //!   by its name. Statements are prepared beside the first calls, which do not wait for it. MariaDB is sent one

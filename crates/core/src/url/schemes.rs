@@ -1,4 +1,4 @@
-//! What services are called in the URLs of other clients, where it means the same.
+//! Names of services in the URLs of other clients, where they mean the same.
 
 /// Another client's name of a service, and ours.
 const SAME: [(&str, &str); 5] = [
