@@ -44,13 +44,13 @@
 //!
 //! | how the program ends | when the next in line is granted the lock |
 //! | --- | --- |
-//! | `main` returns, or panics, and its tokio runtime is dropped with it; tasks may still have guards | at once: while a runtime ends, the session's task writes what is queued, and the end of the session, without waiting for an answer |
+//! | `main` returns, or panics, and its tokio runtime is dropped with it; tasks may still have guards | at once: the end of the runtime ends the session, and waits for that for 250 ms at most |
 //! | [`Runtime::shutdown_background`](https://docs.rs/tokio/latest/tokio/runtime/struct.Runtime.html#method.shutdown_background) | the same; with several threads only if the process lives on for a moment, since nothing waits for them |
-//! | the process ends without that (`std::process::exit`, `abort`, a signal, the power), or while there is no connection, or while the service takes no more bytes | on files at once; on ZooKeeper, etcd and Redis when the session's timeout is over |
+//! | the process ends without that (`std::process::exit`, `abort`, a signal, the power), or while the service does not answer | on files at once, elsewhere when the session's timeout is over |
 //!
 //! What ends only with the process cannot be helped: close the keeper before `std::process::exit`, and on SIGTERM. A
-//! guard that is dropped after its runtime has ended is given up with the session. In programs of threads the
-//! [`blocking`] keeper closes its session when the last of its users is dropped.
+//! guard that is dropped after its runtime has ended was given up with the session. In programs of threads the
+//! [`blocking`] keeper closes its session when the last of its users is dropped. [`guide::ending`] has all cases.
 //!
 //! # Passwords
 //!

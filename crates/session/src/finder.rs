@@ -41,6 +41,11 @@ impl Finder {
         Self { names, ways, clock, lookups: Lookups::default(), moves_left: 0, trouble: None, guide: None }
     }
 
+    /// How many servers a URL has named.
+    pub(crate) fn servers(&self) -> usize {
+        self.ways.servers().len()
+    }
+
     /// Asks each of the servers for the one that serves, and tries that.
     #[must_use]
     pub fn guided_by(

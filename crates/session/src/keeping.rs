@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Backoff, Error, ErrorKind, Liveness, LossReason, Operation, Result};
 use tokio::runtime::Handle;
 
-use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server};
+use crate::farewell::farewell;
+use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server, share};
 
 /// The number of a session's first connection.
 pub const FIRST_CONNECTION: u64 = 1;
@@ -66,14 +67,16 @@ pub trait Keeping: Send + Sync + 'static {
     /// Ends the session over this connection, and all contenders with it.
     fn end(&mut self, link: &Self::Link) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Ends the session over another connection, to this server.
+    /// Ends the session over another connection, to this server. It uses the runtime that it is polled in, and not that
+    /// of the session, which may have ended.
     fn end_at(&self, server: Server, deadline: BootInstant) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
 /// Keeps a session until it is over; the finder finds the servers after the first. If the future is dropped, as it is
-/// with its runtime, the session is abandoned; also if that was before its first poll.
+/// with its runtime, the session is over here and the service is told, also if that was before its first poll.
 pub fn keep<K: Keeping>(keeping: K, finder: Finder, first: K::Taken) -> impl Future<Output = ()> + Send {
-    let keeper = Keeper { kept: keeping, finder, next_connection: AtomicU64::new(FIRST_CONNECTION + 1) };
+    let next_connection = AtomicU64::new(FIRST_CONNECTION + 1);
+    let keeper = Keeper { kept: keeping, finder, next_connection, is_done: false };
     async move { keeper.run(first).await }
 }
 
@@ -82,10 +85,17 @@ struct Keeper<K: Keeping> {
     finder: Finder,
     /// The number of the next connection.
     next_connection: AtomicU64,
+    /// Whether all was done that ends the session.
+    is_done: bool,
 }
 
 impl<K: Keeping> Keeper<K> {
     async fn run(mut self, first: K::Taken) {
+        self.keep(first).await;
+        self.is_done = true;
+    }
+
+    async fn keep(&mut self, first: K::Taken) {
         let mut taken = Some(first);
         while let Some(present) = taken.take() {
             let link = K::link(&present);
@@ -121,7 +131,7 @@ impl<K: Keeping> Keeper<K> {
 
     /// Connects anew; `None` if the session is lost before.
     async fn connect(&mut self) -> Option<K::Taken> {
-        let Self { kept, finder, next_connection } = self;
+        let Self { kept, finder, next_connection, .. } = self;
         let (kept, next_connection) = (&*kept, &*next_connection);
         let life = kept.life();
         let mut backoff = Backoff::CONNECTING;
@@ -183,16 +193,48 @@ impl<K: Keeping> Keeper<K> {
         self.note(Ending::Certain);
     }
 
+    /// Ends the session here, and tells the service, unless that has ended it.
+    fn leave_runtime(&mut self) {
+        let Self { kept, finder, .. } = &mut *self;
+        let (kept, life) = (&*kept, kept.life());
+        let (last, clock) = (life.abandon(), &*life.clock);
+        let last = last.as_ref();
+        kept.detached();
+        let end_at = async |server, attempt_ends| {
+            tokio::select! {
+                biased;
+                told = kept.end_at(server, attempt_ends) => told,
+                () = clock.sleep_until(attempt_ends) => Err(Failure::late(Effect::Unknown)),
+            }
+        };
+        let told = match life.bond().liveness() {
+            Liveness::Lost(LossReason::Expired) => Ok(()),
+            _ => farewell(clock, last, |deadline| async move {
+                // It has served until now. If it is the only one, it has all the time.
+                if let Some(last) = last {
+                    let attempt_ends = share(clock.now(), deadline, finder.servers().min(2));
+                    if end_at(last.clone(), attempt_ends).await.is_ok() {
+                        return Ok(());
+                    }
+                }
+                finder.round(deadline, end_at).await
+            }),
+        };
+        self.note(told.map_or_else(Ending::Untold, |()| Ending::Certain));
+    }
+
     fn note(&self, ending: Ending) {
         self.kept.life().end(ending);
         self.kept.detached();
     }
 }
 
+/// If the session is not over, it is its runtime that ends.
 impl<K: Keeping> Drop for Keeper<K> {
     fn drop(&mut self) {
-        self.kept.life().abandon();
-        self.kept.detached();
+        if !self.is_done {
+            self.leave_runtime();
+        }
     }
 }
 
@@ -201,11 +243,13 @@ mod tests {
     use std::time::Duration;
 
     use lockkeeper_conformance::soon;
-    use lockkeeper_core::clock::{Clock, SystemClock, TestClock};
+    use lockkeeper_core::clock::{SystemClock, TestClock};
     use tokio::sync::watch;
 
     use super::*;
-    use crate::{Beginning, Names, Order, Testing};
+    use crate::{Beginning, Mutex, Names, Order, Testing};
+
+    const HOUR: Duration = Duration::from_secs(3_600);
 
     /// A connection to a server that answers nothing.
     struct Silent(Server);
@@ -226,25 +270,11 @@ mod tests {
         }
     }
 
+    /// A session whose end this server alone takes, and notes who was asked.
     struct Session {
         life: Arc<Life<Silent>>,
-        /// Until when no server can be reached; without it none ever answers.
-        away_until: Option<BootInstant>,
-        ended: watch::Sender<u32>,
-    }
-
-    impl Session {
-        fn new(life: Arc<Life<Silent>>, away_until: Option<BootInstant>) -> Self {
-            Self { life, away_until, ended: watch::Sender::new(0) }
-        }
-
-        async fn reach(&self) -> Result<(), Failure> {
-            match self.away_until {
-                Some(until) if self.life.clock.now() < until => Err(Failure::broken(Effect::None)),
-                Some(_) => Ok(()),
-                None => std::future::pending().await,
-            }
-        }
+        asked: Arc<Mutex<Vec<String>>>,
+        taken_by: &'static str,
     }
 
     impl Keeping for Session {
@@ -261,25 +291,27 @@ mod tests {
 
         async fn serve(&mut self, link: Arc<Silent>) -> Failure {
             self.life.attach(link);
-            self.reach().await.err().unwrap_or_else(Failure::unexpected)
+            std::future::pending().await
         }
 
         fn patience(&self) -> Duration {
             Duration::MAX
         }
 
-        async fn take_over(&self, server: Server, _number: u64, _ends: BootInstant) -> Result<Arc<Silent>, Failure> {
-            self.reach().await.map(|()| Arc::new(Silent(server)))
+        async fn take_over(&self, _server: Server, _number: u64, _ends: BootInstant) -> Result<Arc<Silent>, Failure> {
+            std::future::pending().await
         }
 
         async fn end(&mut self, _link: &Silent) -> Result<(), Failure> {
             Ok(())
         }
 
-        async fn end_at(&self, _server: Server, _ends: BootInstant) -> Result<(), Failure> {
-            self.reach().await?;
-            self.ended.send_modify(|count| *count += 1);
-            Ok(())
+        async fn end_at(&self, server: Server, _ends: BootInstant) -> Result<(), Failure> {
+            self.asked.lock().push(server.name.clone());
+            match server.name == self.taken_by {
+                true => Ok(()),
+                false => std::future::pending().await,
+            }
         }
     }
 
@@ -296,35 +328,167 @@ mod tests {
         Arc::new(Life::new(clock, runtime, beginning))
     }
 
-    fn finder(server: &Server, life: &Life<Silent>) -> Finder {
-        Finder::new(&Names::unresolved(), vec![server.clone()], Order::Listed, life.clock.clone())
+    /// A runtime with a session, which is connected to the first of these servers.
+    struct Place {
+        runtime: tokio::runtime::Runtime,
+        life: Arc<Life<Silent>>,
+        asked: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Place {
+        fn new(servers: &[&str], taken_by: &'static str) -> Self {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+            let life = life(Arc::new(SystemClock), runtime.handle().clone(), HOUR);
+            let servers: Vec<_> = servers.iter().map(|name| Server::new(*name, 1)).collect();
+            let link = Arc::new(Silent(servers[0].clone()));
+            let finder = Finder::new(&Names::unresolved(), servers, Order::Listed, life.clock.clone());
+            let asked = Arc::<Mutex<_>>::default();
+            let session = Session { life: life.clone(), asked: asked.clone(), taken_by };
+            drop(runtime.spawn(keep(session, finder, link)));
+            Self { runtime, life, asked }
+        }
+
+        /// Runs its tasks as far as they come.
+        fn run(&self) {
+            self.runtime.block_on(async {
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+
+        /// Ends the runtime; returns which servers were asked to end the session, and how it ended.
+        fn end(self) -> (Vec<String>, Ending) {
+            drop(self.runtime);
+            let ending = self.life.ended();
+            let ending = tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ending);
+            (self.asked.lock().clone(), ending)
+        }
+    }
+
+    #[test]
+    fn the_service_is_told_of_the_end_of_a_runtime_before_that_is_over() {
+        for is_attached in [false, true] {
+            let place = Place::new(&["h1"], "h1");
+            if is_attached {
+                place.run();
+            }
+            let life = place.life.clone();
+            let (asked, ending) = place.end();
+            assert_eq!((asked, life.bond().liveness()), (vec!["h1".to_owned()], Liveness::Lost(LossReason::Closed)));
+            assert!(matches!(ending, Ending::Certain), "{ending:?}");
+        }
+    }
+
+    #[test]
+    fn where_the_connections_server_does_not_answer_another_is_told() {
+        let place = Place::new(&["h2", "h3"], "h3");
+        place.run();
+        let (asked, ending) = place.end();
+        assert_eq!(asked, ["h2", "h2", "h3"]);
+        assert!(matches!(ending, Ending::Certain), "{ending:?}");
+    }
+
+    #[test]
+    fn of_many_sessions_one_alone_waits_for_a_server_that_does_not_answer() {
+        let places: Vec<_> = (0..100).map(|_| Place::new(&["h4"], "none")).collect();
+        places.iter().for_each(Place::run);
+        let begun = SystemClock.now();
+        let ended: Vec<_> = places.into_iter().map(Place::end).collect();
+        assert!(ended.iter().all(|(_, ending)| matches!(ending, Ending::Untold(_))));
+        let tried = ended.iter().filter(|(asked, _)| !asked.is_empty()).count();
+        let took = SystemClock.now().saturating_duration_since(begun);
+        // On a machine that keeps up it is one; on another one later ends are tried again.
+        assert!(Duration::from_millis(250) * u32::try_from(tried).expect("100 at most") <= took, "{tried} in {took:?}");
+        assert!((1..50).contains(&tried), "{tried}");
+    }
+
+    #[test]
+    fn a_session_that_is_over_is_not_ended_once_more_with_the_runtime() {
+        let closed = Place::new(&["h5"], "h5");
+        closed.run();
+        closed.life.bond().lose(LossReason::Closed);
+        closed.run();
+        let expired = Place::new(&["h5"], "h5");
+        expired.run();
+        expired.life.expire();
+        for place in [closed, expired] {
+            let (asked, ending) = place.end();
+            assert!(asked.is_empty() && matches!(ending, Ending::Certain), "{asked:?}, {ending:?}");
+        }
+    }
+
+    /// A session whose servers are away until this moment.
+    struct Away {
+        life: Arc<Life<Silent>>,
+        back_at: BootInstant,
+        ended: watch::Sender<u32>,
+    }
+
+    impl Away {
+        fn reach(&self) -> Result<(), Failure> {
+            if self.life.clock.now() < self.back_at { Err(Failure::broken(Effect::None)) } else { Ok(()) }
+        }
+    }
+
+    impl Keeping for Away {
+        type Link = Silent;
+        type Taken = Arc<Silent>;
+
+        fn life(&self) -> &Life<Silent> {
+            &self.life
+        }
+
+        fn link(taken: &Arc<Silent>) -> Arc<Silent> {
+            taken.clone()
+        }
+
+        async fn serve(&mut self, _link: Arc<Silent>) -> Failure {
+            Failure::broken(Effect::None)
+        }
+
+        fn patience(&self) -> Duration {
+            HOUR
+        }
+
+        async fn take_over(&self, server: Server, _number: u64, _ends: BootInstant) -> Result<Arc<Silent>, Failure> {
+            self.reach().map(|()| Arc::new(Silent(server)))
+        }
+
+        async fn end(&mut self, _link: &Silent) -> Result<(), Failure> {
+            self.reach()
+        }
+
+        async fn end_at(&self, _server: Server, _ends: BootInstant) -> Result<(), Failure> {
+            self.reach()?;
+            self.ended.send_modify(|count| *count += 1);
+            Ok(())
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_session_that_has_lapsed_while_its_service_was_away_is_ended_there_half_a_second_after_its_return() {
         let (clock, second) = (Arc::new(TestClock::new()), Duration::from_secs(1));
         let back_at = clock.now().saturating_add(60 * second);
-        let (life, server) = (life(clock.clone(), Handle::current(), 4 * second), Server::new("h1", 1));
-        let session = Session::new(life.clone(), Some(back_at));
-        let mut ended = session.ended.subscribe();
-        drop(tokio::spawn(keep(session, finder(&server, &life), Arc::new(Silent(server)))));
+        let life = life(clock.clone(), Handle::current(), 4 * second);
+        let (server, ended) = (Server::new("h7", 1), watch::Sender::new(0));
+        let finder = Finder::new(&Names::unresolved(), vec![server.clone()], Order::Listed, clock.clone());
+        let mut told = ended.subscribe();
+        drop(tokio::spawn(keep(Away { life: life.clone(), back_at, ended }, finder, Arc::new(Silent(server)))));
         assert_eq!(life.bond().lost().await, LossReason::Lapsed);
         assert!(clock.now() < back_at);
-        ended.changed().await.expect("it is ended");
+        told.changed().await.expect("it is ended");
         assert!(clock.now().saturating_duration_since(back_at) <= second / 2);
-        assert!(ended.changed().await.is_err(), "once");
+        assert!(told.changed().await.is_err(), "once");
     }
 
     #[tokio::test]
     async fn callers_on_another_runtime_are_told_when_that_of_their_session_ends() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let hour = Duration::from_secs(3_600);
-        let (life, server) = (life(Arc::new(SystemClock), runtime.handle().clone(), hour), Server::new("h1", 1));
-        let session = Session::new(life.clone(), None);
-        drop(runtime.spawn(keep(session, finder(&server, &life), Arc::new(Silent(server)))));
+        let place = Place::new(&["h6"], "h6");
+        let life = place.life.clone();
         let waiting = life.look::<()>(Arc::new(|_| Box::pin(std::future::pending())));
         // A runtime blocks while it ends.
-        tokio::task::spawn_blocking(move || drop(runtime)).await.expect("no panic");
+        tokio::task::spawn_blocking(move || drop(place)).await.expect("no panic");
         let failure = soon("the end of the wait", waiting).await.expect_err("no answer");
         let error = life.fail(failure, Operation::Join, true);
         assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Closed));

@@ -47,6 +47,7 @@ mod deadline;
 mod dial;
 mod examine;
 mod failure;
+mod farewell;
 mod finder;
 mod follow;
 mod keeping;

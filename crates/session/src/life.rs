@@ -17,8 +17,7 @@ use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Result,
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use self::calls::ABANDONED;
-use crate::{Belief, Effect, Failure, FailureKind, Link, Mutex, Outbox, Testing};
+use crate::{Belief, Effect, Failure, Link, Mutex, Outbox, Server, Testing};
 
 /// How a session ended.
 #[derive(Clone, Debug)]
@@ -190,15 +189,14 @@ impl<L: Link> Life<L> {
         self.ending.send_replace(Some(ending));
     }
 
-    /// Notes that the task that keeps the session has ended. If nothing had ended the session before, it was the end
-    /// of its runtime.
-    pub(crate) fn abandon(&self) {
-        if self.ending.borrow().is_none() {
-            let is_lost = matches!(self.bond.liveness(), Liveness::Lost(_));
-            self.is_abandoned.store(!is_lost, Ordering::SeqCst);
-            self.bond.lose(LossReason::Closed);
-            self.end(Ending::Untold(Failure::new(FailureKind::Broken, Effect::None, ABANDONED)));
-        }
+    /// Notes that the session ends with its runtime; returns the server of the connection that was in use.
+    pub(crate) fn abandon(&self) -> Option<Server> {
+        let is_lost = matches!(self.bond.liveness(), Liveness::Lost(_));
+        self.is_abandoned.store(!is_lost, Ordering::SeqCst);
+        self.bond.lose(LossReason::Closed);
+        let last = self.link.borrow().as_ref().map(|link| link.server().clone());
+        self.detach();
+        last
     }
 
     /// Returns the connection in use, if there is one.

@@ -17,7 +17,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const LOOK_ATTEMPTS_MAX: u32 = 4;
 
 /// What callers are told whose session went with its runtime.
-pub(super) const ABANDONED: &str = "the runtime that kept the session has ended";
+const ABANDONED: &str = "the runtime that kept the session has ended";
 
 impl<L: Link> Life<L> {
     /// Calls the service: now, or over the next connection if there is none.

@@ -1,8 +1,8 @@
 //! Tests of the client and the locks on a server, or under time that the test controls.
 //!
 //! The modules `apache` and `embedded` choose the server: the tests in `both` run in each. All run side by side; those
-//! that leave Apache's server as it is share one. Tests that measure are in `timed`, those of a program's end in
-//! `endings`, which starts itself, and the long ones in `crowd` and `faults`.
+//! that leave Apache's server as it is share one. Tests that measure are in `timed`, and the long ones in `crowd` and
+//! `faults`.
 
 mod apache;
 mod dial;
