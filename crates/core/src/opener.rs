@@ -138,6 +138,11 @@ impl<T: Openable> Opener<T> {
         }
     }
 
+    /// Never drops what is open, whatever becomes of this: it is the parent's of this process.
+    pub fn leave(&self) {
+        std::mem::forget(self.shared.clone());
+    }
+
     /// Takes what is open, if there is something.
     pub fn take(&self) -> Option<T> {
         match std::mem::replace(&mut *self.shared.slot(), Slot::Empty) {

@@ -9,7 +9,7 @@ use crate::meter::{Asked, Holding, Meter};
 use crate::shared::Shared;
 use crate::spans::{self, Collected};
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Error, Mode, QueueName, Wait};
+use lockkeeper_core::{Error, Mode, Operation, QueueName, Result, Wait};
 
 /// A call that asks for a lock; dropping it says that it was cancelled.
 pub(crate) struct Call {
@@ -29,16 +29,23 @@ pub(crate) struct Answered {
 
 impl Call {
     /// Begins a call; a caller that has waited before says since when, so that it is measured whole.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Closed`](lockkeeper_core::ErrorKind::Closed), permanent, in a fork of the keeper's process.
     pub(crate) fn begin(
         shared: &Shared,
         queue: &QueueName,
         meter: &Meter,
         mode: Mode,
         since: Option<BootInstant>,
-    ) -> Self {
+    ) -> Result<Self> {
         let begun_at = shared.clock.now();
+        // Before anything is locked, which may be for ever in a fork.
+        shared.home.check_at(begun_at, Operation::Join).map_err(|error| error.at(queue))?;
         let listed = shared.holds.list(queue, mode, Presence::Active);
-        Self { begun_at, listed, asked: meter.ask(mode, since.unwrap_or(begun_at)), span: spans::wait(queue, mode) }
+        let (asked, span) = (meter.ask(mode, since.unwrap_or(begun_at)), spans::wait(queue, mode));
+        Ok(Self { begun_at, listed, asked, span })
     }
 
     /// Returns what becomes the hold of one more place that was granted to this call.

@@ -18,7 +18,7 @@ use crate::possession::Possession;
 use crate::shared::Shared;
 use crate::spans::{self, Collected};
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, QueueName, Result, Withdrawal};
+use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, Operation, QueueName, Result, Withdrawal};
 
 /// Proof that this process holds a lock, or one permit of a semaphore; `Kind` says which.
 ///
@@ -40,10 +40,10 @@ pub struct Guard<Kind> {
     term: Option<Box<Term>>,
     /// The span of the hold.
     span: Collected,
-    /// After `place`, so that the lock is given back before it leaves the list.
-    _listed: OnList,
+    /// After `place`, so that the lock is given back before it leaves the list. Present until the guard is dropped.
+    listed: Option<OnList>,
     /// Has the owner key that it was granted to known as its holder.
-    _key_hold: Option<KeyHold>,
+    key_hold: Option<KeyHold>,
     kind: PhantomData<fn() -> Kind>,
 }
 
@@ -109,7 +109,8 @@ impl<Kind> Guard<Kind> {
         let grant = Grant { queue, id, ticket, token, standing, end_of_place };
         let Answered { listed, holding, span: wait } = call.granted(granted_at);
         let span = spans::hold(&grant.queue, token, wait.as_deref());
-        let hold = Hold::new(shared.clock.clone(), shared.observers.clone(), grant, ends_at, holding);
+        let (home, clock, observers) = (shared.home, shared.clock.clone(), shared.observers.clone());
+        let hold = Hold::new(home, clock, observers, grant, ends_at, holding);
         if ends_at.is_some() {
             leave_at_end(&hold, &place);
         }
@@ -122,8 +123,8 @@ impl<Kind> Guard<Kind> {
             granted_at,
             term,
             span,
-            _listed: listed,
-            _key_hold: None,
+            listed: Some(listed),
+            key_hold: None,
             kind: PhantomData,
         }
     }
@@ -140,7 +141,7 @@ impl<Kind> Guard<Kind> {
             return self;
         }
         let hold = self.hold.clone();
-        self._key_hold = Some(asking.holds(Box::new(move || hold.seems_held())));
+        self.key_hold = Some(asking.holds(Box::new(move || hold.seems_held())));
         self
     }
 
@@ -169,15 +170,17 @@ impl<Kind> Guard<Kind> {
     /// service, also if only that answer reveals it: a process that stood still learns of it then. Transient if the
     /// service could not be told yet; it is told as soon as it can be.
     pub fn release(mut self) -> impl Future<Output = Result<()>> + Send + 'static {
-        let hold = self.hold.clone();
-        let (lost, withdrawal) = match self.place.take() {
+        let (hold, now) = (self.hold.clone(), self.shared.clock.now());
+        let is_ours = self.shared.home.check_at(now, Operation::Leave).map_err(|error| error.at(hold.name()));
+        let (lost, withdrawal) = match self.place.take_if(|_| is_ours.is_ok()) {
             Some(place) => {
-                let (lost, now) = self.end(&place);
+                let lost = self.end(&place, now);
                 (lost, Some(self.leave(place, lost, now)))
             }
             None => (None, None),
         };
         async move {
+            is_ours?;
             let left = match withdrawal {
                 Some(withdrawal) => withdrawal.await,
                 None => Ok(()),
@@ -192,6 +195,12 @@ impl<Kind> Guard<Kind> {
                 (None, Ok(())) => Ok(()),
             }
         }
+    }
+
+    /// Ends nothing in a fork of the guard's process, which has the lock: all that would is never dropped here.
+    fn leave_to_parent(&mut self, place: Possession) {
+        std::mem::forget((place, self.listed.take(), self.key_hold.take(), self.span.take()));
+        std::mem::forget((self.hold.clone(), self.shared.clone()));
     }
 
     /// Leaves the place of a hold that is over.
@@ -216,9 +225,8 @@ impl<Kind> Guard<Kind> {
         self.place.as_ref()
     }
 
-    /// Ends the hold of this place; returns the reason if it had been lost before, and when it ended.
-    fn end(&self, place: &Possession) -> (Option<LossReason>, BootInstant) {
-        let now = self.shared.clock.now();
+    /// Ends the hold of this place now; returns the reason if it had been lost before.
+    fn end(&self, place: &Possession, now: BootInstant) -> Option<LossReason> {
         let liveness = match place {
             Possession::Turn(_) => self.hold.liveness_at_turn(now),
             _ => self.hold.liveness(),
@@ -234,7 +242,7 @@ impl<Kind> Guard<Kind> {
         let held = now.saturating_duration_since(self.granted_at);
         let (lock, token) = (self.hold.name().clone(), self.hold.fencing_token());
         self.shared.observers.emit(&Event::Released { lock, token, held, lost });
-        (lost, now)
+        lost
     }
 }
 
@@ -264,11 +272,14 @@ where
 
 impl<Kind> Drop for Guard<Kind> {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            let (lost, now) = self.end(&place);
-            // It goes on in the background, and no caller is left to report to.
-            drop(self.leave(place, lost, now));
+        let Some(place) = self.place.take() else { return };
+        let now = self.shared.clock.now();
+        if self.shared.home.is_left_at(now) {
+            return self.leave_to_parent(place);
         }
+        let lost = self.end(&place, now);
+        // It goes on in the background, and no caller is left to report to.
+        drop(self.leave(place, lost, now));
     }
 }
 

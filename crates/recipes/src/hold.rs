@@ -13,8 +13,11 @@ use crate::meter::Holding;
 use crate::seat::EndOfPlace;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{
-    ContenderId, FencingToken, Liveness, LossReason, QueueName, Revocation, SafeUntil, Standing, Ticket,
+    ContenderId, FencingToken, Home, Liveness, LossReason, QueueName, Revocation, SafeUntil, Standing, Ticket,
 };
+
+/// What a hold is in a fork: its parent has it.
+const NOT_OURS: Liveness = Liveness::Lost(LossReason::Closed);
 
 /// What was granted, and what may be believed of it.
 pub(crate) struct Grant {
@@ -34,6 +37,8 @@ pub struct Hold {
 }
 
 struct HoldState {
+    /// The process that has it.
+    home: Home,
     queue: QueueName,
     id: ContenderId,
     ticket: Ticket,
@@ -55,8 +60,9 @@ struct HoldState {
 }
 
 impl Hold {
-    /// Makes the hold of a grant.
+    /// Makes the hold of a grant to this process.
     pub(crate) fn new(
+        home: Home,
         clock: Arc<dyn Clock>,
         observers: Arc<Observers>,
         grant: Grant,
@@ -66,6 +72,7 @@ impl Hold {
         let Grant { queue, id, ticket, token, standing, end_of_place } = grant;
         let (loss, released, ended, heard) = (OnceLock::new(), AtomicBool::new(false), Notify::new(), OnceLock::new());
         let state = HoldState {
+            home,
             queue,
             id,
             ticket,
@@ -138,6 +145,9 @@ impl Hold {
 
     /// Returns what may be believed now, looked up at the call.
     pub fn liveness(&self) -> Liveness {
+        if self.state.home.is_left() {
+            return NOT_OURS;
+        }
         self.noted(self.look())
     }
 
@@ -203,6 +213,9 @@ impl Hold {
     /// Returns when the hold may no longer be believed, before another contender is granted the lock, under the
     /// service's stated bounds.
     pub async fn lost(&self) -> LossReason {
+        if self.state.home.is_left() {
+            return LossReason::Closed;
+        }
         let mut ended = pin!(self.state.ended.notified());
         // Enabled before the first look, so that a release in between is not missed.
         ended.as_mut().enable();

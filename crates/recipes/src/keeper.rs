@@ -8,8 +8,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, Capabilities, ContenderInfo, Finding, Follower, NamePattern, Opener, Owner, ProcessId, QueueName, Remnant,
-    Result, Scope, Scrutiny, Session, Ticket, TicketHead,
+    Backend, Capabilities, ContenderInfo, Exclusion, Finding, Follower, Home, NamePattern, Opener, Operation, Owner,
+    ProcessId, QueueName, Remnant, Result, Scope, Scrutiny, Session, Ticket, TicketHead,
 };
 use tokio::sync::watch;
 
@@ -110,12 +110,12 @@ impl Keeper {
     #[doc(alias = "getParticipantNodes")]
     pub async fn contenders(&self, name: &str) -> Result<Vec<ContenderInfo>> {
         let queue = QueueName::new(name)?;
-        self.shared.backend.inspect(&queue).await.map_err(|error| error.at(&queue))
+        self.shared.backend()?.inspect(&queue).await.map_err(|error| error.at(&queue))
     }
 
     /// Names the queues in use whose names begin with `prefix`, in the order of their names.
     pub async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
-        self.shared.backend.queues(prefix).await
+        self.shared.backend()?.queues(prefix).await
     }
 
     /// Tells of the changes of all locks in a scope; `None` where the service tells an onlooker nothing, so that a
@@ -147,7 +147,7 @@ impl Keeper {
     /// # }
     /// ```
     pub async fn examine(&self) -> Result<Vec<Finding>> {
-        let mut findings = self.shared.backend.examine(Scrutiny::Full).await?;
+        let mut findings = self.shared.backend()?.examine(Scrutiny::Full).await?;
         findings.extend(examine_locks(&self.shared.backend, self.shared.clock.unix_time()).await?);
         Ok(findings)
     }
@@ -160,7 +160,7 @@ impl Keeper {
     ///
     /// [`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported), permanent, on other services.
     pub async fn after_restore(&self) -> Result<Finding> {
-        self.shared.backend.after_restore().await
+        self.shared.backend()?.after_restore().await
     }
 
     /// Makes what the service must have before the first lock, or brings it up to this version: on a database, the
@@ -170,7 +170,7 @@ impl Keeper {
     ///
     /// Permanent if this user may not; the error says what to ask for.
     pub async fn set_up(&self) -> Result<()> {
-        self.shared.backend.set_up().await
+        self.shared.backend()?.set_up().await
     }
 
     /// Sets the longest session timeout that clients may have, on a database; at first it is 60 s. For so long no lock
@@ -181,7 +181,7 @@ impl Keeper {
     /// Permanent while a session with a longer timeout is open, and where there is no such limit
     /// ([`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported)).
     pub async fn limit_session_timeout(&self, timeout_max: Duration) -> Result<()> {
-        self.shared.backend.limit_session_timeout(timeout_max).await
+        self.shared.backend()?.limit_session_timeout(timeout_max).await
     }
 
     /// Returns what [`set_up`](Self::set_up) does as text for the service's own client, with the rights that users of
@@ -193,7 +193,9 @@ impl Keeper {
     /// Removes what killed processes have left, where the service does not do so by itself and this user may: in a
     /// directory their contenders, and the directories of locks that are not in use. No lock depends on it.
     pub async fn tidy(&self) {
-        self.shared.backend.tidy().await;
+        if let Ok(backend) = self.shared.backend() {
+            backend.tidy().await;
+        }
     }
 
     /// Lists what users of the service have left that it does not remove by itself, or not yet. An empty queue counts
@@ -220,7 +222,7 @@ impl Keeper {
     /// # }
     /// ```
     pub async fn remnants(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
-        self.shared.backend.remnants(unused_for).await
+        self.shared.backend()?.remnants(unused_for).await
     }
 
     /// Removes one of the [remnants](Self::remnants) if it is still as it was seen; `false` if it is not. A newcomer
@@ -230,7 +232,7 @@ impl Keeper {
     ///
     /// Transient if the service cannot be reached now, permanent if it refuses us.
     pub async fn remove_remnant(&self, remnant: &Remnant) -> Result<bool> {
-        self.shared.backend.remove(remnant).await
+        self.shared.backend()?.remove(remnant).await
     }
 
     /// Counts the tasks that wait within this process for a lock that is [handed off](Handoff): the service sees one
@@ -290,10 +292,16 @@ impl Keeper {
     /// # }
     /// ```
     pub fn drain(&self, deadline: Duration) -> impl Future<Output = Vec<OwnContender>> + Send + 'static {
-        self.reach(Stage::Drained);
         let shared = self.shared.clone();
+        let is_left = shared.home.is_left();
+        if !is_left {
+            self.reach(Stage::Drained);
+        }
         let until = shared.clock.now().saturating_add(deadline);
         async move {
+            if is_left {
+                return Vec::new();
+            }
             tokio::select! {
                 biased;
                 () = shared.holds.until_none() => {}
@@ -316,13 +324,16 @@ impl Keeper {
     /// Transient if the service could not be told, as after a connection loss. Then it ends the session after its
     /// timeout.
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        self.reach(Stage::Closed);
-        let sessions = [&self.shared.opener, &self.shared.kept_opener].map(Opener::take);
-        let closing = sessions.map(|session| session.map(|session| session.close()));
-        let looking = self.shared.backend.close();
+        let closing = self.shared.home.check(Operation::Close).map(|()| {
+            self.reach(Stage::Closed);
+            let sessions = [&self.shared.opener, &self.shared.kept_opener].map(Opener::take);
+            let sessions = sessions.map(|session| session.map(|session| session.close()));
+            (sessions, self.shared.backend.close())
+        });
         async move {
+            let (sessions, looking) = closing?;
             let mut closed = Ok(());
-            for closing in closing.into_iter().flatten() {
+            for closing in sessions.into_iter().flatten() {
                 closed = closing.await.and(closed);
             }
             closed.and(looking.await)
@@ -434,6 +445,10 @@ impl KeeperBuilder {
     /// Makes the keeper. Nothing is opened yet.
     pub fn build(self) -> Keeper {
         let Self { backend, clock, retry, owner, within, observers, labelled, testing, handoff, attendant } = self;
+        let home = match backend.capabilities().exclusion {
+            Exclusion::Process => Home::ANYWHERE,
+            _ => Home::here(),
+        };
         let meters = Arc::new(Meters::new(backend.capabilities().backend, clock.clone(), labelled));
         #[cfg(feature = "metrics")]
         let observers = observers.with(meters.clone());
@@ -446,6 +461,7 @@ impl KeeperBuilder {
             })
         };
         let shared = Arc::new_cyclic(|me: &Weak<Shared>| Shared {
+            home,
             backend,
             clock,
             retry,

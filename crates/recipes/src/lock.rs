@@ -73,7 +73,7 @@ impl Lock {
             Some(seat) => {
                 // A task that takes turn after turn gives other tasks of its thread theirs.
                 coop::consume_budget().await;
-                let call = self.call(mode, since);
+                let call = self.call(mode, since)?;
                 let taking = || seat.acquire(&self.shared, caller, wait, call.begun_at);
                 let turn = match asking.filter(|_| !wait.is_none()) {
                     Some(asking) => call.traced(|| Box::pin(asking.during(taking()))).await,
@@ -123,7 +123,7 @@ impl Lock {
         wait: Wait,
         since: Option<BootInstant>,
     ) -> Result<Option<Guard<Kind>>> {
-        let call = self.call(mode, since);
+        let call = self.call(mode, since)?;
         let granted = call.traced(|| grant_since(&self.shared, attempt, wait, call.begun_at)).await;
         self.answer(call, wait, granted)
     }
@@ -136,7 +136,7 @@ impl Lock {
         wait: Wait,
         places: impl FnOnce(A::Granted) -> Vec<Granted>,
     ) -> Result<Option<Vec<Guard<Kind>>>> {
-        let call = self.call(mode, None);
+        let call = self.call(mode, None)?;
         let granted = call.traced(|| grant_since(&self.shared, attempt, wait, call.begun_at)).await;
         let Some((call, granted)) = self.granted(call, wait, granted)? else {
             return Ok(None);
@@ -150,7 +150,7 @@ impl Lock {
     }
 
     /// Begins a call for a place of this mode, whose caller may have waited since an earlier moment.
-    pub(crate) fn call(&self, mode: Mode, since: Option<BootInstant>) -> Call {
+    pub(crate) fn call(&self, mode: Mode, since: Option<BootInstant>) -> Result<Call> {
         Call::begin(&self.shared, &self.queue, &self.meter, mode, since)
     }
 

@@ -248,7 +248,7 @@ impl Keeper {
     }
 
     async fn holders(&self, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
-        let shown = self.shared.backend.inspect(lock).await.map_err(|error| error.at(lock))?;
+        let shown = self.shared.backend()?.inspect(lock).await.map_err(|error| error.at(lock))?;
         let holds = decide::holders(&shown);
         Ok(shown.into_iter().zip(holds).filter(|&(_, holds)| holds).map(|(info, _)| info).collect())
     }

@@ -178,7 +178,7 @@ impl WriteGuard {
     /// writer that was already queued could come in between.
     pub async fn downgrade(self) -> Result<ReadGuard> {
         let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
-        let call = Call::begin(&shared, &queue, &shared.meters.of(&queue), Mode::Read, None);
+        let call = Call::begin(&shared, &queue, &shared.meters.of(&queue), Mode::Read, None)?;
         let place = self.place().expect("a guard that can be called was not released");
         let wanted = OnePlace::new(&queue, Mode::Read, calling::caller(&shared, Wait::No));
         let granted = join_beside(&shared, &wanted, place.anchor(), self.hold().place()).await;

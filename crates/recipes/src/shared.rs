@@ -11,8 +11,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, Backoff, BoxFuture, Error, ErrorKind, LossReason, Opener, Operation, Owner, ProcessId, QueueName, Result,
-    Session, TicketHead, Wait,
+    Backend, Backoff, BoxFuture, Error, ErrorKind, Home, LossReason, Opener, Operation, Owner, ProcessId, QueueName,
+    Result, Session, TicketHead, Wait,
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -54,6 +54,8 @@ pub(crate) enum Stage {
 
 /// What a keeper, its locks and its guards share.
 pub(crate) struct Shared {
+    /// The process that it is of.
+    pub(crate) home: Home,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retry: RetryPolicy,
@@ -82,6 +84,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Returns the backend, to be asked for something.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Closed`] in a fork of the keeper's process.
+    pub(crate) fn backend(&self) -> Result<&dyn Backend> {
+        self.home.check(Operation::Inspect).map(|()| &*self.backend)
+    }
+
     /// Returns the present session, or waits until the next one is open. If the future is dropped, the opening goes on.
     /// A caller that comes after an opening has failed begins another one.
     ///
@@ -90,6 +101,7 @@ impl Shared {
     /// Those of the opening, for all callers that wait for it; [`ErrorKind::Closed`] once the keeper is closed, and for
     /// a new session once it is drained.
     pub(crate) async fn session(&self) -> Result<Arc<dyn Session>> {
+        self.home.check(Operation::Connect)?;
         self.opener.get(|| self.backend.session()).await
     }
 
@@ -102,6 +114,7 @@ impl Shared {
     /// Returns the present session of kept places, or waits for the next one, as [`Shared::session`] does. It is to be
     /// polled in the runtime of kept places.
     pub(crate) async fn kept_session(&self) -> Result<Arc<dyn Session>> {
+        self.home.check(Operation::Connect)?;
         self.kept_opener.get(|| self.backend.session()).await
     }
 
@@ -210,6 +223,17 @@ impl Shared {
     /// Says that the keeper is closed, if it has come as far as this.
     pub(crate) fn refuse_from(&self, stage: Stage) -> Result<()> {
         if *self.stage.borrow() >= stage { Err(closed()) } else { Ok(()) }
+    }
+}
+
+/// In a fork it is of no use and ends nothing: what it has open is its parent's.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.home.is_left() {
+            self.opener.leave();
+            self.kept_opener.leave();
+            std::mem::forget(self.backend.clone());
+        }
     }
 }
 

@@ -6,11 +6,11 @@
 use std::sync::{Mutex, PoisonError};
 use std::{future, io, thread};
 
-use lockkeeper_core::{Error, ErrorKind, Operation, Result};
+use lockkeeper_core::{Error, ErrorKind, Home, Operation, Result};
 use tokio::runtime::{Builder, Handle};
 
-/// The runtime's handle, once it runs. It runs until the process ends.
-static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
+/// The runtime's handle, once it runs, and the process that has its thread. It runs until that process ends.
+static RUNTIME: Mutex<Option<(Home, Handle)>> = Mutex::new(None);
 
 /// Returns the runtime; the first call starts it.
 ///
@@ -19,14 +19,18 @@ static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
 /// Transient if the system gives no thread, or no descriptors for it.
 pub(crate) fn runtime() -> Result<Handle> {
     let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(running) = &*runtime {
+    if let Some((home, running)) = &*runtime
+        && !home.is_left()
+    {
         return Ok(running.clone());
     }
     let started = start().map_err(|error| {
         let message = "no thread could be started for the places that are kept";
         Error::transient(ErrorKind::Backend, Operation::Connect, message).caused_by(error)
     })?;
-    Ok(runtime.insert(started).clone())
+    // A fork has the handle of its parent's too, and no thread of it.
+    std::mem::forget(runtime.replace((Home::here(), started.clone())));
+    Ok(started)
 }
 
 fn start() -> io::Result<Handle> {

@@ -59,7 +59,7 @@ pub struct Waiting<Kind> {
 
 impl<Kind> Waiting<Kind> {
     async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
-        let call = lock.call(mode, None);
+        let call = lock.call(mode, None)?;
         let wanted = InLine(OnePlace::new(&lock.queue, mode, calling::caller(&lock.shared, Wait::Forever)));
         let place = match call.traced(|| grant_by(&lock.shared, &wanted, Wait::Forever)).await {
             Ok(place) => granted(place),
@@ -103,7 +103,7 @@ impl<Kind> Waiting<Kind> {
     /// Shows who holds the lock, as [`Keeper::contenders`](crate::Keeper::contenders) does; a contender that freezes
     /// the lock carries the reason.
     pub async fn holders(&self) -> Result<Vec<ContenderInfo>> {
-        let shown = self.lock.shared.backend.inspect(self.name()).await.map_err(|error| error.at(self.name()))?;
+        let shown = self.lock.shared.backend()?.inspect(self.name()).await.map_err(|error| error.at(self.name()))?;
         let holds = decide::holders(&shown);
         Ok(shown.into_iter().zip(holds).filter(|&(_, holds)| holds).map(|(info, _)| info).collect())
     }
@@ -120,9 +120,13 @@ impl<Kind> Waiting<Kind> {
     /// only looks, it takes the lock if it is free then, and does not queue up.
     pub async fn granted_within(&mut self, wait: Wait) -> Result<Option<Guard<Kind>>> {
         let Lock { shared, queue, .. } = &self.lock;
+        shared.home.check(Operation::Wait).map_err(|error| error.at(queue))?;
         let wanted = OnePlace::new(queue, self.mode, calling::caller(shared, wait));
         // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
-        let call = self.call.get_or_insert_with(|| self.lock.call(self.mode, None));
+        let call = match &mut self.call {
+            Some(call) => call,
+            none => none.insert(self.lock.call(self.mode, None)?),
+        };
         let asking = Asking::begin(call);
         let resumed = Resumed::new(wanted, &mut self.place);
         let granted = call.traced(|| grant_by(shared, &resumed, wait)).await;

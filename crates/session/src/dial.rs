@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
+use crate::tcp::Tcp;
 use crate::{Failure, Server};
 
 /// Connects to a way's address, or to the first address of its name that answers if that was not resolved. There is no
@@ -24,13 +25,13 @@ use crate::{Failure, Server};
 /// # Errors
 ///
 /// Why it could not be reached.
-pub async fn connect_tcp(way: &Server) -> io::Result<TcpStream> {
+pub async fn connect_tcp(way: &Server) -> io::Result<Tcp> {
     let stream = match way.address {
         Some(address) => TcpStream::connect(address).await?,
         None => TcpStream::connect((way.name.as_str(), way.port)).await?,
     };
     stream.set_nodelay(true)?;
-    Ok(stream)
+    Ok(Tcp::new(stream))
 }
 
 /// A byte stream to a server.

@@ -12,7 +12,7 @@ use lockkeeper_core::{Backoff, Error, ErrorKind, Liveness, LossReason, Operation
 use tokio::runtime::Handle;
 
 use crate::farewell::farewell;
-use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server, share};
+use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server, at_home, share};
 
 /// The number of a session's first connection.
 pub const FIRST_CONNECTION: u64 = 1;
@@ -77,7 +77,7 @@ pub trait Keeping: Send + Sync + 'static {
 pub fn keep<K: Keeping>(keeping: K, finder: Finder, first: K::Taken) -> impl Future<Output = ()> + Send {
     let next_connection = AtomicU64::new(FIRST_CONNECTION + 1);
     let keeper = Keeper { kept: keeping, finder, next_connection, is_done: false };
-    async move { keeper.run(first).await }
+    at_home(async move { keeper.run(first).await })
 }
 
 struct Keeper<K: Keeping> {

@@ -2,7 +2,8 @@
 //!
 //! - [`Server`]: one server, as a URL names it, and a way to it: one of the addresses of its name.
 //! - [`Finder`], [`Ways`], [`Names`]: which way is tried next and how long, round by round.
-//! - [`Socket`]: a connection over TCP or TLS.
+//! - [`at_home`]: a task that no fork goes on with.
+//! - [`Socket`]: a connection over TCP or TLS. [`Tcp`]: what is below it, of no use in a fork.
 //! - [`Failure`]: why a request failed, and what that is to a caller.
 //! - [`late`], [`share`], [`or_never`]: when an answer is late, and how the time that is left is shared.
 //! - [`Site`]: a service, and what it is used with.
@@ -42,6 +43,7 @@
 //!   does nothing.
 
 mod asking;
+mod at_home;
 mod belief;
 mod deadline;
 mod dial;
@@ -62,11 +64,13 @@ mod record;
 mod roll;
 mod server;
 mod site;
+mod tcp;
 mod testing;
 mod unclaimed;
 mod ways;
 
 pub use asking::{Asking, answered};
+pub use at_home::at_home;
 pub use belief::Belief;
 pub use deadline::{late, or_never, share};
 pub use dial::{Meter, Socket, Stream, connect_tcp};
@@ -88,6 +92,7 @@ pub use record::{Ask, Record, shortened};
 pub use roll::{News, Roll};
 pub use server::Server;
 pub use site::Site;
+pub use tcp::{Closer, Tcp};
 pub use testing::{Bug, Testing};
 pub use unclaimed::Unclaimed;
 pub use ways::{Order, Random, Trail, Ways, pause_after};

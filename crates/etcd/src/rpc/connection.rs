@@ -3,8 +3,6 @@
 //! The channel would connect anew by itself, and requests would then reach another server state without a word. So its
 //! connector gives it one socket, and fails from then on.
 
-use std::net::Shutdown;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use http::Uri;
@@ -12,7 +10,7 @@ use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_session::{
-    Asking, Effect, Failure, FailureKind, Lookable, Meter, Mutex, Server, Socket, answered, connect_tcp, late,
+    Asking, Closer, Effect, Failure, FailureKind, Lookable, Meter, Mutex, Server, Socket, answered, connect_tcp, late,
 };
 use prost::Message;
 use tokio::runtime::Handle;
@@ -38,8 +36,8 @@ pub(crate) struct Connection {
     server: Server,
     channel: Channel,
     meter: Arc<Meter>,
-    /// The socket, to be closed from here.
-    socket: std::net::TcpStream,
+    /// Closes the socket from here.
+    closer: Closer,
     is_over: watch::Receiver<bool>,
     clock: Arc<dyn Clock>,
     token: Option<MetadataValue<Ascii>>,
@@ -95,7 +93,7 @@ impl Connection {
     async fn connect(server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
         let unreachable = |error: std::io::Error| Failure::unreachable("cannot be reached", error);
         let stream = connect_tcp(server).await.map_err(unreachable)?;
-        let closer = stream.as_fd().try_clone_to_owned().map_err(unreachable)?;
+        let closer = stream.closer().map_err(unreachable)?;
         let socket = Socket::of(stream);
         #[cfg(feature = "tls")]
         let socket = match &access.tls {
@@ -111,9 +109,8 @@ impl Connection {
         let endpoint = endpoint(server, access).map_err(|error| Failure::unreachable("has no usable name", error))?;
         let connected = endpoint.connect_with_connector(connector).await;
         let channel = connected.map_err(|error| meter.judge(Failure::unreachable("cannot be used", error)))?;
-        let (server, socket, clock) = (server.clone(), closer.into(), clock.clone());
-        let rights = access.rights.clone();
-        Ok(Self { server, channel, meter, socket, is_over, clock, token: None, rights })
+        let (server, clock, rights) = (server.clone(), clock.clone(), access.rights.clone());
+        Ok(Self { server, channel, meter, closer, is_over, clock, token: None, rights })
     }
 
     /// Says that the first call found no answer. Until then a connection to a server that speaks otherwise, or that
@@ -197,8 +194,7 @@ impl Lookable for Connection {
     }
 
     fn shut(&self) {
-        // A socket that has ended already needs no more.
-        let _ = self.socket.shutdown(Shutdown::Both);
+        self.closer.close();
     }
 
     fn server(&self) -> &Server {

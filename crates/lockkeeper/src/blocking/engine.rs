@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use lockkeeper_core::Home;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -21,6 +22,8 @@ static RUNNING: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
 
 /// A runtime on a separate thread, which ends when the engine is dropped.
 pub(super) struct Engine {
+    /// The process that has the thread.
+    home: Home,
     runtime: Handle,
     thread: ThreadId,
     /// Ends the thread when it is dropped.
@@ -32,8 +35,10 @@ impl Engine {
     pub(super) fn start() -> Result<Arc<Self>> {
         // No code panics while it is locked.
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(engine) = running.upgrade() {
-            return Ok(engine);
+        match running.upgrade() {
+            Some(engine) if engine.home.is_left() => std::mem::forget(engine),
+            Some(engine) => return Ok(engine),
+            None => {}
         }
         let failed = |error| {
             let message = "the thread for blocking locks cannot be started";
@@ -47,13 +52,19 @@ impl Engine {
             let _ = runtime.block_on(stopped);
         };
         let thread = thread::Builder::new().name("lockkeeper".to_owned()).spawn(drive).map_err(failed)?;
-        let engine = Arc::new(Self { runtime: handle, thread: thread.thread().id(), _stop: stop });
+        let home = Home::here();
+        let engine = Arc::new(Self { home, runtime: handle, thread: thread.thread().id(), _stop: stop });
         *running = Arc::downgrade(&engine);
         Ok(engine)
     }
 
     /// Does this work, and keeps the calling thread waiting for it.
     pub(super) fn call<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        if let Err(error) = self.home.check(Operation::Wait) {
+            // What is given back by it is the parent's.
+            std::mem::forget(work);
+            return Err(error);
+        }
         let mut work = Box::pin(work);
         if let Some(done) = self.at_once(work.as_mut()) {
             return done;
@@ -85,6 +96,11 @@ impl Engine {
 
     /// Has work done without waiting for it, except on a thread that may be kept waiting: those of runtimes may not.
     pub(super) fn finish(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        if self.home.is_left() {
+            // The thread that would do it is in the parent.
+            std::mem::forget((self.clone(), work));
+            return;
+        }
         let may_wait = !self.is_current() && Handle::try_current().is_err();
         let (done, finished) = sync_channel::<()>(1);
         let engine = self.clone();

@@ -78,7 +78,7 @@ impl Freeze {
             return Ok(found);
         }
         let ticket = Ticket::mint()?;
-        let place = Place::arm(session.clone(), self.queue.clone(), ticket);
+        let place = Place::arm(shared, session.clone(), self.queue.clone(), ticket);
         drop(self.slot().replace((place, ticket)));
         let mut entry = Entry::new(ticket, self.mode, shared.owner.clone());
         entry.lifetime = Lifetime::Persistent { reason: self.reason.clone() };

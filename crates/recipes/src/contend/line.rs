@@ -171,7 +171,7 @@ impl OnePlace<'_> {
 
     /// Sends the entry.
     pub(crate) fn send(&self, shared: &Shared, session: Arc<dyn Session>) -> Result<Sent> {
-        Ok(send(session, self.queue, self.entry(shared)?))
+        Ok(send(shared, session, self.queue, self.entry(shared)?))
     }
 
     fn entry(&self, shared: &Shared) -> Result<Entry> {
@@ -205,7 +205,7 @@ pub(crate) async fn join_beside(
     let &OnePlace { queue, mode, caller, .. } = wanted;
     let mut beside = entry(shared, mode, caller)?;
     beside.rank = Rank::With(held.clone());
-    let (place, sent) = send(session.clone(), queue, beside);
+    let (place, sent) = send(shared, session.clone(), queue, beside);
     let Enqueued { id, token: granted, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
     check_with_reason(queue, &*standing).await?;
     // The service knows the grant of the place, and not which turn of it this is.
@@ -234,8 +234,8 @@ impl fmt::Debug for UnderWay {
 pub(crate) type Sent = (Place, BoxFuture<Result<Enqueued>>);
 
 /// Arms a place and sends its entry, in this order.
-fn send(session: Arc<dyn Session>, queue: &QueueName, entry: Entry) -> Sent {
-    let place = Place::arm(session, queue.clone(), entry.ticket);
+fn send(shared: &Shared, session: Arc<dyn Session>, queue: &QueueName, entry: Entry) -> Sent {
+    let place = Place::arm(shared, session, queue.clone(), entry.ticket);
     let sent = place.session.enqueue_one(queue, entry);
     (place, sent)
 }

@@ -273,7 +273,7 @@ impl SomePermits<'_> {
         let mut entries = Vec::new();
         for _ in 0..self.wanted {
             let entry = entry(shared, Mode::Permit, caller)?;
-            places.push(Place::arm(session.clone(), queue.clone(), entry.ticket));
+            places.push(Place::arm(shared, session.clone(), queue.clone(), entry.ticket));
             entries.push(entry);
         }
         let taken = session.enqueue(&queue, entries);

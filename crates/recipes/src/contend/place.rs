@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{ContenderId, FencingToken, QueueName, Session, Standing, Ticket, Withdrawal};
+use lockkeeper_core::{ContenderId, FencingToken, Home, QueueName, Session, Standing, Ticket, Withdrawal};
+
+use crate::shared::Shared;
 
 /// A ticket that was, or is about to be, sent: dropping it withdraws it.
 #[derive(Debug)]
@@ -12,13 +14,15 @@ pub(crate) struct Place {
     pub(super) session: Arc<dyn Session>,
     queue: QueueName,
     ticket: Ticket,
+    /// The process that has it. A fork of it leaves nothing.
+    home: Home,
     /// Whether it is still to be withdrawn.
     is_armed: bool,
 }
 
 impl Place {
-    pub(super) fn arm(session: Arc<dyn Session>, queue: QueueName, ticket: Ticket) -> Self {
-        Self { session, queue, ticket, is_armed: true }
+    pub(super) fn arm(shared: &Shared, session: Arc<dyn Session>, queue: QueueName, ticket: Ticket) -> Self {
+        Self { session, queue, ticket, home: shared.home, is_armed: true }
     }
 
     /// Returns its ticket.
@@ -38,13 +42,18 @@ impl Place {
     /// Leaves the queue, and returns the future that is ready when that is certain.
     pub(crate) fn leave(mut self) -> Withdrawal {
         self.is_armed = false;
-        self.session.withdraw(&self.queue, self.ticket)
+        self.withdraw()
     }
 
     /// Returns a function that leaves the queue without owning the place; leaving twice does nothing.
     pub(crate) fn leave_from_afar(&self) -> impl FnOnce() + Send + 'static {
-        let (session, queue, ticket) = (self.session.clone(), self.queue.clone(), self.ticket);
-        move || drop(session.withdraw(&queue, ticket))
+        let Self { session, queue, ticket, home, .. } = self;
+        let (session, queue, ticket, home) = (session.clone(), queue.clone(), *ticket, *home);
+        move || {
+            if !home.is_left() {
+                drop(session.withdraw(&queue, ticket));
+            }
+        }
     }
 
     /// Leaves the contender where it is and stops tracking it.
@@ -52,13 +61,20 @@ impl Place {
         self.is_armed = false;
         self.session.keep(&self.queue, self.ticket);
     }
+
+    fn withdraw(&self) -> Withdrawal {
+        if self.home.is_left() {
+            return Withdrawal::done(Ok(()));
+        }
+        self.session.withdraw(&self.queue, self.ticket)
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         if self.is_armed {
             // It goes on in the background, and no caller is left to report to.
-            drop(self.session.withdraw(&self.queue, self.ticket));
+            drop(self.withdraw());
         }
     }
 }

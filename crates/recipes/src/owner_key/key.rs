@@ -165,10 +165,11 @@ impl OwnerKey {
 
     /// Shares the hold that this owner has, or waits for its grant, one task at a time.
     pub(crate) async fn have<Kind: Counted>(&self, lock: &Lock, wait: Wait) -> Result<Option<Reentrant<Guard<Kind>>>> {
+        let called_at = lock.shared.clock.now();
+        lock.shared.home.check_at(called_at, Operation::Join).map_err(|error| error.at(&lock.queue))?;
         if let Some(held) = self.again(lock)? {
             return Ok(Some(held));
         }
-        let called_at = lock.shared.clock.now();
         let wait = wait.starting(called_at);
         let wanted = OnePlace::new(&lock.queue, Kind::MODE, self.caller(lock, wait));
         let visit = self.places.visit(lock);

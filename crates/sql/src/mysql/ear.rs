@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Effect, Failure};
+use lockkeeper_session::{Effect, Failure, at_home};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
 use tokio::sync::{mpsc, oneshot};
@@ -42,7 +42,7 @@ impl Ear {
     pub(super) fn new(access: Opts, settings: String, clock: Arc<dyn Clock>, interruption: Interruption) -> Self {
         let (waits, asked) = mpsc::channel(WAITS_MAX);
         let listener = Listener { access, settings, clock, interruption, asked, connection: None };
-        let task = tokio::spawn(listener.listen()).abort_handle();
+        let task = tokio::spawn(at_home(listener.listen())).abort_handle();
         Self { waits, task }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Ticket};
-use lockkeeper_session::{Effect, Failure, answered};
+use lockkeeper_session::{Effect, Failure, answered, at_home};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
 use tokio::sync::mpsc::error::TrySendError;
@@ -333,7 +333,7 @@ impl Wire {
             next: None,
             _over: Over(over),
         };
-        let task = tokio::spawn(server.serve()).abort_handle();
+        let task = tokio::spawn(at_home(server.serve())).abort_handle();
         let line = Line { usual, urgent };
         let interruption = Interruption(line.urgent.downgrade());
         let ear = Ear::new(access, ear_settings, clock.clone(), interruption);

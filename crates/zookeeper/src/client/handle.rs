@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::Advice;
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_session::{Failure, Order, Server, Ways};
+use lockkeeper_session::{Failure, Order, Server, Ways, at_home};
 use lockkeeper_zk_proto::message::OpCode;
 
 use crate::config::Config;
@@ -154,7 +154,7 @@ impl Client {
         };
         let ways = Ways::new(config.servers.clone(), Order::Spread, random(), trail);
         let link = Arc::new(Link::new(&config, clock));
-        runtime.spawn(Driver::new(link.clone(), dial, ways, Share::new(&config)).run());
+        runtime.spawn(at_home(Driver::new(link.clone(), dial, ways, Share::new(&config)).run()));
         Ok(Self { handle: Arc::new(Handle { link }) })
     }
 
