@@ -198,7 +198,8 @@ fn database(url: &ServiceUrl, dialect: Dialect, schema: &str) -> Result<Option<S
             "" => Ok(None),
             same if same == schema => Ok(None),
             other => Err(invalid(format!(
-                "on MariaDB and MySQL locks have a database for themselves: leave `/{other}` out, or name it by `schema`"
+                "on MariaDB and MySQL locks have a database for themselves: leave `/{other}` out, or name it by \
+                 `schema`"
             ))),
         };
     }

@@ -5,6 +5,7 @@
 mod access;
 mod balanced;
 mod client;
+mod dropped;
 mod examination;
 mod following;
 mod losses;
