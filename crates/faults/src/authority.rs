@@ -39,6 +39,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "Authority of a test");
         this.write("ca", &params.self_signed(&key).map_err(failed)?.pem())?;
+        this.write("ca-key", &key.serialize_pem())?;
         let issuer = Issuer::new(params, key);
         for (owner, name) in [("server", server), ("client", CLIENT)] {
             let key = KeyPair::generate().map_err(failed)?;
@@ -61,7 +62,7 @@ impl Authority {
         Papers { cert: self.file("server"), key: self.file("server-key"), ca: self.file("ca") }
     }
 
-    /// One of the files: `ca`, `client`, `client-key`, or `expired`, which is the server's of another time.
+    /// One of the files: `ca`, `ca-key`, `client`, `client-key`, or `expired`, which is the server's of another time.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.pem"))
     }

@@ -94,7 +94,7 @@
 //! | `etcd+tls://HOST[:PORT],…[/BASE]` | the same over TLS, with the same keys as `zk+tls:` | `etcd` and `tls` |
 //! | `redis://HOST[:PORT],…[/DATABASE]` | a Redis or Valkey server, or a cluster of them | `redis` |
 //! | `redis+tls://HOST[:PORT],…[/DATABASE]` | the same over TLS, with the same keys as `zk+tls:` | `redis` and `tls` |
-//! | `redis+sentinel://HOST[:PORT],…/MASTER[/DATABASE]` | the master that these sentinels know by that name | `redis` |
+//! | `redis+sentinel://HOST[:PORT],…/MASTER[/DATABASE]` | the master that these sentinels know by that name; `redis+sentinel+tls:` over TLS, to both | `redis`, and `tls` |
 //! | `postgres://[USER@]HOST[:PORT],…[/DATABASE]` | a PostgreSQL database | `postgres` |
 //! | `mariadb://[USER@]HOST[:PORT],…`, `mysql://…` | a MariaDB or MySQL server | `mysql` |
 //! | `postgres+tls://…`, `mariadb+tls://…`, `mysql+tls://…` | the same over TLS, with the same keys as `zk+tls:` | `postgres` or `mysql`, and `tls` |
@@ -232,7 +232,7 @@ pub fn builder(url: impl TryInto<ServiceUrl, Error: Into<Error>>) -> Result<Keep
         #[cfg(feature = "etcd")]
         "etcd" | "etcd+tls" => Ok(Keeper::builder(Arc::new(lockkeeper_etcd::EtcdBackend::open(&url)?))),
         #[cfg(feature = "redis")]
-        "redis" | "redis+tls" | "redis+sentinel" => {
+        "redis" | "redis+tls" | "redis+sentinel" | "redis+sentinel+tls" => {
             Ok(Keeper::builder(Arc::new(lockkeeper_redis::RedisBackend::open(&url)?)))
         }
         #[cfg(feature = "postgres")]
@@ -251,7 +251,7 @@ fn not_served(scheme: &str) -> Error {
         "file" => "file",
         "zk" | "zk+tls" => "zookeeper",
         "etcd" | "etcd+tls" => "etcd",
-        "redis" | "redis+tls" | "redis+sentinel" => "redis",
+        "redis" | "redis+tls" | "redis+sentinel" | "redis+sentinel+tls" => "redis",
         "postgres" | "postgres+tls" => "postgres",
         "mariadb" | "mariadb+tls" | "mysql" | "mysql+tls" => "mysql",
         other => return unknown(other),

@@ -7,8 +7,8 @@ use std::fmt;
 use std::time::Duration;
 
 use lockkeeper_core::url::Unset::{Is, Means};
-use lockkeeper_core::url::{Elsewhere, Kind, Setting, Settings, invalid};
-use lockkeeper_core::{Result, ServiceUrl};
+use lockkeeper_core::url::{Elsewhere, Given, Kind, Setting, Settings, invalid};
+use lockkeeper_core::{Error, ErrorKind, Operation, Result, ServiceUrl};
 use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Names, Server};
 
 use crate::connection::Connection;
@@ -41,10 +41,13 @@ const REPLICAS_MAX: u32 = 100;
 /// The scheme of a service whose master is named by sentinels.
 const SENTINEL_SCHEME: &str = "redis+sentinel";
 
+/// The same with TLS, to the sentinels and to the master.
+const SENTINEL_TLS_SCHEME: &str = "redis+sentinel+tls";
+
 /// The settings of a `redis:` URL.
 pub const SETTINGS: &Settings = &Settings {
     package: env!("CARGO_PKG_NAME"),
-    schemes: &["redis", "redis+tls", SENTINEL_SCHEME],
+    schemes: &["redis", "redis+tls", SENTINEL_SCHEME, SENTINEL_TLS_SCHEME],
     rows: &[
         Setting::session_timeout(SESSION_TIMEOUT_MIN..=SESSION_TIMEOUT_MAX, Duration::from_millis(1)),
         Setting::CONNECT_TIMEOUT,
@@ -67,6 +70,10 @@ pub const SETTINGS: &Settings = &Settings {
             "`setnx`: a lock's name is also the key of a plain `SET key random NX PX` lock, and \
              [shared](../mixed-fleets.md#redis-and-valkey) with clients of those",
         ),
+        Setting::new("sentinel_user", Kind::Text("a user's name", is_named), Means("as for the master"))
+            .text("with sentinels: the user that they know us by"),
+        Setting::new("sentinel_password_file", Kind::File, Means("as for the master"))
+            .text("with sentinels: the file with the password for them, where it is another than the master's"),
     ],
     #[cfg(feature = "tls")]
     tls: lockkeeper_tls::SETTINGS,
@@ -99,6 +106,8 @@ pub(crate) struct Credentials {
 #[derive(Clone, Default)]
 pub(crate) struct Access {
     pub(crate) credentials: Option<Credentials>,
+    /// Who we are to sentinels, where that is told apart.
+    pub(crate) of_sentinels: Option<Credentials>,
     pub(crate) database: u32,
     /// Whether servers must speak TLS.
     pub(crate) is_secured: bool,
@@ -164,22 +173,25 @@ impl Config {
     /// and not in a cluster. A host that begins with `%2F` is the path of a Unix socket.
     ///
     /// With `redis+sentinel://host[:port][,…]/MASTER[/database]` the hosts are sentinels, which know the master by that
-    /// name. `redis+tls:` is for servers that speak TLS; the files of its settings are read now.
+    /// name. `redis+tls:` and `redis+sentinel+tls:` are for servers that speak TLS; the files of their settings are
+    /// read now.
     ///
     /// # Errors
     ///
     /// [`InvalidUrl`](lockkeeper_core::ErrorKind::InvalidUrl), permanent, naming what is wrong;
     /// [`InvalidConfig`](lockkeeper_core::ErrorKind::InvalidConfig), permanent, naming a file that cannot be used;
-    /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for a `redis+tls:` URL without the feature `tls`.
+    /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for a URL with `+tls` without the feature `tls`.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
         let given = SETTINGS.read(url)?;
         let (address, database) = address(url)?;
+        let of_sentinels = of_sentinels(&given, &address)?;
         Ok(Self {
             service: url.to_string(),
             address,
             names: Names::default(),
             access: Access {
                 credentials: credentials(url),
+                of_sentinels,
                 database,
                 is_secured: SETTINGS.is_secured(url),
                 #[cfg(feature = "tls")]
@@ -225,7 +237,7 @@ impl fmt::Debug for Config {
 
 /// Reads the hosts and the path: how the server is found, and the number of the database.
 fn address(url: &ServiceUrl) -> Result<(Address, u32)> {
-    let is_sentinel = url.scheme() == SENTINEL_SCHEME;
+    let is_sentinel = url.scheme().starts_with(SENTINEL_SCHEME);
     let port_default = if is_sentinel { SENTINEL_PORT_DEFAULT } else { PORT_DEFAULT };
     let servers = Server::or_sockets_of_url(url, port_default, |path, _| path.to_owned())?;
     let path = url.path().trim_matches('/');
@@ -262,6 +274,33 @@ fn credentials(url: &ServiceUrl) -> Option<Credentials> {
         (None, None) => None,
         (user, password) => Some(Credentials { user, password: password.unwrap_or_default().to_owned() }),
     }
+}
+
+/// Reads who we are to sentinels, if that is said apart.
+fn of_sentinels(given: &Given, address: &Address) -> Result<Option<Credentials>> {
+    let [user, file] = ["sentinel_user", "sentinel_password_file"].map(|key| given.text(key));
+    if user.is_empty() && file.is_empty() {
+        return Ok(None);
+    }
+    if matches!(address, Address::Servers(_)) {
+        return Err(invalid("`sentinel_user` and `sentinel_password_file` are for `redis+sentinel:`"));
+    }
+    let password = match file {
+        "" => String::new(),
+        file => {
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                let message = format!("`sentinel_password_file`: {file} cannot be read");
+                Error::permanent(ErrorKind::InvalidConfig, Operation::Configure, message).caused_by(error)
+            })?;
+            text.trim_end_matches(['\r', '\n']).to_owned()
+        }
+    };
+    let user = Some(user).filter(|user| !user.is_empty()).map(str::to_owned);
+    Ok(Some(Credentials { user, password }))
+}
+
+fn is_named(name: &str) -> bool {
+    !name.is_empty()
 }
 
 /// Whether the keys can carry this in their hash tag, which stands in braces.

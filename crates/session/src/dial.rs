@@ -4,6 +4,9 @@
 //! with settings or certificates (RFC 8446, section 6.2). Trouble inside a server is the exception (`lockkeeper-tls`).
 //! In TLS 1.3 a server refuses our certificate, or the lack of one, only after the handshake, when we read its first
 //! answer. Drivers of protocols do not hand that error on; so the socket keeps it.
+//!
+//! A server that speaks TLS, or HTTP, where we do not shows itself by its first bytes. That is told here too, for every
+//! protocol.
 
 use std::fmt;
 use std::io;
@@ -12,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
+#[cfg(feature = "tls")]
+use lockkeeper_tls::{HandshakeError, OurCertificate};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
@@ -39,6 +44,9 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 
+/// By how many bytes a server shows that it is none of the service.
+const FIRST_BYTES: usize = 4;
+
 /// Sees what is read.
 type Look = Box<dyn FnMut(&[u8]) + Send>;
 
@@ -47,8 +55,14 @@ pub struct Socket {
     stream: Box<dyn Stream>,
     meter: Arc<Meter>,
     look: Option<Look>,
+    /// The scheme of a URL of the service without TLS.
+    scheme: &'static str,
+    /// What the server has said first, until it is known whether it is one of the service.
+    first: Option<Vec<u8>>,
     /// Whether the server may still refuse us: after the handshake of TLS, until it says anything else.
     may_refuse: bool,
+    #[cfg(feature = "tls")]
+    ours: OurCertificate,
     /// The longest answer, in bytes.
     answer_bytes_max: u64,
     /// How far the meter's count of answers was at the last read.
@@ -58,42 +72,50 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Connects over TCP, or to a Unix socket.
+    /// Connects over TCP, or to a Unix socket. `scheme` is that of a URL of the service without TLS.
     ///
     /// # Errors
     ///
     /// [`Broken`](crate::FailureKind::Broken): the server could not be reached.
-    pub async fn connect(way: &Server) -> Result<Self, Failure> {
+    pub async fn connect(way: &Server, scheme: &'static str) -> Result<Self, Failure> {
         let connected = match way.socket() {
-            Some(path) => UnixStream::connect(path).await.map(Self::of),
-            None => connect_tcp(way).await.map(Self::of),
+            Some(path) => UnixStream::connect(path).await.map(|stream| Self::of(stream, scheme)),
+            None => connect_tcp(way).await.map(|stream| Self::of(stream, scheme)),
         };
         connected.map_err(|error| Failure::unreachable("cannot be reached", error))
     }
 
     /// Takes a connection that was opened.
     #[must_use]
-    pub fn of(stream: impl Stream) -> Self {
-        let stream = Box::new(stream);
-        let (meter, answer_bytes_max) = (Arc::default(), u64::MAX);
-        Self { stream, meter, look: None, may_refuse: false, answer_bytes_max, progress: 0, unfinished_bytes: 0 }
+    pub fn of(stream: impl Stream, scheme: &'static str) -> Self {
+        Self {
+            stream: Box::new(stream),
+            meter: Arc::default(),
+            look: None,
+            scheme,
+            first: Some(Vec::new()),
+            may_refuse: false,
+            #[cfg(feature = "tls")]
+            ours: OurCertificate::Missing,
+            answer_bytes_max: u64::MAX,
+            progress: 0,
+            unfinished_bytes: 0,
+        }
     }
 
-    /// Makes sure that the other end is the server. `plain` is the scheme of a URL without TLS.
+    /// Makes sure that the other end is the server.
     ///
     /// # Errors
     ///
     /// Why there was no handshake, or none that can be trusted.
     #[cfg(feature = "tls")]
-    pub async fn secure(
-        self,
-        connector: &lockkeeper_tls::Connector,
-        way: &Server,
-        plain: &str,
-    ) -> Result<Self, Failure> {
+    pub async fn secure(mut self, connector: &lockkeeper_tls::Connector, way: &Server) -> Result<Self, Failure> {
+        let scheme = self.scheme;
+        // What is said now is TLS.
+        self.first = None;
         let shaken = connector.connect(&way.name, self).await;
-        let mut secured = Self::of(shaken.map_err(|error| Failure::of_handshake(&error, plain))?);
-        secured.may_refuse = true;
+        let mut secured = Self::of(shaken.map_err(|error| Failure::of_handshake(&error, scheme))?, scheme);
+        (secured.first, secured.may_refuse, secured.ours) = (None, true, connector.ours());
         Ok(secured)
     }
 
@@ -125,9 +147,41 @@ impl Socket {
         if outcome.is_err() && self.may_refuse {
             let mut last = [0; 1];
             let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut ReadBuf::new(&mut last)));
-            let _ = self.meter.note(read);
+            if let Err(why) = self.judged(read) {
+                return Poll::Ready(Err(why));
+            }
         }
-        Poll::Ready(self.meter.note(outcome))
+        Poll::Ready(self.judged(outcome))
+    }
+
+    /// Says why the connection has ended, if it has: an alert that refuses us is told in words, and kept.
+    fn judged<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        outcome.map_err(|error| {
+            #[cfg(feature = "tls")]
+            if let Some(alert) = HandshakeError::of_alert(&error, self.ours) {
+                return self.refuse(Failure::of_handshake(&alert, self.scheme));
+            }
+            self.meter.is_over.send_replace(true);
+            error
+        })
+    }
+
+    /// Ends the connection, and keeps why.
+    fn refuse(&self, refusal: Failure) -> io::Error {
+        self.meter.is_over.send_replace(true);
+        let _ = self.meter.refusal.set(refusal.clone());
+        refusal.into_io()
+    }
+
+    /// Looks at what a server says first.
+    fn meet(&mut self, read: &[u8]) -> io::Result<()> {
+        let Some(mut first) = self.first.take() else { return Ok(()) };
+        first.extend_from_slice(&read[..read.len().min(FIRST_BYTES - first.len())]);
+        if let Some(stranger) = Failure::of_first_bytes(&first, self.scheme) {
+            return Err(self.refuse(stranger));
+        }
+        self.first = (first.len() < FIRST_BYTES).then_some(first);
+        Ok(())
     }
 
     /// Counts bytes towards the limit of an answer.
@@ -179,17 +233,6 @@ impl Meter {
     pub fn judge(&self, failure: Failure) -> Failure {
         self.refusal.get().cloned().unwrap_or(failure)
     }
-
-    /// Notes how an attempt to read or write ended.
-    fn note<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
-        if let Err(error) = &outcome {
-            if let Some(refusal) = Failure::of_alert(error) {
-                let _ = self.refusal.set(refusal);
-            }
-            self.is_over.send_replace(true);
-        }
-        outcome
-    }
 }
 
 impl AsyncRead for Socket {
@@ -200,9 +243,10 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
-        self.meter.note(read)?;
+        self.judged(read)?;
         let read = &buffer.filled()[before..];
         self.may_refuse &= read.is_empty();
+        self.meet(read)?;
         if read.is_empty() && buffer.remaining() > 0 {
             self.meter.is_over.send_replace(true);
         }
@@ -260,22 +304,47 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(64);
         let seen = Arc::<Mutex<Vec<u8>>>::default();
         let sight = seen.clone();
-        let mut socket = Socket::of(near).seen_by(move |bytes| sight.lock().unwrap().extend(bytes));
+        let mut socket = Socket::of(near, "redis").seen_by(move |bytes| sight.lock().unwrap().extend(bytes));
         let meter = socket.meter();
         socket.write_all(b"PING\r\n").await.unwrap();
         assert_eq!((meter.written(), *meter.is_over().borrow()), (6, false));
-        far.write_all(b"HTTP").await.unwrap();
+        far.write_all(b"PONG").await.unwrap();
         let mut bytes = [0; 4];
         socket.read_exact(&mut bytes).await.unwrap();
-        assert_eq!(*seen.lock().unwrap(), b"HTTP");
+        assert_eq!(*seen.lock().unwrap(), b"PONG");
         drop(far);
         assert_eq!(socket.read(&mut bytes).await.unwrap(), 0);
         assert!(*meter.is_over().borrow());
     }
 
+    #[tokio::test]
+    async fn a_server_that_speaks_tls_or_http_instead_is_told_by_its_first_bytes_however_they_come() {
+        for (said, words) in [
+            (&[21, 3, 1, 0, 2, 2, 70][..], "`redis+tls:`"),
+            (b"HTTP/1.1 400 Bad Request\r\n", "an HTTP server"),
+            (b"-ERR HTTP", ""),
+            (&[21, 4, 0, 0], ""),
+        ] {
+            for at_once in [1, said.len()] {
+                let (near, mut far) = tokio::io::duplex(64);
+                let mut socket = Socket::of(near, "redis");
+                let meter = socket.meter();
+                let mut outcome = Ok(());
+                for bytes in said.chunks(at_once) {
+                    far.write_all(bytes).await.unwrap();
+                    let mut read = vec![0; bytes.len()];
+                    outcome = outcome.and(socket.read_exact(&mut read).await.map(drop));
+                }
+                let told = meter.judge(Failure::broken(crate::Effect::None));
+                assert_eq!((outcome.is_err(), told.is_passing()), (!words.is_empty(), words.is_empty()), "{told}");
+                assert!(told.to_string().contains(words), "{told}");
+            }
+        }
+    }
+
     #[test]
     fn an_answer_without_an_end_ends_the_connection_and_many_short_ones_do_not() {
-        let mut socket = Socket::of(tokio::io::empty()).limited_to(100);
+        let mut socket = Socket::of(tokio::io::empty(), "redis").limited_to(100);
         for _ in 0..3 {
             socket.count(100).expect("it is no longer than the limit");
             socket.meter.note_progress();

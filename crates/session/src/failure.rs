@@ -14,6 +14,10 @@ use lockkeeper_tls::HandshakeError;
 
 use crate::{Link, Server};
 
+/// What a user does whose service asks for a password that it was not given: said behind that.
+pub const GIVE_CREDENTIALS: &str = "; a program names the user and the password in the URL, before the host \
+     (`USER:PASSWORD@`), and the command in LOCKKEEPER_USER and LOCKKEEPER_PASSWORD, or LOCKKEEPER_PASSWORD_FILE";
+
 /// Whether a request that failed may have taken effect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Effect {
@@ -149,30 +153,44 @@ impl Failure {
         }
     }
 
-    /// Says what an alert means that ended a connection; `None` if that was not by an alert.
-    #[cfg(feature = "tls")]
-    pub(crate) fn of_alert(error: &io::Error) -> Option<Self> {
-        HandshakeError::of_alert(error).map(|alert| Self::of_handshake(&alert, ""))
-    }
-
-    /// Without TLS there are no alerts.
-    #[cfg(not(feature = "tls"))]
-    pub(crate) const fn of_alert(_error: &io::Error) -> Option<Self> {
-        None
-    }
-
     /// Says why a stream could not be opened or read. [`io::ErrorKind::InvalidData`] will not pass until a setting or a
-    /// certificate is changed.
+    /// certificate is changed, and [`io::ErrorKind::Unsupported`] says that the other end speaks another protocol.
     pub fn of_io(error: &io::Error) -> Self {
-        if let Some(refusal) = Self::of_alert(error) {
-            return refusal;
-        }
         let kind = match error.kind() {
             io::ErrorKind::InvalidData => FailureKind::Refused,
+            io::ErrorKind::Unsupported => FailureKind::Protocol,
             io::ErrorKind::TimedOut => FailureKind::Deadline,
             _ => FailureKind::Broken,
         };
         Self::new(kind, Effect::None, error.to_string())
+    }
+
+    /// Says it as an error of a stream, for a driver that reads and writes one.
+    #[must_use]
+    pub fn into_io(self) -> io::Error {
+        let kind = match self.kind {
+            FailureKind::Protocol => io::ErrorKind::Unsupported,
+            kind if kind.is_passing() => io::ErrorKind::ConnectionAborted,
+            _ => io::ErrorKind::InvalidData,
+        };
+        let message = match self.source() {
+            Some(source) => format!("{self}: {source}"),
+            None => self.to_string(),
+        };
+        io::Error::new(kind, message)
+    }
+
+    /// Tells by the first bytes that a server sends over a connection without TLS that it is not the service. `scheme`
+    /// is that of a URL without TLS.
+    pub(crate) fn of_first_bytes(first: &[u8], scheme: &str) -> Option<Self> {
+        // An alert of any version, by which a TLS server says that it was not greeted in TLS (RFC 8446, section 6).
+        const TLS_ALERT: [u8; 2] = [21, 3];
+        if first.starts_with(&TLS_ALERT) {
+            let message = format!("the server speaks TLS, so the URL must begin with `{scheme}+tls:`");
+            return Some(Self::stranger(message));
+        }
+        let is_http = first.starts_with(b"HTTP");
+        is_http.then(|| Self::stranger(format!("this is an HTTP server, and none for `{scheme}:`")))
     }
 
     /// Says that the other end speaks, but not as this service does.

@@ -9,7 +9,7 @@ use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
 
 use crate::lookup::{Lookup, Lookups, Names};
-use crate::{Effect, Failure, FailureKind, Order, Server, Ways, share};
+use crate::{Effect, Failure, FailureKind, Order, Server, Ways, contained, share};
 
 /// How often in one round a server may send us to another one: the first knows the right one, unless what is asked for
 /// moves meanwhile.
@@ -104,7 +104,7 @@ impl Finder {
                 continue;
             };
             let attempt_ends = share(self.clock.now(), deadline, 1 + self.ways.left() + self.lookups.len());
-            match attempt(way.clone(), attempt_ends).await {
+            match contained(attempt(way.clone(), attempt_ends)).await {
                 Ok(found) => {
                     self.ways.arrived(&way);
                     return Ok(found);
@@ -232,7 +232,7 @@ mod tests {
         let deadline = SystemClock.now().saturating_add(within);
         let round = finder.round(deadline, |way, attempt_ends| async move {
             let asking = async {
-                let mut socket = Socket::connect(&way).await?;
+                let mut socket = Socket::connect(&way, "redis").await?;
                 socket.read_u8().await.map_err(|error| Failure::of_io(&error))
             };
             tokio::select! {

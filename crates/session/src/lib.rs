@@ -4,7 +4,7 @@
 //! - [`Finder`], [`Ways`], [`Names`]: which way is tried next and how long, round by round.
 //! - [`at_home`]: a task that no fork goes on with.
 //! - [`Socket`]: a connection over TCP or TLS. [`Tcp`]: what is below it, of no use in a fork.
-//! - [`Failure`]: why a request failed, and what that is to a caller.
+//! - [`Failure`]: why a request failed, and what that is to a caller. [`contained`]: a panic of a driver is one too.
 //! - [`late`], [`share`], [`or_never`]: when an answer is late, and how the time that is left is shared.
 //! - [`Site`]: a service, and what it is used with.
 //! - [`Life`], [`keep`]: the life of a session, and the task that keeps it over one connection after the other.
@@ -45,6 +45,7 @@
 mod asking;
 mod at_home;
 mod belief;
+mod contained;
 mod deadline;
 mod dial;
 mod examine;
@@ -72,10 +73,11 @@ mod ways;
 pub use asking::{Asking, answered};
 pub use at_home::at_home;
 pub use belief::Belief;
+pub use contained::{contained, of_task};
 pub use deadline::{late, or_never, share};
 pub use dial::{Meter, Socket, Stream, connect_tcp};
 pub use examine::{Clocks, FOR_TOKENS, judge_round_trip, median_round_trip};
-pub use failure::{Effect, Failure, FailureKind};
+pub use failure::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};
 pub use finder::Finder;
 pub use follow::{Follow, follow};
 pub use keeping::{FIRST_CONNECTION, Keeping, keep, runtime_for};

@@ -10,7 +10,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::handshake::HandshakeError;
+use crate::handshake::{HandshakeError, OurCertificate};
 use crate::papers::Papers;
 use crate::settings::Settings;
 
@@ -20,12 +20,18 @@ pub struct Connector {
     config: Arc<ClientConfig>,
     /// The one name in the certificates of all servers; without it each server has its own.
     server_name: Option<ServerName<'static>>,
+    ours: OurCertificate,
 }
 
 impl Connector {
     /// Takes the authorities, the identity and the server's name from the papers.
     pub fn new(papers: &Papers) -> Self {
-        Self { config: papers.config().clone(), server_name: papers.server_name().cloned() }
+        Self { config: papers.config().clone(), server_name: papers.server_name().cloned(), ours: papers.ours() }
+    }
+
+    /// Tells whether there is a certificate to show.
+    pub const fn ours(&self) -> OurCertificate {
+        self.ours
     }
 
     /// Reads the settings of a URL and the files that they name; later changes of them have no effect.
@@ -70,7 +76,7 @@ impl Connector {
     {
         let name = self.name_of(host)?;
         let shaken = TlsConnector::from(self.config.clone()).connect(name.clone(), stream).await;
-        shaken.map_err(|error| HandshakeError::of_io(error, &name.to_str()))
+        shaken.map_err(|error| HandshakeError::of_io(error, &name.to_str(), self.ours))
     }
 }
 

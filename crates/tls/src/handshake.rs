@@ -5,6 +5,16 @@ use std::io;
 
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError};
 
+/// Whether this end has a certificate to show.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "there is one or not")]
+pub enum OurCertificate {
+    /// `cert` and `key` name one.
+    Given,
+    /// There is none.
+    Missing,
+}
+
 /// Why there was no TLS handshake. It reads as one line, which does not name the server's address.
 #[derive(Debug)]
 pub enum HandshakeError {
@@ -25,10 +35,10 @@ impl HandshakeError {
     }
 
     /// Tells what the handshake with a server of this name ended with, also one that another client of rustls has made.
-    pub fn of_io(error: io::Error, name: &str) -> Self {
+    pub fn of_io(error: io::Error, name: &str, ours: OurCertificate) -> Self {
         match cause(&error) {
             Some(rustls::Error::InvalidCertificate(reason)) => Self::Refused(of_certificate(reason, name)),
-            Some(rustls::Error::AlertReceived(alert)) => Self::of_description(*alert),
+            Some(rustls::Error::AlertReceived(alert)) => Self::of_description(*alert, ours),
             Some(rustls::Error::InvalidMessage(_)) => Self::NotTls,
             Some(other) => Self::Refused(format!("the TLS handshake failed: {other}")),
             None if error.kind() == io::ErrorKind::UnexpectedEof => Self::HungUp,
@@ -38,28 +48,62 @@ impl HandshakeError {
 
     /// Tells what an alert means that ended a connection; `None` if that was not by an alert. In TLS 1.3 a server
     /// refuses our certificate, or the lack of one, after the handshake.
-    pub fn of_alert(error: &io::Error) -> Option<Self> {
+    pub fn of_alert(error: &io::Error, ours: OurCertificate) -> Option<Self> {
         match cause(error) {
-            Some(rustls::Error::AlertReceived(alert)) => Some(Self::of_description(*alert)),
+            Some(rustls::Error::AlertReceived(alert)) => Some(Self::of_description(*alert, ours)),
             _ => None,
         }
     }
 
-    fn of_description(alert: AlertDescription) -> Self {
-        match alert {
+    fn of_description(alert: AlertDescription, ours: OurCertificate) -> Self {
+        use AlertDescription as Alert;
+        let said = words(alert);
+        let why = match (alert, ours) {
             // Trouble inside the server, which may pass.
-            AlertDescription::InternalError | AlertDescription::UserCanceled => {
-                let message = format!("the server gave up ({alert:?})");
-                Self::Broken(io::Error::new(io::ErrorKind::ConnectionAborted, message))
+            (Alert::InternalError | Alert::UserCanceled, _) => {
+                let message = format!("the server gave up ({said})");
+                return Self::Broken(io::Error::new(io::ErrorKind::ConnectionAborted, message));
             }
             // Some servers say the latter where there is none.
-            AlertDescription::CertificateRequired | AlertDescription::BadCertificate => Self::Refused(format!(
-                "the server refused the TLS handshake ({alert:?}): it asks for a certificate, which `cert` and `key` \
-                 name"
-            )),
-            _ => Self::Refused(format!("the server refused the TLS handshake ({alert:?})")),
-        }
+            (Alert::CertificateRequired | Alert::BadCertificate, OurCertificate::Missing) => {
+                "it asks for a certificate, which `cert` and `key` name"
+            }
+            // So do others in TLS 1.2, and where the two ends have no cipher in common.
+            (Alert::HandshakeFailure, OurCertificate::Missing) => {
+                "it may ask for a certificate, which `cert` and `key` name"
+            }
+            (Alert::UnknownCA, OurCertificate::Given) => {
+                "it does not trust the authority of our certificate, which `cert` names"
+            }
+            (
+                Alert::AccessDenied
+                | Alert::BadCertificate
+                | Alert::CertificateExpired
+                | Alert::CertificateRequired
+                | Alert::CertificateRevoked
+                | Alert::CertificateUnknown
+                | Alert::DecryptError
+                | Alert::UnsupportedCertificate,
+                OurCertificate::Given,
+            ) => "it does not accept our certificate, which `cert` names",
+            (Alert::ProtocolVersion, _) => "it speaks neither TLS 1.3 nor TLS 1.2",
+            (Alert::UnrecognisedName, _) => "it has no certificate for this name; `server_name` names another",
+            _ => return Self::Refused(format!("the server refused the TLS handshake ({said})")),
+        };
+        Self::Refused(format!("the server refused the TLS handshake ({said}): {why}"))
     }
+}
+
+/// `CertificateRequired` in words, as the standard has it.
+fn words(alert: AlertDescription) -> String {
+    let mut words = String::new();
+    for letter in format!("{alert:?}").chars() {
+        if letter.is_ascii_uppercase() && words.ends_with(|last: char| last.is_ascii_lowercase()) {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
 }
 
 fn cause(error: &io::Error) -> Option<&rustls::Error> {
@@ -87,7 +131,32 @@ fn of_certificate(reason: &CertificateError, name: &str) -> String {
             "its certificate is not by an authority that is trusted here; `ca` names the authority to trust".to_owned()
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            format!("its certificate is not for the name `{name}`")
+            format!(
+                "its certificate is not for the name `{name}`; write the host as the certificate does, or say \
+                 `server_name=NAME`"
+            )
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "its certificate has expired, or this machine's clock is wrong".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet, or this machine's clock is wrong".to_owned()
+        }
+        CertificateError::Revoked => "its certificate was revoked by its authority".to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "its certificate is not for servers; its extended key usage must have serverAuth".to_owned()
+        }
+        // What the crate that checks has no word for, it says in names of its own.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "its certificate is that of an authority, which is no server's; let that authority sign one for the \
+             server, or make one that is none: openssl req -x509 -addext basicConstraints=critical,CA:FALSE …"
+                .to_owned()
+        }
+        CertificateError::Other(other) if other.to_string().contains("UnsupportedCertVersion") => {
+            "its certificate is of X.509 version 1; make one of version 3".to_owned()
+        }
+        CertificateError::Other(_) => {
+            "its certificate is not accepted; `openssl x509 -text` shows what is unusual in it".to_owned()
         }
         reason => format!("its certificate is not accepted: {reason}"),
     }

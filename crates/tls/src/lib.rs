@@ -18,6 +18,6 @@ pub use tokio_rustls::client::TlsStream;
 pub use tokio_rustls::rustls;
 
 pub use connector::Connector;
-pub use handshake::HandshakeError;
+pub use handshake::{HandshakeError, OurCertificate};
 pub use papers::{Identity, Papers};
 pub use settings::{SETTINGS, Settings};

@@ -9,6 +9,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use crate::handshake::OurCertificate;
 use crate::pem;
 
 /// The files of our certificate and its key.
@@ -72,6 +73,14 @@ impl Papers {
     /// Returns our certificate and key, if the settings name them.
     pub const fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
+    }
+
+    /// Tells whether there is a certificate to show.
+    pub const fn ours(&self) -> OurCertificate {
+        match self.identity {
+            Some(_) => OurCertificate::Given,
+            None => OurCertificate::Missing,
+        }
     }
 
     /// Returns the one name that the certificates of all servers are for; without it each server has its own.

@@ -4,7 +4,10 @@ use std::fmt;
 use std::io;
 
 use lockkeeper_core::BoxFuture;
-use lockkeeper_session::{Server, Stream, connect_tcp, resolve};
+use lockkeeper_session::{Server, Socket, Stream, connect_tcp, resolve};
+
+/// The scheme of a URL without TLS.
+pub(crate) const PLAIN: &str = "zk";
 
 /// Opens connections: TCP or TLS in production, an in-memory duplex in tests.
 ///
@@ -41,6 +44,6 @@ impl Dial for TcpDial {
 
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
         let server = server.clone();
-        Box::pin(async move { Ok(Box::new(connect_tcp(&server).await?) as Box<dyn Stream>) })
+        Box::pin(async move { Ok(Box::new(Socket::of(connect_tcp(&server).await?, PLAIN)) as Box<dyn Stream>) })
     }
 }

@@ -22,6 +22,10 @@ use crate::link::Link;
 /// How many bytes one read takes at most: some hundred replies.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
+/// What is said of a server that ends the connection without an answer.
+const HANGS_UP: &str = "; a server hangs up that has no quorum, or too many connections from this address \
+     (`maxClientCnxns`)";
+
 /// How often the driver lets other tasks go first before it writes what is there: each turn takes some microseconds.
 const GATHER_TURNS_MAX: u32 = 16;
 
@@ -222,7 +226,10 @@ impl Driver {
                 },
                 written = write(&mut connection.writer, &mut connection.output), if !is_flushed => match written {
                     Ok(()) => is_flushed = true,
-                    Err(_) => self.link.drive(ClientSession::handle_disconnected),
+                    Err(error) => {
+                        broken = Some(error);
+                        self.link.drive(ClientSession::handle_disconnected);
+                    }
                 },
                 () = self.link.wake.notified() => {}
                 () = self.alarm.rings() => self.link.handle_timeout(),
@@ -233,7 +240,8 @@ impl Driver {
         let broken =
             broken.filter(|error| error.kind() != io::ErrorKind::UnexpectedEof).map(|error| Failure::of_io(&error));
         if let Some(failure) = broken.or(trouble) {
-            self.fail(way, failure);
+            let is_unanswered = arrived_at.is_none() && failure.kind == FailureKind::Broken;
+            self.fail(way, if is_unanswered { failure.with_hint(HANGS_UP) } else { failure });
         }
         arrived_at.map_or(Duration::ZERO, |at| self.clock.now().saturating_duration_since(at))
     }

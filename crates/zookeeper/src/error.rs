@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use lockkeeper_core::{Advice, Error, ErrorKind, LossReason, Operation};
+use lockkeeper_session::GIVE_CREDENTIALS;
 use lockkeeper_zk_proto::client::{LossReason as MachineLoss, RequestError, SubmitError, WhyUnanswered, WhyUnsent};
 use lockkeeper_zk_proto::message::{Effect, ErrorCode, OpCode};
 use lockkeeper_zk_proto::path::ZnodePath;
@@ -89,8 +90,15 @@ impl ClientError {
     /// Says that the service does not take our credentials, and has ended the session for it. Whatever was asked went
     /// with the session.
     pub(crate) fn unauthenticated(operation: OpCode, path: &str) -> Self {
-        let code = ErrorCode::AuthFailed;
-        let message = format!("the server answered {code}: it does not take the user and password that it was given");
+        Self::unproven(ErrorCode::AuthFailed, operation, path)
+    }
+
+    /// Says the same by the server's own refusal.
+    fn unproven(code: ErrorCode, operation: OpCode, path: &str) -> Self {
+        let message = format!(
+            "the server answered {code}: it does not take the user and password, or was given none\
+             {GIVE_CREDENTIALS}; a server that asks for SASL lets no client of Lockkeeper in"
+        );
         Self::new(ClientErrorKind::Refused(code), Advice::Permanent, operation, path, message)
     }
 
@@ -114,6 +122,9 @@ impl ClientError {
 
     pub(crate) fn of_refusal(code: ErrorCode, operation: OpCode, path: &str) -> Self {
         let kind = match code {
+            ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => {
+                return Self::unproven(code, operation, path);
+            }
             ErrorCode::SessionExpired => ClientErrorKind::SessionLost,
             code => ClientErrorKind::Refused(code),
         };

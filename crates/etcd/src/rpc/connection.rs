@@ -94,10 +94,10 @@ impl Connection {
         let unreachable = |error: std::io::Error| Failure::unreachable("cannot be reached", error);
         let stream = connect_tcp(server).await.map_err(unreachable)?;
         let closer = stream.closer().map_err(unreachable)?;
-        let socket = Socket::of(stream);
+        let socket = Socket::of(stream, "etcd");
         #[cfg(feature = "tls")]
         let socket = match &access.tls {
-            Some(tls) => socket.secure(tls, server, "etcd").await?,
+            Some(tls) => socket.secure(tls, server).await?,
             None => socket,
         };
         let (meter, is_over) = (socket.meter(), socket.meter().is_over());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lockkeeper_session::{Effect, Failure, FailureKind, Server};
+use lockkeeper_session::{Effect, Failure, FailureKind, GIVE_CREDENTIALS, Server};
 use tonic::{Code, Status};
 
 use crate::url::Access;
@@ -22,8 +22,11 @@ impl std::error::Error for Gone {}
 /// What etcd says when its database is full, whichever version it is.
 const NO_SPACE: &str = "database space exceeded";
 
+/// What etcd says when there is no user.
+const NO_USER: &str = "user name is empty";
+
 /// What etcd says when a user lacks a right, and when there is no user, or not this one.
-const RIGHTS: [&str; 3] = ["permission denied", "user name is empty", "invalid user ID or password"];
+const RIGHTS: [&str; 3] = ["permission denied", NO_USER, "invalid user ID or password"];
 
 /// What the HTTP/2 driver says of an answer in HTTP/1.
 const NOT_HTTP2: &str = "frame with invalid size";
@@ -47,10 +50,7 @@ pub(super) fn of_status(status: Status) -> Failure {
 pub(super) fn of_first_call(failure: Failure, server: &Server, access: &Access) -> Failure {
     let failure = failure.at(server);
     match failure.kind {
-        FailureKind::Broken if access.is_secured => {
-            failure.with_hint("; a server that asks for a certificate needs `cert` and `key` in the URL")
-        }
-        FailureKind::Broken => {
+        FailureKind::Broken if !access.is_secured => {
             failure.with_hint("; if it is an etcd that speaks TLS, the URL must begin with `etcd+tls:`")
         }
         _ => failure,
@@ -61,7 +61,8 @@ pub(super) fn of_first_call(failure: Failure, server: &Server, access: &Access) 
 pub(super) fn for_lack_of(failure: Failure, rights: &str) -> Failure {
     let said = failure.to_string();
     if failure.kind == FailureKind::Refused && RIGHTS.iter().any(|word| said.contains(word)) {
-        return failure.with_hint(&format!(": the URL must name a user who may read and write {rights}"));
+        let given = if said.contains(NO_USER) { GIVE_CREDENTIALS } else { "" };
+        return failure.with_hint(&format!(": the URL must name a user who may read and write {rights}{given}"));
     }
     failure
 }

@@ -46,7 +46,7 @@ async fn what_is_no_etcd_is_told_in_one_line_with_its_address() {
     let silent = stranger(b"").await;
     for (address, kind, word) in [
         (unused.address(), ErrorKind::ConnectionLost, "refused"),
-        (stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n").await, ErrorKind::Backend, "does not speak as etcd does"),
+        (stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n").await, ErrorKind::Backend, "an HTTP server"),
         (silent, ErrorKind::ConnectionLost, "not answered"),
     ] {
         let error = failure(address, if address == silent { HASTY } else { PATIENT }).await;

@@ -1,6 +1,6 @@
 //! Judges what a server says when it refuses a command: the words are Redis' and Valkey's.
 
-use lockkeeper_session::{Effect, Failure, FailureKind, Server};
+use lockkeeper_session::{Effect, Failure, FailureKind, GIVE_CREDENTIALS, Server};
 use redis::{ServerError, Value};
 
 use crate::connection::failure::WRONG_PASSWORD;
@@ -21,15 +21,25 @@ pub(super) fn lacks_script(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
-/// Names the command, where the server names only the line of a script at which the user lacked the right.
-pub(super) fn with_command(value: Value, source: &str) -> Value {
+/// What servers say of a user who may not use the keys, to a command and to one inside a script.
+const LACKS_KEYS: [&str; 3] =
+    ["ermissions to access a key", "ermissions to access one of the keys", "can't access at least one of the keys"];
+
+/// Says which right a user lacks to a script: the command, where the server names only the script's line, or the keys,
+/// which it does not name.
+pub(super) fn explained(value: Value, source: &str, base: &str) -> Value {
     let Value::ServerError(error) = &value else {
         return value;
     };
-    let Some(command) = error.details().and_then(|detail| denied_command(detail, source)) else {
-        return value;
+    let detail = error.details().unwrap_or_default();
+    let lacks_keys = LACKS_KEYS.iter().any(|words| detail.contains(words));
+    let detail = match denied_command(detail, source) {
+        Some(command) => format!("this user has no permissions to run the '{command}' command"),
+        None if lacks_keys => {
+            format!("it may not use the keys {base}*; an administrator allows it by: ACL SETUSER <user> ~{base}*")
+        }
+        None => return value,
     };
-    let detail = format!("this user has no permissions to run the '{command}' command");
     let named = redis::make_extension_error("NOPERM".to_owned(), Some(detail)).into_server_errors();
     named.and_then(|errors| errors.first().cloned()).map_or(value, |(_, error)| Value::ServerError(error))
 }
@@ -52,7 +62,7 @@ pub(super) fn refusal(error: &ServerError, what: &str) -> Failure {
     let (code, detail) = innermost(error.code(), &detail);
     let (kind, message) = match code {
         "MOVED" => return moved(detail),
-        "NOAUTH" => (FailureKind::Refused, "the server asks for a password; the URL must name one".to_owned()),
+        "NOAUTH" => (FailureKind::Refused, format!("the server asks for a password{GIVE_CREDENTIALS}")),
         "WRONGPASS" => (FailureKind::Refused, WRONG_PASSWORD.to_owned()),
         "NOPERM" => (FailureKind::Refused, format!("the user lacks the right to {what}: {detail}")),
         "DENIED" => (FailureKind::Refused, format!("the server takes no connections from here: {detail}")),
@@ -220,13 +230,28 @@ mod tests {
              script can't run this command or subcommand",
         ] {
             let value = parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("an answer");
-            let failure = answer(with_command(value, source), "join").expect_err("it is a refusal");
+            let failure = answer(explained(value, source, "{b}"), "join").expect_err("it is a refusal");
             assert_eq!(failure.kind, FailureKind::Refused, "{text}");
             assert!(failure.to_string().contains("'zadd'"), "{failure}");
         }
         let elsewhere = "ERR The user executing the script can't run this command script: 3f, on @user_script:9.";
         let value = parse_redis_value(format!("-{elsewhere}\r\n").as_bytes()).expect("an answer");
-        assert_eq!(with_command(value.clone(), source), value);
+        assert_eq!(explained(value.clone(), source, "{b}"), value);
+    }
+
+    #[test]
+    fn a_right_to_keys_that_is_missing_is_told_with_the_keys() {
+        for text in [
+            "NOPERM No permissions to access a key",
+            "NOPERM this user has no permissions to access one of the keys used as arguments",
+            "ERR The user executing the script can't access at least one of the keys mentioned in the command \
+             arguments script: 3f, on @user_script:1.",
+        ] {
+            let value = parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("an answer");
+            let failure = answer(explained(value, "return 1", "{locks}"), "open").expect_err("it is a refusal");
+            assert_eq!(failure.kind, FailureKind::Refused, "{text}");
+            assert!(failure.to_string().ends_with("ACL SETUSER <user> ~{locks}*"), "{failure}");
+        }
     }
 
     #[test]

@@ -72,10 +72,14 @@ async fn ask(
     deadline: BootInstant,
 ) -> Result<Server, Failure> {
     let asking = async {
-        let found = ask_as(sentinel, master, None).await;
-        match (&access.credentials, found) {
+        let found = ask_as(sentinel, master, access, None).await;
+        match (access.of_sentinels.as_ref().or(access.credentials.as_ref()), found) {
             (Some(credentials), Err(failure)) if failure.kind == FailureKind::Refused => {
-                ask_as(sentinel, master, Some(credentials)).await
+                let found = ask_as(sentinel, master, access, Some(credentials)).await;
+                found.map_err(|failure| match failure.kind {
+                    FailureKind::Refused => failure.with_hint(SAME_CREDENTIALS),
+                    _ => failure,
+                })
             }
             (_, found) => found,
         }
@@ -91,7 +95,16 @@ async fn ask(
     })
 }
 
-async fn ask_as(sentinel: &Server, master: &str, credentials: Option<&Credentials>) -> Result<Server, Failure> {
+/// What is said of a sentinel that does not take the password.
+const SAME_CREDENTIALS: &str = "; sentinels are told what the master is told, unless `sentinel_user` and \
+     `sentinel_password_file` say otherwise";
+
+async fn ask_as(
+    sentinel: &Server,
+    master: &str,
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "it says how TLS is spoken"))] access: &Access,
+    credentials: Option<&Credentials>,
+) -> Result<Server, Failure> {
     let mut info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2).set_skip_set_lib_name();
     if let Some(Credentials { user, password }) = credentials {
         info = info.set_password(password);
@@ -99,9 +112,16 @@ async fn ask_as(sentinel: &Server, master: &str, credentials: Option<&Credential
             info = info.set_username(user);
         }
     }
-    let unanswered = |error| of_transport(error, Effect::None);
+    let socket = Socket::connect(sentinel, "redis+sentinel").await?;
+    #[cfg(feature = "tls")]
+    let socket = match &access.tls {
+        Some(tls) => socket.secure(tls, sentinel).await?,
+        None => socket,
+    };
+    let meter = socket.meter();
+    let unanswered = |error| meter.judge(of_transport(error, Effect::None));
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
-    let begun = MultiplexedConnection::new_with_config(&info, Socket::connect(sentinel).await?, config).await;
+    let begun = MultiplexedConnection::new_with_config(&info, socket, config).await;
     let (mut connection, driver) = begun.map_err(unanswered)?;
     let mut question = cmd("SENTINEL");
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(master);

@@ -30,8 +30,8 @@ impl Script {
 pub(super) enum Part {
     /// A command that changes nothing.
     Command,
-    /// A script, by its source.
-    Script(Arc<str>),
+    /// A script, by its source, and what all of its keys begin with.
+    Script(Arc<str>, String),
     /// What makes the next read a tracked one: its answer is given to none.
     Preparation,
 }
@@ -63,7 +63,8 @@ impl Flight {
     pub(crate) fn script(mut self, script: &Script, keys: &[&str], arguments: impl ToRedisArgs) -> Self {
         let mut command = cmd("EVALSHA");
         command.arg(&script.sha).arg(keys.len()).arg(keys).arg(arguments);
-        self.push(command, Part::Script(script.source.clone()));
+        let base = keys.first().copied().unwrap_or_default();
+        self.push(command, Part::Script(script.source.clone(), base.to_owned()));
         self
     }
 

@@ -1,7 +1,7 @@
 //! Opens a connection: a socket, TLS where it is asked for, the greeting in RESP3, and tracking.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Meter, Mutex, Server, Socket};
@@ -24,18 +24,6 @@ const NAME: &str = "lockkeeper";
 /// The longest answer, in bytes: a queue of a hundred thousand contenders, with their data, has a third of it. It is
 /// the crate `redis` that reads answers, and it has no limit for them.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-
-/// What the other end said first, unless it said less than that.
-#[derive(Default)]
-struct Heard(OnceLock<[u8; 4]>);
-
-impl Heard {
-    fn note(&self, read: &[u8]) {
-        if let Some(first) = read.first_chunk() {
-            self.0.get_or_init(|| *first);
-        }
-    }
-}
 
 /// A connection whose server was asked more with what asks who it is.
 pub(crate) struct Opened {
@@ -84,15 +72,13 @@ fn silent(access: &Access) -> Failure {
 }
 
 async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Opened, Failure> {
-    let heard = Arc::<Heard>::default();
-    let noted = heard.clone();
-    let socket = Socket::connect(server).await?;
+    let socket = Socket::connect(server, "redis").await?;
     #[cfg(feature = "tls")]
     let socket = match &access.tls {
-        Some(tls) => socket.secure(tls, server, "redis").await?,
+        Some(tls) => socket.secure(tls, server).await?,
         None => socket,
     };
-    let socket = socket.limited_to(ANSWER_BYTES_MAX).seen_by(move |read| noted.note(read));
+    let socket = socket.limited_to(ANSWER_BYTES_MAX);
     let (meter, waits) = (socket.meter(), Arc::<Registry>::default());
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
@@ -100,7 +86,7 @@ async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dy
         .set_pipeline_buffer_size(FLIGHTS_MAX)
         .set_push_sender(push_sender(&meter, &waits));
     let begun = MultiplexedConnection::new_with_config(&info(access), socket, config).await;
-    let (connection, driver) = begun.map_err(|error| meter.judge(of_first_answers(error, &heard, access)))?;
+    let (connection, driver) = begun.map_err(|error| meter.judge(of_first_answers(error, access)))?;
     let (is_over, over) = watch::channel(false);
     let ending = Over { is_over, waits: waits.clone() };
     let runtime = Handle::current();
@@ -114,7 +100,7 @@ async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dy
     let introduced = Asking::begin(introduced, runtime.clone());
     let answered = Asking::begin(ask(connection.clone(), first, meter.clone(), clock.clone()), runtime.clone());
     // A server that is refused is not waited for until it has answered all.
-    let introduced = introduced.await.map_err(|error| meter.judge(of_broken_greeting(error, &heard, access)))?;
+    let introduced = introduced.await.map_err(|error| meter.judge(of_broken_greeting(error, access)))?;
     let greeting = greeting(introduced)?;
     let answers = answered.await;
     let connection = Connection {
@@ -202,7 +188,7 @@ async fn ask(
 }
 
 /// Judges why there was no greeting.
-fn of_first_answers(error: RedisError, heard: &Heard, access: &Access) -> Failure {
+fn of_first_answers(error: RedisError, access: &Access) -> Failure {
     if let Some(errors) = error.clone().into_server_errors() {
         return errors.first().map_or_else(Failure::unexpected, |(_, error)| refusal(error, HELLO));
     }
@@ -214,32 +200,17 @@ fn of_first_answers(error: RedisError, heard: &Heard, access: &Access) -> Failur
             let message = format!("the database {number} cannot be used: {detail}");
             Failure::new(FailureKind::Settings, Effect::None, message)
         }
-        _ => of_broken_greeting(error, heard, access),
+        _ => of_broken_greeting(error, access),
     }
 }
 
-/// Judges why the connection ended before there was one.
-fn of_broken_greeting(error: RedisError, heard: &Heard, access: &Access) -> Failure {
-    hinted(of_transport(error, Effect::None), heard, access)
-}
-
-/// Adds what may be wrong if there was no answer, or none of a Redis.
-fn hinted(failure: Failure, heard: &Heard, access: &Access) -> Failure {
-    match (heard.0.get(), failure.kind) {
-        (Some(first), _) if first.starts_with(b"HTTP") => Failure::stranger("this is an HTTP server, and no Redis"),
-        (Some([TLS_ALERT, TLS_MAJOR_VERSION, ..]), _) => {
-            Failure::stranger("the server speaks TLS, so the URL must begin with `redis+tls:`")
-        }
-        (_, FailureKind::Broken) if access.is_secured => {
-            failure.with_hint("; a server that asks for a certificate needs `cert` and `key` in the URL")
-        }
-        (_, FailureKind::Broken) => {
+/// Judges why the connection ended before there was one, and adds what may be wrong.
+fn of_broken_greeting(error: RedisError, access: &Access) -> Failure {
+    let failure = of_transport(error, Effect::None);
+    match failure.kind {
+        FailureKind::Broken if !access.is_secured => {
             failure.with_hint("; if it is a Redis that speaks TLS, the URL must begin with `redis+tls:`")
         }
         _ => failure,
     }
 }
-
-/// With these two bytes a TLS server says that it was not greeted in TLS.
-const TLS_ALERT: u8 = 21;
-const TLS_MAJOR_VERSION: u8 = 3;

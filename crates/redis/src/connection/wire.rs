@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::connection::answer::{HELLO, answer, lacks_script, with_command};
+use crate::connection::answer::{HELLO, answer, explained, lacks_script};
 use crate::connection::failure::of_transport;
 use crate::connection::flight::{Flight, Part};
 use crate::connection::greeting::Greeting;
@@ -157,7 +157,7 @@ pub(super) fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, 
     }
     let lost = answers.iter().filter(|answer| lacks_script(answer)).count();
     if lost > 0 {
-        let scripts = parts.iter().filter(|part| matches!(part, Part::Script(_))).count();
+        let scripts = parts.iter().filter(|part| matches!(part, Part::Script(..))).count();
         let effect = if lost == scripts { Effect::None } else { Effect::Unknown };
         return Err(Failure::new(FailureKind::Broken, effect, SCRIPTS_LOST));
     }
@@ -167,7 +167,7 @@ pub(super) fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, 
         match part {
             Part::Preparation => refused = matches!(answer, Value::ServerError(_)).then_some(answer),
             Part::Command => sorted.push(refused.take().unwrap_or(answer)),
-            Part::Script(source) => sorted.push(with_command(answer, source)),
+            Part::Script(source, base) => sorted.push(explained(answer, source, base)),
         }
     }
     Ok(sorted)

@@ -50,8 +50,24 @@ fn sentinels_are_asked_for_a_master_by_its_name() {
 }
 
 #[test]
+fn sentinels_may_know_us_otherwise_than_the_master_does_and_speak_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    std::fs::write(&file, "other\n").unwrap();
+    let query = format!("sentinel_user=sam&sentinel_password_file={}", file.display());
+    let access = config(&format!("redis+sentinel://ann:secret@h1/orders?{query}")).unwrap().access;
+    let shown = |given: Option<Credentials>| given.map(|given| (given.user.unwrap_or_default(), given.password));
+    assert_eq!(shown(access.of_sentinels), Some(("sam".to_owned(), "other".to_owned())));
+    assert_eq!(shown(access.credentials), Some(("ann".to_owned(), "secret".to_owned())));
+    assert!(config("redis+sentinel://h1/orders").unwrap().access.of_sentinels.is_none());
+    let missing = config("redis+sentinel://h1/orders?sentinel_password_file=/no/such").unwrap_err();
+    assert!(missing.kind() == ErrorKind::InvalidConfig && missing.to_string().contains("/no/such"), "{missing}");
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     for (url, word) in [
+        ("redis://h1?sentinel_user=ann", "are for `redis+sentinel:`"),
         ("redis:/0", "server"),
         ("redis+sentinel:/orders", "sentinel"),
         ("redis+sentinel://h1", "names the master"),

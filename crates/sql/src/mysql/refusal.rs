@@ -1,6 +1,6 @@
 //! The meaning of a server's refusal for a caller of locks, by its number.
 
-use lockkeeper_session::{Effect, Failure, FailureKind};
+use lockkeeper_session::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};
 use mysql_async::{DriverError, Error, IoError, Opts, ServerError};
 
 #[cfg(feature = "tls")]
@@ -46,18 +46,25 @@ pub(super) fn of_opening(error: Error, access: &Opts) -> Failure {
         Ok(failure) => return failure,
         Err(error) => error,
     };
-    let hint = match &error {
-        Error::Server(said) => hint_to_tls(said.code, access),
-        _ => "",
+    let (of_tls, of_password) = match &error {
+        Error::Server(said) => (hint_to_tls(said.code, access), hint_to_password(said.code, access)),
+        _ => ("", ""),
     };
-    of_greeting(error).with_hint(hint)
+    of_greeting(error).with_hint(of_tls).with_hint(of_password)
+}
+
+/// What the server says of a user whom it does not know, or whose password is wrong.
+const UNKNOWN: [u16; 2] = [1045, 1698];
+
+/// What is said if there is no password.
+fn hint_to_password(code: u16, access: &Opts) -> &'static str {
+    if UNKNOWN.contains(&code) && access.pass().is_none() { GIVE_CREDENTIALS } else { "" }
 }
 
 /// What TLS may have to do with a refusal. Of a user who must use it, or must show a certificate, servers say the same
 /// as of a wrong password.
 fn hint_to_tls(code: u16, access: &Opts) -> &'static str {
     const MUST: u16 = 3159;
-    const UNKNOWN: [u16; 2] = [1045, 1698];
     match access.ssl_opts() {
         None if code == MUST => "; with TLS the URL begins with `mysql+tls:`",
         None if UNKNOWN.contains(&code) => {

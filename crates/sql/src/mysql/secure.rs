@@ -4,7 +4,7 @@
 
 use lockkeeper_session::{Failure, Server};
 use lockkeeper_tls::rustls::crypto::{CryptoProvider, ring};
-use lockkeeper_tls::{Connector, HandshakeError, Papers, rustls};
+use lockkeeper_tls::{Connector, HandshakeError, OurCertificate, Papers, rustls};
 use mysql_async::{ClientIdentity, DriverError, Error, IoError, Opts, SslOpts};
 
 /// What the driver needs to speak TLS with a server.
@@ -33,12 +33,16 @@ pub(super) fn failure(error: Error, access: &Opts) -> Result<Failure, Error> {
     let Some(name) = access.ssl_opts().and_then(SslOpts::tls_hostname_override) else {
         return Err(error);
     };
+    let ours = match access.ssl_opts().and_then(SslOpts::client_identity) {
+        Some(_) => OurCertificate::Given,
+        None => OurCertificate::Missing,
+    };
     match error {
         Error::Driver(DriverError::NoClientSslFlagFromServer) => {
             Ok(Failure::untrusted("the server does not speak TLS; without it the URL begins with `mysql:`"))
         }
         Error::Io(IoError::Io(error)) if error.get_ref().is_some_and(|cause| cause.is::<rustls::Error>()) => {
-            Ok(Failure::of_handshake(&HandshakeError::of_io(error, name), "mysql"))
+            Ok(Failure::of_handshake(&HandshakeError::of_io(error, name, ours), "mysql"))
         }
         Error::Io(IoError::Tls(error)) => {
             Ok(Failure::untrusted("the driver cannot speak TLS with these certificates").caused_by(error))

@@ -85,7 +85,7 @@ pub(super) async fn connect(
 
 /// Opens a socket, with TLS if that is asked for, and says who we are.
 async fn begin_at(config: &Config, server: &Server) -> Result<Opened, Failure> {
-    let socket = Socket::connect(server).await?;
+    let socket = Socket::connect(server, "postgres").await?;
     #[cfg(feature = "tls")]
     let socket = match &config.tls {
         Some(papers) => secure(papers, server, socket).await?,

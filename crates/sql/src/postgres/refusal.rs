@@ -1,6 +1,6 @@
 //! The meaning of a server's refusal for a caller of locks, by its SQLSTATE.
 
-use lockkeeper_session::{Effect, Failure, FailureKind};
+use lockkeeper_session::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
 
@@ -67,7 +67,8 @@ fn of_transport(error: Error, effect: Effect) -> Failure {
     }
     if text.starts_with("invalid configuration") {
         // There is only one thing that it can lack.
-        return Failure::new(FailureKind::Refused, effect, "the server asks for a password, and the URL has none");
+        return Failure::new(FailureKind::Refused, effect, "the server asks for a password")
+            .with_hint(GIVE_CREDENTIALS);
     }
     if text.starts_with("error serializing") || text.starts_with("error encoding") {
         return Failure::new(FailureKind::Other, Effect::None, "the request cannot be sent").caused_by(error);

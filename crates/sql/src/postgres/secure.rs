@@ -13,7 +13,7 @@ pub(super) async fn secure(papers: &Papers, server: &Server, mut socket: Socket)
     socket.write_all(&QUESTION).await.map_err(unanswered)?;
     // Only this byte is read: what another end put behind it would be taken for a part of the handshake, and refused.
     match socket.read_u8().await.map_err(unanswered)? {
-        b'S' => socket.secure(&Connector::new(papers), server, "postgres").await,
+        b'S' => socket.secure(&Connector::new(papers), server).await,
         b'N' => Err(Failure::untrusted("the server does not speak TLS; without it the URL begins with `postgres:`")),
         _ => Err(Failure::stranger("the server does not speak as PostgreSQL does")),
     }

@@ -245,7 +245,7 @@ impl fmt::Display for DisconnectReason {
             Self::HandshakeTimeout => formatter.write_str("the server did not answer the handshake in time"),
             Self::Silent => formatter.write_str("the server has gone silent"),
             Self::Protocol(error) => write!(formatter, "not ZooKeeper's protocol: {error}"),
-            Self::ReadOnlyServer => formatter.write_str("the server only serves reads"),
+            Self::ReadOnlyServer => formatter.write_str("the server has no quorum, and serves reads alone"),
             Self::SessionMoved => formatter.write_str("the session is attached to another server"),
             Self::Renewed => formatter.write_str("the connection was given up for a new one"),
         }

@@ -133,6 +133,8 @@ impl ClientSession {
 
     /// Takes the reply to a request that set watches again.
     fn handle_restored(&mut self, header: ReplyHeader) -> Result<(), DisconnectReason> {
+        // A server that does not let us in refuses whatever is asked first.
+        self.handle_verdict(header.error)?;
         if header.error != ErrorCode::Ok {
             return Err(ProtocolError::WatchesRefused(header.error).into());
         }

@@ -41,11 +41,11 @@ impl Tls {
     /// # Errors
     ///
     /// Says which file cannot be used and why: it cannot be read, is not in PEM form or too long, the certificate has
-    /// expired or is not of the key.
+    /// expired, is an authority's or is not of the key.
     pub fn from_files(cert: &Path, key: &Path, ca: Option<&Path>) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let chain = certificates(cert)?;
-        check_dates(cert, &chain[0], &provider)?;
+        check(cert, &chain[0], &provider)?;
         let secret = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| {
             TlsError::new(key, "holds no usable private key in PEM form, which is one without a password").by(error)
         })?;
@@ -149,8 +149,9 @@ fn authorities(path: &Path) -> Outcome<RootCertStore> {
     Ok(roots)
 }
 
-/// Refuses a certificate that each client would refuse for its dates. Whether they trust its authority is their matter.
-fn check_dates(path: &Path, certificate: &CertificateDer<'_>, provider: &CryptoProvider) -> Outcome<()> {
+/// Refuses a certificate that clients would refuse for its dates, or since it is an authority's. Whether they trust the
+/// authority that it is by is their matter.
+fn check(path: &Path, certificate: &CertificateDer<'_>, provider: &CryptoProvider) -> Outcome<()> {
     let parsed = ParsedCertificate::try_from(certificate)
         .map_err(|error| TlsError::new(path, "holds a certificate that cannot be read").by(error))?;
     let nothing_trusted = RootCertStore::empty();
@@ -164,6 +165,15 @@ fn check_dates(path: &Path, certificate: &CertificateDer<'_>, provider: &CryptoP
             | CertificateError::NotValidYet
             | CertificateError::NotValidYetContext { .. }),
         )) => Err(TlsError::new(path, format!("holds a certificate that every client refuses: {reason}"))),
+        // The crate that checks has no other word for it.
+        Err(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            let why = "holds the certificate of an authority, which clients refuse as a server's; let that authority \
+                       sign one for the server, or make one that is none: openssl req -x509 -addext \
+                       basicConstraints=critical,CA:FALSE …";
+            Err(TlsError::new(path, why))
+        }
         _ => Ok(()),
     }
 }

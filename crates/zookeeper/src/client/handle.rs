@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::Advice;
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_session::{Failure, Order, Server, Ways, at_home};
+use lockkeeper_session::{Failure, FailureKind, Order, Server, Ways, at_home};
 use lockkeeper_zk_proto::message::OpCode;
 
 use crate::config::Config;
@@ -232,7 +232,9 @@ fn unreachable(config: &Config, failures: &BTreeMap<Server, Failure>, outcome: &
         Some(_) => way.to_string(),
         None => format!("{way} ({why})"),
     };
+    let are_strangers = failures.values().all(|failure| failure.kind == FailureKind::Protocol);
     let (kind, advice) = match is_hopeless {
+        true if are_strangers => (ClientErrorKind::Protocol, Advice::Permanent),
         true => (ClientErrorKind::Untrusted, Advice::Permanent),
         false => (ClientErrorKind::ConnectionLost, Advice::Transient),
     };

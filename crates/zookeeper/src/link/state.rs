@@ -6,7 +6,8 @@ use std::time::Duration;
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
 use lockkeeper_session::{Failure, FailureKind, Server};
 use lockkeeper_zk_proto::client::{
-    ClientSession, DisconnectReason, Event, LossReason as MachineLoss, Reply, RequestError, RequestId, SessionConfig,
+    ClientSession, DisconnectReason, Event, LossReason as MachineLoss, ProtocolError, Reply, RequestError, RequestId,
+    SessionConfig,
 };
 use lockkeeper_zk_proto::message::{Effect, EventKind, OpCode, Response, WatcherEvent};
 use lockkeeper_zk_proto::time::Timestamp;
@@ -265,6 +266,7 @@ impl State {
 fn of_disconnect(reason: DisconnectReason) -> Failure {
     let kind = match reason {
         DisconnectReason::HandshakeTimeout | DisconnectReason::Silent => FailureKind::Deadline,
+        DisconnectReason::Protocol(ProtocolError::Frame(_) | ProtocolError::Message(_)) => FailureKind::Protocol,
         _ => FailureKind::Broken,
     };
     Failure::new(kind, lockkeeper_session::Effect::Unknown, reason.to_string())

@@ -147,6 +147,6 @@ async fn a_real_server_with_its_own_tls_port_gives_locks_to_clients_it_trusts() 
         soon("the release", guard.release()).await.unwrap();
     }
     soon("the end", keeper.close()).await.unwrap();
-    refusal(&url(port.address(), &ours, ""), "Certificate").await;
+    refusal(&url(port.address(), &ours, ""), "a certificate, which `cert` and `key` name").await;
     drop(server);
 }

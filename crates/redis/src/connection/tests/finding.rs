@@ -135,7 +135,7 @@ async fn an_unknown_master_and_sentinels_that_are_none_are_told_in_one_line() {
         (gone.address(), ErrorKind::ConnectionLost, "sentinel: cannot be reached"),
         (ignorant, ErrorKind::InvalidConfig, "no master `orders`"),
         (redis, ErrorKind::InvalidConfig, "no sentinel"),
-        (stranger(&[b"HTTP/1.1 400 Bad Request\r\n\r\n"]).await, ErrorKind::Backend, "does not speak as Redis"),
+        (stranger(&[b"HTTP/1.1 400 Bad Request\r\n\r\n"]).await, ErrorKind::Backend, "an HTTP server"),
         (stranger(&[b"-NOAUTH Authentication required.\r\n"]).await, ErrorKind::Refused, "asks for a password"),
     ] {
         let failure = first(&format!("redis+sentinel://{address}/orders")).await.expect_err("no master");

@@ -74,6 +74,18 @@ fn a_server_that_will_not_set_watches_again_is_left() {
 }
 
 #[test]
+fn a_server_that_lets_us_in_no_more_ends_the_session_also_where_watches_are_set_again() {
+    for code in [ErrorCode::AuthFailed, ErrorCode::SessionClosedRequireSaslAuth] {
+        let mut pair = Pair::online();
+        watch(&mut pair, "/a");
+        pair.reconnect();
+        pair.pump();
+        pair.refuse(XID_SET_WATCHES, code);
+        assert!(pair.events().contains(&Event::Over(LossReason::AuthFailed)), "{code}");
+    }
+}
+
+#[test]
 fn a_forgotten_watch_is_removed_at_the_server_without_a_reply_to_a_caller() {
     let mut pair = Pair::online();
     let id = watch(&mut pair, "/a");

@@ -129,6 +129,7 @@ fn a_file_that_cannot_be_used_is_named_with_the_reason() {
         (&garbled, &good.key, &good.ca, &garbled, "holds a certificate that cannot be read"),
         (&good.cert, &good.key, &garbled, &garbled, "holds a certificate that cannot be trusted"),
         (&expired, &good.key, &good.ca, &expired, "holds a certificate that every client refuses: certificate expired"),
+        (&good.ca, &good.key, &good.ca, &good.ca, "holds the certificate of an authority"),
         (&empty, &good.key, &good.ca, &empty, "holds no certificate"),
         (&good.cert, &empty, &good.ca, &empty, "holds no usable private key"),
         (&good.cert, &foreign.key, &good.ca, &good.cert, "is not the certificate of the key in"),
