@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Operation, Owner, Result, Ticket};
-use lockkeeper_session::{Effect, FIRST_CONNECTION, Failure, Server, Unclaimed, keep, runtime_for};
+use lockkeeper_session::{FIRST_CONNECTION, Failure, Server, Unclaimed, keep, of_task, runtime_for};
 use tokio::runtime::Handle;
 
 use crate::answers::{list, text};
@@ -74,8 +74,7 @@ async fn attempt(
             }
         });
     });
-    // The task ends in no other way but with the runtime.
-    let opened = (&mut *opening).await.map_err(|_| Failure::broken(Effect::None));
+    let opened = (&mut *opening).await.map_err(of_task);
     drop(opening.claim());
     let Opened { connection, sent_at: opened_at, answers } = opened??;
     let connection = Unclaimed::new(connection, |connection| drop(runtime.spawn(close(site, id)(connection))));

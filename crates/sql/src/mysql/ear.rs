@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Effect, Failure, at_home};
+use lockkeeper_session::{Effect, Failure, at_home, contained};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
 use tokio::sync::{mpsc, oneshot};
@@ -120,7 +120,7 @@ impl Listener {
         if wait.tell.is_closed() {
             return None;
         }
-        let mut connection = match self.connect().await {
+        let mut connection = match contained(self.connect()).await {
             Ok(connection) => connection,
             Err(failure) => {
                 wait.end(Err(failure));

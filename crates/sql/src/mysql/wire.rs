@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Ticket};
-use lockkeeper_session::{Effect, Failure, answered, at_home};
+use lockkeeper_session::{Effect, Failure, answered, at_home, contained};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts};
 use tokio::sync::mpsc::error::TrySendError;
@@ -271,9 +271,16 @@ impl Server {
     async fn execute(&mut self, mut message: VecDeque<Asked>) -> ControlFlow<()> {
         let mut left = ATTEMPTS_MAX;
         while !message.is_empty() {
-            let Err(error) = answer_all(&mut self.connection, &self.schema, &mut message).await else {
+            let answering = async { Ok(answer_all(&mut self.connection, &self.schema, &mut message).await) };
+            let error = match contained(answering).await {
+                Ok(Err(error)) => error,
+                Ok(Ok(())) if message.is_empty() => return ControlFlow::Continue(()),
                 // An answer less than there were calls is of no server of ours.
-                return if message.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+                Ok(Ok(())) => return ControlFlow::Break(()),
+                Err(failure) => {
+                    message.drain(..).for_each(|asked| asked.answer(Err(failure.clone())));
+                    return ControlFlow::Break(());
+                }
             };
             if refusal::is_given_up(&error) && left > 0 {
                 left -= 1;

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Asking, Effect, Failure, Meter, Mutex};
+use lockkeeper_session::{Asking, Effect, Failure, Meter, Mutex, contained};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
@@ -247,7 +247,7 @@ impl Sent {
     /// Takes the answer, has the next statement sent, and tells the answer to those who asked.
     async fn finish(mut self) {
         let Some((statement, first)) = self.asking.take() else { return };
-        let answer = self.shared.answer(&statement, &self.asked, first).await;
+        let answer = contained(self.shared.answer(&statement, &self.asked, first)).await;
         let asked = std::mem::take(&mut self.asked);
         let mut line = self.shared.line.lock();
         line.answered(&asked);
