@@ -27,10 +27,11 @@ const LOCK_WAIT_MAX_S: u64 = 2;
 const SILENCE_MIN: Duration = Duration::from_secs(60);
 
 /// What our statements rely on, and a server or a user may have otherwise by default: that each is a transaction by
-/// itself, and begins no other; that it may write, without a key in its condition; that no row is left out; and how it
-/// is read. Each server reads the comment that is meant for it.
+/// itself, and begins no other; that it may write, without a key in its condition; that no row is left out and keys
+/// are checked; and how it is read. Each server reads the comment that is meant for it.
 const RELIED_ON: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, completion_type = 0, sql_safe_updates = 0, \
-     sql_select_limit = 18446744073709551615, sql_big_selects = 1, \
+     sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_auto_is_null = 0, foreign_key_checks = 1, \
+     unique_checks = 1, \
      sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION' \
      /*M! , tx_read_only = 0 */ /*!80000 , transaction_read_only = 0, max_execution_time = 0 */";
 
