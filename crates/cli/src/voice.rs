@@ -42,6 +42,8 @@ struct State {
     contender: Option<ContenderId>,
     /// When a line last said that something is tried again.
     retry_mentioned_at: Option<BootInstant>,
+    /// After how long without us the service ends our session; `None` where it ends with this process.
+    session_timeout: Option<Duration>,
 }
 
 impl Voice {
@@ -65,6 +67,14 @@ impl Voice {
     /// Returns our own place in the queue, once we have one.
     pub(crate) fn contender(&self) -> Option<ContenderId> {
         locked(&self.state).contender.clone()
+    }
+
+    /// Says how what could not be given back ends.
+    pub(crate) fn ends_by_itself(&self) -> String {
+        match locked(&self.state).session_timeout {
+            Some(timeout) => format!("stays taken until the session ends at the service, within {timeout:?}"),
+            None => "ends with this process".to_owned(),
+        }
     }
 
     pub(crate) fn say(&self, text: &str) {
@@ -115,8 +125,12 @@ impl Voice {
 
 impl Observer for Voice {
     fn on_event(&self, event: &Event) {
-        if let Event::Joined { contender, .. } = event {
-            locked(&self.state).contender = Some(contender.clone());
+        match event {
+            Event::Joined { contender, .. } => locked(&self.state).contender = Some(contender.clone()),
+            Event::SessionOpened { timeout, .. } => {
+                locked(&self.state).session_timeout = timeout.map(|timeout| timeout.granted);
+            }
+            _ => {}
         }
         if let Some((talk, text)) = describe(event, self.is_retry_due(event, SystemClock.now()))
             && self.talk >= talk
@@ -143,8 +157,9 @@ fn describe(event: &Event, is_retry_due: bool) -> Option<(Talk, String)> {
         Event::Granted { lock, token, waited } => {
             Some((Talk::Verbose, format!("{lock}: granted with token {token} after {}ms", waited.as_millis())))
         }
-        Event::Released { lock, held, .. } => {
-            Some((Talk::Verbose, format!("{lock}: given back after {}", brief(*held))))
+        // The service has not answered yet. What was lost is told as a loss.
+        Event::Released { lock, held, lost: None, .. } => {
+            Some((Talk::Verbose, format!("{lock}: giving it back after {}", brief(*held))))
         }
         Event::SessionOpened { service, timeout: Some(timeout) } => {
             let SessionTimeout { asked, granted } = timeout;

@@ -76,7 +76,8 @@ pub trait Keeping: Send + Sync + 'static {
 /// with its runtime, the session is over here and the service is told, also if that was before its first poll.
 pub fn keep<K: Keeping>(keeping: K, finder: Finder, first: K::Taken) -> impl Future<Output = ()> + Send {
     let next_connection = AtomicU64::new(FIRST_CONNECTION + 1);
-    let keeper = Keeper { kept: keeping, finder, next_connection, is_done: false };
+    let refusals = Backoff::CONNECTING;
+    let keeper = Keeper { kept: keeping, finder, next_connection, refusals, is_done: false };
     at_home(async move { keeper.run(first).await })
 }
 
@@ -85,6 +86,8 @@ struct Keeper<K: Keeping> {
     finder: Finder,
     /// The number of the next connection.
     next_connection: AtomicU64,
+    /// The pauses after connections that the service has refused to serve.
+    refusals: Backoff,
     /// Whether all was done that ends the session.
     is_done: bool,
 }
@@ -125,7 +128,18 @@ impl<K: Keeping> Keeper<K> {
             return ControlFlow::Break(());
         }
         tracing::debug!(target: "lockkeeper", server = %link.server(), %failure, "connection lost");
+        let is_refused = !failure.is_passing();
         self.kept.life().set_trouble(Some(failure));
+        if is_refused {
+            // The next one will be refused too, and a server is not asked for that in a busy loop.
+            link.shut();
+            let clock = self.kept.life().clock.clone();
+            tokio::select! {
+                biased;
+                _ = lost.lost() => return ControlFlow::Break(()),
+                () = self.refusals.rest(&*clock) => {}
+            }
+        }
         ControlFlow::Continue(())
     }
 
@@ -298,8 +312,8 @@ mod tests {
             Duration::MAX
         }
 
-        async fn take_over(&self, _server: Server, _number: u64, _ends: BootInstant) -> Result<Arc<Silent>, Failure> {
-            std::future::pending().await
+        async fn take_over(&self, server: Server, _number: u64, _ends: BootInstant) -> Result<Arc<Silent>, Failure> {
+            Ok(Arc::new(Silent(server)))
         }
 
         async fn end(&mut self, _link: &Silent) -> Result<(), Failure> {
@@ -418,11 +432,28 @@ mod tests {
         }
     }
 
-    /// A session whose servers are away until this moment.
+    /// A session whose connections end at once in this way, and whose servers are away until this moment.
     struct Away {
         life: Arc<Life<Silent>>,
+        failure: Failure,
         back_at: BootInstant,
+        used: Arc<AtomicU64>,
         ended: watch::Sender<u32>,
+    }
+
+    /// How many connections such a session has used, and how often its end was told.
+    struct Seen {
+        used: Arc<AtomicU64>,
+        ended: watch::Receiver<u32>,
+    }
+
+    fn begin(life: &Arc<Life<Silent>>, failure: Failure, back_at: BootInstant) -> Seen {
+        let (used, ended) = (Arc::<AtomicU64>::default(), watch::Sender::new(0));
+        let (server, seen) = (Server::new("h7", 1), Seen { used: used.clone(), ended: ended.subscribe() });
+        let finder = Finder::new(&Names::unresolved(), vec![server.clone()], Order::Listed, life.clock.clone());
+        let away = Away { life: life.clone(), failure, back_at, used, ended };
+        drop(tokio::spawn(keep(away, finder, Arc::new(Silent(server)))));
+        seen
     }
 
     impl Away {
@@ -443,8 +474,10 @@ mod tests {
             taken.clone()
         }
 
-        async fn serve(&mut self, _link: Arc<Silent>) -> Failure {
-            Failure::broken(Effect::None)
+        async fn serve(&mut self, link: Arc<Silent>) -> Failure {
+            self.life.attach(link);
+            self.used.fetch_add(1, Ordering::Relaxed);
+            self.failure.clone()
         }
 
         fn patience(&self) -> Duration {
@@ -471,15 +504,24 @@ mod tests {
         let (clock, second) = (Arc::new(TestClock::new()), Duration::from_secs(1));
         let back_at = clock.now().saturating_add(60 * second);
         let life = life(clock.clone(), Handle::current(), 4 * second);
-        let (server, ended) = (Server::new("h7", 1), watch::Sender::new(0));
-        let finder = Finder::new(&Names::unresolved(), vec![server.clone()], Order::Listed, clock.clone());
-        let mut told = ended.subscribe();
-        drop(tokio::spawn(keep(Away { life: life.clone(), back_at, ended }, finder, Arc::new(Silent(server)))));
+        let mut told = begin(&life, Failure::broken(Effect::None), back_at).ended;
         assert_eq!(life.bond().lost().await, LossReason::Lapsed);
         assert!(clock.now() < back_at);
         told.changed().await.expect("it is ended");
         assert!(clock.now().saturating_duration_since(back_at) <= second / 2);
         assert!(told.changed().await.is_err(), "once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_refuses_each_connection_is_not_asked_in_a_busy_loop() {
+        let refusal = Failure::new(FailureKind::Refused, Effect::None, "the user lacks the right to it");
+        let clock = Arc::new(TestClock::new());
+        let life = life(clock.clone(), Handle::current(), HOUR);
+        let used = begin(&life, refusal, clock.now()).used;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let count = used.load(Ordering::Relaxed);
+        assert!((60..=150).contains(&count), "{count}");
+        assert!(life.trouble().is_some_and(|trouble| trouble.to_string().contains("lacks the right")));
     }
 
     #[tokio::test]

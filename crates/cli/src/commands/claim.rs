@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use lockkeeper::counter::SharedCounter;
 use lockkeeper::retry::RetryPolicy;
-use lockkeeper::{Advice, Error, Guard, Hold, Keeper, Mutex, Permits, QueueName, Result, RwLock, Semaphore, Wait};
+use lockkeeper::{
+    Advice, Error, ErrorKind, Guard, Hold, Keeper, Liveness, Mutex, Permits, QueueName, Result, RwLock, Semaphore, Wait,
+};
 use tokio::time::timeout;
 
+use super::service::CLOSE_MAX;
 use crate::args::ClaimArgs;
+use crate::voice::Voice;
 
 /// Returns how long the options, or else the configuration, say to wait.
 pub(super) fn wait_of(args: &ClaimArgs, from_config: Option<Duration>) -> Wait {
@@ -134,9 +138,34 @@ impl Holding {
         &self.hold
     }
 
-    /// Gives the lock back; the future ends when that is certain.
-    pub(super) fn release(self) -> Release {
-        (self.release)()
+    /// Gives the lock back, within the bound, and says if that failed and for how long the lock stays taken. A loss is
+    /// said once. What comes `then` is begun behind the release, and does not wait for its answer.
+    pub(super) async fn give_back<Then: Future>(self, voice: &Voice, is_loss_told: bool, then: impl FnOnce() -> Then) {
+        let lost = match self.hold.liveness() {
+            Liveness::Lost(reason) => Some(reason),
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
+        };
+        let mut released = None;
+        let releasing = (self.release)();
+        let then = then();
+        let releasing = async {
+            released = Some(releasing.await);
+            then.await;
+        };
+        let _ = timeout(CLOSE_MAX, releasing).await;
+        match (released, lost) {
+            (Some(Ok(())), _) => {}
+            (Some(Err(error)), _) if is_loss_told && matches!(error.kind(), ErrorKind::Lost(_)) => {}
+            (Some(Err(error)), _) => voice.say(&format!("{error:#}")),
+            // What was lost is not ours to give back.
+            (None, Some(_)) if is_loss_told => {}
+            (None, Some(reason)) => voice.say(&format!("{}: the lock was lost: {reason}", self.hold.name())),
+            (None, None) => voice.say(&format!(
+                "{}: giving the lock back took longer than {CLOSE_MAX:?}; it {}",
+                self.hold.name(),
+                voice.ends_by_itself()
+            )),
+        }
     }
 }
 
@@ -178,7 +207,7 @@ mod tests {
             let claim = Claim::new(&keeper, &args(options)).unwrap();
             let holding = claim.take(Wait::No).await.unwrap().unwrap();
             taken.push(keeper.contenders("x").await.unwrap()[0].mode.as_str());
-            holding.release().await.unwrap();
+            (holding.release)().await.unwrap();
         }
         assert_eq!(taken, ["mutex", "read", "write", "permit"]);
     }

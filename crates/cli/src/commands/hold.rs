@@ -8,7 +8,7 @@ use lockkeeper::{Hold, Keeper, LossReason, QueueName, Wait};
 use tokio::time::timeout;
 
 use super::acquire::Acquiring;
-use super::claim::{Claim, Holding, wait_of};
+use super::claim::{Claim, wait_of};
 use super::service::{CLOSE_MAX, block_on, talk};
 use crate::args::{ClaimArgs, Global};
 use crate::config::Settings;
@@ -87,7 +87,7 @@ impl Holder<'_> {
         // Before the token is printed: a reader of it may send a signal.
         let mut interruption = Interruption::listen()?;
         if !output::write(&format!("{}\n", holding.hold().fencing_token()))? {
-            self.release(holding).await;
+            holding.give_back(&self.voice, false, || std::future::ready(())).await;
             let name = self.claim.name();
             return Err(Failure::ours(format!(
                 "{name}: stdout is closed, so the token cannot be told; the lock was given back"
@@ -97,7 +97,7 @@ impl Holder<'_> {
         if let End::Lost(reason) = end {
             let _ = output::write(&format!("lost {reason}\n"))?;
         } else {
-            self.release(holding).await;
+            holding.give_back(&self.voice, false, || std::future::ready(())).await;
         }
         self.told(end)
     }
@@ -120,17 +120,6 @@ impl Holder<'_> {
             cause = interruption.heard() => End::Signal(cause),
             revocation = hold.revoked() => End::Revoked(revocation.why),
             max_hold = held_too_long => End::HeldTooLong(max_hold),
-        }
-    }
-
-    async fn release(&self, holding: Holding) {
-        match timeout(CLOSE_MAX, holding.release()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => self.voice.say(&error.to_string()),
-            Err(_) => self.voice.say(&format!(
-                "{}: giving the lock back took longer than {CLOSE_MAX:?}; it ends with the session",
-                self.claim.name()
-            )),
         }
     }
 

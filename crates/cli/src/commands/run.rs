@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper::{ErrorKind, Hold, Keeper, Owner, QueueName, SafeUntil, Wait};
+use lockkeeper::{Hold, Keeper, Owner, QueueName, SafeUntil, Wait};
 use tokio::time::timeout;
 
 use super::acquire::Acquiring;
@@ -288,29 +288,19 @@ impl Run {
         ]
     }
 
-    /// Gives the lock back, within the bound, and closes the session if it was the last turn. The end of the session is
-    /// sent behind the release, and does not wait for its answer: over a slow way both take one round trip.
+    /// Gives the lock back, and closes the session if it was the last turn. The end of the session is sent behind the
+    /// release: over a slow way both take one round trip.
     async fn release(&self, holding: Holding, is_loss_told: bool) {
-        let mut released = None;
-        let releasing = holding.release();
-        let closing = (!self.args.restart).then(|| self.keeper.close());
-        let releasing = async {
-            released = Some(releasing.await);
-            if let Some(closing) = closing {
-                // A session that cannot be closed ends by itself, and nothing of ours is left in it.
-                let _ = closing.await;
+        let close = || {
+            let closing = (!self.args.restart).then(|| self.keeper.close());
+            async move {
+                if let Some(closing) = closing {
+                    // A session that cannot be closed ends by itself, and nothing of ours is left in it.
+                    let _ = closing.await;
+                }
             }
         };
-        let _ = timeout(CLOSE_MAX, releasing).await;
-        match released {
-            Some(Err(error)) if is_loss_told && matches!(error.kind(), ErrorKind::Lost(_)) => {}
-            Some(Err(error)) => self.voice.say(&format!("{error:#}")),
-            Some(Ok(())) => {}
-            None => self.voice.say(&format!(
-                "{}: giving the lock back took longer than {CLOSE_MAX:?}; it ends with the session",
-                self.claim.name()
-            )),
-        }
+        holding.give_back(&self.voice, is_loss_told, close).await;
     }
 
     /// Closes the session, so that nothing of us is left there.

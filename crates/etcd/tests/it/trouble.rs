@@ -147,7 +147,7 @@ async fn a_token_that_is_no_longer_valid_is_replaced_without_a_word() {
 }
 
 #[tokio::test]
-async fn a_withdrawal_that_is_refused_takes_effect_once_the_right_is_given_back() {
+async fn a_release_that_is_refused_says_so_and_takes_effect_once_the_right_is_given_back() {
     let Some(server) = guarded().await else { return };
     let keeper = Keeper::new(Arc::new(as_ann(server.address(), "")));
     let guard = soon("the grant", keeper.mutex("door").expect("a name").lock()).await.expect("it is granted");
@@ -156,11 +156,12 @@ async fn a_withdrawal_that_is_refused_takes_effect_once_the_right_is_given_back(
     let error = refused.expect_err("ann may not");
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{error}");
     assert!(told(&error).contains("/lockkeeper/"));
-    let releasing = tokio::spawn(guard.release());
-    tokio::task::yield_now().await;
+    let error = soon("the refusal", guard.release()).await.expect_err("ann may not");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{error}");
+    assert!(told(&error).contains("stays taken until"), "{error}");
     operate(server.address(), "/v3/auth/role/grant", right_granted()).await;
-    soon("the release", releasing).await.expect("no panic").expect("it was held until then");
-    assert!(keeper.contenders("door").await.expect("a look").is_empty());
+    let left = async || keeper.contenders("door").await.ok()?.is_empty().then_some(());
+    wait::until("an empty queue", SOON, left).await.expect("it is tried again");
 }
 
 #[test]

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use lockkeeper_core::{
     Backoff, ContenderId, Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result, Ticket, Withdrawal,
 };
+use tokio::sync::oneshot;
 
 use crate::queue::entries::Entry;
 use crate::queue::queues::Queues;
 use crate::queue::service::{Left, Service, Stage};
-use crate::{Asking, Call, Effect, Failure, FailureKind};
+use crate::{Asking, Call, Effect, Failure, FailureKind, life};
 
 /// What is to be left.
 struct Leaving<S: Service> {
@@ -27,6 +28,8 @@ struct Leaving<S: Service> {
     id: Option<ContenderId>,
     outlives_session: bool,
     call: Call<S::Link, Left>,
+    /// Tells that the service refuses the removal: a caller that waits should not wait for an operator.
+    tell: Option<oneshot::Sender<Error>>,
 }
 
 /// How a removal ended.
@@ -37,6 +40,8 @@ enum Ending {
     WasGone(LossReason),
     /// The session is over, and the contender with it.
     WithSession,
+    /// The session is over here, and the service could not be told.
+    Untold(Failure),
 }
 
 /// Starts to withdraw a ticket.
@@ -60,9 +65,18 @@ pub(super) fn begin<S: Service>(queues: &Arc<Queues<S>>, queue: &QueueName, tick
     let life = queues.service.life();
     let call = life.call(queues.service.leave(queue, ticket, id.as_ref(), false));
     let runtime = life.runtime.clone();
-    let leaving = Leaving { queues: queues.clone(), queue: queue.clone(), ticket, id, outlives_session, call };
+    let (tell, refusal) = oneshot::channel();
+    let (queues, queue) = (queues.clone(), queue.clone());
+    let leaving = Leaving { queues, queue, ticket, id, outlives_session, call, tell: Some(tell) };
     // It goes on if the report is given up.
-    Withdrawal::under_way(Box::pin(Asking::begin(leaving.leave(), runtime)))
+    let leaving = Asking::begin(leaving.leave(), runtime);
+    Withdrawal::under_way(Box::pin(async move {
+        tokio::select! {
+            biased;
+            left = leaving => left,
+            Ok(refusal) = refusal => Err(refusal),
+        }
+    }))
 }
 
 fn lost(reason: LossReason, queue: &QueueName) -> Error {
@@ -82,21 +96,30 @@ impl<S: Service> Leaving<S> {
                 }
                 Err(lost(reason, &self.queue))
             }
-            Ok(Ending::WithSession) => self.after_session(),
+            Ok(Ending::WithSession) => self.after_session(None),
+            Ok(Ending::Untold(failure)) => self.after_session(Some(failure)),
             Err(failure) => Err(self.queues.fail(failure, Operation::Leave, true, &self.queue)),
         }
     }
 
     /// It is not known whether the session ended before the place was left or after, so no caller may rely on the
     /// latter.
-    fn after_session(&self) -> Result<()> {
+    fn after_session(&self, untold: Option<Failure>) -> Result<()> {
+        let life = self.queues.service.life();
+        let error =
+            |message| Err(Error::transient(ErrorKind::ConnectionLost, Operation::Leave, message).at(&self.queue));
         if self.outlives_session {
             let message = "the session is over and cannot tell the service; the place stays until it is broken";
-            return Err(Error::transient(ErrorKind::ConnectionLost, Operation::Leave, message).at(&self.queue));
+            return error(message.to_owned());
         }
-        match self.queues.service.life().bond().liveness() {
-            Liveness::Lost(reason @ LossReason::Expired) => Err(lost(reason, &self.queue)),
-            _ => Ok(()),
+        match (life.bond().liveness(), untold) {
+            (Liveness::Lost(reason @ LossReason::Expired), _) => Err(lost(reason, &self.queue)),
+            (_, Some(failure)) => error(format!(
+                "the service could not be told: {failure}; it stays taken until the session ends at the service, \
+                 within {:?}",
+                life.timeout
+            )),
+            (_, None) => Ok(()),
         }
     }
 
@@ -120,19 +143,37 @@ impl<S: Service> Leaving<S> {
             };
             may_be_removed |= failure.effect == Effect::Unknown;
             if failure.kind == FailureKind::SessionGone {
-                life.ended().await;
-                return Ok(Ending::WithSession);
+                return Ok(match life.ended().await {
+                    life::Ending::Certain => Ending::WithSession,
+                    life::Ending::Untold(failure) => Ending::Untold(failure),
+                });
             }
             if !failure.is_passing() {
                 tracing::error!(target: "lockkeeper", %failure, "a contender cannot leave its queue; trying again");
+                self.tell(&failure);
                 tokio::select! {
                     biased;
-                    _ = life.bond().lost() => return Err(failure),
+                    reason = life.bond().lost() => return match (reason, life.ended().await) {
+                        (LossReason::Closed, life::Ending::Certain) => Ok(Ending::WithSession),
+                        (LossReason::Closed, life::Ending::Untold(_)) => Ok(Ending::Untold(failure)),
+                        _ => Err(failure),
+                    },
                     () = backoff.rest(&*life.clock) => {}
                 }
             }
             life.again(&mut self.call, &failure).await;
         }
+    }
+
+    fn tell(&mut self, failure: &Failure) {
+        let Some(tell) = self.tell.take() else { return };
+        let timeout = self.queues.service.life().timeout;
+        let failure = failure.clone().with_hint(&format!(
+            "; it is tried again, and stays taken until that succeeds or the session has ended, {timeout:?} after its \
+             last sign of life"
+        ));
+        // The caller may have gone.
+        let _ = tell.send(self.queues.fail(failure, Operation::Leave, true, &self.queue));
     }
 
     /// A removal before this one may have taken effect; and no caller has believed in a contender whose join was not
