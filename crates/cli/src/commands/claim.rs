@@ -153,12 +153,13 @@ impl Holding {
             then.await;
         };
         let _ = timeout(CLOSE_MAX, releasing).await;
+        // What was lost is not ours to give back; that it could not be told either is no news.
+        let is_news =
+            |error: &Error| error.advice() == Advice::Permanent && !matches!(error.kind(), ErrorKind::Lost(_));
         match (released, lost) {
-            (Some(Ok(())), _) => {}
-            (Some(Err(error)), _) if is_loss_told && matches!(error.kind(), ErrorKind::Lost(_)) => {}
-            (Some(Err(error)), _) => voice.say(&format!("{error:#}")),
-            // What was lost is not ours to give back.
-            (None, Some(_)) if is_loss_told => {}
+            (Some(Err(error)), _) if !is_loss_told || is_news(&error) => voice.say(&format!("{error:#}")),
+            (Some(_), _) => {}
+            (None, _) if is_loss_told => {}
             (None, Some(reason)) => voice.say(&format!("{}: the lock was lost: {reason}", self.hold.name())),
             (None, None) => voice.say(&format!(
                 "{}: giving the lock back took longer than {CLOSE_MAX:?}; it {}",
