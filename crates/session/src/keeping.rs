@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Backoff, Error, ErrorKind, Liveness, LossReason, Operation, Result};
 use tokio::runtime::Handle;
 
@@ -257,7 +257,7 @@ mod tests {
     use std::time::Duration;
 
     use lockkeeper_conformance::soon;
-    use lockkeeper_core::clock::{SystemClock, TestClock};
+    use lockkeeper_core::clock::{Clock, SystemClock, TestClock};
     use tokio::sync::watch;
 
     use super::*;
