@@ -20,12 +20,12 @@
 //!
 //! # How it works
 //!
-//! Entering happens under the queue's own `flock`: take the next number from the base directory's one counter, make the
-//! pipe under a temporary name, open it, rename it in. Owner and caller are in the pipe's name, so they cost nothing,
-//! and users who may only read the directory see names and owners, and no more. `site` knows whether the directory's
-//! path still leads to it. A guard looks when it is asked, and a turn of a hand-off goes by a look that is at most 50 µs
-//! old (`standing`). `access` finds out who may write the base directory, and opens what is made to all of them: by its
-//! mode, its group and an access control list.
+//! Entering happens under the queue's own `flock`: take the next number from the base directory's one counter, make
+//! the pipe under a temporary name, open it, rename it in. Owner and caller are in the pipe's name, so they cost
+//! nothing, and users who may only read the directory see names and owners, and no more. `site` knows whether the
+//! directory's path still leads to it. A guard looks when it is asked, and a turn of a hand-off goes by a look that is
+//! at most 50 µs old (`standing`). `access` finds out who may write the base directory, and opens what is made to all
+//! of them: by its mode, its group and an access control list.
 //!
 //! A follower (`follow`) has one inotify instance for all of these directories. `attention`, pure, knows what a report
 //! means, and `known` looks at the locks that it names, by the code of looks. The pipe of a contender stays open only

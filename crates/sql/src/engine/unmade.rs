@@ -1,4 +1,5 @@
-//! The connection of looks where our schema is not made yet: nothing is there to be seen, and the next look connects anew.
+//! The connection of looks where our schema is not made yet: nothing is there to be seen, and the next look connects
+//! anew.
 
 use std::sync::Arc;
 
