@@ -156,14 +156,16 @@ impl Socket {
 
     /// Says why the connection has ended, if it has: an alert that refuses us is told in words, and kept.
     fn judged<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
-        outcome.map_err(|error| {
-            #[cfg(feature = "tls")]
-            if let Some(alert) = HandshakeError::of_alert(&error, self.ours) {
-                return self.refuse(Failure::of_handshake(&alert, self.scheme));
-            }
-            self.meter.is_over.send_replace(true);
-            error
-        })
+        let error = match outcome {
+            Ok(read) => return Ok(read),
+            Err(error) => error,
+        };
+        #[cfg(feature = "tls")]
+        if let Some(alert) = HandshakeError::of_alert(&error, self.ours) {
+            return Err(self.refuse(Failure::of_handshake(&alert, self.scheme)));
+        }
+        self.meter.is_over.send_replace(true);
+        Err(error)
     }
 
     /// Ends the connection, and keeps why.
