@@ -136,11 +136,12 @@ fn a_command_that_cannot_be_signalled_or_killed_is_named_also_without_its_runner
 fn a_set_user_id_command_outlives_runner_and_watchdog_that_are_killed_at_once() {
     let Some(stage) = Stage::set() else { return };
     let (mut runner, watchdog, command) = stage.start();
+    // The watchdog first: where a runner dies, the kernel continues what is stopped in a group that it leaves orphaned.
     for (process, signal) in [
         (watchdog, Signal::STOP),
         (runner.id().cast_signed(), Signal::STOP),
-        (runner.id().cast_signed(), Signal::KILL),
         (watchdog, Signal::KILL),
+        (runner.id().cast_signed(), Signal::KILL),
     ] {
         send(process, signal);
     }
