@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
-use crate::tcp::Tcp;
+use crate::tcp::{OwnStream, Tcp};
 use crate::{Failure, Server};
 
 /// Connects to a way's address, or to the first address of its name that answers if that was not resolved. There is no
@@ -79,7 +79,7 @@ impl Socket {
     /// [`Broken`](crate::FailureKind::Broken): the server could not be reached.
     pub async fn connect(way: &Server, scheme: &'static str) -> Result<Self, Failure> {
         let connected = match way.socket() {
-            Some(path) => UnixStream::connect(path).await.map(|stream| Self::of(stream, scheme)),
+            Some(path) => UnixStream::connect(path).await.map(|stream| Self::of(OwnStream::new(stream), scheme)),
             None => connect_tcp(way).await.map(|stream| Self::of(stream, scheme)),
         };
         connected.map_err(|error| Failure::unreachable("cannot be reached", error))

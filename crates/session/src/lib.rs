@@ -3,7 +3,7 @@
 //! - [`Server`]: one server, as a URL names it, and a way to it: one of the addresses of its name.
 //! - [`Finder`], [`Ways`], [`Names`]: which way is tried next and how long, round by round.
 //! - [`at_home`]: a task that no fork goes on with.
-//! - [`Socket`]: a connection over TCP or TLS. [`Tcp`]: what is below it, of no use in a fork.
+//! - [`Socket`]: a connection over TCP or TLS. [`OwnStream`]: what is below it, of no use in a fork.
 //! - [`Failure`]: why a request failed, and what that is to a caller. [`contained`]: a panic of a driver is one too.
 //! - [`late`], [`share`], [`or_never`]: when an answer is late, and how the time that is left is shared.
 //! - [`Site`]: a service, and what it is used with.
@@ -94,7 +94,7 @@ pub use record::{Ask, Record, shortened};
 pub use roll::{News, Roll};
 pub use server::Server;
 pub use site::Site;
-pub use tcp::{Closer, Tcp};
+pub use tcp::{Closer, OwnStream, Tcp};
 pub use testing::{Bug, Testing};
 pub use unclaimed::Unclaimed;
 pub use ways::{Order, Random, Trail, Ways, pause_after};

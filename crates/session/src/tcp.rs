@@ -13,20 +13,36 @@ use std::task::{Context, Poll, ready};
 
 use lockkeeper_core::Home;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
-/// A connection over TCP. In a fork it neither reads nor writes, and stays open.
-pub struct Tcp {
+/// A connection. In a fork it neither reads nor writes, and stays open.
+pub struct OwnStream<S> {
     home: Home,
     /// There until it is dropped.
-    stream: Option<TcpStream>,
+    stream: Option<S>,
 }
 
-impl Tcp {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        Self { home: Home::here(), stream: Some(stream) }
-    }
+/// A connection over TCP.
+pub type Tcp = OwnStream<TcpStream>;
 
+/// Tells whether there is something to read, without a question to the kernel.
+pub(crate) trait Readable {
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+impl Readable for TcpStream {
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_read_ready(context)
+    }
+}
+
+impl Readable for UnixStream {
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_read_ready(context)
+    }
+}
+
+impl OwnStream<TcpStream> {
     /// Returns what ends it from elsewhere.
     ///
     /// # Errors
@@ -36,9 +52,15 @@ impl Tcp {
         let stream = self.stream.as_ref().ok_or(ErrorKind::NotConnected)?;
         Ok(Closer { home: self.home, stream: stream.as_fd().try_clone_to_owned()?.into() })
     }
+}
+
+impl<S: Unpin> OwnStream<S> {
+    pub(crate) fn new(stream: S) -> Self {
+        Self { home: Home::here(), stream: Some(stream) }
+    }
 
     /// The stream, in the process that has opened it.
-    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+    fn stream(&mut self) -> io::Result<Pin<&mut S>> {
         let is_left = self.home.is_left();
         match &mut self.stream {
             Some(stream) if !is_left => Ok(Pin::new(stream)),
@@ -47,7 +69,7 @@ impl Tcp {
     }
 }
 
-impl AsyncRead for Tcp {
+impl<S: AsyncRead + Readable + Unpin> AsyncRead for OwnStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -55,13 +77,13 @@ impl AsyncRead for Tcp {
     ) -> Poll<io::Result<()>> {
         // Most often there is nothing to read, and then nothing to ask the kernel.
         if let Some(stream) = &self.stream {
-            ready!(stream.poll_read_ready(context))?;
+            ready!(stream.poll_readable(context))?;
         }
         self.stream()?.poll_read(context, buffer)
     }
 }
 
-impl AsyncWrite for Tcp {
+impl<S: AsyncWrite + Unpin> AsyncWrite for OwnStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.stream()?.poll_write(context, bytes)
     }
@@ -88,7 +110,7 @@ impl AsyncWrite for Tcp {
     }
 }
 
-impl Drop for Tcp {
+impl<S> Drop for OwnStream<S> {
     fn drop(&mut self) {
         if self.home.is_left() {
             std::mem::forget(self.stream.take());
@@ -96,9 +118,9 @@ impl Drop for Tcp {
     }
 }
 
-impl fmt::Debug for Tcp {
+impl<S: fmt::Debug> fmt::Debug for OwnStream<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Tcp").field(&self.stream).finish()
+        formatter.debug_tuple("OwnStream").field(&self.stream).finish()
     }
 }
 
