@@ -9,11 +9,12 @@ use crate::Server;
 /// The first pause, after every way was tried once.
 const PAUSE_BASE: Duration = Duration::from_millis(100);
 
-/// The longest pause: short compared with any session timeout, so that a session is not lost by waiting.
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// The longest pause, as for connections of the engine ([`Backoff::CONNECTING`](lockkeeper_core::Backoff::CONNECTING)):
+/// a server that comes back is found soon.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// After this many doublings a pause has reached its maximum.
-const DOUBLINGS_MAX: u32 = 8;
+const DOUBLINGS_MAX: u32 = 3;
 
 /// How long a connection must have lasted to count as useful, so that a server that closes every connection is not
 /// dialled in a busy loop.

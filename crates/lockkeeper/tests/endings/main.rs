@@ -6,6 +6,8 @@
 mod program;
 #[path = "../support/service.rs"]
 mod service;
+#[path = "../support/threads.rs"]
+mod threads;
 
 use std::error::Error;
 use std::process::{ExitCode, Stdio};
@@ -37,12 +39,13 @@ const GRANTED_WITHIN_PLAIN: Duration = Duration::from_secs(10);
 /// What a round comes to, or why there was none.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const TESTS: [(&str, Service); 6] = [
+const TESTS: [(&str, Service); 7] = [
     ("the_end_of_a_program_frees_its_locks_on_etcd", Service::Etcd),
     ("the_end_of_a_program_frees_its_locks_on_files", Service::File),
     ("the_end_of_a_program_frees_its_locks_on_mariadb", Service::MariaDb),
     ("the_end_of_a_program_frees_its_locks_on_postgresql", Service::PostgreSql),
     ("the_end_of_a_program_frees_its_locks_on_redis", Service::Redis),
+    ("the_end_of_a_program_frees_its_locks_on_redis_by_its_socket", Service::RedisSocket),
     ("the_end_of_a_program_frees_its_locks_on_zookeeper", Service::ZooKeeper),
 ];
 

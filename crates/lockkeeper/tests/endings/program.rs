@@ -6,19 +6,13 @@ use std::io::{BufRead as _, Write as _};
 use lockkeeper::blocking;
 use tokio::runtime::Builder;
 
+use crate::threads::Threads;
+
 /// What tells this binary to be the other process: its runtime, its end, and the URL.
 pub(crate) const PROGRAM: &str = "LOCKKEEPER_TEST_ENDING";
 
 /// The lock.
 pub(crate) const LOCK: &str = "ending";
-
-/// What a program runs on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Threads {
-    One,
-    Several,
-    Blocking,
-}
 
 /// What becomes of its guard when `main` ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,9 +33,8 @@ pub(crate) struct Program {
 impl Program {
     /// All programs on one service.
     pub(crate) fn all(url: &str) -> impl Iterator<Item = Self> {
-        let threads = [Threads::One, Threads::Several, Threads::Blocking];
         let ways = [Way::JustDropped, Way::Held, Way::Panic];
-        threads.into_iter().flat_map(move |threads| ways.map(|way| Self { threads, way, url: url.to_owned() }))
+        Threads::ALL.into_iter().flat_map(move |threads| ways.map(|way| Self { threads, way, url: url.to_owned() }))
     }
 
     /// What it is told.

@@ -6,6 +6,8 @@
 mod program;
 #[path = "../support/service.rs"]
 mod service;
+#[path = "../support/threads.rs"]
+mod threads;
 
 use std::error::Error;
 use std::process::{ExitCode, Stdio};
@@ -34,12 +36,13 @@ const HELD_AFTER: Duration = Duration::from_secs(6);
 /// What a program comes to, or why it did not.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const TESTS: [(&str, Service); 6] = [
+const TESTS: [(&str, Service); 7] = [
     ("forks_leave_the_locks_of_their_parents_alone_on_etcd", Service::Etcd),
     ("forks_leave_the_locks_of_their_parents_alone_on_files", Service::File),
     ("forks_leave_the_locks_of_their_parents_alone_on_mariadb", Service::MariaDb),
     ("forks_leave_the_locks_of_their_parents_alone_on_postgresql", Service::PostgreSql),
     ("forks_leave_the_locks_of_their_parents_alone_on_redis", Service::Redis),
+    ("forks_leave_the_locks_of_their_parents_alone_on_redis_by_its_socket", Service::RedisSocket),
     ("forks_leave_the_locks_of_their_parents_alone_on_zookeeper", Service::ZooKeeper),
 ];
 

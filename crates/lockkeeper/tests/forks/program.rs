@@ -12,6 +12,8 @@ use lockkeeper::{Advice, Error, ErrorKind, Hold, Keeper, Mutex, MutexGuard, Wait
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
+use crate::threads::Threads;
+
 /// What tells this binary to be the other process: its runtime, how often it forks, and the URL.
 pub(crate) const PROGRAM: &str = "LOCKKEEPER_TEST_FORKS";
 
@@ -20,14 +22,6 @@ const LONG: Wait = Wait::AtMost(Duration::from_secs(60));
 
 /// How long the parent sleeps between two looks at its fork.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
-
-/// What a program runs on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Threads {
-    One,
-    Several,
-    Blocking,
-}
 
 /// What a fork does with what it has of its parent's.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,8 +51,7 @@ struct Returned;
 impl Program {
     /// All programs on one service.
     pub(crate) fn all(url: &str, forks: u32) -> impl Iterator<Item = Self> {
-        let threads = [Threads::One, Threads::Several, Threads::Blocking];
-        threads.into_iter().map(move |threads| Self { threads, forks, url: url.to_owned() })
+        Threads::ALL.into_iter().map(move |threads| Self { threads, forks, url: url.to_owned() })
     }
 
     /// What it is told.

@@ -12,6 +12,8 @@ pub(crate) enum Service {
     MariaDb,
     PostgreSql,
     Redis,
+    /// By its Unix socket.
+    RedisSocket,
     ZooKeeper,
 }
 
@@ -29,7 +31,7 @@ impl Service {
             Self::File => Availability::Present,
             Self::MariaDb => mariadb::availability(),
             Self::PostgreSql => postgres::availability(),
-            Self::Redis => redis::availability(),
+            Self::Redis | Self::RedisSocket => redis::availability(),
             Self::ZooKeeper => zookeeper::availability(),
         }
     }
@@ -56,6 +58,11 @@ impl Service {
             Self::Redis => {
                 let server = redis::Server::standalone().await.unwrap();
                 Server::of(format!("redis://{}?{settings}", server.address()), server)
+            }
+            Self::RedisSocket => {
+                let server = redis::Server::standalone().await.unwrap();
+                let socket = server.socket().display().to_string().replace('/', "%2F");
+                Server::of(format!("redis://{socket}?{settings}"), server)
             }
             Self::ZooKeeper => {
                 let server = zookeeper::Server::standalone(zookeeper::Setup::new()).await.unwrap();
