@@ -8,18 +8,18 @@ use std::io;
 use std::task::{Context, Poll, Waker};
 
 use lockkeeper::QueueName;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use rustix::process::Signal;
+use tokio::signal::unix;
 
 use crate::exit::{Failure, by_signal};
-use crate::run::ignored;
+use crate::signals::catch;
 
 /// What ends a wait, with the names that people know.
-const ENDING: [(SignalKind, &str); 3] =
-    [(SignalKind::terminate(), "SIGTERM"), (SignalKind::interrupt(), "SIGINT"), (SignalKind::hangup(), "SIGHUP")];
+const ENDING: [(Signal, &str); 3] = [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT"), (Signal::HUP, "SIGHUP")];
 
 /// The signals that end a wait, caught from now on.
 pub(crate) struct Interruption {
-    streams: Vec<(Signal, Cause)>,
+    streams: Vec<(unix::Signal, Cause)>,
 }
 
 /// A signal that ended a wait.
@@ -44,13 +44,9 @@ impl Interruption {
     }
 
     fn start() -> io::Result<Self> {
-        let ignored = ignored();
         let mut streams = Vec::with_capacity(ENDING.len());
-        for (kind, name) in ENDING {
-            let number = kind.as_raw_value();
-            if !ignored.contains_number(number) {
-                streams.push((signal(kind)?, Cause { number, name }));
-            }
+        for (signal, name) in ENDING {
+            streams.extend(catch(signal)?.map(|stream| (stream, Cause { number: signal.as_raw(), name })));
         }
         Ok(Self { streams })
     }

@@ -44,6 +44,7 @@ mod monitor;
 mod ordering;
 mod output;
 mod run;
+mod signals;
 mod stdin_end;
 #[cfg(feature = "top")]
 mod top;

@@ -6,6 +6,9 @@
 #[allow(dead_code, unused_imports, reason = "the socket and the unit tests belong to the real command")]
 #[path = "../src/run/mod.rs"]
 mod run;
+#[expect(dead_code, unused_imports, reason = "commands prepare for signals, and this program catches few")]
+#[path = "../src/signals.rs"]
+mod signals;
 #[expect(dead_code, unused_imports, reason = "runs on a service with a deadline use a part of it")]
 mod support;
 

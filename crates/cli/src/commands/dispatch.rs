@@ -9,14 +9,15 @@ use super::{
 use crate::args::{self, Cli, Command, Request};
 use crate::exit::Failure;
 use crate::output;
+use crate::signals;
 use crate::voice::say;
 
 pub(crate) fn main() -> ExitCode {
-    let ended = match args::parse(std::env::args_os()) {
-        Ok(Request::Do(cli)) => dispatch(cli),
-        Ok(Request::Print(text)) => output::print(&text).map(|()| 0),
-        Err(failure) => Err(failure),
-    };
+    let prepared = signals::prepare().map_err(|error| Failure::ours(format!("cannot handle signals: {error}")));
+    let ended = prepared.and_then(|()| match args::parse(std::env::args_os())? {
+        Request::Do(cli) => dispatch(cli),
+        Request::Print(text) => output::print(&text).map(|()| 0),
+    });
     ExitCode::from(ended.unwrap_or_else(|Failure { code, message }| {
         say(&message);
         code

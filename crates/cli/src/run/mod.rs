@@ -44,7 +44,6 @@ use std::process::ExitCode;
 
 pub(crate) use ending::settle_grace;
 pub(crate) use runner::supervise;
-pub(crate) use signals::ignored;
 pub(crate) use stand_by::StandBy;
 pub(crate) use supervision::{OnLoss, Outcome, Stop, Supervision};
 pub(crate) use terminal::in_foreground;

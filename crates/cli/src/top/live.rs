@@ -24,7 +24,8 @@ use crate::exit::{Failure, by_signal};
 use crate::interruption::Interruption;
 use crate::ordering::{Order, Undone};
 use crate::output::{Done, Orders};
-use crate::run::{JobControl, ignored, stop_job};
+use crate::run::{JobControl, stop_job};
+use crate::signals::catch;
 
 /// How often it is drawn at most without a key: four times a second look like at once.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -76,10 +77,9 @@ impl Live<'_> {
         let failed = |error: io::Error| Failure::ours(format!("top: the terminal cannot be used: {error}"));
         let mut screen = Screen::take().map_err(failed)?;
         let mut events = EventStream::new();
-        let caught = |number: Signal| signal(SignalKind::from_raw(number.as_raw())).map_err(failed);
-        let mut continued = caught(Signal::CONT)?;
-        // What is ignored stays ignored: then there is no shell that would continue us.
-        let mut stopped = if ignored().contains(Signal::TSTP) { None } else { Some(caught(Signal::TSTP)?) };
+        let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw())).map_err(failed)?;
+        // Where it is ignored, there is no shell that would continue us.
+        let mut stopped = catch(Signal::TSTP).map_err(failed)?;
         let mut changes = self.collector.changes();
         loop {
             if !screen.is_taken() {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::support::{Place, Running, eventually, is_alive};
+use crate::support::{Place, Running, is_alive};
 
 /// Those that `run` passes on to its command where the caller does not ignore them.
 const PASSED_ON: [Signal; 7] =
@@ -73,25 +73,44 @@ fn a_command_whose_caller_ignores_term_is_killed_after_the_grace() {
 fn commands_that_end_by_a_signal_leave_alone_those_that_the_caller_ignores() {
     let place = Place::new();
     let _holder = place.hold("x");
+    let waiting = "waiting for x";
     let mut commands = vec![
-        (&["run", "-q", "x", "--", "true"][..], 129),
-        (&["hold", "-w", "1m", "x"], 129),
-        (&["hold", "y"], 129),
-        (&["show", "x", "--watch"], 129),
-        (&["server", "--listen", "127.0.0.1:0"], 0),
+        (&["run", "x", "--", "true"][..], 129, Some(waiting)),
+        (&["hold", "-w", "1m", "x"], 129, Some(waiting)),
+        (&["hold", "y"], 129, None),
+        (&["show", "x", "--watch"], 129, None),
+        (&["server", "--listen", "127.0.0.1:0"], 0, Some("serving")),
     ];
     if cfg!(feature = "monitor") {
-        commands.push((&["monitor", "--listen", "127.0.0.1:0"], 0));
+        commands.push((&["monitor", "--listen", "127.0.0.1:0"], 0, Some("watching")));
     }
-    for (arguments, code) in commands {
+    for (arguments, code, said) in commands {
         let process = Running::with_input(&mut started_by(&place, "--ignore-signal=TERM,INT", arguments));
-        // HUP is the last that is caught.
-        eventually("it listens", || (!signals_in("SigCgt", process.pid(), &[Signal::HUP]).is_empty()).then_some(()));
+        // What it says first, it says when it listens.
+        match said {
+            Some(words) => process.until_said(words),
+            None => assert_ne!(process.line(), "", "{arguments:?}"),
+        }
         assert_eq!(signals_in("SigCgt", process.pid(), &[Signal::TERM, Signal::INT]), [], "{arguments:?}");
         for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
             process.send(signal);
         }
         let ended = process.end();
         assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_signal_that_comes_as_soon_as_it_is_caught_ends_the_command() {
+    const ROUNDS: u32 = 20;
+    let place = Place::new();
+    let _holder = place.hold("x");
+    for round in 0..ROUNDS {
+        let process = Running::start(&mut place.command(&["run", "-q", "-w", "20s", "x", "--", "true"]));
+        // Without a pause: the handler may have been installed a microsecond ago.
+        while signals_in("SigCgt", process.pid(), &[Signal::HUP]).is_empty() {}
+        process.send(Signal::HUP);
+        let ended = process.end();
+        assert!(matches!(ended.code, None | Some(129)), "round {round}: {ended:?}");
     }
 }
