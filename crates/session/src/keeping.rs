@@ -22,7 +22,7 @@ pub const FIRST_CONNECTION: u64 = 1;
 
 /// For how long a session that has lapsed is still to be ended at the service, where its contenders keep others
 /// waiting: a service that was away may let it live on from its return. After a longer outage it ends at its timeout.
-const LAPSED_IS_ENDED_WITHIN: Duration = Duration::from_secs(3_600);
+pub const LAPSED_IS_ENDED_WITHIN: Duration = Duration::from_secs(3_600);
 
 /// Returns where a session on this service will live.
 ///

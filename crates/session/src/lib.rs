@@ -80,7 +80,7 @@ pub use examine::{Clocks, FOR_TOKENS, judge_round_trip, median_round_trip};
 pub use failure::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};
 pub use finder::Finder;
 pub use follow::{Follow, follow};
-pub use keeping::{FIRST_CONNECTION, Keeping, keep, runtime_for};
+pub use keeping::{FIRST_CONNECTION, Keeping, LAPSED_IS_ENDED_WITHIN, keep, runtime_for};
 pub use life::{Beginning, Ending, Life, refuse};
 pub use link::{Link, Linked, Lookable};
 pub use look::{Onlooker, Onlooking, Sight};

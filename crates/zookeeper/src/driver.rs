@@ -63,7 +63,7 @@ impl Driver {
     /// Runs until the session is over, or every server has refused to open it.
     pub(crate) async fn run(mut self) {
         let _ending = Ending(self.link.clone());
-        while !self.link.is_over() {
+        while !self.link.is_finished() {
             if self.ways.is_round_over() && self.find_ways().await.is_none() {
                 break;
             }
@@ -172,7 +172,7 @@ impl Driver {
                 () = self.link.wake.notified() => {}
                 () = self.alarm.rings() => self.link.handle_timeout(),
             }
-            if self.link.is_over() {
+            if self.link.is_finished() {
                 return None;
             }
         }

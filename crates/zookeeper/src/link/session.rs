@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{BoxFuture, Error, ErrorKind, LossReason, Operation, SafeUntil, SessionBond, SessionTimeout};
-use lockkeeper_session::{Failure, Server};
+use lockkeeper_core::{
+    BoxFuture, Error, ErrorKind, Liveness, LossReason, Operation, SafeUntil, SessionBond, SessionTimeout,
+};
+use lockkeeper_session::{Failure, LAPSED_IS_ENDED_WITHIN, Server};
 use lockkeeper_zk_proto::client::{
     AnchorConfig, ClientSession, Engagement, LossReason as MachineLoss, SessionConfig, SessionState,
 };
@@ -40,7 +42,7 @@ pub(crate) enum Phase {
     Online,
     /// Requests go out, and what was missed has been told.
     Restored,
-    /// The session is over for good.
+    /// The session is over for good. Its end may still have to be told to the service.
     Over,
 }
 
@@ -248,15 +250,27 @@ impl Link {
 
     pub(crate) fn handle_timeout(&self) {
         let now = self.now();
-        let timeout = self.timeout();
-        let is_given_up = self.with(|state| {
-            state.machine.handle_timeout(now);
-            // The service could not be told, so it has ended the session by itself.
-            state.closing_since.is_some_and(|since| since.after(timeout) <= now)
-        });
-        if is_given_up {
-            self.end();
+        self.with(|state| state.machine.handle_timeout(now));
+        let is_due = self.closing_ends_at(&self.state()).is_some_and(|end| end <= now);
+        match is_due {
+            true if self.goes_on_closing() => self.tell_over(),
+            true => self.end(),
+            false => {}
         }
+    }
+
+    /// When closing is given up as far as callers wait for it, and then as a whole: the service could not be told.
+    fn closing_ends_at(&self, state: &State) -> Option<Timestamp> {
+        let patience = match self.is_over() {
+            true => LAPSED_IS_ENDED_WITHIN,
+            false => state.machine.anchor().timeout_least().unwrap_or(self.timeout_wanted),
+        };
+        state.closing_since.map(|since| since.after(patience))
+    }
+
+    /// Whether closing goes on for [`LAPSED_IS_ENDED_WITHIN`] once callers do not wait for it any more.
+    fn goes_on_closing(&self) -> bool {
+        !self.is_over() && self.bond.liveness() == Liveness::Lost(LossReason::Lapsed)
     }
 
     /// Takes the bytes to be written next.
@@ -274,10 +288,8 @@ impl Link {
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<BootInstant> {
-        let timeout = self.timeout();
         let state = self.state();
-        let give_up = state.closing_since.map(|since| since.after(timeout));
-        [state.machine.poll_timeout(), give_up].into_iter().flatten().min().map(instant)
+        [state.machine.poll_timeout(), self.closing_ends_at(&state)].into_iter().flatten().min().map(instant)
     }
 
     /// Whether the present connection is still of use.
@@ -286,9 +298,15 @@ impl Link {
         !state.is_done && matches!(state.machine.state(), SessionState::Handshake | SessionState::Online)
     }
 
-    /// Whether the session is over and the driver has nothing more to do.
+    /// Whether the session is over for its callers.
     pub(crate) fn is_over(&self) -> bool {
         self.status_now().phase == Phase::Over
+    }
+
+    /// Whether the driver has nothing more to do.
+    pub(crate) fn is_finished(&self) -> bool {
+        let state = self.state();
+        state.is_done || matches!(state.machine.state(), SessionState::Over(_))
     }
 
     pub(crate) fn take_chores(&self) -> Vec<BoxFuture<()>> {
@@ -304,6 +322,10 @@ impl Link {
             (state.take_waiters(), std::mem::take(&mut state.chores))
         });
         drop((waiters, chores));
+        self.tell_over();
+    }
+
+    fn tell_over(&self) {
         self.status.send_if_modified(|status| std::mem::replace(&mut status.phase, Phase::Over) != Phase::Over);
     }
 

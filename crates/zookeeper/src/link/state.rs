@@ -160,10 +160,10 @@ impl State {
                     self.last_write_at = None;
                     self.trouble = None;
                     self.last_failure = None;
-                    status.send_replace(Status { phase: Phase::Online, epoch: epoch.number() });
+                    tell(status, Status { phase: Phase::Online, epoch: epoch.number() });
                 }
                 Event::WatchesRestored { epoch } => {
-                    status.send_replace(Status { phase: Phase::Restored, epoch: epoch.number() });
+                    tell(status, Status { phase: Phase::Restored, epoch: epoch.number() });
                 }
                 Event::Disconnected { epoch, reason, .. } => {
                     let (phase, trouble) = match reason {
@@ -171,7 +171,7 @@ impl State {
                         _ => (Phase::Offline, Some(of_disconnect(reason))),
                     };
                     self.trouble = trouble;
-                    status.send_replace(Status { phase, epoch: epoch.number() });
+                    tell(status, Status { phase, epoch: epoch.number() });
                 }
                 Event::Reply(reply) => self.route_reply(reply),
                 Event::Watch(notice) => {
@@ -260,6 +260,17 @@ impl State {
             }
         }
     }
+}
+
+/// Tells callers of a new status, unless the session is over for them.
+fn tell(status: &watch::Sender<Status>, now: Status) {
+    status.send_if_modified(|told| {
+        let goes_on = told.phase != Phase::Over;
+        if goes_on {
+            *told = now;
+        }
+        goes_on
+    });
 }
 
 /// Why a connection ended. A silent server may answer the next time.

@@ -318,3 +318,44 @@ async fn after_the_runtime_stood_still_waiters_keep_their_places_and_no_request_
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
+
+/// No connection is made while the service is away.
+#[derive(Debug)]
+struct AwayDial {
+    server: Arc<EmbeddedServer>,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Dial for AwayDial {
+    fn dial(&self, _server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let dialled: io::Result<Box<dyn Stream>> = match self.is_away.load(Ordering::SeqCst) {
+            true => Err(io::ErrorKind::ConnectionRefused.into()),
+            false => Ok(Box::new(self.server.connect_duplex())),
+        };
+        Box::pin(std::future::ready(dialled))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lapsed_session_is_closed_when_the_service_is_back_from_an_outage_of_many_timeouts() {
+    let world = World::new().await;
+    let is_away = Arc::new(AtomicBool::new(false));
+    let keeper = world.keeper_over("", Arc::new(AwayDial { server: world.server.clone(), is_away: is_away.clone() }));
+    let guard = keeper.mutex("reports").unwrap().lock().await.unwrap();
+    let sessions = world.server.session_ids().await;
+    is_away.store(true, Ordering::SeqCst);
+    // The service comes back with the sessions that it had, and each has its whole timeout again.
+    for _ in 0..10 {
+        world.server.restart().await;
+        world.pass(TIMEOUT / 2).await;
+    }
+    assert_eq!(guard.hold().lost().await, LossReason::Lapsed);
+    let before = world.clock.now();
+    assert!(guard.release().await.is_err(), "the release of what is lost");
+    assert!(world.clock.now().saturating_duration_since(before) <= TIMEOUT, "it waited for the service");
+    assert_eq!(world.server.session_ids().await, sessions);
+    world.server.restart().await;
+    is_away.store(false, Ordering::SeqCst);
+    world.pass(Duration::from_secs(2)).await;
+    assert_eq!(world.server.session_ids().await, Vec::<i64>::new());
+}
