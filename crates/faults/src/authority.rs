@@ -15,7 +15,7 @@ const CLIENT: &str = "client.example";
 
 /// What a server shows to its clients, and what they must show to it: files in PEM form.
 #[derive(Clone, Debug)]
-pub struct Papers {
+pub struct CertificateFiles {
     /// The server's certificate.
     pub cert: PathBuf,
     /// Its key.
@@ -58,8 +58,8 @@ impl Authority {
     }
 
     /// What the server shows to its clients, and asks them for.
-    pub fn server_papers(&self) -> Papers {
-        Papers { cert: self.file("server"), key: self.file("server-key"), ca: self.file("ca") }
+    pub fn server_certificate_files(&self) -> CertificateFiles {
+        CertificateFiles { cert: self.file("server"), key: self.file("server-key"), ca: self.file("ca") }
     }
 
     /// One of the files: `ca`, `ca-key`, `client`, `client-key`, or `expired`, which is the server's of another time.

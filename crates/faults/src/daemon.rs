@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::authority::Papers;
+use crate::authority::CertificateFiles;
 use crate::clock::{self, Leftovers};
 use crate::family::Family;
 use crate::namespaces::Network;
@@ -148,10 +148,10 @@ impl Daemon {
         self.ground.namespace.as_ref().map_or_else(|| port.address(), |own| (own.peers, port.number()).into())
     }
 
-    /// Copies papers to where the server's account can read them, and others cannot.
-    pub(crate) fn take(&self, papers: &Papers) -> Result<()> {
-        let Papers { cert, key, ca } = self.taken_papers();
-        for (from, to) in [&papers.cert, &papers.key, &papers.ca].into_iter().zip([cert, key, ca]) {
+    /// Copies certificates to where the server's account can read them, and others cannot.
+    pub(crate) fn take(&self, certificates: &CertificateFiles) -> Result<()> {
+        let CertificateFiles { cert, key, ca } = self.copied_certificate_files();
+        for (from, to) in [&certificates.cert, &certificates.key, &certificates.ca].into_iter().zip([cert, key, ca]) {
             fs::copy(from, &to).map_err(Error::io(from.display()))?;
             fs::set_permissions(&to, Permissions::from_mode(PRIVATE)).map_err(Error::io(to.display()))?;
             account::give(&to)?;
@@ -159,10 +159,10 @@ impl Daemon {
         Ok(())
     }
 
-    /// Where papers lie that were [taken](Self::take).
-    pub(crate) fn taken_papers(&self) -> Papers {
+    /// Where certificates lie that were [taken](Self::take).
+    pub(crate) fn copied_certificate_files(&self) -> CertificateFiles {
         let [cert, key, ca] = ["cert.pem", "key.pem", "ca.pem"].map(|name| self.file(name));
-        Papers { cert, key, ca }
+        CertificateFiles { cert, key, ca }
     }
 
     /// A file in its folder.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tokio::time;
 
-use crate::authority::Papers;
+use crate::authority::CertificateFiles;
 use crate::daemon::Ground;
 use crate::server::{Clocked, Kind, Server};
 use crate::wait::ANSWERED_WITHIN;
@@ -21,7 +21,7 @@ pub type Row = Vec<Option<String>>;
 pub struct Setup<Own> {
     pub(crate) ground: Ground,
     pub(crate) password: Option<String>,
-    pub(crate) papers: Option<Papers>,
+    pub(crate) certificates: Option<CertificateFiles>,
     pub(crate) is_durable: bool,
     /// Names and values.
     pub(crate) settings: Vec<(String, String)>,
@@ -38,8 +38,8 @@ impl<Own: Default> Setup<Own> {
     /// One that stands alone, and waits for no disk.
     pub fn new() -> Self {
         let ground = Ground { is_powerless: true, ..Ground::default() };
-        let (password, papers, settings) = (None, None, Vec::new());
-        Self { ground, password, papers, is_durable: false, settings, own: Own::default() }
+        let (password, certificates, settings) = (None, None, Vec::new());
+        Self { ground, password, certificates, is_durable: false, settings, own: Own::default() }
     }
 }
 
@@ -69,8 +69,8 @@ impl<Own> Setup<Own> {
     }
 
     /// TLS only; clients must show a certificate.
-    pub fn tls(mut self, papers: Papers) -> Self {
-        self.papers = Some(papers);
+    pub fn tls(mut self, certificates: CertificateFiles) -> Self {
+        self.certificates = Some(certificates);
         self
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn number(value: &Value) -> Result<u64, Failure> {
     }
 }
 
-/// Reads the only answer of a flight.
+/// Reads the only answer of a batch.
 pub(crate) fn only(answers: Vec<Value>) -> Result<Value, Failure> {
     <[Value; 1]>::try_from(answers).map(|[answer]| answer).map_err(|_| Failure::unexpected())
 }

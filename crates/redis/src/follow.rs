@@ -20,14 +20,14 @@ use lockkeeper_session::{Effect, Failure, Finder, Follow, Lookable as _, Server,
 use redis::cmd;
 
 use crate::answers::{list, number, only, texts};
-use crate::connection::{Connection, Flight, Marked, Marks, answer, until_replaced};
+use crate::connection::{Batch, Connection, Marked, Marks, answer, until_replaced};
 use crate::follow::known::Known;
 use crate::queue::{self, Onlooking};
 use crate::script::Script;
 use crate::session::{Timing, taught, teach};
 use crate::url::Site;
 
-/// How many locks are looked at in one flight: others wait for the server meanwhile, a millisecond or two.
+/// How many locks are looked at in one batch: others wait for the server meanwhile, a millisecond or two.
 const LOOKS_AT_ONCE: usize = 20;
 
 /// The least time from one look to the next, so that a lock which never rests costs a bounded number of looks. What
@@ -153,15 +153,15 @@ impl Following {
 
     /// Names the locks with dead contenders that no session has removed yet; `None` if any may be.
     async fn of_the_dead(&self, ears: &Ears, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
-        let flight = Flight::new().script(
+        let batch = Batch::new().script(
             self.site.layout.script(Script::Dead),
             &[self.site.layout.base()],
             DEAD_MAX.to_string(),
         );
-        let answers = ears.connection.flight_to_master(flight, self.deadline()).await?;
+        let answers = ears.connection.send_to_master(batch, self.deadline()).await?;
         if let Some(plain) = &ears.plain {
             // A connection that was cut off without a word tells of nothing.
-            plain.flight_until(Flight::new().command(cmd("PING")), self.deadline()).await?;
+            plain.send_until(Batch::new().command(cmd("PING")), self.deadline()).await?;
         }
         let mut answers = list(answer(only(answers)?, "dead")?)?;
         let dead: BTreeSet<_> = texts(answers.pop().ok_or_else(Failure::unexpected)?)?.into_iter().collect();
@@ -190,8 +190,8 @@ impl Following {
         for some in names.chunks(LOOKS_AT_ONCE) {
             if let Some(plain) = &ears.plain {
                 let keys = some.iter().filter_map(|name| self.site.layout.plain(name));
-                let flight = keys.fold(Flight::new(), |flight, key| flight.tracked("GET", key.as_bytes()));
-                plain.flight_until(flight, self.deadline()).await?;
+                let batch = keys.fold(Batch::new(), |batch, key| batch.tracked("GET", key.as_bytes()));
+                plain.send_until(batch, self.deadline()).await?;
             }
             let seen = queue::inspect_each(self.looking(ears), some).await?;
             changed.extend(some.iter().zip(seen).filter_map(|(name, contenders)| known.see(name, contenders)));
@@ -228,8 +228,8 @@ async fn open(site: &Site, server: Server, deadline: BootInstant) -> Result<Ears
     }
     // A server of a cluster that does not have the keys says so.
     probe.arg(site.layout.base()).arg("tok");
-    let flight = teach(&site.layout).load(site.layout.script(Script::Dead));
-    let mut answers = connection.flight_until(flight.command(probe).command(off).command(on), deadline).await?;
+    let batch = teach(&site.layout).load(site.layout.script(Script::Dead));
+    let mut answers = connection.send_until(batch.command(probe).command(off).command(on), deadline).await?;
     for tracking in answers.split_off(answers.len().saturating_sub(2)) {
         answer(tracking, "CLIENT TRACKING")?;
     }

@@ -8,7 +8,7 @@
 //! its queues in a cluster too.
 //!
 //! - **One connection** for a session, in order: what is sent later is executed later. The session is opened in the
-//!   flight that asks what the server is; an opening that is given up goes on until it can be undone
+//!   batch that asks what the server is; an opening that is given up goes on until it can be undone
 //!   (`session/open.rs`). A `Connection` (`connection/wire.rs`) never comes back. `connection/find.rs` finds the server
 //!   with the keys: a master, what sentinels say, or where a cluster leads.
 //! - **Plain locks** (`layout=setnx`: `script/setnx.lua`, `queue/plain.rs`). A view for the first contender takes the

@@ -30,7 +30,7 @@ async fn open(site: Site) -> Result<Arc<Connection>> {
         // A server of a cluster that does not have the keys says so.
         let mut probe = redis::cmd("HGET");
         probe.arg(layout.base()).arg("tok");
-        taught(connection.flight_until(teach(layout).command(probe), attempt_ends).await?, "HGET")?;
+        taught(connection.send_until(teach(layout).command(probe), attempt_ends).await?, "HGET")?;
         Ok(Arc::new(connection))
     });
     opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))

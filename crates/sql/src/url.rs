@@ -66,7 +66,7 @@ pub struct Config {
     pub(crate) is_only_node: bool,
     /// What is needed to speak TLS with the servers, if they must.
     #[cfg(feature = "tls")]
-    pub(crate) tls: Option<lockkeeper_tls::Papers>,
+    pub(crate) tls: Option<lockkeeper_tls::TlsMaterial>,
     session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     /// How long one request may take.

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::handshake::{HandshakeError, OurCertificate};
-use crate::papers::Papers;
+use crate::material::TlsMaterial;
 use crate::settings::Settings;
 
 /// Makes TLS handshakes: TLS 1.3 or 1.2. A server is believed only if an authority that we trust vouches for its name.
@@ -24,9 +24,9 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Takes the authorities, the identity and the server's name from the papers.
-    pub fn new(papers: &Papers) -> Self {
-        Self { config: papers.config().clone(), server_name: papers.server_name().cloned(), ours: papers.ours() }
+    /// Takes the authorities, the identity and the server's name from the material.
+    pub fn new(material: &TlsMaterial) -> Self {
+        Self { config: material.config().clone(), server_name: material.server_name().cloned(), ours: material.ours() }
     }
 
     /// Tells whether there is a certificate to show.

@@ -1,8 +1,8 @@
 //! TLS for backends of Lockkeeper, by rustls: from the keys of a service's URL to a connection that may be believed.
 //!
 //! - [`Settings`]: what the [`SETTINGS`] of a URL say. No file is opened yet.
-//! - [`Papers`]: what the files hold, checked: authorities, certificate and key. A client of others that makes its own
-//!   connections takes its configuration from here.
+//! - [`TlsMaterial`]: what the files hold, checked: authorities, certificate and key. A client library that makes
+//!   its own connections takes its configuration from here.
 //! - [`Connector`]: makes the handshake over any byte stream, and says why there was none.
 //!
 //! Which scheme asks for TLS, and what an operator does about a server without it, is left to each backend. So is all
@@ -10,7 +10,7 @@
 
 mod connector;
 mod handshake;
-mod papers;
+mod material;
 mod pem;
 mod settings;
 
@@ -19,5 +19,5 @@ pub use tokio_rustls::rustls;
 
 pub use connector::Connector;
 pub use handshake::{HandshakeError, OurCertificate};
-pub use papers::{Identity, Papers};
+pub use material::{Identity, TlsMaterial};
 pub use settings::{SETTINGS, Settings};

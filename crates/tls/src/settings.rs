@@ -1,4 +1,4 @@
-//! Reads the keys of a URL that are about TLS. The files that they name are left to `papers`.
+//! Reads the keys of a URL that are about TLS. The files that they name are left to `material`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use lockkeeper_core::url::{Given, Kind, Setting, invalid};
 use lockkeeper_core::{Result, ServiceUrl};
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::papers::{IdentityFiles, Papers};
+use crate::material::{IdentityFiles, TlsMaterial};
 
 /// The settings of a URL that are about TLS, of every service.
 pub const SETTINGS: &[Setting] = &[
@@ -64,8 +64,8 @@ impl Settings {
     ///
     /// [`InvalidConfig`](lockkeeper_core::ErrorKind::InvalidConfig), permanent, naming the file that cannot be used and
     /// why; also if no `ca` is named and the system has no authorities.
-    pub fn read(&self) -> Result<Papers> {
-        Papers::read(self.ca.as_deref(), self.identity.as_ref(), self.server_name.clone())
+    pub fn read(&self) -> Result<TlsMaterial> {
+        TlsMaterial::read(self.ca.as_deref(), self.identity.as_ref(), self.server_name.clone())
     }
 }
 

@@ -32,9 +32,9 @@ impl Poster {
     /// Reads the authorities that are trusted, if it is posted to over TLS.
     #[cfg(feature = "tls")]
     pub(super) fn new(webhook: Webhook) -> Result<Self, Failure> {
-        let papers = webhook.security.as_ref().map(|security| security.settings().read()).transpose();
-        let papers = papers.map_err(|error| Failure::ours(format!("monitor.webhook: {error:#}")))?;
-        let connector = papers.map(|papers| Connector::new(&papers));
+        let material = webhook.security.as_ref().map(|security| security.settings().read()).transpose();
+        let material = material.map_err(|error| Failure::ours(format!("monitor.webhook: {error:#}")))?;
+        let connector = material.map(|material| Connector::new(&material));
         Ok(Self { webhook, connector })
     }
 

@@ -271,17 +271,17 @@ fn a_webhook_over_tls_is_told_where_its_authority_is_trusted_and_nowhere_else() 
     use lockkeeper_tls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
     let [authority, other] = [(); 2].map(|()| Authority::new("localhost").unwrap());
-    let papers = authority.server_papers();
-    let chain = CertificateDer::pem_file_iter(&papers.cert).unwrap().map(Result::unwrap).collect();
+    let certificates = authority.server_certificate_files();
+    let chain = CertificateDer::pem_file_iter(&certificates.cert).unwrap().map(Result::unwrap).collect();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    let config = config.with_single_cert(chain, PrivateKeyDer::from_pem_file(&papers.key).unwrap()).unwrap();
+    let config = config.with_single_cert(chain, PrivateKeyDer::from_pem_file(&certificates.key).unwrap()).unwrap();
     let config = Arc::new(config);
     let webhook = Webhook::over("https://localhost", &[200], move |stream| {
         StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream)
     });
     let settings = |ca: &std::path::Path| format!("webhook = '{}'\nwebhook_ca = '{}'", webhook.url, ca.display());
-    let place_of = |authority: &Authority| place(&settings(&authority.server_papers().ca));
+    let place_of = |authority: &Authority| place(&settings(&authority.server_certificate_files().ca));
     let stranger = place_of(&other);
     let monitor = Monitor::start(&stranger, &[]);
     let _contending = contend(&stranger, "nightly");

@@ -9,7 +9,7 @@ mod served {
     use std::path::Path;
     use std::process::Command;
 
-    use lockkeeper_faults::authority::{Authority, Papers};
+    use lockkeeper_faults::authority::{Authority, CertificateFiles};
     use lockkeeper_faults::ports::ReservedPort;
 
     use super::Place;
@@ -19,10 +19,10 @@ mod served {
     const NAME: &str = "zk.example";
 
     /// The files of an authority, as their owner keeps them.
-    fn papers(authority: &Authority) -> Papers {
-        let papers = authority.server_papers();
-        fs::set_permissions(&papers.key, Permissions::from_mode(0o600)).unwrap();
-        papers
+    fn certificates(authority: &Authority) -> CertificateFiles {
+        let certificates = authority.server_certificate_files();
+        fs::set_permissions(&certificates.key, Permissions::from_mode(0o600)).unwrap();
+        certificates
     }
 
     fn text(path: &Path) -> &str {
@@ -32,7 +32,7 @@ mod served {
     #[test]
     fn locks_are_taken_over_tls_by_clients_with_a_certificate_and_by_no_others() {
         let (place, authority) = (Place::new(), Authority::new(NAME).unwrap());
-        let Papers { cert, key, ca } = papers(&authority);
+        let CertificateFiles { cert, key, ca } = certificates(&authority);
         let options = ["--tls-cert", text(&cert), "--tls-key", text(&key), "--tls-ca", text(&ca)];
         let by_options = Server::start(&place, &options);
         // A pair may come from two places.
@@ -59,7 +59,7 @@ mod served {
     #[test]
     fn the_commands_of_the_document_give_a_server_and_a_client_that_is_served() {
         let (place, authority) = (Place::new(), Authority::new("127.0.0.1").unwrap());
-        let Papers { cert, key, ca } = papers(&authority);
+        let CertificateFiles { cert, key, ca } = certificates(&authority);
         let folder = tempfile::tempdir().unwrap();
         let (client, client_key) = (authority.file("client"), authority.file("client-key"));
         let files = [(&cert, "server"), (&key, "server-key"), (&ca, "clients"), (&ca, "ca")];
@@ -90,7 +90,7 @@ mod served {
     #[test]
     fn a_server_beyond_loopback_is_warned_of_unless_it_asks_for_certificates() {
         let (place, authority) = (Place::new(), Authority::new(NAME).unwrap());
-        let Papers { cert, key, ca } = papers(&authority);
+        let CertificateFiles { cert, key, ca } = certificates(&authority);
         let options = ["--listen", "0.0.0.0:0", "--tls-cert", text(&cert), "--tls-key", text(&key)];
         let server = Server::start_as_told(&place, &options);
         assert!(server.line("lockkeeper: warning: ").contains("--tls-ca"));
@@ -103,7 +103,7 @@ mod served {
     #[test]
     fn files_that_cannot_be_used_are_refused_in_one_line_that_names_them() {
         let (place, authority) = (Place::new(), Authority::new(NAME).unwrap());
-        let Papers { cert, key, ca } = papers(&authority);
+        let CertificateFiles { cert, key, ca } = certificates(&authority);
         let expired = authority.file("expired");
         let garbled = place.file("garbled.pem", "no certificate");
         let refused = |options: &[&str], words: &[&str]| {

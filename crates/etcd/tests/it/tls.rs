@@ -30,7 +30,7 @@ async fn a_client_with_a_certificate_locks_and_others_are_told_why_they_cannot()
     }
     let authority = || Authority::new(NAME).expect("an authority");
     let (ours, other) = (authority(), authority());
-    let server = Server::over_tls(ours.server_papers()).await.expect("a server");
+    let server = Server::over_tls(ours.server_certificate_files()).await.expect("a server");
     let address: SocketAddr = server.address();
     let url = |authority: &Authority, name: &str| {
         format!("etcd+tls://{address}?connect_timeout=60s&server_name={name}&ca={}", authority.file("ca").display())

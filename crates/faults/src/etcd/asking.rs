@@ -8,7 +8,7 @@ use tokio::time;
 
 use super::setup::{SLOW, Setup};
 use super::{Release, Server};
-use crate::authority::Papers;
+use crate::authority::CertificateFiles;
 use crate::wait::ANSWERED_WITHIN;
 use crate::{Error, Result};
 
@@ -29,8 +29,8 @@ impl Server {
     }
 
     /// Starts such a server that speaks TLS, and asks clients for their certificates.
-    pub async fn over_tls(papers: Papers) -> Result<Self> {
-        Self::started(Setup { papers: Some(papers), ..Setup::default() }).await
+    pub async fn over_tls(certificates: CertificateFiles) -> Result<Self> {
+        Self::started(Setup { certificates: Some(certificates), ..Setup::default() }).await
     }
 
     /// Starts such a server that grants no lease of less than eight seconds.

@@ -1,10 +1,10 @@
-//! The start of a server: its release, its peers and its papers.
+//! The start of a server: its release, its peers and its certificates.
 
 use std::net::SocketAddr;
 use std::process::Command;
 
 use super::{Release, asking};
-use crate::authority::Papers;
+use crate::authority::CertificateFiles;
 use crate::daemon::{Daemon, Ground};
 use crate::group::Elects;
 use crate::server::Kind;
@@ -42,7 +42,7 @@ const HEALTH: usize = 2;
 pub struct Setup {
     pub(super) release: Release,
     pub(super) pace: Pace,
-    pub(super) papers: Option<Papers>,
+    pub(super) certificates: Option<CertificateFiles>,
     pub(super) on_disk: bool,
     /// Its name in the cluster.
     pub(super) name: String,
@@ -59,8 +59,8 @@ pub struct Operator {
 
 impl Default for Setup {
     fn default() -> Self {
-        let (papers, members, name) = (None, None, "alone".to_owned());
-        Self { release: Release::Debian, pace: ALONE, papers, on_disk: false, name, members }
+        let (certificates, members, name) = (None, None, "alone".to_owned());
+        Self { release: Release::Debian, pace: ALONE, certificates, on_disk: false, name, members }
     }
 }
 
@@ -94,7 +94,7 @@ impl Kind for Setup {
 
     fn command(&self, daemon: &Daemon) -> Result<Command> {
         let mut command = daemon.command(self.release.server()?);
-        let scheme = if self.papers.is_some() { "https" } else { "http" };
+        let scheme = if self.certificates.is_some() { "https" } else { "http" };
         let clients = format!("{scheme}://{}", daemon.address());
         let health = format!("http://{}", daemon.client_address(HEALTH));
         let (peers, itself) = self.as_member(daemon);
@@ -109,7 +109,7 @@ impl Kind for Setup {
             .args(["--initial-cluster", self.members.as_ref().unwrap_or(&itself)])
             .args(["--bcrypt-cost", BCRYPT_COST])
             .args(["--heartbeat-interval", &heartbeat.to_string(), "--election-timeout", &election.to_string()]);
-        if let Some(Papers { cert, key, ca }) = &self.papers {
+        if let Some(CertificateFiles { cert, key, ca }) = &self.certificates {
             command.arg("--cert-file").arg(cert).arg("--key-file").arg(key);
             command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(ca);
         }

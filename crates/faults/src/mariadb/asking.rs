@@ -68,7 +68,7 @@ fn text(value: &Value) -> Option<String> {
 
 /// What users must show beside a password.
 pub(super) const fn certificate(setup: &Setup) -> &'static str {
-    if setup.papers.is_some() { "REQUIRE X509" } else { "" }
+    if setup.certificates.is_some() { "REQUIRE X509" } else { "" }
 }
 
 /// An identifier, quoted.

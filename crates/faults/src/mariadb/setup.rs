@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::asking::{SUPERUSER, certificate, literal};
 use super::{Setup, programs};
-use crate::authority::Papers;
+use crate::authority::CertificateFiles;
 use crate::daemon::{Daemon, Ground};
 use crate::server::Kind;
 use crate::sql::{self, Superuser};
@@ -68,8 +68,8 @@ impl Setup {
         if self.own.is_replicated {
             arguments.extend(REPLICATED.map(str::to_owned));
         }
-        if self.papers.is_some() {
-            let Papers { cert, key, ca } = daemon.taken_papers();
+        if self.certificates.is_some() {
+            let CertificateFiles { cert, key, ca } = daemon.copied_certificate_files();
             arguments.extend([path("ssl-cert", &cert), path("ssl-key", &key), path("ssl-ca", &ca)]);
             arguments.push(set("require-secure-transport", &"ON"));
         }
@@ -111,8 +111,8 @@ impl Kind for Setup {
     }
 
     fn fill(&self, daemon: &Daemon) -> Result<()> {
-        if let Some(papers) = &self.papers {
-            daemon.take(papers)?;
+        if let Some(certificates) = &self.certificates {
+            daemon.take(certificates)?;
         }
         let arguments = |data: &Path| {
             let at = |name: &str, folder: &Path| {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::asking::{SUPERUSER, literal};
 use super::{Setup, programs};
-use crate::authority::Papers;
+use crate::authority::CertificateFiles;
 use crate::daemon::{Daemon, Ground};
 use crate::process::Process;
 use crate::server::Kind;
@@ -67,8 +67,8 @@ impl Kind for Setup {
 impl Setup {
     /// Writes the configuration, beside the data.
     pub(super) fn configure(&self, daemon: &Daemon) -> Result<()> {
-        if let Some(papers) = &self.papers {
-            daemon.take(papers)?;
+        if let Some(certificates) = &self.certificates {
+            daemon.take(certificates)?;
         }
         for (name, text) in [("postgresql.conf", self.configuration(daemon)), ("pg_hba.conf", self.entrance())] {
             let file = daemon.data_folder().join(name);
@@ -87,8 +87,8 @@ impl Setup {
             // What is not in files of the data outlives a server that is killed.
             set("dynamic_shared_memory_type", "mmap"),
         ];
-        if self.papers.is_some() {
-            let Papers { cert, key, ca } = daemon.taken_papers();
+        if self.certificates.is_some() {
+            let CertificateFiles { cert, key, ca } = daemon.copied_certificate_files();
             let files = [("ssl_cert_file", cert), ("ssl_key_file", key), ("ssl_ca_file", ca)];
             lines.push(set("ssl", "on"));
             lines.extend(files.map(|(name, file)| set(name, &file.display().to_string())));
@@ -99,7 +99,7 @@ impl Setup {
 
     /// The text of who may connect, and how: all over the socket, which only this machine's account reaches.
     fn entrance(&self) -> String {
-        let (kind, certificate) = match self.papers {
+        let (kind, certificate) = match self.certificates {
             Some(_) => ("hostssl", " clientcert=verify-ca"),
             None => ("host", ""),
         };

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::asking::Operator;
 use super::{Release, Server};
-use crate::authority::Papers;
+use crate::authority::CertificateFiles;
 use crate::daemon::{Daemon, Ground};
 use crate::server::{Clocked, Kind};
 use crate::{Availability, Error, Result};
@@ -44,7 +44,7 @@ pub struct Setup {
     flush: Option<Flush>,
     ground: Ground,
     password: Option<String>,
-    papers: Option<Papers>,
+    certificates: Option<CertificateFiles>,
     /// The rest of the configuration.
     lines: Vec<String>,
 }
@@ -79,7 +79,7 @@ impl Setup {
             flush: None,
             ground: Ground::default(),
             password: None,
-            papers: None,
+            certificates: None,
             lines: Vec::new(),
         }
     }
@@ -126,8 +126,8 @@ impl Setup {
     }
 
     /// TLS instead of plain text; clients must show a certificate.
-    pub fn tls(mut self, papers: Papers) -> Self {
-        self.papers = Some(papers);
+    pub fn tls(mut self, certificates: CertificateFiles) -> Self {
+        self.certificates = Some(certificates);
         self
     }
 
@@ -153,9 +153,9 @@ impl Setup {
         let data = format!("dir {}", data.display());
         let mut lines = vec!["bind 127.0.0.1".to_owned(), format!("unixsocket {folder}/{SOCKET}"), data];
         let port = daemon.address().port();
-        match &self.papers {
+        match &self.certificates {
             None => lines.push(format!("port {port}")),
-            Some(Papers { cert, key, ca }) => lines.extend([
+            Some(CertificateFiles { cert, key, ca }) => lines.extend([
                 "port 0".to_owned(),
                 format!("tls-port {port}"),
                 format!("tls-cert-file {}", cert.display()),

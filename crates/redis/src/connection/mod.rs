@@ -5,9 +5,9 @@
 //! connection is lost, and what the scripts do, is left to the session.
 
 mod answer;
+mod batch;
 mod failure;
 mod find;
-mod flight;
 mod greeting;
 mod marks;
 mod open;
@@ -17,8 +17,8 @@ mod tracking;
 mod wire;
 
 pub(crate) use answer::answer;
+pub(crate) use batch::{Batch, Script};
 pub(crate) use find::until_replaced;
-pub(crate) use flight::{Flight, Script};
 pub(crate) use greeting::{Greeting, Version};
 pub(crate) use marks::{Marked, Marks};
 pub(crate) use open::Opened;

@@ -11,8 +11,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::connection::answer::{HELLO, answer, refusal, refusal_of_hello};
+use crate::connection::batch::Batch;
 use crate::connection::failure::of_transport;
-use crate::connection::flight::Flight;
 use crate::connection::greeting::Greeting;
 use crate::connection::tracking::Registry;
 use crate::connection::wire::{Connection, Driver, FLIGHTS_MAX, Line, Over, send, sorted};
@@ -30,7 +30,7 @@ pub(crate) struct Opened {
     pub(crate) connection: Connection,
     /// When that was sent, or before.
     pub(crate) sent_at: BootInstant,
-    /// What the first flight was answered, as [`flight`](Connection::flight) would have it.
+    /// What the first batch was answered, as [`batch`](Connection::send) would have it.
     pub(crate) answers: Result<Vec<Value>, Failure>,
 }
 
@@ -44,14 +44,14 @@ impl Connection {
         clock: &Arc<dyn Clock>,
         deadline: BootInstant,
     ) -> Result<Self, Failure> {
-        Self::open_with(Flight::new(), server, access, clock, deadline).await.map(|opened| opened.connection)
+        Self::open_with(Batch::new(), server, access, clock, deadline).await.map(|opened| opened.connection)
     }
 
-    /// Connects, and sends a first flight with what asks who the server is, so that it takes no round trip more.
+    /// Connects, and sends a first batch with what asks who the server is, so that it takes no round trip more.
     ///
     /// It may take effect although this fails: on a server that is refused for what it is, or when time is up.
     pub(crate) async fn open_with(
-        first: Flight,
+        first: Batch,
         server: &Server,
         access: &Access,
         clock: &Arc<dyn Clock>,
@@ -71,7 +71,7 @@ fn silent(access: &Access) -> Failure {
     if access.is_secured { failure.with_hint("; a server without TLS needs `redis:`") } else { failure }
 }
 
-async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Opened, Failure> {
+async fn connect(first: Batch, server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Opened, Failure> {
     let socket = Socket::connect(server, "redis").await?;
     #[cfg(feature = "tls")]
     let socket = match &access.tls {
@@ -113,7 +113,7 @@ async fn connect(first: Flight, server: &Server, access: &Access, clock: &Arc<dy
         is_over: over,
         clock: clock.clone(),
         runtime,
-        flights: Arc::new(AtomicUsize::new(0)),
+        batches: Arc::new(AtomicUsize::new(0)),
     };
     Ok(Opened { connection, sent_at, answers })
 }
@@ -172,14 +172,14 @@ fn greeting(answers: Vec<Value>) -> Result<Greeting, Failure> {
     Ok(greeting)
 }
 
-/// Sends the first flight, if there is one.
+/// Sends the first batch, if there is one.
 async fn ask(
     connection: MultiplexedConnection,
-    first: Flight,
+    first: Batch,
     meter: Arc<Meter>,
     clock: Arc<dyn Clock>,
 ) -> Result<Vec<Value>, Failure> {
-    let Flight { pipeline, parts } = first;
+    let Batch { pipeline, parts } = first;
     if parts.is_empty() {
         return Ok(Vec::new());
     }

@@ -1,4 +1,4 @@
-//! The connection: flights are queued in the order of the calls, and each failure says whether it may have had an
+//! The connection: batches are queued in the order of the calls, and each failure says whether it may have had an
 //! effect.
 
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::connection::answer::{HELLO, answer, explained, lacks_script};
+use crate::connection::batch::{Batch, Part};
 use crate::connection::failure::of_transport;
-use crate::connection::flight::{Flight, Part};
 use crate::connection::greeting::Greeting;
 use crate::connection::marks::Marks;
 use crate::connection::tracking::{Registry, Told};
 
-/// The most flights that wait for their answers: a hundred times the contenders that one process is tested with.
+/// The most batches that wait for their answers: a hundred times the contenders that one process is tested with.
 pub(super) const FLIGHTS_MAX: usize = 1 << 20;
 
 /// A connection to one server. Dropping it closes it.
@@ -34,13 +34,13 @@ pub(crate) struct Connection {
     pub(super) driver: Driver,
     pub(super) is_over: watch::Receiver<bool>,
     pub(super) clock: Arc<dyn Clock>,
-    /// Where flights go on that are given up.
+    /// Where batches go on that are given up.
     pub(super) runtime: Handle,
-    /// How many flights wait for their answers.
-    pub(super) flights: Arc<AtomicUsize>,
+    /// How many batches wait for their answers.
+    pub(super) batches: Arc<AtomicUsize>,
 }
 
-/// Where flights stand in line for the driver.
+/// Where batches stand in line for the driver.
 pub(super) struct Line {
     pub(super) connection: MultiplexedConnection,
     /// How many bytes were queued since the socket was opened.
@@ -48,17 +48,17 @@ pub(super) struct Line {
 }
 
 impl Connection {
-    /// Queues a flight behind all that were queued before, and returns the answers: one for each command, script and
+    /// Queues a batch behind all that were queued before, and returns the answers: one for each command, script and
     /// tracked read. A refusal stands in its place; [`answer`] judges it. Dropping the future
     /// takes nothing back.
     ///
-    /// A flight fails as a whole if the connection ends first, or if the server does not have one of its scripts.
-    pub(crate) fn flight(&self, flight: Flight) -> BoxFuture<Result<Vec<Value>, Failure>> {
-        let Flight { pipeline, parts } = flight;
+    /// A batch fails as a whole if the connection ends first, or if the server does not have one of its scripts.
+    pub(crate) fn send(&self, batch: Batch) -> BoxFuture<Result<Vec<Value>, Failure>> {
+        let Batch { pipeline, parts } = batch;
         if parts.is_empty() {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }
-        let place = match Place::take(&self.flights) {
+        let place = match Place::take(&self.batches) {
             Ok(place) => place,
             Err(failure) => return Box::pin(std::future::ready(Err(failure))),
         };
@@ -86,9 +86,9 @@ impl Connection {
         Box::pin(asking)
     }
 
-    /// Queues a flight, and waits for its answers until the deadline.
-    pub(crate) fn flight_until(&self, flight: Flight, deadline: BootInstant) -> BoxFuture<Result<Vec<Value>, Failure>> {
-        let (asking, clock) = (self.flight(flight), self.clock.clone());
+    /// Queues a batch, and waits for its answers until the deadline.
+    pub(crate) fn send_until(&self, batch: Batch, deadline: BootInstant) -> BoxFuture<Result<Vec<Value>, Failure>> {
+        let (asking, clock) = (self.send(batch), self.clock.clone());
         Box::pin(async move {
             tokio::select! {
                 biased;
@@ -98,8 +98,8 @@ impl Connection {
         })
     }
 
-    /// Registers a wait for a change of a key, which is then to be read by a flight
-    /// ([`tracked_get`](Flight::tracked_get)). A change after that read is told; one before it may be told too.
+    /// Registers a wait for a change of a key, which is then to be read by a batch
+    /// ([`tracked_get`](Batch::tracked_get)). A change after that read is told; one before it may be told too.
     pub(crate) fn wait_for(&self, key: &[u8]) -> Result<Told, Failure> {
         self.waits.register(key)
     }
@@ -109,9 +109,9 @@ impl Connection {
         self.waits.mark(marks);
     }
 
-    /// Queues a flight, waits for its answers until the deadline, and fails if the server is no master any more.
-    pub(crate) async fn flight_to_master(&self, flight: Flight, deadline: BootInstant) -> Result<Vec<Value>, Failure> {
-        let mut answers = self.flight_until(flight.command(redis::cmd(HELLO)), deadline).await?;
+    /// Queues a batch, waits for its answers until the deadline, and fails if the server is no master any more.
+    pub(crate) async fn send_to_master(&self, batch: Batch, deadline: BootInstant) -> Result<Vec<Value>, Failure> {
+        let mut answers = self.send_until(batch.command(redis::cmd(HELLO)), deadline).await?;
         Greeting::of(&answer(answers.pop().ok_or_else(Failure::unexpected)?, HELLO)?)?.check_master()?;
         Ok(answers)
     }
@@ -175,13 +175,13 @@ pub(super) fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, 
 
 const SCRIPTS_LOST: &str = "an operator removed the server's scripts, and a new connection will give them to it again";
 
-/// One of the flights that wait for their answers.
+/// One of the batches that wait for their answers.
 struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    fn take(flights: &Arc<AtomicUsize>) -> Result<Self, Failure> {
-        let place = Self(flights.clone());
-        if flights.fetch_add(1, Ordering::Relaxed) < FLIGHTS_MAX {
+    fn take(batches: &Arc<AtomicUsize>) -> Result<Self, Failure> {
+        let place = Self(batches.clone());
+        if batches.fetch_add(1, Ordering::Relaxed) < FLIGHTS_MAX {
             return Ok(place);
         }
         let message = format!("one connection waits for at most {FLIGHTS_MAX} answers at a time");

@@ -9,7 +9,7 @@ use redis::{Cmd, Value, cmd};
 
 use super::judge::{judge_layout, judge_token, not_tracked};
 use crate::answers::{list, only, text};
-use crate::connection::{Flight, Wake, answer};
+use crate::connection::{Batch, Wake, answer};
 use crate::queue::Onlooking;
 use crate::session::Timing;
 use crate::url::Site;
@@ -22,7 +22,7 @@ const KEPT_MS: u32 = 10_000;
 
 /// Sends one command, and returns its answer.
 pub(super) async fn ask(looking: Onlooking<'_>, command: Cmd, name: &str) -> Result<Value, Failure> {
-    let answers = looking.connection.flight_until(Flight::new().command(command), looking.deadline).await?;
+    let answers = looking.connection.send_until(Batch::new().command(command), looking.deadline).await?;
     answer(only(answers)?, name)
 }
 
@@ -53,8 +53,8 @@ pub(super) async fn try_tracking(looking: Onlooking<'_>, clock: &dyn Clock) -> R
     let told = connection.wait_for(key.as_bytes())?;
     let mut delete = cmd("DEL");
     delete.arg(&key);
-    let flight = Flight::new().tracked_get(&told).command(delete);
-    for (value, name) in connection.flight_until(flight, deadline).await?.into_iter().zip(["GET", "DEL"]) {
+    let batch = Batch::new().tracked_get(&told).command(delete);
+    for (value, name) in connection.send_until(batch, deadline).await?.into_iter().zip(["GET", "DEL"]) {
         answer(value, name)?;
     }
     let told_by = clock.now().saturating_add(TOLD_WITHIN).min(deadline);
@@ -74,8 +74,8 @@ pub(super) async fn try_clock(looking: Onlooking<'_>, clock: &dyn Clock) -> Resu
     let mut head = cmd("HMGET");
     head.arg(layout.base()).arg("tok").arg("lay");
     let before = clock.unix_time();
-    let flight = Flight::new().command(cmd("TIME")).command(head);
-    let answers = connection.flight_until(flight, deadline).await?;
+    let batch = Batch::new().command(cmd("TIME")).command(head);
+    let answers = connection.send_until(batch, deadline).await?;
     let after = clock.unix_time();
     let [time, head] = <[Value; 2]>::try_from(answers).map_err(|_| Failure::unexpected())?;
     let server = server_time(answer(time, "TIME")?)?;

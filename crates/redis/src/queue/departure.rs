@@ -11,7 +11,7 @@ use lockkeeper_session::{Departing, Effect, Failure, Link as _, or_never};
 use redis::{Value, cmd};
 
 use crate::answers::number;
-use crate::connection::{Flight, Told, Wake, answer};
+use crate::connection::{Batch, Told, Wake, answer};
 use crate::layout::{Member, part_letter};
 use crate::queue::place::Place;
 use crate::queue::plain::{is_foreign, note_turn};
@@ -108,9 +108,9 @@ impl Waiting {
             Ok(told) => told,
             Err(failure) => return Box::pin(std::future::ready(Err(failure))),
         };
-        let flight = Flight::new().tracked_read(read, &told);
+        let batch = Batch::new().tracked_read(read, &told);
         let is_foreign = is_foreign(&self.ahead);
-        let asking = self.fly(if is_foreign { self.with_proofs(flight) } else { flight });
+        let asking = self.send(if is_foreign { self.with_proofs(batch) } else { batch });
         let waiting = self.clone();
         Box::pin(async move {
             let mut answers = asking.await?.into_iter();
@@ -128,7 +128,7 @@ impl Waiting {
         let Some(member) = Member::of(&self.ahead) else { return self.look() };
         let mut get = cmd("GET");
         get.arg(self.queues.service.core.layout.contender(member.ticket));
-        let asking = self.fly(self.with_proofs(Flight::new().command(get)));
+        let asking = self.send(self.with_proofs(Batch::new().command(get)));
         let waiting = self.clone();
         Box::pin(async move {
             let mut answers = asking.await?.into_iter();
@@ -145,24 +145,24 @@ impl Waiting {
 
     /// Adds what a departure is judged by. If all data was lost at once, the contender ahead went with our own and with
     /// the session, and its departure proves nothing. Where a plain lock is needed too, the look takes it.
-    fn with_proofs(&self, flight: Flight) -> Flight {
+    fn with_proofs(&self, batch: Batch) -> Batch {
         let layout = &self.queues.service.core.layout;
         let mut exist = cmd("EXISTS");
         exist.arg(layout.alive(self.queues.service.core.id));
         if let Some(mine) = &self.mine {
             exist.arg(layout.contender(mine.ticket));
         }
-        let flight = flight.command(exist);
+        let batch = batch.command(exist);
         if layout.plain(&self.queue).is_none() {
-            return flight;
+            return batch;
         }
         let place = self.mine.as_ref().map_or("", |mine| mine.id.as_str());
         let around = [part_letter(self.queue.part()), &self.queue.encoded(), place, "around"];
-        flight.script(layout.script(Script::Look), &[layout.base()], &around[..])
+        batch.script(layout.script(Script::Look), &[layout.base()], &around[..])
     }
 
-    fn fly(&self, flight: Flight) -> BoxFuture<Result<Vec<Value>, Failure>> {
-        self.queues.service.core.fly(&self.link, flight, Operation::Wait)
+    fn send(&self, batch: Batch) -> BoxFuture<Result<Vec<Value>, Failure>> {
+        self.queues.service.core.send(&self.link, batch, Operation::Wait)
     }
 
     /// Judges a departure by its proofs.

@@ -14,7 +14,7 @@ use redis::Value;
 use tokio::sync::Notify;
 
 use crate::answers::only;
-use crate::connection::{Flight, Wake, answer};
+use crate::connection::{Batch, Wake, answer};
 use crate::queue::place::Place;
 use crate::queue::record::Stored;
 use crate::queue::service::Queues;
@@ -111,7 +111,7 @@ pub(super) async fn watch(
         let Some(link) = core.life.next_link().await else { return };
         let reading = async {
             let told = link.connection.wait_for(key.as_bytes())?;
-            let answers = core.fly(&link, Flight::new().tracked_get(&told), Operation::Wait).await?;
+            let answers = core.send(&link, Batch::new().tracked_get(&told), Operation::Wait).await?;
             Ok::<_, Failure>(is_there(core, &place, only(answers)?)?.then_some(told))
         };
         match reading.await {

@@ -7,7 +7,7 @@ use lockkeeper_session::Failure;
 use redis::{Cmd, Value, cmd};
 
 use crate::answers::{only, texts};
-use crate::connection::{Connection, Flight, answer};
+use crate::connection::{Batch, Connection, answer};
 use crate::layout::{Layout, Member, part_letter, read_listed};
 use crate::queue::plain::{describe, is_foreign};
 use crate::queue::record::Stored;
@@ -43,8 +43,8 @@ pub(crate) async fn inspect_each(
         shown.into_iter().enumerate().flat_map(|(at, shown)| shown.into_iter().map(move |one| (at, one))).collect();
     for page in shown.chunks(PAGE) {
         let tickets = page.iter().filter_map(|(_, contender)| contender.ticket);
-        let flight = tickets.fold(Flight::new(), |flight, ticket| flight.command(get(&layout.contender(ticket))));
-        let records = connection.flight_until(flight, deadline).await?;
+        let batch = tickets.fold(Batch::new(), |batch, ticket| batch.command(get(&layout.contender(ticket))));
+        let records = connection.send_until(batch, deadline).await?;
         for ((at, contender), record) in page.iter().zip(records) {
             infos[*at].extend(info(contender, answer(record, "GET")?));
         }
@@ -55,14 +55,14 @@ pub(crate) async fn inspect_each(
 /// Looks at all queues of each of these locks.
 async fn shown(looking: Onlooking<'_>, locks: &[QueueName]) -> Result<Vec<Vec<Contender>>, Failure> {
     let Onlooking { connection, layout, deadline } = looking;
-    let flight = locks.iter().fold(Flight::new(), |flight, lock| {
+    let batch = locks.iter().fold(Batch::new(), |batch, lock| {
         let name = lock.encoded();
-        PARTS.into_iter().fold(flight, |flight, part| {
-            flight.script(layout.script(Script::Look), &[layout.base()], &[part_letter(part), &name, "", "whole"][..])
+        PARTS.into_iter().fold(batch, |batch, part| {
+            batch.script(layout.script(Script::Look), &[layout.base()], &[part_letter(part), &name, "", "whole"][..])
         })
     });
     let mut shown = Vec::with_capacity(locks.len());
-    for looked in connection.flight_until(flight, deadline).await?.chunks(PARTS.len()) {
+    for looked in connection.send_until(batch, deadline).await?.chunks(PARTS.len()) {
         let mut contenders = Vec::new();
         for view in looked {
             let view = view::read(ConnectionNumber(0), answer(view.clone(), "look")?)?;
@@ -81,17 +81,17 @@ async fn foreigners(
 ) -> Result<Vec<Vec<ContenderInfo>>, Failure> {
     let Onlooking { connection, layout, deadline } = looking;
     let mut found = Vec::new();
-    let mut flight = Flight::new();
+    let mut batch = Batch::new();
     for (at, (lock, shown)) in locks.iter().zip(shown).enumerate() {
         if let Some(plain) = layout.plain(lock)
             && shown.first().is_some_and(|first| is_foreign(&first.id))
         {
             found.push((at, shown.remove(0)));
-            flight = flight.command(get(plain));
+            batch = batch.command(get(plain));
         }
     }
     let mut infos = vec![Vec::new(); locks.len()];
-    let values = connection.flight_until(flight, deadline).await?;
+    let values = connection.send_until(batch, deadline).await?;
     for ((at, foreign), value) in found.iter().zip(values) {
         infos[*at].push(describe(foreign, value));
     }
@@ -126,8 +126,8 @@ pub(crate) async fn names(looking: Onlooking<'_>, prefix: &str) -> Result<Vec<Qu
     let (mut names, mut last) = (BTreeSet::new(), String::new());
     for _ in 0..PAGES_MAX {
         let page = PAGE.to_string();
-        let flight = Flight::new().script(layout.script(Script::Names), &[layout.base()], &[last.as_str(), &page][..]);
-        let answers = connection.flight_until(flight, deadline).await?;
+        let batch = Batch::new().script(layout.script(Script::Names), &[layout.base()], &[last.as_str(), &page][..]);
+        let answers = connection.send_until(batch, deadline).await?;
         let mut read = texts(answer(only(answers)?, "names")?)?.into_iter();
         last = read.next().ok_or_else(Failure::unexpected)?;
         let named = read.filter_map(|listed| read_listed(&listed));
@@ -144,7 +144,7 @@ pub(crate) async fn long_name(looking: Onlooking<'_>, digest: &str) -> Result<Op
     let Onlooking { connection, layout, deadline } = looking;
     let mut range = cmd("ZRANGEBYLEX");
     range.arg(layout.names()).arg(format!("[{digest} ")).arg(format!("({digest}!"));
-    let answers = connection.flight_until(Flight::new().command(range), deadline).await?;
+    let answers = connection.send_until(Batch::new().command(range), deadline).await?;
     let listed = texts(answer(only(answers)?, "ZRANGEBYLEX")?)?;
     Ok(listed.first().and_then(|listed| read_listed(listed)))
 }

@@ -10,7 +10,7 @@ use lockkeeper_session::{Failure, Joined, Link as _, Record, Stood, Stored};
 use redis::Value;
 
 use crate::answers::{list, number, text, texts};
-use crate::connection::{Flight, answer};
+use crate::connection::{Batch, answer};
 use crate::layout::{Member, listed, mode_letter, part_letter};
 use crate::queue::place::Own;
 use crate::queue::view;
@@ -23,9 +23,9 @@ pub(super) fn make(core: &Arc<Core>, queue: &QueueName, entries: &[Entry], shows
     Arc::new(move |link: &Arc<Link>| {
         let (session, epoch) = (core.id.to_string(), core.epoch(link.number));
         let arguments: Vec<_> = [&session, &epoch].into_iter().chain(&fixed).collect();
-        let flight = Flight::new().script(core.layout.script(Script::Join), &[core.layout.base()], arguments);
+        let batch = Batch::new().script(core.layout.script(Script::Join), &[core.layout.base()], arguments);
         let asked_at = core.life.clock.now();
-        let asking = core.fly(link, copied(flight, &core.config), Operation::Join);
+        let asking = core.send(link, copied(batch, &core.config), Operation::Join);
         let (core, link) = (core.clone(), link.clone());
         Box::pin(async move { read(&core, &link, asking.await?, asked_at) })
     })

@@ -9,7 +9,7 @@ use lockkeeper_core::{
 use lockkeeper_session::{Ask, Departing, Failure, Joined, Left, Life, Link as _, Refusal, Service, Stage, Watch};
 
 use crate::answers::{number, only, text};
-use crate::connection::{Flight, answer};
+use crate::connection::{Batch, answer};
 use crate::layout::{Member, part_letter};
 use crate::queue::guard::{self, Young};
 use crate::queue::place::Own;
@@ -47,8 +47,8 @@ impl Redis {
         let core = self.core.clone();
         Arc::new(move |link: &Arc<Link>| {
             let script = core.layout.script(script);
-            let flight = Flight::new().script(script, &[core.layout.base()], &arguments[..]);
-            let (asking, link, read) = (core.fly(link, flight, operation), link.clone(), read.clone());
+            let batch = Batch::new().script(script, &[core.layout.base()], &arguments[..]);
+            let (asking, link, read) = (core.send(link, batch, operation), link.clone(), read.clone());
             Box::pin(async move { read(&link, answer(only(asking.await?)?, script.name)?) })
         })
     }

@@ -7,7 +7,7 @@ use lockkeeper_session::Failure;
 use redis::{Cmd, Value as Answer, cmd};
 
 use crate::answers::{list, only, text};
-use crate::connection::{Flight, answer};
+use crate::connection::{Batch, answer};
 use crate::layout::part_letter;
 use crate::script::Script;
 use crate::session::{Core, Link, Make};
@@ -36,7 +36,7 @@ pub(super) fn read_answer(answer: Answer) -> Result<Option<Value>, Failure> {
 pub(super) fn reading(core: &Arc<Core>, queue: &QueueName) -> Make<Option<Value>> {
     let (core, key) = (core.clone(), core.layout.value(queue));
     Arc::new(move |link: &Arc<Link>| {
-        let asking = core.fly(link, Flight::new().command(get(&key)), Operation::Value);
+        let asking = core.send(link, Batch::new().command(get(&key)), Operation::Value);
         Box::pin(async move { read_answer(answer(only(asking.await?)?, "HMGET")?) })
     })
 }
@@ -59,8 +59,8 @@ pub(super) fn writing(
         let texts = [&*session, &*epoch, part, &*name, &*expected, if value.is_some() { "set" } else { "remove" }];
         let mut arguments: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
         arguments.extend(value.as_deref());
-        let flight = Flight::new().script(core.layout.script(Script::SetValue), &[core.layout.base()], arguments);
-        let (asking, link) = (core.fly(link, flight, Operation::Value), link.clone());
+        let batch = Batch::new().script(core.layout.script(Script::SetValue), &[core.layout.base()], arguments);
+        let (asking, link) = (core.send(link, batch, Operation::Value), link.clone());
         Box::pin(async move {
             let mut answer = list(answer(only(asking.await?)?, "set_value")?)?.into_iter();
             let mut next = || text(answer.next().ok_or_else(Failure::unexpected)?);

@@ -9,7 +9,7 @@ use lockkeeper_core::{BoxFuture, Operation, QueueName, QueueView, Value};
 use lockkeeper_session::{Failure, Link as _, Watch};
 use redis::Value as Answer;
 
-use crate::connection::{Flight, Told, answer};
+use crate::connection::{Batch, Told, answer};
 use crate::layout::part_letter;
 use crate::queue::{value, view};
 use crate::script::Script;
@@ -21,9 +21,8 @@ pub(super) fn of_queue(core: &Arc<Core>, queue: &QueueName) -> Watch<Link, Queue
     keys.extend(core.layout.plain(queue).map(str::to_owned));
     let look = [part_letter(queue.part()).to_owned(), queue.encoded(), String::new(), "whole".to_owned()];
     let of_script = core.clone();
-    let looking = move |flight: Flight| {
-        flight.script(of_script.layout.script(Script::Look), &[of_script.layout.base()], &look[..])
-    };
+    let looking =
+        move |batch: Batch| batch.script(of_script.layout.script(Script::Look), &[of_script.layout.base()], &look[..]);
     begin(core, keys, looking, |link, shown| view::read(link.connection_number(), answer(shown, "look")?))
 }
 
@@ -31,15 +30,15 @@ pub(super) fn of_queue(core: &Arc<Core>, queue: &QueueName) -> Watch<Link, Queue
 pub(super) fn of_value(core: &Arc<Core>, queue: &QueueName) -> Watch<Link, Option<Value>> {
     let key = core.layout.value(queue);
     let keys = vec![key.clone()];
-    let reading = move |flight: Flight| flight.command(value::get(&key));
+    let reading = move |batch: Batch| batch.command(value::get(&key));
     begin(core, keys, reading, |_, read| value::read_answer(answer(read, "HMGET")?))
 }
 
-/// Watches keys, and looks behind that, all in one flight.
+/// Watches keys, and looks behind that, all in one batch.
 fn begin<T: Send + 'static>(
     core: &Arc<Core>,
     keys: Vec<String>,
-    look: impl Fn(Flight) -> Flight + Send + Sync + 'static,
+    look: impl Fn(Batch) -> Batch + Send + Sync + 'static,
     read: fn(&Link, Answer) -> Result<T, Failure>,
 ) -> Watch<Link, T> {
     let core = core.clone();
@@ -49,8 +48,8 @@ fn begin<T: Send + 'static>(
             Ok(tolds) => tolds,
             Err(failure) => return Box::pin(std::future::ready(Err(failure))),
         };
-        let tracked = tolds.iter().fold(Flight::new(), |flight, told| flight.tracked_read("EXISTS", told));
-        let (asking, link) = (core.fly(link, look(tracked), Operation::Wait), link.clone());
+        let tracked = tolds.iter().fold(Batch::new(), |batch, told| batch.tracked_read("EXISTS", told));
+        let (asking, link) = (core.send(link, look(tracked), Operation::Wait), link.clone());
         Box::pin(async move {
             let mut answers = asking.await?;
             let shown = answers.pop().ok_or_else(Failure::unexpected)?;

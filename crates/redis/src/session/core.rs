@@ -9,7 +9,7 @@ use lockkeeper_session::{Beginning, Bug, Failure, Life, Roll, Server};
 use redis::Value;
 use tokio::runtime::Handle;
 
-use crate::connection::{Connection, Flight};
+use crate::connection::{Batch, Connection};
 use crate::layout::{Layout, SessionId};
 use crate::session::Link;
 use crate::session::belief::Timing;
@@ -78,14 +78,14 @@ impl Core {
         Connection::open(server, &self.config.access, &self.life.clock, deadline).await
     }
 
-    /// Sends a flight over a connection, whose use ends if it brings nothing any more.
-    pub(crate) fn fly(
+    /// Sends a batch over a connection, whose use ends if it brings nothing any more.
+    pub(crate) fn send(
         &self,
         link: &Arc<Link>,
-        flight: Flight,
+        batch: Batch,
         operation: Operation,
     ) -> BoxFuture<Result<Vec<Value>, Failure>> {
-        let (asking, life, link) = (link.connection.flight(flight), self.life.clone(), link.clone());
+        let (asking, life, link) = (link.connection.send(batch), self.life.clone(), link.clone());
         Box::pin(async move { life.hear(&*link, operation, asking.await) })
     }
 

@@ -7,7 +7,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::{Effect, Failure, Keeping, Life, Lookable as _, Server};
 
 use crate::answers::number;
-use crate::connection::{Connection, Flight, until_replaced};
+use crate::connection::{Batch, Connection, until_replaced};
 use crate::script::Script;
 use crate::session::core::Core;
 use crate::session::restore::{restore, taught, teach};
@@ -53,7 +53,7 @@ impl Keeping for Driver {
     }
 
     async fn end(&mut self, link: &Link) -> Result<(), Failure> {
-        close(&self.0, &link.connection, Flight::new).await
+        close(&self.0, &link.connection, Batch::new).await
     }
 
     async fn end_at(&self, server: Server, deadline: BootInstant) -> Result<(), Failure> {
@@ -63,11 +63,11 @@ impl Keeping for Driver {
 }
 
 /// Ends the session over a connection, piece by piece.
-async fn close(core: &Core, connection: &Connection, begin: impl Fn() -> Flight) -> Result<(), Failure> {
+async fn close(core: &Core, connection: &Connection, begin: impl Fn() -> Batch) -> Result<(), Failure> {
     for _ in 0..PIECES_MAX {
         let deadline = core.life.clock.now().saturating_add(core.timing.patience());
-        let flight = begin().script(core.layout.script(Script::Close), &[core.layout.base()], core.id.to_string());
-        if number(&taught(connection.flight_until(flight, deadline).await?, "close")?)? == 0 {
+        let batch = begin().script(core.layout.script(Script::Close), &[core.layout.base()], core.id.to_string());
+        if number(&taught(connection.send_until(batch, deadline).await?, "close")?)? == 0 {
             return Ok(());
         }
     }

@@ -21,5 +21,5 @@ use crate::connection::Connection;
 /// A connection that a session has been taken over to.
 pub(crate) type Link = lockkeeper_session::Linked<Connection>;
 
-/// Makes a flight and sends it over a connection.
+/// Makes a batch and sends it over a connection.
 pub(crate) type Make<T> = lockkeeper_session::Make<Link, T>;

@@ -9,7 +9,7 @@ use lockkeeper_session::{FIRST_CONNECTION, Failure, Server, Unclaimed, keep, of_
 use tokio::runtime::Handle;
 
 use crate::answers::{list, text};
-use crate::connection::{Connection, Flight, Opened};
+use crate::connection::{Batch, Connection, Opened};
 use crate::layout::SessionId;
 use crate::script::Script;
 use crate::session::Link;
@@ -58,8 +58,8 @@ async fn attempt(
     };
     let owner = Owner::this_process().to_string();
     let arguments = [id.to_string(), timing.timeout.as_millis().to_string(), guard_ms.to_string(), owner];
-    let flight = teach(layout).script(layout.script(Script::Open), &[layout.base()], &arguments[..]);
-    let (first, way) = (copied(flight, config), (config.clone(), clock.clone()));
+    let batch = teach(layout).script(layout.script(Script::Open), &[layout.base()], &arguments[..]);
+    let (first, way) = (copied(batch, config), (config.clone(), clock.clone()));
     // It goes on if the caller gives up, so that the session can be ended then.
     let connecting = runtime.spawn(async move {
         let (config, clock) = way;
@@ -92,12 +92,12 @@ async fn attempt(
 
 /// Ends a session that is not used.
 fn close(site: &Site, id: SessionId) -> impl FnOnce(Connection) -> BoxFuture<()> + Send + use<> {
-    let flight = Flight::new().script(site.layout.script(Script::Close), &[site.layout.base()], id.to_string());
+    let batch = Batch::new().script(site.layout.script(Script::Close), &[site.layout.base()], id.to_string());
     let clock = site.clock.clone();
     move |connection| {
         Box::pin(async move {
             // What could not be ended runs out.
-            let _ = connection.flight_until(flight, clock.now().saturating_add(CLOSED_WITHIN)).await;
+            let _ = connection.send_until(batch, clock.now().saturating_add(CLOSED_WITHIN)).await;
         })
     }
 }

@@ -9,7 +9,7 @@ use lockkeeper_session::{Effect, Failure, News, late};
 use redis::Value;
 
 use crate::answers::{list, number, only, text};
-use crate::connection::{Connection, Flight, Wake, answer};
+use crate::connection::{Batch, Connection, Wake, answer};
 use crate::script::Script;
 use crate::session::Link;
 use crate::session::core::Core;
@@ -52,8 +52,8 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Failure {
 async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Result<Renewed, Failure> {
     let mut arguments = vec![core.id.to_string(), core.timing.timeout.as_millis().to_string()];
     arguments.extend(core.roll.next().into_iter().flat_map(|(_, at)| at));
-    let flight = Flight::new().script(core.layout.script(Script::Renew), &[core.layout.base()], arguments);
-    let asking = core.fly(link, copied(flight, &core.config), Operation::Connect);
+    let batch = Batch::new().script(core.layout.script(Script::Renew), &[core.layout.base()], arguments);
+    let asking = core.send(link, copied(batch, &core.config), Operation::Connect);
     let answers = tokio::select! {
         biased;
         answers = asking => answers?,
@@ -94,7 +94,7 @@ pub(super) async fn until_gone(core: &Core, connection: &Connection) -> Failure 
 
 async fn watch_once(core: &Core, connection: &Connection) -> Result<Wake, Failure> {
     let told = connection.wait_for(core.layout.alive(core.id).as_bytes())?;
-    let answers = connection.flight(Flight::new().tracked_get(&told)).await?;
+    let answers = connection.send(Batch::new().tracked_get(&told)).await?;
     match answer(only(answers)?, "GET")? {
         Value::Nil => Err(Failure::session_gone()),
         _ => Ok(told.await),

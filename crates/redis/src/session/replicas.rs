@@ -9,7 +9,7 @@ use std::time::Duration;
 use redis::{Value, cmd};
 
 use crate::answers::number;
-use crate::connection::{Flight, answer};
+use crate::connection::{Batch, answer};
 use crate::url::Config;
 
 /// How long the copies may take: more than the round trip to any replica that is of use …
@@ -23,13 +23,13 @@ fn wait(config: &Config) -> Duration {
 }
 
 /// Waits for the copies of what was sent before.
-pub(crate) fn copied(flight: Flight, config: &Config) -> Flight {
+pub(crate) fn copied(batch: Batch, config: &Config) -> Batch {
     if config.replicas == 0 {
-        return flight;
+        return batch;
     }
     let mut copies = cmd("WAIT");
     copies.arg(config.replicas).arg(wait(config).as_millis().to_string());
-    flight.command(copies)
+    batch.command(copies)
 }
 
 /// Reads from the answers whether there are enough copies.

@@ -103,8 +103,8 @@ pub(super) fn access(config: &Config, server: &lockkeeper_session::Server) -> Re
         .max_allowed_packet(Some(PACKET_BYTES_MAX))
         .wait_timeout(Some(usize::try_from(SILENCE_MIN.as_secs()).unwrap_or(usize::MAX)));
     #[cfg(feature = "tls")]
-    if let Some(papers) = &config.tls {
-        return Ok(access.ssl_opts(secure::settings(papers, server)?).into());
+    if let Some(material) = &config.tls {
+        return Ok(access.ssl_opts(secure::settings(material, server)?).into());
     }
     Ok(access.into())
 }

@@ -4,20 +4,20 @@
 
 use lockkeeper_session::{Failure, Server};
 use lockkeeper_tls::rustls::crypto::{CryptoProvider, ring};
-use lockkeeper_tls::{Connector, HandshakeError, OurCertificate, Papers, rustls};
+use lockkeeper_tls::{Connector, HandshakeError, OurCertificate, TlsMaterial, rustls};
 use mysql_async::{ClientIdentity, DriverError, Error, IoError, Opts, SslOpts};
 
 /// What the driver needs to speak TLS with a server.
-pub(super) fn settings(papers: &Papers, server: &Server) -> Result<SslOpts, Failure> {
+pub(super) fn settings(material: &TlsMaterial, server: &Server) -> Result<SslOpts, Failure> {
     if CryptoProvider::get_default().is_none() {
         // The driver takes the one of the process, and panics if there is none and other crates leave a choice. Another
         // thread may be the first, which is as well.
         let _ = ring::default_provider().install_default();
     }
-    let named = Connector::new(papers).name_of(&server.name);
+    let named = Connector::new(material).name_of(&server.name);
     let name = named.map_err(|error| Failure::of_handshake(&error, "mysql"))?;
-    let authorities = papers.authorities().iter().map(|authority| authority.to_vec().into()).collect();
-    let identity = papers
+    let authorities = material.authorities().iter().map(|authority| authority.to_vec().into()).collect();
+    let identity = material
         .identity()
         .map(|identity| ClientIdentity::new(identity.cert_pem().to_vec().into(), identity.key_pem().to_vec().into()));
     Ok(SslOpts::default()

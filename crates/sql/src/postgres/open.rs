@@ -88,7 +88,7 @@ async fn begin_at(config: &Config, server: &Server) -> Result<Opened, Failure> {
     let socket = Socket::connect(server, "postgres").await?;
     #[cfg(feature = "tls")]
     let socket = match &config.tls {
-        Some(papers) => secure(papers, server, socket).await?,
+        Some(material) => secure(material, server, socket).await?,
         None => socket,
     };
     let meter = socket.meter();

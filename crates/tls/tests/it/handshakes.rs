@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_faults::authority::{Authority, Papers};
+use lockkeeper_faults::authority::{Authority, CertificateFiles};
 use lockkeeper_tls::rustls::pki_types::pem::PemObject;
 use lockkeeper_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use lockkeeper_tls::rustls::server::WebPkiClientVerifier;
@@ -14,18 +14,22 @@ use lockkeeper_tls::{Connector, HandshakeError, TlsStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio_rustls::TlsAcceptor;
 
-use crate::{NAME, authority, identity, papers, trusting};
+use crate::{NAME, authority, certificates, identity, trusting};
 
 /// Room for a handshake's flight, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Speaks one version of TLS, and asks clients for certificates of its authority if it is told to.
 fn server(authority: &Authority, version: &'static SupportedProtocolVersion, asks_clients: bool) -> TlsAcceptor {
-    showing(&authority.server_papers(), version, asks_clients)
+    showing(&authority.server_certificate_files(), version, asks_clients)
 }
 
-/// The same with other papers than a server's.
-fn showing(papers: &Papers, version: &'static SupportedProtocolVersion, asks_clients: bool) -> TlsAcceptor {
+/// The same with other certificates than a server's.
+fn showing(
+    certificates: &CertificateFiles,
+    version: &'static SupportedProtocolVersion,
+    asks_clients: bool,
+) -> TlsAcceptor {
     let provider = Arc::new(ring::default_provider());
     let certificate = |path| CertificateDer::from_pem_file(path).expect("a certificate");
     let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -33,21 +37,21 @@ fn showing(papers: &Papers, version: &'static SupportedProtocolVersion, asks_cli
         .expect("the provider has it");
     let builder = if asks_clients {
         let mut roots = RootCertStore::empty();
-        roots.add(certificate(&papers.ca)).expect("an authority");
+        roots.add(certificate(&certificates.ca)).expect("an authority");
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
         builder.with_client_cert_verifier(verifier.expect("one authority"))
     } else {
         builder.with_no_client_auth()
     };
-    let key = PrivateKeyDer::from_pem_file(&papers.key).expect("a key");
-    TlsAcceptor::from(Arc::new(builder.with_single_cert(vec![certificate(&papers.cert)], key).expect("they fit")))
+    let key = PrivateKeyDer::from_pem_file(&certificates.key).expect("a key");
+    TlsAcceptor::from(Arc::new(builder.with_single_cert(vec![certificate(&certificates.cert)], key).expect("they fit")))
 }
 
 type Shaken = Result<TlsStream<DuplexStream>, HandshakeError>;
 
 /// Connects with these settings; the server answers what it is told first, and then closes.
 async fn shake(query: &str, host: &str, server: TlsAcceptor) -> Shaken {
-    let connector = Connector::new(&papers(query).expect("good papers"));
+    let connector = Connector::new(&certificates(query).expect("good certificates"));
     let (client, end) = duplex(BUFFER_BYTES);
     let serving = tokio::spawn(async move {
         // A client that refuses us, or that we refuse, is what some tests are about.
@@ -110,7 +114,7 @@ async fn a_server_that_is_not_trusted_is_refused_and_the_setting_that_helps_is_n
     assert!(told.contains("`other.example`") && told.contains("`server_name=NAME`"), "{told}");
     let told = refusal(&trusting(&ours.file("ca")), "two..dots", server(&ours, &TLS13, false)).await;
     assert!(told.contains("`server_name=NAME`"), "{told}");
-    let expired = Papers { cert: ours.file("expired"), ..ours.server_papers() };
+    let expired = CertificateFiles { cert: ours.file("expired"), ..ours.server_certificate_files() };
     let told = refusal(&trusting(&ours.file("ca")), NAME, showing(&expired, &TLS13, false)).await;
     assert!(told.contains("has expired, or this machine's clock is wrong"), "{told}");
 }
@@ -119,8 +123,9 @@ async fn a_server_that_is_not_trusted_is_refused_and_the_setting_that_helps_is_n
 #[tokio::test]
 async fn a_server_that_shows_the_certificate_of_an_authority_is_refused_with_the_way_to_make_another() {
     let ours = authority();
-    let papers = Papers { cert: ours.file("ca"), key: ours.file("ca-key"), ..ours.server_papers() };
-    let told = refusal(&trusting(&ours.file("ca")), NAME, showing(&papers, &TLS13, false)).await;
+    let certificates =
+        CertificateFiles { cert: ours.file("ca"), key: ours.file("ca-key"), ..ours.server_certificate_files() };
+    let told = refusal(&trusting(&ours.file("ca")), NAME, showing(&certificates, &TLS13, false)).await;
     assert!(told.contains("that of an authority") && told.contains("critical,CA:FALSE"), "{told}");
     assert!(!told.contains("CaUsed"), "{told}");
 }
@@ -144,7 +149,7 @@ async fn a_server_that_asks_for_our_certificate_in_vain_refuses_us() {
 /// Connects to a server that answers the client's first bytes with these, and then hangs up.
 async fn answered_with(answer: &'static [u8]) -> HandshakeError {
     let ours = authority();
-    let connector = Connector::new(&papers(&trusting(&ours.file("ca"))).expect("good papers"));
+    let connector = Connector::new(&certificates(&trusting(&ours.file("ca"))).expect("good certificates"));
     let (client, mut end) = duplex(BUFFER_BYTES);
     tokio::spawn(async move {
         end.read_u8().await.expect("the client begins");

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use lockkeeper_core::Result;
 use lockkeeper_faults::authority::Authority;
-use lockkeeper_tls::{Papers, Settings};
+use lockkeeper_tls::{Settings, TlsMaterial};
 
 /// What the servers' certificates are for.
 const NAME: &str = "service.example";
@@ -17,7 +17,7 @@ fn authority() -> Authority {
 }
 
 /// Reads what a URL with these settings names.
-fn papers(query: &str) -> Result<Papers> {
+fn material(query: &str) -> Result<TlsMaterial> {
     Settings::from_url(&format!("redis+tls://h1?{query}").parse().expect("a URL")).and_then(|settings| settings.read())
 }
 

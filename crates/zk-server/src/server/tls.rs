@@ -187,8 +187,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_never_shakes_hands_is_given_up_after_the_time_for_it() {
         let authority = Authority::new("localhost").unwrap();
-        let papers = authority.server_papers();
-        let tls = Tls::from_files(&papers.cert, &papers.key, Some(&papers.ca)).unwrap();
+        let material = authority.server_certificate_files();
+        let tls = Tls::from_files(&material.cert, &material.key, Some(&material.ca)).unwrap();
         let (_client, server) = tokio::io::duplex(1 << 10);
         let begun = tokio::time::Instant::now();
         let error = tls.accept(server).await.unwrap_err();

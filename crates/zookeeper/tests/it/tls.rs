@@ -31,8 +31,8 @@ fn authority() -> Authority {
 
 /// A server with a TLS port.
 async fn embedded(authority: &Authority) -> EmbeddedServer {
-    let papers = authority.server_papers();
-    let tls = Tls::from_files(&papers.cert, &papers.key, None).expect("good files");
+    let certificates = authority.server_certificate_files();
+    let tls = Tls::from_files(&certificates.cert, &certificates.key, None).expect("good files");
     EmbeddedServer::builder().tls(tls).start().await.expect("a server")
 }
 

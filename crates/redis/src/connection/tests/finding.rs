@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use crate::RedisBackend;
 use crate::connection::tests::strangers::stranger;
 use crate::connection::tests::support::{SOON, clock, config, deadline, open_url, server_at, soon, words};
-use crate::connection::{Connection, Flight, answer, until_replaced};
+use crate::connection::{Batch, Connection, answer, until_replaced};
 
 /// How often sentinels are asked.
 const ROUND: Duration = Duration::from_millis(200);
@@ -175,8 +175,8 @@ async fn a_sentinel_that_asks_for_a_password_is_given_that_of_the_servers_and_ma
 
 /// Asks for a key of the default base.
 async fn probe(connection: &Connection) -> Result<Value, Failure> {
-    let flight = Flight::new().command(words("HGET {lockkeeper} tok"));
-    let mut answers = soon("the answer", connection.flight(flight)).await?;
+    let batch = Batch::new().command(words("HGET {lockkeeper} tok"));
+    let mut answers = soon("the answer", connection.send(batch)).await?;
     answer(answers.pop().expect("one answer"), "HGET")
 }
 

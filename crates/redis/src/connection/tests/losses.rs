@@ -1,4 +1,4 @@
-//! The end of a connection: every flight ends, and says truly whether it may have had an effect.
+//! The end of a connection: every batch ends, and says truly whether it may have had an effect.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use lockkeeper_session::{Effect, FailureKind, Lookable as _};
 use redis::cmd;
 
 use crate::connection::tests::support::{NOTHING, SOON, ask, deadline, open, soon, words};
-use crate::connection::{Connection, Flight, Script};
+use crate::connection::{Batch, Connection, Script};
 
-/// How many flights wait when the connection is lost, and how long each is: more than the machine's buffers take.
+/// How many batches wait when the connection is lost, and how long each is: more than the machine's buffers take.
 const FLIGHTS: usize = 2_000;
 const FLIGHT_BYTES: usize = 16 << 10;
 
-/// A flight that adds its number to a set.
-fn add(number: usize) -> Flight {
+/// A batch that adds its number to a set.
+fn add(number: usize) -> Batch {
     let mut command = cmd("SADD");
     command.arg("set").arg(format!("{number:0>FLIGHT_BYTES$}"));
-    Flight::new().command(command)
+    Batch::new().command(command)
 }
 
 /// Waits until the machine's buffers take no more.
@@ -40,15 +40,15 @@ async fn a_flight_that_never_left_had_no_effect_and_one_that_was_executed_may_ha
     let Some(mut server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     for number in 0..10 {
-        soon("an answer", connection.flight(add(number))).await.expect("an answer");
+        soon("an answer", connection.send(add(number))).await.expect("an answer");
     }
     server.pause().expect("it stands still");
-    let flights: Vec<_> = (10..FLIGHTS).map(|number| (number, connection.flight(add(number)))).collect();
+    let batches: Vec<_> = (10..FLIGHTS).map(|number| (number, connection.send(add(number)))).collect();
     soon("full buffers", stalled(&connection)).await;
     connection.shut();
     let mut harmless = BTreeSet::new();
-    for (number, flight) in flights {
-        let failure = soon("the failure", flight).await.expect_err("the connection is lost");
+    for (number, batch) in batches {
+        let failure = soon("the failure", batch).await.expect_err("the connection is lost");
         assert_eq!(failure.kind, FailureKind::Broken, "{failure}");
         if failure.effect == Effect::None {
             harmless.insert(number);
@@ -56,7 +56,7 @@ async fn a_flight_that_never_left_had_no_effect_and_one_that_was_executed_may_ha
     }
     soon("the end of the connection", connection.over()).await;
     assert!(!harmless.is_empty() && harmless.len() < FLIGHTS - 10, "{} of {FLIGHTS} had no effect", harmless.len());
-    let after = soon("a late flight", connection.flight(add(FLIGHTS))).await.expect_err("the connection is over");
+    let after = soon("a late batch", connection.send(add(FLIGHTS))).await.expect_err("the connection is over");
     assert_eq!(after.effect, Effect::None);
     server.resume().expect("it goes on");
     let onlooker = open(server.address()).await;
@@ -78,20 +78,20 @@ async fn a_killed_server_ends_all_that_waits_at_once() {
     let Some(mut server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     server.pause().expect("it stands still");
-    let flights: Vec<_> = (0..1_000).map(|_| connection.flight(Flight::new().command(words("INCR key")))).collect();
+    let batches: Vec<_> = (0..1_000).map(|_| connection.send(Batch::new().command(words("INCR key")))).collect();
     // The driver writes them all before the server ends.
     let written = async || (connection.meter.written() == connection.line.lock().queued_bytes).then_some(());
     lockkeeper_faults::wait::until("the writing", SOON, written).await.expect("all is written");
     server.kill();
-    for flight in flights {
-        let failure = soon("the failure", flight).await.expect_err("the server is gone");
+    for batch in batches {
+        let failure = soon("the failure", batch).await.expect_err("the server is gone");
         assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::Unknown));
         assert!(failure.is_passing() && failure.needs_another());
     }
     soon("the end of the connection", connection.over()).await;
 }
 
-/// How often a connection is shut while flights are queued: of some dozens one would have a flight without an end.
+/// How often a connection is shut while batches are queued: of some dozens one would have a batch without an end.
 const SHUT: usize = 200;
 
 /// A driver that ends empties its queue, and what is queued at that moment may stay in it.
@@ -101,18 +101,18 @@ async fn a_flight_that_is_queued_while_its_connection_ends_is_not_left_without_a
     for _ in 0..SHUT {
         let connection = Arc::new(open(server.address()).await);
         let queueing = connection.clone();
-        let flights = tokio::spawn(async move {
-            let mut flights = Vec::new();
+        let batches = tokio::spawn(async move {
+            let mut batches = Vec::new();
             while !queueing.is_over() {
-                flights.push(queueing.flight(Flight::new().command(words("PING"))));
+                batches.push(queueing.send(Batch::new().command(words("PING"))));
                 tokio::task::yield_now().await;
             }
-            flights
+            batches
         });
         tokio::task::yield_now().await;
         connection.shut();
-        for flight in soon("the flights", flights).await.expect("it does not panic") {
-            let _ = soon("an answer or a failure", flight).await;
+        for batch in soon("the batches", batches).await.expect("it does not panic") {
+            let _ = soon("an answer or a failure", batch).await;
         }
     }
 }
@@ -123,8 +123,8 @@ async fn a_flight_with_a_deadline_is_late_and_goes_on() {
     let connection = open(server.address()).await;
     server.pause().expect("it stands still");
     let soon_late = lockkeeper_session::share(deadline().saturating_sub(SOON), deadline(), 500);
-    let flight = connection.flight_until(Flight::new().command(words("INCR key")), soon_late);
-    let failure = soon("the deadline", flight).await.expect_err("it is late");
+    let batch = connection.send_until(Batch::new().command(words("INCR key")), soon_late);
+    let failure = soon("the deadline", batch).await.expect_err("it is late");
     assert_eq!((failure.kind, failure.effect), (FailureKind::Deadline, Effect::Unknown));
     server.resume().expect("it goes on");
     assert_eq!(ask(&connection, "GET key").await, redis::Value::BulkString(b"1".to_vec()));
@@ -135,18 +135,18 @@ async fn a_server_that_lost_the_scripts_ends_the_connection_and_nothing_has_happ
     let Some(server) = Server::standalone_or_skip().await else { return };
     let (connection, other) = (open(server.address()).await, open(server.address()).await);
     let [kept, lost] = ["kept", "lost"].map(|name| Script::new(name, format!("return redis.call('INCR', '{name}')")));
-    let loaded = Flight::new().load(&kept).load(&lost);
-    soon("the load", connection.flight(loaded)).await.expect("the scripts are there");
+    let loaded = Batch::new().load(&kept).load(&lost);
+    soon("the load", connection.send(loaded)).await.expect("the scripts are there");
     ask(&other, "SCRIPT FLUSH").await;
     let told = connection.wait_for(b"lost").expect("a wait");
-    let flight = connection.flight(Flight::new().script(&lost, &["lost"], &NOTHING).tracked_get(&told));
-    let failure = soon("the failure", flight).await.expect_err("the script is not there");
+    let batch = connection.send(Batch::new().script(&lost, &["lost"], &NOTHING).tracked_get(&told));
+    let failure = soon("the failure", batch).await.expect_err("the script is not there");
     assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::None), "{failure}");
     soon("the end of the connection", connection.over()).await;
 
     let connection = open(server.address()).await;
-    let flight = Flight::new().load(&kept).script(&kept, &["kept"], &NOTHING).script(&lost, &["lost"], &NOTHING);
-    let failure = soon("the failure", connection.flight(flight)).await.expect_err("one script is not there");
+    let batch = Batch::new().load(&kept).script(&kept, &["kept"], &NOTHING).script(&lost, &["lost"], &NOTHING);
+    let failure = soon("the failure", connection.send(batch)).await.expect_err("one script is not there");
     assert_eq!(failure.effect, Effect::Unknown, "the other script was executed");
     assert_eq!(ask(&other, "GET kept").await, redis::Value::BulkString(b"1".to_vec()));
 }

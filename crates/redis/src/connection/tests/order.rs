@@ -1,4 +1,4 @@
-//! Flights are queued in the order of the calls, and stay together.
+//! Batches are queued in the order of the calls, and stay together.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,16 +6,16 @@ use lockkeeper_faults::redis::Server;
 use redis::{Value, cmd};
 
 use crate::connection::tests::support::{ask, open, soon, words};
-use crate::connection::{Flight, Script, answer};
+use crate::connection::{Batch, Script, answer};
 
-/// How many flights are sent, by how many tasks.
+/// How many batches are sent, by how many tasks.
 const FLIGHTS: u32 = 40_000;
 const TASKS: u32 = 8;
 
-fn append(number: u32) -> Flight {
+fn append(number: u32) -> Batch {
     let mut command = cmd("RPUSH");
     command.arg("list").arg(number);
-    Flight::new().command(command)
+    Batch::new().command(command)
 }
 
 /// The numbers of the list.
@@ -32,11 +32,11 @@ async fn flights_of_many_tasks_are_executed_in_the_order_of_the_calls() {
     for _ in 0..TASKS {
         let (connection, called) = (connection.clone(), called.clone());
         tasks.push(tokio::spawn(async move {
-            let mut flights = Vec::new();
+            let mut batches = Vec::new();
             for round in 0..FLIGHTS / TASKS {
                 {
                     let mut called = called.lock().unwrap();
-                    flights.push(connection.flight(append(*called)));
+                    batches.push(connection.send(append(*called)));
                     *called += 1;
                 }
                 if round % 64 == 0 {
@@ -44,8 +44,8 @@ async fn flights_of_many_tasks_are_executed_in_the_order_of_the_calls() {
                 }
             }
             // They are answered in any order, as their tasks ask.
-            for flight in flights.into_iter().rev() {
-                soon("an answer", flight).await.expect("an answer");
+            for batch in batches.into_iter().rev() {
+                soon("an answer", batch).await.expect("an answer");
             }
         }));
     }
@@ -60,7 +60,7 @@ async fn a_flight_that_is_given_up_is_executed_all_the_same() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     for number in 0..1_000 {
-        drop(connection.flight(append(number)));
+        drop(connection.send(append(number)));
     }
     assert_eq!(numbers(ask(&connection, "LRANGE list 0 -1").await), (0..1_000).collect::<Vec<_>>());
 }
@@ -71,13 +71,13 @@ async fn each_command_has_its_answer_and_a_refusal_stands_in_its_place() {
     let connection = open(server.address()).await;
     let set = Script::new("set", "redis.call('SET', KEYS[1], ARGV[1]); return ARGV[2]");
     let told = connection.wait_for(b"key").expect("a wait");
-    let flight = Flight::new()
+    let batch = Batch::new()
         .load(&set)
         .script(&set, &["key"], &["value", "done"])
         .command(words("LPUSH key x"))
         .tracked_get(&told)
         .tracked_read("ZCARD", &told);
-    let answers = soon("the answers", connection.flight(flight)).await.expect("answers");
+    let answers = soon("the answers", connection.send(batch)).await.expect("answers");
     let [_, done, refused, read, miscalled] = &answers[..] else { panic!("{answers:?}") };
     assert_eq!(*done, Value::BulkString(b"done".to_vec()));
     assert_eq!(*read, Value::BulkString(b"value".to_vec()));
@@ -92,7 +92,7 @@ async fn nothing_of_another_flight_comes_between_a_script_and_its_tracked_read()
     let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = Arc::new(open(server.address()).await);
     let set = Arc::new(Script::new("set", "return redis.call('SET', KEYS[1], ARGV[1])"));
-    soon("the load", connection.flight(Flight::new().load(&set))).await.expect("the script is there");
+    soon("the load", connection.send(Batch::new().load(&set))).await.expect("the script is there");
     let tasks: Vec<_> = (0..64)
         .map(|task| {
             let (connection, set) = (connection.clone(), set.clone());
@@ -100,8 +100,8 @@ async fn nothing_of_another_flight_comes_between_a_script_and_its_tracked_read()
                 for round in 0..100 {
                     let told = connection.wait_for(b"key").expect("a wait");
                     let text = format!("{task}-{round}");
-                    let flight = Flight::new().script(&set, &["key"], &text).tracked_get(&told);
-                    let answers = soon("the answers", connection.flight(flight)).await.expect("answers");
+                    let batch = Batch::new().script(&set, &["key"], &text).tracked_get(&told);
+                    let answers = soon("the answers", connection.send(batch)).await.expect("answers");
                     assert_eq!(answers, [Value::Okay, Value::BulkString(text.into_bytes())]);
                 }
             })

@@ -8,7 +8,7 @@ use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_session::{Failure, Server};
 use redis::{Cmd, Value, cmd};
 
-use crate::connection::{Connection, Flight, answer};
+use crate::connection::{Batch, Connection, answer};
 use crate::url::{Access, Address, Config};
 
 /// What a script takes that takes nothing but its keys.
@@ -55,6 +55,6 @@ pub(super) fn words(text: &str) -> Cmd {
 
 /// Sends one command, and returns its answer.
 pub(super) async fn ask(connection: &Connection, command: &str) -> Value {
-    let mut answers = soon(command, connection.flight(Flight::new().command(words(command)))).await.expect(command);
+    let mut answers = soon(command, connection.send(Batch::new().command(words(command)))).await.expect(command);
     answer(answers.pop().expect("one answer"), command).expect(command)
 }

@@ -16,7 +16,7 @@ async fn a_client_with_a_certificate_is_let_in_and_others_are_told_why_they_are_
     }
     let authority = || Authority::new(NAME).expect("an authority");
     let (ours, other) = (authority(), authority());
-    let secured = Setup::new().tls(ours.server_papers()).start().await.expect("a server");
+    let secured = Setup::new().tls(ours.server_certificate_files()).start().await.expect("a server");
     let plain = Server::standalone().await.expect("a server");
     let url = |address, authority: &Authority, name: &str| {
         format!("redis+tls://{address}?connect_timeout=2s&server_name={name}&ca={}", authority.file("ca").display())

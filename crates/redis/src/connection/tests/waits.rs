@@ -6,7 +6,7 @@ use lockkeeper_session::{Failure, Lookable as _};
 use redis::Value;
 
 use crate::connection::tests::support::{NOTHING, ask, open, soon, words};
-use crate::connection::{Connection, Flight, Script, Told, Wake};
+use crate::connection::{Batch, Connection, Script, Told, Wake};
 
 /// How often a key is read and deleted at the same time.
 const RACES: u32 = 5_000;
@@ -14,7 +14,7 @@ const RACES: u32 = 5_000;
 /// Queues a read of a key, with a wait for its change.
 fn reading(connection: &Connection, key: &str) -> (BoxFuture<Result<Vec<Value>, Failure>>, Told) {
     let told = connection.wait_for(key.as_bytes()).expect("a wait");
-    (connection.flight(Flight::new().tracked_get(&told)), told)
+    (connection.send(Batch::new().tracked_get(&told)), told)
 }
 
 async fn track(connection: &Connection, key: &str) -> (Value, Told) {
@@ -50,8 +50,8 @@ async fn a_key_that_a_script_of_the_same_connection_deletes_wakes_the_wait() {
     let bury = Script::new("bury", "return redis.call('DEL', KEYS[1])");
     ask(&connection, "SET key value").await;
     let (_, told) = track(&connection, "key").await;
-    let flight = Flight::new().load(&bury).script(&bury, &["key"], &NOTHING);
-    soon("the script", connection.flight(flight)).await.expect("an answer");
+    let batch = Batch::new().load(&bury).script(&bury, &["key"], &NOTHING);
+    soon("the script", connection.send(batch)).await.expect("an answer");
     assert_eq!(soon("the deletion", told).await, Wake::Changed);
 }
 
@@ -76,7 +76,7 @@ async fn no_deletion_that_races_a_read_is_lost() {
     let (mut gone, mut told_of) = (0, 0);
     for race in 0..RACES {
         ask(&other, "SET key value").await;
-        let delete = || other.flight(Flight::new().command(words("DEL key")));
+        let delete = || other.send(Batch::new().command(words("DEL key")));
         let (deletion, (read, told)) = match race % 2 {
             0 => (delete(), reading(&connection, "key")),
             _ => {

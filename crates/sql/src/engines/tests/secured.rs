@@ -34,7 +34,7 @@ fn identified(url: &str, authority: &Authority) -> String {
 #[tokio::test]
 async fn a_client_with_a_certificate_is_let_in_and_others_are_told_why_they_are_not() {
     let (ours, other) = (authority(), authority());
-    for secured in each_with(Need::Papers(ours.server_papers())).await {
+    for secured in each_with(Need::Certificates(ours.server_certificate_files())).await {
         let plain = secured.kind().start(Need::Nothing).await;
         let user = secured.either("postgres", "root");
         let url = secured.url_to(user, &ours, NAME);
@@ -73,7 +73,7 @@ async fn a_user_who_must_use_tls_is_told_so_and_needs_no_certificate() {
         return;
     }
     let ours = authority();
-    let setup = Setup::new().tls(ours.server_papers()).setting("require-secure-transport", "OFF");
+    let setup = Setup::new().tls(ours.server_certificate_files()).setting("require-secure-transport", "OFF");
     let secured = Server::Mariadb(setup.start().await.expect("a server"));
     secured.ask("CREATE USER app@'%' REQUIRE SSL; GRANT ALL ON lockkeeper.* TO app@'%'").await.expect("a user");
     let without = secured.url_as("app", None);

@@ -5,7 +5,7 @@ use std::thread;
 
 use lockkeeper_conformance::SOON;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
-use lockkeeper_faults::authority::Papers;
+use lockkeeper_faults::authority::CertificateFiles;
 use lockkeeper_faults::{Availability, Result, mariadb, postgres};
 use lockkeeper_session::Failure;
 
@@ -35,8 +35,8 @@ pub(super) enum Need {
     Standby,
     /// A password of each user's own, which all must know.
     Password,
-    /// TLS alone, with these papers, and certificates of the clients.
-    Papers(Papers),
+    /// TLS alone, with these files, and certificates of the clients.
+    Certificates(CertificateFiles),
     /// So many bytes for its data.
     Room(u64),
     /// Settings of PostgreSQL and of MariaDB, and durability.
@@ -121,7 +121,7 @@ impl Kind {
                     Need::Durability | Need::Standby => setup.durable(),
                     Need::Clock => setup.durable().movable_clock().setting("max_prepared_transactions", "1"),
                     Need::Password => setup.password("root's"),
-                    Need::Papers(papers) => setup.tls(papers),
+                    Need::Certificates(certificates) => setup.tls(certificates),
                     Need::Room(bytes) => setup.room_bytes(bytes),
                     Need::Settings([settings, _]) => {
                         settings.iter().fold(setup.durable(), |setup, (name, value)| setup.setting(name, value))
@@ -137,7 +137,7 @@ impl Kind {
                     Need::Clock => setup.durable().movable_clock(),
                     Need::Standby => setup.durable().replicated(),
                     Need::Password => setup.password("root's"),
-                    Need::Papers(papers) => setup.tls(papers),
+                    Need::Certificates(certificates) => setup.tls(certificates),
                     Need::Room(bytes) => setup.room_bytes(bytes),
                     Need::Settings([_, settings]) => {
                         settings.iter().fold(setup.durable(), |setup, (name, value)| setup.setting(name, value))

@@ -19,9 +19,9 @@ const NAME: &str = "zk.example";
 
 /// A server that asks its clients for certificates of this authority, if of any.
 async fn server(authority: &Authority, clients: Option<&Authority>) -> EmbeddedServer {
-    let papers = authority.server_papers();
+    let material = authority.server_certificate_files();
     let ca = clients.map(|clients| clients.file("ca"));
-    let tls = Tls::from_files(&papers.cert, &papers.key, ca.as_deref()).unwrap();
+    let tls = Tls::from_files(&material.cert, &material.key, ca.as_deref()).unwrap();
     EmbeddedServer::builder().tls(tls).start().await.unwrap()
 }
 
@@ -111,7 +111,7 @@ async fn peers_that_never_finish_the_handshake_count_as_connections_and_hold_up_
 #[test]
 fn a_file_that_cannot_be_used_is_named_with_the_reason() {
     let (authority, another) = (Authority::new(NAME).unwrap(), Authority::new(NAME).unwrap());
-    let (good, foreign) = (authority.server_papers(), another.server_papers());
+    let (good, foreign) = (authority.server_certificate_files(), another.server_certificate_files());
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);

@@ -36,18 +36,18 @@ pub(super) enum Part {
     Preparation,
 }
 
-/// Commands that are sent together, and stay together: nothing of another flight comes between them.
+/// Commands that are sent together, and stay together: nothing of another batch comes between them.
 ///
 /// The server goes on behind a command that it refused. So what stands behind a script must do no harm if the script
-/// was refused. A flight that changes anything does so by scripts alone.
+/// was refused. A batch that changes anything does so by scripts alone.
 #[derive(Debug, Default)]
 #[must_use = "it is not sent before it is given to a connection"]
-pub(crate) struct Flight {
+pub(crate) struct Batch {
     pub(super) pipeline: Pipeline,
     pub(super) parts: Vec<Part>,
 }
 
-impl Flight {
+impl Batch {
     pub(crate) fn new() -> Self {
         Self { pipeline: Pipeline::new(), parts: Vec::new() }
     }

@@ -21,14 +21,14 @@ pub(crate) struct IdentityFiles {
 
 /// What this end trusts and shows. Everything in it was found to be usable.
 #[derive(Clone)]
-pub struct Papers {
+pub struct TlsMaterial {
     config: Arc<ClientConfig>,
     authorities: Vec<CertificateDer<'static>>,
     identity: Option<Identity>,
     server_name: Option<ServerName<'static>>,
 }
 
-impl Papers {
+impl TlsMaterial {
     /// Reads the files that are named, and the system's authorities if no file of them is.
     pub(crate) fn read(
         ca: Option<&Path>,
@@ -90,11 +90,11 @@ impl Papers {
 }
 
 /// Without the key.
-impl fmt::Debug for Papers {
+impl fmt::Debug for TlsMaterial {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let authorities = self.authorities.len();
         formatter
-            .debug_struct("Papers")
+            .debug_struct("TlsMaterial")
             .field("authorities", &authorities)
             .field("identity", &self.identity)
             .field("server_name", &self.server_name)
