@@ -83,7 +83,7 @@ impl Voice {
     }
 
     /// Prints a line at the most verbose level.
-    pub(crate) fn mention(&self, text: &str) {
+    pub(crate) fn verbose(&self, text: &str) {
         if self.talk == Talk::Verbose {
             self.say(text);
         }
@@ -112,7 +112,7 @@ impl Voice {
         let _ = rustix::io::write(stderr(), line.as_bytes());
     }
 
-    pub(crate) fn hush(&self) {
+    pub(crate) fn clear_status(&self) {
         self.erase(&mut locked(&self.state));
     }
 

@@ -14,6 +14,7 @@ use lockkeeper_core::{
 use rustix::io::Errno;
 
 use crate::base::Base;
+use crate::contender_state::ContenderState;
 use crate::counter::{BootId, Counter, boot_id};
 use crate::directory;
 use crate::errors::{errno_of, failed};
@@ -22,7 +23,6 @@ use crate::follow::Following;
 use crate::pipe::Looker;
 use crate::session::FileSession;
 use crate::showing::{info, listed};
-use crate::vitality::Vitality;
 use crate::{remnants, shared_files, tidying};
 
 /// What a directory of this machine promises.
@@ -92,7 +92,7 @@ impl FileBackend {
         let listing = directory::list(opened.as_fd()).map_err(fail)?;
         let mut infos = Vec::new();
         for name in [Part::Line, Part::Permits, Part::Waiters].iter().flat_map(|&part| listing.of(part)) {
-            if self.looker.look_at(&opened, name).map_err(fail)? == Some(Vitality::Alive) {
+            if self.looker.look_at(&opened, name).map_err(fail)? == Some(ContenderState::Alive) {
                 infos.push(info(&opened, name, &listing));
             }
         }
@@ -154,7 +154,7 @@ impl FileBackend {
     fn is_in_use(&self, path: &Path) -> Result<bool, Errno> {
         let Some((opened, listing)) = listed(path)? else { return Ok(false) };
         for name in &listing.contenders {
-            if self.looker.look_at(&opened, name)? == Some(Vitality::Alive) {
+            if self.looker.look_at(&opened, name)? == Some(ContenderState::Alive) {
                 return Ok(true);
             }
         }
@@ -169,8 +169,8 @@ impl FileBackend {
             let fail = |errno| self.cannot_list(errno);
             let Some((opened, listing)) = listed(&path).map_err(fail)? else { continue };
             for entry in &listing.contenders {
-                let vitality = self.looker.look_at(&opened, entry).map_err(fail)?;
-                if vitality.is_some_and(|vitality| vitality != Vitality::Alive) {
+                let contender_state = self.looker.look_at(&opened, entry).map_err(fail)?;
+                if contender_state.is_some_and(|contender_state| contender_state != ContenderState::Alive) {
                     left.push(remnants::dead(Some(name.clone()), &path, entry));
                 }
             }
@@ -186,7 +186,7 @@ impl FileBackend {
     fn is_to_be_tidied(&self, path: &Path) -> Result<bool, Errno> {
         let Some((opened, listing)) = listed(path)? else { return Ok(false) };
         for name in &listing.contenders {
-            if self.looker.look_at(&opened, name)? != Some(Vitality::Alive) {
+            if self.looker.look_at(&opened, name)? != Some(ContenderState::Alive) {
                 return Ok(true);
             }
         }

@@ -28,7 +28,7 @@ pub(crate) async fn until<T>(
     look: impl Fn(&Inner) -> Result<Option<T>>,
 ) -> Result<T> {
     let mut attention =
-        Attention { session: &session, watches: &watches, queue: &queue, watched: None, suspects: Vec::new() };
+        WaiterWatches { session: &session, watches: &watches, queue: &queue, watched: None, suspects: Vec::new() };
     loop {
         attention.watch_lock().map_err(|errno| attention.failed(errno))?;
         if let Some(found) = look(&session)? {
@@ -43,7 +43,7 @@ pub(crate) async fn until<T>(
 }
 
 /// What a waiter watches.
-struct Attention<'a> {
+struct WaiterWatches<'a> {
     session: &'a Inner,
     watches: &'a Watches,
     queue: &'a QueueName,
@@ -64,7 +64,7 @@ struct Watched {
     places: [Identity; 2],
 }
 
-impl Attention<'_> {
+impl WaiterWatches<'_> {
     /// Watches the lock's directory as it is now, if there is one, or else for its creation.
     fn watch_lock(&mut self) -> Result<(), Errno> {
         if self.watched.is_some() {

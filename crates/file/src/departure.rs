@@ -12,13 +12,13 @@ use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 
 use crate::changes;
+use crate::contender_state::ContenderState;
 use crate::entry_name::EntryName;
 use crate::errors::{errno_of, failed};
 use crate::frozen;
 use crate::inner::{Inner, lost};
-use crate::pipe::{Footing, Pipe, open_reader};
+use crate::pipe::{Pipe, PipeState, open_reader};
 use crate::site::Site;
-use crate::vitality::Vitality;
 use crate::watch::Watches;
 
 /// How often, and after how long each time, a contender that lost its name looks whether its whole directory goes. A
@@ -156,7 +156,7 @@ fn open_site(session: &Inner, queue: &QueueName) -> Result<Option<Arc<Site>>> {
 /// directory is reported and not that of the name.
 async fn settle(pipe: &Pipe, clock: &dyn Clock) {
     for _ in 0..SETTLE_LOOKS {
-        if pipe.footing() != Footing::Removed {
+        if pipe.state() != PipeState::Removed {
             return;
         }
         clock.sleep_until(clock.now().saturating_add(SETTLE_INTERVAL)).await;
@@ -174,7 +174,7 @@ fn thawed(
     };
     let path = session.base().queue_path(queue);
     match frozen::look_at(&directory, ahead).map_err(|errno| failed(Operation::Wait, "look into", &path, errno))? {
-        Some(Vitality::Alive) => {
+        Some(ContenderState::Alive) => {
             let is_gone = |mine: &ContenderId| {
                 let stat = rustix::fs::statat(&directory, mine.as_str(), AtFlags::SYMLINK_NOFOLLOW);
                 matches!(stat, Err(Errno::NOENT))
@@ -205,9 +205,9 @@ fn removed(session: &Inner, queue: &QueueName, ahead: &EntryName) -> Result<Opti
 /// Looks at the contender ahead, and removes it if it is dead or broken.
 fn still_there(session: &Inner, reader: impl AsFd, path: &Path) -> Result<bool, Errno> {
     match session.looker().look(reader.as_fd())? {
-        Vitality::Alive => Ok(true),
-        Vitality::Left => Ok(false),
-        Vitality::Dead | Vitality::Broken => {
+        ContenderState::Alive => Ok(true),
+        ContenderState::Left => Ok(false),
+        ContenderState::Dead | ContenderState::Broken => {
             // A name is never used twice, so this removes no other contender.
             let _ = rustix::fs::unlink(path);
             Ok(false)

@@ -7,10 +7,10 @@ use std::task::{Context, Poll, ready};
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 
+use crate::contender_state::ContenderState;
 use crate::entry_name::EntryName;
 use crate::errors::errno_of;
 use crate::pipe::{self, Looker};
-use crate::vitality::Vitality;
 
 /// A contender that may be about to end.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Ending {
                 return Poll::Ready(());
             }
             let looked = self.reader.try_io(|| match looker.look(self.reader.as_fd()) {
-                Ok(Vitality::Alive) => Err(Errno::WOULDBLOCK.into()),
+                Ok(ContenderState::Alive) => Err(Errno::WOULDBLOCK.into()),
                 _ => Ok(()),
             });
             // Otherwise the runtime forgets that it was ready, and reports the next change.

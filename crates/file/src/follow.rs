@@ -3,12 +3,12 @@
 //! A lock's directory without a watch, since the kernel gives no more of them, is looked at from time to time: the
 //! longer all such looks take, the less often, so that they cost a hundredth of the time.
 //!
-//! `attention` knows what a report means, `eyes` hears it, `known` looks, `held` sees how holders end.
+//! `watch_table` knows what a report means, `inotify` hears it, `known` looks, `held` sees how holders end.
 
-mod attention;
-mod eyes;
 mod held;
+mod inotify;
 mod known;
+mod watch_table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -22,9 +22,9 @@ use rustix::io::Errno;
 
 use crate::base::Base;
 use crate::errors::failed;
-use crate::follow::attention::{Attention, Subject};
-use crate::follow::eyes::Eyes;
+use crate::follow::inotify::Inotify;
 use crate::follow::known::Known;
+use crate::follow::watch_table::{Subject, WatchTable};
 use crate::pipe::Looker;
 use crate::site::{Identity, LOOK_INTERVAL};
 
@@ -110,15 +110,15 @@ impl Following {
         let mut look_at = clock.now().saturating_add(LOOK_INTERVAL);
         loop {
             tokio::select! {
-                () = round.eyes.readable() => {
-                    let Round { eyes, attention, .. } = &mut round;
-                    let read = eyes.read(|descriptor, events, name| attention.note(descriptor, events, name));
+                () = round.inotify.readable() => {
+                    let Round { inotify, table, .. } = &mut round;
+                    let read = inotify.read(|descriptor, events, name| table.note(descriptor, events, name));
                     read.map_err(|errno| self.failed(self.base.queues(), errno))?;
                 }
                 (lock, ending) = poll_fn(|context| round.known.poll_ended(context)) => {
-                    round.attention.touch(&lock, ending.name.as_str());
+                    round.table.touch(&lock, ending.name.as_str());
                 }
-                is_read = telling.until_taken(), if round.attention.is_due() => {
+                is_read = telling.until_taken(), if round.table.is_due() => {
                     let changed = if is_read { round.look_at_due().await? } else { return Ok(Ended::Unread) };
                     if !changed.is_empty() && !telling.tell(Told::Changed(changed)).await {
                         return Ok(Ended::Unread);
@@ -132,7 +132,7 @@ impl Following {
                     look_at = clock.now().saturating_add(LOOK_INTERVAL);
                 }
             }
-            if round.attention.begins_anew() {
+            if round.table.begins_anew() {
                 return Ok(Ended::Anew);
             }
         }
@@ -146,8 +146,8 @@ impl Following {
 /// What is followed by one inotify instance.
 struct Round<'a> {
     following: &'a Following,
-    eyes: Eyes,
-    attention: Attention,
+    inotify: Inotify,
+    table: WatchTable,
     known: Known,
     /// Whether the directory of all locks is watched.
     hears_of_locks: bool,
@@ -172,22 +172,22 @@ impl<'a> Round<'a> {
     /// Watches, and has all locks looked at.
     fn begin(following: &'a Following) -> Result<Self> {
         let Following { base, looker, scope, .. } = following;
-        let (eyes, mut attention) = (Eyes::open(), Attention::default());
+        let (inotify, mut table) = (Inotify::open(), WatchTable::default());
         let known = Known::new(base.clone(), looker.clone(), scope.clone());
         let now = base.clock().now();
         let mut hears_of_locks = false;
         if following.watches_max > 0 {
             for (path, subject) in [(base.path(), Subject::Base), (base.queues(), Subject::Queues)] {
-                if let Ok(descriptor) = eyes.watch(path, &subject) {
+                if let Ok(descriptor) = inotify.watch(path, &subject) {
                     hears_of_locks = subject == Subject::Queues;
-                    attention.watch(descriptor, subject);
+                    table.watch(descriptor, subject);
                 }
             }
         }
         let mut round = Self {
             following,
-            eyes,
-            attention,
+            inotify,
+            table,
             known,
             hears_of_locks,
             again: BTreeMap::new(),
@@ -204,7 +204,7 @@ impl<'a> Round<'a> {
         let found = self.known.directories();
         let found = found.map_err(|errno| self.following.failed(self.following.base.queues(), errno))?;
         let known: BTreeSet<_> = self.known.locks().map(str::to_owned).collect();
-        found.iter().filter(|lock| !known.contains(*lock)).for_each(|lock| self.attention.touch_all(lock));
+        found.iter().filter(|lock| !known.contains(*lock)).for_each(|lock| self.table.touch_all(lock));
         Ok(())
     }
 
@@ -213,7 +213,7 @@ impl<'a> Round<'a> {
         let clock = self.following.base.clock().clone();
         let mut changed = Vec::new();
         let mut looks = 0;
-        while let Some((lock, mut due)) = self.attention.next() {
+        while let Some((lock, mut due)) = self.table.next() {
             if !self.known.may_be_followed(&lock) {
                 continue;
             }
@@ -223,9 +223,9 @@ impl<'a> Round<'a> {
             let looked = looked.map_err(|errno| self.following.failed(&self.known.path(&lock), errno))?;
             if looked.is_gone
                 && !QueueName::is_digest(&lock)
-                && let Some(descriptor) = self.attention.unwatch(&lock)
+                && let Some(descriptor) = self.table.unwatch(&lock)
             {
-                self.eyes.unwatch(descriptor);
+                self.inotify.unwatch(descriptor);
             }
             let again = match (looked.is_short, is_new && looked.is_inhabited) {
                 (true, _) => Some(SHORT_INTERVAL),
@@ -251,11 +251,11 @@ impl<'a> Round<'a> {
     async fn look_around(&mut self) -> Result<()> {
         let clock = self.following.base.clock().clone();
         let now = clock.now();
-        let attention = &mut self.attention;
+        let table = &mut self.table;
         self.again.retain(|lock, at| {
             let is_due = *at <= now;
             if is_due {
-                attention.touch_all(lock);
+                table.touch_all(lock);
             }
             !is_due
         });
@@ -265,12 +265,12 @@ impl<'a> Round<'a> {
         if !self.hears_of_locks {
             self.find_locks()?;
         }
-        let is_unwatched = |lock: &&str| !self.attention.is_watched(lock);
+        let is_unwatched = |lock: &&str| !self.table.is_watched(lock);
         let unwatched: Vec<_> = self.known.locks().filter(is_unwatched).map(str::to_owned).collect();
         let is_search = now >= self.next_search && self.search_began.is_none();
         for (number, lock) in (1..).zip(&unwatched) {
             if is_search || self.known.is_modified(lock) {
-                self.attention.touch_all(lock);
+                self.table.touch_all(lock);
             }
             if number % GLANCES_AT_ONCE == 0 {
                 tokio::task::yield_now().await;
@@ -283,13 +283,13 @@ impl<'a> Round<'a> {
 
     /// Watches a lock's directory; `true` if it was not watched before.
     fn watch(&mut self, lock: &str) -> bool {
-        if self.attention.is_watched(lock) || self.attention.watched() >= self.following.watches_max {
+        if self.table.is_watched(lock) || self.table.watched() >= self.following.watches_max {
             return false;
         }
         let subject = Subject::Lock(lock.to_owned());
-        match self.eyes.watch(&self.known.path(lock), &subject) {
+        match self.inotify.watch(&self.known.path(lock), &subject) {
             Ok(descriptor) => {
-                self.attention.watch(descriptor, subject);
+                self.table.watch(descriptor, subject);
                 true
             }
             // It is gone, not ours to look into, or one too many.
@@ -341,21 +341,21 @@ mod tests {
         let base = Arc::new(Base::open(directory.path(), Arc::new(SystemClock)).unwrap());
         let contender = enter(&base, "a", 1);
         let mut known = Known::new(base, Arc::default(), Scope::default());
-        let mut attention = Attention::default();
-        attention.watch(1, Subject::Lock("a".to_owned()));
-        let look = |known: &mut Known, attention: &mut Attention| {
-            let (lock, due) = attention.next().expect("it is due");
+        let mut table = WatchTable::default();
+        table.watch(1, Subject::Lock("a".to_owned()));
+        let look = |known: &mut Known, table: &mut WatchTable| {
+            let (lock, due) = table.next().expect("it is due");
             known.look(&lock, &due).unwrap().now.map(|now| now.contenders)
         };
-        attention.touch_all("a");
-        let seen = look(&mut known, &mut attention).expect("it was not seen before");
-        attention.note(1, ReadFlags::CLOSE_WRITE, Some(seen[0].id.as_str()));
-        assert_eq!(look(&mut known, &mut attention), None, "it is not done yet");
+        table.touch_all("a");
+        let seen = look(&mut known, &mut table).expect("it was not seen before");
+        table.note(1, ReadFlags::CLOSE_WRITE, Some(seen[0].id.as_str()));
+        assert_eq!(look(&mut known, &mut table), None, "it is not done yet");
         drop(contender);
         let ended = tokio::time::timeout(PATIENCE, poll_fn(|context| known.poll_ended(context)));
         let (lock, ending) = ended.await.expect("its end is noticed");
-        attention.touch(&lock, ending.name.as_str());
-        assert_eq!(look(&mut known, &mut attention), Some(Vec::new()));
+        table.touch(&lock, ending.name.as_str());
+        assert_eq!(look(&mut known, &mut table), Some(Vec::new()));
     }
 
     #[tokio::test]

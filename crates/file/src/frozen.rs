@@ -9,10 +9,10 @@ use lockkeeper_core::{Error, ErrorKind, Lifetime, Operation, Result};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::contender_state::ContenderState;
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
 use crate::shared_files::{self, Durability};
-use crate::vitality::Vitality;
 
 /// The longest reason, in bytes: it is a sentence for the waiters.
 const REASON_BYTES_MAX: usize = 4096;
@@ -42,10 +42,10 @@ pub(crate) fn reason(directory: impl AsFd, name: &EntryName) -> Option<String> {
 }
 
 /// Looks at one; `None` if it is gone.
-pub(crate) fn look_at(directory: impl AsFd, name: &EntryName) -> Result<Option<Vitality>, Errno> {
+pub(crate) fn look_at(directory: impl AsFd, name: &EntryName) -> Result<Option<ContenderState>, Errno> {
     match rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) if stat.st_size == 0 => Ok(Some(Vitality::Broken)),
-        Ok(_) => Ok(Some(Vitality::Alive)),
+        Ok(stat) if stat.st_size == 0 => Ok(Some(ContenderState::Broken)),
+        Ok(_) => Ok(Some(ContenderState::Alive)),
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(errno),
     }

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use tokio::sync::oneshot;
 
 use crate::base::Base;
+use crate::contender_state::ContenderState;
 use crate::counter::{BootId, Counter};
 use crate::directory;
 use crate::entry_name::EntryName;
@@ -22,7 +23,6 @@ use crate::locked;
 use crate::pipe::Looker;
 use crate::shared_files;
 use crate::table::{Remains, Table};
-use crate::vitality::Vitality;
 
 /// There is only one connection to a directory.
 pub(crate) const VERSION: ConnectionNumber = ConnectionNumber(0);
@@ -125,13 +125,13 @@ impl Inner {
             return Ok(true);
         }
         match self.looker.look_at(directory, name)? {
-            Some(Vitality::Alive) => Ok(true),
-            Some(Vitality::Dead | Vitality::Broken) => {
+            Some(ContenderState::Alive) => Ok(true),
+            Some(ContenderState::Dead | ContenderState::Broken) => {
                 // If we may not, it stays dead for all who look.
                 let _ = rustix::fs::unlinkat(directory, name.as_str(), rustix::fs::AtFlags::empty());
                 Ok(false)
             }
-            Some(Vitality::Left) | None => Ok(false),
+            Some(ContenderState::Left) | None => Ok(false),
         }
     }
 

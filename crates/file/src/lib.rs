@@ -43,6 +43,7 @@ mod backend;
 mod base;
 mod caller_marks;
 mod changes;
+mod contender_state;
 mod counter;
 mod default_directory;
 mod departure;
@@ -73,7 +74,6 @@ mod standing;
 mod table;
 mod tidying;
 mod value;
-mod vitality;
 mod watch;
 
 pub use backend::FileBackend;

@@ -17,16 +17,16 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::access::Kind;
+use crate::contender_state::ContenderState;
 use crate::directory::QueueDirectory;
 use crate::entry_name::EntryName;
 use crate::shared_files::{self, Identity, TEMPORARY_PREFIX};
 use crate::site::Site;
-use crate::vitality::Vitality;
 use crate::{frozen, locked};
 
 /// How a contender of ours stands in its queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Footing {
+pub(crate) enum PipeState {
     /// Where it was made.
     Stands,
     /// Nowhere: it left, or was removed.
@@ -118,14 +118,14 @@ impl Pipe {
     }
 
     /// Tells how it stands in the queue that has the name now.
-    pub(crate) fn footing(&self) -> Footing {
+    pub(crate) fn state(&self) -> PipeState {
         let writer = locked(&self.writer);
         let Some(writer) = writer.as_ref() else {
-            return Footing::Removed;
+            return PipeState::Removed;
         };
         let looked = shared_files::leads_to_this(&self.path, self.identity, writer);
         let has_name = || rustix::fs::fstat(writer).is_ok_and(|ours| ours.st_nlink > 0);
-        footing(looked, has_name, || self.site.is_replaced())
+        state(looked, has_name, || self.site.is_replaced())
     }
 
     /// Tells whether we left the queue.
@@ -135,7 +135,7 @@ impl Pipe {
 
     /// Tells whether it stands in the queue.
     pub(crate) fn stands(&self) -> bool {
-        self.footing() == Footing::Stands
+        self.state() == PipeState::Stands
     }
 
     /// Says why it does not stand in the queue any more, and wakes the waiters behind it, which may not have noticed.
@@ -147,7 +147,7 @@ impl Pipe {
         let is_broken = if self.name.is_frozen {
             frozen::is_broken(writer)
         } else {
-            Looker::default().look(writer.as_fd()) == Ok(Vitality::Broken)
+            Looker::default().look(writer.as_fd()) == Ok(ContenderState::Broken)
         };
         self.tell(writer);
         if is_broken { LossReason::Broken } else { LossReason::Removed }
@@ -176,17 +176,17 @@ impl Pipe {
 }
 
 /// Judges by what came of the look along the path.
-fn footing(
+fn state(
     looked: Result<bool, Errno>,
     has_name: impl FnOnce() -> bool,
     is_replaced: impl FnOnce() -> bool,
-) -> Footing {
+) -> PipeState {
     match looked {
-        Ok(true) => Footing::Stands,
+        Ok(true) => PipeState::Stands,
         // A look that fails shows nothing: the kernel is short of memory, or the disk does not answer.
-        Err(_) if has_name() => Footing::Stands,
-        _ if is_replaced() => Footing::Displaced,
-        _ => Footing::Removed,
+        Err(_) if has_name() => PipeState::Stands,
+        _ if is_replaced() => PipeState::Displaced,
+        _ => PipeState::Removed,
     }
 }
 
@@ -238,28 +238,28 @@ pub(crate) struct Looker {
 
 impl Looker {
     /// Looks at an open pipe.
-    pub(crate) fn look(&self, reader: BorrowedFd<'_>) -> Result<Vitality, Errno> {
+    pub(crate) fn look(&self, reader: BorrowedFd<'_>) -> Result<ContenderState, Errno> {
         let mut scratch = locked(&self.scratch);
         let (drain, copy) = match &mut *scratch {
             Some(ends) => ends,
             none => none.insert(rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?),
         };
         match rustix::io::retry_on_intr(|| rustix::pipe::tee(reader, &*copy, 1, SpliceFlags::NONBLOCK)) {
-            Ok(0) => Ok(Vitality::Dead),
+            Ok(0) => Ok(ContenderState::Dead),
             Ok(_) => {
                 let mut byte = [0_u8; 1];
                 rustix::io::read(drain, &mut byte)?;
-                Ok(if byte == [BROKEN] { Vitality::Broken } else { Vitality::Left })
+                Ok(if byte == [BROKEN] { ContenderState::Broken } else { ContenderState::Left })
             }
-            Err(Errno::AGAIN) => Ok(Vitality::Alive),
+            Err(Errno::AGAIN) => Ok(ContenderState::Alive),
             // A file that is not a pipe has no process behind it.
-            Err(Errno::INVAL) => Ok(Vitality::Dead),
+            Err(Errno::INVAL) => Ok(ContenderState::Dead),
             Err(errno) => Err(errno),
         }
     }
 
     /// Opens a contender of a directory and looks at it; `None` if it is gone.
-    pub(crate) fn look_at(&self, directory: impl AsFd, name: &EntryName) -> Result<Option<Vitality>, Errno> {
+    pub(crate) fn look_at(&self, directory: impl AsFd, name: &EntryName) -> Result<Option<ContenderState>, Errno> {
         if name.is_frozen {
             return frozen::look_at(directory, name);
         }
@@ -267,7 +267,7 @@ impl Looker {
             Ok(reader) => self.look(reader.as_fd()).map(Some),
             Err(Errno::NOENT) => Ok(None),
             // We may not know, so we must not say that it is dead.
-            Err(Errno::ACCESS) => Ok(Some(Vitality::Alive)),
+            Err(Errno::ACCESS) => Ok(Some(ContenderState::Alive)),
             Err(errno) => Err(errno),
         }
     }
@@ -292,7 +292,7 @@ pub(crate) fn mark_broken(looker: &Looker, directory: impl AsFd, name: &EntryNam
 fn write_mark(looker: &Looker, directory: impl AsFd, name: &EntryName) -> Result<bool, Errno> {
     // While we have a read end the write below finds one, even if the owner dies meanwhile.
     let reader = open_reader(&directory, name.as_str())?;
-    if looker.look(reader.as_fd())? != Vitality::Alive {
+    if looker.look(reader.as_fd())? != ContenderState::Alive {
         return Ok(false);
     }
     let writer = open_writer(directory, name)?;
@@ -342,13 +342,17 @@ mod tests {
         let readers = [(); 40].map(|()| open_reader(within.directory(), pipe.name().as_str()).unwrap());
         let inherited = pipe.lifeline().unwrap();
         for reader in &readers {
-            assert_eq!(looker.look(reader.as_fd()), Ok(Vitality::Alive));
+            assert_eq!(looker.look(reader.as_fd()), Ok(ContenderState::Alive));
         }
         assert!(pipe.stands());
         pipe.leave().unwrap();
         assert!(!pipe.stands());
         for reader in readers.iter().chain(&readers) {
-            assert_eq!(looker.look(reader.as_fd()), Ok(Vitality::Left), "while another process has the write end");
+            assert_eq!(
+                looker.look(reader.as_fd()),
+                Ok(ContenderState::Left),
+                "while another process has the write end"
+            );
         }
         drop(inherited);
         assert_eq!(looker.look_at(within.directory(), pipe.name()), Ok(None));
@@ -363,9 +367,9 @@ mod tests {
         let early = open_reader(within.directory(), pipe.name().as_str()).unwrap();
         // As the kernel does when a process is killed.
         drop(locked(&pipe.writer).take());
-        assert_eq!(looker.look(early.as_fd()), Ok(Vitality::Dead));
+        assert_eq!(looker.look(early.as_fd()), Ok(ContenderState::Dead));
         drop(early);
-        assert_eq!(looker.look_at(within.directory(), pipe.name()), Ok(Some(Vitality::Dead)));
+        assert_eq!(looker.look_at(within.directory(), pipe.name()), Ok(Some(ContenderState::Dead)));
     }
 
     #[test]
@@ -375,21 +379,21 @@ mod tests {
         let looker = Looker::default();
         let early = open_reader(within.directory(), pipe.name().as_str()).unwrap();
         assert_eq!(mark_broken(&Looker::default(), within.directory(), pipe.name()), Ok(true));
-        assert_eq!(looker.look(early.as_fd()), Ok(Vitality::Broken));
+        assert_eq!(looker.look(early.as_fd()), Ok(ContenderState::Broken));
         within.remove(pipe.name().as_str()).unwrap();
         assert_eq!((pipe.stands(), pipe.conclude()), (false, LossReason::Broken));
-        assert_eq!(looker.look(early.as_fd()), Ok(Vitality::Broken));
+        assert_eq!(looker.look(early.as_fd()), Ok(ContenderState::Broken));
         assert_eq!(mark_broken(&Looker::default(), within.directory(), pipe.name()), Ok(false));
     }
 
     #[test]
     fn a_look_that_fails_is_no_removal_while_the_pipe_has_a_name() {
         for errno in [Errno::NOMEM, Errno::IO, Errno::NAMETOOLONG] {
-            assert_eq!(footing(Err(errno), || true, || false), Footing::Stands, "{errno}");
-            assert_eq!(footing(Err(errno), || false, || false), Footing::Removed, "{errno}");
+            assert_eq!(state(Err(errno), || true, || false), PipeState::Stands, "{errno}");
+            assert_eq!(state(Err(errno), || false, || false), PipeState::Removed, "{errno}");
         }
-        assert_eq!(footing(Ok(false), || true, || false), Footing::Removed);
-        assert_eq!(footing(Ok(false), || true, || true), Footing::Displaced);
+        assert_eq!(state(Ok(false), || true, || false), PipeState::Removed);
+        assert_eq!(state(Ok(false), || true, || true), PipeState::Displaced);
     }
 
     #[test]
@@ -407,6 +411,6 @@ mod tests {
         pipe.leave().unwrap();
         let path = directory.path().join("queues/q").join(pipe.name().as_str());
         std::fs::write(path, "").unwrap();
-        assert_eq!(Looker::default().look_at(within.directory(), pipe.name()), Ok(Some(Vitality::Dead)));
+        assert_eq!(Looker::default().look_at(within.directory(), pipe.name()), Ok(Some(ContenderState::Dead)));
     }
 }

@@ -9,13 +9,13 @@ use lockkeeper_core::{Operation, QueueName, Remnant, RemnantKind, Result};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use crate::contender_state::ContenderState;
 use crate::directory::{Locked, QueueDirectory, is_ours};
 use crate::entry_name::EntryName;
 use crate::errors::failed;
 use crate::pipe::Looker;
 use crate::shared_files::{Patience, since_unix};
 use crate::tidying::reap;
-use crate::vitality::Vitality;
 
 /// What was seen of a remnant.
 #[derive(Clone, Debug)]
@@ -106,8 +106,10 @@ fn removed(looker: &Looker, seen: &Seen, path: &Path) -> Result<bool, Errno> {
 fn removed_locked(looker: &Looker, seen: &Seen, directory: &QueueDirectory) -> Result<bool, Errno> {
     match seen {
         Seen::Dead { name, .. } => match looker.look_at(directory.directory(), name)? {
-            Some(Vitality::Dead | Vitality::Left | Vitality::Broken) => directory.remove(name.as_str())?,
-            Some(Vitality::Alive) | None => return Ok(false),
+            Some(ContenderState::Dead | ContenderState::Left | ContenderState::Broken) => {
+                directory.remove(name.as_str())?;
+            }
+            Some(ContenderState::Alive) | None => return Ok(false),
         },
         Seen::Empty { state, .. } if State::of(&rustix::fs::fstat(directory.directory())?) == *state => {}
         Seen::Empty { .. } => return Ok(false),

@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
 use crate::access::Access;
+use crate::contender_state::ContenderState;
 use crate::directory::{QueueDirectory, request_name};
 use crate::entry_name::EntryName;
 use crate::errors::failed;
@@ -22,7 +23,6 @@ use crate::inner::Inner;
 use crate::pipe;
 use crate::shared_files::{self, Durability};
 use crate::tidying;
-use crate::vitality::Vitality;
 
 /// The longest reason, in bytes: it is a sentence for the owner of the contender.
 const WHY_BYTES_MAX: usize = 4096;
@@ -95,7 +95,7 @@ fn leave_request(
     let access = Access::within(directory)?;
     let (file_name, content) = (request_name(name.ticket), compose(revocation));
     for _ in 0..TRIES_MAX {
-        if session.looker().look_at(directory, name)? != Some(Vitality::Alive) {
+        if session.looker().look_at(directory, name)? != Some(ContenderState::Alive) {
             return Ok(false);
         }
         match shared_files::replace(directory, &file_name, content.as_bytes(), &access, Durability::Process) {

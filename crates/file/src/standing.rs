@@ -13,7 +13,7 @@ use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SafeUntil, Se
 use rustix::io::Errno;
 
 use crate::inner::Inner;
-use crate::pipe::{Footing, Pipe};
+use crate::pipe::{Pipe, PipeState};
 use crate::request;
 use crate::watch::{Topic, Watch, Watches};
 
@@ -55,10 +55,10 @@ impl Place {
         }
         let reason = match self.bond.liveness() {
             Liveness::Lost(reason) => reason,
-            _ => match self.pipe.footing() {
-                Footing::Stands => return Liveness::Held { safe_until: SafeUntil::ProcessEnd },
-                footing => {
-                    self.is_displaced.store(footing == Footing::Displaced, Ordering::Relaxed);
+            _ => match self.pipe.state() {
+                PipeState::Stands => return Liveness::Held { safe_until: SafeUntil::ProcessEnd },
+                state => {
+                    self.is_displaced.store(state == PipeState::Displaced, Ordering::Relaxed);
                     self.pipe.conclude()
                 }
             },

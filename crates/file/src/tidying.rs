@@ -10,11 +10,11 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
+use crate::contender_state::ContenderState;
 use crate::directory::{Locked, QueueDirectory};
 use crate::entry_name::EntryName;
 use crate::pipe::{Looker, path_of};
 use crate::shared_files::Patience;
-use crate::vitality::Vitality;
 
 /// How often a reaper looks again at a lock that emptied while it looked.
 const REAPS_MAX: u32 = 16;
@@ -90,8 +90,10 @@ fn reap_locked(looker: &Looker, directory: &QueueDirectory) -> Result<Reaped, Er
     let mut living = Vec::new();
     for name in std::mem::take(&mut listing.contenders) {
         match looker.look_at(directory.directory(), &name)? {
-            Some(Vitality::Alive) => living.push(name),
-            Some(Vitality::Dead | Vitality::Left | Vitality::Broken) => directory.remove(name.as_str())?,
+            Some(ContenderState::Alive) => living.push(name),
+            Some(ContenderState::Dead | ContenderState::Left | ContenderState::Broken) => {
+                directory.remove(name.as_str())?;
+            }
             None => {}
         }
     }

@@ -55,7 +55,7 @@ pub(crate) struct Following {
 }
 
 /// What is heard, and over which connections.
-struct Ears {
+struct Connections {
     connection: Connection,
     /// That over which plain locks are read; `None` where there are none.
     plain: Option<Connection>,
@@ -69,17 +69,22 @@ impl Following {
     }
 
     /// Follows one server until that is of no use any more, or there is no reader.
-    async fn until_over(&self, ears: Ears, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
+    async fn until_over(
+        &self,
+        connections: Connections,
+        telling: &Telling,
+        backoff: &mut Backoff,
+    ) -> Result<(), Failure> {
         let mut known = Known::new(self.scope.clone());
-        if !telling.tell(Told::All(self.look_at_all(&ears, &mut known).await?)).await {
+        if !telling.tell(Told::All(self.look_at_all(&connections, &mut known).await?)).await {
             return Ok(());
         }
         *backoff = Backoff::CONNECTING;
-        let mut lost = std::pin::pin!(self.lost(&ears));
+        let mut lost = std::pin::pin!(self.lost(&connections));
         let (mut look_at, mut ask_at) = (self.site.clock.now(), self.site.clock.now());
         loop {
             let is_marked = async {
-                ears.marks.until_any().await;
+                connections.marks.until_any().await;
                 self.site.clock.sleep_until(look_at).await;
             };
             let marked = tokio::select! {
@@ -87,20 +92,20 @@ impl Following {
                 failure = &mut lost => return Err(failure),
                 () = self.site.clock.sleep_until(ask_at) => {
                     ask_at = self.site.clock.now().saturating_add(QUESTION_INTERVAL);
-                    self.of_the_dead(&ears, &known).await?
+                    self.of_the_dead(&connections, &known).await?
                 }
                 () = is_marked => {
                     // More may be marked meanwhile.
                     if !telling.until_taken().await {
                         return Ok(());
                     }
-                    self.of_keys(&ears, &known).await?
+                    self.of_keys(&connections, &known).await?
                 }
             };
             let began = self.site.clock.now();
             let told = match marked {
-                Some(locks) => Told::Changed(self.look_at(&ears, &locks, &mut known).await?),
-                None => Told::All(self.look_at_all(&ears, &mut known).await?),
+                Some(locks) => Told::Changed(self.look_at(&connections, &locks, &mut known).await?),
+                None => Told::All(self.look_at_all(&connections, &mut known).await?),
             };
             let ended = self.site.clock.now();
             look_at = ended.saturating_add(pause_after(ended.saturating_duration_since(began)));
@@ -114,11 +119,11 @@ impl Following {
     }
 
     /// Waits until what is told is of no use any more.
-    async fn lost(&self, ears: &Ears) -> Failure {
-        let (Site { config, clock, .. }, server) = (&self.site, ears.connection.server());
-        let of_plain = or_never(ears.plain.as_ref().map(|plain| plain.over()));
+    async fn lost(&self, connections: &Connections) -> Failure {
+        let (Site { config, clock, .. }, server) = (&self.site, connections.connection.server());
+        let of_plain = or_never(connections.plain.as_ref().map(|plain| plain.over()));
         tokio::select! {
-            () = ears.connection.over() => Failure::broken(Effect::None),
+            () = connections.connection.over() => Failure::broken(Effect::None),
             () = of_plain => Failure::broken(Effect::None),
             failure = until_replaced(config, clock, server, self.timing.interval()) => failure,
         }
@@ -128,13 +133,13 @@ impl Following {
         self.site.clock.now().saturating_add(self.timing.patience())
     }
 
-    fn looking<'a>(&'a self, ears: &'a Ears) -> Onlooking<'a> {
-        Onlooking { connection: &ears.connection, layout: &self.site.layout, deadline: self.deadline() }
+    fn looking<'a>(&'a self, connections: &'a Connections) -> Onlooking<'a> {
+        Onlooking { connection: &connections.connection, layout: &self.site.layout, deadline: self.deadline() }
     }
 
     /// Names the locks of which keys have changed; `None` if any may have.
-    async fn of_keys(&self, ears: &Ears, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
-        let Marked::Keys(keys) = ears.marks.take() else {
+    async fn of_keys(&self, connections: &Connections, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
+        let Marked::Keys(keys) = connections.marks.take() else {
             return Ok(None);
         };
         let mut locks = BTreeSet::new();
@@ -142,7 +147,7 @@ impl Following {
             match known.lock_of(self.site.layout.subject(key)) {
                 known::Meant::Lock(name) => drop(locks.insert(name)),
                 known::Meant::Digest(digest) => {
-                    let name = queue::long_name(self.looking(ears), digest).await?;
+                    let name = queue::long_name(self.looking(connections), digest).await?;
                     locks.extend(name.filter(|name| known.is_followed(name)));
                 }
                 known::Meant::None => {}
@@ -152,14 +157,14 @@ impl Following {
     }
 
     /// Names the locks with dead contenders that no session has removed yet; `None` if any may be.
-    async fn of_the_dead(&self, ears: &Ears, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
+    async fn of_the_dead(&self, connections: &Connections, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
         let batch = Batch::new().script(
             self.site.layout.script(Script::Dead),
             &[self.site.layout.base()],
             DEAD_MAX.to_string(),
         );
-        let answers = ears.connection.send_to_master(batch, self.deadline()).await?;
-        if let Some(plain) = &ears.plain {
+        let answers = connections.connection.send_to_master(batch, self.deadline()).await?;
+        if let Some(plain) = &connections.plain {
             // A connection that was cut off without a word tells of nothing.
             plain.send_until(Batch::new().command(cmd("PING")), self.deadline()).await?;
         }
@@ -174,26 +179,32 @@ impl Following {
     }
 
     /// Looks at all locks with contenders, and at those that are asked for.
-    async fn look_at_all(&self, ears: &Ears, known: &mut Known) -> Result<Vec<LockNow>, Failure> {
+    async fn look_at_all(&self, connections: &Connections, known: &mut Known) -> Result<Vec<LockNow>, Failure> {
         // What is told of from now on may be missing in what is seen.
-        drop(ears.marks.take());
-        let mut names: BTreeSet<_> = queue::names(self.looking(ears), &self.scope.prefix).await?.into_iter().collect();
+        drop(connections.marks.take());
+        let mut names: BTreeSet<_> =
+            queue::names(self.looking(connections), &self.scope.prefix).await?.into_iter().collect();
         names.extend(self.scope.also.iter().filter(|name| self.site.layout.refusal(name).is_none()).cloned());
         *known = Known::new(self.scope.clone());
         let names: Vec<_> = names.into_iter().collect();
-        self.look_at(ears, &names, known).await
+        self.look_at(connections, &names, known).await
     }
 
     /// Looks at locks, and shows those that are not as they were.
-    async fn look_at(&self, ears: &Ears, names: &[QueueName], known: &mut Known) -> Result<Vec<LockNow>, Failure> {
+    async fn look_at(
+        &self,
+        connections: &Connections,
+        names: &[QueueName],
+        known: &mut Known,
+    ) -> Result<Vec<LockNow>, Failure> {
         let mut changed = Vec::new();
         for some in names.chunks(LOOKS_AT_ONCE) {
-            if let Some(plain) = &ears.plain {
+            if let Some(plain) = &connections.plain {
                 let keys = some.iter().filter_map(|name| self.site.layout.plain(name));
                 let batch = keys.fold(Batch::new(), |batch, key| batch.tracked("GET", key.as_bytes()));
                 plain.send_until(batch, self.deadline()).await?;
             }
-            let seen = queue::inspect_each(self.looking(ears), some).await?;
+            let seen = queue::inspect_each(self.looking(connections), some).await?;
             changed.extend(some.iter().zip(seen).filter_map(|(name, contenders)| known.see(name, contenders)));
         }
         Ok(changed)
@@ -209,13 +220,13 @@ impl Follow for Following {
         let deadline = self.site.clock.now().saturating_add(self.site.config.connect_timeout);
         let Self { site, finder, .. } = self;
         let site = &*site;
-        let ears = finder.round(deadline, |server, attempt_ends| open(site, server, attempt_ends)).await?;
-        self.until_over(ears, telling, backoff).await
+        let connections = finder.round(deadline, |server, attempt_ends| open(site, server, attempt_ends)).await?;
+        self.until_over(connections, telling, backoff).await
     }
 }
 
 /// Connects to a server, and has it tell of what changes from then on.
-async fn open(site: &Site, server: Server, deadline: BootInstant) -> Result<Ears, Failure> {
+async fn open(site: &Site, server: Server, deadline: BootInstant) -> Result<Connections, Failure> {
     let marks = Arc::<Marks>::default();
     let connection = Connection::open(&server, &site.config.access, &site.clock, deadline).await?;
     site.config.check(&connection)?;
@@ -241,7 +252,7 @@ async fn open(site: &Site, server: Server, deadline: BootInstant) -> Result<Ears
     if let Some(plain) = &plain {
         plain.mark(marks.clone());
     }
-    Ok(Ears { connection, plain, marks })
+    Ok(Connections { connection, plain, marks })
 }
 
 /// How long it is from the end of a look that took so long to the next one.

@@ -36,7 +36,7 @@ impl Finder {
     /// Begins with these servers.
     #[must_use]
     pub fn new(names: &Names, servers: Vec<Server>, order: Order, clock: Arc<dyn Clock>) -> Self {
-        let ways = Ways::new(servers, order, 0, names.trail.clone());
+        let ways = Ways::new(servers, order, 0, names.history.clone());
         let names = names.clone();
         Self { names, ways, clock, lookups: Lookups::default(), moves_left: 0, trouble: None, guide: None }
     }

@@ -9,7 +9,7 @@
 //! - [`Site`]: a service, and what it is used with.
 //! - [`Life`], [`keep`]: the life of a session, and the task that keeps it over one connection after the other.
 //! - [`Record`], [`Ask`]: what is stored beside a contender for people.
-//! - [`Roll`], [`News`]: a session's own contenders, and what is heard of them.
+//! - [`OwnContenders`], [`News`]: a session's own contenders, and what is heard of them.
 //! - [`Link`], [`Linked`]: a connection of a session. [`Unclaimed`]: what an opening has made, until a session has it.
 //! - [`Make`]: a call, which keeps its place in the order of the calls also over a loss of the connection.
 //! - [`Asking`]: a request that goes on if the caller gives it up.
@@ -36,7 +36,7 @@
 //!   database, a transaction on etcd, in the lane of its lock) and reads its answer. Joining until that is certain,
 //!   leaving until the contender is gone, waiting for a departure or a change, and finding out why a contender of ours
 //!   is gone stand here once.
-//! - **Our own contenders** (`roll`): which of them the next renewal asks for, and what is heard of them.
+//! - **Our own contenders** (`own_contenders`): which of them the next renewal asks for, and what is heard of them.
 //! - **Looks** (`look`) without a session go over the last one's connection while it has one, else over a separate one.
 //!   Followers (`follow`) connect again by one rule; what clocks and round trips say is judged once (`examine`).
 //! - **Harm** (`testing`): what tests do to a client, lost replies and planted bugs. Without the feature `testing` it
@@ -60,9 +60,9 @@ mod look;
 mod lookup;
 mod mutex;
 mod outbox;
+mod own_contenders;
 mod queue;
 mod record;
-mod roll;
 mod server;
 mod site;
 mod tcp;
@@ -87,16 +87,16 @@ pub use look::{Onlooker, Onlooking, Sight};
 pub use lookup::{Lookup, Lookups, Names, resolve, within};
 pub use mutex::Mutex;
 pub use outbox::Make;
+pub use own_contenders::{News, OwnContenders};
 pub use queue::{
     Departing, Joined, Left, Own, Place, QueueSession, Queues, Refusal, Service, Stage, Stood, Stored, Watch,
 };
 pub use record::{Ask, Record, shortened};
-pub use roll::{News, Roll};
 pub use server::Server;
 pub use site::Site;
 pub use tcp::{Closer, OwnStream, Tcp};
 pub use testing::{Bug, Testing};
 pub use unclaimed::Unclaimed;
-pub use ways::{Order, Random, Trail, Ways, pause_after};
+pub use ways::{DialHistory, Order, Random, Ways, pause_after};
 
 pub(crate) use outbox::{Call, Outbox};

@@ -10,7 +10,7 @@ use lockkeeper_core::clock::Clock;
 use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 
-use crate::{Server, Trail, or_never};
+use crate::{DialHistory, Server, or_never};
 
 /// How many addresses of one name are tried: as many as a URL may name servers.
 const ADDRESSES_MAX: usize = lockkeeper_core::url::HOSTS_MAX;
@@ -29,13 +29,13 @@ type Resolving = BoxFuture<io::Result<Vec<Server>>>;
 #[derive(Clone)]
 pub struct Names {
     resolve: Arc<dyn Fn(&Server) -> Resolving + Send + Sync>,
-    pub(crate) trail: Arc<Trail>,
+    pub(crate) history: Arc<DialHistory>,
 }
 
 impl Names {
     /// Resolves names in this way.
     pub fn resolved_by(resolve: impl Fn(&Server) -> Resolving + Send + Sync + 'static) -> Self {
-        Self { resolve: Arc::new(resolve), trail: Arc::default() }
+        Self { resolve: Arc::new(resolve), history: Arc::default() }
     }
 
     /// Resolves none: each server is its own only way.
@@ -80,7 +80,7 @@ impl Default for Names {
 
 impl fmt::Debug for Names {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Names").field("trail", &self.trail).finish_non_exhaustive()
+        formatter.debug_struct("Names").field("history", &self.history).finish_non_exhaustive()
     }
 }
 

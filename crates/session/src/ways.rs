@@ -58,20 +58,20 @@ pub struct Ways {
     /// Rounds since a connection was last useful.
     rounds: u32,
     random: Random,
-    trail: Arc<Trail>,
+    history: Arc<DialHistory>,
 }
 
 impl Ways {
     /// Takes the servers of a URL; the seed varies the pauses.
     #[must_use]
-    pub fn new(mut servers: Vec<Server>, order: Order, seed: u64, trail: Arc<Trail>) -> Self {
+    pub fn new(mut servers: Vec<Server>, order: Order, seed: u64, history: Arc<DialHistory>) -> Self {
         if order == Order::Spread {
-            let mut random = Random(trail.seed);
+            let mut random = Random(history.seed);
             for last in (1..servers.len()).rev() {
                 servers.swap(last, random.below(last as u64 + 1) as usize);
             }
         }
-        Self { servers, order, ways: Vec::new(), next: 0, last: None, rounds: 0, random: Random(seed), trail }
+        Self { servers, order, ways: Vec::new(), next: 0, last: None, rounds: 0, random: Random(seed), history }
     }
 
     /// Returns the servers in the order in which they are tried.
@@ -89,13 +89,13 @@ impl Ways {
     /// Begins a round with the ways that there are now.
     pub fn begin_round(&mut self, mut ways: Vec<Server>) {
         match self.order {
-            Order::Spread => self.trail.lead(&mut ways),
+            Order::Spread => self.history.lead(&mut ways),
             Order::Listed | Order::Onward => {
                 if let Some(lost) = &self.last {
-                    self.trail.mark(lost, Mark::Left);
+                    self.history.mark(lost, Mark::Left);
                 }
                 let of_each_server = ways.chunk_by_mut(|way, next| way.is_reached_by(next));
-                of_each_server.for_each(|ways| self.trail.lead(ways));
+                of_each_server.for_each(|ways| self.history.lead(ways));
             }
         }
         if let (Order::Onward, Some(last)) = (self.order, &self.last) {
@@ -131,13 +131,13 @@ impl Ways {
 
     /// Notes that a server has accepted the session: the next session goes there first.
     pub fn arrived(&self, way: &Server) {
-        self.trail.mark(way, Mark::Arrived);
+        self.history.mark(way, Mark::Arrived);
     }
 
     /// Takes note that a connection broke after so long; answers whether it was of use. Then this round is over, and
     /// the next one is the first again, and begins behind it.
     pub fn broke(&mut self, way: &Server, lasted: Duration) -> bool {
-        self.trail.mark(way, Mark::Left);
+        self.history.mark(way, Mark::Left);
         if lasted >= STEADY {
             (self.rounds, self.next) = (0, self.ways.len());
         }
@@ -166,7 +166,7 @@ impl Iterator for Ways {
     fn next(&mut self) -> Option<Server> {
         let way = self.ways.get(self.next)?;
         self.next += 1;
-        self.trail.mark(way, Mark::Left);
+        self.history.mark(way, Mark::Left);
         if self.servers.iter().any(|server| server.is_reached_by(way)) {
             self.last = Some(way.clone());
         }
@@ -177,7 +177,7 @@ impl Iterator for Ways {
 /// Where the attempts of all sessions of one service stopped, so that the next one begins there. An attempt that was
 /// given up, or whose caller's timeout is over, does not make the others try the same silent address first.
 #[derive(Debug, Default)]
-pub struct Trail {
+pub struct DialHistory {
     /// Gives all sessions one order of the servers, so that beginning behind a way leads to all of them in turn.
     seed: u64,
     last: Mutex<Option<(Server, Mark)>>,
@@ -191,7 +191,7 @@ enum Mark {
     Arrived,
 }
 
-impl Trail {
+impl DialHistory {
     /// Begins before any attempt.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
@@ -245,12 +245,12 @@ mod tests {
         (0..count).map(|port| Server::new("h", port)).collect()
     }
 
-    fn ways(count: u16, trail: &Arc<Trail>) -> Ways {
-        Ways::new(servers(count), Order::Spread, 7, trail.clone())
+    fn ways(count: u16, history: &Arc<DialHistory>) -> Ways {
+        Ways::new(servers(count), Order::Spread, 7, history.clone())
     }
 
-    fn trail(seed: u64) -> Arc<Trail> {
-        Arc::new(Trail::new(seed))
+    fn history(seed: u64) -> Arc<DialHistory> {
+        Arc::new(DialHistory::new(seed))
     }
 
     /// Two servers with two addresses each, as they would be resolved.
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn every_way_is_tried_once_in_a_round_and_there_is_a_pause_before_the_next_one() {
-        let mut ways = ways(5, &trail(1));
+        let mut ways = ways(5, &history(1));
         assert_eq!(ways.pause(), Duration::ZERO);
         ways.begin_round(ways.servers().to_vec());
         let tried: BTreeSet<_> = ways.by_ref().collect();
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_their_maximum_and_start_anew_after_a_success() {
-        let mut ways = ways(1, &trail(1));
+        let mut ways = ways(1, &history(1));
         for round in 0..200_u32 {
             let pause = ways.pause();
             let whole = match round {
@@ -291,33 +291,33 @@ mod tests {
 
     #[test]
     fn different_seeds_give_different_orders() {
-        let first = |seed| ways(16, &trail(seed)).servers()[0].port;
+        let first = |seed| ways(16, &history(seed)).servers()[0].port;
         let firsts: BTreeSet<_> = (0..64).map(first).collect();
         assert!(firsts.len() > 8, "{firsts:?}");
     }
 
     #[test]
     fn the_next_attempt_begins_where_the_last_one_stopped_over_all_addresses_of_all_servers() {
-        let trail = trail(3);
+        let history = history(3);
         let first = || {
-            let mut ways = ways(2, &trail);
+            let mut ways = ways(2, &history);
             ways.begin_round(addresses(&ways));
             ways.next().unwrap()
         };
-        let all = addresses(&ways(2, &trail));
+        let all = addresses(&ways(2, &history));
         assert_eq!([first(), first(), first(), first()].as_slice(), all);
         assert_eq!(first(), all[0]);
     }
 
     #[test]
     fn the_next_session_begins_with_the_way_that_was_good_and_this_one_behind_it_when_it_broke() {
-        let trail = trail(3);
-        let mut ours = ways(2, &trail);
+        let history = history(3);
+        let mut ours = ways(2, &history);
         let all = addresses(&ours);
         ours.begin_round(all.clone());
         assert_eq!((ours.next().as_ref(), ours.next().as_ref()), (all.first(), all.get(1)));
         ours.arrived(&all[1]);
-        let mut theirs = ways(2, &trail);
+        let mut theirs = ways(2, &history);
         theirs.begin_round(all.clone());
         assert_eq!(theirs.next().as_ref(), all.get(1));
         ours.broke(&all[1], STEADY);
@@ -328,8 +328,8 @@ mod tests {
     #[test]
     fn a_way_that_is_tried_again_is_next_and_all_others_begin_behind_it_until_it_is_good_again() {
         for lasted in [STEADY / 2, STEADY] {
-            let trail = trail(3);
-            let mut ours = ways(2, &trail);
+            let history = history(3);
+            let mut ours = ways(2, &history);
             let all = addresses(&ours);
             ours.begin_round(all.clone());
             assert_eq!(ours.next().as_ref(), all.first());
@@ -338,7 +338,7 @@ mod tests {
             ours.try_again(all[0].clone());
             assert_eq!(ours.ways().len(), all.len(), "no way gets less time for it");
             assert_eq!(ours.next().as_ref(), all.first());
-            let mut theirs = ways(2, &trail);
+            let mut theirs = ways(2, &history);
             theirs.begin_round(all.clone());
             assert_eq!(theirs.next().as_ref(), all.get(1), "{lasted:?}");
         }
@@ -346,10 +346,10 @@ mod tests {
 
     #[test]
     fn where_one_server_serves_rounds_keep_the_order_of_the_url_and_begin_with_the_address_that_was_good() {
-        let all = addresses(&ways(2, &trail(0)));
+        let all = addresses(&ways(2, &history(0)));
         for (order, later) in [(Order::Listed, [0, 1, 2, 3]), (Order::Onward, [2, 3, 0, 1])] {
-            let trail = trail(9);
-            let mut ours = Ways::new(servers(2), order, 7, trail.clone());
+            let history = history(9);
+            let mut ours = Ways::new(servers(2), order, 7, history.clone());
             let round = |ways: &mut Ways, tried: usize| {
                 ways.begin_round(all.clone());
                 let of_all = |way| all.iter().position(|known| *known == way).unwrap();
@@ -357,7 +357,7 @@ mod tests {
             };
             assert_eq!(round(&mut ours, 2), [0, 1], "{order:?}");
             ours.arrived(&all[1]);
-            let mut theirs = Ways::new(servers(2), order, 7, trail.clone());
+            let mut theirs = Ways::new(servers(2), order, 7, history.clone());
             assert_eq!(round(&mut theirs, 4), [1, 0, 2, 3], "{order:?}");
             // What was good broke.
             assert_eq!(round(&mut ours, 4), later, "{order:?}");

@@ -66,18 +66,18 @@ pub(crate) struct Greeting {
     /// Which state of the data it serves: another one after a promotion or a restore.
     pub(crate) instance: String,
     /// How its waiters are woken.
-    pub(crate) waking: Waking,
+    pub(crate) wake_method: WakeMethod,
 }
 
 /// How waiters are woken over a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Waking {
-    /// The server tells a session that listens.
-    Told,
-    /// A waiter waits at the door of the one ahead.
-    Doors,
-    /// Nothing tells: waiters look.
-    Looks,
+pub(crate) enum WakeMethod {
+    /// The server notifies a session that listens.
+    Notified,
+    /// A waiter waits for the named lock of the one ahead.
+    NamedLocks,
+    /// Waiters look at intervals.
+    Polled,
 }
 
 /// What a server tells by itself. It is a reason to look, and but for [`Departed`](Hint::Departed) never a proof.
@@ -91,11 +91,11 @@ pub(crate) enum Hint {
     Asked,
 }
 
-/// How a wait at a door ended.
+/// The end of a wait for a named lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Door {
-    /// The contender behind it may be gone.
-    Opened,
+pub(crate) enum NamedLockWait {
+    /// The lock was free, so its contender may be gone.
+    Free,
     /// The time is up, or another wait took the turn.
     GivenUp,
 }
@@ -105,7 +105,7 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync {
     /// Asks: the statement is sent, or queued to be sent, before this returns, and goes on if the future is dropped.
     fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>>;
 
-    /// Has the server tell this session; `false` if too many listen already. Only where [`Waking::Told`] is.
+    /// Has the server tell this session; `false` if too many listen already. Only where [`WakeMethod::Notified`] is.
     fn listen(&self, _session: SessionId) -> BoxFuture<Result<bool, Failure>> {
         Box::pin(std::future::ready(Ok(false)))
     }
@@ -115,9 +115,9 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Waits until the door of a contender opens, for this long at most. A later call takes the turn of an earlier
-    /// one. Only where [`Waking::Doors`] is.
-    fn door(&self, _ticket: Ticket, _within: Duration) -> BoxFuture<Result<Door, Failure>> {
+    /// Waits until the named lock of a contender is free, for this long at most. A later call takes the turn of an
+    /// earlier one. Only where [`WakeMethod::NamedLocks`] is.
+    fn await_named_lock(&self, _ticket: Ticket, _within: Duration) -> BoxFuture<Result<NamedLockWait, Failure>> {
         Box::pin(std::future::ready(Err(Failure::broken(Effect::None))))
     }
 

@@ -2,9 +2,10 @@
 //! again and again, by one statement for all: the longer that takes, the less often, so that looks cost a hundredth of
 //! the time. What has changed is told, and how old that is.
 //!
-//! `pace` says when the next look is made; `signs` knows which sessions are silent, and which were ended for that.
+//! `look_pauses` says when the next look is made; `signs` knows which sessions are silent, and which were ended for
+//! that.
 
-mod pace;
+mod look_pauses;
 mod signs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ use lockkeeper_core::{Backoff, ContenderInfo, LockNow, QueueName, Scope, Telling
 use lockkeeper_session::{Effect, Failure, Follow};
 
 use crate::engine::{Intent, Wire};
-use crate::follow::pace::Pace;
+use crate::follow::look_pauses::LookPauses;
 use crate::follow::signs::{Looked, Signs};
 use crate::queue;
 use crate::queue::All;
@@ -28,7 +29,7 @@ type Seen = BTreeMap<QueueName, Vec<ContenderInfo>>;
 pub(crate) struct Following {
     site: Site,
     scope: Scope,
-    pace: Pace,
+    look_pauses: LookPauses,
 }
 
 impl Follow for Following {
@@ -53,7 +54,7 @@ impl Follow for Following {
             known = Some(seen);
             *backoff = Backoff::CONNECTING;
             let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
-            let look_pause = self.pace.pause_after(ended.saturating_duration_since(began), self.scope.pause_min);
+            let look_pause = self.look_pauses.pause_after(ended.saturating_duration_since(began), self.scope.pause_min);
             let looked = Told::Looked { began, pause: look_pause, silent: signs.silent() };
             if is_news && !telling.tell(told).await || !telling.tell(looked).await {
                 return Ok(());
@@ -76,7 +77,7 @@ impl Follow for Following {
 
 impl Following {
     pub(crate) fn new(site: Site, scope: Scope) -> Self {
-        Self { site, scope, pace: Pace::default() }
+        Self { site, scope, look_pauses: LookPauses::default() }
     }
 
     /// Tries each server once.

@@ -20,11 +20,11 @@
 //!   dead when its beat stood still for its timeout on our clock.
 //! - **Late joins.** Each connection of a session takes it over with a greater epoch (`session/restore.rs`), which
 //!   waits for what an older one still does and refuses what comes later. It removes what the session does not know of.
-//! - **Waits** (`session/waits`) are kept in one book: what the server tells, beats, doors and looks end them. A
+//! - **Waits** (`session/waits`) are kept in one table: what the server tells, beats, named locks and looks end them. A
 //!   departure is proven by the row's absence on the primary, or by what was told over the connection on which the
 //!   contender was seen. PostgreSQL wakes all sessions that listen at each notification. So a session that is far from
-//!   its turn in a quick queue listens only when it comes near (`waits/ear.rs`, by the rules of `waits/pace.rs`), and
-//!   looks once after it does.
+//!   its turn in a quick queue listens only when it comes near (`waits/listen.rs`, by the rules of
+//!   `waits/handoff_rate.rs`), and looks once after it does.
 //! - **Following** (`follow`): nothing tells an onlooker, so one statement shows all locks, again and again, for a
 //!   hundredth of the time. What has changed is told, and how old it is.
 //! - **Settling** (`session/settling.rs`): over another state of the data, calls wait until no holder of before can

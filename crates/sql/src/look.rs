@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockkeeper_core::{Operation, Result};
 use lockkeeper_session::{Failure, Lookable, Server};
 
-use crate::engine::{Greeting, Intent, Waking, Wire};
+use crate::engine::{Greeting, Intent, WakeMethod, Wire};
 use crate::site::Site;
 use crate::statement::{Row, Statement};
 
@@ -20,13 +20,13 @@ pub(crate) struct Lookout {
     /// The server's account of itself.
     pub(crate) instance: String,
     /// How waiters are woken over it.
-    pub(crate) waking: Waking,
+    pub(crate) wake_method: WakeMethod,
 }
 
 impl Lookout {
     pub(crate) fn new(wire: Arc<dyn Wire>, server: Server, greeting: Greeting) -> Self {
-        let Greeting { instance, waking } = greeting;
-        Self { wire, server, instance, waking }
+        let Greeting { instance, wake_method } = greeting;
+        Self { wire, server, instance, wake_method }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub(crate) use lockkeeper_session::{Random, Trail, pause_after};
+pub(crate) use lockkeeper_session::{DialHistory, Random, pause_after};
 
 use crate::config::Config;
 

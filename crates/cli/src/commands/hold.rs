@@ -29,7 +29,7 @@ pub(super) fn hold(global: &Global, args: &ClaimArgs) -> Result<u8, Failure> {
     let held = HeldLocks::around_us();
     let keeper = held.nest(settings.keeper()?).observer(voice.clone()).build();
     held.refuse(&keeper.service(), name.as_str())?;
-    voice.mention(&format!("using {}", keeper.service()));
+    voice.verbose(&format!("using {}", keeper.service()));
     let wait = wait_of(args, settings.acquire_timeout);
     let claim = Claim::new(&keeper, args)?;
     let holder = Holder { keeper, claim, voice, args, stdin_end };
@@ -56,7 +56,7 @@ enum End {
 impl Holder<'_> {
     async fn complete(mut self, wait: Wait) -> Result<u8, Failure> {
         let ended = self.hold(wait).await;
-        self.voice.hush();
+        self.voice.clear_status();
         // What cannot be closed in time ends by itself.
         let _ = timeout(CLOSE_MAX, self.keeper.close()).await;
         ended
@@ -72,13 +72,13 @@ impl Holder<'_> {
             }
             acquired = acquiring.acquire(wait, |_| Ok(())) => acquired,
         };
-        self.voice.hush();
+        self.voice.clear_status();
         let Some(holding) = acquired? else {
             let message = acquiring.in_vain(wait, acquiring.frozen().await);
             return match self.args.conflict_exit_code {
                 // To the caller that is no failure.
                 0 => {
-                    self.voice.mention(&message);
+                    self.voice.verbose(&message);
                     Ok(0)
                 }
                 code => Err(Failure { code, message }),
@@ -129,7 +129,7 @@ impl Holder<'_> {
         match end {
             End::StdinEnded => Ok(0),
             End::Signal(cause) => {
-                self.voice.mention(&format!("{name}: ended by {}; the lock was given back", cause.name));
+                self.voice.verbose(&format!("{name}: ended by {}; the lock was given back", cause.name));
                 Ok(exit::by_signal(cause.number))
             }
             End::Revoked(why) => {

@@ -93,7 +93,7 @@ impl<'a> Order<'a> {
         let voice = Arc::new(Voice::new(talk(global)));
         log::listen(voice.clone());
         let keeper = Settings::load(global)?.keeper()?.observer(voice.clone()).build();
-        voice.mention(&format!("using {}", keeper.service()));
+        voice.verbose(&format!("using {}", keeper.service()));
         Ok(Self { global, name, keeper, voice })
     }
 
@@ -110,7 +110,7 @@ impl<'a> Order<'a> {
             output = awaited => Ok(output),
             () = narrate(&self.keeper, self.name.as_str(), &self.voice) => unreachable!("it never ends by itself"),
         };
-        self.voice.hush();
+        self.voice.clear_status();
         output
     }
 

@@ -38,7 +38,7 @@ pub(super) fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let held = HeldLocks::around_us();
     let keeper = held.nest(settings.keeper()?).owner(owner(&args.command)).observer(voice.clone()).build();
     held.refuse(&keeper.service(), name.as_str())?;
-    voice.mention(&format!("using {}", keeper.service()));
+    voice.verbose(&format!("using {}", keeper.service()));
     let wait = wait_of(&args.claim, settings.acquire_timeout);
     let claim = Claim::new(&keeper, &args.claim)?;
     let run = Run { keeper, claim, voice, args, held };
@@ -107,7 +107,7 @@ impl Run {
         let mut pauses = Pauses::new();
         loop {
             let acquired = self.acquiring().acquire(wait, |notice| self.grace(notice).map(drop)).await;
-            self.voice.hush();
+            self.voice.clear_status();
             let Some(holding) = acquired? else { return Ok(None) };
             let ended = self.turn(holding, stand_by.take()).await?;
             let Some(why) = why_again(&ended).filter(|_| self.args.restart) else { return Ok(Some(ended)) };
@@ -152,7 +152,7 @@ impl Run {
         if left.is_zero() {
             return;
         }
-        self.voice.mention(&format!("{}: the command has ended; keeping the lock for {left:?}", hold.name()));
+        self.voice.verbose(&format!("{}: the command has ended; keeping the lock for {left:?}", hold.name()));
         tokio::select! {
             _ = interruption.heard() => {}
             _ = hold.lost() => {}
@@ -182,7 +182,7 @@ impl Run {
         let in_vain = format!("{}; the command was not run", self.acquiring().in_vain(wait, frozen));
         match code {
             // To the caller that is no failure.
-            0 => self.voice.mention(&in_vain),
+            0 => self.voice.verbose(&in_vain),
             _ if self.voice.is_quiet() => {}
             _ => say(&in_vain),
         }

@@ -18,7 +18,7 @@ pub(super) fn wait(global: &Global, name: &str, wait: Wait) -> Result<u8, Failur
     let keeper = Settings::load(global)?.keeper()?.build();
     let voice = Arc::new(Voice::new(talk(global)));
     log::listen(voice.clone());
-    voice.mention(&format!("using {}", keeper.service()));
+    voice.verbose(&format!("using {}", keeper.service()));
     let is_vacant = block_on_closing(&keeper, async {
         tokio::select! {
             biased;
@@ -26,7 +26,7 @@ pub(super) fn wait(global: &Global, name: &str, wait: Wait) -> Result<u8, Failur
             () = narrate(&keeper, name.as_str(), &voice) => unreachable!("it never ends by itself"),
         }
     })?;
-    voice.hush();
+    voice.clear_status();
     if is_vacant?.is_some() {
         Ok(0)
     } else {

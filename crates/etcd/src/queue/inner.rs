@@ -50,7 +50,7 @@ impl Inner {
     pub(super) fn end_claim(&self, ticket: Ticket, is_gone: bool) {
         let had_one = self.claims.lock().end(ticket, is_gone);
         if had_one {
-            self.core.depend_no_more();
+            self.core.remove_dependent();
         }
     }
 

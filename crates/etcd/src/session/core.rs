@@ -103,7 +103,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn depend_no_more(&self) {
+    pub(crate) fn remove_dependent(&self) {
         self.dependents.fetch_sub(1, Ordering::SeqCst);
     }
 

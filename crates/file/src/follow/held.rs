@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use lockkeeper_core::{ContenderId, ContenderInfo};
 use rustix::process::Resource;
 
+use crate::contender_state::ContenderState;
 use crate::pipe::{Looker, open_reader};
-use crate::vitality::Vitality;
 
 /// How many pipes are kept at most, however many files a process may open.
 const READERS_MAX: usize = 10_000;
@@ -83,7 +83,7 @@ impl Held {
 
 /// Names those whose process has closed its pipe without a word. One that is still open leaves just now.
 fn died(gone: BTreeMap<ContenderId, OwnedFd>, looker: &Looker) -> Vec<ContenderId> {
-    let has_died = |reader: &OwnedFd| looker.look(reader.as_fd()) == Ok(Vitality::Dead);
+    let has_died = |reader: &OwnedFd| looker.look(reader.as_fd()) == Ok(ContenderState::Dead);
     gone.into_iter().filter(|(_, reader)| has_died(reader)).map(|(id, _)| id).collect()
 }
 

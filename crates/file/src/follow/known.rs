@@ -11,15 +11,15 @@ use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
 use crate::base::Base;
+use crate::contender_state::ContenderState;
 use crate::directory;
 use crate::ending::Ending;
 use crate::entry_name::EntryName;
 use crate::errors::errno_of;
-use crate::follow::attention::Due;
 use crate::follow::held::Held;
+use crate::follow::watch_table::Due;
 use crate::pipe::Looker;
 use crate::showing::{info, listed};
-use crate::vitality::Vitality;
 
 /// How many pipes are watched for their end at a time, beside those that a process may open anyway.
 const ENDINGS_MAX: usize = 256;
@@ -122,7 +122,7 @@ impl Known {
         for entry in [Part::Line, Part::Permits, Part::Waiters].iter().flat_map(|&part| listing.of(part)) {
             match known.get(entry.as_str()).filter(|_| !due.is_touched(entry.as_str())) {
                 Some(&info) => seen.push(info.clone()),
-                None if self.looker.look_at(&opened, entry)? == Some(Vitality::Alive) => {
+                None if self.looker.look_at(&opened, entry)? == Some(ContenderState::Alive) => {
                     seen.push(info(&opened, entry, &listing));
                     suspects.extend(Some(entry).filter(|name| due.is_closed(name.as_str()) && !name.is_frozen));
                 }

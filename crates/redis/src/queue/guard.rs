@@ -74,7 +74,7 @@ impl Young {
 /// session is over.
 pub(super) async fn run(queues: Arc<Queues>) {
     let core = &queues.service.core;
-    let mut told = core.roll.told();
+    let mut told = core.contenders.told();
     loop {
         tokio::select! {
             biased;

@@ -150,11 +150,11 @@ impl Service for Redis {
             Stage::Placed(place) => {
                 let queue = &place.queue;
                 let at = [part_letter(queue.part()).to_owned(), queue.encoded(), place.id.to_string()];
-                core.roll.add(place.ticket, at);
+                core.contenders.add(place.ticket, at);
                 young.add(place);
             }
             Stage::Shown(place, view) => note_turn(queues, place, view),
-            Stage::Gone(ticket) | Stage::Kept(ticket) => core.roll.remove(ticket),
+            Stage::Gone(ticket) | Stage::Kept(ticket) => core.contenders.remove(ticket),
         }
     }
 }

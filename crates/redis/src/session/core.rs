@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Operation};
-use lockkeeper_session::{Beginning, Bug, Failure, Life, Roll, Server};
+use lockkeeper_session::{Beginning, Bug, Failure, Life, OwnContenders, Server};
 use redis::Value;
 use tokio::runtime::Handle;
 
@@ -26,7 +26,7 @@ pub(crate) struct Core {
     guard_ms: AtomicU64,
     /// The contenders that renewals ask for.
     /// Each with part, name and member, as the script of renewals asks for it.
-    pub(crate) roll: Roll<[String; 3]>,
+    pub(crate) contenders: OwnContenders<[String; 3]>,
 }
 
 impl Core {
@@ -51,7 +51,7 @@ impl Core {
             life: Arc::new(Life::new(clock, runtime, beginning)),
             // The first renewal is sent at once.
             guard_ms: AtomicU64::new(u64::try_from(timing.guard().as_millis()).unwrap_or(u64::MAX)),
-            roll: Roll::default(),
+            contenders: OwnContenders::default(),
         }
     }
 

@@ -51,7 +51,7 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Failure {
 
 async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Result<Renewed, Failure> {
     let mut arguments = vec![core.id.to_string(), core.timing.timeout.as_millis().to_string()];
-    arguments.extend(core.roll.next().into_iter().flat_map(|(_, at)| at));
+    arguments.extend(core.contenders.next().into_iter().flat_map(|(_, at)| at));
     let batch = Batch::new().script(core.layout.script(Script::Renew), &[core.layout.base()], arguments);
     let asking = core.send(link, copied(batch, &core.config), Operation::Connect);
     let answers = tokio::select! {
@@ -74,7 +74,7 @@ async fn renew(core: &Arc<Core>, link: &Arc<Link>, sent_at: BootInstant) -> Resu
     core.life.set_trouble(None);
     for gone in answer {
         if let Some(ticket) = Ticket::parse(&text(gone)?) {
-            core.roll.tell(News::Missing(ticket));
+            core.contenders.tell(News::Missing(ticket));
         }
     }
     Ok(Renewed { guard: Duration::from_millis(guard_ms), has_more_dead })

@@ -33,7 +33,7 @@ pub(crate) async fn examine(site: &Site, lookout: &Lookout) -> Result<Vec<Findin
     let server = report.number("clock_us").map(Duration::from_micros);
     Ok(judge(&Seen {
         config,
-        waking: lookout.waking,
+        wake_method: lookout.wake_method,
         clocks: server.map(|server| Clocks { server, before, after }),
         median,
         report: &report,
@@ -50,7 +50,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::engine::{Greeting, Waking, Wire};
+    use crate::engine::{Greeting, WakeMethod, Wire};
     use crate::statement::{Row, What};
     use crate::url::Config;
 
@@ -93,7 +93,7 @@ mod tests {
         let config = Config::from_url(&url).unwrap();
         let (takes, ahead) = (Duration::from_millis(takes_ms), Duration::from_millis(ahead_ms));
         let wire = Arc::new(Slow { clock: clock.clone(), takes, ahead, asked: Mutex::default() });
-        let greeting = Greeting { instance: String::new(), waking: Waking::Told };
+        let greeting = Greeting { instance: String::new(), wake_method: WakeMethod::Notified };
         let lookout = Lookout::new(wire.clone(), Server::new("h1", 5432), greeting);
         let found =
             examine(&Site { clock, ..Site::new(config, Arc::new(SystemClock)).unwrap() }, &lookout).await.unwrap();

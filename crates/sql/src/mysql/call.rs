@@ -53,10 +53,10 @@ fn write_bytes(text: &mut String, bytes: &[u8]) {
     text.push('\'');
 }
 
-/// The text that waits at a contender's door for so many seconds, and goes away from it at once.
-pub(super) fn wait_at_door(ticket: Ticket, within_s: f64) -> String {
-    let door = format!("'lk.{ticket}'");
-    format!("SELECT GET_LOCK({door}, {within_s}), RELEASE_LOCK({door})")
+/// The text that waits for a contender's named lock for so many seconds, and releases it at once.
+pub(super) fn wait_for_named_lock(ticket: Ticket, within_s: f64) -> String {
+    let named_lock = format!("'lk.{ticket}'");
+    format!("SELECT GET_LOCK({named_lock}, {within_s}), RELEASE_LOCK({named_lock})")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use mysql_async::{Conn, Row, from_row_opt};
 
 use crate::engine::greeting::{self, Schema, look_alike, of_another, only_reads, unsupported};
 use crate::engine::text::FUNCTIONS;
-use crate::engine::{Greeting, Waking};
+use crate::engine::{Greeting, WakeMethod};
 use crate::mysql::refusal;
 use crate::url::Config;
 
@@ -140,11 +140,11 @@ impl Server {
             uuid => uuid.to_owned(),
         };
         let started = self.started.map(|started| format!("@{started}")).unwrap_or_default();
-        // Behind a proxy the connection may be that of others too; a node of Galera has no doors for the others.
+        // Behind a proxy the connection may be that of others too; a node of Galera has no named locks for the others.
         let is_direct = self.thread == self.named_thread;
-        let has_doors = is_direct && !config.only_looks && !self.is_on("wsrep_on");
-        let waking = if has_doors { Waking::Doors } else { Waking::Looks };
-        Greeting { instance: format!("{server}{started}"), waking }
+        let has_named_locks = is_direct && !config.only_looks && !self.is_on("wsrep_on");
+        let wake_method = if has_named_locks { WakeMethod::NamedLocks } else { WakeMethod::Polled };
+        Greeting { instance: format!("{server}{started}"), wake_method }
     }
 }
 
@@ -304,10 +304,10 @@ mod tests {
     fn a_proxy_and_another_start_are_noticed() {
         let h1 = config("mariadb://h1");
         let greeting = server(&[]).greeting(&h1);
-        assert_eq!((greeting.instance.as_str(), greeting.waking), ("1/h1/3306", Waking::Doors));
+        assert_eq!((greeting.instance.as_str(), greeting.wake_method), ("1/h1/3306", WakeMethod::NamedLocks));
         let proxied = Server { thread: 8, ..server(&[]) };
-        assert_eq!(proxied.greeting(&h1).waking, Waking::Looks);
-        assert_eq!(server(&[]).greeting(&config("mysql://h1?wake=look")).waking, Waking::Looks);
+        assert_eq!(proxied.greeting(&h1).wake_method, WakeMethod::Polled);
+        assert_eq!(server(&[]).greeting(&config("mysql://h1?wake=look")).wake_method, WakeMethod::Polled);
         let started = Server { started: Some(5), ..server(&[("server_uuid", "u")]) };
         assert_eq!(started.greeting(&h1).instance, "u@5");
     }

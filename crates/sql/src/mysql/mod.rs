@@ -7,9 +7,9 @@
 
 mod answer;
 mod call;
-mod ear;
 mod engine;
 mod greeting;
+mod named_lock;
 mod open;
 mod refusal;
 #[cfg(feature = "tls")]

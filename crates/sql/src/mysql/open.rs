@@ -75,10 +75,10 @@ pub(super) async fn connect(
         config: config.clone(),
         clock: clock.clone(),
         access,
-        // A wait at a door has an end by itself.
-        ear_settings: settings(timeout, Duration::ZERO),
+        // A wait for a named lock has an end by itself.
+        lock_wait_settings: settings(timeout, Duration::ZERO),
         grants: grants(&config.schema, &greeted.user),
-        waking: greeting.waking,
+        wake_method: greeting.wake_method,
     };
     // Nothing is told by the server: it is only known to have ended.
     let (_, hints) = mpsc::channel(1);

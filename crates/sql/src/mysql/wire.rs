@@ -18,8 +18,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use crate::engine::many::{self, LEAVE, LEAVES_MAX};
-use crate::engine::{self, ATTEMPTS_MAX, Door, Over, STATEMENTS_MAX, Waking, pause, too_many};
-use crate::mysql::ear::Ear;
+use crate::engine::{self, ATTEMPTS_MAX, NamedLockWait, Over, STATEMENTS_MAX, WakeMethod, pause, too_many};
+use crate::mysql::named_lock::LockWaits;
 use crate::mysql::{answer, call, refusal};
 use crate::statement::{Row, Statement, unwanted};
 use crate::url::Config;
@@ -37,19 +37,19 @@ pub(super) struct Parts {
     pub(super) clock: Arc<dyn Clock>,
     /// How another connection is opened to the same server.
     pub(super) access: Opts,
-    /// The settings of a connection that waits at doors.
-    pub(super) ear_settings: String,
+    /// The settings of a connection that waits for named locks.
+    pub(super) lock_wait_settings: String,
     /// The statements that give our user its rights.
     pub(super) grants: String,
-    pub(super) waking: Waking,
+    pub(super) wake_method: WakeMethod,
 }
 
 /// A connection to one server. Dropping it lets what was asked be executed, and then closes it.
 pub(super) struct Wire {
     config: Arc<Config>,
-    waking: Waking,
+    wake_method: WakeMethod,
     line: Line,
-    ear: Ear,
+    lock_waits: LockWaits,
     clock: Arc<dyn Clock>,
     task: AbortHandle,
     is_over: watch::Receiver<bool>,
@@ -326,7 +326,7 @@ async fn answer_all(connection: &mut Conn, schema: &str, message: &mut VecDeque<
 impl Wire {
     /// Begins to execute statements, on the runtime in which this is called.
     pub(super) fn new(parts: Parts, connection: Conn) -> Self {
-        let Parts { config, clock, access, ear_settings, grants, waking } = parts;
+        let Parts { config, clock, access, lock_wait_settings, grants, wake_method } = parts;
         let (usual, usual_asked) = mpsc::channel(STATEMENTS_MAX);
         let (urgent, urgent_asked) = mpsc::channel(URGENT_MAX);
         let (over, is_over) = watch::channel(false);
@@ -343,8 +343,8 @@ impl Wire {
         let task = tokio::spawn(at_home(server.serve())).abort_handle();
         let line = Line { usual, urgent };
         let interruption = Interruption(line.urgent.downgrade());
-        let ear = Ear::new(access, ear_settings, clock.clone(), interruption);
-        Self { config, waking, line, ear, clock, task, is_over }
+        let lock_waits = LockWaits::new(access, lock_wait_settings, clock.clone(), interruption);
+        Self { config, wake_method, line, lock_waits, clock, task, is_over }
     }
 
     /// Waits for what the task is to tell.
@@ -365,11 +365,11 @@ impl engine::Wire for Wire {
         self.told(self.line.ask(statement))
     }
 
-    fn door(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>> {
-        if self.waking != Waking::Doors || self.is_over() {
+    fn await_named_lock(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<NamedLockWait, Failure>> {
+        if self.wake_method != WakeMethod::NamedLocks || self.is_over() {
             return Box::pin(std::future::ready(Err(Failure::broken(Effect::None))));
         }
-        self.told(self.ear.wait(ticket, within))
+        self.told(self.lock_waits.wait(ticket, within))
     }
 
     fn end(&self) -> watch::Receiver<bool> {
@@ -378,13 +378,17 @@ impl engine::Wire for Wire {
 
     fn shut(&self) {
         self.task.abort();
-        self.ear.shut();
+        self.lock_waits.shut();
     }
 }
 
 impl fmt::Debug for Wire {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config, waking, .. } = self;
-        formatter.debug_struct("Wire").field("service", config).field("waking", waking).finish_non_exhaustive()
+        let Self { config, wake_method, .. } = self;
+        formatter
+            .debug_struct("Wire")
+            .field("service", config)
+            .field("wake_method", wake_method)
+            .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use lockkeeper_session::{Effect, Failure, FailureKind};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::engine::greeting::{Schema, look_alike, of_another, only_reads, unsupported};
-use crate::engine::{Greeting, Waking};
+use crate::engine::{Greeting, WakeMethod};
 use crate::postgres::open::{limits, patiently};
 use crate::postgres::text::functions;
 use crate::postgres::{plain, refusal};
@@ -231,8 +231,8 @@ impl Found {
     /// What is told to a session.
     pub(super) fn greeting(&self, wakes: bool) -> Greeting {
         let timeline = self.timeline.as_deref().unwrap_or_default();
-        let waking = if wakes { Waking::Told } else { Waking::Looks };
-        Greeting { instance: format!("{}/{timeline}", self.system), waking }
+        let wake_method = if wakes { WakeMethod::Notified } else { WakeMethod::Polled };
+        Greeting { instance: format!("{}/{timeline}", self.system), wake_method }
     }
 }
 

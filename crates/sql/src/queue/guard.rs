@@ -7,7 +7,7 @@ use crate::queue::service::Queues;
 /// Takes in what beats tell of our own contenders, until the session is over.
 pub(super) async fn run(queues: Arc<Queues>) {
     let core = &queues.service.core;
-    let mut told = core.roll.told();
+    let mut told = core.contenders.told();
     loop {
         tokio::select! {
             biased;

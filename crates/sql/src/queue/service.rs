@@ -196,10 +196,10 @@ impl Service for Sql {
         let core = &queues.service.core;
         match stage {
             // A new connection would remove what it does not expect.
-            Stage::Joining(ticket) => core.roll.expect(ticket),
-            Stage::Placed(place) => core.roll.add(place.ticket, ()),
+            Stage::Joining(ticket) => core.contenders.expect(ticket),
+            Stage::Placed(place) => core.contenders.add(place.ticket, ()),
             Stage::Shown(place, view) => place.own.note(view.ahead_of(&place.id)),
-            Stage::Gone(ticket) | Stage::Kept(ticket) => core.roll.remove(ticket),
+            Stage::Gone(ticket) | Stage::Kept(ticket) => core.contenders.remove(ticket),
         }
     }
 }

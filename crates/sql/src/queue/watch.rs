@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lockkeeper_core::QueueName;
 use lockkeeper_session::{Failure, Mutex, Watch};
 
-use crate::engine::Waking;
+use crate::engine::WakeMethod;
 use crate::queue::rows::Answer;
 use crate::queue::service::{Queues, named, of_epoch};
 use crate::session::{Link, Wake};
@@ -75,14 +75,14 @@ pub(super) fn begin<T: Send + 'static>(
         let Watching { queues, queue } = &watching;
         let core = &queues.service.core;
         let told = core.waits.change(link, queue);
-        let statement = match link.connection.waking {
-            Waking::Told => {
+        let statement = match link.connection.wake_method {
+            WakeMethod::Notified => {
                 if let Some(watched) = queues.service.watches.by_queue.lock().get_mut(queue) {
                     watched.was_asked = true;
                 }
                 of_epoch(core, link, "watch", &named(queue))
             }
-            Waking::Doors | Waking::Looks => look.clone(),
+            WakeMethod::NamedLocks | WakeMethod::Polled => look.clone(),
         };
         let (asking, link) = (core.ask(link, statement), link.clone());
         Box::pin(async move {

@@ -46,7 +46,7 @@ async fn until_next(core: &Core, sent_at: BootInstant) {
 }
 
 async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInstant) -> Result<(), Failure> {
-    let ours: Vec<_> = core.roll.next().into_iter().map(|(ticket, ())| ticket).collect();
+    let ours: Vec<_> = core.contenders.next().into_iter().map(|(ticket, ())| ticket).collect();
     let awaited = core.waits.next_awaited();
     // What begins while this is under way is not meant by its answer.
     let should_listen = core.waits.must_be_told();
@@ -75,7 +75,7 @@ async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInsta
     }
     let missing: Vec<_> = tickets(&rows, What::Missing).filter(|ticket| ours.contains(ticket)).collect();
     settling::miss_contenders(core, link, &rows, &missing).await?;
-    core.roll.tell_missing(missing);
+    core.contenders.tell_missing(missing);
     tickets(&rows, What::Missing).filter(|ticket| awaited.contains(ticket)).for_each(|gone| core.waits.departed(gone));
     note_ours(core, &rows);
     Ok(())
@@ -83,10 +83,10 @@ async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInsta
 
 /// Takes in which of our contenders were broken, or are asked to give up.
 pub(super) fn note_ours(core: &Core, rows: &[Row]) {
-    tickets(rows, What::Broken).for_each(|ticket| core.roll.tell(News::Broken(ticket)));
+    tickets(rows, What::Broken).for_each(|ticket| core.contenders.tell(News::Broken(ticket)));
     for row in rows.iter().filter(|row| row.says(What::Asked)) {
         if let (Some(ticket), Some(ask)) = (row.ticket, &row.ask) {
-            core.roll.tell(News::Asked(Ticket::from_bits(ticket), ask.clone()));
+            core.contenders.tell(News::Asked(Ticket::from_bits(ticket), ask.clone()));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Beginning, Bug, Effect, Failure, Life, Roll, late};
+use lockkeeper_session::{Beginning, Bug, Effect, Failure, Life, OwnContenders, late};
 use tokio::runtime::Handle;
 
 use crate::session::Link;
@@ -25,7 +25,7 @@ pub(crate) struct Core {
     /// The number of the last beat.
     last_beat: AtomicI64,
     /// Our own contenders.
-    pub(crate) roll: Roll,
+    pub(crate) contenders: OwnContenders,
     /// What is waited for.
     pub(crate) waits: Waits,
 }
@@ -50,7 +50,7 @@ impl Core {
             waits: Waits::new(clock.clone(), id.seed(), timing.patience()),
             life: Arc::new(Life::new(clock, runtime, beginning)),
             last_beat: AtomicI64::new(FIRST_BEAT),
-            roll: Roll::default(),
+            contenders: OwnContenders::default(),
         }
     }
 
@@ -68,7 +68,7 @@ impl Core {
 
     /// Whether the session holds or waits, or is about to.
     pub(super) fn is_busy(&self) -> bool {
-        !self.roll.is_empty() || !self.waits.is_empty()
+        !self.contenders.is_empty() || !self.waits.is_empty()
     }
 
     /// Puts a connection to use; what has waited for it is sent first.

@@ -37,7 +37,7 @@ pub(super) async fn restore(
     let Connected { wire, greeting, hints } = connected;
     let link = Link::new(Lookout::new(wire, server, greeting), number, ());
     let greeted = core.ask(&link, greet(&link.connection.instance));
-    let (proven_at, kept) = (core.life.clock.now(), core.roll.kept());
+    let (proven_at, kept) = (core.life.clock.now(), core.contenders.kept());
     let resumed = core.ask(&link, resume(core, number, &kept));
     let greeted = core.patiently(greeted).await?;
     let unsettled = Unsettled::read(&greeted, core.life.clock.now(), unsettled)?;
@@ -56,7 +56,7 @@ pub(super) async fn restore(
     };
     settling::miss_contenders(core, &link, &rows, &missing).await?;
     note_ours(core, &rows);
-    core.roll.tell_missing(missing);
+    core.contenders.tell_missing(missing);
     Ok(Taken { link, hints, unsettled, proven_at })
 }
 

@@ -96,7 +96,7 @@ pub(super) async fn miss_contenders(
     missing: &[Ticket],
 ) -> Result<(), Failure> {
     let broken: Vec<Ticket> = tickets(rows, What::Broken).collect();
-    match core.roll.has_standing(missing.iter().filter(|ticket| !broken.contains(ticket))) {
+    match core.contenders.has_standing(missing.iter().filter(|ticket| !broken.contains(ticket))) {
         true => doubt(core, link).await,
         false => Ok(()),
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use lockkeeper_core::{Advice, ErrorKind};
 
-use crate::{authority, certificates, identity, trusting};
+use crate::{authority, identity, material, trusting};
 
 #[test]
 fn a_file_that_cannot_be_used_is_named_with_the_reason() {
@@ -43,7 +43,7 @@ fn a_file_that_cannot_be_used_is_named_with_the_reason() {
         (identity(&cert, &other_key), &other_key, "is not the certificate of the key in"),
     ] {
         let query = if query.starts_with("ca=") { query } else { format!("{query}&{}", trusting(&ca)) };
-        let error = certificates(&query).expect_err(&query);
+        let error = material(&query).expect_err(&query);
         let told = format!("{error:#}");
         assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent), "{told}");
         assert!(told.contains(&named.display().to_string()) && told.contains(words), "{query}: {told}");
@@ -55,7 +55,7 @@ fn a_file_that_cannot_be_used_is_named_with_the_reason() {
 fn clients_of_others_get_what_the_files_hold() {
     let ours = authority();
     let [ca, cert, key] = ["ca", "client", "client-key"].map(|name| ours.file(name));
-    let found = certificates(&format!("{}&{}&server_name=a.example", trusting(&ca), identity(&cert, &key))).unwrap();
+    let found = material(&format!("{}&{}&server_name=a.example", trusting(&ca), identity(&cert, &key))).unwrap();
     assert_eq!(found.authorities().len(), 1);
     let shown = found.identity().expect("an identity");
     assert_eq!(shown.cert_pem(), fs::read(&cert).unwrap());
@@ -69,7 +69,7 @@ fn clients_of_others_get_what_the_files_hold() {
 
 #[test]
 fn without_a_file_the_authorities_of_the_system_are_trusted() {
-    match certificates("") {
+    match material("") {
         Ok(found) => assert!(!found.authorities().is_empty()),
         // A machine may have none.
         Err(error) => assert!(format!("{error:#}").contains("`ca=FILE`"), "{error:#}"),

@@ -14,7 +14,7 @@ use lockkeeper_tls::{Connector, HandshakeError, TlsStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio_rustls::TlsAcceptor;
 
-use crate::{NAME, authority, certificates, identity, trusting};
+use crate::{NAME, authority, identity, material, trusting};
 
 /// Room for a handshake's flight, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -51,7 +51,7 @@ type Shaken = Result<TlsStream<DuplexStream>, HandshakeError>;
 
 /// Connects with these settings; the server answers what it is told first, and then closes.
 async fn shake(query: &str, host: &str, server: TlsAcceptor) -> Shaken {
-    let connector = Connector::new(&certificates(query).expect("good certificates"));
+    let connector = Connector::new(&material(query).expect("good certificates"));
     let (client, end) = duplex(BUFFER_BYTES);
     let serving = tokio::spawn(async move {
         // A client that refuses us, or that we refuse, is what some tests are about.
@@ -149,7 +149,7 @@ async fn a_server_that_asks_for_our_certificate_in_vain_refuses_us() {
 /// Connects to a server that answers the client's first bytes with these, and then hangs up.
 async fn answered_with(answer: &'static [u8]) -> HandshakeError {
     let ours = authority();
-    let connector = Connector::new(&certificates(&trusting(&ours.file("ca"))).expect("good certificates"));
+    let connector = Connector::new(&material(&trusting(&ours.file("ca"))).expect("good certificates"));
     let (client, mut end) = duplex(BUFFER_BYTES);
     tokio::spawn(async move {
         end.read_u8().await.expect("the client begins");

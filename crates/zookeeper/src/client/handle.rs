@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::dial::Dial;
 use crate::driver::Driver;
 use crate::error::{ClientError, ClientErrorKind};
-use crate::hosts::{Share, Trail};
+use crate::hosts::{DialHistory, Share};
 use crate::link::{Link, Phase};
 
 /// One ZooKeeper session; cheap to clone. When the last clone is dropped the session is closed.
@@ -57,12 +57,12 @@ pub(crate) struct Access {
     pub(crate) dial: Arc<dyn Dial>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Where the attempts of all sessions stopped.
-    trail: Arc<Trail>,
+    history: Arc<DialHistory>,
 }
 
 impl Access {
     pub(crate) fn new(config: Config, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Self {
-        Self { config: Arc::new(config), dial, clock, trail: Arc::new(Trail::new(random())) }
+        Self { config: Arc::new(config), dial, clock, history: Arc::new(DialHistory::new(random())) }
     }
 
     /// Opens a session; that begins with the call.
@@ -146,13 +146,13 @@ impl Client {
 
     /// Starts the task that opens a session and keeps it.
     pub(crate) fn start(access: &Access) -> Result<Self, ClientError> {
-        let Access { config, dial, clock, trail } = access.clone();
+        let Access { config, dial, clock, history } = access.clone();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             let message = "a session is kept by a task, and there is no tokio runtime to run it";
             let (kind, operation) = (ClientErrorKind::NoRuntime, OpCode::CreateSession);
             return Err(ClientError::new(kind, Advice::Permanent, operation, "", message));
         };
-        let ways = Ways::new(config.servers.clone(), Order::Spread, random(), trail);
+        let ways = Ways::new(config.servers.clone(), Order::Spread, random(), history);
         let link = Arc::new(Link::new(&config, clock));
         runtime.spawn(at_home(Driver::new(link.clone(), dial, ways, Share::new(&config)).run()));
         Ok(Self { handle: Arc::new(Handle { link }) })

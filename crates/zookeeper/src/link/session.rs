@@ -175,7 +175,7 @@ impl Link {
     }
 
     /// Counts one less.
-    pub(crate) fn depend_no_more(&self) {
+    pub(crate) fn remove_dependent(&self) {
         let mut state = self.state();
         state.dependents = state.dependents.saturating_sub(1);
     }

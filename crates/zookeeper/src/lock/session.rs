@@ -121,7 +121,7 @@ impl Session for ZooKeeperSession {
     fn keep(&self, queue: &QueueName, ticket: Ticket) {
         let was_standing = self.inner.places().keep(queue, ticket);
         if was_standing {
-            self.inner.link.depend_no_more();
+            self.inner.link.remove_dependent();
         }
     }
 

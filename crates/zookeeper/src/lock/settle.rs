@@ -58,7 +58,7 @@ impl Join {
         for (wanted, place) in self.wanted.iter().zip(places) {
             self.inner.link.depend();
             if !self.inner.places().stand(wanted.ticket) {
-                self.inner.link.depend_no_more();
+                self.inner.link.remove_dependent();
                 return Err(self.withdrawn());
             }
             let (id, token) = (place.id.clone(), place.token);

@@ -48,7 +48,7 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
         None => return Withdrawal::done(Ok(())),
         Some(Entry::Placed { place, is_standing, .. }) => {
             if is_standing {
-                inner.link.depend_no_more();
+                inner.link.remove_dependent();
             }
             (delete(inner, ticket, &place), place.outlives_session)
         }

@@ -7,7 +7,7 @@ use lockkeeper_session::FailureKind;
 use super::client::Client;
 use super::server::{Kind, Need, connect, deadline, each, each_with, engine, server};
 use crate::SqlBackend;
-use crate::engine::Waking;
+use crate::engine::WakeMethod;
 
 /// Makes sure that a URL is refused, in one line that says all this.
 async fn refused(url: &str, kind: FailureKind, says: &[&str]) {
@@ -25,10 +25,10 @@ async fn a_server_is_the_same_instance_to_each_client_and_wakes_waiters_if_they_
     for server in each().await {
         let (first, second) = (server.connect(1).await, server.connect(2).await);
         assert_eq!(first.greeting, second.greeting);
-        assert_eq!(first.greeting.waking, server.either(Waking::Told, Waking::Doors));
+        assert_eq!(first.greeting.wake_method, server.either(WakeMethod::Notified, WakeMethod::NamedLocks));
         assert!(!first.greeting.instance.is_empty());
         let looks = Client::connect(&format!("{}&wake=look", server.url()), 3).await;
-        assert_eq!(looks.greeting.waking, Waking::Looks);
+        assert_eq!(looks.greeting.wake_method, WakeMethod::Polled);
     }
 }
 

@@ -7,10 +7,10 @@ mod clocks;
 mod crowds;
 #[path = "../../../tests/support/database.rs"]
 mod database;
-mod doors;
 mod examining;
 mod greetings;
 mod interruptions;
+mod named_locks;
 mod places;
 mod poolers;
 mod refusals;

@@ -6,7 +6,7 @@ use lockkeeper_session::FailureKind;
 
 use super::client::{Client, look};
 use super::server::{Kind, Server, can_run, connect, server};
-use crate::engine::Waking;
+use crate::engine::WakeMethod;
 
 /// A server and a pooler with two connections to it.
 async fn pooled() -> Option<(Server, PgBouncer)> {
@@ -38,7 +38,7 @@ async fn a_pooler_is_found_and_waiters_behind_it_look() {
             }
         }
         let client = client.expect("a connection");
-        assert_eq!(client.greeting.waking, Waking::Looks);
+        assert_eq!(client.greeting.wake_method, WakeMethod::Polled);
         assert!(!client.listens().await);
         let joins: Vec<_> = (0..20).map(|ticket| client.joining("door", session << 64 | ticket)).collect();
         for joined in joins {

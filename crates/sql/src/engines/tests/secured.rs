@@ -8,7 +8,7 @@ use lockkeeper_faults::mariadb::Setup;
 use super::client::Client;
 use super::refusals::{REFUSED, assert_locks, assert_refused};
 use super::server::{Kind, Need, SETTINGS, Server, can_run, each_with};
-use crate::engine::{Door, Waking};
+use crate::engine::{NamedLockWait, WakeMethod};
 
 /// The name in the server's certificate.
 const NAME: &str = "server.example";
@@ -62,8 +62,8 @@ async fn a_client_with_a_certificate_is_let_in_and_others_are_told_why_they_are_
             .await;
         assert_locks(&good).await;
         secured.assert_nothing_left().await;
-        let waking = Client::connect(&good, 1).await.greeting.waking;
-        assert_eq!(waking, secured.either(Waking::Told, Waking::Doors));
+        let wake_method = Client::connect(&good, 1).await.greeting.wake_method;
+        assert_eq!(wake_method, secured.either(WakeMethod::Notified, WakeMethod::NamedLocks));
     }
 }
 
@@ -82,12 +82,12 @@ async fn a_user_who_must_use_tls_is_told_so_and_needs_no_certificate() {
     let (holder, waiter) = (Client::open(&url, 1).await, Client::open(&url, 2).await);
     holder.join("door", 10).await;
     // Over a second connection, which is not let in without TLS either.
-    let door = waiter.wire.door(Ticket::from_bits(10), SOON);
+    let free = waiter.wire.await_named_lock(Ticket::from_bits(10), SOON);
     let leave = async {
         let waits = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'User lock'";
-        until("a wait at the door", async || secured.value(waits).await.is_ok_and(|count| count == "1")).await;
+        until("a wait at the named lock", async || secured.value(waits).await.is_ok_and(|count| count == "1")).await;
         holder.leave("door", 10).await
     };
-    let (opened, left) = soon("the door", async { tokio::join!(door, leave) }).await;
-    assert_eq!((opened.expect("no failure"), left.as_str()), (Door::Opened, "left"));
+    let (opened, left) = soon("the named lock", async { tokio::join!(free, leave) }).await;
+    assert_eq!((opened.expect("no failure"), left.as_str()), (NamedLockWait::Free, "left"));
 }

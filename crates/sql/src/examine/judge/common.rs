@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockkeeper_core::{Finding, Severity};
 
 use super::Seen;
-use crate::engine::Waking;
+use crate::engine::WakeMethod;
 use crate::examine::report::{Report, Transaction};
 use crate::url::{Config, Dialect};
 
@@ -63,8 +63,8 @@ pub(super) fn judge_settled(report: &Report) -> Option<Finding> {
 }
 
 /// Judges how waiters learn of their turn.
-pub(super) fn judge_waking(config: &Config, waking: Waking) -> Option<Finding> {
-    if waking != Waking::Looks {
+pub(super) fn judge_waking(config: &Config, wake_method: WakeMethod) -> Option<Finding> {
+    if wake_method != WakeMethod::Polled {
         return None;
     }
     if config.only_looks {

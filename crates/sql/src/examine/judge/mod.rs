@@ -17,14 +17,14 @@ use lockkeeper_core::Finding;
 use lockkeeper_session::{Clocks, FOR_TOKENS, judge_round_trip};
 
 use super::report::Report;
-use crate::engine::Waking;
+use crate::engine::WakeMethod;
 use crate::session::Timing;
 use crate::url::Config;
 
 /// What was seen of a server.
 pub(super) struct Seen<'a> {
     pub(super) config: &'a Config,
-    pub(super) waking: Waking,
+    pub(super) wake_method: WakeMethod,
     pub(super) clocks: Option<Clocks>,
     /// What half of the requests took at most.
     pub(super) median: Duration,
@@ -42,7 +42,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Vec<Finding> {
         _ => Vec::new(),
     };
     findings.extend(common::judge_settled(seen.report));
-    findings.extend(common::judge_waking(seen.config, seen.waking));
+    findings.extend(common::judge_waking(seen.config, seen.wake_method));
     findings.extend(seen.clocks.and_then(|clocks| clocks.judge("the server", FOR_TOKENS)));
     let interval = Timing { timeout: seen.config.session_timeout() }.busy_interval();
     findings.extend(judge_round_trip(interval, seen.median, "a session beats"));

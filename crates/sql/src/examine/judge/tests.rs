@@ -6,7 +6,7 @@ use lockkeeper_core::{Finding, Severity};
 
 use super::common::{judge_settled, judge_waking};
 use super::{Seen, judge};
-use crate::engine::Waking;
+use crate::engine::WakeMethod;
 use crate::examine::report::Report;
 use crate::url::Config;
 
@@ -63,7 +63,7 @@ fn found_of(url: &str, usual: &[(&str, &str)], changes: &[(&str, &str)]) -> Vec<
     let (config, report) = (config(url), Report::with(&facts));
     let mut found = judge(&Seen {
         config: &config,
-        waking: Waking::Told,
+        wake_method: WakeMethod::Notified,
         clocks: None,
         median: Duration::from_micros(400),
         report: &report,
@@ -173,16 +173,16 @@ fn another_state_of_the_data_is_told_until_it_is_settled() {
 
 #[test]
 fn waiters_that_look_are_told_of_with_the_reason() {
-    for (url, waking, word) in [
-        (URL, Waking::Told, None),
-        ("mariadb://h1", Waking::Doors, None),
-        (URL, Waking::Looks, Some("pooler")),
-        ("mariadb://h1", Waking::Looks, Some("proxy")),
-        ("mariadb://h1?galera=one-node", Waking::Looks, Some("Galera")),
-        ("postgres://h1/db?wake=look", Waking::Looks, Some("wake=look")),
+    for (url, wake_method, word) in [
+        (URL, WakeMethod::Notified, None),
+        ("mariadb://h1", WakeMethod::NamedLocks, None),
+        (URL, WakeMethod::Polled, Some("pooler")),
+        ("mariadb://h1", WakeMethod::Polled, Some("proxy")),
+        ("mariadb://h1?galera=one-node", WakeMethod::Polled, Some("Galera")),
+        ("postgres://h1/db?wake=look", WakeMethod::Polled, Some("wake=look")),
     ] {
-        let found = judge_waking(&config(url), waking).map(|found| found.what);
+        let found = judge_waking(&config(url), wake_method).map(|found| found.what);
         let is_told = word.is_some_and(|word| found.as_ref().is_some_and(|found| found.contains(word)));
-        assert_eq!((is_told, found.is_some()), (word.is_some(), word.is_some()), "{url} {waking:?}: {found:?}");
+        assert_eq!((is_told, found.is_some()), (word.is_some(), word.is_some()), "{url} {wake_method:?}: {found:?}");
     }
 }

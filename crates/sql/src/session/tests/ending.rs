@@ -5,11 +5,11 @@ use lockkeeper_session::{Ending, Testing};
 
 use super::memory::Database;
 use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, session, session_for};
-use crate::engine::Waking;
+use crate::engine::WakeMethod;
 
 #[tokio::test(start_paused = true)]
 async fn a_session_ends_piece_by_piece_with_all_its_contenders() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     for bits in 1..=5 {
         add_contender(&database, &core, bits);
@@ -24,7 +24,7 @@ async fn a_session_ends_piece_by_piece_with_all_its_contenders() {
 
 #[tokio::test(start_paused = true)]
 async fn one_whose_server_is_away_says_so_at_once_and_ends_it_later() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     database.data().is_stuck = true;
     core.life.bond().lose(LossReason::Closed);
@@ -37,7 +37,7 @@ async fn one_whose_server_is_away_says_so_at_once_and_ends_it_later() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_the_service_has_ended_is_lost_at_the_next_beat_and_at_a_new_connection() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let testing = Testing::default();
     let (core, other) = (session_for(&database, testing.clone()).await, session(&database).await);
     database.data().sessions.remove(&core.id.0);
@@ -53,7 +53,7 @@ async fn one_that_the_service_has_ended_is_lost_at_the_next_beat_and_at_a_new_co
 
 #[tokio::test(start_paused = true)]
 async fn its_calls_fail_when_no_connection_comes_any_more() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     database.data().is_stuck = true;
     database.cut();
@@ -67,7 +67,7 @@ async fn its_calls_fail_when_no_connection_comes_any_more() {
 #[test]
 fn a_session_is_over_when_its_runtime_ends() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let core = runtime.block_on(async { session(&Database::new(Waking::Looks)).await });
+    let core = runtime.block_on(async { session(&Database::new(WakeMethod::Polled)).await });
     drop(runtime);
     assert_eq!(core.life.bond().liveness(), Liveness::Lost(LossReason::Closed));
 }

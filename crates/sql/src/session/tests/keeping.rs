@@ -8,13 +8,13 @@ use tokio::sync::mpsc::error::TryRecvError;
 
 use super::memory::Database;
 use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, safe_for, session, session_for, try_open};
-use crate::engine::{Hint, Waking};
+use crate::engine::{Hint, WakeMethod};
 use crate::session::Wake;
 use crate::statement::Argument;
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_session_beats_each_quarter_of_its_timeout_and_asks_nothing_else() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     pass(TIMEOUT * 10).await;
     assert!(core.life.bond().liveness().is_held());
@@ -27,7 +27,7 @@ async fn an_idle_session_beats_each_quarter_of_its_timeout_and_asks_nothing_else
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_holds_beats_each_sixth_of_its_timeout_and_listens_after_a_while() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     add_contender(&database, &core, 1);
     pass_ms(90).await;
@@ -36,7 +36,7 @@ async fn a_session_that_holds_beats_each_sixth_of_its_timeout_and_listens_after_
     assert_eq!(database.count("listen"), 1);
     pass(TIMEOUT * 10).await;
     assert!((58..=60).contains(&database.count("beat")), "{}", database.count("beat"));
-    core.roll.remove(Ticket::from_bits(1));
+    core.contenders.remove(Ticket::from_bits(1));
     pass(Duration::from_secs(80)).await;
     assert_eq!(database.count("listen"), 2, "it listens no more");
     assert_eq!(database.asked("listen")[1].arguments[1], Argument::Flag(false));
@@ -44,19 +44,19 @@ async fn a_session_that_holds_beats_each_sixth_of_its_timeout_and_listens_after_
 
 #[tokio::test(start_paused = true)]
 async fn short_holds_ask_for_nothing() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     for bits in 0..1_000 {
         let ticket = add_contender(&database, &core, bits);
         pass_ms(1).await;
-        core.roll.remove(ticket);
+        core.contenders.remove(ticket);
     }
     assert_eq!(database.count("listen"), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn belief_counts_from_the_sending_of_a_beat_and_ends_before_others_may_remove_the_session() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     database.data().is_stuck = true;
     assert_eq!(safe_for(&core), TIMEOUT - Duration::from_millis(340));
@@ -66,7 +66,7 @@ async fn belief_counts_from_the_sending_of_a_beat_and_ends_before_others_may_rem
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_waits_for_a_beat_if_little_of_the_belief_is_left() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     core.life.until_believable().await.unwrap();
     assert_eq!(database.count("beat"), 0);
@@ -88,15 +88,15 @@ async fn a_grant_waits_for_a_beat_if_little_of_the_belief_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_connection_takes_the_session_over_and_tells_what_became_of_its_contenders() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
-    let mut told = core.roll.told();
+    let mut told = core.contenders.told();
     for bits in 1..=5 {
         add_contender(&database, &core, bits);
     }
     let link = core.life.present_link().unwrap();
-    core.roll.remove(Ticket::from_bits(3));
-    core.roll.expect(Ticket::from_bits(6));
+    core.contenders.remove(Ticket::from_bits(3));
+    core.contenders.expect(Ticket::from_bits(6));
     {
         let mut data = database.data();
         data.contenders.insert(6, core.id.0);
@@ -126,12 +126,12 @@ async fn a_new_connection_takes_the_session_over_and_tells_what_became_of_its_co
 
 #[tokio::test(start_paused = true)]
 async fn a_beat_tells_which_contenders_are_gone_and_a_hint_asks_for_one_at_once() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
-    let mut told = core.roll.told();
+    let mut told = core.contenders.told();
     let gone = add_contender(&database, &core, 1);
     add_contender(&database, &core, 2);
-    core.roll.expect(Ticket::from_bits(3));
+    core.contenders.expect(Ticket::from_bits(3));
     pass_ms(200).await;
     database.data().contenders.remove(&1);
     assert_eq!(told.try_recv(), Err(TryRecvError::Empty));
@@ -143,7 +143,7 @@ async fn a_beat_tells_which_contenders_are_gone_and_a_hint_asks_for_one_at_once(
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_answers_no_beat_is_left_for_another() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     assert_eq!(database.data().connected, [0]);
     database.data().is_stuck = true;
@@ -162,7 +162,7 @@ async fn a_server_that_answers_no_beat_is_left_for_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_ends_the_connection_and_not_the_session() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let testing = Testing::default();
     let core = session_for(&database, testing.clone()).await;
     assert_eq!(testing.session(), core.id.to_string());
@@ -177,7 +177,7 @@ async fn a_lost_answer_ends_the_connection_and_not_the_session() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_tries_each_server_and_tells_what_a_user_has_to_know() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     database.data().down = [(0, FailureKind::Refused), (1, FailureKind::Broken)].into();
     let error = try_open(&database, "postgres://h1,h2/db", Testing::default()).await.map(drop).unwrap_err();
     assert_eq!(error.kind(), lockkeeper_core::ErrorKind::Refused);
@@ -190,7 +190,7 @@ async fn an_open_tries_each_server_and_tells_what_a_user_has_to_know() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_given_up_while_it_opens_is_ended() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     // The answer to `open` does not come.
     database.data().is_busy = true;
     try_open(&database, "postgres://h1/db", Testing::default()).await.map(drop).unwrap_err();
@@ -201,7 +201,7 @@ async fn a_session_that_is_given_up_while_it_opens_is_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn sessions_that_stand_still_are_removed_and_living_ones_are_not() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let (core, other) = (session(&database).await, session(&database).await);
     database.add_session(1, TIMEOUT);
     database.add_session(2, TIMEOUT * 2);
@@ -221,7 +221,7 @@ async fn sessions_that_stand_still_are_removed_and_living_ones_are_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_dead_session_ends_when_that_is_removed() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     database.add_session(1, TIMEOUT);
     database.data().contenders.insert(5, 1);
@@ -238,7 +238,7 @@ async fn a_wait_for_a_dead_session_ends_when_that_is_removed() {
 
 #[tokio::test(start_paused = true)]
 async fn many_that_die_at_once_go_in_one_timeout() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     (1..=500).for_each(|id| database.add_session(id, TIMEOUT));
     pass(TIMEOUT * 2 + Duration::from_secs(4)).await;
@@ -248,7 +248,7 @@ async fn many_that_die_at_once_go_in_one_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_with_a_planted_bug_removes_living_sessions() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let testing = Testing::default();
     testing.plant(Bug::DoubtsEarly);
     let _core = session_for(&database, testing).await;

@@ -7,7 +7,7 @@ use lockkeeper_session::{FailureKind, Names, Testing};
 
 use super::memory::Database;
 use super::{TIMEOUT, pass_ms, session};
-use crate::engine::Waking;
+use crate::engine::WakeMethod;
 use crate::look::{self, Onlooker, ask};
 use crate::site::Site;
 use crate::statement::{Argument, Statement};
@@ -27,7 +27,7 @@ fn missing() -> Statement {
 
 #[tokio::test(start_paused = true)]
 async fn they_go_over_a_separate_connection_that_is_opened_once() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let onlooker = onlooker(&database);
     assert!(database.data().connected.is_empty());
     for _ in 0..2 {
@@ -44,7 +44,7 @@ async fn they_go_over_a_separate_connection_that_is_opened_once() {
 
 #[tokio::test(start_paused = true)]
 async fn they_go_over_a_sessions_connection_while_it_has_one() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let (onlooker, core) = (onlooker(&database), session(&database).await);
     onlooker.note(Ok(&core.life));
     ask(&onlooker, missing(), Operation::Inspect).await.unwrap();
@@ -57,7 +57,7 @@ async fn they_go_over_a_sessions_connection_while_it_has_one() {
 
 #[tokio::test(start_paused = true)]
 async fn they_are_answered_while_the_data_is_not_settled() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let (onlooker, core) = (onlooker(&database), session(&database).await);
     onlooker.note(Ok(&core.life));
     database.data().instance = "two".to_owned();
@@ -69,7 +69,7 @@ async fn they_are_answered_while_the_data_is_not_settled() {
 
 #[tokio::test(start_paused = true)]
 async fn they_are_made_again_after_a_failure_in_passing_and_end_in_time() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let onlooker = onlooker(&database);
     database.data().is_busy = true;
     let error = ask(&onlooker, missing(), Operation::Inspect).await.unwrap_err();

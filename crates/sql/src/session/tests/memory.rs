@@ -9,7 +9,7 @@ use lockkeeper_core::{BoxFuture, Ticket};
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::engine::{Connected, Door, Engine, Greeting, Hint, Intent, Waking, Wire};
+use crate::engine::{Connected, Engine, Greeting, Hint, Intent, NamedLockWait, WakeMethod, Wire};
 use crate::statement::{Argument, Row, SessionId, Statement, What};
 
 /// What a test makes of the database, and what it sees of it.
@@ -21,7 +21,7 @@ pub(super) struct Data {
     pub(super) brief: Option<Duration>,
     /// How often that was doubted.
     pub(super) doubts: usize,
-    pub(super) waking: Waking,
+    pub(super) wake_method: WakeMethod,
     /// Whether no connection can be opened, by the server's place.
     pub(super) down: BTreeMap<usize, FailureKind>,
     /// Whether nothing is executed or answered.
@@ -59,7 +59,7 @@ pub(super) struct SessionRow {
 #[derive(Clone, Debug)]
 pub(super) struct Database {
     data: Arc<Mutex<Data>>,
-    doors: Arc<Notify>,
+    named_locks: Arc<Notify>,
     pub(super) clock: Arc<TestClock>,
 }
 
@@ -71,13 +71,13 @@ struct MemoryWire {
 }
 
 impl Database {
-    pub(super) fn new(waking: Waking) -> Self {
+    pub(super) fn new(wake_method: WakeMethod) -> Self {
         let data = Data {
             instance: "one".to_owned(),
             settled: Some("one".to_owned()),
             brief: None,
             doubts: 0,
-            waking,
+            wake_method,
             down: BTreeMap::new(),
             is_stuck: false,
             is_busy: false,
@@ -94,7 +94,7 @@ impl Database {
             open: Vec::new(),
             connected: Vec::new(),
         };
-        Self { data: Arc::new(Mutex::new(data)), doors: Arc::default(), clock: Arc::new(TestClock::new()) }
+        Self { data: Arc::new(Mutex::new(data)), named_locks: Arc::default(), clock: Arc::new(TestClock::new()) }
     }
 
     pub(super) fn data(&self) -> MutexGuard<'_, Data> {
@@ -121,7 +121,7 @@ impl Database {
         self.data().listening.contains_key(&session.0)
     }
 
-    /// Removes a contender; all who listen are told, and its door opens.
+    /// Removes a contender; all who listen are told, and its named lock is free.
     pub(super) fn remove(&self, ticket: Ticket) {
         let listening: Vec<_> = {
             let mut data = self.data();
@@ -129,7 +129,7 @@ impl Database {
             data.listening.values().cloned().collect()
         };
         listening.iter().for_each(|hints| drop(hints.try_send(Hint::Departed(ticket))));
-        self.doors.notify_waiters();
+        self.named_locks.notify_waiters();
     }
 
     /// The statements of this function.
@@ -166,7 +166,7 @@ impl Engine for Database {
         }
         let (is_over, (tell, hints)) = (watch::Sender::new(false), mpsc::channel(64));
         data.open.push(is_over.clone());
-        let greeting = Greeting { instance: data.instance.clone(), waking: data.waking };
+        let greeting = Greeting { instance: data.instance.clone(), wake_method: data.wake_method };
         let wire = Arc::new(MemoryWire { database: self.clone(), is_over, hints: tell });
         Box::pin(std::future::ready(Ok(Connected { wire, greeting, hints })))
     }
@@ -215,19 +215,19 @@ impl Wire for MemoryWire {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn door(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<Door, Failure>> {
+    fn await_named_lock(&self, ticket: Ticket, within: Duration) -> BoxFuture<Result<NamedLockWait, Failure>> {
         let database = self.database.clone();
         database.data().log.push(Statement::new("door", vec![ticket.into()]));
         let ends_at = database.clock.now().saturating_add(within);
         Box::pin(async move {
             loop {
-                let opens = database.doors.notified();
+                let opens = database.named_locks.notified();
                 if !database.data().contenders.contains_key(&ticket.bits()) {
-                    return Ok(Door::Opened);
+                    return Ok(NamedLockWait::Free);
                 }
                 tokio::select! {
                     () = opens => {}
-                    () = database.clock.sleep_until(ends_at) => return Ok(Door::GivenUp),
+                    () = database.clock.sleep_until(ends_at) => return Ok(NamedLockWait::GivenUp),
                 }
             }
         })

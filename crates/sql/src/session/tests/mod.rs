@@ -40,11 +40,11 @@ async fn session_for(database: &Database, testing: Testing) -> Arc<Core> {
     core
 }
 
-/// Gives a session a contender, which is on its roll.
+/// Gives a session a contender, which is one of its contenders.
 fn add_contender(database: &Database, core: &Core, bits: u128) -> Ticket {
     database.data().contenders.insert(bits, core.id.0);
     let ticket = Ticket::from_bits(bits);
-    core.roll.add(ticket, ());
+    core.contenders.add(ticket, ());
     ticket
 }
 

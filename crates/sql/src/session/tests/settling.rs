@@ -7,7 +7,7 @@ use lockkeeper_session::Testing;
 
 use super::memory::Database;
 use super::{TIMEOUT, pass, pass_ms, session, try_open};
-use crate::engine::Waking;
+use crate::engine::WakeMethod;
 
 /// Has another server take over.
 fn promote(database: &Database) {
@@ -17,7 +17,7 @@ fn promote(database: &Database) {
 
 #[tokio::test(start_paused = true)]
 async fn calls_wait_for_the_greatest_timeout_and_beats_go_on() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     // Another session, with a greater timeout; it is removed meanwhile.
     database.add_session(1, TIMEOUT * 2);
@@ -39,7 +39,7 @@ async fn calls_wait_for_the_greatest_timeout_and_beats_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_session_opens_and_its_calls_are_late_until_then() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     database.add_session(1, TIMEOUT);
     database.data().instance = "two".to_owned();
     let core = try_open(&database, "postgres://h1/db?session_timeout=12s", Testing::default()).await.unwrap();
@@ -63,9 +63,9 @@ fn restart(database: &Database) {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_clean_start_calls_wait_for_a_short_time() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
-    core.roll.add(Ticket::from_bits(7), ());
+    core.contenders.add(Ticket::from_bits(7), ());
     database.data().contenders.insert(7, core.id.0);
     restart(&database);
     pass(BRIEF).await;
@@ -78,9 +78,9 @@ async fn after_a_clean_start_calls_wait_for_a_short_time() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_misses_its_session_or_its_contender_has_all_wait_for_the_greatest_timeout() {
     for misses_session in [true, false] {
-        let database = Database::new(Waking::Looks);
+        let database = Database::new(WakeMethod::Polled);
         let (holder, other) = (session(&database).await, session(&database).await);
-        holder.roll.add(Ticket::from_bits(7), ());
+        holder.contenders.add(Ticket::from_bits(7), ());
         if misses_session {
             database.data().sessions.remove(&holder.id.0);
         }
@@ -97,9 +97,9 @@ async fn a_client_that_misses_its_session_or_its_contender_has_all_wait_for_the_
 
 #[tokio::test(start_paused = true)]
 async fn a_contender_that_was_broken_is_not_missed() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
-    core.roll.add(Ticket::from_bits(7), ());
+    core.contenders.add(Ticket::from_bits(7), ());
     database.data().broken.insert(7, core.id.0);
     restart(&database);
     pass(BRIEF + Duration::from_millis(300)).await;
@@ -109,7 +109,7 @@ async fn a_contender_that_was_broken_is_not_missed() {
 
 #[tokio::test(start_paused = true)]
 async fn it_ends_once_another_client_has_settled_it() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     promote(&database);
     pass(TIMEOUT / 4).await;
@@ -122,7 +122,7 @@ async fn it_ends_once_another_client_has_settled_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_wait_goes_on_over_a_new_connection_to_the_same_and_begins_anew_at_another() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     promote(&database);
     pass(TIMEOUT - Duration::from_secs(1)).await;

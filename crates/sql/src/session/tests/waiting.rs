@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::memory::Database;
 use super::{TIMEOUT, pass, pass_ms, session};
-use crate::engine::{Hint, Waking};
+use crate::engine::{Hint, WakeMethod};
 use crate::session::{Core, Told, Wake};
 use crate::statement::Argument;
 
@@ -28,7 +28,7 @@ fn queue() -> QueueName {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_listens_is_told_at_once_after_one_look() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     let told = wait(&database, &core, 1, 0);
     pass_ms(10).await;
@@ -47,7 +47,7 @@ async fn one_that_listens_is_told_at_once_after_one_look() {
 
 #[tokio::test(start_paused = true)]
 async fn a_departure_that_was_told_before_its_wait_began_is_not_missed() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     let _other = wait(&database, &core, 1, 0);
     pass_ms(10).await;
@@ -72,7 +72,7 @@ async fn wait_in_crowd(database: &Database, core: &Core) -> Told {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_crowd_that_moves_quickly_it_is_told_only_while_its_turn_is_near() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     let told = wait_in_crowd(&database, &core).await;
     pass_ms(400).await;
@@ -89,7 +89,7 @@ async fn in_a_crowd_that_moves_quickly_it_is_told_only_while_its_turn_is_near() 
 
 #[tokio::test(start_paused = true)]
 async fn another_wait_ends_the_rest_of_a_session_and_one_behind_the_first_does_not() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     let told = wait_in_crowd(&database, &core).await;
     let line = (queue(), FencingToken::new(9, 0).unwrap());
@@ -106,7 +106,7 @@ async fn another_wait_ends_the_rest_of_a_session_and_one_behind_the_first_does_n
 
 #[tokio::test(start_paused = true)]
 async fn a_beat_beside_a_question_for_rest_does_not_take_the_session_for_deaf() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     let told = wait_in_crowd(&database, &core).await;
     for _ in 0..200 {
@@ -120,7 +120,7 @@ async fn a_beat_beside_a_question_for_rest_does_not_take_the_session_for_deaf() 
 
 #[tokio::test(start_paused = true)]
 async fn where_too_many_listen_each_wait_is_looked_at_by_its_nearness() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     database.data().is_full = true;
     let (near, far) = (wait(&database, &core, 1, 0), wait(&database, &core, 2, 9));
@@ -146,7 +146,7 @@ fn looks_at(database: &Database, bits: u128) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_looked_at_once_all_waits_ended() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     drop(wait(&database, &core, 1, 0));
     drop(core.waits.change(&core.life.present_link().unwrap(), &queue()));
@@ -156,7 +156,7 @@ async fn nothing_is_looked_at_once_all_waits_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn one_question_looks_at_all_waits_and_no_more_than_sixty_four() {
-    let database = Database::new(Waking::Looks);
+    let database = Database::new(WakeMethod::Polled);
     let core = session(&database).await;
     let waits: Vec<_> = (1..=1_000).map(|bits| wait(&database, &core, bits, 0)).collect();
     pass(Duration::from_secs(1)).await;
@@ -173,7 +173,7 @@ async fn one_question_looks_at_all_waits_and_no_more_than_sixty_four() {
 
 #[tokio::test(start_paused = true)]
 async fn behind_a_pooler_that_does_not_let_it_listen_it_looks_from_the_next_beat_on() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     database.data().is_pooled = true;
     let told = wait(&database, &core, 1, 0);
@@ -195,7 +195,7 @@ async fn behind_a_pooler_that_does_not_let_it_listen_it_looks_from_the_next_beat
 
 #[tokio::test(start_paused = true)]
 async fn all_waits_end_with_their_connection() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     let link = core.life.present_link().unwrap();
     let (departure, change) = (wait(&database, &core, 1, 0), core.waits.change(&link, &queue()));
@@ -211,7 +211,7 @@ async fn all_waits_end_with_their_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_is_told_to_those_who_wait_for_that_queue() {
-    let database = Database::new(Waking::Told);
+    let database = Database::new(WakeMethod::Notified);
     let core = session(&database).await;
     let link = core.life.present_link().unwrap();
     // What happened before it listened may have been missed.
@@ -226,8 +226,8 @@ async fn a_change_is_told_to_those_who_wait_for_that_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn where_nothing_is_told_a_wait_for_a_change_ends_in_a_look() {
-    for waking in [Waking::Looks, Waking::Doors] {
-        let database = Database::new(waking);
+    for wake_method in [WakeMethod::Polled, WakeMethod::NamedLocks] {
+        let database = Database::new(wake_method);
         let core = session(&database).await;
         let (wake, after) = took(core.waits.change(&core.life.present_link().unwrap(), &queue())).await;
         assert_eq!(wake, Wake::Look);
@@ -236,29 +236,29 @@ async fn where_nothing_is_told_a_wait_for_a_change_ends_in_a_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_that_is_nearest_its_turn_is_at_the_door_and_the_others_are_looked_at() {
-    let database = Database::new(Waking::Doors);
+async fn the_wait_that_is_nearest_its_turn_waits_for_the_named_lock_and_the_others_are_looked_at() {
+    let database = Database::new(WakeMethod::NamedLocks);
     let core = session(&database).await;
     let far = wait(&database, &core, 1, 15);
     pass_ms(100).await;
-    assert_eq!(doors(&database), [1]);
+    assert_eq!(named_locks(&database), [1]);
     let near = wait(&database, &core, 2, 0);
     pass_ms(100).await;
-    assert_eq!(doors(&database), [1, 2], "a nearer one takes the turn");
+    assert_eq!(named_locks(&database), [1, 2], "a nearer one takes the turn");
     pass_ms(107).await;
     database.remove(Ticket::from_bits(2));
     assert_eq!(took(near).await, (Wake::Departed, Duration::ZERO));
     pass_ms(10).await;
-    assert_eq!(doors(&database), [1, 2, 1]);
+    assert_eq!(named_locks(&database), [1, 2, 1]);
     drop(far);
     pass(TIMEOUT).await;
-    assert_eq!(doors(&database), [1, 2, 1]);
+    assert_eq!(named_locks(&database), [1, 2, 1]);
 }
 
-fn doors(database: &Database) -> Vec<u128> {
+fn named_locks(database: &Database) -> Vec<u128> {
     let ticket = |argument: &Argument| match argument {
         Argument::Id(bits) => *bits,
         other => panic!("{other:?}"),
     };
-    database.asked("door").iter().map(|door| ticket(&door.arguments[0])).collect()
+    database.asked("door").iter().map(|named_lock| ticket(&named_lock.arguments[0])).collect()
 }

@@ -1,11 +1,11 @@
-//! The pace of a queue: how soon a wait comes near its turn that stands far off, by how soon the one before it did.
-//! Pure.
+//! The rate of hand-offs in a queue: how soon a wait comes near its turn that stands far off, by how soon the one
+//! before it did. Pure.
 
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 
-use crate::session::waits::book::Line;
+use crate::session::waits::wait_table::Line;
 
 /// A session need not be told while at least this many stand ahead of its first wait: each notification wakes all
 /// sessions of the database that listen, and 30 of them double the time of a hand-off.
@@ -34,7 +34,7 @@ pub(super) const COUNTED_MAX: usize = 250;
 
 /// How long turns take in a queue.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct HandoffRate {
     /// The wait for which was counted last.
     counted: Option<Counted>,
     /// How long each turn took when that was measured last, and before; and when that was.
@@ -52,13 +52,13 @@ struct Counted {
 
 /// How long a session rests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Rest {
+pub(super) struct ListenPause {
     pub(super) until: BootInstant,
     /// Whether the wait is near its turn then.
     pub(super) is_near_then: bool,
 }
 
-impl Pace {
+impl HandoffRate {
     /// Whether those ahead of this wait were counted last.
     pub(super) fn has_counted(&self, line: &Line) -> bool {
         self.counted.as_ref().is_some_and(|counted| counted.line == *line)
@@ -97,7 +97,7 @@ impl Pace {
     }
 
     /// Notes how many stood ahead of the wait when that was asked; returns how long the session may rest.
-    pub(super) fn counted(&mut self, ahead: usize, at: BootInstant) -> Rest {
+    pub(super) fn counted(&mut self, ahead: usize, at: BootInstant) -> ListenPause {
         let seen = (ahead < COUNTED_MAX).then_some((ahead, at));
         let last = self.counted.as_mut().and_then(|counted| std::mem::replace(&mut counted.ahead, seen));
         if let Some((before, since)) = last
@@ -107,7 +107,7 @@ impl Pace {
         }
         let turns = u32::try_from(ahead.saturating_sub(NEAR)).unwrap_or(u32::MAX);
         let rest = (self.turn(at).unwrap_or_default().saturating_mul(turns) / 8).saturating_mul(RESTED_OF_8);
-        Rest { until: at.saturating_add(rest.min(REST_MAX)), is_near_then: rest <= REST_MAX }
+        ListenPause { until: at.saturating_add(rest.min(REST_MAX)), is_near_then: rest <= REST_MAX }
     }
 
     /// Notes that a wait is over.

@@ -8,18 +8,18 @@ use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 
 use crate::errors::errno_of;
-use crate::follow::attention::Subject;
+use crate::follow::watch_table::Subject;
 
 /// The room for events that are read at once, in bytes: at least sixty of them with the longest names.
 const EVENTS_BYTES: usize = 16 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Eyes {
+pub(super) struct Inotify {
     /// A receiver of bytes from a file descriptor, which is all that the runtime has to know of it.
     inotify: Option<Receiver>,
 }
 
-impl Eyes {
+impl Inotify {
     /// Opens them, on a runtime with its I/O driver.
     pub(super) fn open() -> Self {
         let opened = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);

@@ -25,7 +25,7 @@ pub enum News {
 
 /// All contenders of a session, for all that is known, and where each stands.
 #[derive(Debug)]
-pub struct Roll<W = ()> {
+pub struct OwnContenders<W = ()> {
     state: Mutex<State<W>>,
     /// Told when the first of them stands.
     begun: Notify,
@@ -50,19 +50,19 @@ enum Known<W> {
     Stands {
         /// Where it stands.
         at: W,
-        /// Whether it has stood when [`Roll::has_lasting`] was asked last.
+        /// Whether it has stood when [`OwnContenders::has_lasting`] was asked last.
         is_lasting: bool,
     },
 }
 
-impl<W> Default for Roll<W> {
+impl<W> Default for OwnContenders<W> {
     fn default() -> Self {
         let state = State { by_ticket: BTreeMap::new(), standing: 0, last: None, tell: None };
         Self { state: Mutex::new(state), begun: Notify::new() }
     }
 }
 
-impl<W: Clone> Roll<W> {
+impl<W: Clone> OwnContenders<W> {
     /// Tells what is heard of contenders. Each kind of news may come more than once.
     pub fn told(&self) -> mpsc::UnboundedReceiver<News> {
         let (tell, told) = mpsc::unbounded_channel();
@@ -179,53 +179,53 @@ mod tests {
         Ticket::from_bits(bits)
     }
 
-    fn kept(roll: &Roll) -> Vec<u128> {
-        roll.kept().into_iter().map(Ticket::bits).collect()
+    fn kept(contenders: &OwnContenders) -> Vec<u128> {
+        contenders.kept().into_iter().map(Ticket::bits).collect()
     }
 
-    fn next(roll: &Roll) -> Vec<u128> {
-        roll.next().into_iter().map(|(ticket, ())| ticket.bits()).collect()
+    fn next(contenders: &OwnContenders) -> Vec<u128> {
+        contenders.next().into_iter().map(|(ticket, ())| ticket.bits()).collect()
     }
 
     #[test]
     fn contenders_take_turns_to_be_asked_for() {
-        let roll = Roll::<()>::default();
-        assert!(roll.next().is_empty());
-        (0..100).for_each(|bits| roll.add(ticket(bits), ()));
-        assert_eq!(next(&roll), (0..64).collect::<Vec<_>>());
-        assert_eq!(next(&roll), (64..100).chain(0..28).collect::<Vec<_>>());
-        (1..100).for_each(|bits| roll.remove(ticket(bits)));
-        assert_eq!((next(&roll), next(&roll)), (vec![0], vec![0]));
+        let contenders = OwnContenders::<()>::default();
+        assert!(contenders.next().is_empty());
+        (0..100).for_each(|bits| contenders.add(ticket(bits), ()));
+        assert_eq!(next(&contenders), (0..64).collect::<Vec<_>>());
+        assert_eq!(next(&contenders), (64..100).chain(0..28).collect::<Vec<_>>());
+        (1..100).for_each(|bits| contenders.remove(ticket(bits)));
+        assert_eq!((next(&contenders), next(&contenders)), (vec![0], vec![0]));
     }
 
     #[test]
     fn one_whose_join_is_under_way_is_kept_and_not_asked_for() {
-        let roll = Roll::<()>::default();
-        let mut told = roll.told();
-        roll.expect(ticket(1));
-        roll.add(ticket(2), ());
-        assert_eq!(kept(&roll), [1, 2]);
-        assert_eq!(next(&roll), [2]);
-        roll.tell_missing([ticket(1), ticket(2), ticket(3)]);
+        let contenders = OwnContenders::<()>::default();
+        let mut told = contenders.told();
+        contenders.expect(ticket(1));
+        contenders.add(ticket(2), ());
+        assert_eq!(kept(&contenders), [1, 2]);
+        assert_eq!(next(&contenders), [2]);
+        contenders.tell_missing([ticket(1), ticket(2), ticket(3)]);
         assert_eq!(told.try_recv(), Ok(News::Missing(ticket(2))));
         assert!(told.try_recv().is_err());
-        roll.expect(ticket(2));
-        assert_eq!(next(&roll), [2], "what stands is not expected again");
-        roll.add(ticket(1), ());
-        roll.remove(ticket(2));
-        assert_eq!(kept(&roll), [1]);
+        contenders.expect(ticket(2));
+        assert_eq!(next(&contenders), [2], "what stands is not expected again");
+        contenders.add(ticket(1), ());
+        contenders.remove(ticket(2));
+        assert_eq!(kept(&contenders), [1]);
     }
 
     #[test]
     fn a_hold_lasts_from_the_second_question_on() {
-        let roll = Roll::<()>::default();
-        roll.add(ticket(1), ());
-        assert!(!roll.has_lasting());
-        roll.remove(ticket(1));
-        roll.add(ticket(2), ());
-        assert!(!roll.has_lasting());
-        assert!(roll.has_lasting() && !roll.is_empty());
-        roll.remove(ticket(2));
-        assert!(!roll.has_lasting() && roll.is_empty());
+        let contenders = OwnContenders::<()>::default();
+        contenders.add(ticket(1), ());
+        assert!(!contenders.has_lasting());
+        contenders.remove(ticket(1));
+        contenders.add(ticket(2), ());
+        assert!(!contenders.has_lasting());
+        assert!(contenders.has_lasting() && !contenders.is_empty());
+        contenders.remove(ticket(2));
+        assert!(!contenders.has_lasting() && contenders.is_empty());
     }
 }

@@ -2,24 +2,24 @@
 
 use lockkeeper_core::clock::BootInstant;
 
-use crate::session::waits::book::{Book, Departing, Line};
-use crate::session::waits::pace::{self, Rest};
+use crate::session::waits::handoff_rate::{self, ListenPause};
+use crate::session::waits::wait_table::{Departing, Line, WaitTable};
 
-impl Book {
+impl WaitTable {
     /// Returns the first of the waits if all are for one queue, and it may be far from its turn, and was not counted.
     pub(in crate::session::waits) fn far(&self) -> Option<Line> {
-        self.first_far().filter(|line| !self.pace.has_counted(line)).cloned()
+        self.first_far().filter(|line| !self.handoff_rate.has_counted(line)).cloned()
     }
 
     /// The same if it was counted.
     pub(in crate::session::waits) fn counted_far(&self) -> Option<Line> {
-        self.first_far().filter(|line| self.pace.has_counted(line)).cloned()
+        self.first_far().filter(|line| self.handoff_rate.has_counted(line)).cloned()
     }
 
     fn first_far(&self) -> Option<&Line> {
         let line = self.first()?;
         let first = self.departures.values().find(|wait| wait.line.as_ref() == Some(line))?;
-        (first.nearness >= pace::FAR).then_some(line)
+        (first.nearness >= handoff_rate::FAR).then_some(line)
     }
 
     /// Whether there are waits, and none of them comes before this one.
@@ -37,7 +37,7 @@ impl Book {
     }
 
     /// Notes how many stood ahead of the first wait when that was asked; returns until when the session may rest.
-    pub(in crate::session::waits) fn counted(&mut self, line: &Line, ahead: usize, at: BootInstant) -> Rest {
+    pub(in crate::session::waits) fn counted(&mut self, line: &Line, ahead: usize, at: BootInstant) -> ListenPause {
         let nearness = |wait: &Departing| (wait.line.as_ref() == Some(line)).then_some(wait.nearness);
         let seen = self.departures.values().find_map(nearness).unwrap_or(ahead);
         // At least as many departed ahead of those behind it.
@@ -47,6 +47,6 @@ impl Book {
         {
             wait.nearness = wait.nearness.saturating_sub(departed);
         }
-        self.pace.counted(ahead, at)
+        self.handoff_rate.counted(ahead, at)
     }
 }

@@ -9,8 +9,8 @@ use lockkeeper_session::{Failure, Link as _};
 
 use crate::session::Link;
 use crate::session::core::Core;
-use crate::session::waits::book::{Line, Telling};
-use crate::session::waits::pace::{COUNTED_MAX, Rest};
+use crate::session::waits::handoff_rate::{COUNTED_MAX, ListenPause};
+use crate::session::waits::wait_table::{Line, Telling};
 use crate::statement::{Argument, Statement, part_number, status, word};
 
 /// How long a session holds before it listens: a hold that ends sooner ends before a request to give it up matters.
@@ -43,9 +43,9 @@ enum Over {
     /// It has neither held nor waited for a while.
     Idle,
     /// It hears nothing.
-    Deaf,
+    NoNotifications,
     /// The turn of its first wait is far, and the server knows.
-    Far(Line, Rest),
+    Far(Line, ListenPause),
 }
 
 /// Listens whenever that is worth its price.
@@ -57,7 +57,7 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
                 core.waits.tell_by(|since| Telling::Told { since });
                 match until_over(core, link).await {
                     // A pooler serves each statement over another connection: the server tells this session nothing.
-                    Over::Deaf => return std::future::pending().await,
+                    Over::NoNotifications => return std::future::pending().await,
                     Over::Idle => {
                         core.waits.tell_by(|_| Telling::Soon);
                         let _ = link.connection.wire.unlisten(core.id).await;
@@ -83,10 +83,10 @@ pub(super) async fn run(core: &Arc<Core>, link: &Arc<Link>) -> Infallible {
 async fn until_wanted(core: &Core) {
     let held = async {
         loop {
-            core.roll.until_standing().await;
-            core.roll.has_lasting();
+            core.contenders.until_standing().await;
+            core.contenders.has_lasting();
             pause(core, HELD_FOR).await;
-            if core.roll.has_lasting() {
+            if core.contenders.has_lasting() {
                 return;
             }
         }
@@ -132,7 +132,7 @@ async fn until_far(core: &Core) {
 }
 
 /// Rests until the wait is near its turn, or another one is the first.
-async fn rest(core: &Core, link: &Arc<Link>, line: &Line, mut rest: Rest) {
+async fn rest(core: &Core, link: &Arc<Link>, line: &Line, mut rest: ListenPause) {
     loop {
         tokio::select! {
             biased;
@@ -149,7 +149,7 @@ async fn rest(core: &Core, link: &Arc<Link>, line: &Line, mut rest: Rest) {
 
 /// Finds out how many stand ahead of a wait. If they are many, in a quick queue, the session is told no more, and it is
 /// returned how long it rests.
-async fn count(core: &Core, link: &Arc<Link>, line: &Line) -> Option<Rest> {
+async fn count(core: &Core, link: &Arc<Link>, line: &Line) -> Option<ListenPause> {
     let asked_at = core.life.clock.now();
     let far = core.waits.count(line);
     let (queue, token) = line;
@@ -181,7 +181,7 @@ async fn count(core: &Core, link: &Arc<Link>, line: &Line) -> Option<Rest> {
             }
             // Where it may have been done, it listens again.
             core.waits.rests(far.is_some());
-            far.map(|_| Rest { until: asked_at, is_near_then: true })
+            far.map(|_| ListenPause { until: asked_at, is_near_then: true })
         }
     }
 }
@@ -201,7 +201,7 @@ async fn until_idle(core: &Core) -> Over {
             return Over::Idle;
         }
         if !core.waits.is_told() {
-            return Over::Deaf;
+            return Over::NoNotifications;
         }
     }
 }

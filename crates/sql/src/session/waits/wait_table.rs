@@ -9,7 +9,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{FencingToken, QueueName, Ticket};
 use tokio::sync::oneshot;
 
-use crate::session::waits::pace::Pace;
+use crate::session::waits::handoff_rate::HandoffRate;
 use crate::session::waits::told::Wake;
 
 /// How long after it began, and after each look, the wait for the nearest contender is looked at …
@@ -65,12 +65,12 @@ struct Departing {
     nearness: usize,
     /// `None` for an onlooker.
     line: Option<Line>,
-    /// Whether its look was put off: another wait of its queue comes first, or the session waits at its door.
+    /// Whether its look was put off: another wait of its queue comes first, or the session waits for its lock.
     is_put_off: bool,
     /// When it is looked at next; `None` if it is told.
     due: Option<BootInstant>,
-    /// Since when it may take a door; `None` once its door was open and the contender there.
-    door: Option<BootInstant>,
+    /// Since when it may wait for the named lock; `None` once that was free and the contender there.
+    named_lock: Option<BootInstant>,
     tell: oneshot::Sender<Wake>,
 }
 
@@ -87,21 +87,21 @@ struct Changing {
     tell: oneshot::Sender<Wake>,
 }
 
-/// At whose door a session waits.
+/// For whose named lock a session waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct NextDoor {
+pub(super) struct NextNamedLock {
     pub(super) ticket: Option<Ticket>,
     /// When it may be another one, if nothing happens before.
     pub(super) changes_at: Option<BootInstant>,
 }
 
 /// The waits over one connection.
-pub(super) struct Book {
+pub(super) struct WaitTable {
     /// The number of the connection; `None` while there is none.
     pub(super) link: Option<u64>,
     pub(super) telling: Telling,
-    /// Whether the session waits at doors over it.
-    has_doors: bool,
+    /// Whether the session waits for named locks over it.
+    has_named_locks: bool,
     /// How long a session listens before a new wait needs no look.
     settled_after: Duration,
     next: WaitNumber,
@@ -112,7 +112,7 @@ pub(super) struct Book {
     /// The contender that a beat asked for last.
     last_awaited: Option<Ticket>,
     /// How soon the turns of the session's waits come.
-    pub(super) pace: Pace,
+    pub(super) handoff_rate: HandoffRate,
     /// Whether the server was asked to tell the session no more if its turn is far, and has not answered.
     pub(super) may_rest: bool,
     random: Random,
@@ -140,31 +140,31 @@ fn interval(nearness: usize) -> Duration {
     LOOK_MIN.saturating_mul(turns).min(LOOK_MAX)
 }
 
-impl Book {
+impl WaitTable {
     pub(super) fn new(seed: u64, settled_after: Duration) -> Self {
         Self {
             link: None,
             telling: Telling::Looks,
-            has_doors: false,
+            has_named_locks: false,
             settled_after,
             next: 0,
             departures: BTreeMap::new(),
             changes: HashMap::new(),
             unawaited: VecDeque::new(),
             last_awaited: None,
-            pace: Pace::default(),
+            handoff_rate: HandoffRate::default(),
             may_rest: false,
             random: Random(seed),
         }
     }
 
     /// Begins with a connection.
-    pub(super) fn attach(&mut self, link: u64, telling: Telling, has_doors: bool) {
+    pub(super) fn attach(&mut self, link: u64, telling: Telling, has_named_locks: bool) {
         self.end();
         self.link = Some(link);
         self.telling = telling;
         self.may_rest = false;
-        self.has_doors = has_doors;
+        self.has_named_locks = has_named_locks;
     }
 
     /// Ends all waits with their connection.
@@ -203,11 +203,11 @@ impl Book {
             Telling::Soon => None,
             Telling::Looks => Some(now.saturating_add(self.random.spread(interval(nearness)))),
         };
-        // Where the session waits at a door already, another connection is no price any more.
-        let waits_at_door = self.next_door(now).ticket.is_some();
-        let door = Some(if waits_at_door { now } else { now.saturating_add(LOOK_MIN) });
+        // Where the session waits for a named lock already, another connection is no price any more.
+        let waits_for_lock = self.next_named_lock(now).ticket.is_some();
+        let named_lock = Some(if waits_for_lock { now } else { now.saturating_add(LOOK_MIN) });
         self.draw_near(nearness, line.as_ref());
-        self.departures.insert((ahead, number), Departing { nearness, line, is_put_off: false, due, door, tell });
+        self.departures.insert((ahead, number), Departing { nearness, line, is_put_off: false, due, named_lock, tell });
         number
     }
 
@@ -250,7 +250,7 @@ impl Book {
 
     /// Notes that a wait is over.
     fn over(&mut self, line: &Line, now: BootInstant) {
-        self.pace.ended(line, now);
+        self.handoff_rate.ended(line, now);
         self.advance(line, now);
     }
 
@@ -326,18 +326,18 @@ impl Book {
     /// order of their dues; their next look is set. Waits for changes that are due end.
     pub(super) fn take_due(&mut self, now: BootInstant) -> Vec<Ticket> {
         self.look_at(|wait| wait.due.is_some_and(|due| due <= now));
-        // One at whose door the session waits is looked at in its place: the door would open meanwhile.
-        let at_door = self.next_door(now).ticket;
-        self.end_far(now, at_door);
+        // One for whose named lock the session waits is looked at in its place: that would be free meanwhile.
+        let awaited_lock = self.next_named_lock(now).ticket;
+        self.end_far(now, awaited_lock);
         if !self.departures.values().any(|wait| wait.due.is_some_and(|due| due <= now)) {
             return Vec::new();
         }
         let ends_far = self.telling == Telling::Looks;
         let is_due = |ticket: Ticket, wait: &Departing| {
             let soon = now.saturating_add(interval(wait.nearness) / 2);
-            let is_far = ends_far && wait.nearness > 0 && at_door != Some(ticket);
-            // The looks of those at the door were put off on purpose.
-            let until = if at_door == Some(ticket) { now } else { soon };
+            let is_far = ends_far && wait.nearness > 0 && awaited_lock != Some(ticket);
+            // The looks of those for the lock were put off on purpose.
+            let until = if awaited_lock == Some(ticket) { now } else { soon };
             wait.due.filter(|due| *due <= until && !is_far)
         };
         let mut dues: Vec<_> =
@@ -361,14 +361,14 @@ impl Book {
 
     /// Ends the waits that are due and were not next in line, where nothing tells: they are to find out how near they
     /// are by now, since that says when they look next.
-    fn end_far(&mut self, now: BootInstant, at_door: Option<Ticket>) {
+    fn end_far(&mut self, now: BootInstant, awaited_lock: Option<Ticket>) {
         if self.telling != Telling::Looks {
             return;
         }
-        at_door.iter().for_each(|ticket| self.spare(*ticket, now));
+        awaited_lock.iter().for_each(|ticket| self.spare(*ticket, now));
         self.spare_behind(now);
         let is_far = |ticket: Ticket, wait: &Departing| {
-            wait.nearness > 0 && wait.due.is_some_and(|due| due <= now) && at_door != Some(ticket)
+            wait.nearness > 0 && wait.due.is_some_and(|due| due <= now) && awaited_lock != Some(ticket)
         };
         let all = self.departures.iter();
         let far: Vec<_> = all.filter(|((ticket, _), wait)| is_far(*ticket, wait)).map(|(key, _)| *key).collect();
@@ -377,8 +377,8 @@ impl Book {
         }
     }
 
-    /// Puts off the look of those that wait at a door: it tells them of their turn sooner than a look would. Only once:
-    /// the connection of one that was removed may stand, and keep its door.
+    /// Puts off the look of those that wait for a named lock: it tells them of their turn sooner than a look would.
+    /// Only once: the connection of one that was removed may stand, and keep its named lock.
     fn spare(&mut self, ticket: Ticket, now: BootInstant) {
         let all = (ticket, WaitNumber::MIN)..=(ticket, WaitNumber::MAX);
         for (_, wait) in self.departures.range_mut(all) {
@@ -444,24 +444,26 @@ impl Book {
         awaited
     }
 
-    /// Returns the contender at whose door the session waits now: that of the wait which is nearest its turn, among
-    /// those that have waited for a little and whose door has not opened for nothing.
-    pub(super) fn next_door(&self, now: BootInstant) -> NextDoor {
-        if !self.has_doors {
-            return NextDoor { ticket: None, changes_at: None };
+    /// Returns the contender for whose named lock the session waits now: that of the wait which is nearest its turn,
+    /// among those that have waited for a little and whose named lock has not opened for nothing.
+    pub(super) fn next_named_lock(&self, now: BootInstant) -> NextNamedLock {
+        if !self.has_named_locks {
+            return NextNamedLock { ticket: None, changes_at: None };
         }
-        let with_doors = || self.departures.iter().filter_map(|((ticket, _), wait)| Some((wait.door?, wait, *ticket)));
-        let nearest = with_doors().filter(|(since, ..)| *since <= now);
+        let awaited =
+            || self.departures.iter().filter_map(|((ticket, _), wait)| Some((wait.named_lock?, wait, *ticket)));
+        let nearest = awaited().filter(|(since, ..)| *since <= now);
         let nearest = nearest.min_by_key(|(_, wait, ticket)| (wait.nearness, wait.token(), *ticket));
-        let changes_at = with_doors().map(|(since, ..)| since).filter(|since| *since > now).min();
-        NextDoor { ticket: nearest.map(|(.., ticket)| ticket), changes_at }
+        let changes_at = awaited().map(|(since, ..)| since).filter(|since| *since > now).min();
+        NextNamedLock { ticket: nearest.map(|(.., ticket)| ticket), changes_at }
     }
 
-    /// Notes that the door of a contender opened: it is looked at now, and if it is there after all, by looks alone.
+    /// Notes that the named lock of a contender was free: the contender is looked at now, and if it is there after all,
+    /// by looks alone.
     pub(super) fn opened(&mut self, ticket: Ticket, now: BootInstant) {
         let all = (ticket, WaitNumber::MIN)..=(ticket, WaitNumber::MAX);
         for (_, wait) in self.departures.range_mut(all) {
-            wait.door = None;
+            wait.named_lock = None;
             wait.due = Some(now);
             // It is found out whether that contender is there, and not how many others are.
             wait.nearness = 0;

@@ -1,6 +1,6 @@
-//! Waits at doors: a contender's connection has a lock of the server by the contender's ticket while it stands, and one
-//! that waits for its departure waits for that lock, over a connection for this alone. A door proves nothing: it opens
-//! too if its connection ends.
+//! Waits for named locks: a contender's connection has a lock of the server by the contender's ticket while it stands,
+//! and one that waits for its departure waits for that lock, over a connection for this alone. The lock proves nothing:
+//! it is free too if its connection ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use mysql_async::{Conn, Error, Opts};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::engine::Door;
+use crate::engine::NamedLockWait;
 use crate::mysql::open::begin;
 use crate::mysql::wire::Interruption;
 use crate::mysql::{call, refusal};
@@ -24,8 +24,8 @@ const IDLE_FOR: Duration = Duration::from_secs(60);
 /// The most waits that were asked for and not begun yet: each takes the turn of the one before at once.
 const WAITS_MAX: usize = 64;
 
-/// Where waits at doors are asked for.
-pub(super) struct Ear {
+/// Where waits for named locks are asked for.
+pub(super) struct LockWaits {
     waits: mpsc::Sender<Wait>,
     task: AbortHandle,
 }
@@ -34,10 +34,10 @@ pub(super) struct Ear {
 struct Wait {
     ticket: Ticket,
     within: Duration,
-    tell: oneshot::Sender<Result<Door, Failure>>,
+    tell: oneshot::Sender<Result<NamedLockWait, Failure>>,
 }
 
-impl Ear {
+impl LockWaits {
     /// Begins to take waits; it opens a connection with the first, and sets it up by `settings`.
     pub(super) fn new(access: Opts, settings: String, clock: Arc<dyn Clock>, interruption: Interruption) -> Self {
         let (waits, asked) = mpsc::channel(WAITS_MAX);
@@ -46,8 +46,12 @@ impl Ear {
         Self { waits, task }
     }
 
-    /// Waits at a door; the wait before is given up.
-    pub(super) fn wait(&self, ticket: Ticket, within: Duration) -> impl Future<Output = Result<Door, Failure>> + use<> {
+    /// Waits for a named lock; the wait before is given up.
+    pub(super) fn wait(
+        &self,
+        ticket: Ticket,
+        within: Duration,
+    ) -> impl Future<Output = Result<NamedLockWait, Failure>> + use<> {
         let (tell, told) = oneshot::channel();
         // What is not taken is told so below.
         let _ = self.waits.try_send(Wait { ticket, within, tell });
@@ -60,16 +64,16 @@ impl Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for LockWaits {
     fn drop(&mut self) {
         self.shut();
     }
 }
 
-/// The answer to a wait: whether the door opened, and that it was closed behind.
+/// The answer to a wait: whether the lock was free, and that it was released.
 type Answer = (Option<i64>, Option<i64>);
 
-/// What waits at doors.
+/// What waits for named locks.
 struct Listener {
     access: Opts,
     settings: String,
@@ -110,7 +114,7 @@ impl Listener {
         self.asked.recv().await
     }
 
-    /// Waits at one door; returns the wait that took its turn.
+    /// Waits for one named lock; returns the wait that took its turn.
     async fn serve(&mut self, mut wait: Wait) -> Option<Wait> {
         // Only the last of those that were asked for has the turn.
         while let Ok(later) = self.asked.try_recv() {
@@ -129,7 +133,7 @@ impl Listener {
         };
         let thread = connection.id();
         let within_s = wait.within.as_secs_f64().ceil().max(1.0);
-        let text = call::wait_at_door(wait.ticket, within_s);
+        let text = call::wait_for_named_lock(wait.ticket, within_s);
         let mut waiting = Box::pin(connection.query_first::<Answer, _>(text));
         let (mut wait, mut next) = (Some(wait), None::<Wait>);
         let outcome = loop {
@@ -171,14 +175,14 @@ impl Listener {
 }
 
 /// Says how a wait ended, and if it failed, whether the connection is of no use any more.
-fn judge(outcome: Result<Option<Answer>, Error>) -> Result<Door, (Failure, bool)> {
+fn judge(outcome: Result<Option<Answer>, Error>) -> Result<NamedLockWait, (Failure, bool)> {
     match outcome {
-        Ok(Some((Some(1), _))) => Ok(Door::Opened),
-        Ok(_) => Ok(Door::GivenUp),
+        Ok(Some((Some(1), _))) => Ok(NamedLockWait::Free),
+        Ok(_) => Ok(NamedLockWait::GivenUp),
         Err(error) => {
             let is_last = refusal::is_last(&error);
             if matches!(&error, Error::Server(said) if said.code == 1317) {
-                return Ok(Door::GivenUp);
+                return Ok(NamedLockWait::GivenUp);
             }
             Err((refusal::of_statement(error, ""), is_last))
         }
@@ -186,12 +190,12 @@ fn judge(outcome: Result<Option<Answer>, Error>) -> Result<Door, (Failure, bool)
 }
 
 impl Wait {
-    fn end(self, ended: Result<Door, Failure>) {
+    fn end(self, ended: Result<NamedLockWait, Failure>) {
         // The caller may have given up.
         let _ = self.tell.send(ended);
     }
 
     fn give_up(self) {
-        self.end(Ok(Door::GivenUp));
+        self.end(Ok(NamedLockWait::GivenUp));
     }
 }

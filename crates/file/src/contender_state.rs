@@ -2,7 +2,7 @@
 
 /// The state in which a contender is found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Vitality {
+pub(crate) enum ContenderState {
     /// Some process holds its write end.
     Alive,
     /// It left the queue.

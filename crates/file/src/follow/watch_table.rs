@@ -60,7 +60,7 @@ impl Due {
 
 /// The watches, and what they have reported.
 #[derive(Debug, Default)]
-pub(super) struct Attention {
+pub(super) struct WatchTable {
     subjects: BTreeMap<i32, Subject>,
     /// By which watch a lock's directory is watched, as far as is known.
     watched: BTreeMap<String, i32>,
@@ -68,7 +68,7 @@ pub(super) struct Attention {
     begins_anew: bool,
 }
 
-impl Attention {
+impl WatchTable {
     /// Notes a watch.
     pub(super) fn watch(&mut self, descriptor: i32, subject: Subject) {
         if let Subject::Lock(lock) = &subject {
@@ -167,53 +167,53 @@ impl Attention {
 mod tests {
     use super::*;
 
-    fn attention() -> Attention {
-        let mut attention = Attention::default();
+    fn table() -> WatchTable {
+        let mut table = WatchTable::default();
         for (descriptor, subject) in
             [(1, Subject::Base), (2, Subject::Queues), (3, Subject::Lock("a".into())), (4, Subject::Lock("b".into()))]
         {
-            attention.watch(descriptor, subject);
+            table.watch(descriptor, subject);
         }
-        attention
+        table
     }
 
     #[test]
     fn a_name_that_comes_goes_or_is_closed_has_its_lock_looked_at_and_what_is_prepared_has_not() {
-        let mut attention = attention();
-        attention.note(3, ReadFlags::CREATE, Some(".new-1"));
-        attention.note(3, ReadFlags::CLOSE_WRITE, Some(".enter"));
-        attention.note(9, ReadFlags::CREATE, Some("x"));
-        assert!(!attention.is_due());
-        attention.note(3, ReadFlags::MOVED_TO, Some("x"));
-        attention.note(3, ReadFlags::CLOSE_WRITE, Some("y"));
-        attention.note(4, ReadFlags::DELETE, Some(".new-batch-1"));
-        let (lock, due) = attention.next().unwrap();
+        let mut table = table();
+        table.note(3, ReadFlags::CREATE, Some(".new-1"));
+        table.note(3, ReadFlags::CLOSE_WRITE, Some(".enter"));
+        table.note(9, ReadFlags::CREATE, Some("x"));
+        assert!(!table.is_due());
+        table.note(3, ReadFlags::MOVED_TO, Some("x"));
+        table.note(3, ReadFlags::CLOSE_WRITE, Some("y"));
+        table.note(4, ReadFlags::DELETE, Some(".new-batch-1"));
+        let (lock, due) = table.next().unwrap();
         let flags = ["x", "y", "z"].map(|name| (due.is_touched(name), due.is_closed(name)));
         assert_eq!((lock.as_str(), flags), ("a", [(true, false), (true, true), (false, false)]));
-        let (lock, due) = attention.next().unwrap();
+        let (lock, due) = table.next().unwrap();
         assert_eq!((lock.as_str(), due.is_touched("x")), ("b", false));
-        attention.note(4, ReadFlags::MOVED_TO, Some(".ask-1"));
-        assert!(attention.next().is_some_and(|(lock, due)| lock == "b" && due.is_all));
-        attention.note(4, ReadFlags::CLOSE_WRITE, Some("x"));
-        attention.touch_all("b");
-        assert!(attention.next().is_some_and(|(_, due)| due.is_touched("y") && due.is_closed("x")));
-        assert!(!attention.begins_anew() && !attention.is_due());
+        table.note(4, ReadFlags::MOVED_TO, Some(".ask-1"));
+        assert!(table.next().is_some_and(|(lock, due)| lock == "b" && due.is_all));
+        table.note(4, ReadFlags::CLOSE_WRITE, Some("x"));
+        table.touch_all("b");
+        assert!(table.next().is_some_and(|(_, due)| due.is_touched("y") && due.is_closed("x")));
+        assert!(!table.begins_anew() && !table.is_due());
     }
 
     #[test]
     fn a_directory_that_is_another_one_by_now_is_watched_anew() {
-        let mut attention = attention();
-        attention.note(2, ReadFlags::MOVED_FROM, Some("a"));
-        attention.note(2, ReadFlags::MOVED_TO, Some("c"));
-        assert!(!attention.is_watched("a"));
-        attention.watch(3, Subject::Lock("c".into()));
-        assert_eq!(attention.unwatch("a"), None);
-        attention.watch(5, Subject::Lock("b".into()));
-        attention.note(4, ReadFlags::IGNORED, None);
-        assert!(attention.is_watched("b"), "the watch that ended is that of an earlier directory");
-        attention.note(5, ReadFlags::IGNORED, None);
-        assert!(!attention.is_watched("b"));
-        assert_eq!(attention.unwatch("c"), Some(3));
+        let mut table = table();
+        table.note(2, ReadFlags::MOVED_FROM, Some("a"));
+        table.note(2, ReadFlags::MOVED_TO, Some("c"));
+        assert!(!table.is_watched("a"));
+        table.watch(3, Subject::Lock("c".into()));
+        assert_eq!(table.unwatch("a"), None);
+        table.watch(5, Subject::Lock("b".into()));
+        table.note(4, ReadFlags::IGNORED, None);
+        assert!(table.is_watched("b"), "the watch that ended is that of an earlier directory");
+        table.note(5, ReadFlags::IGNORED, None);
+        assert!(!table.is_watched("b"));
+        assert_eq!(table.unwatch("c"), Some(3));
     }
 
     #[test]
@@ -223,21 +223,21 @@ mod tests {
             (1, ReadFlags::CREATE, Some("queues")),
             (2, ReadFlags::DELETE_SELF, None),
         ] {
-            let mut attention = attention();
-            attention.note(1, ReadFlags::CREATE, Some("counter"));
-            assert!(!attention.begins_anew());
-            attention.note(descriptor, events, name);
-            assert!(attention.begins_anew(), "{events:?}");
+            let mut table = table();
+            table.note(1, ReadFlags::CREATE, Some("counter"));
+            assert!(!table.begins_anew());
+            table.note(descriptor, events, name);
+            assert!(table.begins_anew(), "{events:?}");
         }
     }
 
     #[test]
     fn the_names_that_are_remembered_are_bounded() {
-        let mut attention = attention();
+        let mut table = table();
         for number in 0..=NAMES_MAX {
-            attention.note(3, ReadFlags::CLOSE_WRITE, Some(&number.to_string()));
+            table.note(3, ReadFlags::CLOSE_WRITE, Some(&number.to_string()));
         }
-        let (_, due) = attention.next().unwrap();
+        let (_, due) = table.next().unwrap();
         assert!(due.names.len() == NAMES_MAX && due.is_touched("x") && due.is_closed("x"));
     }
 }

@@ -27,11 +27,11 @@ const LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// How long the last looks took.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct LookPauses {
     took: VecDeque<Duration>,
 }
 
-impl Pace {
+impl LookPauses {
     /// Returns how long it is from the end of a look that took so long to the next one.
     pub(super) fn pause_after(&mut self, took: Duration, pause_min: Option<Duration>) -> Duration {
         if self.took.len() == LOOKS {
@@ -61,8 +61,8 @@ mod tests {
 
     /// The pause behind the last of several looks that took as long.
     fn steady(took: Duration, pause_min: Option<Duration>) -> Duration {
-        let mut pace = Pace::default();
-        let pauses = (0..LOOKS).map(|_| pace.pause_after(took, pause_min));
+        let mut look_pauses = LookPauses::default();
+        let pauses = (0..LOOKS).map(|_| look_pauses.pause_after(took, pause_min));
         pauses.last().unwrap()
     }
 
@@ -83,18 +83,18 @@ mod tests {
 
     #[test]
     fn looks_that_are_slow_for_once_make_none_of_the_next_ones_seconds_late() {
-        let mut pace = Pace::default();
-        let pauses: Vec<_> = [80, 2, 2, 2].map(|took| pace.pause_after(ms(took), None)).into();
+        let mut look_pauses = LookPauses::default();
+        let pauses: Vec<_> = [80, 2, 2, 2].map(|took| look_pauses.pause_after(ms(took), None)).into();
         assert_eq!(pauses, [ms(800), ms(500), ms(500), ms(500)], "the first one");
-        (0..LOOKS).for_each(|_| _ = pace.pause_after(ms(2), None));
-        let pauses: Vec<_> = [66, 100, 40, 2].map(|took| pace.pause_after(ms(took), None)).into();
+        (0..LOOKS).for_each(|_| _ = look_pauses.pause_after(ms(2), None));
+        let pauses: Vec<_> = [66, 100, 40, 2].map(|took| look_pauses.pause_after(ms(took), None)).into();
         assert_eq!(pauses, [ms(660), ms(1_000), ms(500), ms(500)], "later ones");
     }
 
     #[test]
     fn one_look_that_is_fast_for_once_makes_the_next_ones_take_no_more_than_their_share() {
-        let mut pace = Pace::default();
-        let pauses = [60, 30, 60, 60, 60].map(|took| pace.pause_after(ms(took), None));
+        let mut look_pauses = LookPauses::default();
+        let pauses = [60, 30, 60, 60, 60].map(|took| look_pauses.pause_after(ms(took), None));
         assert_eq!(pauses[2..], [ms(7_500); 3]);
     }
 
@@ -103,7 +103,7 @@ mod tests {
         // Any numbers will do, and the same each time: a generator of Knuth's (MMIX).
         let mut state = 7_u64;
         for (usual_us, slow_us, part) in [(60_000, 60_000, 100), (3_000, 400_000, 10)] {
-            let mut pace = Pace::default();
+            let mut look_pauses = LookPauses::default();
             let (mut looking, mut pausing) = (Duration::ZERO, Duration::ZERO);
             for round in 0..10_000 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -111,7 +111,7 @@ mod tests {
                 let is_slow = round % 1_000 > 900 || (state >> 33).is_multiple_of(20);
                 let least_us = if is_slow { slow_us } else { usual_us };
                 let took = Duration::from_micros(least_us + (state >> 40) % (least_us / 4));
-                let pause = pace.pause_after(took, Some(Duration::ZERO));
+                let pause = look_pauses.pause_after(took, Some(Duration::ZERO));
                 if round > 0 {
                     (looking, pausing) = (looking + took, pausing + pause);
                 }
