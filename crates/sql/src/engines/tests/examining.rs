@@ -91,7 +91,15 @@ impl Server {
     }
 
     async fn assert_found_at(&self, url: &str, expected: &[Expected]) {
-        let found = examine(url).await.expect("it is examined");
+        let mut found = examine(url).await.expect("it is examined");
+        // An examination makes no schema, and says where there is none.
+        if found.iter().any(|finding| finding.to_string().contains("is not made yet")) {
+            for (backend, session) in sessions(url, 1).await {
+                session.close().await.expect("it ends");
+                backend.close().await.expect("it ends");
+            }
+            found = examine(url).await.expect("it is examined");
+        }
         let (first, others) = found.split_first().expect("it says what there is");
         let about = self.either("a primary of PostgreSQL 15", "MariaDB 10.11");
         assert!(first.severity == Note && first.what.contains(about), "{first}");
