@@ -54,14 +54,14 @@ impl Scope {
     }
 }
 
-/// What is told at a time.
+/// One event of a [`Follower`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Told {
-    /// All locks with contenders; no other lock has any. The first telling, and the first after [`Told::Lost`].
-    All(Vec<LockNow>),
+pub enum FollowEvent {
+    /// All locks with contenders; no other lock has any. The first telling, and the first after [`FollowEvent::Lost`].
+    All(Vec<LockSnapshot>),
     /// These locks have changed, and are now so.
-    Changed(Vec<LockNow>),
+    Changed(Vec<LockSnapshot>),
     /// A look at all locks that began at this moment has shown what was told until now; the next one comes after this
     /// time. Told where the backend [looks](crate::Following::Looks), after each look.
     Looked {
@@ -70,7 +70,7 @@ pub enum Told {
         /// How long it is until the next one begins.
         pause: Duration,
         /// The sessions of contenders that have been silent for long, where sessions show that they live.
-        silent: Vec<Silence>,
+        silent: Vec<SilentSession>,
     },
     /// The service could not be followed any more, for this reason. What was told may be out of date until all locks
     /// are told anew. If the reason is permanent, nothing follows.
@@ -80,7 +80,7 @@ pub enum Told {
 /// A lock as it is now.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct LockNow {
+pub struct LockSnapshot {
     /// Which lock, as [`Part::Line`](crate::Part::Line).
     pub lock: QueueName,
     /// Its contenders, as [`Backend::inspect`](crate::Backend::inspect) shows them; empty if it has none any more.
@@ -90,7 +90,7 @@ pub struct LockNow {
     pub lost: Vec<ContenderId>,
 }
 
-impl LockNow {
+impl LockSnapshot {
     /// Describes a lock that no contender was seen to lose.
     pub fn new(lock: QueueName, contenders: Vec<ContenderInfo>) -> Self {
         Self { lock, contenders, lost: Vec::new() }
@@ -106,7 +106,7 @@ impl LockNow {
 /// A session that has given no sign of life for half its timeout or longer, so that its holds are in jeopardy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Silence {
+pub struct SilentSession {
     /// The session, as [`ContenderInfo::session`] names it.
     pub session: String,
     /// When its last sign of life was seen; it may have been given earlier, up to the pause between two looks.
@@ -115,7 +115,7 @@ pub struct Silence {
     pub timeout: Duration,
 }
 
-impl Silence {
+impl SilentSession {
     /// Describes a silent session.
     pub fn new(session: impl Into<String>, since: BootInstant, timeout: Duration) -> Self {
         Self { session: session.into(), since, timeout }
@@ -124,13 +124,13 @@ impl Silence {
 
 /// The side of a [`Follower`] that its backend tells by.
 #[derive(Debug)]
-pub struct Telling(mpsc::Sender<Told>);
+pub struct EventSender(mpsc::Sender<FollowEvent>);
 
-impl Telling {
+impl EventSender {
     /// Tells, as soon as the reader has taken what was told before; `false` if there is no reader any more.
     ///
     /// A dropped future has told nothing.
-    pub async fn tell(&self, told: Told) -> bool {
+    pub async fn tell(&self, told: FollowEvent) -> bool {
         self.0.send(told).await.is_ok()
     }
 
@@ -143,7 +143,7 @@ impl Telling {
 
 /// Tells of the changes of all locks in its scope. Dropping it ends its connections.
 pub struct Follower {
-    told: mpsc::Receiver<Told>,
+    told: mpsc::Receiver<FollowEvent>,
     _task: JoinSet<()>,
 }
 
@@ -153,13 +153,13 @@ impl Follower {
     /// # Panics
     ///
     /// If it is called outside a tokio runtime.
-    pub fn run<Running>(telling: impl FnOnce(Telling) -> Running) -> Self
+    pub fn run<Running>(telling: impl FnOnce(EventSender) -> Running) -> Self
     where
         Running: Future<Output = ()> + Send + 'static,
     {
         let (sender, told) = mpsc::channel(TOLD_WAITING_MAX);
         let mut task = JoinSet::new();
-        task.spawn(telling(Telling(sender)));
+        task.spawn(telling(EventSender(sender)));
         Self { told, _task: task }
     }
 
@@ -168,7 +168,7 @@ impl Follower {
     /// # Cancellation
     ///
     /// Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Option<Told> {
+    pub async fn next(&mut self) -> Option<FollowEvent> {
         self.told.recv().await
     }
 }
@@ -189,26 +189,26 @@ pub struct Picture {
 
 impl Picture {
     /// Takes in what was told; returns the locks that it was told of, with those that it has no longer.
-    pub fn take(&mut self, told: Told) -> Vec<QueueName> {
+    pub fn take(&mut self, told: FollowEvent) -> Vec<QueueName> {
         let locks = match told {
-            Told::Lost(error) => {
+            FollowEvent::Lost(error) => {
                 self.lost = Some(error);
                 return Vec::new();
             }
-            Told::All(locks) => {
+            FollowEvent::All(locks) => {
                 (self.lost, self.is_whole) = (None, true);
-                let gone = std::mem::take(&mut self.locks).into_keys().map(|lock| LockNow::new(lock, Vec::new()));
+                let gone = std::mem::take(&mut self.locks).into_keys().map(|lock| LockSnapshot::new(lock, Vec::new()));
                 // A lock that is told of again overrides its end.
                 let now: BTreeMap<_, _> = gone.chain(locks).map(|now| (now.lock, now.contenders)).collect();
-                now.into_iter().map(|(lock, contenders)| LockNow::new(lock, contenders)).collect()
+                now.into_iter().map(|(lock, contenders)| LockSnapshot::new(lock, contenders)).collect()
             }
-            Told::Changed(locks) => locks,
-            Told::Looked { .. } => return Vec::new(),
+            FollowEvent::Changed(locks) => locks,
+            FollowEvent::Looked { .. } => return Vec::new(),
         };
         locks.into_iter().map(|now| self.set(now)).collect()
     }
 
-    fn set(&mut self, now: LockNow) -> QueueName {
+    fn set(&mut self, now: LockSnapshot) -> QueueName {
         if now.contenders.is_empty() {
             self.locks.remove(&now.lock);
         } else {
@@ -239,9 +239,9 @@ mod tests {
     use crate::contender::{ContenderId, Mode};
     use crate::error::{ErrorKind, Operation};
 
-    fn now(lock: &str, ids: &[&str]) -> LockNow {
+    fn now(lock: &str, ids: &[&str]) -> LockSnapshot {
         let contender = |id: &&str| ContenderInfo::new(ContenderId::new(*id), Mode::Mutex);
-        LockNow::new(QueueName::new(lock).unwrap(), ids.iter().map(contender).collect())
+        LockSnapshot::new(QueueName::new(lock).unwrap(), ids.iter().map(contender).collect())
     }
 
     fn shown(picture: &Picture) -> Vec<String> {
@@ -257,8 +257,8 @@ mod tests {
     fn a_picture_shows_each_lock_as_it_was_told_last_and_names_what_was_told() {
         let mut picture = Picture::default();
         assert!(!picture.is_whole());
-        assert_eq!(names(&picture.take(Told::All(vec![now("a", &["1"]), now("b", &["2"])]))), ["a", "b"]);
-        let changed = picture.take(Told::Changed(vec![now("a", &["1", "3"]), now("b", &[]), now("c", &["4"])]));
+        assert_eq!(names(&picture.take(FollowEvent::All(vec![now("a", &["1"]), now("b", &["2"])]))), ["a", "b"]);
+        let changed = picture.take(FollowEvent::Changed(vec![now("a", &["1", "3"]), now("b", &[]), now("c", &["4"])]));
         assert_eq!(names(&changed), ["a", "b", "c"]);
         assert_eq!(shown(&picture), ["a: 1 3", "c: 4"]);
     }
@@ -266,12 +266,12 @@ mod tests {
     #[test]
     fn what_is_not_told_of_with_all_others_is_gone_and_is_named() {
         let mut picture = Picture::default();
-        picture.take(Told::All(vec![now("a", &["1"]), now("b", &["2"])]));
+        picture.take(FollowEvent::All(vec![now("a", &["1"]), now("b", &["2"])]));
         let error = Error::transient(ErrorKind::Backend, Operation::Inspect, "cut off");
-        assert!(picture.take(Told::Lost(error)).is_empty());
+        assert!(picture.take(FollowEvent::Lost(error)).is_empty());
         assert!(picture.lost().is_some() && picture.is_whole());
         assert_eq!(shown(&picture), ["a: 1", "b: 2"], "the last state stays, out of date");
-        assert_eq!(names(&picture.take(Told::All(vec![now("b", &["2"]), now("c", &["3"])]))), ["a", "b", "c"]);
+        assert_eq!(names(&picture.take(FollowEvent::All(vec![now("b", &["2"]), now("c", &["3"])]))), ["a", "b", "c"]);
         assert!(picture.lost().is_none());
         assert_eq!(shown(&picture), ["b: 2", "c: 3"]);
     }
@@ -285,14 +285,14 @@ mod tests {
             loop {
                 number += 1;
                 let lock = now(&number.to_string(), &["x"]);
-                if !telling.until_taken().await || !telling.tell(Told::Changed(vec![lock])).await {
+                if !telling.until_taken().await || !telling.tell(FollowEvent::Changed(vec![lock])).await {
                     return;
                 }
             }
         });
         for number in 1..=3 {
             match follower.next().await {
-                Some(Told::Changed(locks)) => assert_eq!(locks[0].lock.as_str(), number.to_string()),
+                Some(FollowEvent::Changed(locks)) => assert_eq!(locks[0].lock.as_str(), number.to_string()),
                 other => panic!("{other:?}"),
             }
         }

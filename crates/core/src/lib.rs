@@ -53,7 +53,7 @@ pub use contender::{
 pub use duration::{parse_duration, parse_duration_with_unit};
 pub use error::{Advice, Error, ErrorKind, Operation, Result};
 pub use finding::{Finding, Scrutiny, Severity};
-pub use follow::{Follower, LockNow, Picture, Scope, Silence, Telling, Told};
+pub use follow::{EventSender, FollowEvent, Follower, LockSnapshot, Picture, Scope, SilentSession};
 pub use future::BoxFuture;
 pub use home::Home;
 pub use loss::LossReason;

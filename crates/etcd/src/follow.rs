@@ -9,7 +9,7 @@ mod known;
 use std::sync::Arc;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Backoff, Scope, Telling, Told};
+use lockkeeper_core::{Backoff, EventSender, FollowEvent, Scope};
 use lockkeeper_session::{Effect, Failure, FailureKind, Follow, Mutex};
 use tokio::sync::mpsc;
 
@@ -43,7 +43,7 @@ impl Follow for Following {
         &self.site.clock
     }
 
-    async fn until_lost(&mut self, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
+    async fn until_lost(&mut self, telling: &EventSender, backoff: &mut Backoff) -> Result<(), Failure> {
         let server = self.server;
         self.server = server.wrapping_add(1);
         self.until_over(server, telling, backoff).await
@@ -56,7 +56,7 @@ impl Following {
     }
 
     /// Follows over one connection until that is of no use any more, or there is no reader.
-    async fn until_over(&self, server: usize, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
+    async fn until_over(&self, server: usize, telling: &EventSender, backoff: &mut Backoff) -> Result<(), Failure> {
         let connection = open_from(server, &self.site).await?;
         let layout = &self.site.layout;
         let watches = Watches::open(&connection, layout.offset(), self.deadline()).await?;
@@ -71,8 +71,11 @@ impl Following {
                     None => return Err(ended()),
                 },
                 is_read = telling.until_taken(), if !is_whole || known.has_changed() => {
-                    let told = if is_whole { Told::Changed(known.changes()) } else { Told::All(known.all()) };
-                    if !is_read || !telling.tell(told).await {
+                    let event = match is_whole {
+                        true => FollowEvent::Changed(known.changes()),
+                        false => FollowEvent::All(known.all()),
+                    };
+                    if !is_read || !telling.tell(event).await {
                         return Ok(());
                     }
                     (is_whole, *backoff) = (true, Backoff::CONNECTING);

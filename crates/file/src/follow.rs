@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Error, Follower, LockNow, Operation, QueueName, Result, Scope, Telling, Told};
+use lockkeeper_core::{Error, EventSender, FollowEvent, Follower, LockSnapshot, Operation, QueueName, Result, Scope};
 use rustix::io::Errno;
 
 use crate::base::Base;
@@ -77,14 +77,14 @@ impl Following {
         Follower::run(|telling| self.run(telling))
     }
 
-    async fn run(self, telling: Telling) {
+    async fn run(self, telling: EventSender) {
         loop {
             match self.round(&telling).await {
                 Ok(Ended::Unread) => return,
                 Ok(Ended::Anew) => {}
                 Err(error) => {
                     let is_passing = error.is_transient();
-                    if !telling.tell(Told::Lost(error)).await || !is_passing {
+                    if !telling.tell(FollowEvent::Lost(error)).await || !is_passing {
                         return;
                     }
                     let clock = self.base.clock();
@@ -95,7 +95,7 @@ impl Following {
     }
 
     /// Tells of all locks, and then of changes, until all must be told anew.
-    async fn round(&self, telling: &Telling) -> Result<Ended> {
+    async fn round(&self, telling: &EventSender) -> Result<Ended> {
         let clock = self.base.clock().clone();
         // Before anything is watched, so that a directory that comes meanwhile is another one.
         let place = Identity::of(self.base.queues());
@@ -104,7 +104,7 @@ impl Following {
             return Ok(Ended::Unread);
         }
         round.look_at_due().await?;
-        if !telling.tell(Told::All(round.known.all())).await {
+        if !telling.tell(FollowEvent::All(round.known.all())).await {
             return Ok(Ended::Unread);
         }
         let mut look_at = clock.now().saturating_add(LOOK_INTERVAL);
@@ -120,7 +120,7 @@ impl Following {
                 }
                 is_read = telling.until_taken(), if round.table.is_due() => {
                     let changed = if is_read { round.look_at_due().await? } else { return Ok(Ended::Unread) };
-                    if !changed.is_empty() && !telling.tell(Told::Changed(changed)).await {
+                    if !changed.is_empty() && !telling.tell(FollowEvent::Changed(changed)).await {
                         return Ok(Ended::Unread);
                     }
                 }
@@ -209,7 +209,7 @@ impl<'a> Round<'a> {
     }
 
     /// Looks at the locks that are due, and returns those that are not as they were.
-    async fn look_at_due(&mut self) -> Result<Vec<LockNow>> {
+    async fn look_at_due(&mut self) -> Result<Vec<LockSnapshot>> {
         let clock = self.following.base.clock().clone();
         let mut changed = Vec::new();
         let mut looks = 0;

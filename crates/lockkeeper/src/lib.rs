@@ -139,7 +139,7 @@ pub use settings::settings_in_force;
 
 /// Following all locks of a service.
 pub mod follow {
-    pub use lockkeeper_core::{Follower, Following, LockNow, Picture, Scope, Silence, Told};
+    pub use lockkeeper_core::{FollowEvent, Follower, Following, LockSnapshot, Picture, Scope, SilentSession};
 }
 
 /// One leader at a time.

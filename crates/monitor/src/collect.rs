@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockkeeper::clock::{BootInstant, Clock};
-use lockkeeper::follow::{Follower, Following, LockNow, Scope, Told};
+use lockkeeper::follow::{FollowEvent, Follower, Following, LockSnapshot, Scope};
 use lockkeeper::{Advice, Error, Keeper, QueueName};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -197,8 +197,8 @@ impl Collector {
         // not be taken for what the one before has seen too.
         let mut seen = Vec::new();
         while let Some(told) = follower.next().await {
-            is_refused = matches!(&told, Told::Lost(error) if error.advice() == Advice::Permanent);
-            if is_looked_at && matches!(told, Told::All(_) | Told::Changed(_)) {
+            is_refused = matches!(&told, FollowEvent::Lost(error) if error.advice() == Advice::Permanent);
+            if is_looked_at && matches!(told, FollowEvent::All(_) | FollowEvent::Changed(_)) {
                 seen.push(told);
                 continue;
             }
@@ -208,7 +208,7 @@ impl Collector {
         is_refused
     }
 
-    fn take_in(&self, told: Vec<Told>, is_looked_at: bool) {
+    fn take_in(&self, told: Vec<FollowEvent>, is_looked_at: bool) {
         let now = self.now();
         self.change(|state| told.into_iter().for_each(|told| state.take_in(told, now, is_looked_at)));
     }
@@ -224,7 +224,8 @@ impl Collector {
                     self.change(|state| {
                         let permits: Vec<_> =
                             snapshot.locks.iter().map(|lock| (lock.name.clone(), lock.permits)).collect();
-                        let locks = snapshot.locks.into_iter().map(|lock| LockNow::new(lock.name, lock.contenders));
+                        let locks =
+                            snapshot.locks.into_iter().map(|lock| LockSnapshot::new(lock.name, lock.contenders));
                         state.see_all(locks.collect(), now);
                         permits.into_iter().for_each(|(lock, permits)| state.model.set_permits(&lock, permits));
                         (state.way, state.freshness) = (Way::Looks(pause), Freshness::Fresh(Some(snapshot.began)));
@@ -357,7 +358,7 @@ impl Collector {
 }
 
 /// Tells whether a lock is shown: the monitors' own election is not.
-fn is_shown(now: &LockNow) -> bool {
+fn is_shown(now: &LockSnapshot) -> bool {
     now.lock.as_str() != SENDERS
 }
 
@@ -375,10 +376,10 @@ impl State {
     }
 
     /// Takes in what a follower tells.
-    fn take_in(&mut self, told: Told, now: Moment, is_looked_at: bool) {
+    fn take_in(&mut self, told: FollowEvent, now: Moment, is_looked_at: bool) {
         match told {
-            Told::Lost(error) => self.lose(now.boot, error),
-            Told::All(locks) => {
+            FollowEvent::Lost(error) => self.lose(now.boot, error),
+            FollowEvent::All(locks) => {
                 self.see_all(locks, now);
                 self.is_followed = true;
                 // How old it is, a look that was made tells behind it.
@@ -386,14 +387,14 @@ impl State {
                     (self.way, self.freshness) = (Way::Told, Freshness::Fresh(None));
                 }
             }
-            Told::Changed(locks) => {
+            FollowEvent::Changed(locks) => {
                 let known = self.freshness.known(now.boot);
-                for LockNow { lock, contenders, lost, .. } in locks.into_iter().filter(is_shown) {
+                for LockSnapshot { lock, contenders, lost, .. } in locks.into_iter().filter(is_shown) {
                     self.model.lose(&lock, &lost);
                     self.model.see(&lock, contenders, known, now);
                 }
             }
-            Told::Looked { began, pause, silent } => {
+            FollowEvent::Looked { began, pause, silent } => {
                 self.model.set_silent(silent);
                 (self.way, self.freshness) = (Way::Looks(pause), Freshness::Fresh(Some(began)));
             }
@@ -403,10 +404,10 @@ impl State {
     }
 
     /// Takes in all locks with contenders.
-    fn see_all(&mut self, locks: Vec<LockNow>, now: Moment) {
+    fn see_all(&mut self, locks: Vec<LockSnapshot>, now: Moment) {
         let known = self.freshness.known(now.boot);
         let mut gone: BTreeMap<_, _> = self.model.locks().keys().map(|name| (name.clone(), ())).collect();
-        for LockNow { lock, contenders, .. } in locks.into_iter().filter(is_shown) {
+        for LockSnapshot { lock, contenders, .. } in locks.into_iter().filter(is_shown) {
             gone.remove(&lock);
             self.model.see(&lock, contenders, known, now);
         }

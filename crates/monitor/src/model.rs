@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockkeeper::backend::{ProcessId, decide};
 use lockkeeper::clock::BootInstant;
-use lockkeeper::follow::Silence;
+use lockkeeper::follow::SilentSession;
 use lockkeeper::{ContenderId, ContenderInfo, Mode, QueueName};
 
 use crate::losses::Losses;
@@ -43,7 +43,7 @@ pub struct Model {
     quiet: u64,
     losses: Losses,
     /// The sessions that give no sign of life, by their names.
-    silent: BTreeMap<String, Silence>,
+    silent: BTreeMap<String, SilentSession>,
 }
 
 /// One lock, as it is known.
@@ -199,12 +199,12 @@ impl Model {
     }
 
     /// Takes in which sessions give no sign of life now.
-    pub fn set_silent(&mut self, silent: Vec<Silence>) {
+    pub fn set_silent(&mut self, silent: Vec<SilentSession>) {
         self.silent = silent.into_iter().map(|silence| (silence.session.clone(), silence)).collect();
     }
 
     /// Returns for how long a contender's session is silent, if it is.
-    pub(crate) fn silence(&self, info: &ContenderInfo) -> Option<&Silence> {
+    pub(crate) fn silence(&self, info: &ContenderInfo) -> Option<&SilentSession> {
         self.silent.get(info.session.as_ref()?)
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Backoff, LockNow, QueueName, Scope, Telling, Told};
+use lockkeeper_core::{Backoff, EventSender, FollowEvent, LockSnapshot, QueueName, Scope};
 use lockkeeper_session::{Effect, Failure, Finder, Follow, Lookable as _, Server, or_never};
 use redis::cmd;
 
@@ -72,11 +72,11 @@ impl Following {
     async fn until_over(
         &self,
         connections: Connections,
-        telling: &Telling,
+        telling: &EventSender,
         backoff: &mut Backoff,
     ) -> Result<(), Failure> {
         let mut known = Known::new(self.scope.clone());
-        if !telling.tell(Told::All(self.look_at_all(&connections, &mut known).await?)).await {
+        if !telling.tell(FollowEvent::All(self.look_at_all(&connections, &mut known).await?)).await {
             return Ok(());
         }
         *backoff = Backoff::CONNECTING;
@@ -104,14 +104,14 @@ impl Following {
             };
             let began = self.site.clock.now();
             let told = match marked {
-                Some(locks) => Told::Changed(self.look_at(&connections, &locks, &mut known).await?),
-                None => Told::All(self.look_at_all(&connections, &mut known).await?),
+                Some(locks) => FollowEvent::Changed(self.look_at(&connections, &locks, &mut known).await?),
+                None => FollowEvent::All(self.look_at_all(&connections, &mut known).await?),
             };
             let ended = self.site.clock.now();
             look_at = ended.saturating_add(pause_after(ended.saturating_duration_since(began)));
             // The question may have all looked at.
             ask_at = ask_at.max(look_at);
-            let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
+            let is_news = !matches!(&told, FollowEvent::Changed(locks) if locks.is_empty());
             if is_news && !telling.tell(told).await {
                 return Ok(());
             }
@@ -179,7 +179,7 @@ impl Following {
     }
 
     /// Looks at all locks with contenders, and at those that are asked for.
-    async fn look_at_all(&self, connections: &Connections, known: &mut Known) -> Result<Vec<LockNow>, Failure> {
+    async fn look_at_all(&self, connections: &Connections, known: &mut Known) -> Result<Vec<LockSnapshot>, Failure> {
         // What is told of from now on may be missing in what is seen.
         drop(connections.marks.take());
         let mut names: BTreeSet<_> =
@@ -196,7 +196,7 @@ impl Following {
         connections: &Connections,
         names: &[QueueName],
         known: &mut Known,
-    ) -> Result<Vec<LockNow>, Failure> {
+    ) -> Result<Vec<LockSnapshot>, Failure> {
         let mut changed = Vec::new();
         for some in names.chunks(LOOKS_AT_ONCE) {
             if let Some(plain) = &connections.plain {
@@ -216,7 +216,7 @@ impl Follow for Following {
         &self.site.clock
     }
 
-    async fn until_lost(&mut self, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
+    async fn until_lost(&mut self, telling: &EventSender, backoff: &mut Backoff) -> Result<(), Failure> {
         let deadline = self.site.clock.now().saturating_add(self.site.config.connect_timeout);
         let Self { site, finder, .. } = self;
         let site = &*site;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Backoff, Follower, Operation, Telling, Told};
+use lockkeeper_core::{Backoff, EventSender, FollowEvent, Follower, Operation};
 
 use crate::Failure;
 
@@ -18,7 +18,7 @@ pub trait Follow: Send + 'static {
     /// tells begins the pauses anew.
     fn until_lost(
         &mut self,
-        telling: &Telling,
+        telling: &EventSender,
         backoff: &mut Backoff,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 }
@@ -30,7 +30,7 @@ pub fn follow(mut following: impl Follow) -> Follower {
         while let Err(failure) = following.until_lost(&telling, &mut backoff).await {
             let is_passing = failure.is_passing();
             let error = failure.into_core(Operation::Inspect, false);
-            if !telling.tell(Told::Lost(error)).await || !is_passing {
+            if !telling.tell(FollowEvent::Lost(error)).await || !is_passing {
                 return;
             }
             backoff.rest(&**following.clock()).await;

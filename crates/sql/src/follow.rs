@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Backoff, ContenderInfo, LockNow, QueueName, Scope, Telling, Told};
+use lockkeeper_core::{Backoff, ContenderInfo, EventSender, FollowEvent, LockSnapshot, QueueName, Scope};
 use lockkeeper_session::{Effect, Failure, Follow};
 
 use crate::engine::{Intent, Wire};
@@ -38,7 +38,7 @@ impl Follow for Following {
     }
 
     /// Looks over one connection until that is of no use any more, or there is no reader.
-    async fn until_lost(&mut self, telling: &Telling, backoff: &mut Backoff) -> Result<(), Failure> {
+    async fn until_lost(&mut self, telling: &EventSender, backoff: &mut Backoff) -> Result<(), Failure> {
         let mut wire = self.connect().await?;
         let mut known: Option<Seen> = None;
         let mut signs = Signs::default();
@@ -48,14 +48,14 @@ impl Follow for Following {
             let ended = self.site.clock.now();
             signs.take(beats, Looked { began, ended });
             let told = match &known {
-                None => Told::All(all(&seen)),
-                Some(known) => Told::Changed(changes(known, &seen, &signs)),
+                None => FollowEvent::All(all(&seen)),
+                Some(known) => FollowEvent::Changed(changes(known, &seen, &signs)),
             };
             known = Some(seen);
             *backoff = Backoff::CONNECTING;
-            let is_news = !matches!(&told, Told::Changed(locks) if locks.is_empty());
+            let is_news = !matches!(&told, FollowEvent::Changed(locks) if locks.is_empty());
             let look_pause = self.look_pauses.pause_after(ended.saturating_duration_since(began), self.scope.pause_min);
-            let looked = Told::Looked { began, pause: look_pause, silent: signs.silent() };
+            let looked = FollowEvent::Looked { began, pause: look_pause, silent: signs.silent() };
             if is_news && !telling.tell(told).await || !telling.tell(looked).await {
                 return Ok(());
             }
@@ -99,17 +99,17 @@ impl Following {
     }
 }
 
-fn all(seen: &Seen) -> Vec<LockNow> {
-    seen.iter().map(|(lock, contenders)| LockNow::new(lock.clone(), contenders.clone())).collect()
+fn all(seen: &Seen) -> Vec<LockSnapshot> {
+    seen.iter().map(|(lock, contenders)| LockSnapshot::new(lock.clone(), contenders.clone())).collect()
 }
 
 /// The locks that were not seen so before, and those that have no contenders any more.
-fn changes(known: &Seen, seen: &Seen, signs: &Signs) -> Vec<LockNow> {
+fn changes(known: &Seen, seen: &Seen, signs: &Signs) -> Vec<LockSnapshot> {
     let names: BTreeSet<_> = known.keys().chain(seen.keys()).collect();
     let changed = names.into_iter().filter(|name| known.get(name) != seen.get(name));
     let now = |name: &QueueName| {
         let lost = known.get(name).map(|before| signs.lost(before)).unwrap_or_default();
-        LockNow::new(name.clone(), seen.get(name).cloned().unwrap_or_default()).losing(lost)
+        LockSnapshot::new(name.clone(), seen.get(name).cloned().unwrap_or_default()).losing(lost)
     };
     changed.map(now).collect()
 }

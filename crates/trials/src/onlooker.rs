@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Backend, Follower, Picture, QueueName, Scope, Told};
+use lockkeeper_core::{Backend, FollowEvent, Follower, Picture, QueueName, Scope};
 
 /// A follower, with what it was told.
 pub struct Onlooker {
@@ -33,14 +33,14 @@ impl Onlooker {
     }
 
     /// Hears the next telling; `None` if nothing more is told.
-    pub async fn next(&mut self) -> Option<Told> {
+    pub async fn next(&mut self) -> Option<FollowEvent> {
         soon("a telling", self.follower.next()).await
     }
 
     /// Hears the next telling, which must come.
     pub async fn hear(&mut self) {
         let told = self.next().await.expect("the follower goes on");
-        self.wholes += usize::from(matches!(told, Told::All(_)));
+        self.wholes += usize::from(matches!(told, FollowEvent::All(_)));
         self.picture.take(told);
     }
 

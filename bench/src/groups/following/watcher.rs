@@ -5,7 +5,7 @@ use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
 use lockkeeper::clock::{Clock as _, SystemClock};
-use lockkeeper::follow::{Scope, Told};
+use lockkeeper::follow::{FollowEvent, Scope};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -90,20 +90,20 @@ impl Watching {
 
     fn take(&mut self, told: Told) -> Outcome<()> {
         match told {
-            Told::All(_) => {
+            FollowEvent::All(_) => {
                 let _ = self.whole.take().map(|whole| whole.send(()));
             }
-            Told::Changed(locks) => {
+            FollowEvent::Changed(locks) => {
                 let mut delays = self.delays.lock().unwrap_or_else(PoisonError::into_inner);
                 let changed = locks.iter().filter_map(|now| self.untold.take(now.lock.as_str()));
                 changed.for_each(|delay| delays.note(delay));
             }
-            Told::Looked { began, pause, .. } => {
+            FollowEvent::Looked { began, pause, .. } => {
                 let look = SystemClock.now().saturating_duration_since(began);
                 // Those of whom nothing is asked are not noted.
                 let _ = self.looks.try_send(look.div_duration_f64(look + pause));
             }
-            Told::Lost(error) => return Err(error.into()),
+            FollowEvent::Lost(error) => return Err(error.into()),
             _ => {}
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockkeeper_core::{LockNow, QueueName, Scope};
+use lockkeeper_core::{LockSnapshot, QueueName, Scope};
 
 use crate::layout::Layout;
 use crate::proto::KeyValue;
@@ -146,25 +146,25 @@ impl Known {
     }
 
     /// Shows all locks with contenders.
-    pub(super) fn all(&mut self) -> Vec<LockNow> {
+    pub(super) fn all(&mut self) -> Vec<LockSnapshot> {
         self.changed = self.locks.keys().cloned().collect();
         self.locks.values_mut().for_each(|lock| lock.is_told = false);
         self.changes()
     }
 
     /// Shows the locks that have changed, and forgets those that are empty.
-    pub(super) fn changes(&mut self) -> Vec<LockNow> {
+    pub(super) fn changes(&mut self) -> Vec<LockSnapshot> {
         let changed = std::mem::take(&mut self.changed);
         changed.iter().filter_map(|text| self.show(text)).collect()
     }
 
     /// Shows a lock; `None` of one that has no contenders, and was not told to have any.
-    fn show(&mut self, text: &str) -> Option<LockNow> {
+    fn show(&mut self, text: &str) -> Option<LockSnapshot> {
         let is_asked_for = self.also.contains_key(text);
         let lock = self.locks.get_mut(text)?;
         let is_shown = is_asked_for || lock.contenders.values().any(|contender| contender.is_named);
         let seen = lock.contenders.values().filter(|_| is_shown).map(|contender| contender.seen.clone());
-        let now = LockNow::new(lock.name.clone(), in_order(seen.collect(), self.first_token));
+        let now = LockSnapshot::new(lock.name.clone(), in_order(seen.collect(), self.first_token));
         let was_told = std::mem::replace(&mut lock.is_told, !now.contenders.is_empty());
         if lock.contenders.is_empty() {
             self.locks.remove(text);
@@ -189,8 +189,8 @@ mod tests {
         Known::new(&Layout::new("/x", naming), scope)
     }
 
-    fn shown(locks: &[LockNow]) -> Vec<String> {
-        let tokens = |now: &LockNow| {
+    fn shown(locks: &[LockSnapshot]) -> Vec<String> {
+        let tokens = |now: &LockSnapshot| {
             let token = |token: Option<FencingToken>| token.map_or_else(|| "-".to_owned(), |token| token.to_string());
             now.contenders.iter().map(|info| token(info.token)).collect::<Vec<_>>().join(" ")
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::{Advice, Backend, Follower, Scope, Scrutiny, Told};
+use lockkeeper_core::{Advice, Backend, FollowEvent, Follower, Scope, Scrutiny};
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::figures;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
@@ -168,7 +168,7 @@ async fn one_who_may_not_read_is_told_so_and_nothing_else() {
     operate(server.address(), "/v3/auth/role/revoke", right_revoked()).await;
     let refusal = loop {
         match onlooker.next().await {
-            Some(Told::Lost(error)) if error.advice() == Advice::Permanent => break error,
+            Some(FollowEvent::Lost(error)) if error.advice() == Advice::Permanent => break error,
             Some(_) => {}
             None => panic!("it ends with a reason"),
         }
@@ -210,7 +210,8 @@ async fn a_change_is_told_at_once() {
 /// Waits until a lock is told to have so many contenders.
 async fn until_told(follower: &mut Follower, contenders: usize) {
     loop {
-        let (Told::All(locks) | Told::Changed(locks)) = soon("a telling", follower.next()).await.expect("it goes on")
+        let (FollowEvent::All(locks) | FollowEvent::Changed(locks)) =
+            soon("a telling", follower.next()).await.expect("it goes on")
         else {
             panic!("it was lost")
         };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use lockkeeper_core::{ContenderInfo, LockNow, Part, QueueName, Scope};
+use lockkeeper_core::{ContenderInfo, LockSnapshot, Part, QueueName, Scope};
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
@@ -52,7 +52,7 @@ type Modified = (i64, i64);
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     /// The lock, if it is not as it was seen last.
-    pub(super) now: Option<LockNow>,
+    pub(super) now: Option<LockSnapshot>,
     /// Whether there is no directory, or none that we may look into.
     pub(super) is_gone: bool,
     /// Whether it has contenders.
@@ -136,7 +136,7 @@ impl Known {
         let is_inhabited = !seen.is_empty();
         let lost = self.held.take(lock, &opened, &seen, &self.looker);
         let now = (is_stale && (is_inhabited || was_inhabited))
-            .then(|| LockNow::new(name.clone(), seen.clone()).losing(lost));
+            .then(|| LockSnapshot::new(name.clone(), seen.clone()).losing(lost));
         self.locks.insert(lock.to_owned(), Lock { name, seen, modified });
         Ok(Looked { now, is_gone: false, is_inhabited, is_short })
     }
@@ -163,14 +163,14 @@ impl Known {
         self.endings.retain(|(of, _)| of != lock);
         let lost = self.held.lose(lock, &self.looker);
         let known = self.locks.remove(lock).filter(|known| !known.seen.is_empty());
-        let now = known.map(|known| LockNow::new(known.name, Vec::new()).losing(lost));
+        let now = known.map(|known| LockSnapshot::new(known.name, Vec::new()).losing(lost));
         Looked { now, is_gone: true, ..Looked::default() }
     }
 
     /// Shows all locks with contenders.
-    pub(super) fn all(&self) -> Vec<LockNow> {
+    pub(super) fn all(&self) -> Vec<LockSnapshot> {
         let inhabited = self.locks.values().filter(|lock| !lock.seen.is_empty());
-        inhabited.map(|lock| LockNow::new(lock.name.clone(), lock.seen.clone())).collect()
+        inhabited.map(|lock| LockSnapshot::new(lock.name.clone(), lock.seen.clone())).collect()
     }
 
     /// Names the directories of the locks.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Backend, Follower, Picture, Scope, Told};
+use lockkeeper_core::{Backend, FollowEvent, Follower, Picture, Scope};
 use lockkeeper_file::FileBackend;
 
 use super::backend;
@@ -33,7 +33,7 @@ impl Onlooker {
     /// Hears the next telling; returns the names of its locks.
     pub(crate) async fn hear(&mut self) -> Vec<String> {
         let told = soon("a telling", self.follower.next()).await.expect("the follower goes on");
-        self.wholes += usize::from(matches!(told, Told::All(_)));
+        self.wholes += usize::from(matches!(told, FollowEvent::All(_)));
         self.picture.take(told).iter().map(ToString::to_string).collect()
     }
 

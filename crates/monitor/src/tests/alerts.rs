@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper::backend::ProcessId;
-use lockkeeper::follow::Silence;
+use lockkeeper::follow::SilentSession;
 use lockkeeper::{ContenderId, ContenderInfo, Mode};
 
 use super::scene::{cut_off, line, moment as at, name, told};
@@ -62,7 +62,7 @@ impl Scene {
     /// These sessions are silent, for ten seconds by now.
     fn silent(&mut self, sessions: &[&str]) {
         let since = at(self.second.saturating_sub(10)).boot;
-        let silence = |session: &&str| Silence::new(*session, since, Duration::from_secs(20));
+        let silence = |session: &&str| SilentSession::new(*session, since, Duration::from_secs(20));
         self.state.model.set_silent(sessions.iter().map(silence).collect());
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper::backend::{Backend, BoxFuture, Session};
 use lockkeeper::clock::Clock;
-use lockkeeper::follow::{Follower, Following, LockNow, Scope, Told};
+use lockkeeper::follow::{FollowEvent, Follower, Following, LockSnapshot, Scope};
 use lockkeeper::testing::{MemoryService, TestClock};
 use lockkeeper::{Capabilities, ContenderInfo, Keeper, QueueName, Result};
 use lockkeeper_conformance::until;
@@ -43,7 +43,7 @@ impl Scene {
 #[derive(Debug)]
 struct Looking {
     capabilities: Capabilities,
-    told: Mutex<Option<mpsc::Receiver<Told>>>,
+    told: Mutex<Option<mpsc::Receiver<FollowEvent>>>,
 }
 
 impl Backend for Looking {
@@ -118,9 +118,10 @@ async fn what_a_backend_tells_that_looks_is_as_old_as_its_last_look() {
     let began = scene.collector.now().boot;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let pause = Duration::from_secs(7);
-    for next in
-        [Told::All(vec![LockNow::new(door.clone(), contenders)]), Told::Looked { began, pause, silent: Vec::new() }]
-    {
+    for next in [
+        FollowEvent::All(vec![LockSnapshot::new(door.clone(), contenders)]),
+        FollowEvent::Looked { began, pause, silent: Vec::new() },
+    ] {
         tell.send(next).await.unwrap();
     }
     scene.until("the look", |state| state.way == Way::Looks(pause)).await;
@@ -128,8 +129,8 @@ async fn what_a_backend_tells_that_looks_is_as_old_as_its_last_look() {
     assert!(scene.collector.read(age) >= Some(Duration::from_secs(2)));
     assert!(scene.collector.read(|state| shape(state, "door") == Some((1, 0))));
     let began = scene.collector.now().boot;
-    tell.send(Told::Changed(vec![LockNow::new(door, Vec::new())])).await.unwrap();
-    tell.send(Told::Looked { began, pause, silent: Vec::new() }).await.unwrap();
+    tell.send(FollowEvent::Changed(vec![LockSnapshot::new(door, Vec::new())])).await.unwrap();
+    tell.send(FollowEvent::Looked { began, pause, silent: Vec::new() }).await.unwrap();
     let is_young = |state: &State| {
         let is_young = matches!(state.freshness, Freshness::Fresh(Some(seen)) if seen == began);
         assert_eq!(

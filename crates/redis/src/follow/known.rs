@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lockkeeper_core::{ContenderInfo, LockNow, QueueName, Scope, Ticket};
+use lockkeeper_core::{ContenderInfo, LockSnapshot, QueueName, Scope, Ticket};
 
 use crate::layout::Subject;
 
@@ -12,7 +12,7 @@ use crate::layout::Subject;
 pub(super) struct Known {
     scope: Scope,
     /// By their encoded names.
-    locks: BTreeMap<String, LockNow>,
+    locks: BTreeMap<String, LockSnapshot>,
     /// The locks of contenders, by the latters' tickets.
     tickets: BTreeMap<Ticket, QueueName>,
 }
@@ -65,7 +65,7 @@ impl Known {
     }
 
     /// Takes in how a lock looks; returns it if it looked otherwise before.
-    pub(super) fn see(&mut self, name: &QueueName, contenders: Vec<ContenderInfo>) -> Option<LockNow> {
+    pub(super) fn see(&mut self, name: &QueueName, contenders: Vec<ContenderInfo>) -> Option<LockSnapshot> {
         // A plain lock of another client is none of ours while no contender of ours wants it.
         let is_ours = contenders.iter().any(|info| info.ticket.is_some()) || self.scope.also.contains(name);
         let contenders = if is_ours { contenders } else { Vec::new() };
@@ -76,7 +76,7 @@ impl Known {
         }
         self.tickets.extend(contenders.iter().filter_map(|info| info.ticket).map(|ticket| (ticket, name.clone())));
         let is_other = old != contenders;
-        let now = LockNow::new(name.clone(), contenders);
+        let now = LockSnapshot::new(name.clone(), contenders);
         if !now.contenders.is_empty() {
             self.locks.insert(encoded, now.clone());
         }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_lock_is_told_when_it_looks_otherwise_and_once_when_it_is_empty() {
         let mut known = Known::new(Scope::below_base("a"));
-        let counts = |now: Option<LockNow>| now.map(|now| now.contenders.len());
+        let counts = |now: Option<LockSnapshot>| now.map(|now| now.contenders.len());
         let contenders = vec![contender(1, "s"), contender(2, "t")];
         assert_eq!(counts(known.see(&name("a"), contenders.clone())), Some(2));
         assert_eq!(counts(known.see(&name("a"), contenders)), None);

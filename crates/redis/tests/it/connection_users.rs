@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lockkeeper_conformance::{SOON, soon};
-use lockkeeper_core::{Advice, Error, ErrorKind, Scope, Told};
+use lockkeeper_core::{Advice, Error, ErrorKind, FollowEvent, Scope};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_recipes::Keeper;
 
@@ -79,7 +79,7 @@ async fn a_user_of_the_least_rights_locks_waits_looks_and_follows() {
     assert_eq!(soon("the names", one.queues("")).await.expect("a look").len(), 1);
     let mut follower = one.follow(&Scope::default()).expect("it can be followed");
     match soon("a telling", follower.next()).await {
-        Some(Told::All(locks)) => assert_eq!(locks.iter().map(|now| now.contenders.len()).sum::<usize>(), 2),
+        Some(FollowEvent::All(locks)) => assert_eq!(locks.iter().map(|now| now.contenders.len()).sum::<usize>(), 2),
         other => panic!("{other:?}"),
     }
     drop(follower);

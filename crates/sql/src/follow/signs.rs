@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ContenderId, ContenderInfo, Silence};
+use lockkeeper_core::{ContenderId, ContenderInfo, SilentSession};
 
 use crate::session::Shown;
 
@@ -103,9 +103,9 @@ impl Signs {
     }
 
     /// Returns the sessions that were silent at the last look.
-    pub(super) fn silent(&self) -> Vec<Silence> {
+    pub(super) fn silent(&self) -> Vec<SilentSession> {
         let silent = self.sessions.iter().filter(|(_, seen)| seen.is_silent());
-        silent.map(|(name, seen)| Silence::new(name.as_str(), seen.since, seen.timeout())).collect()
+        silent.map(|(name, seen)| SilentSession::new(name.as_str(), seen.since, seen.timeout())).collect()
     }
 
     /// Names those of a lock's contenders at the look before that went with their session.

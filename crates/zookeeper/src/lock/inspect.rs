@@ -12,7 +12,7 @@ use crate::link::{Call, Link, if_there};
 use crate::lock::fitness::require_fit;
 use crate::lock::owner::ContenderData;
 use crate::lock::paths::QueuePath;
-use crate::lock::shown::{Found, Room, describe, own_token, show};
+use crate::lock::shown::{ChildGroup, Found, describe, own_token, show};
 
 /// How many reads are under way at once: enough to fill a round trip, and far from what a session may queue.
 pub(super) const READS_AT_ONCE_MAX: usize = 500;
@@ -24,17 +24,17 @@ const ATTEMPTS_MAX: u32 = 3;
 pub(super) async fn inspect(link: &Arc<Link>, config: &Config, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
     let fail = |error: ClientError| error.into_core(Operation::Inspect, None).at(lock);
     let layout = config.naming.layout;
-    let path_of = |room: Room| {
-        let (part, layout) = room.queue(layout);
+    let path_of = |group: ChildGroup| {
+        let (part, layout) = group.queue(layout);
         QueuePath::of(&lock.with_part(part), &config.base, &link.chroot, layout)
     };
-    let line = path_of(Room::Line)?;
+    let line = path_of(ChildGroup::Line)?;
     let in_line = children(link, &line.on_server(), line.shown()).await.map_err(fail)?;
-    let mut queues = vec![(line, Room::Line.contenders(&in_line, layout))];
-    for room in Room::besides_line(&in_line, layout) {
-        let path = path_of(room)?;
+    let mut queues = vec![(line, ChildGroup::Line.contenders(&in_line, layout))];
+    for group in ChildGroup::besides_line(&in_line, layout) {
+        let path = path_of(group)?;
         let children = children(link, &path.on_server(), path.shown()).await.map_err(fail)?;
-        queues.push((path, room.contenders(&children, layout)));
+        queues.push((path, group.contenders(&children, layout)));
     }
     let mut infos = Vec::new();
     for (path, contenders) in queues {

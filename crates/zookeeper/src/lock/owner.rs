@@ -48,7 +48,7 @@ const WORD_BYTES_MAX: usize = 200;
 /// How much of a reason is stored, in bytes: a sentence or two.
 const REASON_BYTES_MAX: usize = 1_000;
 
-/// The room for the data of most nodes, in bytes, so that it is allocated once.
+/// The group for the data of most nodes, in bytes, so that it is allocated once.
 const USUAL_BYTES: usize = 256;
 
 impl ContenderData {

@@ -12,7 +12,7 @@ use crate::lock::owner::{self, ContenderData};
 
 /// A node that holds contenders of a lock; they are shown in this order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Room {
+pub(super) enum ChildGroup {
     /// The lock's own node. The permits of kazoo's semaphore stand there too.
     Line,
     /// The permits of Curator's semaphore, below it.
@@ -23,8 +23,8 @@ pub(super) enum Room {
     Beside,
 }
 
-impl Room {
-    /// The queue that a room is, and the layout that puts it there, where locks are laid out as `layout`.
+impl ChildGroup {
+    /// The queue that a group is, and the layout that puts it there, where locks are laid out as `layout`.
     pub(super) const fn queue(self, layout: Layout) -> (Part, Layout) {
         match self {
             Self::Line => (Part::Line, layout),
@@ -34,19 +34,19 @@ impl Room {
         }
     }
 
-    /// The rooms besides the line that a lock has, by the children of its own node.
+    /// The groups besides the line that a lock has, by the children of its own node.
     pub(super) fn besides_line(in_line: &[String], layout: Layout) -> Vec<Self> {
         let reading = read_queue(in_line, Part::Line, layout, ForeignPolicy::Wait);
         let parts =
             reading.parts.into_iter().map(|part| if part == Part::Permits { Self::Permits } else { Self::Waiters });
         // Of kazoo's semaphore a waiter has to find permits that are taken, so that these tell of it in any layout.
         let is_kazoos = layout == Layout::Kazoo || !bare_permits(in_line).is_empty();
-        let mut rooms: Vec<_> = parts.chain(is_kazoos.then_some(Self::Beside)).collect();
-        rooms.sort_unstable();
-        rooms
+        let mut groups: Vec<_> = parts.chain(is_kazoos.then_some(Self::Beside)).collect();
+        groups.sort_unstable();
+        groups
     }
 
-    /// The contenders among the children of a room, in their order. All are shown, also those that a lock would refuse
+    /// The contenders among the children of a group, in their order. All are shown, also those that a lock would refuse
     /// to queue with.
     pub(super) fn contenders<Name: AsRef<str>>(self, children: &[Name], layout: Layout) -> Vec<Contender> {
         let (part, its_layout) = self.queue(layout);
@@ -80,7 +80,7 @@ impl Found {
     }
 }
 
-/// Shows the contenders of one room, in their order.
+/// Shows the contenders of one group, in their order.
 pub(super) fn show(contenders: impl IntoIterator<Item = (Contender, Found)>) -> Vec<ContenderInfo> {
     let mut writer = None;
     let shown = contenders.into_iter().map(|(contender, found)| match found {
@@ -147,7 +147,7 @@ mod tests {
     fn a_permit_of_kazoos_stands_once_in_a_line_even_if_it_ends_like_a_number() {
         let children = ["0123456789abcdef0123456789abcdef", "0123456789abcdef0123451057510164", "x-0000000001"];
         for layout in [Layout::Curator, Layout::Kazoo] {
-            let contenders = Room::Line.contenders(&children, layout);
+            let contenders = ChildGroup::Line.contenders(&children, layout);
             let modes: Vec<_> = contenders.iter().map(|contender| contender.mode).collect();
             assert_eq!(modes, [Mode::Exclusive, Mode::Permit, Mode::Permit], "{layout:?}");
             assert_eq!(contenders.iter().filter(|contender| contender.ticket.is_some()).count(), 2);

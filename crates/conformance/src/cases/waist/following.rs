@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, ErrorKind, Extent, Follower, Following, Freshness, LockNow, Mode, Part, Picture, QueueName, Request,
-    Result, Revocation, Scope, Ticket, Told,
+    Backend, ErrorKind, Extent, FollowEvent, Follower, Following, Freshness, LockSnapshot, Mode, Part, Picture,
+    QueueName, Request, Result, Revocation, Scope, Ticket,
 };
 
 use crate::case::Case;
@@ -91,7 +91,7 @@ impl Watch {
 
     async fn hear(&mut self) -> Vec<QueueName> {
         let told = soon("a telling", self.follower.next()).await.expect("the follower goes on");
-        if let Told::Lost(error) = &told {
+        if let FollowEvent::Lost(error) = &told {
             assert!(error.is_transient(), "{error:?}");
         }
         self.picture.take(told)
@@ -119,7 +119,7 @@ impl Watch {
 
 /// What looks show of all locks that are followed. Where a fault, or a service that starts, ends a look, another one is
 /// made.
-async fn looks(backend: &dyn Backend) -> Vec<LockNow> {
+async fn looks(backend: &dyn Backend) -> Vec<LockSnapshot> {
     let looked = async {
         loop {
             match look(backend).await {
@@ -132,18 +132,19 @@ async fn looks(backend: &dyn Backend) -> Vec<LockNow> {
     soon("the looks", looked).await
 }
 
-async fn look(backend: &dyn Backend) -> Result<Vec<LockNow>> {
+async fn look(backend: &dyn Backend) -> Result<Vec<LockSnapshot>> {
     let mut all = Vec::new();
     for name in backend.queues(FOLLOWED).await? {
         let contenders = backend.inspect(&name).await?;
-        all.push(LockNow::new(name, contenders));
+        all.push(LockSnapshot::new(name, contenders));
     }
     Ok(all)
 }
 
 fn shown(picture: &Picture) -> Vec<String> {
-    let lock =
-        |(lock, contenders): (&QueueName, &Vec<_>)| format!("{:?}", LockNow::new(lock.clone(), contenders.clone()));
+    let lock = |(lock, contenders): (&QueueName, &Vec<_>)| {
+        format!("{:?}", LockSnapshot::new(lock.clone(), contenders.clone()))
+    };
     picture.locks().iter().map(lock).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Greetings: what a server says of itself, how our schema is made, and which rights are enough.
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Backend, QueueName, Scope, Scrutiny, Told};
+use lockkeeper_core::{Backend, FollowEvent, QueueName, Scope, Scrutiny};
 use lockkeeper_session::FailureKind;
 
 use super::client::Client;
@@ -42,7 +42,7 @@ async fn a_look_at_a_database_without_our_schema_sees_no_lock_and_makes_nothing(
         assert_eq!(soon("a look", backend.queues("")).await.expect("it is looked at"), []);
         let mut follower = backend.follow(&Scope::default()).expect("looks");
         let told = soon("what is followed", follower.next()).await;
-        assert!(matches!(&told, Some(Told::All(locks)) if locks.is_empty()), "{told:?}");
+        assert!(matches!(&told, Some(FollowEvent::All(locks)) if locks.is_empty()), "{told:?}");
         drop(follower);
         let found = soon("an examination", backend.examine(Scrutiny::Full)).await.expect("it is examined");
         assert!(matches!(&found[..], [one] if one.what.contains("is not made yet")), "{found:?}");

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Advice, Error, ErrorKind, Follower, LockNow, LossReason, Operation, Scope, Telling, Told};
+use lockkeeper_core::{
+    Advice, Error, ErrorKind, EventSender, FollowEvent, Follower, LockSnapshot, LossReason, Operation, Scope,
+};
 use lockkeeper_session::or_never;
 use lockkeeper_zk_proto::message::ErrorCode;
 
@@ -15,8 +17,8 @@ use crate::hosts::{Random, pause_after};
 use crate::link::{Link, Phase};
 use crate::lock::fitness::require_fit;
 use crate::lock::follow::changes::take_in;
-use crate::lock::follow::ground::Ground;
 use crate::lock::follow::model::Model;
+use crate::lock::follow::path_scheme::PathScheme;
 use crate::lock::follow::pending::Pending;
 use crate::lock::follow::reading::Reader;
 use crate::lock::follow::snapshot::snapshot;
@@ -76,12 +78,12 @@ impl Following {
     /// Follows over one session, connection by connection.
     async fn follow(&mut self, client: &Client, scope: &Scope) -> End {
         let (link, config) = (client.link(), &self.access.config);
-        let ground = match Ground::new(config, &link.chroot, scope) {
-            Ok(ground) => Arc::new(ground),
+        let scheme = match PathScheme::new(config, &link.chroot, scope) {
+            Ok(scheme) => Arc::new(scheme),
             Err(error) => return End::Lost(error),
         };
         let reader = Reader::new(link.clone(), config.base.as_str().to_owned());
-        let mut session = Session { link: link.clone(), ground, reader, pending: Arc::default(), tells: None };
+        let mut session = Session { link: link.clone(), scheme, reader, pending: Arc::default(), tells: None };
         loop {
             let Err(end) = session.follow_connection(&mut self.teller).await;
             match end {
@@ -112,7 +114,7 @@ impl From<ClientError> for End {
 
 /// Tells, and knows what was told.
 struct Teller {
-    telling: Telling,
+    telling: EventSender,
     /// Whether a loss was told last.
     is_lost: bool,
     /// How often all was tried in vain since it last succeeded.
@@ -127,15 +129,15 @@ impl Teller {
             return true;
         }
         self.is_lost = true;
-        self.telling.tell(Told::Lost(error)).await && !is_permanent
+        self.telling.tell(FollowEvent::Lost(error)).await && !is_permanent
     }
 
-    async fn tell_all(&mut self, locks: Vec<LockNow>) -> Result<(), End> {
+    async fn tell_all(&mut self, locks: Vec<LockSnapshot>) -> Result<(), End> {
         (self.is_lost, self.failures) = (false, 0);
-        self.tell(Told::All(locks)).await
+        self.tell(FollowEvent::All(locks)).await
     }
 
-    async fn tell(&self, told: Told) -> Result<(), End> {
+    async fn tell(&self, told: FollowEvent) -> Result<(), End> {
         if self.telling.tell(told).await { Ok(()) } else { Err(End::Unheard) }
     }
 }
@@ -143,7 +145,7 @@ impl Teller {
 /// What is followed over one session.
 struct Session {
     link: Arc<Link>,
-    ground: Arc<Ground>,
+    scheme: Arc<PathScheme>,
     reader: Reader,
     pending: Arc<Pending>,
     /// Whether its watches are set, and the service tells of changes; unknown before that was asked.
@@ -188,7 +190,7 @@ impl Session {
             }
             let changed = model.take_changed();
             if !changed.is_empty() {
-                teller.tell(Told::Changed(changed)).await?;
+                teller.tell(FollowEvent::Changed(changed)).await?;
             }
         }
     }
@@ -199,7 +201,7 @@ impl Session {
             return Ok(());
         }
         require_fit(&self.link).await?;
-        for root in self.ground.roots() {
+        for root in self.scheme.roots() {
             let pending = self.pending.clone();
             let watching = self.link.watch_below(root, Box::new(move |event| pending.note(event)));
             match watching.response().await {
@@ -222,7 +224,7 @@ impl Session {
         let begun = clock.now();
         // What is told from now on may be missing in what is read.
         self.pending.clear();
-        let model = snapshot(&mut self.reader, &self.ground).await?;
+        let model = snapshot(&mut self.reader, &self.scheme).await?;
         if !self.is_on(epoch) {
             return Err(self.loss());
         }

@@ -1,13 +1,13 @@
 //! Following all locks of a scope: a service tells of each change, and what changed is read.
 //!
-//! `ground` says which node is which place of which lock, and `model` keeps what is known of them; both are pure.
+//! `path_scheme` says which node is which place of which lock, and `model` keeps what is known of them; both are pure.
 //! `pending` takes what watches tell, `reading` asks the service, `snapshot` reads all, `changes` what has changed, and
 //! `following` is the task that does one after the other.
 
 mod changes;
 mod following;
-mod ground;
 mod model;
+mod path_scheme;
 mod pending;
 mod reading;
 mod snapshot;

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockkeeper_core::{Contender, ContenderInfo, LockNow, Mode, QueueName};
+use lockkeeper_core::{Contender, ContenderInfo, LockSnapshot, Mode, QueueName};
 
 use crate::layout::{KAZOO_WAITERS, Layout, bare_permits};
-use crate::lock::follow::ground::{Ground, Site, Spot};
+use crate::lock::follow::path_scheme::{ContenderNode, PathScheme, Site};
 use crate::lock::queue_data::QueueData;
-use crate::lock::shown::{Found, Room, show};
+use crate::lock::shown::{ChildGroup, Found, show};
 
 /// What a site's node itself has said, where its name does not say all.
 #[derive(Debug)]
@@ -19,15 +19,15 @@ enum Known {
     Closed,
 }
 
-/// The contenders of a lock by their nodes' names, room by room.
-type Rooms = BTreeMap<Room, BTreeMap<String, Found>>;
+/// The contenders of a lock by their nodes' names, group by group.
+type ChildGroups = BTreeMap<ChildGroup, BTreeMap<String, Found>>;
 
 /// What is known of all locks of a scope.
 #[derive(Debug)]
 pub(super) struct Model {
-    ground: Arc<Ground>,
+    scheme: Arc<PathScheme>,
     known: BTreeMap<Site, Known>,
-    locks: BTreeMap<QueueName, Rooms>,
+    locks: BTreeMap<QueueName, ChildGroups>,
     /// The locks that have changed since that was last taken.
     changed: BTreeSet<QueueName>,
     /// Whether some node might not be read.
@@ -35,35 +35,35 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(ground: Arc<Ground>) -> Self {
-        Self { ground, known: BTreeMap::new(), locks: BTreeMap::new(), changed: BTreeSet::new(), has_refusals: false }
+    pub(super) fn new(scheme: Arc<PathScheme>) -> Self {
+        Self { scheme, known: BTreeMap::new(), locks: BTreeMap::new(), changed: BTreeSet::new(), has_refusals: false }
     }
 
-    pub(super) fn ground(&self) -> &Arc<Ground> {
-        &self.ground
+    pub(super) fn scheme(&self) -> &Arc<PathScheme> {
+        &self.scheme
     }
 
     /// The lock whose contenders stand at a site, if it is followed and may be read.
     pub(super) fn lock_of(&self, site: &Site) -> Option<QueueName> {
         match (self.known.get(site), site) {
             (Some(Known::Closed), _) => None,
-            (Some(Known::Lock(lock)), _) => Some(lock.clone()).filter(|lock| self.ground.covers(lock)),
+            (Some(Known::Lock(lock)), _) => Some(lock.clone()).filter(|lock| self.scheme.covers(lock)),
             (None, Site::At(lock)) => Some(lock.clone()),
             (None, Site::Below(node)) => {
-                QueueName::decode(self.ground.layout().own_node(node)).filter(|lock| self.ground.covers(lock))
+                QueueName::decode(self.scheme.layout().own_node(node)).filter(|lock| self.scheme.covers(lock))
             }
         }
     }
 
     /// Tells whether only the data of a site's node says which lock it is.
     pub(super) fn is_named_by_its_data(&self, site: &Site) -> bool {
-        matches!(site, Site::Below(node) if QueueName::is_digest(self.ground.layout().own_node(node)))
+        matches!(site, Site::Below(node) if QueueName::is_digest(self.scheme.layout().own_node(node)))
     }
 
     /// The contender that a node is by its name; `None` if it is none, or not one of a lock that is followed.
-    pub(super) fn contender_at(&self, spot: &Spot) -> Option<Contender> {
-        self.lock_of(&spot.site)?;
-        spot.room.contenders(&[&spot.name], self.ground.layout()).pop()
+    pub(super) fn contender_at(&self, contender_node: &ContenderNode) -> Option<Contender> {
+        self.lock_of(&contender_node.site)?;
+        contender_node.group.contenders(&[&contender_node.name], self.scheme.layout()).pop()
     }
 
     /// Takes in the data of a site's node; tells whether it is now known to be a lock that is followed, and was not
@@ -72,7 +72,7 @@ impl Model {
         let before = self.lock_of(site);
         self.known.remove(site);
         if let (true, Site::Below(node)) = (self.is_named_by_its_data(site), site)
-            && let Some(lock) = QueueData::read(data).name(self.ground.layout().own_node(node))
+            && let Some(lock) = QueueData::read(data).name(self.scheme.layout().own_node(node))
         {
             self.known.insert(site.clone(), Known::Lock(lock));
         }
@@ -105,53 +105,53 @@ impl Model {
 
     /// Removes the contenders that stand at a site.
     fn empty(&mut self, lock: &QueueName, site: &Site) {
-        let is_beside = self.ground.rooms(site) == [Room::Beside];
-        let Some(rooms) = self.locks.get_mut(lock) else {
+        let is_beside = self.scheme.groups(site) == [ChildGroup::Beside];
+        let Some(groups) = self.locks.get_mut(lock) else {
             return;
         };
-        let before = rooms.len();
-        rooms.retain(|&room, _| (room == Room::Beside) != is_beside);
-        if rooms.len() < before {
+        let before = groups.len();
+        groups.retain(|&group, _| (group == ChildGroup::Beside) != is_beside);
+        if groups.len() < before {
             self.changed.insert(lock.clone());
         }
-        if rooms.is_empty() {
+        if groups.is_empty() {
             self.locks.remove(lock);
         }
         self.note_gate(lock);
     }
 
     /// Notes what a contender's node has shown.
-    pub(super) fn put(&mut self, spot: &Spot, found: Found) {
-        let Some(lock) = self.lock_of(&spot.site) else {
+    pub(super) fn put(&mut self, contender_node: &ContenderNode, found: Found) {
+        let Some(lock) = self.lock_of(&contender_node.site) else {
             return;
         };
         self.has_refusals |= found == Found::Refused;
-        let room = self.locks.entry(lock.clone()).or_default().entry(spot.room).or_default();
-        if room.get(&spot.name) != Some(&found) {
-            room.insert(spot.name.clone(), found);
+        let group = self.locks.entry(lock.clone()).or_default().entry(contender_node.group).or_default();
+        if group.get(&contender_node.name) != Some(&found) {
+            group.insert(contender_node.name.clone(), found);
             self.note_gate(&lock);
             self.changed.insert(lock);
         }
     }
 
     /// Notes that a node is gone.
-    pub(super) fn remove(&mut self, spot: &Spot) {
-        let Some(lock) = self.lock_of(&spot.site) else {
+    pub(super) fn remove(&mut self, contender_node: &ContenderNode) {
+        let Some(lock) = self.lock_of(&contender_node.site) else {
             return;
         };
-        let Some(rooms) = self.locks.get_mut(&lock) else {
+        let Some(groups) = self.locks.get_mut(&lock) else {
             return;
         };
-        let Some(room) = rooms.get_mut(&spot.room) else {
+        let Some(group) = groups.get_mut(&contender_node.group) else {
             return;
         };
-        if room.remove(&spot.name).is_none() {
+        if group.remove(&contender_node.name).is_none() {
             return;
         }
-        if room.is_empty() {
-            rooms.remove(&spot.room);
+        if group.is_empty() {
+            groups.remove(&contender_node.group);
         }
-        if rooms.is_empty() {
+        if groups.is_empty() {
             self.locks.remove(&lock);
         }
         self.note_gate(&lock);
@@ -169,7 +169,7 @@ impl Model {
 
     /// Tells whether permits of kazoo's semaphore stand in the line of a lock.
     fn has_kazoos_permits(&self, lock: &QueueName) -> bool {
-        let line = self.locks.get(lock).and_then(|rooms| rooms.get(&Room::Line));
+        let line = self.locks.get(lock).and_then(|groups| groups.get(&ChildGroup::Line));
         line.is_some_and(|line| !bare_permits(&line.keys().collect::<Vec<_>>()).is_empty())
     }
 
@@ -179,13 +179,13 @@ impl Model {
     }
 
     /// All locks with contenders.
-    pub(super) fn all(&mut self) -> Vec<LockNow> {
+    pub(super) fn all(&mut self) -> Vec<LockSnapshot> {
         self.changed.clear();
         self.locks.keys().map(|lock| self.now(lock)).filter(|now| !now.contenders.is_empty()).collect()
     }
 
     /// The locks that have changed since this was last asked.
-    pub(super) fn take_changed(&mut self) -> Vec<LockNow> {
+    pub(super) fn take_changed(&mut self) -> Vec<LockSnapshot> {
         std::mem::take(&mut self.changed).iter().map(|lock| self.now(lock)).collect()
     }
 
@@ -201,25 +201,26 @@ impl Model {
         }
     }
 
-    fn now(&self, lock: &QueueName) -> LockNow {
+    fn now(&self, lock: &QueueName) -> LockSnapshot {
         // What stands beside a lock waits for its permits only where there are some, or all locks are kazoo's.
-        let is_kazoos = self.ground.layout() == Layout::Kazoo || self.has_kazoos_permits(lock);
-        let rooms = self.locks.get(lock).into_iter().flatten().filter(|&(&room, _)| room != Room::Beside || is_kazoos);
-        let mut contenders: Vec<_> = rooms.flat_map(|(&room, nodes)| self.contenders(room, nodes)).collect();
-        if is_kazoos && self.ground.layout() == Layout::Curator {
+        let is_kazoos = self.scheme.layout() == Layout::Kazoo || self.has_kazoos_permits(lock);
+        let groups =
+            self.locks.get(lock).into_iter().flatten().filter(|&(&group, _)| group != ChildGroup::Beside || is_kazoos);
+        let mut contenders: Vec<_> = groups.flat_map(|(&group, nodes)| self.contenders(group, nodes)).collect();
+        if is_kazoos && self.scheme.layout() == Layout::Curator {
             contenders.extend(self.at_kazoos_gate(lock));
         }
-        LockNow::new(lock.clone(), contenders)
+        LockSnapshot::new(lock.clone(), contenders)
     }
 
     /// The waiters of kazoo's semaphore below the base, which stand in another lock's line where locks are laid out as
     /// Curator's.
     fn at_kazoos_gate(&self, semaphore: &QueueName) -> Vec<ContenderInfo> {
         let gate = QueueName::new(&format!("{}{KAZOO_WAITERS}", semaphore.as_str()));
-        let rooms = gate.ok().and_then(|gate| self.locks.get(&gate));
-        let mut waiters = rooms.and_then(|rooms| rooms.get(&Room::Line)).map_or_else(Vec::new, |line| {
+        let groups = gate.ok().and_then(|gate| self.locks.get(&gate));
+        let mut waiters = groups.and_then(|groups| groups.get(&ChildGroup::Line)).map_or_else(Vec::new, |line| {
             let line = line.iter().filter(|(name, _)| bare_permits(&[name]).is_empty());
-            self.contenders(Room::Beside, &line.map(|(name, found)| (name.clone(), found.clone())).collect())
+            self.contenders(ChildGroup::Beside, &line.map(|(name, found)| (name.clone(), found.clone())).collect())
         });
         for waiter in &mut waiters {
             waiter.mode = Mode::Acquire;
@@ -227,9 +228,9 @@ impl Model {
         waiters
     }
 
-    fn contenders(&self, room: Room, nodes: &BTreeMap<String, Found>) -> Vec<ContenderInfo> {
+    fn contenders(&self, group: ChildGroup, nodes: &BTreeMap<String, Found>) -> Vec<ContenderInfo> {
         let names: Vec<_> = nodes.keys().collect();
-        let contenders = room.contenders(&names, self.ground.layout()).into_iter();
+        let contenders = group.contenders(&names, self.scheme.layout()).into_iter();
         show(contenders.filter_map(|contender| {
             let found = nodes.get(contender.id.as_str())?.clone();
             Some((contender, found))
@@ -244,29 +245,29 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::lock::follow::ground::Place;
+    use crate::lock::follow::path_scheme::Place;
 
     fn model(url: &str) -> Model {
         let config = Config::from_url(&url.parse().unwrap()).unwrap();
-        let ground = Ground::new(&config, &Chroot::new(config.chroot.clone()), &Scope::default());
-        Model::new(Arc::new(ground.unwrap()))
+        let scheme = PathScheme::new(&config, &Chroot::new(config.chroot.clone()), &Scope::default());
+        Model::new(Arc::new(scheme.unwrap()))
     }
 
-    fn spot(model: &Model, path: &str) -> Spot {
-        match model.ground().places(&format!("/lockkeeper/{path}")).pop() {
-            Some(Place::Spot(spot)) => spot,
+    fn contender_node(model: &Model, path: &str) -> ContenderNode {
+        match model.scheme().places(&format!("/lockkeeper/{path}")).pop() {
+            Some(Place::ContenderNode(contender_node)) => contender_node,
             other => panic!("{other:?}"),
         }
     }
 
     fn put(model: &mut Model, path: &str) {
-        let spot = spot(model, path);
-        let contender = model.contender_at(&spot).expect("a contender");
+        let contender_node = contender_node(model, path);
+        let contender = model.contender_at(&contender_node).expect("a contender");
         let info = ContenderInfo::new(contender.id, contender.mode);
-        model.put(&spot, Found::Read(Box::new(info)));
+        model.put(&contender_node, Found::Read(Box::new(info)));
     }
 
-    fn shown(locks: &[LockNow]) -> Vec<String> {
+    fn shown(locks: &[LockSnapshot]) -> Vec<String> {
         let ids = |infos: &[ContenderInfo]| infos.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(" ");
         locks.iter().map(|now| format!("{}: {}", now.lock.as_str(), ids(&now.contenders))).collect()
     }
@@ -280,12 +281,12 @@ mod tests {
         let expected = ["a: lock-0000000001 lock-0000000002", "b: any lock-0000000001"];
         assert_eq!(shown(&model.take_changed()), expected);
         put(&mut model, "a/lock-0000000001");
-        model.remove(&spot(&model, "a/lock-0000000003"));
-        model.remove(&spot(&model, "c/lock-0000000001"));
+        model.remove(&contender_node(&model, "a/lock-0000000003"));
+        model.remove(&contender_node(&model, "c/lock-0000000001"));
         assert!(model.take_changed().is_empty());
-        model.remove(&spot(&model, "b/leases/any"));
-        model.remove(&spot(&model, "a/lock-0000000002"));
-        model.remove(&spot(&model, "a/lock-0000000001"));
+        model.remove(&contender_node(&model, "b/leases/any"));
+        model.remove(&contender_node(&model, "a/lock-0000000002"));
+        model.remove(&contender_node(&model, "a/lock-0000000001"));
         assert_eq!(shown(&model.take_changed()), ["a: ", "b: lock-0000000001"]);
         assert_eq!(model.locks.len(), 1);
     }
@@ -304,7 +305,7 @@ mod tests {
             ("a-__lock__/junk", false),
             ("%zz/lock-0000000001", false),
         ] {
-            assert_eq!(model.contender_at(&spot(&model, path)).is_some(), is_one, "{path}");
+            assert_eq!(model.contender_at(&contender_node(&model, path)).is_some(), is_one, "{path}");
         }
         put(&mut model, "a/lock-0000000001");
         put(&mut model, "a-__lock__/x__lock__0000000001");
@@ -326,9 +327,9 @@ mod tests {
         put(&mut model, "a-__lock__/x__lock__0000000002");
         let now = model.take_changed();
         assert_eq!((now.len(), now[0].contenders.len()), (2, 3), "both are told: {:?}", shown(&now));
-        model.remove(&spot(&model, "a-__lock__/x__lock__0000000001"));
+        model.remove(&contender_node(&model, "a-__lock__/x__lock__0000000001"));
         assert_eq!(shown(&model.take_changed())[0], "a: 0123456789abcdef0123456789abcdef x__lock__0000000002");
-        model.remove(&spot(&model, permit));
+        model.remove(&contender_node(&model, permit));
         assert_eq!(shown(&model.take_changed()), ["a: "]);
     }
 
@@ -343,7 +344,7 @@ mod tests {
         assert!(model.has_refusals() && model.lock_of(&site).is_none());
         assert_eq!(shown(&model.take_changed()), ["a: "]);
         assert!(model.open(&site, b""), "its contenders must be listed");
-        let refused = spot(&model, "a/lock-0000000002");
+        let refused = contender_node(&model, "a/lock-0000000002");
         model.put(&refused, Found::Refused);
         let now = model.take_changed();
         assert_eq!(now[0].contenders[0], ContenderInfo::new(ContenderId::new("lock-0000000002"), Mode::Mutex));

@@ -7,25 +7,25 @@ use lockkeeper_zk_proto::message::ErrorCode;
 
 use crate::error::ClientError;
 use crate::link::Call;
-use crate::lock::follow::ground::{Ground, Site, Spot};
 use crate::lock::follow::model::Model;
+use crate::lock::follow::path_scheme::{ContenderNode, PathScheme, Site};
 use crate::lock::follow::reading::{Reader, list, read};
-use crate::lock::shown::{Found, Room};
+use crate::lock::shown::{ChildGroup, Found};
 
 /// Reads all locks of a scope.
 ///
 /// # Errors
 ///
 /// Also if this user may not list the base.
-pub(super) async fn snapshot(reader: &mut Reader, ground: &Arc<Ground>) -> Result<Model, ClientError> {
-    let mut model = Model::new(ground.clone());
-    reader.sync(ground.base()).await?;
-    let mut said = reader.ask(&[()], |()| list(ground.base().to_owned()), Call::children).await?;
+pub(super) async fn snapshot(reader: &mut Reader, scheme: &Arc<PathScheme>) -> Result<Model, ClientError> {
+    let mut model = Model::new(scheme.clone());
+    reader.sync(scheme.base()).await?;
+    let mut said = reader.ask(&[()], |()| list(scheme.base().to_owned()), Call::children).await?;
     let nodes = match said.pop() {
         Some(Err(error)) if error.is(ErrorCode::NoAuth) => return Err(error),
         said => said.and_then(Result::ok).unwrap_or_default(),
     };
-    let mut sites: Vec<_> = nodes.into_iter().map(Site::Below).chain(ground.sites_besides()).collect();
+    let mut sites: Vec<_> = nodes.into_iter().map(Site::Below).chain(scheme.sites_besides()).collect();
     let unnamed: Vec<_> = sites.iter().filter(|site| model.is_named_by_its_data(site)).cloned().collect();
     open_sites(reader, &mut model, &unnamed).await?;
     sites.retain(|site| model.lock_of(site).is_some());
@@ -39,8 +39,8 @@ pub(super) async fn open_sites(
     model: &mut Model,
     sites: &[Site],
 ) -> Result<Vec<Site>, ClientError> {
-    let ground = model.ground().clone();
-    let path_of = |site: &Site| ground.path_of(site, ground.rooms(site)[0]);
+    let scheme = model.scheme().clone();
+    let path_of = |site: &Site| scheme.path_of(site, scheme.groups(site)[0]);
     let said = reader.ask(sites, |site| read(path_of(site)), Call::data).await?;
     let mut opened = Vec::new();
     for (site, said) in sites.iter().zip(said) {
@@ -59,49 +59,51 @@ pub(super) async fn open_sites(
 
 /// Lists sites, and reads their contenders.
 pub(super) async fn fill_sites(reader: &mut Reader, model: &mut Model, sites: Vec<Site>) -> Result<(), ClientError> {
-    let ground = model.ground().clone();
-    let rooms_of = |site: Site| ground.rooms(&site).iter().map(move |&room| (site.clone(), room));
-    let mut rooms: Vec<_> = sites.into_iter().flat_map(rooms_of).collect();
-    let mut spots = Vec::new();
+    let scheme = model.scheme().clone();
+    let groups_of = |site: Site| scheme.groups(&site).iter().map(move |&group| (site.clone(), group));
+    let mut groups: Vec<_> = sites.into_iter().flat_map(groups_of).collect();
+    let mut nodes_of_contenders = Vec::new();
     // The second time, the parts of semaphores that the lines have shown.
-    while !rooms.is_empty() {
-        let said = reader.ask(&rooms, |(site, room)| list(ground.path_of(site, *room)), Call::children).await?;
+    while !groups.is_empty() {
+        let said = reader.ask(&groups, |(site, group)| list(scheme.path_of(site, *group)), Call::children).await?;
         let mut parts = Vec::new();
-        for ((site, room), said) in rooms.into_iter().zip(said) {
+        for ((site, group), said) in groups.into_iter().zip(said) {
             if said.as_ref().is_err_and(|error| error.is(ErrorCode::NoAuth)) {
                 model.close(&site);
             }
             let Ok(children) = said else {
                 continue;
             };
-            if room == Room::Line {
-                let found = Room::besides_line(&children, ground.layout()).into_iter();
-                parts.extend(found.filter(|&room| room != Room::Beside).map(|room| (site.clone(), room)));
+            if group == ChildGroup::Line {
+                let found = ChildGroup::besides_line(&children, scheme.layout()).into_iter();
+                parts.extend(found.filter(|&group| group != ChildGroup::Beside).map(|group| (site.clone(), group)));
             }
-            let spot = |contender: Contender| {
+            let contender_node = |contender: Contender| {
                 let name = contender.id.as_str().to_owned();
-                (Spot { site: site.clone(), room, name }, contender)
+                (ContenderNode { site: site.clone(), group, name }, contender)
             };
-            spots.extend(room.contenders(&children, ground.layout()).into_iter().map(spot));
+            nodes_of_contenders.extend(group.contenders(&children, scheme.layout()).into_iter().map(contender_node));
         }
-        rooms = parts;
+        groups = parts;
     }
-    read_spots(reader, model, &spots).await
+    read_spots(reader, model, &nodes_of_contenders).await
 }
 
 /// Reads contenders.
 pub(super) async fn read_spots(
     reader: &mut Reader,
     model: &mut Model,
-    spots: &[(Spot, Contender)],
+    nodes_of_contenders: &[(ContenderNode, Contender)],
 ) -> Result<(), ClientError> {
-    let ground = model.ground().clone();
-    let path_of = |spot: &Spot| format!("{}/{}", ground.path_of(&spot.site, spot.room), spot.name);
-    let said = reader.ask(spots, |(spot, _)| read(path_of(spot)), Call::data).await?;
-    for ((spot, contender), said) in spots.iter().zip(said) {
+    let scheme = model.scheme().clone();
+    let path_of = |contender_node: &ContenderNode| {
+        format!("{}/{}", scheme.path_of(&contender_node.site, contender_node.group), contender_node.name)
+    };
+    let said = reader.ask(nodes_of_contenders, |(contender_node, _)| read(path_of(contender_node)), Call::data).await?;
+    for ((contender_node, contender), said) in nodes_of_contenders.iter().zip(said) {
         match Found::of(contender, said) {
-            Some(found) => model.put(spot, found),
-            None => model.remove(spot),
+            Some(found) => model.put(contender_node, found),
+            None => model.remove(contender_node),
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{soon, until};
 use lockkeeper_core::{
-    Advice, Backend, ErrorKind, Mode, Part, Picture, QueueName, Rank, Request, Revocation, Scope, Told,
+    Advice, Backend, ErrorKind, FollowEvent, Mode, Part, Picture, QueueName, Rank, Request, Revocation, Scope,
 };
 use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zookeeper::{NewNode, ZooKeeperBackend};
@@ -136,7 +136,7 @@ async fn what_has_changed_while_a_follower_was_cut_off_is_told_by_a_whole_look_a
     let (mut picture, mut faulty) = (Picture::default(), Picture::default());
     let mut hear = async |picture: &mut Picture, faulty: &mut Picture| {
         let told = soon("a telling", follower.next()).await.expect("it goes on");
-        if !faulty.is_whole() || matches!(told, Told::Changed(_)) {
+        if !faulty.is_whole() || matches!(told, FollowEvent::Changed(_)) {
             faulty.take(told.clone());
         }
         picture.take(told);

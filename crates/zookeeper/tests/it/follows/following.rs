@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, soon};
-use lockkeeper_core::{Backend, ContenderInfo, Error, Follower, LockNow, Picture, QueueName, Scope, Told};
+use lockkeeper_core::{Backend, ContenderInfo, Error, FollowEvent, Follower, LockSnapshot, Picture, QueueName, Scope};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 
 /// A follower, what it has told, and a backend for looks.
@@ -76,8 +76,8 @@ pub(crate) async fn end_of(mut follower: Follower) -> Error {
     let mut why = None;
     while let Some(told) = soon("the end", follower.next()).await {
         match told {
-            Told::Lost(error) => why = Some(error),
-            Told::All(locks) | Told::Changed(locks) => drop::<Vec<LockNow>>(locks),
+            FollowEvent::Lost(error) => why = Some(error),
+            FollowEvent::All(locks) | FollowEvent::Changed(locks) => drop::<Vec<LockSnapshot>>(locks),
             _ => {}
         }
     }

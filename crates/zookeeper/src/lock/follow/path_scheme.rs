@@ -6,7 +6,7 @@ use lockkeeper_zk_proto::path::Chroot;
 use crate::config::Config;
 use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, Layout};
 use crate::lock::paths::QueuePath;
-use crate::lock::shown::Room;
+use crate::lock::shown::ChildGroup;
 
 /// What the contenders of a lock stand below.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -19,9 +19,9 @@ pub(super) enum Site {
 
 /// The node of a contender, as far as its path says it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Spot {
+pub(super) struct ContenderNode {
     pub(super) site: Site,
-    pub(super) room: Room,
+    pub(super) group: ChildGroup,
     pub(super) name: String,
 }
 
@@ -31,12 +31,12 @@ pub(super) enum Place {
     /// A node that contenders stand below.
     Site(Site),
     /// A contender's.
-    Spot(Spot),
+    ContenderNode(ContenderNode),
 }
 
 /// The nodes of a scope.
 #[derive(Debug)]
-pub(super) struct Ground {
+pub(super) struct PathScheme {
     layout: Layout,
     scope: Scope,
     /// The base as the server knows it; empty for the root.
@@ -45,7 +45,7 @@ pub(super) struct Ground {
     also: Vec<(QueueName, [String; 2])>,
 }
 
-impl Ground {
+impl PathScheme {
     /// # Errors
     ///
     /// [`InvalidName`](lockkeeper_core::ErrorKind::InvalidName), permanent, for a path where no lock can lie.
@@ -53,11 +53,11 @@ impl Ground {
         let layout = config.naming.layout;
         let mut also = Vec::new();
         for lock in scope.also.iter().filter(|lock| lock.as_str().starts_with('/')) {
-            let node = |room: Room| {
-                let (part, layout) = room.queue(layout);
+            let node = |group: ChildGroup| {
+                let (part, layout) = group.queue(layout);
                 QueuePath::of(&lock.with_part(part), &config.base, chroot, layout).map(|path| path.on_server())
             };
-            also.push((lock.with_part(Part::Line), [node(Room::Line)?, node(Room::Beside)?]));
+            also.push((lock.with_part(Part::Line), [node(ChildGroup::Line)?, node(ChildGroup::Beside)?]));
         }
         let base = chroot.join(&config.base).as_str().trim_end_matches('/').to_owned();
         Ok(Self { layout, scope: scope.clone(), base, also })
@@ -89,17 +89,17 @@ impl Ground {
         !lock.as_str().starts_with('/') && (lock.as_str().starts_with(&self.scope.prefix) || is_asked_for())
     }
 
-    /// The rooms of a site that are found without a look into another of them.
-    pub(super) fn rooms(&self, site: &Site) -> &'static [Room] {
+    /// The groups of a site that are found without a look into another of them.
+    pub(super) fn groups(&self, site: &Site) -> &'static [ChildGroup] {
         match (site, self.layout) {
-            (Site::Below(node), _) if self.layout.own_node(node) != node => &[Room::Beside],
-            (Site::Below(_), _) => &[Room::Line],
-            (Site::At(_), _) => &[Room::Line, Room::Beside],
+            (Site::Below(node), _) if self.layout.own_node(node) != node => &[ChildGroup::Beside],
+            (Site::Below(_), _) => &[ChildGroup::Line],
+            (Site::At(_), _) => &[ChildGroup::Line, ChildGroup::Beside],
         }
     }
 
-    /// The path of a room's node, as the server knows it.
-    pub(super) fn path_of(&self, site: &Site, room: Room) -> String {
+    /// The path of a group's node, as the server knows it.
+    pub(super) fn path_of(&self, site: &Site, group: ChildGroup) -> String {
         let (line, beside) = match site {
             Site::Below(node) => (format!("{}/{node}", self.base), format!("{}/{node}", self.base)),
             Site::At(lock) => match self.also.iter().find(|(also, _)| also == lock) {
@@ -108,11 +108,11 @@ impl Ground {
                 None => (String::new(), String::new()),
             },
         };
-        match room {
-            Room::Line => line,
-            Room::Permits => format!("{line}/{CURATOR_PERMITS}"),
-            Room::Waiters => format!("{line}/{CURATOR_WAITERS}"),
-            Room::Beside => beside,
+        match group {
+            ChildGroup::Line => line,
+            ChildGroup::Permits => format!("{line}/{CURATOR_PERMITS}"),
+            ChildGroup::Waiters => format!("{line}/{CURATOR_WAITERS}"),
+            ChildGroup::Beside => beside,
         }
     }
 
@@ -145,50 +145,52 @@ fn below<'a>(above: &str, path: &'a str) -> Option<&'a str> {
 
 /// What lies in a lock's own node.
 fn line(site: impl Fn() -> Site, within: &str) -> Option<Place> {
-    let (room, name) = match within.split_once('/') {
-        None => (Room::Line, within),
-        Some((CURATOR_PERMITS, name)) => (Room::Permits, name),
-        Some((CURATOR_WAITERS, name)) => (Room::Waiters, name),
+    let (group, name) = match within.split_once('/') {
+        None => (ChildGroup::Line, within),
+        Some((CURATOR_PERMITS, name)) => (ChildGroup::Permits, name),
+        Some((CURATOR_WAITERS, name)) => (ChildGroup::Waiters, name),
         Some(_) => return None,
     };
-    (!name.contains('/')).then(|| Place::Spot(Spot { site: site(), room, name: name.to_owned() }))
+    (!name.contains('/')).then(|| Place::ContenderNode(ContenderNode { site: site(), group, name: name.to_owned() }))
 }
 
 /// What lies in the node of the waiters beside a lock.
 fn beside(site: impl Fn() -> Site, within: &str) -> Option<Place> {
-    let spot = || Spot { site: site(), room: Room::Beside, name: within.to_owned() };
-    (!within.contains('/')).then(|| Place::Spot(spot()))
+    let contender_node = || ContenderNode { site: site(), group: ChildGroup::Beside, name: within.to_owned() };
+    (!within.contains('/')).then(|| Place::ContenderNode(contender_node()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ground(url: &str, scope: &Scope) -> Ground {
+    fn scheme(url: &str, scope: &Scope) -> PathScheme {
         let config = Config::from_url(&url.parse().unwrap()).unwrap();
-        Ground::new(&config, &Chroot::new(config.chroot.clone()), scope).unwrap()
+        PathScheme::new(&config, &Chroot::new(config.chroot.clone()), scope).unwrap()
     }
 
     fn name(text: &str) -> QueueName {
         QueueName::new(text).unwrap()
     }
 
-    fn shown(ground: &Ground, path: &str) -> Vec<String> {
+    fn shown(scheme: &PathScheme, path: &str) -> Vec<String> {
         let site = |site: &Site| match site {
             Site::Below(node) => node.clone(),
             Site::At(lock) => format!("at {}", lock.as_str()),
         };
         let place = |place: &Place| match place {
             Place::Site(place) => site(place),
-            Place::Spot(spot) => format!("{} {:?} {}", site(&spot.site), spot.room, spot.name),
+            Place::ContenderNode(contender_node) => {
+                format!("{} {:?} {}", site(&contender_node.site), contender_node.group, contender_node.name)
+            }
         };
-        ground.places(path).iter().map(place).collect()
+        scheme.places(path).iter().map(place).collect()
     }
 
     #[test]
     fn a_path_says_whose_contender_a_node_is_and_back() {
-        let curator = ground("zk://h/app", &Scope::default());
-        let kazoo = ground("zk://h/app?layout=kazoo", &Scope::default());
+        let curator = scheme("zk://h/app", &Scope::default());
+        let kazoo = scheme("zk://h/app?layout=kazoo", &Scope::default());
         for (path, by_curator, by_kazoo) in [
             ("/app/lockkeeper/a", &["a"][..], &["a"][..]),
             ("/app/lockkeeper/a/x", &["a Line x"], &["a Line x"]),
@@ -205,38 +207,38 @@ mod tests {
         ] {
             assert_eq!(shown(&curator, path), by_curator, "{path}");
             assert_eq!(shown(&kazoo, path), by_kazoo, "{path}");
-            for ground in [&curator, &kazoo] {
-                for place in ground.places(path) {
-                    if let Place::Spot(Spot { site, room, name }) = place {
-                        assert_eq!(format!("{}/{name}", ground.path_of(&site, room)), path);
+            for scheme in [&curator, &kazoo] {
+                for place in scheme.places(path) {
+                    if let Place::ContenderNode(ContenderNode { site, group, name }) = place {
+                        assert_eq!(format!("{}/{name}", scheme.path_of(&site, group)), path);
                     }
                 }
             }
         }
-        let own_node = |ground: &Ground| ground.layout.own_node("a-__lock__");
+        let own_node = |scheme: &PathScheme| scheme.layout.own_node("a-__lock__");
         assert_eq!((own_node(&curator), own_node(&kazoo)), ("a-__lock__", "a"));
     }
 
     #[test]
     fn a_lock_at_a_path_has_a_root_of_its_own_and_the_base_may_be_the_root() {
         let scope = Scope::below_base("").with(name("/fleet/a")).with(name("b"));
-        let curator = ground("zk://h?base=/", &scope);
+        let curator = scheme("zk://h?base=/", &scope);
         assert_eq!((curator.base(), curator.roots()), ("/", vec!["/", "/fleet/a", "/fleet/a-__lock__"]));
         assert_eq!(shown(&curator, "/fleet/a-__lock__/x"), ["at /fleet/a Beside x"]);
         assert_eq!(shown(&curator, "/fleet/a/x"), ["at /fleet/a Line x"]);
         assert_eq!(shown(&curator, "/fleet/a/leases/x"), ["at /fleet/a Permits x"]);
         assert_eq!(shown(&curator, "/fleet/locks/a"), ["fleet Waiters a"]);
-        let kazoo = ground("zk://h/app?layout=kazoo", &scope);
+        let kazoo = scheme("zk://h/app?layout=kazoo", &scope);
         assert_eq!(kazoo.roots(), ["/app/lockkeeper", "/app/fleet/a", "/app/fleet/a-__lock__"]);
         assert_eq!(shown(&kazoo, "/app/fleet/a-__lock__/x"), ["at /fleet/a Beside x"]);
         assert_eq!(shown(&kazoo, "/app/fleet/a/x"), ["at /fleet/a Line x"]);
-        assert_eq!(kazoo.path_of(&Site::At(name("/fleet/a")), Room::Beside), "/app/fleet/a-__lock__");
+        assert_eq!(kazoo.path_of(&Site::At(name("/fleet/a")), ChildGroup::Beside), "/app/fleet/a-__lock__");
     }
 
     #[test]
     fn a_scope_covers_names_that_begin_so_and_those_beside_them_and_no_path() {
-        let ground = ground("zk://h", &Scope::below_base("jobs/").with(name("door")).with(name("/fleet/a")));
-        let covered = ["jobs/x", "job", "door", "doors", "/fleet/a"].map(|text| ground.covers(&name(text)));
+        let scheme = scheme("zk://h", &Scope::below_base("jobs/").with(name("door")).with(name("/fleet/a")));
+        let covered = ["jobs/x", "job", "door", "doors", "/fleet/a"].map(|text| scheme.covers(&name(text)));
         assert_eq!(covered, [true, false, true, false, false]);
     }
 }
