@@ -88,8 +88,8 @@ impl Watching {
         Ok(keeper.close().await?)
     }
 
-    fn take(&mut self, told: Told) -> Outcome<()> {
-        match told {
+    fn take(&mut self, event: FollowEvent) -> Outcome<()> {
+        match event {
             FollowEvent::All(_) => {
                 let _ = self.whole.take().map(|whole| whole.send(()));
             }
