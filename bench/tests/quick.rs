@@ -40,7 +40,7 @@ fn assert_all_have_figures(rows: &[Value], count: usize) {
 
 #[test]
 fn a_quick_run_of_memory_and_files_has_figures_in_every_row() {
-    assert_all_have_figures(&quick_rows(&["memory", "file"], &["throughput-memory.svg"]), 12);
+    assert_all_have_figures(&quick_rows(&["memory", "file"], &["throughput-memory.svg"]), 14);
 }
 
 #[test]
