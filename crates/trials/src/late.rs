@@ -77,7 +77,9 @@ pub async fn harm(
     let harm = looked.await.ok();
     let left = soon("the release", ours.withdraw(&door(), second)).await;
     let harm = harm.or_else(|| left.err().map(|error| error.to_string()));
-    soon("the release", next.withdraw(&door(), behind)).await.expect("it stands");
+    // On a busy machine the late write may reach this one.
+    let left = soon("the release", next.withdraw(&door(), behind)).await;
+    let harm = harm.or_else(|| left.err().map(|error| error.to_string()));
     soon("the end", ours.close()).await.expect("the end");
     harm
 }

@@ -1,6 +1,6 @@
 //! One peer that would take the server's connections, and what other clients notice of it.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,19 +27,19 @@ const TRIES: usize = 3;
 /// How long an attack rests after each blow: it shares the processors with the server and with those that are timed.
 const REST: Duration = Duration::from_micros(500);
 
-/// Connects from the attacker's address.
-fn dial(server: SocketAddr) -> TcpStream {
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-    bind(&socket, &SocketAddr::from(ATTACKER)).unwrap();
-    connect(&socket, &server).unwrap();
+/// Connects from the attacker's address; a server that refuses the connection may have reset it already.
+fn dial(server: SocketAddr) -> io::Result<TcpStream> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &SocketAddr::from(ATTACKER))?;
+    connect(&socket, &server)?;
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
 }
 
 /// Whether one more connection is served.
 fn is_served(server: SocketAddr) -> bool {
-    let mut stream = dial(server);
+    let Ok(mut stream) = dial(server) else { return false };
     stream.write_all(b"ruok").is_ok() && matches!(stream.read(&mut [0; 4]), Ok(1..))
 }
 
@@ -60,7 +60,7 @@ async fn one_address_cannot_take_all_connections_and_others_hardly_notice_that_i
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let address: SocketAddr = server.address().parse().unwrap();
-    let kept: Vec<_> = (0..CONNECTIONS_PER_IP).map(|_| dial(address)).collect();
+    let kept: Vec<_> = (0..CONNECTIONS_PER_IP).map(|_| dial(address).unwrap()).collect();
     eventually("one more is refused", || (!is_served(address)).then_some(()));
     let told = server.line("lockkeeper: 127.0.0.2 has as many connections");
     assert!(told.contains("--max-connections-per-ip"), "{told}");
