@@ -195,13 +195,17 @@ impl<K: Keeping> Keeper<K> {
             outcome = Ok(());
         }
         let mut backoff = Backoff::CONNECTING;
+        let mut may_be_told_elsewhere = true;
         while let Err(failure) = outcome {
-            // A caller that waits should not wait for a server that is away; but what it asked for goes on.
-            self.note(Ending::Untold(failure.clone()));
-            if !failure.is_passing() || self.kept.life().clock.now() >= until {
-                return;
+            // Another server may serve already, as after a promotion. But a caller that waits should not wait for a
+            // server that is away; what it asked for goes on.
+            if !(std::mem::take(&mut may_be_told_elsewhere) && failure.needs_another()) {
+                self.note(Ending::Untold(failure.clone()));
+                if !failure.is_passing() || self.kept.life().clock.now() >= until {
+                    return;
+                }
+                backoff.rest(&*self.kept.life().clock.clone()).await;
             }
-            backoff.rest(&*self.kept.life().clock.clone()).await;
             let Self { kept, finder, .. } = &mut *self;
             let kept = &*kept;
             let deadline = kept.life().clock.now().saturating_add(kept.patience());

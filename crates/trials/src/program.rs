@@ -5,6 +5,7 @@ use std::io::{BufRead as _, Write as _};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use lockkeeper_core::LossReason;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_recipes::{Hold, Keeper};
 use tokio::sync::oneshot;
@@ -33,7 +34,7 @@ pub(crate) fn play(service: &Service) -> Option<ExitCode> {
 }
 
 /// Says `held TOKEN`; and later `released NANOSECONDS`, or `lost NANOSECONDS REASON`: when it last found that it held
-/// the lock, and why no longer.
+/// the lock, and why no longer; or that it could not be given back, and why.
 async fn hold(service: &Service, url: &str, lock: &str) {
     let keeper = Keeper::new(service.backend_at(url));
     let prize = Prize::win(keeper, lock.to_owned()).await.expect("the lock is granted");
@@ -51,10 +52,11 @@ async fn hold(service: &Service, url: &str, lock: &str) {
         let _ = end.send(());
     });
     let (last_held, is_asked) = hold_on(&hold, asked).await;
-    if is_asked && prize.give_back().await.is_ok() {
-        say(&format!("released {}", last_held.as_nanos()));
-    } else {
-        say(&format!("lost {} {:?}", last_held.as_nanos(), hold.lost().await));
+    let given_back = if is_asked { Some(prize.give_back().await) } else { None };
+    match given_back {
+        Some(Ok(())) => say(&format!("released {}", last_held.as_nanos())),
+        Some(Err(error)) if hold.lost().await == LossReason::Released => say(&format!("not given back: {error:#}")),
+        _ => say(&format!("lost {} {:?}", last_held.as_nanos(), hold.lost().await)),
     }
     // The test may still have to kill it.
     let _ = ended.await;

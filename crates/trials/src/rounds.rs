@@ -33,7 +33,10 @@ pub fn play<Playing: Future<Output = Vec<Outcome>>>(
                 })
             })
             .collect();
-        played.into_iter().flat_map(|played| played.join().expect("the rounds of a thread")).collect()
+        played
+            .into_iter()
+            .flat_map(|played| played.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     });
     Tally { outcomes, took: now().saturating_duration_since(begun) }
 }

@@ -35,6 +35,8 @@ struct Session {
     life: Arc<Life<Silent>>,
     asked: Arc<Mutex<Vec<String>>>,
     taken_by: &'static str,
+    /// What its connection answers to its end.
+    answer: Result<(), Failure>,
 }
 
 impl Keeping for Session {
@@ -63,7 +65,7 @@ impl Keeping for Session {
     }
 
     async fn end(&mut self, _link: &Silent) -> Result<(), Failure> {
-        Ok(())
+        self.answer.clone()
     }
 
     async fn end_at(&self, server: Server, _ends: BootInstant) -> Result<(), Failure> {
@@ -97,13 +99,17 @@ struct Place {
 
 impl Place {
     fn new(servers: &[&str], taken_by: &'static str) -> Self {
+        Self::answering(servers, taken_by, Ok(()))
+    }
+
+    fn answering(servers: &[&str], taken_by: &'static str, answer: Result<(), Failure>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let life = life(Arc::new(SystemClock), runtime.handle().clone(), HOUR);
         let servers: Vec<_> = servers.iter().map(|name| Server::new(*name, 1)).collect();
         let link = Arc::new(Silent(servers[0].clone()));
         let finder = Finder::new(&Names::unresolved(), servers, Order::Listed, life.clock.clone());
         let asked = Arc::<Mutex<_>>::default();
-        let session = Session { life: life.clone(), asked: asked.clone(), taken_by };
+        let session = Session { life: life.clone(), asked: asked.clone(), taken_by, answer };
         drop(runtime.spawn(keep(session, finder, link)));
         Self { runtime, life, asked }
     }
@@ -176,6 +182,17 @@ fn a_session_that_is_over_is_not_ended_once_more_with_the_runtime() {
         let (asked, ending) = place.end();
         assert!(asked.is_empty() && matches!(ending, Ending::Certain), "{asked:?}, {ending:?}");
     }
+}
+
+#[test]
+fn the_server_that_took_the_place_of_a_demoted_one_is_told_before_the_caller_hears_how_the_session_ended() {
+    let demoted = Failure::new(FailureKind::ReadOnly, Effect::None, "a replica");
+    let place = Place::answering(&["h6"], "h6", Err(demoted));
+    place.run();
+    place.life.bond().lose(LossReason::Closed);
+    let ending = place.runtime.block_on(place.life.ended());
+    assert_eq!(*place.asked.lock(), ["h6"]);
+    assert!(matches!(ending, Ending::Certain), "{ending:?}");
 }
 
 /// A session whose connections end at once in this way, and whose servers are away until this moment.
