@@ -11,10 +11,10 @@ use crate::call::{Answered, Call};
 use crate::contend::{Granted, lost_error};
 use crate::deadlock::{Asking, KeyHold};
 use crate::event::Event;
+use crate::held_place::HeldPlace;
 use crate::hold::Grant;
 use crate::holds::OnList;
 use crate::limits::{Limits, Term, leave_at_end};
-use crate::possession::Possession;
 use crate::shared::Shared;
 use crate::spans::{self, Collected};
 use lockkeeper_core::clock::BootInstant;
@@ -32,7 +32,7 @@ use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, Operation, 
 #[must_use = "the lock is given back when the guard is dropped"]
 pub struct Guard<Kind> {
     /// Present until the guard is released.
-    place: Option<Possession>,
+    place: Option<HeldPlace>,
     hold: Hold,
     shared: Arc<Shared>,
     granted_at: BootInstant,
@@ -91,14 +91,14 @@ impl<Kind> Guard<Kind> {
     pub(crate) fn new(
         shared: &Arc<Shared>,
         queue: &QueueName,
-        granted: Granted<impl Into<Possession>>,
+        granted: Granted<impl Into<HeldPlace>>,
         limits: Limits,
         call: Call,
     ) -> Self {
         let Granted { place, id, token, standing } = granted;
-        let place: Possession = place.into();
+        let place: HeldPlace = place.into();
         let granted_at = place.granted_at().unwrap_or_else(|| shared.clock.now());
-        if matches!(place, Possession::Place(_)) {
+        if matches!(place, HeldPlace::Place(_)) {
             standing.granted();
         }
         let waited = granted_at.saturating_duration_since(call.begun_at);
@@ -200,13 +200,13 @@ impl<Kind> Guard<Kind> {
     }
 
     /// Ends nothing in a fork of the guard's process, which has the lock: all that would is never dropped here.
-    fn leave_to_parent(&mut self, place: Possession) {
+    fn leave_to_parent(&mut self, place: HeldPlace) {
         std::mem::forget((place, self.listed.take(), self.key_hold.take(), self.span.take()));
         std::mem::forget((self.hold.clone(), self.shared.clone()));
     }
 
     /// Leaves the place of a hold that is over.
-    fn leave(&self, place: Possession, lost: Option<LossReason>, now: BootInstant) -> Withdrawal {
+    fn leave(&self, place: HeldPlace, lost: Option<LossReason>, now: BootInstant) -> Withdrawal {
         match (&self.term, lost) {
             (Some(term), None) => term.leave(&self.shared.clock, place, now),
             // A lost place cannot be kept for its least time.
@@ -223,14 +223,14 @@ impl<Kind> Guard<Kind> {
     }
 
     /// Returns the held place; `None` once the guard is released.
-    pub(crate) fn place(&self) -> Option<&Possession> {
+    pub(crate) fn place(&self) -> Option<&HeldPlace> {
         self.place.as_ref()
     }
 
     /// Ends the hold of this place now; returns the reason if it had been lost before.
-    fn end(&self, place: &Possession, now: BootInstant) -> Option<LossReason> {
+    fn end(&self, place: &HeldPlace, now: BootInstant) -> Option<LossReason> {
         let liveness = match place {
-            Possession::Turn(_) => self.hold.liveness_at_turn(now),
+            HeldPlace::Local(_) => self.hold.liveness_at_turn(now),
             _ => self.hold.liveness(),
         };
         let lost = match liveness {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::event::{Event, Observers};
+use crate::local_queue::EndOfPlace;
 use crate::meter::Holding;
-use crate::seat::EndOfPlace;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{
     ContenderId, FencingToken, Home, Liveness, LossReason, QueueName, Revocation, SafeUntil, Standing, Ticket,

@@ -14,13 +14,13 @@ use lockkeeper_core::{
 use tokio::sync::watch;
 
 use crate::event::{Observer, Observers};
-use crate::front::Fronts;
 use crate::handoff::Handoff;
 use crate::holds::OwnContender;
 use crate::inventory::examine_locks;
+use crate::known_head::KnownHeads;
+use crate::local_queue::LocalQueues;
 use crate::meter::Meters;
 use crate::retry::RetryPolicy;
-use crate::seat::Seats;
 use crate::shared::{Attendant, Shared, Stage, closed};
 
 /// An open way to one coordination service: makes the locks; cheap to clone.
@@ -57,7 +57,7 @@ use crate::shared::{Attendant, Shared, Stage, closed};
 #[doc(alias = "CuratorFramework")]
 pub struct Keeper {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) seats: Arc<Seats>,
+    pub(crate) local_queues: Arc<LocalQueues>,
 }
 
 impl Keeper {
@@ -242,7 +242,7 @@ impl Keeper {
     ///
     /// [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName).
     pub fn local_waiters(&self, name: &str) -> Result<usize> {
-        Ok(self.seats.waiters(&QueueName::new(name)?))
+        Ok(self.local_queues.waiters(&QueueName::new(name)?))
     }
 
     /// Lists what this keeper and its clones hold and wait for, in the order in which they asked or were granted; what
@@ -345,7 +345,7 @@ impl Keeper {
     /// Goes to this stage, and ends the calls that wait for a turn: no watch for each of very many is needed.
     fn reach(&self, stage: Stage) {
         self.shared.reach(stage);
-        self.seats.fail(&closed());
+        self.local_queues.fail(&closed());
     }
 }
 
@@ -475,12 +475,12 @@ impl KeeperBuilder {
             stage: watch::Sender::new(Stage::Open),
             is_examined: AtomicBool::new(false),
             holds: Arc::default(),
-            fronts: Fronts::default(),
+            known_heads: KnownHeads::default(),
             keys: Arc::default(),
             handoff,
             attendant,
             testing,
         });
-        Keeper { shared, seats: Arc::default() }
+        Keeper { shared, local_queues: Arc::default() }
     }
 }

@@ -9,10 +9,10 @@
 //! | `waiting`, `watching`, `operate`, `shared_value` | a place that is not granted yet, looking, what an operator does, a value |
 //! | `lock`, `guard`, `hold`, `limits` | what every lock is made of; proof of holding it |
 //! | `contend`, `beside`, [`decide`] | the way to a grant, and the pure decision on it |
-//! | [`Handoff`], `seat`, `possession`, `sticky` | one contender for all tasks of a process, the turns that they take, and where idle places live |
+//! | [`Handoff`], `local_queue`, `held_place`, `sticky` | one contender for all tasks of a process, the turns that they take, and where idle places live |
 //! | `deadlock` | owner keys that would wait for each other |
 //! | `call`, `calling`, `meter`, `spans` | one call for a lock, whose it is, and what is measured and traced of it |
-//! | `keeper`, `shared`, `holds`, `front`, `session_events` | the open way to a service |
+//! | `keeper`, `shared`, `holds`, `known_head`, `session_events` | the open way to a service |
 //! | [`retry`], `event` | when to try again; what observers are told |
 //! | [`memory`] | keepers of the memory service |
 
@@ -30,14 +30,16 @@ mod double_barrier;
 mod election;
 mod event;
 mod examination;
-mod front;
 mod guard;
 mod handoff;
+mod held_place;
 mod hold;
 mod holds;
 mod inventory;
 mod keeper;
+mod known_head;
 mod limits;
+mod local_queue;
 mod lock;
 pub mod memory;
 #[cfg(not(feature = "metrics"))]
@@ -50,11 +52,9 @@ mod operate;
 mod owner_key;
 #[cfg(test)]
 mod paused;
-mod possession;
 pub mod retry;
 mod run_under_lock;
 mod rw_lock;
-mod seat;
 mod semaphore;
 mod session_events;
 mod shared;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::Hold;
-use crate::possession::Possession;
+use crate::held_place::HeldPlace;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{LossReason, Withdrawal};
 
@@ -47,7 +47,7 @@ impl Term {
     }
 
     /// Leaves a released place: now, or when it has been kept for long enough.
-    pub(crate) fn leave(&self, clock: &Arc<dyn Clock>, place: Possession, now: BootInstant) -> Withdrawal {
+    pub(crate) fn leave(&self, clock: &Arc<dyn Clock>, place: HeldPlace, now: BootInstant) -> Withdrawal {
         let Some((until, runtime)) = self.kept_until.as_ref().filter(|&&(until, _)| now < until) else {
             return place.leave(false, now);
         };
@@ -63,11 +63,11 @@ impl Term {
 }
 
 /// Leaves a place when its hold reaches its limit, also if no caller looks at the hold. It needs a running runtime.
-pub(crate) fn leave_at_end(hold: &Hold, place: &Possession) {
+pub(crate) fn leave_at_end(hold: &Hold, place: &HeldPlace) {
     let Ok(runtime) = Handle::try_current() else {
         return;
     };
-    let (hold, leave) = (hold.clone(), place.leave_from_afar());
+    let (hold, leave) = (hold.clone(), place.release_fn());
     runtime.spawn(async move {
         if hold.lost().await == LossReason::MaxHold {
             leave();

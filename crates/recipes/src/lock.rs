@@ -12,11 +12,11 @@ use crate::contend::{Attempt, Granted, OneJoin, OnePlace, grant_since, not_carri
 use crate::deadlock::Asking;
 use crate::guard::Guard;
 use crate::handoff::Handoff;
+use crate::held_place::HeldPlace;
 use crate::keeper::Keeper;
 use crate::limits::Limits;
+use crate::local_queue::{Bound, LocalQueue, LocalQueues};
 use crate::meter::Meter;
-use crate::possession::Possession;
-use crate::seat::{Bound, Seat, Seats};
 use crate::shared::Shared;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, Mode, Modes, QueueName, Result, Wait};
@@ -29,9 +29,9 @@ pub(crate) struct Lock {
     pub(crate) limits: Limits,
     pub(crate) meter: Meter,
     handoff: Handoff,
-    seats: Arc<Seats>,
-    /// The seat of this lock, once it was asked for one.
-    seat: OnceLock<Arc<Seat>>,
+    local_queues: Arc<LocalQueues>,
+    /// The local queue of this lock, once it was asked for one.
+    local_queue: OnceLock<Arc<LocalQueue>>,
 }
 
 impl Keeper {
@@ -43,9 +43,9 @@ impl Keeper {
         if !self.capabilities().modes.has_all(modes) {
             return Err(not_carried(&self.shared, &queue, modes));
         }
-        let (shared, seats, handoff) = (self.shared.clone(), self.seats.clone(), self.shared.handoff);
+        let (shared, local_queues, handoff) = (self.shared.clone(), self.local_queues.clone(), self.shared.handoff);
         let (limits, meter) = (Limits::default(), shared.meters.of(&queue));
-        Ok(Lock { shared, queue, limits, meter, handoff, seats, seat: OnceLock::new() })
+        Ok(Lock { shared, queue, limits, meter, handoff, local_queues, local_queue: OnceLock::new() })
     }
 }
 
@@ -69,12 +69,12 @@ impl Lock {
         since: Option<BootInstant>,
         asking: Option<&Asking>,
     ) -> Result<Option<Guard<Kind>>> {
-        match self.seat(mode) {
-            Some(seat) => {
+        match self.local_queue(mode) {
+            Some(local_queue) => {
                 // A task that takes turn after turn gives other tasks of its thread theirs.
                 coop::consume_budget().await;
                 let call = self.call(mode, since)?;
-                let taking = || seat.acquire(&self.shared, caller, wait, call.begun_at);
+                let taking = || local_queue.acquire(&self.shared, caller, wait, call.begun_at);
                 let turn = match asking.filter(|_| !wait.is_none()) {
                     Some(asking) => call.traced(|| Box::pin(asking.during(taking()))).await,
                     None => call.traced(taking).await,
@@ -88,14 +88,14 @@ impl Lock {
         }
     }
 
-    /// Returns the seat whose turns this lock is granted by, if the lock is passed on within the process.
-    fn seat(&self, mode: Mode) -> Option<&Arc<Seat>> {
+    /// Returns the local queue whose turns this lock is granted by, if the lock is passed on within the process.
+    fn local_queue(&self, mode: Mode) -> Option<&Arc<LocalQueue>> {
         let bound = Bound::of(self.handoff)?;
         // A place that is kept for a least time keeps every task out.
         if !matches!(mode, Mode::Mutex | Mode::Write) || self.limits.min_hold.is_some() {
             return None;
         }
-        Some(self.seat.get_or_init(|| self.seats.of(&self.shared, &self.queue, mode, bound)))
+        Some(self.local_queue.get_or_init(|| self.local_queues.of(&self.shared, &self.queue, mode, bound)))
     }
 
     /// Lets each hold of it last for this long at most.
@@ -112,7 +112,7 @@ impl Lock {
 
     /// Has it go from task to task in this way.
     pub(crate) fn handoff(self, handoff: Handoff) -> Self {
-        Self { handoff, seat: OnceLock::new(), ..self }
+        Self { handoff, local_queue: OnceLock::new(), ..self }
     }
 
     /// Waits for the grant of one place, by this attempt.
@@ -159,7 +159,7 @@ impl Lock {
         &self,
         call: Call,
         wait: Wait,
-        outcome: Result<Option<Granted<impl Into<Possession>>>>,
+        outcome: Result<Option<Granted<impl Into<HeldPlace>>>>,
     ) -> Result<Option<Guard<Kind>>> {
         let granted = self.granted(call, wait, outcome)?;
         Ok(granted.map(|(call, granted)| self.guard(call, granted)))
@@ -180,7 +180,7 @@ impl Lock {
         }
     }
 
-    fn guard<Kind>(&self, call: Call, granted: Granted<impl Into<Possession>>) -> Guard<Kind> {
+    fn guard<Kind>(&self, call: Call, granted: Granted<impl Into<HeldPlace>>) -> Guard<Kind> {
         Guard::new(&self.shared, &self.queue, granted, self.limits, call)
     }
 }

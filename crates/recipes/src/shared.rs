@@ -19,9 +19,9 @@ use tokio::sync::watch;
 
 use crate::deadlock::Table;
 use crate::event::Observers;
-use crate::front::Fronts;
 use crate::handoff::Handoff;
 use crate::holds::Holds;
+use crate::known_head::KnownHeads;
 use crate::meter::Meters;
 use crate::retry::RetryPolicy;
 use crate::sticky;
@@ -72,12 +72,12 @@ pub(crate) struct Shared {
     /// Whether the service was examined, or is right now.
     pub(crate) is_examined: AtomicBool,
     pub(crate) holds: Arc<Holds>,
-    pub(crate) fronts: Fronts,
+    pub(crate) known_heads: KnownHeads,
     /// What its owner keys hold and wait for.
     pub(crate) keys: Arc<Mutex<Table>>,
     /// How locks go from task to task, unless they are told otherwise.
     pub(crate) handoff: Handoff,
-    /// What runs the watches of seats, in place of the runtime of the caller.
+    /// What runs the watches of local queues, in place of the runtime of the caller.
     pub(crate) attendant: Option<Attendant>,
     /// The means to inject faults, over a memory service.
     pub(crate) testing: Option<Testing>,

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use super::knock::knock;
+use super::evict::evict_idle_holder;
 use super::persist::{Attempt, Progress, until_answered};
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
 use crate::deadlock::Asking;
 use crate::decide::{self, Decision};
 use crate::event::Event;
-use crate::front::Front;
+use crate::known_head::KnownHead;
 use crate::shared::Shared;
 use crate::spans;
 use lockkeeper_core::{
@@ -156,7 +156,7 @@ impl OnePlace<'_> {
             None => {
                 if let Some(kept) = decide::may_be_idle(&view) {
                     let (place, answer) = self.send(shared, session)?;
-                    knock(shared, place, answer, kept);
+                    evict_idle_holder(shared, place, answer, kept);
                 }
                 Ok(None)
             }
@@ -374,10 +374,10 @@ impl Joined {
                 until_answered(shared, &self.queue, &*standing, None, look).await?
             }
         };
-        let mut known: Option<Arc<Front>> = None;
+        let mut known: Option<Arc<KnownHead>> = None;
         loop {
-            if let Some(front) = &known {
-                front.note_view(&view);
+            if let Some(head) = &known {
+                head.note_view(&view);
             }
             let (ahead, departure_grants) = match self.decide(&view)? {
                 Decision::Granted => break,
@@ -390,10 +390,10 @@ impl Joined {
             };
             let would_grant = departure_grants || decide::departure_of_first_grants(self.mode, &ahead, &view);
             let (seen, before) = (view.connection, view.ahead_of(&self.joined.id).unwrap_or(0));
-            let front = known.get_or_insert_with(|| {
-                let front = shared.fronts.of(&self.queue, &session);
-                front.note_view(&view);
-                front
+            let head = known.get_or_insert_with(|| {
+                let head = shared.known_heads.of(&self.queue, &session);
+                head.note_view(&view);
+                head
             });
             let others = self.others_heard_of(&view);
             drop(view);
@@ -410,11 +410,11 @@ impl Joined {
                 }
             }
             check_with_reason(&self.queue, &*standing).await?;
-            let is_proved = departure_grants || prove_it_together || would_grant && front.is_first(seen, &ahead);
+            let is_proved = departure_grants || prove_it_together || would_grant && head.is_first(seen, &ahead);
             if matches!(departure, Ok(Departure::Gone)) && is_proved {
                 if decide::is_alone(self.mode) {
                     // Noted before the lock is held, and so before any waiter can see it given back.
-                    front.note(seen, &self.joined.id);
+                    head.note(seen, &self.joined.id);
                 }
                 break;
             }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `place` | the ticket that is withdrawn when it is dropped: all cancellation is handled there |
 //! | `line` | one attempt in the one queue of a lock |
-//! | `knock` | having an idle place given up, for a call that does not wait |
+//! | `evict` | the eviction of an idle holder, for a call that does not wait |
 //! | `permits` | one attempt among the waiters and at the permits of a semaphore |
 //! | `freeze` | one attempt at a place that outlives our session |
 //! | `onlook` | waiting without a place |
@@ -13,8 +13,8 @@
 //! | `resume` | a place in line first, and its grant later |
 //! | `refusal` | the errors when a lock cannot be made, or a place not be taken or kept |
 
+mod evict;
 mod freeze;
-mod knock;
 mod line;
 mod onlook;
 mod permits;

@@ -46,7 +46,7 @@ impl Place {
     }
 
     /// Returns a function that leaves the queue without owning the place; leaving twice does nothing.
-    pub(crate) fn leave_from_afar(&self) -> impl FnOnce() + Send + 'static {
+    pub(crate) fn release_fn(&self) -> impl FnOnce() + Send + 'static {
         let Self { session, queue, ticket, home, .. } = self;
         let (session, queue, ticket, home) = (session.clone(), queue.clone(), *ticket, *home);
         move || {

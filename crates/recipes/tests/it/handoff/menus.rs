@@ -21,7 +21,7 @@ fn every_schedule_of_a_hand_off_with_one_fault_serves_all_tasks_in_order() {
         (Menu { depth: 7, ..MENU }, 64_082),
         // Deep enough for a turn to be passed on before or after a fault of either keeper.
         (Menu { depth: 7, turns_max: 2, ..MENU }, 63_943),
-        // A writer that downgrades passes its place to none; the seat takes another one.
+        // A writer that downgrades passes its place to none; the local queue takes another one.
         (Menu { ask: Ask::Write, depth: 6, turns_max: 2, ..MENU }, 18_390),
         (Menu { depth: 7, ..STICKY }, 70_960),
         (Menu { ask: Ask::Write, depth: 6, ..STICKY }, 19_768),

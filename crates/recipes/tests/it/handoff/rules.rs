@@ -36,17 +36,17 @@ impl World {
         }
     }
 
-    /// The seat is one contender, and none when no task is there and idle places are not kept; a reader that was a
-    /// writer is one for itself.
+    /// The local queue is one contender, and none when no task is there and idle places are not kept; a reader that was
+    /// a writer is one for itself.
     fn check_nothing_left(&self, truth: &Truth) {
         let is_asking = |task: &Task| matches!(task, Task::Asking { .. });
-        let of_seat = &self.tasks[..RIVAL];
+        let local_tasks = &self.tasks[..RIVAL];
         let readers =
             |task: &&Task| matches!(task, Task::Holding(Held::Read(_)) | Task::Asking { ask: Ask::Downgrade, .. });
-        let readers = of_seat.iter().filter(readers).count();
-        let has_seat = of_seat.iter().any(|task| is_asking(task) || matches!(task, Task::Holding(..)));
+        let readers = local_tasks.iter().filter(readers).count();
+        let has_local_queue = local_tasks.iter().any(|task| is_asking(task) || matches!(task, Task::Holding(..)));
         let has_rival = !matches!(self.tasks[RIVAL], Task::Idle);
-        let most = usize::from(has_seat || self.menu.is_sticky) + readers + usize::from(has_rival);
+        let most = usize::from(has_local_queue || self.menu.is_sticky) + readers + usize::from(has_rival);
         assert!(truth.line.len() <= most, "left behind: {:?} with {truth:?}", self.history);
     }
 
@@ -59,12 +59,12 @@ impl World {
         if let Some(rival) = rival.as_ref().filter(|_| is_asking(&self.tasks[RIVAL])) {
             assert!(!truth.could_go(Mode::Mutex, rival, false), "a wake-up was lost: {history:?} with {truth:?}");
         }
-        let of_seat = &self.tasks[..RIVAL];
-        let is_idle = of_seat.iter().all(|task| matches!(task, Task::Idle));
+        let local_tasks = &self.tasks[..RIVAL];
+        let is_idle = local_tasks.iter().all(|task| matches!(task, Task::Idle));
         if is_idle && rival.is_some() && is_asking(&self.tasks[RIVAL]) {
             assert!(truth.line.len() <= 1, "behind an idle place: {history:?} with {truth:?}");
         }
-        let (waits, holds) = (of_seat.iter().any(is_asking), of_seat.iter().any(|task| task.held().is_some()));
+        let (waits, holds) = (local_tasks.iter().any(is_asking), local_tasks.iter().any(|task| task.held().is_some()));
         if waits && !holds {
             let is_behind = |first: &ContenderInfo| Some(&first.id) == rival.as_ref() || first.mode == Mode::Read;
             let is_behind = truth.line.first().is_some_and(is_behind);

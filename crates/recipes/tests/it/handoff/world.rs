@@ -1,4 +1,4 @@
-//! Three tasks of one seat, a rival of another keeper, one lock, and all events that can happen to them.
+//! Three tasks of one local queue, a rival of another keeper, one lock, and all events that can happen to them.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,13 @@ use crate::schedule::asks::{Ask, Asking, Held};
 use crate::schedule::flag::{Flag, LastJoined};
 use crate::schedule::stage::{Event, Stage, at_once};
 
-/// The rival's number; the tasks of the seat come before it.
+/// The rival's number; the tasks of the local queue come before it.
 pub(crate) const RIVAL: usize = 3;
 
 /// The size of the schedules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Menu {
-    /// What the tasks of the seat ask for.
+    /// What the tasks of the local queue ask for.
     pub(crate) ask: Ask,
     pub(crate) turns_max: u32,
     /// Whether idle places are kept; then a grant is for one turn while others wait.
@@ -54,10 +54,10 @@ pub(crate) enum Task {
 
 pub(crate) struct World {
     pub(crate) menu: Menu,
-    /// Its keepers are the seat's and the rival's.
+    /// Its keepers are the local queue's and the rival's.
     pub(crate) stage: Stage,
     pub(crate) tasks: [Task; 4],
-    /// The tasks of the seat that ask, in the order in which they began.
+    /// The tasks of the local queue that ask, in the order in which they began.
     order: Vec<usize>,
     /// The watches that were begun and not taken over yet.
     begun: Arc<Mutex<Vec<BoxFuture<()>>>>,
@@ -89,8 +89,8 @@ impl World {
             move |watch| begun.lock().unwrap().push(watch)
         });
         let stage = Stage::new(menu.faults_max, |service| {
-            let seated = service.keeper_builder().handoff(menu.handoff()).attendant(attendant).build();
-            [seated, service.keeper_builder().observer(joined.clone()).build()]
+            let local = service.keeper_builder().handoff(menu.handoff()).attendant(attendant).build();
+            [local, service.keeper_builder().observer(joined.clone()).build()]
         });
         Self {
             menu,
@@ -109,7 +109,7 @@ impl World {
     /// Returns all actions that are possible now.
     pub(crate) fn enabled(&self) -> Vec<Action> {
         let mut actions = Vec::new();
-        // The tasks of a seat are alike, so the first that is idle begins.
+        // The tasks of a local queue are alike, so the first that is idle begins.
         let first_idle = self.tasks[..RIVAL].iter().position(|task| matches!(task, Task::Idle));
         for (number, task) in self.tasks.iter().enumerate() {
             match task {
@@ -252,7 +252,8 @@ impl World {
         self.tasks[number] = Task::Holding(held);
     }
 
-    /// While the rival does not wait, or the seat was not told of it, a turn may begin beyond the bound, and one more.
+    /// While the rival does not wait, or the local queue was not told of it, a turn may begin beyond the
+    /// bound, and one more.
     fn note_bound(&mut self) {
         let least = self.menu.turns_max - 1;
         let rival = self.rival_place();

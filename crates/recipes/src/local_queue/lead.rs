@@ -28,13 +28,13 @@ impl Led {
     }
 }
 
-/// The attempt; the join that is under way stays with the seat when it is dropped.
+/// The attempt; the join that is under way stays with the local queue when it is dropped.
 pub(super) struct Lead<'a> {
     wanted: OnePlace<'a>,
     key: Option<Key>,
     /// Empty while the only wait has it.
     pending: Mutex<Option<Box<Pending>>>,
-    /// What the seat was told last of whether the leader waits in a place.
+    /// What the local queue was told last of whether the leader waits in a place.
     is_placed: AtomicBool,
     attempts: AtomicU32,
     /// How many tasks had come to the line when an attempt began that counts for them.
@@ -59,7 +59,7 @@ impl<'a> Lead<'a> {
     fn note_attempt(&self) {
         let attempts = self.attempts.fetch_add(1, Ordering::Relaxed);
         if let Some(key) = self.key.as_ref().filter(|_| attempts == 1) {
-            self.arrivals.store(key.seat().state().line.arrivals(), Ordering::Relaxed);
+            self.arrivals.store(key.local().state().line.arrivals(), Ordering::Relaxed);
         }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Lead<'a> {
             return;
         }
         if let Some(key) = &self.key {
-            key.seat().state().is_placed = is_placed;
+            key.local().state().is_placed = is_placed;
         }
     }
 
@@ -190,9 +190,9 @@ impl Drop for Lead<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             let pending = self.pending.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-            let (seat, serial) = key.used();
-            let now = seat.clock.now();
-            seat.change(|state| state.give_up(serial, pending, now));
+            let (local, serial) = key.used();
+            let now = local.clock.now();
+            local.change(|state| state.give_up(serial, pending, now));
         }
     }
 }

@@ -1,25 +1,25 @@
-//! The possession of a guard: a place in the service's queue, or a turn of a place that its process shares.
+//! The held place of a guard: one in the service's queue, or a turn of a place that its process shares.
 
 use std::sync::Arc;
 
 use crate::contend::Place;
-use crate::seat::{EndOfPlace, Turn};
+use crate::local_queue::{EndOfPlace, LocalGrant};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Session, Ticket, Withdrawal};
 
 /// A place in a queue that is held, or a turn of one; dropping it gives it back.
 #[derive(Debug)]
-pub(crate) enum Possession {
+pub(crate) enum HeldPlace {
     Place(Place),
-    Turn(Turn),
+    Local(LocalGrant),
 }
 
-impl Possession {
+impl HeldPlace {
     /// Returns the ticket of the place.
     pub(crate) fn ticket(&self) -> Ticket {
         match self {
             Self::Place(place) => place.ticket(),
-            Self::Turn(turn) => turn.ticket(),
+            Self::Local(turn) => turn.ticket(),
         }
     }
 
@@ -28,7 +28,7 @@ impl Possession {
     pub(crate) fn anchor(&self) -> &Arc<dyn Session> {
         match self {
             Self::Place(place) => place.session(),
-            Self::Turn(turn) => {
+            Self::Local(turn) => {
                 turn.end_place();
                 turn.session()
             }
@@ -39,7 +39,7 @@ impl Possession {
     pub(crate) fn end_of_place(&self) -> Option<EndOfPlace> {
         match self {
             Self::Place(_) => None,
-            Self::Turn(turn) => Some(turn.end_of_place()),
+            Self::Local(turn) => Some(turn.end_of_place()),
         }
     }
 
@@ -47,7 +47,7 @@ impl Possession {
     pub(crate) fn granted_at(&self) -> Option<BootInstant> {
         match self {
             Self::Place(_) => None,
-            Self::Turn(turn) => Some(turn.granted_at()),
+            Self::Local(turn) => Some(turn.granted_at()),
         }
     }
 
@@ -55,27 +55,27 @@ impl Possession {
     pub(crate) fn leave(self, is_lost: bool, now: BootInstant) -> Withdrawal {
         match self {
             Self::Place(place) => place.leave(),
-            Self::Turn(turn) => turn.leave(is_lost, now),
+            Self::Local(turn) => turn.leave(is_lost, now),
         }
     }
 
     /// Returns a function that gives it back without owning it; doing so twice does nothing.
-    pub(crate) fn leave_from_afar(&self) -> Box<dyn FnOnce() + Send> {
+    pub(crate) fn release_fn(&self) -> Box<dyn FnOnce() + Send> {
         match self {
-            Self::Place(place) => Box::new(place.leave_from_afar()),
-            Self::Turn(turn) => Box::new(turn.leave_from_afar()),
+            Self::Place(place) => Box::new(place.release_fn()),
+            Self::Local(turn) => Box::new(turn.release_fn()),
         }
     }
 }
 
-impl From<Place> for Possession {
+impl From<Place> for HeldPlace {
     fn from(place: Place) -> Self {
         Self::Place(place)
     }
 }
 
-impl From<Turn> for Possession {
-    fn from(turn: Turn) -> Self {
-        Self::Turn(turn)
+impl From<LocalGrant> for HeldPlace {
+    fn from(turn: LocalGrant) -> Self {
+        Self::Local(turn)
     }
 }

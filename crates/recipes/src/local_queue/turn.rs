@@ -1,4 +1,4 @@
-//! The seat, and what a guard has of it: one turn.
+//! The local queue, and what a guard has of it: one turn.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,13 +11,13 @@ use tokio::runtime::Handle;
 use super::end_of_place::{EndOfPlace, EndingGrants};
 use super::grant::Grant;
 use super::pending::Pending;
-use super::state::{Bound, Ended, Outside, State};
+use super::state::{Bound, Effects, Ended, State};
 use crate::contend::{Granted, OnePlace};
 use crate::event::Event;
 use crate::shared::Shared;
 
 /// One contender of this process in one queue, and the line of the tasks that wait for it.
-pub(crate) struct Seat {
+pub(crate) struct LocalQueue {
     pub(super) queue: QueueName,
     pub(super) mode: Mode,
     /// Whether the place is kept while no task uses it.
@@ -29,7 +29,7 @@ pub(crate) struct Seat {
     state: Mutex<State>,
 }
 
-impl Seat {
+impl LocalQueue {
     pub(super) fn new(shared: &Arc<Shared>, queue: QueueName, mode: Mode, bound: Bound) -> Self {
         let clock = shared.clock.clone();
         let ending = EndingGrants::default();
@@ -43,15 +43,15 @@ impl Seat {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and does what follows when it is not locked any more.
-    pub(super) fn change(self: &Arc<Self>, change: impl FnOnce(&mut State) -> Outside) {
-        let outside = change(&mut self.state());
-        self.perform(outside);
+    /// Changes the state, and applies the effects when it is not locked any more.
+    pub(super) fn change(self: &Arc<Self>, change: impl FnOnce(&mut State) -> Effects) {
+        let effects = change(&mut self.state());
+        self.apply(effects);
     }
 
-    /// Leaves what is left, wakes what is to be woken, and tells observers.
-    fn perform(self: &Arc<Self>, outside: Outside) {
-        let Outside { left, withdrawn, next, woken, watched, told } = outside;
+    /// Applies the effects of a state change.
+    fn apply(self: &Arc<Self>, effects: Effects) {
+        let Effects { left, withdrawn, next, woken, watched, told } = effects;
         drop(left);
         drop(withdrawn);
         if let Some(next) = next {
@@ -72,22 +72,22 @@ impl Seat {
 
     /// Ends a turn: passes the lock on, or leaves the place.
     fn end(self: &Arc<Self>, serial: u64, is_lost: bool, now: BootInstant) -> Withdrawal {
-        let mut outside = Outside::default();
-        let ended = self.state().end(serial, is_lost, now, &mut outside);
+        let mut effects = Effects::default();
+        let ended = self.state().end(serial, is_lost, now, &mut effects);
         let rejoins = match ended {
             Ended::Before => return Withdrawal::done(Ok(())),
             Ended::Kept => {
-                self.perform(outside);
+                self.apply(effects);
                 return Withdrawal::done(Ok(()));
             }
             Ended::Left => None,
             Ended::Rejoins(next, caller) => Some((next, caller)),
         };
-        let place = outside.left.take().expect("a place that is left is handed out").place;
+        let place = effects.left.take().expect("a place that is left is handed out").place;
         let rejoins = rejoins.map(|(next, caller)| (next, caller, place.session().clone()));
         // Left first: the view of a join does not show it, and the next process is served a request earlier.
         let withdrawal = place.leave();
-        self.perform(outside);
+        self.apply(effects);
         if let Some((next, caller, session)) = rejoins {
             let pending = self.send(session, caller);
             self.change(|state| state.give_up(next, pending, now));
@@ -106,16 +106,16 @@ impl Seat {
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for LocalQueue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Seat").field("lock", &self.queue.as_str()).field("mode", &self.mode).finish()
+        formatter.debug_struct("LocalQueue").field("lock", &self.queue.as_str()).field("mode", &self.mode).finish()
     }
 }
 
-/// One turn of a seat: dropping it ends it.
+/// One turn of a local queue: dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    seat: Arc<Seat>,
+pub(crate) struct LocalGrant {
+    local: Arc<LocalQueue>,
     serial: u64,
     /// The number of its grant.
     grant: u64,
@@ -125,29 +125,29 @@ pub(crate) struct Turn {
     is_over: bool,
 }
 
-impl Turn {
+impl LocalGrant {
     /// Makes what the caller is granted by the first turn of a grant, with the serial of its key.
     pub(super) fn first(
-        (seat, serial): (Arc<Seat>, u64),
+        (local, serial): (Arc<LocalQueue>, u64),
         of: &Granted,
         (grant, at): (u64, BootInstant),
     ) -> Granted<Self> {
         let Granted { place, id, token, standing } = of;
         let (ticket, session, granted_at) = (place.ticket(), place.session().clone(), at);
-        let turn = Self { seat, serial, grant, ticket, session, granted_at, is_over: false };
+        let turn = Self { local, serial, grant, ticket, session, granted_at, is_over: false };
         Granted { place: turn, id: id.clone(), token: *token, standing: standing.clone() }
     }
 
     /// Makes what the caller is granted by a later turn, of this number.
     pub(super) fn later(
-        (seat, serial): (Arc<Seat>, u64),
+        (local, serial): (Arc<LocalQueue>, u64),
         of: &Grant,
         number: u32,
         granted_at: BootInstant,
     ) -> Granted<Self> {
         let token = FencingToken::new(of.token, number).expect("the service gave out this number");
         let (ticket, session, grant) = (of.ticket, of.session.clone(), of.number);
-        let turn = Self { seat, serial, grant, ticket, session, granted_at, is_over: false };
+        let turn = Self { local, serial, grant, ticket, session, granted_at, is_over: false };
         Granted { place: turn, id: of.id.clone(), token, standing: of.standing.clone() }
     }
 
@@ -169,13 +169,13 @@ impl Turn {
     /// Ends it, and returns the future that is ready when that is certain.
     pub(crate) fn leave(mut self, is_lost: bool, now: BootInstant) -> Withdrawal {
         self.is_over = true;
-        self.seat.end(self.serial, is_lost, now)
+        self.local.end(self.serial, is_lost, now)
     }
 
     /// Returns a function that ends it without owning it; ending it twice does nothing.
-    pub(crate) fn leave_from_afar(&self) -> impl FnOnce() + Send + 'static {
-        let (seat, serial) = (self.seat.clone(), self.serial);
-        move || drop(seat.end(serial, false, seat.clock.now()))
+    pub(crate) fn release_fn(&self) -> impl FnOnce() + Send + 'static {
+        let (local, serial) = (self.local.clone(), self.serial);
+        move || drop(local.end(serial, false, local.clock.now()))
     }
 
     /// Has the place left at the end of this turn, since something else depends on it.
@@ -185,14 +185,14 @@ impl Turn {
 
     /// Returns what leaves the place at the end of this turn, when something else depends on it.
     pub(crate) fn end_of_place(&self) -> EndOfPlace {
-        self.seat.ending.end_of(self.grant)
+        self.local.ending.end_of(self.grant)
     }
 }
 
-impl Drop for Turn {
+impl Drop for LocalGrant {
     fn drop(&mut self) {
         if !self.is_over {
-            drop(self.seat.end(self.serial, false, self.seat.clock.now()));
+            drop(self.local.end(self.serial, false, self.local.clock.now()));
         }
     }
 }

@@ -14,7 +14,7 @@ use super::key::{InLine, Key};
 use super::lead::{Lead, Led, lead_at_once};
 use super::line::SlotNumber;
 use super::state::{Start, Unled};
-use super::turn::{Seat, Turn};
+use super::turn::{LocalGrant, LocalQueue};
 use crate::contend::{Granted, OnePlace, Progress, grant_later, grant_since, unanswered};
 use crate::shared::{Shared, Stage};
 
@@ -34,7 +34,7 @@ enum Worth {
     Nothing,
 }
 
-impl Seat {
+impl LocalQueue {
     /// Waits for a turn; `None` if the time was up first.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Seat {
         caller: Caller,
         wait: Wait,
         called_at: BootInstant,
-    ) -> Result<Option<Granted<Turn>>> {
+    ) -> Result<Option<Granted<LocalGrant>>> {
         // The moment of the call is the present one until something is waited for.
         let mut call = Call { caller, wait: wait.starting(called_at), begun_at: called_at };
         let asked = match call.wait {
@@ -114,7 +114,7 @@ impl Seat {
     }
 
     /// What a call is told whose time was up in the line.
-    fn timed_out(&self, shared: &Shared) -> Result<Option<Granted<Turn>>> {
+    fn timed_out(&self, shared: &Shared) -> Result<Option<Granted<LocalGrant>>> {
         if self.state().has_place() || shared.is_held_up(&self.queue) {
             return Ok(None);
         }
@@ -127,7 +127,7 @@ impl Seat {
         shared: &Arc<Shared>,
         mut key: Key,
         mut call: Call,
-    ) -> Result<Option<Granted<Turn>>> {
+    ) -> Result<Option<Granted<LocalGrant>>> {
         loop {
             let start = self.state().start();
             let grant = match start {
@@ -169,7 +169,7 @@ impl Seat {
         key: Key,
         grant: &Grant,
         now: BootInstant,
-    ) -> std::result::Result<Granted<Turn>, Key> {
+    ) -> std::result::Result<Granted<LocalGrant>, Key> {
         match worth(grant, now) {
             Worth::Whole => self.take(key, grant, now),
             Worth::Doubtful(_) | Worth::Nothing => Err(key),
@@ -177,10 +177,15 @@ impl Seat {
     }
 
     /// Takes a turn of this grant; the key is returned if the grant is over.
-    fn take(self: &Arc<Self>, key: Key, grant: &Grant, now: BootInstant) -> std::result::Result<Granted<Turn>, Key> {
+    fn take(
+        self: &Arc<Self>,
+        key: Key,
+        grant: &Grant,
+        now: BootInstant,
+    ) -> std::result::Result<Granted<LocalGrant>, Key> {
         let turn = self.state().take(key.serial(), grant.number);
         match turn {
-            Some(turn) => Ok(Turn::later(key.used(), grant, turn, now)),
+            Some(turn) => Ok(LocalGrant::later(key.used(), grant, turn, now)),
             None => Err(key),
         }
     }
@@ -198,7 +203,7 @@ impl Seat {
         unled: Unled,
         call: Call,
         (progress, failure): (Progress, Option<Error>),
-    ) -> Result<Option<Granted<Turn>>> {
+    ) -> Result<Option<Granted<LocalGrant>>> {
         let Call { caller, wait, begun_at } = call;
         let lead = Lead::new(self.wanted(caller), key, unled, u32::from(failure.is_some()));
         let begun = (progress, failure.or_else(|| self.refuse(shared).err()));
@@ -230,7 +235,7 @@ impl Seat {
     }
 
     /// Takes the first turn of a place that was granted.
-    fn led(self: &Arc<Self>, shared: &Arc<Shared>, key: Key, led: Led) -> Result<Granted<Turn>> {
+    fn led(self: &Arc<Self>, shared: &Arc<Shared>, key: Key, led: Led) -> Result<Granted<LocalGrant>> {
         // What was granted at the moment in which the keeper was drained is given back.
         self.refuse(shared)?;
         led.granted.standing.granted();
@@ -239,7 +244,7 @@ impl Seat {
             let mut state = self.state();
             let number = state.next_grant();
             let serial = key.serial();
-            let turn = Turn::first(key.used(), &led.granted, (number, granted_at));
+            let turn = LocalGrant::first(key.used(), &led.granted, (number, granted_at));
             let (place, grant) = led.into_grant(number, granted_at);
             state.granted(place, grant);
             // In the same step: a watch that a new waiter starts may end this grant if it is lost already.

@@ -48,12 +48,12 @@ impl Firsts {
 
 /// What is known of one queue under one session, shared by all our waiters there.
 #[derive(Debug)]
-pub(crate) struct Front {
+pub(crate) struct KnownHead {
     session: Arc<dyn Session>,
     firsts: Mutex<Firsts>,
 }
 
-impl Front {
+impl KnownHead {
     fn new(session: Arc<dyn Session>) -> Self {
         let firsts = Mutex::new(Firsts { connection: ConnectionNumber(0), seen: VecDeque::new() });
         Self { session, firsts }
@@ -84,36 +84,36 @@ impl Front {
 
 /// What a keeper knows of the queues in which its contenders wait.
 #[derive(Debug, Default)]
-pub(crate) struct Fronts {
+pub(crate) struct KnownHeads {
     queues: Mutex<Queues>,
 }
 
 #[derive(Debug, Default)]
 struct Queues {
-    by_name: BTreeMap<QueueName, Weak<Front>>,
+    by_name: BTreeMap<QueueName, Weak<KnownHead>>,
     /// How many there were when those without waiters were forgotten last.
     kept: usize,
 }
 
-impl Fronts {
+impl KnownHeads {
     /// Returns what is known of a queue under a session, while any waiter keeps it.
-    pub(crate) fn of(&self, queue: &QueueName, session: &Arc<dyn Session>) -> Arc<Front> {
+    pub(crate) fn of(&self, queue: &QueueName, session: &Arc<dyn Session>) -> Arc<KnownHead> {
         // Dropped after the lock is released: it may be the last reference to its session.
         let known;
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         known = queues.by_name.get(queue).and_then(Weak::upgrade);
-        if let Some(front) = &known
-            && Arc::ptr_eq(&front.session, session)
+        if let Some(head) = &known
+            && Arc::ptr_eq(&head.session, session)
         {
-            return front.clone();
+            return head.clone();
         }
         if queues.by_name.len() >= QUEUES_MIN.max(2 * queues.kept) {
-            queues.by_name.retain(|_, front| front.strong_count() > 0);
+            queues.by_name.retain(|_, head| head.strong_count() > 0);
             queues.kept = queues.by_name.len();
         }
-        let front = Arc::new(Front::new(session.clone()));
-        queues.by_name.insert(queue.clone(), Arc::downgrade(&front));
-        front
+        let head = Arc::new(KnownHead::new(session.clone()));
+        queues.by_name.insert(queue.clone(), Arc::downgrade(&head));
+        head
     }
 }
 
@@ -161,23 +161,23 @@ mod tests {
     async fn what_one_session_saw_says_nothing_under_the_next_and_goes_with_the_last_waiter() {
         let (ann, bob) = (Keeper::memory(), Keeper::memory());
         let (one, other) = (ann.shared.session().await.unwrap(), bob.shared.session().await.unwrap());
-        let (fronts, queue) = (Fronts::default(), QueueName::new("door").unwrap());
-        let front = fronts.of(&queue, &one);
-        front.note(ConnectionNumber(1), &id("a"));
-        assert!(fronts.of(&queue, &one).is_first(ConnectionNumber(1), &id("a")));
-        assert!(!fronts.of(&queue, &other).is_first(ConnectionNumber(1), &id("a")));
-        drop(front);
-        assert!(!fronts.of(&queue, &one).is_first(ConnectionNumber(1), &id("a")));
+        let (known_heads, queue) = (KnownHeads::default(), QueueName::new("door").unwrap());
+        let head = known_heads.of(&queue, &one);
+        head.note(ConnectionNumber(1), &id("a"));
+        assert!(known_heads.of(&queue, &one).is_first(ConnectionNumber(1), &id("a")));
+        assert!(!known_heads.of(&queue, &other).is_first(ConnectionNumber(1), &id("a")));
+        drop(head);
+        assert!(!known_heads.of(&queue, &one).is_first(ConnectionNumber(1), &id("a")));
     }
 
     #[tokio::test]
     async fn queues_without_waiters_are_forgotten() {
         let keeper = Keeper::memory();
         let session = keeper.shared.session().await.unwrap();
-        let fronts = Fronts::default();
+        let known_heads = KnownHeads::default();
         for number in 0..10 * QUEUES_MIN {
-            drop(fronts.of(&QueueName::new(&number.to_string()).unwrap(), &session));
+            drop(known_heads.of(&QueueName::new(&number.to_string()).unwrap(), &session));
         }
-        assert!(fronts.queues.lock().unwrap().by_name.len() <= QUEUES_MIN);
+        assert!(known_heads.queues.lock().unwrap().by_name.len() <= QUEUES_MIN);
     }
 }

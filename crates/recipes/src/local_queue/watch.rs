@@ -1,5 +1,5 @@
-//! Watches of a seat's place while turns pass, or none is taken: it is lost, other contenders come, it is asked for, it
-//! has been idle for long enough.
+//! Watches of a local queue's place while turns pass, or none is taken: it is lost, other contenders come, it is asked
+//! for, it has been idle for long enough.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, QueueView, Result};
 
 use super::grant::Grant;
-use super::turn::Seat;
+use super::turn::LocalQueue;
 use crate::shared::Shared;
 
 /// How long a grant lasts before it is listened for requests to give it up: that may cost the service a read, and most
 /// grants are over sooner.
 const REVOKED_AFTER: Duration = Duration::from_millis(100);
 
-impl Seat {
+impl LocalQueue {
     /// Has the place watched, if it is to be watched from now on.
     pub(super) fn watch_if_needed(self: &Arc<Self>, shared: &Shared) {
         let grant = self.state().watch();
@@ -31,33 +31,33 @@ impl Seat {
 }
 
 /// Watches a grant until it is over.
-fn run(seat: Weak<Seat>, grant: Arc<Grant>) -> BoxFuture<()> {
+fn run(local: Weak<LocalQueue>, grant: Arc<Grant>) -> BoxFuture<()> {
     Box::pin(async move {
         tokio::select! {
             biased;
-            _ = grant.standing.lost() => tell(&seat, |seat| seat.change(|state| state.lost(grant.number))),
-            () = until_others(&seat, &grant) => {}
-            () = until_asked(&seat, &grant) => {}
-            () = until_idle(&seat, &grant) => {}
+            _ = grant.standing.lost() => tell(&local, |local| local.change(|state| state.lost(grant.number))),
+            () = until_others(&local, &grant) => {}
+            () = until_asked(&local, &grant) => {}
+            () = until_idle(&local, &grant) => {}
         }
     })
 }
 
-/// Tells the seat when another contender comes; never ends.
-async fn until_others(seat: &Weak<Seat>, grant: &Grant) {
+/// Tells the local queue when another contender comes; never ends.
+async fn until_others(local: &Weak<LocalQueue>, grant: &Grant) {
     if let Some(alone) = &grant.alone {
         // After an error nothing is known of others, so they may be there. It costs a join too many at most.
-        let _ = seen_others(seat, grant, alone.clone()).await;
-        tell(seat, |seat| seat.change(|state| state.told_of_others(grant.number)));
+        let _ = seen_others(local, grant, alone.clone()).await;
+        tell(local, |local| local.change(|state| state.told_of_others(grant.number)));
     }
     std::future::pending::<()>().await;
 }
 
 /// Has the place left once it was idle for long enough; never ends.
-async fn until_idle(seat: &Weak<Seat>, grant: &Grant) {
-    while let Some((clock, again_at)) = seat.upgrade().filter(|seat| seat.is_kept).and_then(|seat| {
-        let again_at = look_idle(&seat, grant.number)?;
-        Some((seat.clock.clone(), again_at))
+async fn until_idle(local: &Weak<LocalQueue>, grant: &Grant) {
+    while let Some((clock, again_at)) = local.upgrade().filter(|local| local.is_kept).and_then(|local| {
+        let again_at = look_idle(&local, grant.number)?;
+        Some((local.clock.clone(), again_at))
     }) {
         clock.sleep_until(again_at).await;
     }
@@ -65,19 +65,19 @@ async fn until_idle(seat: &Weak<Seat>, grant: &Grant) {
 }
 
 /// Leaves a place that was idle for long enough; otherwise returns when to look again, if the grant is not over.
-fn look_idle(seat: &Arc<Seat>, grant: u64) -> Option<BootInstant> {
+fn look_idle(local: &Arc<LocalQueue>, grant: u64) -> Option<BootInstant> {
     let mut again_at = None;
-    seat.change(|state| {
-        let (next_at, outside) = state.look_idle(grant, seat.clock.now());
+    local.change(|state| {
+        let (next_at, effects) = state.look_idle(grant, local.clock.now());
         again_at = next_at;
-        outside
+        effects
     });
     again_at
 }
 
-async fn seen_others(seat: &Weak<Seat>, grant: &Grant, mut seen: QueueView) -> Result<()> {
+async fn seen_others(local: &Weak<LocalQueue>, grant: &Grant, mut seen: QueueView) -> Result<()> {
     loop {
-        let Some(queue) = seat.upgrade().map(|seat| seat.queue.clone()) else { return Ok(()) };
+        let Some(queue) = local.upgrade().map(|local| local.queue.clone()) else { return Ok(()) };
         seen = grant.session.changed(&queue, &seen).await?;
         if seen.contenders.iter().any(|contender| contender.id != grant.id) || seen.elsewhere.is_some() {
             return Ok(());
@@ -85,17 +85,17 @@ async fn seen_others(seat: &Weak<Seat>, grant: &Grant, mut seen: QueueView) -> R
     }
 }
 
-/// Tells the seat when it is asked to give the lock up; never ends.
-async fn until_asked(seat: &Weak<Seat>, grant: &Grant) {
-    let Some(clock) = seat.upgrade().map(|seat| seat.clock.clone()) else { return };
+/// Tells the local queue when it is asked to give the lock up; never ends.
+async fn until_asked(local: &Weak<LocalQueue>, grant: &Grant) {
+    let Some(clock) = local.upgrade().map(|local| local.clock.clone()) else { return };
     clock.sleep_until(clock.now().saturating_add(REVOKED_AFTER)).await;
     grant.standing.revoked().await;
-    tell(seat, |seat| seat.change(|state| state.asked(grant.number)));
+    tell(local, |local| local.change(|state| state.asked(grant.number)));
     std::future::pending::<()>().await;
 }
 
-fn tell(seat: &Weak<Seat>, what: impl FnOnce(&Arc<Seat>)) {
-    if let Some(seat) = seat.upgrade() {
-        what(&seat);
+fn tell(local: &Weak<LocalQueue>, what: impl FnOnce(&Arc<LocalQueue>)) {
+    if let Some(local) = local.upgrade() {
+        what(&local);
     }
 }

@@ -1,4 +1,4 @@
-//! Having an idle place given up, for a call that does not wait.
+//! The eviction of an idle holder by a call that does not wait.
 //!
 //! A call without a wait looks and takes no place in line. A process that keeps an idle place hears of joins alone, so
 //! such a call leaves a join behind, which stands until the place is given up, for a short time at most.
@@ -12,9 +12,9 @@ use lockkeeper_core::{BoxFuture, ContenderId, Enqueued, Result};
 /// How long the join stands at most: many times what a notice and a look take, and short for those that join behind it.
 const STANDS_MAX: Duration = Duration::from_millis(100);
 
-/// Leaves this join in the queue until the contender that may be idle has left, without waiting for either. Without a
-/// runtime it is left at once, and heard of or not.
-pub(super) fn knock(shared: &Shared, place: Place, answer: BoxFuture<Result<Enqueued>>, kept: ContenderId) {
+/// Evicts a holder that may be idle: leaves this join in the queue until that contender has left, without waiting for
+/// either. Without a runtime the join is withdrawn at once, and the holder may not hear of it.
+pub(super) fn evict_idle_holder(shared: &Shared, place: Place, answer: BoxFuture<Result<Enqueued>>, kept: ContenderId) {
     let clock = shared.clock.clone();
     let ends_at = clock.now().saturating_add(STANDS_MAX);
     let stand = async move {

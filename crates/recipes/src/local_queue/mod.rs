@@ -1,6 +1,6 @@
 //! One contender of this process for all of its tasks that wait for the same lock, and the line in which they wait.
 //!
-//! A *seat* is asked for a *turn*. A turn is granted from the seat's place in the service's queue,
+//! A *local queue* is asked for a *turn*. A turn is granted from the local queue's place in the service's queue,
 //! and passes to the next task without a request.
 //!
 //! | file | what lives there |
@@ -13,9 +13,9 @@
 //! | `lead` | one attempt at a place in the service's queue, for all |
 //! | `end_of_place` | what no later turn may have |
 //! | `pending` | a join that is under way, without a task that waits for it |
-//! | `turn` | what a guard has of the seat, and its end |
+//! | `turn` | what a guard has of the local queue, and its end |
 //! | `watch` | what happens to the place while turns pass |
-//! | `registry` | the seats of one keeper |
+//! | `registry` | the local queues of one keeper |
 
 mod acquire;
 mod end_of_place;
@@ -33,6 +33,6 @@ mod watch;
 mod tests;
 
 pub(crate) use end_of_place::EndOfPlace;
-pub(crate) use registry::Seats;
+pub(crate) use registry::LocalQueues;
 pub(crate) use state::Bound;
-pub(crate) use turn::{Seat, Turn};
+pub(crate) use turn::{LocalGrant, LocalQueue};

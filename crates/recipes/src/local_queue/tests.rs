@@ -66,7 +66,7 @@ fn turns(turns_max: u32) -> Handoff {
     Handoff::Local { turns_max: NonZeroU32::new(turns_max).unwrap(), time_max: 3_600 * SECOND }
 }
 
-fn seated(service: &MemoryService) -> Keeper {
+fn local(service: &MemoryService) -> Keeper {
     service.keeper_builder().handoff(turns(64)).build()
 }
 
@@ -109,7 +109,7 @@ async fn another_process_waits_for_so_many_turns_at_most() {
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_wait_takes_a_vacant_lock_and_asks_nothing_while_this_process_has_it() {
     let service = service();
-    let keeper = seated(&service);
+    let keeper = local(&service);
     let mutex = keeper.mutex("door").unwrap();
     let guard = mutex.try_lock().await.unwrap().unwrap();
     keeper.testing().unwrap().pause();
@@ -172,7 +172,7 @@ async fn a_task_that_has_waited_for_long_within_its_process_gets_all_retries_of_
 #[tokio::test(start_paused = true)]
 async fn a_task_whose_time_is_up_in_the_line_knows_whether_there_was_a_place() {
     let service = service();
-    let keeper = seated(&service);
+    let keeper = local(&service);
     let mutex = keeper.mutex("door").unwrap();
     let guard = mutex.lock().await.unwrap();
     assert!(mutex.lock_timeout(SECOND).await.unwrap().is_none());
@@ -187,7 +187,7 @@ async fn a_task_whose_time_is_up_in_the_line_knows_whether_there_was_a_place() {
 
 #[tokio::test(start_paused = true)]
 async fn closing_the_keeper_fails_its_line() {
-    let keeper = seated(&service());
+    let keeper = local(&service());
     let mutex = keeper.mutex("door").unwrap();
     let guard = mutex.lock().await.unwrap();
     let line = [waiting(&mutex).await, waiting(&mutex).await];
@@ -202,7 +202,7 @@ async fn closing_the_keeper_fails_its_line() {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_task_is_granted_at_the_limit_of_a_hold_that_is_kept() {
-    let keeper = seated(&service());
+    let keeper = local(&service());
     let mutex = keeper.mutex("door").unwrap().max_hold(SECOND);
     let kept = mutex.lock().await.unwrap();
     let next = waiting(&mutex).await.await.unwrap().unwrap();
@@ -214,7 +214,7 @@ async fn the_next_task_is_granted_at_the_limit_of_a_hold_that_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_with_a_least_time_is_strict() {
-    let keeper = seated(&service());
+    let keeper = local(&service());
     let mutex = keeper.mutex("door").unwrap().min_hold(10 * SECOND);
     let start = tokio::time::Instant::now();
     drop(mutex.lock().await.unwrap());
@@ -226,7 +226,7 @@ async fn a_lock_with_a_least_time_is_strict() {
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_is_asked_to_give_up_is_the_last_of_its_grant() {
     let service = service();
-    let (keeper, operator) = (seated(&service), service.keeper());
+    let (keeper, operator) = (local(&service), service.keeper());
     let mutex = keeper.mutex("door").unwrap();
     let guard = mutex.lock().await.unwrap();
     let next = waiting(&mutex).await;

@@ -10,7 +10,7 @@ use crate::contend::Place;
 /// A grant of the service, which all of its turns share.
 #[derive(Debug)]
 pub(super) struct Grant {
-    /// Among all grants of the seat.
+    /// Among all grants of the local queue.
     pub(super) number: u64,
     pub(super) id: ContenderId,
     pub(super) ticket: Ticket,
@@ -34,9 +34,9 @@ pub(super) struct NewGrant {
     pub(super) alone: Option<QueueView>,
 }
 
-/// A place that was granted. It is dropped when the seat is not locked any more.
+/// A place that was granted. It is dropped when the local queue is not locked any more.
 #[derive(Debug)]
-pub(super) struct HeldPlace {
+pub(super) struct GrantedPlace {
     pub(super) place: Place,
     grant: Use,
 }
@@ -49,7 +49,7 @@ enum Use {
     Shared(Arc<Grant>),
 }
 
-impl HeldPlace {
+impl GrantedPlace {
     pub(super) const fn new(place: Place, grant: NewGrant) -> Self {
         Self { place, grant: Use::FirstTurn(grant) }
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The grants of one seat whose places are left at the end of the present turn, since something else depends on them.
+/// The grants of one local queue whose places are left at the end of the present turn, since something else depends on
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EndingGrants {
     /// The number of the last one. Numbers of grants grow, and those before it are over.

@@ -38,7 +38,7 @@ struct Waiting {
     waker: Option<Waker>,
 }
 
-/// The line of one seat.
+/// The line of one local queue.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     slots: Vec<Slot>,
@@ -99,7 +99,7 @@ impl Line {
     }
 
     /// Gives the first task the key of this serial; `None` if none waits. Its waker, if it has one yet, is to be woken
-    /// outside.
+    /// effects.
     pub(super) fn give_key(&mut self, serial: u64) -> Option<Option<Waker>> {
         let first = self.first?;
         Some(self.tell(first, Told::Key(serial)))

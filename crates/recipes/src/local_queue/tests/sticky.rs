@@ -10,9 +10,9 @@ use lockkeeper_core::{Mode, QueueName, Revocation, Wait};
 use tokio::runtime::Builder;
 
 use super::{SECOND, waiting};
+use crate::local_queue::Bound;
 use crate::memory::MemoryService;
 use crate::paused::{at_once, service, yield_often};
-use crate::seat::Bound;
 use crate::{Attendant, Event, Handoff, Keeper, KeeperBuilder, LeftBecause, Observer};
 
 /// Has the places watched in the test's own runtime, under its paused time.
@@ -178,8 +178,8 @@ async fn a_grant_whose_turns_are_used_up_is_left_though_no_other_waits() {
     let mutex = keeper.mutex("door").unwrap();
     let first = mutex.lock().await.unwrap().fencing_token();
     let bound = Bound::of(Handoff::sticky()).unwrap();
-    let seat = keeper.seats.of(&keeper.shared, &QueueName::new("door").unwrap(), Mode::Mutex, bound);
-    seat.state().set_turns(u32::MAX - 1);
+    let local = keeper.local_queues.of(&keeper.shared, &QueueName::new("door").unwrap(), Mode::Mutex, bound);
+    local.state().set_turns(u32::MAX - 1);
     let last = mutex.lock().await.unwrap().fencing_token();
     assert_eq!((last.as_u64(), last.turn()), (first.as_u64(), u32::MAX - 1));
     let next = mutex.lock().await.unwrap().fencing_token();

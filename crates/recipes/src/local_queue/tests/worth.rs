@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use lockkeeper_core::{Liveness, SafeUntil};
 
-use super::{SECOND, seated, waiting};
+use super::{SECOND, local, waiting};
 use crate::paused::{at_once, service};
 use crate::{Attendant, Handoff, Hold};
 
@@ -51,7 +51,7 @@ impl Wake for Looks {
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_says_that_it_is_over_before_the_next_task_is_woken() {
-    let keeper = seated(&service());
+    let keeper = local(&service());
     let mutex = keeper.mutex("door").unwrap();
     for is_dropped in [true, false] {
         let guard = mutex.lock().await.unwrap();

@@ -1,5 +1,5 @@
-//! The state of a seat: which task has its key, and what follows when a turn ends, a task gives up or something happens
-//! to the place: rules of events, without I/O. What they ask for is done outside the seat's mutex.
+//! The state of a local queue: which task has its key, and what follows when a turn ends, a task gives up or something
+//! happens to the place. These are rules without I/O; their effects are applied outside the local queue's mutex.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, Error, FencingToken};
 
 use super::end_of_place::EndingGrants;
-use super::grant::{Grant, HeldPlace, NewGrant};
+use super::grant::{Grant, GrantedPlace, NewGrant};
 use super::line::Line;
 use super::pending::Pending;
 use crate::contend::Place;
@@ -54,7 +54,7 @@ pub(super) enum Start {
     Lead(Unled),
 }
 
-/// What a seat without a place leaves to the task that leads.
+/// What a local queue without a place leaves to the task that leads.
 #[derive(Debug)]
 pub(super) struct Unled {
     /// A join that no task waits for.
@@ -65,7 +65,7 @@ pub(super) struct Unled {
     pub(super) arrivals: u64,
 }
 
-/// What a seat is in the service's queue, and which of its tasks may act.
+/// What a local queue is in the service's queue, and which of its tasks may act.
 #[derive(Debug)]
 pub(super) struct State {
     bound: Bound,
@@ -76,7 +76,7 @@ pub(super) struct State {
     last_serial: u64,
     pub(super) line: Line,
     /// The place that was granted.
-    standing: Option<HeldPlace>,
+    standing: Option<GrantedPlace>,
     /// A join without a task that waits for it.
     pending: Option<Box<Pending>>,
     /// Whether the leader has a place in the service's queue.
@@ -94,11 +94,11 @@ pub(super) struct State {
     idle_since: BootInstant,
 }
 
-/// What is to be done when the seat is not locked any more, in this order.
+/// The effects of a change, to be applied in this order when the local queue is not locked any more.
 #[derive(Debug, Default)]
-pub(super) struct Outside {
+pub(super) struct Effects {
     /// Places that are left, or were lost, by being dropped.
-    pub(super) left: Option<HeldPlace>,
+    pub(super) left: Option<GrantedPlace>,
     pub(super) withdrawn: Option<Box<Pending>>,
     /// Wakes the task that was given the key.
     pub(super) next: Option<Waker>,
@@ -110,7 +110,7 @@ pub(super) struct Outside {
     pub(super) told: Option<(FencingToken, LeftBecause)>,
 }
 
-/// What follows from the end of a turn, beside what is done outside.
+/// What follows from the end of a turn, beside its effects.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// Nothing: it was over before.
@@ -196,7 +196,7 @@ impl State {
         self.others = grant.alone.is_none();
         (self.turns, self.must_go, self.is_watched) = (0, false, false);
         self.is_placed = false;
-        self.standing = Some(HeldPlace::new(place, grant));
+        self.standing = Some(GrantedPlace::new(place, grant));
     }
 
     /// Returns the grant for another use than its first turn.
@@ -209,8 +209,8 @@ impl State {
         Some(grant)
     }
 
-    /// Ends a turn. What is to be done outside is written where it is done: it is too large to be moved for each turn.
-    pub(super) fn end(&mut self, serial: u64, is_lost: bool, now: BootInstant, outside: &mut Outside) -> Ended {
+    /// Ends a turn. The effects are written where they are applied: they are too large to be moved for each turn.
+    pub(super) fn end(&mut self, serial: u64, is_lost: bool, now: BootInstant, effects: &mut Effects) -> Ended {
         if !self.has_key(serial) || !self.is_held {
             return Ended::Before;
         }
@@ -218,17 +218,17 @@ impl State {
         let next = self.line.first_caller();
         let stays = why.is_none() && (next.is_some() || self.bound.is_kept());
         if self.standing.is_none() || stays && !is_lost {
-            self.give_on(now, outside);
+            self.give_on(now, effects);
             return Ended::Kept;
         }
         if !is_lost {
-            outside.told = self.last_token().zip(why.or(Some(LeftBecause::Idle)));
+            effects.told = self.last_token().zip(why.or(Some(LeftBecause::Idle)));
         }
-        outside.left = self.standing.take();
+        effects.left = self.standing.take();
         match next.filter(|_| !is_lost) {
             Some(caller) => Ended::Rejoins(self.new_key(), caller),
             None => {
-                self.pass_key(outside);
+                self.pass_key(effects);
                 Ended::Left
             }
         }
@@ -256,101 +256,101 @@ impl State {
     }
 
     /// Gives the key to the first task in line, if any.
-    fn pass_key(&mut self, outside: &mut Outside) {
+    fn pass_key(&mut self, effects: &mut Effects) {
         let serial = self.new_key();
         match self.line.give_key(serial) {
-            Some(waker) => outside.next = waker,
+            Some(waker) => effects.next = waker,
             None => self.key = None,
         }
     }
 
     /// Gives the key to the first task in line; if none waits, the place is kept or left, and a join withdrawn.
-    fn give_on(&mut self, now: BootInstant, outside: &mut Outside) {
-        self.pass_key(outside);
+    fn give_on(&mut self, now: BootInstant, effects: &mut Effects) {
+        self.pass_key(effects);
         if self.key.is_some() {
             return;
         }
         self.is_placed = false;
-        outside.withdrawn = self.pending.take();
+        effects.withdrawn = self.pending.take();
         match self.goes(now) {
             None if self.bound.is_kept() => {
                 self.idle_since = now;
-                outside.watched = self.watch();
+                effects.watched = self.watch();
             }
-            why => self.leave(why.unwrap_or(LeftBecause::Idle), outside),
+            why => self.leave(why.unwrap_or(LeftBecause::Idle), effects),
         }
     }
 
-    fn leave(&mut self, why: LeftBecause, outside: &mut Outside) {
-        outside.told = self.last_token().map(|token| (token, why));
-        outside.left = self.standing.take();
+    fn leave(&mut self, why: LeftBecause, effects: &mut Effects) {
+        effects.told = self.last_token().map(|token| (token, why));
+        effects.left = self.standing.take();
     }
 
     /// Gives up the key of a task that goes away before its turn, with the join that it waited for.
-    pub(super) fn give_up(&mut self, serial: u64, pending: Option<Box<Pending>>, now: BootInstant) -> Outside {
-        let mut outside = Outside::default();
+    pub(super) fn give_up(&mut self, serial: u64, pending: Option<Box<Pending>>, now: BootInstant) -> Effects {
+        let mut effects = Effects::default();
         if self.has_key(serial) {
             self.pending = pending.or_else(|| self.pending.take());
-            self.give_on(now, &mut outside);
+            self.give_on(now, &mut effects);
         } else {
-            outside.withdrawn = pending;
+            effects.withdrawn = pending;
         }
-        outside
+        effects
     }
 
     /// Forgets a grant that is lost; the task with this key leads then.
-    pub(super) fn drop_lost(&mut self, serial: u64, grant: u64) -> Outside {
-        let mut outside = Outside::default();
+    pub(super) fn drop_lost(&mut self, serial: u64, grant: u64) -> Effects {
+        let mut effects = Effects::default();
         if self.has_key(serial) {
-            outside.left = self.take_place(grant);
+            effects.left = self.take_place(grant);
         }
-        outside
+        effects
     }
 
-    fn take_place(&mut self, grant: u64) -> Option<HeldPlace> {
+    fn take_place(&mut self, grant: u64) -> Option<GrantedPlace> {
         self.standing.take_if(|present| present.number() == grant)
     }
 
     /// Notes that the place of a grant is lost. A task that holds has lost its turn, and the first in line leads; one
     /// that was given the key leads itself.
-    pub(super) fn lost(&mut self, grant: u64) -> Outside {
-        let mut outside = Outside { left: self.take_place(grant), ..Outside::default() };
-        if outside.left.is_some() && self.is_held {
-            self.pass_key(&mut outside);
+    pub(super) fn lost(&mut self, grant: u64) -> Effects {
+        let mut effects = Effects { left: self.take_place(grant), ..Effects::default() };
+        if effects.left.is_some() && self.is_held {
+            self.pass_key(&mut effects);
         }
-        outside
+        effects
     }
 
     /// Notes that other contenders wait; an idle place is left.
-    pub(super) fn told_of_others(&mut self, grant: u64) -> Outside {
+    pub(super) fn told_of_others(&mut self, grant: u64) -> Effects {
         self.others |= self.is_of(grant);
         self.leave_if_idle(grant, LeftBecause::Queued)
     }
 
     /// Notes that the lock is to be given up after this turn; an idle place is left.
-    pub(super) fn asked(&mut self, grant: u64) -> Outside {
+    pub(super) fn asked(&mut self, grant: u64) -> Effects {
         self.must_go |= self.is_of(grant);
         self.leave_if_idle(grant, LeftBecause::Asked)
     }
 
-    fn leave_if_idle(&mut self, grant: u64, why: LeftBecause) -> Outside {
-        let mut outside = Outside::default();
+    fn leave_if_idle(&mut self, grant: u64, why: LeftBecause) -> Effects {
+        let mut effects = Effects::default();
         if self.key.is_none() && self.is_of(grant) {
-            self.leave(why, &mut outside);
+            self.leave(why, &mut effects);
         }
-        outside
+        effects
     }
 
     /// Leaves a place that has been idle for long enough; otherwise returns when to look again, if the grant is not
     /// over.
-    pub(super) fn look_idle(&mut self, grant: u64, now: BootInstant) -> (Option<BootInstant>, Outside) {
+    pub(super) fn look_idle(&mut self, grant: u64, now: BootInstant) -> (Option<BootInstant>, Effects) {
         if !self.is_of(grant) {
-            return (None, Outside::default());
+            return (None, Effects::default());
         }
         let since = if self.key.is_none() { self.idle_since } else { now };
         let ends_at = since.saturating_add(self.bound.idle_max);
         if ends_at > now {
-            return (Some(ends_at), Outside::default());
+            return (Some(ends_at), Effects::default());
         }
         (None, self.leave_if_idle(grant, LeftBecause::Idle))
     }
@@ -372,10 +372,10 @@ impl State {
     }
 
     /// Fails the tasks that came before this arrival.
-    pub(super) fn fail_before(&mut self, arrival: u64, error: &Error) -> Outside {
-        let mut outside = Outside::default();
-        self.line.fail_before(arrival, error, &mut outside.woken);
-        outside
+    pub(super) fn fail_before(&mut self, arrival: u64, error: &Error) -> Effects {
+        let mut effects = Effects::default();
+        self.line.fail_before(arrival, error, &mut effects.woken);
+        effects
     }
 
     /// Pretends that so many turns were taken of the grant.

@@ -1,4 +1,4 @@
-//! A join for a seat that is under way, which outlives the task that began it while others wait.
+//! A join for a local queue that is under way, which outlives the task that began it while others wait.
 
 use std::fmt;
 
