@@ -130,9 +130,9 @@ pub use lockkeeper_core::{
 };
 pub use lockkeeper_recipes::retry;
 pub use lockkeeper_recipes::{
-    Changes, Event, Guard, Handoff, Hold, Keeper, KeeperBuilder, LeftBecause, LockKind, Member, MultiGuard, MultiLock,
-    Mutex, MutexGuard, Observer, OwnContender, OwnerKey, Permit, Permits, ReadGuard, Reentrant, RwLock, Semaphore,
-    Waiting, WriteGuard, kind,
+    Changes, Event, Guard, Handoff, Hold, Keeper, KeeperBuilder, LockKind, Member, MultiGuard, MultiLock, Mutex,
+    MutexGuard, Observer, OwnContender, OwnerKey, Permit, Permits, ReadGuard, Reentrant, ReleaseReason, RwLock,
+    Semaphore, Waiting, WriteGuard, kind,
 };
 #[doc(hidden)]
 pub use settings::settings_in_force;

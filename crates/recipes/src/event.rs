@@ -86,7 +86,7 @@ pub enum Event {
         /// The token of the place's last turn.
         token: FencingToken,
         /// Why.
-        why: LeftBecause,
+        why: ReleaseReason,
     },
     /// Its hold was lost: reported once, when the session is lost, or otherwise when the holder asks or gives the lock
     /// back.
@@ -145,7 +145,7 @@ pub enum Event {
 /// Why a process gives up a place that it could hand off to its next task.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum LeftBecause {
+pub enum ReleaseReason {
     /// Another contender joined while the place was idle.
     Queued,
     /// A client or an operator asked for it.

@@ -21,7 +21,7 @@ use crate::known_head::KnownHeads;
 use crate::local_queue::LocalQueues;
 use crate::meter::Meters;
 use crate::retry::RetryPolicy;
-use crate::shared::{Attendant, Shared, Stage, closed};
+use crate::shared::{Shared, Spawner, Stage, closed};
 
 /// An open way to one coordination service: makes the locks; cheap to clone.
 ///
@@ -78,7 +78,7 @@ impl Keeper {
             labelled: Vec::new(),
             testing: None,
             handoff: Handoff::default(),
-            attendant: None,
+            spawner: None,
         }
     }
 
@@ -367,7 +367,7 @@ pub struct KeeperBuilder {
     labelled: Vec<NamePattern>,
     testing: Option<Testing>,
     handoff: Handoff,
-    attendant: Option<Attendant>,
+    spawner: Option<Spawner>,
 }
 
 impl KeeperBuilder {
@@ -431,8 +431,8 @@ impl KeeperBuilder {
     /// choose when they are polled.
     #[doc(hidden)]
     #[must_use]
-    pub fn attendant(mut self, attendant: Attendant) -> Self {
-        self.attendant = Some(attendant);
+    pub fn spawner(mut self, spawner: Spawner) -> Self {
+        self.spawner = Some(spawner);
         self
     }
 
@@ -444,7 +444,7 @@ impl KeeperBuilder {
 
     /// Makes the keeper. Nothing is opened yet.
     pub fn build(self) -> Keeper {
-        let Self { backend, clock, retry, owner, within, observers, labelled, testing, handoff, attendant } = self;
+        let Self { backend, clock, retry, owner, within, observers, labelled, testing, handoff, spawner } = self;
         let home = match backend.capabilities().exclusion {
             Exclusion::Process => Home::ANYWHERE,
             _ => Home::here(),
@@ -478,7 +478,7 @@ impl KeeperBuilder {
             known_heads: KnownHeads::default(),
             keys: Arc::default(),
             handoff,
-            attendant,
+            spawner,
             testing,
         });
         Keeper { shared, local_queues: Arc::default() }

@@ -70,7 +70,7 @@ pub use double_barrier::{DoubleBarrier, Entered, MEMBERS_MAX};
 pub use election::{
     CloseMode, Election, LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Requeue,
 };
-pub use event::{Event, LeftBecause, Observer};
+pub use event::{Event, Observer, ReleaseReason};
 pub use guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard, kind};
 pub use handoff::Handoff;
 pub use hold::Hold;
@@ -83,7 +83,7 @@ pub use owner_key::{OwnerKey, Reentrant};
 pub use rw_lock::RwLock;
 pub use semaphore::{Permits, Semaphore};
 #[doc(hidden)]
-pub use shared::Attendant;
+pub use shared::Spawner;
 pub use shared_value::SharedValue;
 pub use waiting::Waiting;
 pub use watching::Changes;

@@ -27,18 +27,18 @@ use crate::retry::RetryPolicy;
 use crate::sticky;
 
 /// What runs the futures that watch a hand-off, in a test.
-pub struct Attendant(Box<dyn Fn(BoxFuture<()>) + Send + Sync>);
+pub struct Spawner(Box<dyn Fn(BoxFuture<()>) + Send + Sync>);
 
-impl Attendant {
+impl Spawner {
     /// Hands each future to this function.
     pub fn new(run: impl Fn(BoxFuture<()>) + Send + Sync + 'static) -> Self {
         Self(Box::new(run))
     }
 }
 
-impl fmt::Debug for Attendant {
+impl fmt::Debug for Spawner {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Attendant")
+        formatter.write_str("Spawner")
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Shared {
     /// How locks go from task to task, unless they are told otherwise.
     pub(crate) handoff: Handoff,
     /// What runs the watches of local queues, in place of the runtime of the caller.
-    pub(crate) attendant: Option<Attendant>,
+    pub(crate) spawner: Option<Spawner>,
     /// The means to inject faults, over a memory service.
     pub(crate) testing: Option<Testing>,
 }
@@ -175,7 +175,7 @@ impl Shared {
     ///
     /// Those of [`sticky::runtime`].
     pub(crate) fn runtime_of(&self, is_kept: bool) -> Result<Option<Handle>> {
-        match self.attendant {
+        match self.spawner {
             None if is_kept => sticky::runtime().map(Some),
             None => Ok(Handle::try_current().ok()),
             Some(_) => Ok(None),
@@ -184,13 +184,13 @@ impl Shared {
 
     /// Whether a test polls the watches of hand-offs by hand; then there need not be a runtime.
     pub(crate) const fn is_polled_by_hand(&self) -> bool {
-        self.attendant.is_some()
+        self.spawner.is_some()
     }
 
     /// Runs what belongs to a hand-off in the background; without a runtime it is dropped.
-    pub(crate) fn attend(&self, is_kept: bool, watch: BoxFuture<()>) {
-        match (&self.attendant, self.runtime_of(is_kept)) {
-            (Some(Attendant(run)), _) => run(watch),
+    pub(crate) fn spawn_watch(&self, is_kept: bool, watch: BoxFuture<()>) {
+        match (&self.spawner, self.runtime_of(is_kept)) {
+            (Some(Spawner(run)), _) => run(watch),
             (None, Ok(Some(runtime))) => drop(runtime.spawn(watch)),
             (None, _) => {}
         }

@@ -31,5 +31,5 @@ pub(super) fn evict_idle_holder(shared: &Shared, place: Place, answer: BoxFuture
         }
         drop(place);
     };
-    shared.attend(false, Box::pin(stand));
+    shared.spawn_watch(false, Box::pin(stand));
 }

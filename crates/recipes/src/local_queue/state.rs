@@ -14,7 +14,7 @@ use super::grant::{Grant, GrantedPlace, NewGrant};
 use super::line::Line;
 use super::pending::Pending;
 use crate::contend::Place;
-use crate::event::LeftBecause;
+use crate::event::ReleaseReason;
 use crate::handoff::Handoff;
 
 /// How much one grant of the service is used for.
@@ -107,7 +107,7 @@ pub(super) struct Effects {
     /// A grant that is to be watched from now on.
     pub(super) watched: Option<Arc<Grant>>,
     /// What observers are told of a place that is left.
-    pub(super) told: Option<(FencingToken, LeftBecause)>,
+    pub(super) told: Option<(FencingToken, ReleaseReason)>,
 }
 
 /// What follows from the end of a turn, beside its effects.
@@ -222,7 +222,7 @@ impl State {
             return Ended::Kept;
         }
         if !is_lost {
-            effects.told = self.last_token().zip(why.or(Some(LeftBecause::Idle)));
+            effects.told = self.last_token().zip(why.or(Some(ReleaseReason::Idle)));
         }
         effects.left = self.standing.take();
         match next.filter(|_| !is_lost) {
@@ -240,16 +240,16 @@ impl State {
     }
 
     /// Tells why no other turn is taken of this grant, if so.
-    fn goes(&self, now: BootInstant) -> Option<LeftBecause> {
+    fn goes(&self, now: BootInstant) -> Option<ReleaseReason> {
         let held = self.standing.as_ref()?;
         let Bound { turns_max, time_max, .. } = self.bound;
         let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(held.granted_at()) >= time_max;
         if self.must_go {
-            Some(LeftBecause::Asked)
+            Some(ReleaseReason::Asked)
         } else if self.ending.has(held.number()) {
-            Some(LeftBecause::EndsPlace)
+            Some(ReleaseReason::EndsPlace)
         } else if self.turns == u32::MAX || self.others && is_over() {
-            Some(LeftBecause::Bound)
+            Some(ReleaseReason::Bound)
         } else {
             None
         }
@@ -277,11 +277,11 @@ impl State {
                 self.idle_since = now;
                 effects.watched = self.watch();
             }
-            why => self.leave(why.unwrap_or(LeftBecause::Idle), effects),
+            why => self.leave(why.unwrap_or(ReleaseReason::Idle), effects),
         }
     }
 
-    fn leave(&mut self, why: LeftBecause, effects: &mut Effects) {
+    fn leave(&mut self, why: ReleaseReason, effects: &mut Effects) {
         effects.told = self.last_token().map(|token| (token, why));
         effects.left = self.standing.take();
     }
@@ -324,16 +324,16 @@ impl State {
     /// Notes that other contenders wait; an idle place is left.
     pub(super) fn told_of_others(&mut self, grant: u64) -> Effects {
         self.others |= self.is_of(grant);
-        self.leave_if_idle(grant, LeftBecause::Queued)
+        self.leave_if_idle(grant, ReleaseReason::Queued)
     }
 
     /// Notes that the lock is to be given up after this turn; an idle place is left.
     pub(super) fn asked(&mut self, grant: u64) -> Effects {
         self.must_go |= self.is_of(grant);
-        self.leave_if_idle(grant, LeftBecause::Asked)
+        self.leave_if_idle(grant, ReleaseReason::Asked)
     }
 
-    fn leave_if_idle(&mut self, grant: u64, why: LeftBecause) -> Effects {
+    fn leave_if_idle(&mut self, grant: u64, why: ReleaseReason) -> Effects {
         let mut effects = Effects::default();
         if self.key.is_none() && self.is_of(grant) {
             self.leave(why, &mut effects);
@@ -352,7 +352,7 @@ impl State {
         if ends_at > now {
             return (Some(ends_at), Effects::default());
         }
-        (None, self.leave_if_idle(grant, LeftBecause::Idle))
+        (None, self.leave_if_idle(grant, ReleaseReason::Idle))
     }
 
     fn is_of(&self, grant: u64) -> bool {

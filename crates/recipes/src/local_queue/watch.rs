@@ -26,7 +26,7 @@ impl LocalQueue {
 
     /// Has the place of this grant watched until the grant is over.
     pub(super) fn watch(self: &Arc<Self>, shared: &Shared, grant: Arc<Grant>) {
-        shared.attend(self.is_kept, run(Arc::downgrade(self), grant));
+        shared.spawn_watch(self.is_kept, run(Arc::downgrade(self), grant));
     }
 }
 

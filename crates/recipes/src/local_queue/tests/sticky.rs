@@ -13,12 +13,12 @@ use super::{SECOND, waiting};
 use crate::local_queue::Bound;
 use crate::memory::MemoryService;
 use crate::paused::{at_once, service, yield_often};
-use crate::{Attendant, Event, Handoff, Keeper, KeeperBuilder, LeftBecause, Observer};
+use crate::{Event, Handoff, Keeper, KeeperBuilder, Observer, ReleaseReason, Spawner};
 
 /// Has the places watched in the test's own runtime, under its paused time.
 fn sticky_builder(service: &MemoryService) -> KeeperBuilder {
-    let attendant = Attendant::new(|watch| drop(tokio::spawn(watch)));
-    service.keeper_builder().handoff(Handoff::sticky()).attendant(attendant)
+    let spawner = Spawner::new(|watch| drop(tokio::spawn(watch)));
+    service.keeper_builder().handoff(Handoff::sticky()).spawner(spawner)
 }
 
 fn sticky(service: &MemoryService) -> Keeper {
@@ -27,7 +27,7 @@ fn sticky(service: &MemoryService) -> Keeper {
 
 /// Notes why places were left.
 #[derive(Debug, Default)]
-struct Reasons(StdMutex<Vec<LeftBecause>>);
+struct Reasons(StdMutex<Vec<ReleaseReason>>);
 
 impl Observer for Reasons {
     fn on_event(&self, event: &Event) {
@@ -84,7 +84,7 @@ async fn a_call_without_a_wait_fails_once_at_an_idle_place_and_has_it_given_up()
 #[tokio::test(start_paused = true)]
 async fn what_a_call_without_a_wait_leaves_at_an_idle_place_stands_in_the_queue_for_a_tenth_of_a_second_at_most() {
     let service = service();
-    let keeper = sticky_builder(&service).attendant(Attendant::new(drop)).build();
+    let keeper = sticky_builder(&service).spawner(Spawner::new(drop)).build();
     let (rival, onlooker) = (service.keeper(), service.keeper());
     drop(keeper.mutex("door").unwrap().lock().await.unwrap());
     assert!(rival.mutex("door").unwrap().try_lock().await.unwrap().is_none());
@@ -125,7 +125,7 @@ async fn an_idle_place_is_kept_for_its_time_and_no_longer() {
     }
     tokio::time::sleep(SECOND / 5).await;
     assert!(onlooker.contenders("door").await.unwrap().is_empty());
-    assert_eq!(*reasons.0.lock().unwrap(), [LeftBecause::Idle]);
+    assert_eq!(*reasons.0.lock().unwrap(), [ReleaseReason::Idle]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +150,7 @@ async fn observers_are_told_why_a_place_is_left() {
     drop(guard);
     drop(others.await.unwrap().unwrap());
     drop(next.await.unwrap().unwrap());
-    let expected = [LeftBecause::Queued, LeftBecause::Asked, LeftBecause::EndsPlace, LeftBecause::Bound];
+    let expected = [ReleaseReason::Queued, ReleaseReason::Asked, ReleaseReason::EndsPlace, ReleaseReason::Bound];
     assert_eq!(reasons.0.lock().unwrap()[..4], expected);
 }
 

@@ -8,13 +8,13 @@ use lockkeeper_core::{Liveness, SafeUntil};
 
 use super::{SECOND, local, waiting};
 use crate::paused::{at_once, service};
-use crate::{Attendant, Handoff, Hold};
+use crate::{Handoff, Hold, Spawner};
 
 /// Each turn is worth what a healthy holder has: renewals succeed, and no less is left than they keep it warned by.
 #[tokio::test(start_paused = true)]
 async fn no_turn_is_granted_of_a_place_whose_session_is_not_renewed_in_time() {
-    let attendant = Attendant::new(|watch| drop(tokio::spawn(watch)));
-    let keeper = service().keeper_builder().handoff(Handoff::sticky()).attendant(attendant).build();
+    let spawner = Spawner::new(|watch| drop(tokio::spawn(watch)));
+    let keeper = service().keeper_builder().handoff(Handoff::sticky()).spawner(spawner).build();
     let mutex = keeper.mutex("door").unwrap();
     drop(mutex.lock().await.unwrap());
     let session = keeper.shared.kept_opener.present().unwrap();

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockkeeper_core::{BoxFuture, ContenderId, FencingToken, Operation, Request, Revocation};
-use lockkeeper_recipes::{Attendant, Handoff};
+use lockkeeper_recipes::{Handoff, Spawner};
 
 use crate::schedule::asks::{Ask, Asking, Held};
 use crate::schedule::flag::{Flag, LastJoined};
@@ -84,12 +84,12 @@ impl Menu {
 impl World {
     pub(crate) fn new(menu: Menu) -> Self {
         let (joined, begun) = (Arc::new(LastJoined::default()), Arc::new(Mutex::new(Vec::new())));
-        let attendant = Attendant::new({
+        let spawner = Spawner::new({
             let begun = begun.clone();
             move |watch| begun.lock().unwrap().push(watch)
         });
         let stage = Stage::new(menu.faults_max, |service| {
-            let local = service.keeper_builder().handoff(menu.handoff()).attendant(attendant).build();
+            let local = service.keeper_builder().handoff(menu.handoff()).spawner(spawner).build();
             [local, service.keeper_builder().observer(joined.clone()).build()]
         });
         Self {
