@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::contend::{ValueSays, grant_by};
+use crate::contend::{ValueSays, grant};
 use crate::lock::granted;
 use crate::{Keeper, SharedValue};
 use lockkeeper_core::{QueueName, Result, Value, Wait};
@@ -91,7 +91,8 @@ impl Barrier {
     #[doc(alias = "waitOnBarrier")]
     pub async fn wait_within(&self, wait: Wait) -> Result<Option<()>> {
         let read = |value: Option<Value>| value.is_none().then_some(());
-        grant_by(&self.value.lock().shared, &ValueSays { queue: self.name(), read }, wait).await
+        let mut removed = ValueSays { queue: self.name(), read };
+        grant(&self.value.lock().shared, self.name(), &mut removed, wait, None).await
     }
 }
 

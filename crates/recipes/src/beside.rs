@@ -15,17 +15,13 @@ pub(crate) struct Beside<'a> {
 impl Attempt for Beside<'_> {
     type Granted = Granted;
 
-    fn queue(&self) -> &QueueName {
-        self.wanted.queue
-    }
-
     /// It is a use of what is held.
     fn refused_from(&self) -> Stage {
         Stage::Closed
     }
 
     /// Does not wait: the writer keeps out all contenders that could be in the way.
-    async fn wait(&self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
+    async fn wait(&mut self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
         let hold = self.write.hold();
         if let Liveness::Lost(reason) = hold.liveness() {
             return Err(lost_outside(hold.name(), reason));
@@ -39,7 +35,7 @@ impl Attempt for Beside<'_> {
         }
     }
 
-    async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<Granted>> {
         self.wait(shared, &mut Progress::NoPlace(None)).await.map(Some)
     }
 }

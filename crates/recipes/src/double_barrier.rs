@@ -6,7 +6,7 @@ mod tests;
 use std::fmt;
 
 use crate::calling;
-use crate::contend::{OneRound, RoundGone, grant_by, lost_error, refused};
+use crate::contend::{Inside, OneRound, RoundGone, grant, lost_error, refused};
 use crate::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
 use crate::{Hold, Keeper};
@@ -91,15 +91,12 @@ impl DoubleBarrier {
     /// up first, and then it does not count as a member that has come.
     pub async fn enter_within(&self, wait: Wait) -> Result<Option<Entered>> {
         let caller = calling::caller(&self.lock.shared, wait);
-        let attempt = OneRound { queue: &self.lock.queue, members: self.members, caller };
-        let mut went_in = None;
-        let guards = self.lock.grant_all(&attempt, Mode::Member, wait, |inside| {
-            went_in = Some(inside.round);
-            vec![inside.granted]
-        });
-        let guard = guards.await?.and_then(|mut guards| guards.pop());
-        let entered = guard.zip(went_in);
-        Ok(entered.map(|(guard, round)| Entered { lock: self.lock.clone(), guard, round }))
+        let mut attempt = OneRound { queue: &self.lock.queue, members: self.members, caller };
+        let answer = self.lock.answer(Mode::Member, wait, None, &mut attempt).await?;
+        Ok(answer.map(|(call, Inside { granted, round })| {
+            let guard = self.lock.guard(call, granted);
+            Entered { lock: self.lock.clone(), guard, round }
+        }))
     }
 }
 
@@ -150,7 +147,7 @@ impl Entered {
             // It goes on in the background.
             Ok(()) | Err(_) => {}
         }
-        grant_by(&lock.shared, &RoundGone { queue: &lock.queue, round }, wait).await
+        grant(&lock.shared, &lock.queue, &mut RoundGone { queue: &lock.queue, round }, wait, None).await
     }
 }
 

@@ -12,7 +12,7 @@ use crate::contend::{Granted, lost_error};
 use crate::deadlock::{Asking, KeyHold};
 use crate::event::Event;
 use crate::held_place::HeldPlace;
-use crate::hold::Grant;
+use crate::hold::Held;
 use crate::holds::OnList;
 use crate::limits::{Limits, Term, leave_at_end};
 use crate::shared::Shared;
@@ -95,22 +95,21 @@ impl<Kind> Guard<Kind> {
         limits: Limits,
         call: Call,
     ) -> Self {
-        let Granted { place, id, token, standing } = granted;
-        let place: HeldPlace = place.into();
+        let Granted { place, grant } = granted;
+        let (place, token): (HeldPlace, _) = (place.into(), grant.token);
         let granted_at = place.granted_at().unwrap_or_else(|| shared.clock.now());
         if matches!(place, HeldPlace::Place(_)) {
-            standing.granted();
+            grant.standing.granted();
         }
         let waited = granted_at.saturating_duration_since(call.begun_at);
         shared.observers.emit(&Event::Granted { lock: queue.clone(), token, waited });
         let term = Term::begin(limits, granted_at).map(Box::new);
         let ends_at = term.as_ref().and_then(|term| term.ends_at);
-        let (queue, ticket, end_of_place) = (queue.clone(), place.ticket(), place.end_of_place());
-        let grant = Grant { queue, id, ticket, token, standing, end_of_place };
         let Answered { listed, holding, span: wait } = call.granted(granted_at);
-        let span = spans::hold(&grant.queue, token, wait.as_deref());
+        let span = spans::hold(queue, token, wait.as_deref());
         let (home, clock, observers) = (shared.home, shared.clock.clone(), shared.observers.clone());
-        let hold = Hold::new(home, clock, observers, grant, ends_at, holding);
+        let (queue, end_of_place) = (queue.clone(), place.end_of_place());
+        let hold = Hold::new(Held { home, clock, observers, queue, grant, end_of_place, ends_at, holding });
         if ends_at.is_some() {
             leave_at_end(&hold, &place);
         }

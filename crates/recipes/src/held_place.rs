@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::contend::Place;
-use crate::local_queue::{EndOfPlace, LocalGrant};
+use crate::grant::EndOfPlace;
+use crate::local_queue::LocalGrant;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Session, Ticket, Withdrawal};
+use lockkeeper_core::{Session, Withdrawal};
 
 /// A place in a queue that is held, or a turn of one; dropping it gives it back.
 #[derive(Debug)]
@@ -15,14 +16,6 @@ pub(crate) enum HeldPlace {
 }
 
 impl HeldPlace {
-    /// Returns the ticket of the place.
-    pub(crate) fn ticket(&self) -> Ticket {
-        match self {
-            Self::Place(place) => place.ticket(),
-            Self::Local(turn) => turn.ticket(),
-        }
-    }
-
     /// Returns the session under which the place was taken, for a place beside it. Then it is left when this is given
     /// back: no later turn may have what another contender of this process stands beside.
     pub(crate) fn anchor(&self) -> &Arc<dyn Session> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::event::{Event, Observers};
-use crate::local_queue::EndOfPlace;
+use crate::grant::{EndOfPlace, Grant};
 use crate::meter::Holding;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{
@@ -19,37 +19,29 @@ use lockkeeper_core::{
 /// What a hold is in a fork: its parent has it.
 const NOT_OURS: Liveness = Liveness::Lost(LossReason::Closed);
 
-/// What was granted, and what may be believed of it.
-pub(crate) struct Grant {
-    pub(crate) queue: QueueName,
-    pub(crate) id: ContenderId,
-    pub(crate) ticket: Ticket,
-    pub(crate) token: FencingToken,
-    pub(crate) standing: Arc<dyn Standing>,
-    /// What has the place left after this hold, if it might be held again without the service.
-    pub(crate) end_of_place: Option<EndOfPlace>,
-}
-
 /// The answer to whether a lock is still held; cheap to clone, and it never releases.
 #[derive(Clone)]
 pub struct Hold {
     state: Arc<HoldState>,
 }
 
-struct HoldState {
+/// What is held, by which process, and until when.
+pub(crate) struct Held {
     /// The process that has it.
-    home: Home,
-    queue: QueueName,
-    id: ContenderId,
-    ticket: Ticket,
-    token: FencingToken,
-    standing: Arc<dyn Standing>,
-    end_of_place: Option<EndOfPlace>,
-    clock: Arc<dyn Clock>,
-    observers: Arc<Observers>,
+    pub(crate) home: Home,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observers: Arc<Observers>,
+    pub(crate) queue: QueueName,
+    pub(crate) grant: Grant,
+    /// What has the place left after this hold, if it might be held again without the service.
+    pub(crate) end_of_place: Option<EndOfPlace>,
     /// When it ends by its own limit.
-    ends_at: Option<BootInstant>,
-    holding: Holding,
+    pub(crate) ends_at: Option<BootInstant>,
+    pub(crate) holding: Holding,
+}
+
+struct HoldState {
+    held: Held,
     /// Why it was lost, once that was seen.
     loss: OnceLock<LossReason>,
     /// Set when the guard gave the lock back, and then told to those that wait for the end of the hold.
@@ -60,50 +52,24 @@ struct HoldState {
 }
 
 impl Hold {
-    /// Makes the hold of a grant to this process.
-    pub(crate) fn new(
-        home: Home,
-        clock: Arc<dyn Clock>,
-        observers: Arc<Observers>,
-        grant: Grant,
-        ends_at: Option<BootInstant>,
-        holding: Holding,
-    ) -> Self {
-        let Grant { queue, id, ticket, token, standing, end_of_place } = grant;
+    pub(crate) fn new(held: Held) -> Self {
         let (loss, released, ended, heard) = (OnceLock::new(), AtomicBool::new(false), Notify::new(), OnceLock::new());
-        let state = HoldState {
-            home,
-            queue,
-            id,
-            ticket,
-            token,
-            standing,
-            end_of_place,
-            clock,
-            observers,
-            ends_at,
-            holding,
-            loss,
-            released,
-            ended,
-            heard,
-        };
-        Self { state: Arc::new(state) }
+        Self { state: Arc::new(HoldState { held, loss, released, ended, heard }) }
     }
 
     /// Notes why the hold was lost, once it is known; the first reason stays, and observers are told of it.
     pub(crate) fn note_loss(&self, reason: LossReason) -> LossReason {
-        let HoldState { queue, token, observers, loss, clock, holding, .. } = &*self.state;
+        let HoldState { held, loss, .. } = &*self.state;
         if loss.set(reason).is_ok() {
-            holding.end(clock.now());
-            observers.emit(&Event::Lost { lock: queue.clone(), token: *token, reason });
+            held.holding.end(held.clock.now());
+            held.observers.emit(&Event::Lost { lock: held.queue.clone(), token: held.grant.token, reason });
         }
         loss.get().copied().unwrap_or(reason)
     }
 
     /// Notes that the guard gives the lock back.
     pub(crate) fn note_release(&self, now: BootInstant) {
-        self.state.holding.end(now);
+        self.state.held.holding.end(now);
         self.state.released.store(true, Ordering::Release);
         self.state.ended.notify_waiters();
     }
@@ -114,23 +80,23 @@ impl Hold {
 
     /// Returns the lock's name.
     pub fn name(&self) -> &QueueName {
-        &self.state.queue
+        &self.state.held.queue
     }
 
     /// Returns our identity in the queue.
     pub fn contender(&self) -> &ContenderId {
-        &self.state.id
+        &self.state.held.grant.id
     }
 
     /// Returns our contender's ticket, for a program that runs under this hold:
     /// [`KeeperBuilder::within`](crate::KeeperBuilder::within).
     pub fn ticket(&self) -> Ticket {
-        self.state.ticket
+        self.state.held.grant.ticket
     }
 
     /// Returns the grant's token: greater than that of every grant before.
     pub fn fencing_token(&self) -> FencingToken {
-        self.state.token
+        self.state.held.grant.token
     }
 
     /// Returns the place in the queue and the token, for another place beside it.
@@ -145,7 +111,7 @@ impl Hold {
 
     /// Returns what may be believed now, looked up at the call.
     pub fn liveness(&self) -> Liveness {
-        if self.state.home.is_left() {
+        if self.state.held.home.is_left() {
             return NOT_OURS;
         }
         self.noted(self.look())
@@ -153,7 +119,7 @@ impl Hold {
 
     /// As [`Hold::liveness`], for the end of a turn.
     pub(crate) fn liveness_at_turn(&self, now: BootInstant) -> Liveness {
-        self.noted(self.judge(self.state.standing.liveness_at_turn(now)))
+        self.noted(self.judge(self.state.held.grant.standing.liveness_at_turn(now)))
     }
 
     /// Keeps a loss that a look has found.
@@ -173,7 +139,7 @@ impl Hold {
     /// Looks what may be believed now, and tells no observer of what it finds.
     fn look(&self) -> Liveness {
         // In this order, since to the standing our own release looks like a removal.
-        self.judge(self.state.standing.liveness())
+        self.judge(self.state.held.grant.standing.liveness())
     }
 
     /// Judges by what the standing said a moment ago.
@@ -192,7 +158,7 @@ impl Hold {
     /// `None` if the service has no timeouts.
     pub fn safe_for(&self) -> Option<Duration> {
         match self.liveness().safe_until() {
-            Some(safe_until) => safe_until.left(self.state.clock.now()),
+            Some(safe_until) => safe_until.left(self.state.held.clock.now()),
             None => Some(Duration::ZERO),
         }
     }
@@ -202,7 +168,7 @@ impl Hold {
     ///
     /// While renewals go well, [`Hold::safe_for`] does not fall below it.
     pub fn notice(&self) -> Option<Duration> {
-        self.state.standing.bond().notice()
+        self.state.held.grant.standing.bond().notice()
     }
 
     /// Waits until the lock is no longer held, and returns the reason; [`LossReason::Released`] if its guard gave it
@@ -213,7 +179,7 @@ impl Hold {
     /// Returns when the hold may no longer be believed, before another contender is granted the lock, under the
     /// service's stated bounds.
     pub async fn lost(&self) -> LossReason {
-        if self.state.home.is_left() {
+        if self.state.held.home.is_left() {
             return LossReason::Closed;
         }
         let mut ended = pin!(self.state.ended.notified());
@@ -225,15 +191,15 @@ impl Hold {
             }
         };
         let limit = async {
-            match self.state.ends_at {
-                Some(ends_at) => self.state.clock.sleep_until(ends_at).await,
+            match self.state.held.ends_at {
+                Some(ends_at) => self.state.held.clock.sleep_until(ends_at).await,
                 None => std::future::pending().await,
             }
         };
         let reason = tokio::select! {
             biased;
             () = released => LossReason::Released,
-            reason = self.state.standing.lost() => reason,
+            reason = self.state.held.grant.standing.lost() => reason,
             () = limit => LossReason::MaxHold,
         };
         // The standing reports our own release as a removal, and the first reason stays.
@@ -251,10 +217,11 @@ impl Hold {
     #[doc(alias = "makeRevocable")]
     #[doc(alias = "RevocationListener")]
     pub async fn revoked(&self) -> Revocation {
-        let revocation = self.state.standing.revoked().await;
-        let HoldState { queue, token, observers, .. } = &*self.state;
+        let revocation = self.state.held.grant.standing.revoked().await;
         if self.state.heard.set(()).is_ok() {
-            observers.emit(&Event::Revoked { lock: queue.clone(), token: *token, revocation: revocation.clone() });
+            let Held { queue, grant, observers, .. } = &self.state.held;
+            let (lock, token) = (queue.clone(), grant.token);
+            observers.emit(&Event::Revoked { lock, token, revocation: revocation.clone() });
         }
         revocation
     }
@@ -267,17 +234,17 @@ impl Hold {
         if !self.is_held() {
             return None;
         }
-        if let Some(end_of_place) = &self.state.end_of_place {
+        if let Some(end_of_place) = &self.state.held.end_of_place {
             end_of_place.note();
         }
-        Some(&*self.state.standing)
+        Some(&*self.state.held.grant.standing)
     }
 }
 
 impl HoldState {
     /// Cuts the deadline of the place at the limit of the hold.
     fn limited(&self, standing: Liveness) -> Liveness {
-        let Some(ends_at) = self.ends_at else {
+        let Some(ends_at) = self.held.ends_at else {
             return standing;
         };
         let cap = |safe_until| match safe_until {
@@ -286,7 +253,7 @@ impl HoldState {
         };
         match standing {
             Liveness::Lost(reason) => Liveness::Lost(reason),
-            _ if self.clock.now() >= ends_at => Liveness::Lost(LossReason::MaxHold),
+            _ if self.held.clock.now() >= ends_at => Liveness::Lost(LossReason::MaxHold),
             Liveness::Held { safe_until } => Liveness::Held { safe_until: cap(safe_until) },
             Liveness::Jeopardy { safe_until } => Liveness::Jeopardy { safe_until: cap(safe_until) },
         }
@@ -297,8 +264,8 @@ impl fmt::Debug for Hold {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Hold")
-            .field("lock", &self.state.queue.as_str())
-            .field("token", &self.state.token)
+            .field("lock", &self.state.held.queue.as_str())
+            .field("token", &self.state.held.grant.token)
             .field("liveness", &self.look())
             .finish()
     }

@@ -7,7 +7,7 @@
 //! | `mutex`, `rw_lock`, `semaphore`, `election`, `multi_lock`, `owner_key`, `barrier`, `double_barrier`, `counter` | the locks |
 //! | `run_under_lock` | work under a lock, reentrant by its owner |
 //! | `waiting`, `watching`, `operate`, `shared_value` | a place that is not granted yet, looking, what an operator does, a value |
-//! | `lock`, `guard`, `hold`, `limits` | what every lock is made of; proof of holding it |
+//! | `lock`, `guard`, `grant`, `hold`, `limits` | what every lock is made of; proof of holding it |
 //! | `contend`, `beside`, [`decide`] | the way to a grant, and the pure decision on it |
 //! | [`Handoff`], `local_queue`, `held_place`, `sticky` | one contender for all tasks of a process, the turns that they take, and where idle places live |
 //! | `deadlock` | owner keys that would wait for each other |
@@ -30,6 +30,7 @@ mod double_barrier;
 mod election;
 mod event;
 mod examination;
+mod grant;
 mod guard;
 mod handoff;
 mod held_place;

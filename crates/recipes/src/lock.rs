@@ -8,7 +8,7 @@ use tokio::task::coop;
 
 use crate::call::Call;
 use crate::calling;
-use crate::contend::{Attempt, Granted, OneJoin, OnePlace, grant_since, not_carried};
+use crate::contend::{Attempt, Granted, OnePlace, PlaceAttempt, grant, not_carried};
 use crate::deadlock::Asking;
 use crate::guard::Guard;
 use crate::handoff::Handoff;
@@ -49,43 +49,55 @@ impl Keeper {
     }
 }
 
+/// How a call is to be granted a place of a lock.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan<'a> {
+    pub(crate) mode: Mode,
+    pub(crate) wait: Wait,
+    pub(crate) caller: Caller,
+    /// Since when the caller has waited, if it has before this call.
+    pub(crate) since: Option<BootInstant>,
+    /// The call of an owner key that is refused if its wait closes a circle.
+    pub(crate) asking: Option<&'a Asking>,
+}
+
 impl Lock {
-    /// Waits for the grant of one place of this mode.
-    pub(crate) fn grant<Kind>(
-        &self,
-        mode: Mode,
-        wait: Wait,
-    ) -> impl Future<Output = Result<Option<Guard<Kind>>>> + Send {
-        self.grant_to(calling::caller(&self.shared, wait), mode, wait, None, None)
+    /// Plans a call of the present task or thread that begins now.
+    pub(crate) fn plan(&self, mode: Mode, wait: Wait) -> Plan<'static> {
+        Plan { mode, wait, caller: calling::caller(&self.shared, wait), since: None, asking: None }
     }
 
-    /// Waits for the grant of one place of this mode to this caller, or for a turn of one; an owner key is refused if
-    /// its wait closes a circle. A caller that has waited before it asks here says since when.
-    pub(crate) async fn grant_to<Kind>(
+    /// Waits for the grant of one place, or of a turn of one.
+    pub(crate) async fn grant<Kind>(&self, plan: &Plan<'_>) -> Result<Option<Guard<Kind>>> {
+        let &Plan { mode, wait, since, asking, .. } = plan;
+        let Some(local) = self.local_queue(mode) else {
+            let wanted = OnePlace { asking, ..OnePlace::new(&self.queue, mode, plan.caller) };
+            let answer = self.answer(mode, wait, since, &mut PlaceAttempt::new(wanted, &mut None)).await?;
+            return Ok(answer.map(|(call, granted)| self.guard(call, granted)));
+        };
+        // A task that takes turn after turn gives other tasks of its thread theirs.
+        coop::consume_budget().await;
+        let call = self.call(mode, since)?;
+        let taking = || local.acquire(&self.shared, &plan.caller, wait, call.begun_at);
+        let turn = match asking.filter(|_| !wait.is_none()) {
+            Some(asking) => call.traced(|| Box::pin(asking.during(taking()))).await,
+            None => call.traced(taking).await,
+        };
+        let answer = self.answered(call, wait, turn)?;
+        Ok(answer.map(|(call, granted)| self.guard(call, granted)))
+    }
+
+    /// Waits for what this attempt is granted; the call is what becomes a hold.
+    pub(crate) async fn answer<A: Attempt>(
         &self,
-        caller: Caller,
         mode: Mode,
         wait: Wait,
         since: Option<BootInstant>,
-        asking: Option<&Asking>,
-    ) -> Result<Option<Guard<Kind>>> {
-        match self.local_queue(mode) {
-            Some(local_queue) => {
-                // A task that takes turn after turn gives other tasks of its thread theirs.
-                coop::consume_budget().await;
-                let call = self.call(mode, since)?;
-                let taking = || local_queue.acquire(&self.shared, caller, wait, call.begun_at);
-                let turn = match asking.filter(|_| !wait.is_none()) {
-                    Some(asking) => call.traced(|| Box::pin(asking.during(taking()))).await,
-                    None => call.traced(taking).await,
-                };
-                self.answer(call, wait, turn)
-            }
-            None => {
-                let place = OnePlace { asking, ..OnePlace::new(&self.queue, mode, caller) };
-                self.grant_one(&OneJoin::new(place), mode, wait, since).await
-            }
-        }
+        attempt: &mut A,
+    ) -> Result<Option<(Call, A::Granted)>> {
+        let call = self.call(mode, since)?;
+        let granted = call.traced(|| grant(&self.shared, &self.queue, attempt, wait, Some(call.begun_at))).await;
+        self.answered(call, wait, granted)
     }
 
     /// Returns the local queue whose turns this lock is granted by, if the lock is passed on within the process.
@@ -115,58 +127,13 @@ impl Lock {
         Self { handoff, local_queue: OnceLock::new(), ..self }
     }
 
-    /// Waits for the grant of one place, by this attempt.
-    pub(crate) async fn grant_one<Kind>(
-        &self,
-        attempt: &impl Attempt<Granted = Granted>,
-        mode: Mode,
-        wait: Wait,
-        since: Option<BootInstant>,
-    ) -> Result<Option<Guard<Kind>>> {
-        let call = self.call(mode, since)?;
-        let granted = call.traced(|| grant_since(&self.shared, attempt, wait, call.begun_at)).await;
-        self.answer(call, wait, granted)
-    }
-
-    /// Waits for a grant, and makes a guard of each of its places.
-    pub(crate) async fn grant_all<Kind, A: Attempt>(
-        &self,
-        attempt: &A,
-        mode: Mode,
-        wait: Wait,
-        places: impl FnOnce(A::Granted) -> Vec<Granted>,
-    ) -> Result<Option<Vec<Guard<Kind>>>> {
-        let call = self.call(mode, None)?;
-        let granted = call.traced(|| grant_since(&self.shared, attempt, wait, call.begun_at)).await;
-        let Some((call, granted)) = self.granted(call, wait, granted)? else {
-            return Ok(None);
-        };
-        let granted = places(granted);
-        let others = granted.iter().skip(1).map(|_| call.another(&self.shared, &self.queue, mode));
-        let mut calls = others.collect::<Vec<_>>();
-        // The call itself becomes the first hold.
-        calls.insert(0, call);
-        Ok(Some(calls.into_iter().zip(granted).map(|(call, granted)| self.guard(call, granted)).collect()))
-    }
-
     /// Begins a call for a place of this mode, whose caller may have waited since an earlier moment.
     pub(crate) fn call(&self, mode: Mode, since: Option<BootInstant>) -> Result<Call> {
         Call::begin(&self.shared, &self.queue, &self.meter, mode, since)
     }
 
-    /// Ends a call by its outcome, and makes the guard of what was granted.
-    pub(crate) fn answer<Kind>(
-        &self,
-        call: Call,
-        wait: Wait,
-        outcome: Result<Option<Granted<impl Into<HeldPlace>>>>,
-    ) -> Result<Option<Guard<Kind>>> {
-        let granted = self.granted(call, wait, outcome)?;
-        Ok(granted.map(|(call, granted)| self.guard(call, granted)))
-    }
-
     /// Returns a call with what it was granted; a call that was granted nothing ends here.
-    fn granted<G>(&self, call: Call, wait: Wait, outcome: Result<Option<G>>) -> Result<Option<(Call, G)>> {
+    pub(crate) fn answered<G>(&self, call: Call, wait: Wait, outcome: Result<Option<G>>) -> Result<Option<(Call, G)>> {
         match outcome {
             Ok(Some(granted)) => Ok(Some((call, granted))),
             Ok(None) => {
@@ -180,8 +147,18 @@ impl Lock {
         }
     }
 
-    fn guard<Kind>(&self, call: Call, granted: Granted<impl Into<HeldPlace>>) -> Guard<Kind> {
+    /// Makes the guard of what a call was granted.
+    pub(crate) fn guard<Kind>(&self, call: Call, granted: Granted<impl Into<HeldPlace>>) -> Guard<Kind> {
         Guard::new(&self.shared, &self.queue, granted, self.limits, call)
+    }
+
+    /// Makes a guard of each place that a call was granted.
+    pub(crate) fn guards<Kind>(&self, call: Call, mode: Mode, granted: Vec<Granted>) -> Vec<Guard<Kind>> {
+        let others = granted.iter().skip(1).map(|_| call.another(&self.shared, &self.queue, mode));
+        let mut calls = others.collect::<Vec<_>>();
+        // The call itself becomes the first hold.
+        calls.insert(0, call);
+        calls.into_iter().zip(granted).map(|(call, granted)| self.guard(call, granted)).collect()
     }
 }
 

@@ -136,7 +136,7 @@ impl Mutex {
     /// Waits for the lock, however long it takes.
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> Result<MutexGuard> {
-        self.lock.grant(Mode::Mutex, Wait::Forever).await.map(granted)
+        self.lock.grant(&self.lock.plan(Mode::Mutex, Wait::Forever)).await.map(granted)
     }
 
     /// Takes the lock if it is free; `None` if another contender holds it or waits for it.
@@ -155,7 +155,7 @@ impl Mutex {
 
     /// Waits for the lock, for as long as `wait` says; `None` if the time was up first.
     pub async fn lock_within(&self, wait: Wait) -> Result<Option<MutexGuard>> {
-        self.lock.grant(Mode::Mutex, wait).await
+        self.lock.grant(&self.lock.plan(Mode::Mutex, wait)).await
     }
 
     /// Waits for the lock as [`Mutex::lock`] does, in a future that owns this handle: a task can be spawned with it, or

@@ -6,7 +6,7 @@ mod seen;
 mod tests;
 
 use crate::Keeper;
-use crate::contend::{AllGone, Freeze, grant_by};
+use crate::contend::{AllGone, Freeze, grant};
 use crate::decide;
 use lockkeeper_core::{
     ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Modes, Operation, Part, QueueName, Request,
@@ -126,7 +126,9 @@ impl Keeper {
             let queue = lock.with_part(part);
             let of_part = holders.iter().filter(|holder| queue_of(&lock, holder.mode) == queue);
             let contenders: Vec<ContenderId> = of_part.map(|holder| holder.id.clone()).collect();
-            if !contenders.is_empty() && grant_by(&self.shared, &AllGone { queue, contenders }, wait).await?.is_none() {
+            let is_held = !contenders.is_empty();
+            let mut gone = AllGone { queue: queue.clone(), contenders };
+            if is_held && grant(&self.shared, &queue, &mut gone, wait, None).await?.is_none() {
                 return Ok(None);
             }
         }
@@ -214,8 +216,9 @@ impl Keeper {
     pub async fn freeze(&self, name: &str, kind: LockKind, reason: &str, wait: Wait) -> Result<Option<ContenderInfo>> {
         let lock = self.lock(name, kind.modes())?.queue;
         let mode = kind.mode();
-        let freeze = Freeze::new(queue_of(&lock, mode), mode, reason);
-        let id = match grant_by(&self.shared, &freeze, wait).await {
+        let queue = queue_of(&lock, mode);
+        let mut freeze = Freeze::new(queue.clone(), mode, reason);
+        let id = match grant(&self.shared, &queue, &mut freeze, wait, None).await {
             Ok(Some(id)) => id,
             outcome => {
                 let given_up = freeze.give_up(&self.shared).await;

@@ -109,7 +109,7 @@ impl RwLock {
 
     /// Waits for a share of the lock, for as long as `wait` says; `None` if the time was up first.
     pub async fn read_within(&self, wait: Wait) -> Result<Option<ReadGuard>> {
-        self.lock.grant(Mode::Read, wait).await
+        self.lock.grant(&self.lock.plan(Mode::Read, wait)).await
     }
 
     /// Waits for a share of the lock as [`RwLock::read`] does, in a future that owns this handle, as
@@ -150,7 +150,7 @@ impl RwLock {
 
     /// Waits to have the lock alone, for as long as `wait` says; `None` if the time was up first.
     pub async fn write_within(&self, wait: Wait) -> Result<Option<WriteGuard>> {
-        self.lock.grant(Mode::Write, wait).await
+        self.lock.grant(&self.lock.plan(Mode::Write, wait)).await
     }
 
     /// Waits to have the lock alone as [`RwLock::write`] does, in a future that owns this handle, as

@@ -199,8 +199,9 @@ impl Semaphore {
         wait: Wait,
     ) -> Result<Option<Vec<Permit>>> {
         self.check(wanted)?;
-        let attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound, caller, asking };
-        self.lock.grant_all(&attempt, Mode::Permit, wait, |granted| granted).await
+        let mut attempt = SomePermits { lock: &self.lock.queue, wanted, bound: &self.bound, caller, asking };
+        let answer = self.lock.answer(Mode::Permit, wait, None, &mut attempt).await?;
+        Ok(answer.map(|(call, granted)| self.lock.guards(call, Mode::Permit, granted)))
     }
 
     /// Says what a call for so many permits wants.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::Keeper;
-use crate::contend::{ValueSays, grant_by, onlooker_error};
+use crate::contend::{ValueSays, grant, onlooker_error};
 use crate::lock::{Lock, granted};
 use lockkeeper_core::{Expected, Modes, QueueName, Result, Session, Value, ValueVersion, Wait};
 
@@ -94,8 +94,8 @@ impl SharedValue {
     #[doc(alias = "addListener")]
     pub async fn changed(&self, seen: Option<ValueVersion>) -> Result<Option<Value>> {
         let read = |value: Option<Value>| (value.as_ref().map(|value| value.version) != seen).then_some(value);
-        let change = ValueSays { queue: self.name(), read };
-        grant_by(&self.lock.shared, &change, Wait::Forever).await.map(granted)
+        let mut change = ValueSays { queue: self.name(), read };
+        grant(&self.lock.shared, self.name(), &mut change, Wait::Forever, None).await.map(granted)
     }
 
     async fn write(&self, expected: Expected, value: Option<&[u8]>) -> Result<Option<ValueVersion>> {

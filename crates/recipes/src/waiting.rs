@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use crate::call::Call;
 use crate::calling;
-use crate::contend::{InLine, Joined, OnePlace, Resumed, grant_by};
+use crate::contend::{InLine, Joined, OnePlace, Pending, PlaceAttempt, grant};
 use crate::guard::{Guard, kind};
 use crate::holds::Presence;
 use crate::lock::{Lock, granted};
@@ -60,8 +60,8 @@ pub struct Waiting<Kind> {
 impl<Kind> Waiting<Kind> {
     async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
         let call = lock.call(mode, None)?;
-        let wanted = InLine(OnePlace::new(&lock.queue, mode, calling::caller(&lock.shared, Wait::Forever)));
-        let place = match call.traced(|| grant_by(&lock.shared, &wanted, Wait::Forever)).await {
+        let mut wanted = InLine(OnePlace::new(&lock.queue, mode, calling::caller(&lock.shared, Wait::Forever)));
+        let place = match call.traced(|| grant(&lock.shared, &lock.queue, &mut wanted, Wait::Forever, None)).await {
             Ok(place) => granted(place),
             Err(error) => {
                 call.failed(&error);
@@ -80,7 +80,7 @@ impl<Kind> Waiting<Kind> {
 
     /// Returns our identity in the queue; `None` if the place was lost in [`Waiting::granted_within`], or is granted.
     pub fn contender(&self) -> Option<&ContenderId> {
-        self.place.as_ref().map(|place| &place.joined.id)
+        self.place.as_ref().map(|place| &place.granted.grant.id)
     }
 
     /// Returns how many contenders stand ahead of us. It never grows while the place is the same, except for readers
@@ -95,9 +95,10 @@ impl<Kind> Waiting<Kind> {
         let Some(place) = &self.place else {
             return Err(self.gone());
         };
-        let extent = Extent::Around(self.contender());
+        let id = &place.granted.grant.id;
+        let extent = Extent::Around(Some(id));
         let view = place.session().view(self.name(), Freshness::Latest, extent).await;
-        view.map_err(|error| error.at(self.name()))?.ahead_of(&place.joined.id).ok_or_else(|| self.gone())
+        view.map_err(|error| error.at(self.name()))?.ahead_of(id).ok_or_else(|| self.gone())
     }
 
     /// Shows who holds the lock, as [`Keeper::contenders`](crate::Keeper::contenders) does; a contender that freezes
@@ -128,8 +129,10 @@ impl<Kind> Waiting<Kind> {
             none => none.insert(self.lock.call(self.mode, None)?),
         };
         let asking = Asking::begin(call);
-        let resumed = Resumed::new(wanted, &mut self.place);
-        let granted = call.traced(|| grant_by(shared, &resumed, wait)).await;
+        let mut lent = Lent::new(&mut self.place);
+        let mut attempt = PlaceAttempt::new(wanted, &mut lent.pending);
+        let granted = call.traced(|| grant(shared, queue, &mut attempt, wait, None)).await;
+        drop(lent);
         if self.place.is_some() {
             return granted.map(|_| None);
         }
@@ -138,12 +141,33 @@ impl<Kind> Waiting<Kind> {
             _ => drop(asking),
         }
         let call = self.call.take().expect("it was there a moment ago");
-        self.lock.answer(call, wait, granted)
+        let answer = self.lock.answered(call, wait, granted)?;
+        Ok(answer.map(|(call, granted)| self.lock.guard(call, granted)))
     }
 
     fn gone(&self) -> Error {
         let message = "our contender does not stand in the queue any more";
         Error::permanent(ErrorKind::Removed, Operation::View, message).at(self.name())
+    }
+}
+
+/// A place that is lent to an attempt, and comes back when that ends or is dropped, if it is still in the queue.
+struct Lent<'a> {
+    place: &'a mut Option<Joined>,
+    pending: Option<Box<Pending>>,
+}
+
+impl<'a> Lent<'a> {
+    fn new(place: &'a mut Option<Joined>) -> Self {
+        let pending = place.take().map(|joined| Box::new(Pending::Joined(joined)));
+        Self { place, pending }
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        // A join that is not answered is withdrawn.
+        *self.place = self.pending.take().and_then(|pending| pending.into_joined());
     }
 }
 

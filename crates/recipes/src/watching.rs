@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::contend::{Vacant, grant_by};
+use crate::contend::{Vacant, grant};
 use crate::keeper::Keeper;
 use crate::shared::Shared;
 use lockkeeper_core::{ContenderInfo, Extent, Freshness, Part, QueueName, QueueView, Result, Session, Wait};
@@ -45,7 +45,7 @@ impl Keeper {
     /// the service answered.
     pub async fn until_vacant(&self, name: &str, wait: Wait) -> Result<Option<()>> {
         let lock = QueueName::new(name)?;
-        grant_by(&self.shared, &Vacant { lock: &lock }, wait).await
+        grant(&self.shared, &lock, &mut Vacant { lock: &lock }, wait, None).await
     }
 }
 

@@ -3,7 +3,7 @@
 //! The place does not end with the session, so neither does its turn: under the next session it is found again where it
 //! stands. Until it is kept on purpose it is withdrawn like any other place.
 
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::onlook::{AllGone, onlooker_error};
 use super::persist::{Attempt, Progress};
@@ -22,17 +22,13 @@ pub(crate) struct Freeze {
     mode: Mode,
     reason: Arc<str>,
     /// The place, until it is kept or withdrawn.
-    place: StdMutex<Option<(Place, Ticket)>>,
+    place: Option<Place>,
 }
 
 impl Attempt for Freeze {
     type Granted = ContenderId;
 
-    fn queue(&self) -> &QueueName {
-        &self.queue
-    }
-
-    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<ContenderId> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<ContenderId> {
         let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
         let (id, mut view) = self.stand(shared, &session).await?;
         *progress = Progress::Placed;
@@ -46,13 +42,13 @@ impl Attempt for Freeze {
         }
         if self.queue.part() == Part::Waiters {
             // No waiter passes now; it waits for those that did before.
-            let held = self.permits(&session).await?;
+            let mut held = self.permits(&session).await?;
             held.wait(shared, progress).await?;
         }
         Ok(id)
     }
 
-    async fn try_once(&self, shared: &Shared) -> Result<Option<ContenderId>> {
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<ContenderId>> {
         let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
         let (id, view) = self.stand(shared, &session).await?;
         if self.ahead(&id, &view)?.is_some() {
@@ -67,19 +63,19 @@ impl Attempt for Freeze {
 
 impl Freeze {
     pub(crate) fn new(queue: QueueName, mode: Mode, reason: &str) -> Self {
-        Self { queue, mode, reason: reason.into(), place: StdMutex::default() }
+        Self { queue, mode, reason: reason.into(), place: None }
     }
 
     /// Finds our place in the queue, or takes one.
-    async fn stand(&self, shared: &Shared, session: &Arc<dyn Session>) -> Result<(ContenderId, QueueView)> {
-        if let Some(ticket) = self.ticket()
+    async fn stand(&mut self, shared: &Shared, session: &Arc<dyn Session>) -> Result<(ContenderId, QueueView)> {
+        if let Some(ticket) = self.place.as_ref().map(Place::ticket)
             && let Some(found) = find(session, &self.queue, ticket).await?
         {
             return Ok(found);
         }
         let ticket = Ticket::mint()?;
         let place = Place::arm(shared, session.clone(), self.queue.clone(), ticket);
-        drop(self.slot().replace((place, ticket)));
+        self.place = Some(place);
         let mut entry = Entry::new(ticket, self.mode, shared.owner.clone());
         entry.lifetime = Lifetime::Persistent { reason: self.reason.clone() };
         let joined = session.enqueue_one(&self.queue, entry).await;
@@ -108,18 +104,19 @@ impl Freeze {
     }
 
     /// Leaves the place where it is and stops tracking it.
-    pub(crate) fn keep(&self) {
-        if let Some((place, _)) = self.slot().take() {
+    pub(crate) fn keep(self) {
+        if let Some(place) = self.place {
             place.keep();
         }
     }
 
     /// Gives the place up. It outlives the session under which it was taken; so if that is lost, it is broken under the
     /// next one.
-    pub(crate) async fn give_up(&self, shared: &Shared) -> Result<()> {
-        let Some((place, ticket)) = self.slot().take() else {
+    pub(crate) async fn give_up(self, shared: &Shared) -> Result<()> {
+        let Some(place) = self.place else {
             return Ok(());
         };
+        let ticket = place.ticket();
         let stands = place.session().bond().liveness().is_held();
         // It goes on in the background, while its session stands.
         drop(place.leave());
@@ -135,15 +132,6 @@ impl Freeze {
             session.request(&self.queue, &id, Request::Break { token }).await?;
         }
         Ok(())
-    }
-
-    fn ticket(&self) -> Option<Ticket> {
-        self.slot().as_ref().map(|&(_, ticket)| ticket)
-    }
-
-    /// Nothing panics while the slot is locked.
-    fn slot(&self) -> StdMutexGuard<'_, Option<(Place, Ticket)>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

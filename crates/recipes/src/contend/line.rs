@@ -1,11 +1,9 @@
 //! One attempt in the one queue of a lock, or among the waiters of a semaphore.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
 use super::evict::evict_idle_holder;
-use super::persist::{Attempt, Progress, until_answered};
+use super::persist::until_answered;
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
 use crate::deadlock::Asking;
@@ -16,7 +14,7 @@ use crate::shared::Shared;
 use crate::spans;
 use lockkeeper_core::{
     BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, FencingToken, Freshness, Mode, Opener, Part,
-    QueueName, QueueView, Rank, Result, Session, Ticket,
+    QueueName, QueueView, Rank, Result, Session, Standing, Ticket,
 };
 
 /// Asks for one place of one mode in one queue.
@@ -35,81 +33,6 @@ pub(crate) struct OnePlace<'a> {
 /// reading at a time, and some kilobytes. Behind more of them it looks at the queue again.
 const READERS_KEPT_MAX: usize = 64;
 
-/// An attempt at one place; a join that is not granted at once stays with it until it is waited for.
-#[derive(Debug)]
-pub(crate) struct OneJoin<'a> {
-    wanted: OnePlace<'a>,
-    under_way: Mutex<Option<Box<UnderWay>>>,
-}
-
-impl<'a> OneJoin<'a> {
-    pub(crate) const fn new(wanted: OnePlace<'a>) -> Self {
-        Self { wanted, under_way: Mutex::new(None) }
-    }
-
-    /// Nothing panics while it is locked.
-    fn under_way(&self) -> MutexGuard<'_, Option<Box<UnderWay>>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Attempt for OneJoin<'_> {
-    type Granted = Granted;
-
-    fn queue(&self) -> &QueueName {
-        self.wanted.queue
-    }
-
-    fn opener<'a>(&self, shared: &'a Shared) -> &'a Opener<Arc<dyn Session>> {
-        self.wanted.opener(shared)
-    }
-
-    /// Joins the queue, if the service answers at once.
-    fn at_once(&self, shared: &Shared, progress: &mut Progress, context: &mut Context<'_>) -> Poll<Result<Granted>> {
-        // An owner key notes its wait between the join and the grant.
-        let wanted = &self.wanted;
-        let session = if wanted.asking.is_none() { wanted.session_at_once(shared) } else { None };
-        let Some(session) = session else { return Poll::Pending };
-        let (place, mut answer) = wanted.send(shared, session)?;
-        let under_way = match answer.as_mut().poll(context) {
-            Poll::Pending => UnderWay::Sent((place, answer)),
-            Poll::Ready(answer) => {
-                let joined = wanted.answered(shared, place, answer)?;
-                *progress = Progress::Placed;
-                if joined.is_granted_by_join()? {
-                    return Poll::Ready(joined.grant());
-                }
-                UnderWay::Joined(joined)
-            }
-        };
-        *self.under_way() = Some(Box::new(under_way));
-        Poll::Pending
-    }
-
-    /// Joins the queue under the present session and waits there until the place is granted or lost.
-    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Granted> {
-        let under_way = self.under_way().take();
-        let joined = match under_way.map(|under_way| *under_way) {
-            Some(UnderWay::Joined(joined)) => joined,
-            Some(UnderWay::Sent(sent)) => self.wanted.joined(shared, sent).await?,
-            None => {
-                let session = self.wanted.session(shared).await?;
-                self.wanted.join(shared, session).await?
-            }
-        };
-        *progress = Progress::Placed;
-        if let Some(asking) = self.wanted.asking {
-            joined.ask(asking)?;
-        }
-        joined.wait(shared).await
-    }
-
-    /// It looks before it joins, so that a lock that is held costs the service no write.
-    async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
-        self.wanted.try_once(shared).await
-    }
-}
-
 impl<'a> OnePlace<'a> {
     /// A place that is left when its caller's hold ends.
     pub(crate) const fn new(queue: &'a QueueName, mode: Mode, caller: Caller) -> Self {
@@ -119,7 +42,7 @@ impl<'a> OnePlace<'a> {
 
 impl OnePlace<'_> {
     /// Takes the place if no wait is needed.
-    pub(crate) async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
+    pub(crate) async fn try_once(&self, shared: &Shared) -> Result<Option<(Granted, QueueView)>> {
         match self.look(shared).await? {
             Some(session) => self.join(shared, session).await?.granted_at_once().await,
             None => Ok(None),
@@ -186,12 +109,13 @@ impl OnePlace<'_> {
 
     /// Takes in the answer to the join.
     pub(crate) fn answered(&self, shared: &Shared, place: Place, answer: Result<Enqueued>) -> Result<Joined> {
-        let joined = answer.map_err(|error| error.at(self.queue))?;
-        let ahead = joined.view.ahead_of(&joined.id).unwrap_or(0);
-        spans::note_place(&joined.id, ahead);
+        let (granted, view) = Granted::answered(place, answer.map_err(|error| error.at(self.queue))?);
+        let id = &granted.grant.id;
+        let ahead = view.ahead_of(id).unwrap_or(0);
+        spans::note_place(id, ahead);
         let lock = self.queue.with_part(Part::Line);
-        shared.observers.emit(&Event::Joined { lock, contender: joined.id.clone(), ahead });
-        Ok(Joined { queue: self.queue.clone(), mode: self.mode, place, joined })
+        shared.observers.emit(&Event::Joined { lock, contender: id.clone(), ahead });
+        Ok(Joined { mode: self.mode, granted, view })
     }
 }
 
@@ -206,28 +130,12 @@ pub(crate) async fn join_beside(
     let mut beside = entry(shared, mode, caller)?;
     beside.rank = Rank::With(held.clone());
     let (place, sent) = send(shared, session.clone(), queue, beside);
-    let Enqueued { id, token: granted, standing, .. } = sent.await.map_err(|error| error.at(queue))?;
-    check_with_reason(queue, &*standing).await?;
+    let (mut granted, _) = Granted::answered(place, sent.await.map_err(|error| error.at(queue))?);
+    let grant = &mut granted.grant;
+    check_with_reason(queue, &*grant.standing).await?;
     // The service knows the grant of the place, and not which turn of it this is.
-    let token = FencingToken::new(granted.as_u64(), token.turn()).expect("the service gave out this number");
-    Ok(Granted { place, id, token, standing })
-}
-
-/// A join that goes on while its caller does something else.
-enum UnderWay {
-    /// It is not answered yet.
-    Sent(Sent),
-    /// It has a place in the queue.
-    Joined(Joined),
-}
-
-impl fmt::Debug for UnderWay {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Sent(_) => "Sent",
-            Self::Joined(_) => "Joined",
-        })
-    }
+    grant.token = FencingToken::new(grant.token.as_u64(), token.turn()).expect("the service gave out this number");
+    Ok(granted)
 }
 
 /// An armed place, and the answer to its entry under way.
@@ -254,89 +162,88 @@ fn entry_of(ticket: Ticket, shared: &Shared, mode: Mode, caller: Caller) -> Entr
 /// A place in a queue, with the view that came with it.
 #[derive(Debug)]
 pub(crate) struct Joined {
-    pub(super) queue: QueueName,
-    pub(super) mode: Mode,
-    pub(super) place: Place,
-    pub(crate) joined: Enqueued,
+    mode: Mode,
+    /// What is granted once its turn has come.
+    pub(crate) granted: Granted,
+    /// The queue at the join; empty once it was used for a wait.
+    pub(super) view: QueueView,
 }
 
 impl Joined {
+    fn queue(&self) -> &QueueName {
+        self.granted.place.queue()
+    }
+
+    fn standing(&self) -> &dyn Standing {
+        &*self.granted.grant.standing
+    }
+
     /// Returns the session under which the place was taken.
     pub(crate) fn session(&self) -> &Arc<dyn Session> {
-        &self.place.session
+        &self.granted.place.session
     }
 
     /// How much of the queue decides for this place.
     fn extent(&self) -> Extent<'_> {
-        Extent::Around(Some(&self.joined.id))
+        Extent::Around(Some(&self.granted.grant.id))
     }
 
     fn decide(&self, view: &QueueView) -> Result<Decision> {
-        match decide::decide(self.mode, &self.joined.id, view) {
-            Decision::KindMismatch { found } => Err(kind_mismatch(&self.queue, self.mode, found)),
+        match decide::decide(self.mode, &self.granted.grant.id, view) {
+            Decision::KindMismatch { found } => Err(kind_mismatch(self.queue(), self.mode, found)),
             decision => Ok(decision),
         }
     }
 
     /// Notes the wait of an owner key, if it has to wait.
-    fn ask(&self, asking: &Asking) -> Result<()> {
-        match self.decide(&self.joined.view)? {
-            Decision::WaitFor { .. } => asking.waits_in(self.joined.token, &self.joined.standing),
+    pub(super) fn ask(&self, asking: &Asking) -> Result<()> {
+        match self.decide(&self.view)? {
+            Decision::WaitFor { .. } => asking.waits_in(self.granted.grant.token, &self.granted.grant.standing),
             _ => Ok(()),
         }
     }
 
     /// Tells whether no wait is needed, as the queue stood at the join.
     pub(crate) fn is_first(&self) -> bool {
-        self.joined.view.contenders.first().is_some_and(|first| first.id == self.joined.id)
+        self.view.contenders.first().is_some_and(|first| first.id == self.granted.grant.id)
     }
 
     /// Tells whether it is granted, as the queue stood at the join, and still stands: for one that does not, it may not
     /// be known yet why, and that is waited for.
     pub(crate) fn is_granted_by_join(&self) -> Result<bool> {
-        Ok(self.stands() && self.decide(&self.joined.view)? == Decision::Granted)
-    }
-
-    /// Returns the queue as it stood at the join, if no other contender was in it.
-    pub(crate) fn view_alone(&self) -> Option<QueueView> {
-        self.is_alone().then(|| self.joined.view.clone())
-    }
-
-    /// Tells whether no other contender was in the queue at the join.
-    pub(crate) fn is_alone(&self) -> bool {
-        let view = &self.joined.view;
-        view.contenders.len() == 1 && view.omitted == 0 && view.elsewhere.is_none() && self.is_first()
+        Ok(self.stands() && self.decide(&self.view)? == Decision::Granted)
     }
 
     /// Takes the grant if no wait is needed; otherwise leaves the queue.
-    pub(crate) async fn granted_at_once(self) -> Result<Option<Granted>> {
-        match self.decide(&self.joined.view)? {
+    pub(crate) async fn granted_at_once(self) -> Result<Option<(Granted, QueueView)>> {
+        match self.decide(&self.view)? {
             Decision::Granted => {
-                check_with_reason(&self.queue, &*self.joined.standing).await?;
+                check_with_reason(self.queue(), self.standing()).await?;
                 self.grant().map(Some)
             }
-            Decision::NotInQueue => Err(removed(&self.queue)),
+            Decision::NotInQueue => Err(removed(self.queue())),
             _ => Ok(None),
         }
     }
 
     /// Tells whether the place is still in the queue.
     pub(super) fn stands(&self) -> bool {
-        self.joined.standing.liveness().is_held()
+        self.standing().liveness().is_held()
     }
 
     /// Looks whether it is granted now.
     pub(super) async fn is_granted_now(&self) -> Result<bool> {
-        check_with_reason(&self.queue, &*self.joined.standing).await?;
+        check_with_reason(self.queue(), self.standing()).await?;
         let view = self
+            .granted
             .place
             .session
-            .view(&self.queue, Freshness::Latest, self.extent())
+            .view(self.queue(), Freshness::Latest, self.extent())
             .await
-            .map_err(|error| error.at(&self.queue))?;
+            .map_err(|error| error.at(self.queue()))?;
         match self.decide(&view)? {
             Decision::Granted => Ok(true),
-            Decision::NotInQueue => Err(removed(&self.queue)),
+            Decision::NotInQueue => Err(removed(self.queue())),
             _ => Ok(false),
         }
     }
@@ -344,34 +251,33 @@ impl Joined {
     /// Waits until the place is granted or lost.
     pub(super) async fn wait(mut self, shared: &Shared) -> Result<Granted> {
         self.until_granted(shared).await?;
-        self.grant()
+        self.grant().map(|(granted, _)| granted)
     }
 
     /// Waits until the place is granted or lost; it stands if this is dropped, and the wait may begin again.
     pub(crate) async fn until_granted(&mut self, shared: &Shared) -> Result<()> {
-        let seen = self.joined.view.connection;
-        // A waiter keeps no list: ten thousand of them would hold gigabytes.
-        let view = std::mem::replace(&mut self.joined.view, QueueView::new(seen, Arc::default()));
         // The first view came with the place; an earlier wait that was dropped may have used it.
-        let view = (!view.contenders.is_empty()).then_some(view);
-        let decision = view.as_ref().map(|view| self.decide(view)).transpose()?;
-        if decision != Some(Decision::Granted) {
+        let is_seen = !self.view.contenders.is_empty();
+        if !is_seen || self.decide(&self.view)? != Decision::Granted {
+            // A waiter keeps no list: ten thousand of them would hold gigabytes.
+            let used = QueueView::new(self.view.connection, Arc::default());
+            let view = std::mem::replace(&mut self.view, used);
             // A place that is granted at once does not carry what only waiters need.
-            Box::pin(self.until_turn(shared, view)).await?;
+            Box::pin(self.until_turn(shared, is_seen.then_some(view))).await?;
         }
         // It may be gone, and not be known why yet: that decides whether to join again.
-        check_with_reason(&self.queue, &*self.joined.standing).await
+        check_with_reason(self.queue(), self.standing()).await
     }
 
     /// Waits until the place is granted or lost, given the queue as it stood last.
     async fn until_turn(&self, shared: &Shared, seen: Option<QueueView>) -> Result<()> {
-        let session = self.place.session.clone();
-        let standing = self.joined.standing.clone();
+        let session = self.granted.place.session.clone();
+        let standing = self.granted.grant.standing.clone();
         let mut view = match seen {
             Some(view) => view,
             None => {
-                let look = || session.view(&self.queue, Freshness::Latest, self.extent());
-                until_answered(shared, &self.queue, &*standing, None, look).await?
+                let look = || session.view(self.queue(), Freshness::Latest, self.extent());
+                until_answered(shared, self.queue(), &*standing, None, look).await?
             }
         };
         let mut known: Option<Arc<KnownHead>> = None;
@@ -384,44 +290,47 @@ impl Joined {
                 Decision::WaitFor { ahead, departure_grants } => (ahead, departure_grants),
                 Decision::NotInQueue | Decision::KindMismatch { .. } => {
                     // If the session ended, its contenders are gone too: then the reason is the lost session.
-                    check_with_reason(&self.queue, &*standing).await?;
-                    return Err(removed(&self.queue));
+                    check_with_reason(self.queue(), &*standing).await?;
+                    return Err(removed(self.queue()));
                 }
             };
             let would_grant = departure_grants || decide::departure_of_first_grants(self.mode, &ahead, &view);
-            let (seen, before) = (view.connection, view.ahead_of(&self.joined.id).unwrap_or(0));
+            let (seen, before) = (view.connection, view.ahead_of(&self.granted.grant.id).unwrap_or(0));
             let head = known.get_or_insert_with(|| {
-                let head = shared.known_heads.of(&self.queue, &session);
+                let head = shared.known_heads.of(self.queue(), &session);
                 head.note_view(&view);
                 head
             });
             let others = self.others_heard_of(&view);
             drop(view);
-            let departure = session.departure(&self.queue, Some(&self.joined.id), &ahead, seen);
+            let departure = session.departure(self.queue(), Some(&self.granted.grant.id), &ahead, seen);
             // Asked for now, while all of them are there: one that has left by then would have to be looked for.
             let others: Option<Vec<_>> = others.map(|others| {
-                others.iter().map(|other| session.departure(&self.queue, Some(&self.joined.id), other, seen)).collect()
+                others
+                    .iter()
+                    .map(|other| session.departure(self.queue(), Some(&self.granted.grant.id), other, seen))
+                    .collect()
             });
             let prove_it_together = others.is_some();
-            let mut departure = spans::while_waiting_for(shared, &self.queue, &ahead, before, departure).await;
+            let mut departure = spans::while_waiting_for(shared, self.queue(), &ahead, before, departure).await;
             for other in others.into_iter().flatten() {
                 if matches!(departure, Ok(Departure::Gone)) {
                     departure = other.await;
                 }
             }
-            check_with_reason(&self.queue, &*standing).await?;
+            check_with_reason(self.queue(), &*standing).await?;
             let is_proved = departure_grants || prove_it_together || would_grant && head.is_first(seen, &ahead);
             if matches!(departure, Ok(Departure::Gone)) && is_proved {
                 if decide::is_alone(self.mode) {
                     // Noted before the lock is held, and so before any waiter can see it given back.
-                    head.note(seen, &self.joined.id);
+                    head.note(seen, &self.granted.grant.id);
                 }
                 break;
             }
             let was_told = matches!(departure, Ok(Departure::Gone));
             let freshness = if was_told { Freshness::AfterDeparture } else { Freshness::Latest };
-            let look = || session.view(&self.queue, freshness, self.extent());
-            view = until_answered(shared, &self.queue, &*standing, departure.err(), look).await?;
+            let look = || session.view(self.queue(), freshness, self.extent());
+            view = until_answered(shared, self.queue(), &*standing, departure.err(), look).await?;
         }
         Ok(())
     }
@@ -429,20 +338,15 @@ impl Joined {
     /// Returns the readers ahead but for the nearest, which comes first, if the departures of all prove our turn, and
     /// are heard of without a request.
     fn others_heard_of(&self, view: &QueueView) -> Option<Vec<ContenderId>> {
-        let readers = decide::readers_ahead(self.mode, &self.joined.id, view, READERS_KEPT_MAX)?;
+        let readers = decide::readers_ahead(self.mode, &self.granted.grant.id, view, READERS_KEPT_MAX)?;
         let (_, others) = readers.split_last()?;
-        let are_heard_of = readers.iter().all(|reader| self.place.session.hears_of(&reader.id));
+        let are_heard_of = readers.iter().all(|reader| self.granted.place.session.hears_of(&reader.id));
         are_heard_of.then(|| others.iter().rev().map(|reader| reader.id.clone()).collect())
     }
 
-    pub(crate) fn grant(self) -> Result<Granted> {
-        self.grant_with_view().map(|(granted, _)| granted)
-    }
-
-    /// Takes the grant, and the queue as it stood at the join.
-    pub(crate) fn grant_with_view(self) -> Result<(Granted, QueueView)> {
-        let Enqueued { id, token, standing, view } = self.joined;
-        check_standing(&self.queue, &*standing)?;
-        Ok((Granted { place: self.place, id, token, standing }, view))
+    /// Takes the grant, and the queue as it stood at the join, if it was granted by that.
+    pub(crate) fn grant(self) -> Result<(Granted, QueueView)> {
+        check_standing(self.queue(), self.standing())?;
+        Ok((self.granted, self.view))
     }
 }

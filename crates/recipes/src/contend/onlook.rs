@@ -20,16 +20,12 @@ pub(crate) struct ValueSays<'a, Read> {
 
 impl<Read, Said> Attempt for ValueSays<'_, Read>
 where
-    Read: Fn(Option<Value>) -> Option<Said> + Sync,
+    Read: Fn(Option<Value>) -> Option<Said> + Send + Sync,
     Said: Send,
 {
     type Granted = Said;
 
-    fn queue(&self) -> &QueueName {
-        self.queue
-    }
-
-    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Said> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Said> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
         let mut value = session.value(self.queue).await.map_err(|error| onlooker_error(self.queue, error))?;
         *progress = Progress::Placed;
@@ -43,7 +39,7 @@ where
         }
     }
 
-    async fn try_once(&self, shared: &Shared) -> Result<Option<Said>> {
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<Said>> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
         let value = session.value(self.queue).await.map_err(|error| onlooker_error(self.queue, error))?;
         Ok((self.read)(value))
@@ -85,17 +81,13 @@ impl AllGone {
 impl Attempt for AllGone {
     type Granted = ();
 
-    fn queue(&self) -> &QueueName {
-        &self.queue
-    }
-
-    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<()> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<()> {
         let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
         let gone = until_gone(&session, &self.queue, progress, |view| self.last_in(view)).await;
         gone.map(drop).map_err(|error| onlooker_error(&self.queue, error))
     }
 
-    async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<()>> {
         let session = shared.session().await.map_err(|error| onlooker_error(&self.queue, error))?;
         let view = session
             .view(&self.queue, Freshness::Latest, Extent::Whole)
@@ -140,11 +132,7 @@ impl Vacant<'_> {
 impl Attempt for Vacant<'_> {
     type Granted = ();
 
-    fn queue(&self) -> &QueueName {
-        self.lock
-    }
-
-    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<()> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<()> {
         if self.is_vacant(shared).await? {
             return Ok(());
         }
@@ -152,7 +140,7 @@ impl Attempt for Vacant<'_> {
         self.until_vacant(&session, progress).await.map_err(|error| onlooker_error(self.lock, error))
     }
 
-    async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<()>> {
         Ok(self.is_vacant(shared).await?.then_some(()))
     }
 }

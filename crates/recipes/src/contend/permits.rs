@@ -51,11 +51,7 @@ pub(crate) struct SomePermits<'a> {
 impl Attempt for SomePermits<'_> {
     type Granted = Vec<Granted>;
 
-    fn queue(&self) -> &QueueName {
-        self.lock
-    }
-
-    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Vec<Granted>> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Vec<Granted>> {
         let session = shared.session().await.map_err(|error| error.at(self.lock))?;
         let queue = self.lock.with_part(Part::Waiters);
         let waiter = OnePlace::new(&queue, Mode::Acquire, self.caller);
@@ -71,14 +67,15 @@ impl Attempt for SomePermits<'_> {
             None
         };
         if let Some(asking) = self.asking.filter(|_| !joined.is_first()) {
-            asking.waits_in(joined.joined.token, &joined.joined.standing)?;
+            let grant = &joined.granted.grant;
+            asking.waits_in(grant.token, &grant.standing)?;
         }
         let first = joined.wait(shared).await?;
         self.wait_as_first(shared, &session, &first, hint).await
     }
 
     /// It looks before it joins, so that a semaphore without free permits costs the service no write.
-    async fn try_once(&self, shared: &Shared) -> Result<Option<Vec<Granted>>> {
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<Vec<Granted>>> {
         let session = shared.session().await.map_err(|error| error.at(self.lock))?;
         let queue = self.lock.with_part(Part::Waiters);
         let waiter = OnePlace::new(&queue, Mode::Acquire, self.caller);
@@ -91,7 +88,7 @@ impl Attempt for SomePermits<'_> {
         }
         let sent = waiter.send(shared, session.clone())?;
         let permits = self.questions(&session);
-        let Some(first) = waiter.joined(shared, sent).await?.granted_at_once().await? else {
+        let Some((first, _)) = waiter.joined(shared, sent).await?.granted_at_once().await? else {
             return Ok(None);
         };
         let seen = match self.hint(permits).await {
@@ -99,7 +96,7 @@ impl Attempt for SomePermits<'_> {
             None => self.answers(self.questions(&session)).await?,
         };
         match self.decide(&seen)? {
-            PermitsDecision::Fit => self.take(shared, &session, &*first.standing, &seen).await,
+            PermitsDecision::Fit => self.take(shared, &session, &*first.grant.standing, &seen).await,
             _ => Ok(None),
         }
     }
@@ -168,7 +165,7 @@ impl SomePermits<'_> {
         first: &Granted,
         mut hint: Option<Seen>,
     ) -> Result<Vec<Granted>> {
-        let place = &*first.standing;
+        let place = &*first.grant.standing;
         let mut failures = Failures::default();
         let mut was_overtaken = false;
         loop {
@@ -191,7 +188,7 @@ impl SomePermits<'_> {
             } else {
                 was_overtaken = false;
                 if let Some(asking) = self.asking {
-                    asking.waits_in(first.token, &first.standing)?;
+                    asking.waits_in(first.grant.token, &first.grant.standing)?;
                 }
                 let change = self.change(session, place, seen).await;
                 if change.is_ok() {
@@ -298,7 +295,7 @@ impl SomePermits<'_> {
         }
         let grant = |(place, taken): (Place, Enqueued)| {
             check_standing(self.lock, &*taken.standing)?;
-            Ok(Granted { place, id: taken.id, token: taken.token, standing: taken.standing })
+            Ok(Granted::answered(place, taken).0)
         };
         places.into_iter().zip(taken).map(grant).collect::<Result<_>>().map(Some)
     }

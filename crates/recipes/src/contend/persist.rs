@@ -17,22 +17,19 @@ use lockkeeper_core::{Advice, BoxFuture, Error, ErrorKind, Opener, QueueName, Re
 pub(crate) const STEADY: Duration = Duration::from_secs(1);
 
 /// One way to a grant under one session.
-pub(crate) trait Attempt: Sync {
+pub(crate) trait Attempt: Send {
     /// What is granted.
     type Granted: Send;
 
-    /// Returns the queue, for errors and events.
-    fn queue(&self) -> &QueueName;
-
     /// Returns what opens the sessions under which places are taken.
-    fn opener<'a>(&self, shared: &'a Shared) -> &'a Opener<Arc<dyn Session>> {
+    fn opener<'s>(&self, shared: &'s Shared) -> &'s Opener<Arc<dyn Session>> {
         &shared.opener
     }
 
     /// Takes what is granted without a wait, in the caller's own future; otherwise [`Attempt::wait`] goes on with what
     /// is under way. An attempt that is seldom granted at once leaves all to that.
     fn at_once(
-        &self,
+        &mut self,
         _shared: &Shared,
         _progress: &mut Progress,
         _context: &mut Context<'_>,
@@ -41,10 +38,10 @@ pub(crate) trait Attempt: Sync {
     }
 
     /// Takes a place under the present session and waits there until it is granted or lost.
-    fn wait(&self, shared: &Shared, progress: &mut Progress) -> impl Future<Output = Result<Self::Granted>> + Send;
+    fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> impl Future<Output = Result<Self::Granted>> + Send;
 
     /// Takes it if no wait is needed; `None` otherwise.
-    fn try_once(&self, shared: &Shared) -> impl Future<Output = Result<Option<Self::Granted>>> + Send;
+    fn try_once(&mut self, shared: &Shared) -> impl Future<Output = Result<Option<Self::Granted>>> + Send;
 
     /// Returns the stage of the keeper from which on this is refused: when it is drained, unless it belongs to
     /// something that is held.
@@ -66,90 +63,95 @@ pub(crate) enum Progress {
 /// queue needs microseconds, unless it was stopped while it entered.
 const HELD_UP_LOOK: Duration = Duration::from_millis(250);
 
-/// Waits for a grant; `None` if the time was up first.
+/// Waits for a grant from a queue; `None` if the time was up first. A call that began before this says when.
+///
+/// A grant that comes at once is the common case, and needs no other future. What waits lies in a box, so that the
+/// future of a call is small: it is moved when it is made, and ten thousand of them wait at a time.
 ///
 /// # Errors
 ///
 /// Permanent ones; and a transient one when the time was up, or the retry policy gave up, before there was a place:
 /// then it is unknown whether the lock was free, except if another process on its way into the queue held us up.
 /// Without a wait nothing is retried.
-pub(crate) async fn grant_by<A: Attempt>(shared: &Shared, attempt: &A, wait: Wait) -> Result<Option<A::Granted>> {
-    grant_since(shared, attempt, wait, shared.clock.now()).await
-}
-
-/// Waits for a grant as [`grant_by`] does, for a call that began at this moment.
-///
-/// A grant that comes at once is the common case, and needs no other future. What waits lies in a box, so that the
-/// future of a call is small: it is moved when it is made, and ten thousand of them wait at a time.
-pub(crate) async fn grant_since<A: Attempt>(
+pub(crate) async fn grant<A: Attempt>(
     shared: &Shared,
-    attempt: &A,
+    queue: &QueueName,
+    attempt: &mut A,
     wait: Wait,
-    called_at: BootInstant,
+    since: Option<BootInstant>,
 ) -> Result<Option<A::Granted>> {
+    let called_at = since.unwrap_or_else(|| shared.clock.now());
     let wait = wait.starting(called_at);
     if wait == Wait::No {
-        return Box::pin(try_unless_held_up(shared, attempt)).await;
+        return Box::pin(try_unless_held_up(shared, queue, attempt)).await;
     }
-    refuse(shared, attempt)?;
+    refuse(shared, queue, attempt.refused_from())?;
     let mut progress = Progress::NoPlace(None);
     let first = poll_fn(|context| Poll::Ready(attempt.at_once(shared, &mut progress, context))).await;
     let failure = match first {
         Poll::Ready(Ok(granted)) => {
             // What was granted at the moment in which the keeper was drained is given back.
-            return refuse(shared, attempt).map(|()| Some(granted));
+            refuse(shared, queue, attempt.refused_from())?;
+            return Ok(Some(granted));
         }
         Poll::Ready(Err(error)) => Some(error),
         Poll::Pending => None,
     };
-    Box::pin(grant_later(shared, attempt, wait, called_at, (progress, failure))).await
+    let goes_on = (progress, failure);
+    Box::pin(wait_until(shared, queue, attempt, (wait, called_at), goes_on)).await
 }
 
-/// Waits for a grant as [`grant_since`] does, after what needs no wait: the attempt goes on, or has failed once.
-pub(crate) async fn grant_later<A: Attempt>(
+/// Waits for a grant until the time is up: the attempt goes on, or has failed once.
+async fn wait_until<A: Attempt>(
     shared: &Shared,
-    attempt: &A,
-    wait: Wait,
-    called_at: BootInstant,
+    queue: &QueueName,
+    attempt: &mut A,
+    (wait, called_at): (Wait, BootInstant),
     (mut progress, failure): (Progress, Option<Error>),
 ) -> Result<Option<A::Granted>> {
+    let refused_from = attempt.refused_from();
     let granted = {
-        let persisting = pin!(persist(shared, attempt, called_at, &mut progress, failure));
+        let persisting = pin!(persist(shared, queue, attempt, called_at, &mut progress, failure));
         tokio::select! {
             biased;
             granted = shared.by(wait, persisting) => granted.transpose()?,
-            closed = shared.until(attempt.refused_from()) => return Err(closed.at(attempt.queue())),
+            closed = shared.until(refused_from) => return Err(closed.at(queue)),
         }
     };
-    refuse(shared, attempt)?;
+    refuse(shared, queue, refused_from)?;
     match (granted, progress) {
-        (None, Progress::NoPlace(_)) if shared.is_held_up(attempt.queue()) => Ok(None),
+        (None, Progress::NoPlace(_)) if shared.is_held_up(queue) => Ok(None),
         (None, Progress::NoPlace(Some(error))) => Err(error),
-        (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(attempt.queue())),
+        (None, Progress::NoPlace(None)) => Err(unanswered(shared).at(queue)),
         (granted, _) => Ok(granted),
     }
 }
 
 /// Refuses what a keeper that is drained or closed does not grant.
-fn refuse<A: Attempt>(shared: &Shared, attempt: &A) -> Result<()> {
-    shared.refuse_from(attempt.refused_from()).map_err(|closed| closed.at(attempt.queue()))
+fn refuse(shared: &Shared, queue: &QueueName, from: Stage) -> Result<()> {
+    shared.refuse_from(from).map_err(|closed| closed.at(queue))
 }
 
 /// Takes it if no wait is needed. A wait for another process that is just entering the queue counts as one.
-async fn try_unless_held_up<A: Attempt>(shared: &Shared, attempt: &A) -> Result<Option<A::Granted>> {
-    refuse(shared, attempt)?;
+async fn try_unless_held_up<A: Attempt>(
+    shared: &Shared,
+    queue: &QueueName,
+    attempt: &mut A,
+) -> Result<Option<A::Granted>> {
+    let refused_from = attempt.refused_from();
+    refuse(shared, queue, refused_from)?;
     let mut trying = pin!(attempt.try_once(shared));
     loop {
         tokio::select! {
             biased;
             granted = &mut trying => {
                 let granted = granted?;
-                refuse(shared, attempt)?;
+                refuse(shared, queue, refused_from)?;
                 return Ok(granted);
             }
-            closed = shared.until(attempt.refused_from()) => return Err(closed.at(attempt.queue())),
+            closed = shared.until(refused_from) => return Err(closed.at(queue)),
             () = shared.clock.sleep_until(shared.clock.now().saturating_add(HELD_UP_LOOK)) => {
-                if shared.is_held_up(attempt.queue()) {
+                if shared.is_held_up(queue) {
                     return Ok(None);
                 }
             }
@@ -160,7 +162,8 @@ async fn try_unless_held_up<A: Attempt>(shared: &Shared, attempt: &A) -> Result<
 /// Tries until it is granted, after the first attempt has failed if there is a failure.
 async fn persist<A: Attempt>(
     shared: &Shared,
-    attempt: &A,
+    queue: &QueueName,
+    attempt: &mut A,
     called_at: BootInstant,
     progress: &mut Progress,
     failure: Option<Error>,
@@ -172,18 +175,18 @@ async fn persist<A: Attempt>(
             Err(error) => error,
         },
     };
-    Box::pin(persist_after(shared, attempt, called_at, progress, error)).await
+    Box::pin(persist_after(shared, queue, attempt, called_at, progress, error)).await
 }
 
 /// Tries again after the first attempt, which began at `started`, has failed in this way.
 async fn persist_after<A: Attempt>(
     shared: &Shared,
-    attempt: &A,
+    queue: &QueueName,
+    attempt: &mut A,
     mut started: BootInstant,
     progress: &mut Progress,
     mut error: Error,
 ) -> Result<A::Granted> {
-    let queue = attempt.queue();
     let mut attempt_started = started;
     let mut failed = 0_u32;
     loop {

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{ContenderId, FencingToken, Home, QueueName, Session, Standing, Ticket, Withdrawal};
+use lockkeeper_core::{Enqueued, Home, QueueName, QueueView, Session, Ticket, Withdrawal};
 
+use crate::grant::Grant;
 use crate::shared::Shared;
 
 /// A ticket that was, or is about to be, sent: dropping it withdraws it.
@@ -83,7 +84,13 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(crate) struct Granted<P = Place> {
     pub(crate) place: P,
-    pub(crate) id: ContenderId,
-    pub(crate) token: FencingToken,
-    pub(crate) standing: Arc<dyn Standing>,
+    pub(crate) grant: Grant,
+}
+
+impl Granted {
+    /// Makes what the service has answered to a join, and returns the queue at that moment.
+    pub(super) fn answered(place: Place, answer: Enqueued) -> (Self, QueueView) {
+        let (ticket, Enqueued { id, token, view, standing }) = (place.ticket(), answer);
+        (Self { place, grant: Grant { id, ticket, token, standing } }, view)
+    }
 }

@@ -122,7 +122,7 @@ mod tests {
             let session = shared.session().await.unwrap();
             let bond = Arc::new(PlaceBond::new(session.bond().clone()));
             let mut joined = place.join(&shared, session).await.unwrap();
-            joined.joined.standing = Arc::new(Gone(bond.clone()));
+            joined.granted.grant.standing = Arc::new(Gone(bond.clone()));
             assert!(bond.remove());
             tokio::spawn(async move {
                 tokio::time::sleep(FOUND_OUT_AFTER).await;

@@ -15,8 +15,8 @@ use super::refusal::{check_with_reason, kind_mismatch, refused, removed};
 use crate::decide;
 use crate::shared::{Shared, Stage};
 use lockkeeper_core::{
-    BoxFuture, Caller, ContenderId, Enqueued, Expected, Extent, Freshness, Mode, QueueName, QueueView, Result, Session,
-    Ticket, Value, ValueVersion,
+    BoxFuture, Caller, ContenderId, Expected, Extent, Freshness, Mode, QueueName, QueueView, Result, Session, Ticket,
+    Value, ValueVersion,
 };
 
 /// The members that were let in, as the value lists them: `ticket,ticket;ticket,ticket;`, the last round first.
@@ -108,18 +108,14 @@ pub(crate) struct Inside {
 impl Attempt for OneRound<'_> {
     type Granted = Inside;
 
-    fn queue(&self) -> &QueueName {
-        self.queue
-    }
-
-    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Inside> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Inside> {
         let (session, member, value) = self.join(shared).await?;
         *progress = Progress::Placed;
         let value = match value.await {
             Ok(value) => value,
             // Another member may have counted on this place already, so a failure that may pass must not cost it.
             Err(error) => {
-                let standing = &*member.joined.standing;
+                let standing = &*member.granted.grant.standing;
                 until_answered(shared, self.queue, standing, Some(error), || session.value(self.queue)).await?
             }
         };
@@ -127,7 +123,7 @@ impl Attempt for OneRound<'_> {
         Ok(inside.expect("a waiting member goes in, or an error ends the wait"))
     }
 
-    async fn try_once(&self, shared: &Shared) -> Result<Option<Inside>> {
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<Inside>> {
         let (session, member, value) = self.join(shared).await?;
         let value = value.await.map_err(|error| error.at(self.queue))?;
         self.enter(shared, &session, member, value, false).await
@@ -155,17 +151,18 @@ impl OneRound<'_> {
         mut value: Option<Value>,
         waits: bool,
     ) -> Result<Option<Inside>> {
-        let Joined { place, joined: Enqueued { id, token, view, standing }, .. } = member;
+        let Joined { granted, view, .. } = member;
+        let (id, standing) = (&granted.grant.id, &*granted.grant.standing);
         if let Some(found) = decide::kind_mismatch(Mode::Member, &view) {
             return Err(kind_mismatch(self.queue, Mode::Member, found));
         }
-        let ticket = ticket_of(&view, &id).ok_or_else(|| removed(self.queue))?;
+        let ticket = ticket_of(&view, id).ok_or_else(|| removed(self.queue))?;
         let mut line = tickets(&view);
         drop(view);
         // Once enough were seen, they go in, even if some of them leave before it is written.
         let mut admitted: Option<Vec<Ticket>> = None;
         let round = loop {
-            check_with_reason(self.queue, &*standing).await?;
+            check_with_reason(self.queue, standing).await?;
             if !line.contains(&ticket) {
                 return Err(removed(self.queue));
             }
@@ -189,11 +186,11 @@ impl OneRound<'_> {
                 },
             };
             let look = || self.look(session);
-            let (view, newest) = until_answered(shared, self.queue, &*standing, failure, look).await?;
+            let (view, newest) = until_answered(shared, self.queue, standing, failure, look).await?;
             (line, value) = (tickets(&view), newest);
         };
-        check_with_reason(self.queue, &*standing).await?;
-        Ok(Some(Inside { granted: Granted { place, id, token, standing }, round }))
+        check_with_reason(self.queue, standing).await?;
+        Ok(Some(Inside { granted, round }))
     }
 
     /// Notes the members that are inside now, and returns the last round; `None` if another client wrote meanwhile.
@@ -225,16 +222,12 @@ pub(crate) struct RoundGone<'a> {
 impl Attempt for RoundGone<'_> {
     type Granted = ();
 
-    fn queue(&self) -> &QueueName {
-        self.queue
-    }
-
     /// It is how a member that is inside leaves.
     fn refused_from(&self) -> Stage {
         Stage::Closed
     }
 
-    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<()> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<()> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
         loop {
             let (view, last) = self.look(&session).await?;
@@ -247,7 +240,7 @@ impl Attempt for RoundGone<'_> {
         }
     }
 
-    async fn try_once(&self, shared: &Shared) -> Result<Option<()>> {
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<()>> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
         let (_, last) = self.look(&session).await?;
         Ok(last.is_none().then_some(()))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::contend::{Attempt, Progress, grant_by, onlooker_error};
+use crate::contend::{Attempt, Progress, grant, onlooker_error};
 use crate::lock::{Lock, granted};
 use crate::shared::Shared;
 use lockkeeper_core::{ContenderId, Extent, Freshness, QueueName, Result, Session, Wait};
@@ -49,8 +49,8 @@ impl LeaderChanges {
     /// Goes on waiting, under a new session if need be; a change made meanwhile is returned.
     #[doc(alias = "LeaderLatchListener")]
     pub async fn next(&mut self) -> Result<Option<ContenderId>> {
-        let change = HeadChange { queue: &self.lock.queue, told: self.told.as_ref() };
-        let head = grant_by(&self.lock.shared, &change, Wait::Forever).await.map(granted)?;
+        let mut change = HeadChange { queue: &self.lock.queue, told: self.told.as_ref() };
+        let head = grant(&self.lock.shared, &self.lock.queue, &mut change, Wait::Forever, None).await.map(granted)?;
         self.told = Some(head.clone());
         Ok(head)
     }
@@ -71,11 +71,7 @@ impl HeadChange<'_> {
 impl Attempt for HeadChange<'_> {
     type Granted = Option<ContenderId>;
 
-    fn queue(&self) -> &QueueName {
-        self.queue
-    }
-
-    async fn wait(&self, shared: &Shared, progress: &mut Progress) -> Result<Option<ContenderId>> {
+    async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Option<ContenderId>> {
         let session = self.session(shared).await?;
         let mut view = session
             .view(self.queue, Freshness::Latest, Extent::Around(None))
@@ -96,7 +92,7 @@ impl Attempt for HeadChange<'_> {
         }
     }
 
-    async fn try_once(&self, shared: &Shared) -> Result<Option<Option<ContenderId>>> {
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<Option<ContenderId>>> {
         let view = self.session(shared).await?.view(self.queue, Freshness::Latest, Extent::Around(None)).await;
         let view = view.map_err(|error| onlooker_error(self.queue, error))?;
         Ok(Some(view.contenders.first().map(|first| first.id.clone())))

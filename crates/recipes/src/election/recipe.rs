@@ -97,7 +97,7 @@ impl Election {
     /// Stands for election, and waits to lead, for as long as `wait` says; `None` if the time was up first. Without a
     /// wait it leads only if there is no other candidate.
     pub async fn campaign_within(&self, wait: Wait) -> Result<Option<Leadership>> {
-        self.lock.grant(Mode::Candidate, wait).await
+        self.lock.grant(&self.lock.plan(Mode::Candidate, wait)).await
     }
 
     /// Shows the leader; `None` if there is no candidate, or the election is frozen.

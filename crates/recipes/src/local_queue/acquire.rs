@@ -1,21 +1,19 @@
 //! The way of a call to its turn: the key at once or through the line, then a turn of the place that is there, or a new
 //! place.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Caller, Error, ErrorKind, Liveness, Result, Wait};
+use lockkeeper_core::{Caller, ContenderId, ErrorKind, Liveness, QueueView, Result, Wait};
 use tokio_util::context::TokioContext;
 
-use super::grant::Grant;
+use super::grant::{GrantedPlace, SharedGrant};
 use super::key::{InLine, Key};
-use super::lead::{Lead, Led, lead_at_once};
+use super::leader::Leader;
 use super::line::SlotNumber;
-use super::state::{Start, Unled};
+use super::state::{PendingLeader, Start};
 use super::turn::{LocalGrant, LocalQueue};
-use crate::contend::{Granted, OnePlace, Progress, grant_later, grant_since, unanswered};
+use crate::contend::{Granted, OnePlace, grant, unanswered};
 use crate::shared::{Shared, Stage};
 
 /// What a call finds that asks for the key.
@@ -39,11 +37,11 @@ impl LocalQueue {
     ///
     /// # Errors
     ///
-    /// Those of [`grant_by`]; the failure of another task that led for all.
+    /// Those of [`grant`]; the failure of another task that led for all.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
-        caller: Caller,
+        caller: &Caller,
         wait: Wait,
         called_at: BootInstant,
     ) -> Result<Option<Granted<LocalGrant>>> {
@@ -51,7 +49,7 @@ impl LocalQueue {
         let mut call = Call { caller, wait: wait.starting(called_at), begun_at: called_at };
         let asked = match call.wait {
             Wait::No => self.ask_at_once(),
-            _ => Some(self.ask(caller)),
+            _ => Some(self.ask(*caller)),
         };
         let (key, start) = match asked {
             Some(Asked::Key(key, start)) => (key, start),
@@ -70,28 +68,16 @@ impl LocalQueue {
                 (key, start)
             }
         };
-        let mut unled = match start {
-            Start::Turn(grant) => match self.take_if_whole(key, &grant, call.begun_at) {
+        let left = match start {
+            Start::Turn(grant) => match self.take_if_whole(key, grant, call.begun_at) {
                 Ok(granted) => return self.refuse(shared).map(|()| Some(granted)),
                 // What seldom happens lies in a box, so that the future of a call is small: it is moved when it
                 // is made, and ten thousand of them wait at a time.
                 Err(key) => return Box::pin(self.turn(shared, key, call)).await,
             },
-            Start::Lead(unled) => unled,
+            Start::Lead(left) => left,
         };
-        let mut begun = (Progress::NoPlace(None), None);
-        if call.wait != Wait::No && self.refuse(shared).is_ok() {
-            let (wanted, progress) = (self.wanted(call.caller), &mut begun.0);
-            let lead = |context: &mut Context<'_>| {
-                Poll::Ready(lead_at_once(&wanted, shared, &mut unled.pending, progress, context))
-            };
-            match poll_fn(lead).await {
-                Ok(Some(led)) => return self.led(shared, key, led).map(Some),
-                Ok(None) => {}
-                Err(error) => begun.1 = Some(error),
-            }
-        }
-        Box::pin(self.lead(shared, key, unled, call, begun)).await
+        self.lead(shared, key, left, &call).await
     }
 
     fn ask(self: &Arc<Self>, caller: Caller) -> Asked {
@@ -126,19 +112,19 @@ impl LocalQueue {
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         mut key: Key,
-        mut call: Call,
+        mut call: Call<'_>,
     ) -> Result<Option<Granted<LocalGrant>>> {
         loop {
             let start = self.state().start();
             let grant = match start {
                 Start::Turn(grant) => grant,
-                Start::Lead(unled) => {
-                    return self.lead(shared, key, unled, call, (Progress::NoPlace(None), None)).await;
+                Start::Lead(left) => {
+                    return self.lead(shared, key, left, &call).await;
                 }
             };
             let now = shared.clock.now();
             match worth(&grant, now) {
-                Worth::Whole => match self.take(key, &grant, now) {
+                Worth::Whole => match self.take(key, grant, now) {
                     Ok(granted) => return self.refuse(shared).map(|()| Some(granted)),
                     Err(kept) => key = kept,
                 },
@@ -155,10 +141,10 @@ impl LocalQueue {
 
     /// Waits until something else may be believed of this grant's session than was seen; `None` if the time was up
     /// first.
-    async fn renewed(&self, shared: &Shared, grant: &Grant, seen: Liveness, wait: Wait) -> Result<Option<()>> {
+    async fn renewed(&self, shared: &Shared, grant: &SharedGrant, seen: Liveness, wait: Wait) -> Result<Option<()>> {
         tokio::select! {
             biased;
-            had = shared.by(wait, grant.standing.bond().renewed(seen)) => Ok(had),
+            had = shared.by(wait, grant.grant.standing.bond().renewed(seen)) => Ok(had),
             closed = shared.until(Stage::Drained) => Err(closed.at(&self.queue)),
         }
     }
@@ -167,10 +153,10 @@ impl LocalQueue {
     fn take_if_whole(
         self: &Arc<Self>,
         key: Key,
-        grant: &Grant,
+        grant: Arc<SharedGrant>,
         now: BootInstant,
     ) -> std::result::Result<Granted<LocalGrant>, Key> {
-        match worth(grant, now) {
+        match worth(&grant, now) {
             Worth::Whole => self.take(key, grant, now),
             Worth::Doubtful(_) | Worth::Nothing => Err(key),
         }
@@ -180,12 +166,12 @@ impl LocalQueue {
     fn take(
         self: &Arc<Self>,
         key: Key,
-        grant: &Grant,
+        grant: Arc<SharedGrant>,
         now: BootInstant,
     ) -> std::result::Result<Granted<LocalGrant>, Key> {
         let turn = self.state().take(key.serial(), grant.number);
         match turn {
-            Some(turn) => Ok(LocalGrant::later(key.used(), grant, turn, now)),
+            Some(turn) => Ok(LocalGrant::turn(key.used(), grant, turn, now)),
             None => Err(key),
         }
     }
@@ -194,67 +180,59 @@ impl LocalQueue {
         OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept: self.is_kept, asking: None }
     }
 
-    /// Waits for a place in the service's queue, for all tasks of the line: goes on with what was begun without a wait,
-    /// or after its failure.
+    /// Waits for a place in the service's queue, for all tasks of the line, and takes its first turn.
     async fn lead(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         key: Key,
-        unled: Unled,
-        call: Call,
-        (progress, failure): (Progress, Option<Error>),
+        left: PendingLeader,
+        &Call { caller, wait, begun_at }: &Call<'_>,
     ) -> Result<Option<Granted<LocalGrant>>> {
-        let Call { caller, wait, begun_at } = call;
-        let lead = Lead::new(self.wanted(caller), key, unled, u32::from(failure.is_some()));
-        let begun = (progress, failure.or_else(|| self.refuse(shared).err()));
-        let outcome = {
-            let granting = async {
-                match wait {
-                    Wait::No => grant_since(shared, &lead, wait, begun_at).await,
-                    _ => grant_later(shared, &lead, wait, begun_at, begun).await,
-                }
-            };
-            match self.is_kept {
-                false => granting.await,
-                true => self.in_kept_runtime(shared, granting).await,
-            }
+        let mut leader = Leader::new(self.wanted(*caller), key, left);
+        let outcome = if self.is_kept {
+            let granting = grant(shared, &self.queue, &mut leader, wait, Some(begun_at));
+            Box::pin(self.in_kept_runtime(shared, granting)).await
+        } else {
+            grant(shared, &self.queue, &mut leader, wait, Some(begun_at)).await
         };
         match outcome {
-            Ok(Some(led)) => self.led(shared, lead.into_key(), led).map(Some),
+            Ok(Some((granted, view))) => Ok(Some(self.first_turn(shared, leader.into_key(), granted, view))),
             Ok(None) => Ok(None),
             Err(error) => {
                 let now = shared.clock.now();
                 let is_own = wait == Wait::No || wait.deadline(now).is_some_and(|deadline| deadline <= now);
                 if !is_own && error.kind() != ErrorKind::Removed {
                     // Else each of them would fail after a whole retry policy, one after the other.
-                    self.change(|state| state.fail_before(lead.shared_before(), &error));
+                    self.change(|state| state.fail_before(leader.shared_before(), &error));
                 }
                 Err(error)
             }
         }
     }
 
-    /// Takes the first turn of a place that was granted.
-    fn led(self: &Arc<Self>, shared: &Arc<Shared>, key: Key, led: Led) -> Result<Granted<LocalGrant>> {
-        // What was granted at the moment in which the keeper was drained is given back.
-        self.refuse(shared)?;
-        led.granted.standing.granted();
-        let granted_at = shared.clock.now();
-        let (granted, watched) = {
+    /// Takes the first turn of a place that was granted, where the queue at the join may tell that it is alone.
+    fn first_turn(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        key: Key,
+        Granted { place, grant }: Granted,
+        view: QueueView,
+    ) -> Granted<LocalGrant> {
+        grant.standing.granted();
+        let (session, granted_at) = (place.session().clone(), shared.clock.now());
+        let alone = is_alone(&grant.id, &view).then_some(view);
+        let (grant, watched) = {
             let mut state = self.state();
-            let number = state.next_grant();
-            let serial = key.serial();
-            let turn = LocalGrant::first(key.used(), &led.granted, (number, granted_at));
-            let (place, grant) = led.into_grant(number, granted_at);
-            state.granted(place, grant);
+            let grant = Arc::new(SharedGrant { number: state.next_grant(), grant, session, granted_at, alone });
+            state.granted(GrantedPlace { place, grant: grant.clone() });
             // In the same step: a watch that a new waiter starts may end this grant if it is lost already.
-            let _ = state.take(serial, number).expect("the key was ours, and the grant is new");
-            (turn, state.watch())
+            let _ = state.take(key.serial(), grant.number).expect("the key was ours, and the grant is new");
+            (grant, state.watch())
         };
         if let Some(watched) = watched {
             self.watch(shared, watched);
         }
-        Ok(granted)
+        LocalGrant::turn(key.used(), grant, 0, granted_at)
     }
 
     /// Waits for a place that is kept, in the runtime of such places.
@@ -268,22 +246,27 @@ impl LocalQueue {
 
 /// A call for a turn.
 #[derive(Clone, Copy)]
-struct Call {
-    caller: Caller,
+struct Call<'a> {
+    caller: &'a Caller,
     wait: Wait,
     /// Since when no other task is waited for: from then on the retry policy counts.
     begun_at: BootInstant,
 }
 
+/// Tells whether no other contender was in the queue.
+fn is_alone(id: &ContenderId, view: &QueueView) -> bool {
+    view.omitted == 0 && view.elsewhere.is_none() && matches!(&view.contenders[..], [only] if only.id == *id)
+}
+
 /// Looks what may be believed of a place at the moment of a grant.
-fn worth(grant: &Grant, now: BootInstant) -> Worth {
-    let liveness = grant.standing.liveness_at_turn(now);
+fn worth(grant: &SharedGrant, now: BootInstant) -> Worth {
+    let liveness = grant.grant.standing.liveness_at_turn(now);
     match liveness {
         Liveness::Lost(_) => Worth::Nothing,
         Liveness::Jeopardy { .. } => Worth::Doubtful(liveness),
         Liveness::Held { safe_until } => {
             let left = safe_until.left(now);
-            match (left, grant.standing.bond().notice()) {
+            match (left, grant.grant.standing.bond().notice()) {
                 (Some(left), Some(notice)) if left < notice => Worth::Doubtful(liveness),
                 _ => Worth::Whole,
             }

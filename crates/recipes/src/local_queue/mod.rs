@@ -10,20 +10,16 @@
 //! | `grant` | a place that was granted, and what turns have of the grant |
 //! | `key` | the right to take a turn, which goes on to the next task when it is dropped |
 //! | `acquire` | the way of a call to its turn |
-//! | `lead` | one attempt at a place in the service's queue, for all |
-//! | `end_of_place` | what no later turn may have |
-//! | `pending` | a join that is under way, without a task that waits for it |
+//! | `leader` | one attempt at a place in the service's queue, for all |
 //! | `turn` | what a guard has of the local queue, and its end |
 //! | `watch` | what happens to the place while turns pass |
 //! | `registry` | the local queues of one keeper |
 
 mod acquire;
-mod end_of_place;
 mod grant;
 mod key;
-mod lead;
+mod leader;
 mod line;
-mod pending;
 mod registry;
 mod state;
 mod turn;
@@ -32,7 +28,6 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use end_of_place::EndOfPlace;
 pub(crate) use registry::LocalQueues;
 pub(crate) use state::Bound;
 pub(crate) use turn::{LocalGrant, LocalQueue};

@@ -9,12 +9,11 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, Error, FencingToken};
 
-use super::end_of_place::EndingGrants;
-use super::grant::{Grant, GrantedPlace, NewGrant};
+use super::grant::{GrantedPlace, SharedGrant};
 use super::line::Line;
-use super::pending::Pending;
-use crate::contend::Place;
+use crate::contend::Pending;
 use crate::event::ReleaseReason;
+use crate::grant::EndingGrants;
 use crate::handoff::Handoff;
 
 /// How much one grant of the service is used for.
@@ -49,14 +48,14 @@ impl Bound {
 #[derive(Debug)]
 pub(super) enum Start {
     /// A turn of this grant.
-    Turn(Arc<Grant>),
+    Turn(Arc<SharedGrant>),
     /// A new place.
-    Lead(Unled),
+    Lead(PendingLeader),
 }
 
 /// What a local queue without a place leaves to the task that leads.
 #[derive(Debug)]
-pub(super) struct Unled {
+pub(super) struct PendingLeader {
     /// A join that no task waits for.
     pub(super) pending: Option<Box<Pending>>,
     /// Whether it has a place in the service's queue.
@@ -105,7 +104,7 @@ pub(super) struct Effects {
     /// Wakes those that have failed.
     pub(super) woken: Vec<Waker>,
     /// A grant that is to be watched from now on.
-    pub(super) watched: Option<Arc<Grant>>,
+    pub(super) watched: Option<Arc<SharedGrant>>,
     /// What observers are told of a place that is left.
     pub(super) told: Option<(FencingToken, ReleaseReason)>,
 }
@@ -165,11 +164,11 @@ impl State {
 
     /// Returns what the task with the key begins with.
     pub(super) fn start(&mut self) -> Start {
-        match self.shared_grant() {
-            Some(grant) => Start::Turn(grant),
+        match self.grant() {
+            Some(grant) => Start::Turn(grant.clone()),
             None => {
                 let (is_placed, arrivals) = (self.is_placed, self.line.arrivals());
-                Start::Lead(Unled { pending: self.pending.take(), is_placed, arrivals })
+                Start::Lead(PendingLeader { pending: self.pending.take(), is_placed, arrivals })
             }
         }
     }
@@ -192,21 +191,15 @@ impl State {
     }
 
     /// Notes the grant that the task with the key has led to; another place is there no more.
-    pub(super) fn granted(&mut self, place: Place, grant: NewGrant) {
-        self.others = grant.alone.is_none();
+    pub(super) fn granted(&mut self, granted: GrantedPlace) {
+        self.others = granted.grant.alone.is_none();
         (self.turns, self.must_go, self.is_watched) = (0, false, false);
         self.is_placed = false;
-        self.standing = Some(GrantedPlace::new(place, grant));
+        self.standing = Some(granted);
     }
 
-    /// Returns the grant for another use than its first turn.
-    fn shared_grant(&mut self) -> Option<Arc<Grant>> {
-        if let Some(shared) = self.standing.as_ref()?.shared() {
-            return Some(shared.clone());
-        }
-        let (standing, grant) = self.standing.take()?.into_shared();
-        self.standing = Some(standing);
-        Some(grant)
+    fn grant(&self) -> Option<&Arc<SharedGrant>> {
+        self.standing.as_ref().map(|standing| &standing.grant)
     }
 
     /// Ends a turn. The effects are written where they are applied: they are too large to be moved for each turn.
@@ -236,17 +229,17 @@ impl State {
 
     /// Returns the token of the last turn.
     fn last_token(&self) -> Option<FencingToken> {
-        FencingToken::new(self.standing.as_ref()?.token(), self.turns.checked_sub(1)?)
+        FencingToken::new(self.grant()?.grant.token.as_u64(), self.turns.checked_sub(1)?)
     }
 
     /// Tells why no other turn is taken of this grant, if so.
     fn goes(&self, now: BootInstant) -> Option<ReleaseReason> {
-        let held = self.standing.as_ref()?;
+        let held = self.grant()?;
         let Bound { turns_max, time_max, .. } = self.bound;
-        let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(held.granted_at()) >= time_max;
+        let is_over = || self.turns >= turns_max.get() || now.saturating_duration_since(held.granted_at) >= time_max;
         if self.must_go {
             Some(ReleaseReason::Asked)
-        } else if self.ending.has(held.number()) {
+        } else if self.ending.has(held.number) {
             Some(ReleaseReason::EndsPlace)
         } else if self.turns == u32::MAX || self.others && is_over() {
             Some(ReleaseReason::Bound)
@@ -308,7 +301,7 @@ impl State {
     }
 
     fn take_place(&mut self, grant: u64) -> Option<GrantedPlace> {
-        self.standing.take_if(|present| present.number() == grant)
+        self.standing.take_if(|present| present.grant.number == grant)
     }
 
     /// Notes that the place of a grant is lost. A task that holds has lost its turn, and the first in line leads; one
@@ -356,17 +349,17 @@ impl State {
     }
 
     fn is_of(&self, grant: u64) -> bool {
-        self.standing.as_ref().is_some_and(|present| present.number() == grant)
+        self.grant().is_some_and(|present| present.number == grant)
     }
 
     /// Returns the grant that is to be watched from now on: it has outlived a turn, or a task waits behind one that
     /// holds.
-    pub(super) fn watch(&mut self) -> Option<Arc<Grant>> {
+    pub(super) fn watch(&mut self) -> Option<Arc<SharedGrant>> {
         let is_idle = self.key.is_none();
         if self.is_watched || self.line.is_empty() && !is_idle {
             return None;
         }
-        let grant = self.shared_grant()?;
+        let grant = self.grant()?.clone();
         self.is_watched = true;
         Some(grant)
     }

@@ -5,15 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Caller, FencingToken, Mode, QueueName, Session, Ticket, Withdrawal};
+use lockkeeper_core::{Caller, FencingToken, Mode, QueueName, Session, Withdrawal};
 use tokio::runtime::Handle;
 
-use super::end_of_place::{EndOfPlace, EndingGrants};
-use super::grant::Grant;
-use super::pending::Pending;
+use super::grant::SharedGrant;
 use super::state::{Bound, Effects, Ended, State};
-use crate::contend::{Granted, OnePlace};
+use crate::contend::{Granted, OnePlace, Pending};
 use crate::event::Event;
+use crate::grant::{EndOfPlace, EndingGrants, Grant};
 use crate::shared::Shared;
 
 /// One contender of this process in one queue, and the line of the tasks that wait for it.
@@ -117,38 +116,22 @@ impl fmt::Debug for LocalQueue {
 pub(crate) struct LocalGrant {
     local: Arc<LocalQueue>,
     serial: u64,
-    /// The number of its grant.
-    grant: u64,
-    ticket: Ticket,
-    session: Arc<dyn Session>,
+    of: Arc<SharedGrant>,
     granted_at: BootInstant,
     is_over: bool,
 }
 
 impl LocalGrant {
-    /// Makes what the caller is granted by the first turn of a grant, with the serial of its key.
-    pub(super) fn first(
+    /// Makes what the caller is granted by the turn of this number, with the serial of its key.
+    pub(super) fn turn(
         (local, serial): (Arc<LocalQueue>, u64),
-        of: &Granted,
-        (grant, at): (u64, BootInstant),
-    ) -> Granted<Self> {
-        let Granted { place, id, token, standing } = of;
-        let (ticket, session, granted_at) = (place.ticket(), place.session().clone(), at);
-        let turn = Self { local, serial, grant, ticket, session, granted_at, is_over: false };
-        Granted { place: turn, id: id.clone(), token: *token, standing: standing.clone() }
-    }
-
-    /// Makes what the caller is granted by a later turn, of this number.
-    pub(super) fn later(
-        (local, serial): (Arc<LocalQueue>, u64),
-        of: &Grant,
+        of: Arc<SharedGrant>,
         number: u32,
         granted_at: BootInstant,
     ) -> Granted<Self> {
-        let token = FencingToken::new(of.token, number).expect("the service gave out this number");
-        let (ticket, session, grant) = (of.ticket, of.session.clone(), of.number);
-        let turn = Self { local, serial, grant, ticket, session, granted_at, is_over: false };
-        Granted { place: turn, id: of.id.clone(), token, standing: of.standing.clone() }
+        let token = FencingToken::new(of.grant.token.as_u64(), number).expect("the service gave out this number");
+        let grant = Grant { token, ..of.grant.clone() };
+        Granted { place: Self { local, serial, of, granted_at, is_over: false }, grant }
     }
 
     /// Returns when it was granted.
@@ -156,14 +139,9 @@ impl LocalGrant {
         self.granted_at
     }
 
-    /// Returns the ticket of the place.
-    pub(crate) const fn ticket(&self) -> Ticket {
-        self.ticket
-    }
-
     /// Returns the session under which the place was taken.
     pub(crate) fn session(&self) -> &Arc<dyn Session> {
-        &self.session
+        &self.of.session
     }
 
     /// Ends it, and returns the future that is ready when that is certain.
@@ -185,7 +163,7 @@ impl LocalGrant {
 
     /// Returns what leaves the place at the end of this turn, when something else depends on it.
     pub(crate) fn end_of_place(&self) -> EndOfPlace {
-        self.local.ending.end_of(self.grant)
+        self.local.ending.end_of(self.of.number)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, QueueView, Result};
 
-use super::grant::Grant;
+use super::grant::SharedGrant;
 use super::turn::LocalQueue;
 use crate::shared::Shared;
 
@@ -25,17 +25,17 @@ impl LocalQueue {
     }
 
     /// Has the place of this grant watched until the grant is over.
-    pub(super) fn watch(self: &Arc<Self>, shared: &Shared, grant: Arc<Grant>) {
+    pub(super) fn watch(self: &Arc<Self>, shared: &Shared, grant: Arc<SharedGrant>) {
         shared.spawn_watch(self.is_kept, run(Arc::downgrade(self), grant));
     }
 }
 
 /// Watches a grant until it is over.
-fn run(local: Weak<LocalQueue>, grant: Arc<Grant>) -> BoxFuture<()> {
+fn run(local: Weak<LocalQueue>, grant: Arc<SharedGrant>) -> BoxFuture<()> {
     Box::pin(async move {
         tokio::select! {
             biased;
-            _ = grant.standing.lost() => tell(&local, |local| local.change(|state| state.lost(grant.number))),
+            _ = grant.grant.standing.lost() => tell(&local, |local| local.change(|state| state.lost(grant.number))),
             () = until_others(&local, &grant) => {}
             () = until_asked(&local, &grant) => {}
             () = until_idle(&local, &grant) => {}
@@ -44,7 +44,7 @@ fn run(local: Weak<LocalQueue>, grant: Arc<Grant>) -> BoxFuture<()> {
 }
 
 /// Tells the local queue when another contender comes; never ends.
-async fn until_others(local: &Weak<LocalQueue>, grant: &Grant) {
+async fn until_others(local: &Weak<LocalQueue>, grant: &SharedGrant) {
     if let Some(alone) = &grant.alone {
         // After an error nothing is known of others, so they may be there. It costs a join too many at most.
         let _ = seen_others(local, grant, alone.clone()).await;
@@ -54,7 +54,7 @@ async fn until_others(local: &Weak<LocalQueue>, grant: &Grant) {
 }
 
 /// Has the place left once it was idle for long enough; never ends.
-async fn until_idle(local: &Weak<LocalQueue>, grant: &Grant) {
+async fn until_idle(local: &Weak<LocalQueue>, grant: &SharedGrant) {
     while let Some((clock, again_at)) = local.upgrade().filter(|local| local.is_kept).and_then(|local| {
         let again_at = look_idle(&local, grant.number)?;
         Some((local.clock.clone(), again_at))
@@ -75,21 +75,21 @@ fn look_idle(local: &Arc<LocalQueue>, grant: u64) -> Option<BootInstant> {
     again_at
 }
 
-async fn seen_others(local: &Weak<LocalQueue>, grant: &Grant, mut seen: QueueView) -> Result<()> {
+async fn seen_others(local: &Weak<LocalQueue>, grant: &SharedGrant, mut seen: QueueView) -> Result<()> {
     loop {
         let Some(queue) = local.upgrade().map(|local| local.queue.clone()) else { return Ok(()) };
         seen = grant.session.changed(&queue, &seen).await?;
-        if seen.contenders.iter().any(|contender| contender.id != grant.id) || seen.elsewhere.is_some() {
+        if seen.contenders.iter().any(|contender| contender.id != grant.grant.id) || seen.elsewhere.is_some() {
             return Ok(());
         }
     }
 }
 
 /// Tells the local queue when it is asked to give the lock up; never ends.
-async fn until_asked(local: &Weak<LocalQueue>, grant: &Grant) {
+async fn until_asked(local: &Weak<LocalQueue>, grant: &SharedGrant) {
     let Some(clock) = local.upgrade().map(|local| local.clock.clone()) else { return };
     clock.sleep_until(clock.now().saturating_add(REVOKED_AFTER)).await;
-    grant.standing.revoked().await;
+    grant.grant.standing.revoked().await;
     tell(local, |local| local.change(|state| state.asked(grant.number)));
     std::future::pending::<()>().await;
 }

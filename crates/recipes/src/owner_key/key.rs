@@ -9,7 +9,7 @@ use crate::contend::{Attempt, Granted, OnePlace, Progress};
 use crate::deadlock::{Asking, Want};
 use crate::event::Event;
 use crate::guard::kind;
-use crate::lock::{Lock, granted};
+use crate::lock::{Lock, Plan, granted};
 use crate::owner_key::places::{Counted, Held, Places};
 use crate::shared::Shared;
 use crate::{Guard, Mutex, MutexGuard, Permit, ReadGuard, Reentrant, RwLock, Semaphore, WriteGuard};
@@ -187,13 +187,20 @@ impl OwnerKey {
         }
         let has_other_kind = self.other_kind::<Kind>(lock)?;
         let asking = self.asking(lock, Kind::WANT);
+        let since = Some(called_at);
         let guard = match self.writing::<Kind>(lock) {
             Some(write) => {
-                let beside = Beside { write: write.guard(), wanted };
-                lock.grant_one(&beside, Kind::MODE, wait, Some(called_at)).await?
+                let answer = lock.answer(Kind::MODE, wait, since, &mut Beside { write: write.guard(), wanted }).await?;
+                answer.map(|(call, granted)| lock.guard(call, granted))
             }
-            None if has_other_kind => lock.grant_one(&AtOnce(wanted), Kind::MODE, wait, Some(called_at)).await?,
-            None => lock.grant_to(wanted.caller, Kind::MODE, wait, Some(called_at), asking.as_ref()).await?,
+            None if has_other_kind => {
+                let answer = lock.answer(Kind::MODE, wait, since, &mut AtOnce(wanted)).await?;
+                answer.map(|(call, granted)| lock.guard(call, granted))
+            }
+            None => {
+                let (mode, caller, asking) = (Kind::MODE, wanted.caller, asking.as_ref());
+                lock.grant(&Plan { mode, wait, caller, since, asking }).await?
+            }
         };
         let of_key = |guard: Guard<Kind>| match &asking {
             Some(asking) => guard.of_key(asking),
@@ -283,15 +290,12 @@ struct AtOnce<'a>(OnePlace<'a>);
 impl Attempt for AtOnce<'_> {
     type Granted = Granted;
 
-    fn queue(&self) -> &QueueName {
-        self.0.queue
+    async fn wait(&mut self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
+        let granted = self.0.try_once(shared).await?;
+        granted.map(|(granted, _)| granted).ok_or_else(|| would_deadlock(self.0.queue))
     }
 
-    async fn wait(&self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
-        self.0.try_once(shared).await?.ok_or_else(|| would_deadlock(self.0.queue))
-    }
-
-    async fn try_once(&self, shared: &Shared) -> Result<Option<Granted>> {
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<Granted>> {
         self.wait(shared, &mut Progress::NoPlace(None)).await.map(Some)
     }
 }
