@@ -1,13 +1,16 @@
 //! A call that asks for a lock: on the list of the keeper's contenders, measured and traced, from its beginning until
 //! it has a guard or ends without one.
 
+pub(crate) mod calling;
+pub(crate) mod spans;
+
 use tracing::Instrument;
 
+use self::spans::Collected;
 use crate::event::Event;
-use crate::holds::{OnList, Presence};
+use crate::hold::list::{OnList, Presence};
 use crate::meter::{Asked, Holding, Meter};
 use crate::shared::Shared;
-use crate::spans::{self, Collected};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Error, Mode, Operation, QueueName, Result, Wait};
 

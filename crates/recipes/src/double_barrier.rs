@@ -1,15 +1,19 @@
 //! A way that opens when enough members have come, and lets them out together.
 
+mod round;
+
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use crate::calling;
-use crate::contend::{Inside, OneRound, RoundGone, grant, lost_error, refused};
+use crate::call::calling;
+use crate::contend::{grant, lost_error, refused};
+use crate::double_barrier::round::{Inside, OneRound, RoundGone};
 use crate::guard::{Guard, kind};
+use crate::hold::Hold;
+use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
-use crate::{Hold, Keeper};
 use lockkeeper_core::{ErrorKind, Liveness, Mode, Modes, QueueName, Result, Ticket, Wait};
 
 /// The most members that a double barrier waits for: the names of a round, and of the members that were late to leave

@@ -1,22 +1,25 @@
 //! Proof of holding a lock: gives it back when it is dropped. [`Hold`] tells whether it is still held.
 
+pub(crate) mod held_place;
+pub(crate) mod limits;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use tracing::field::display;
 
-use crate::Hold;
+use crate::call::spans::{self, Collected};
 use crate::call::{Answered, Call};
 use crate::contend::{Granted, lost_error};
 use crate::deadlock::{Asking, KeyHold};
 use crate::event::Event;
-use crate::held_place::HeldPlace;
+use crate::guard::held_place::HeldPlace;
+use crate::guard::limits::{Limits, Term, leave_at_end};
 use crate::hold::Held;
-use crate::holds::OnList;
-use crate::limits::{Limits, Term, leave_at_end};
+use crate::hold::Hold;
+use crate::hold::list::OnList;
 use crate::shared::Shared;
-use crate::spans::{self, Collected};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ErrorKind, FencingToken, Liveness, LossReason, Operation, QueueName, Result, Withdrawal};
 

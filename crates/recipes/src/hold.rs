@@ -1,5 +1,8 @@
 //! The answer to whether a lock is still held, for the work under it.
 
+pub(crate) mod grant;
+pub(crate) mod list;
+
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::event::{Event, Observers};
-use crate::grant::{EndOfPlace, Grant};
+use crate::hold::grant::{EndOfPlace, Grant};
 use crate::meter::Holding;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{

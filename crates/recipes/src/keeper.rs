@@ -1,5 +1,10 @@
 //! The open way to one service: makes the locks and keeps the session that they are held under.
 
+mod inventory;
+pub mod memory;
+#[cfg(test)]
+pub(crate) mod paused;
+
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
@@ -15,12 +20,12 @@ use tokio::sync::watch;
 
 use crate::event::{Observer, Observers};
 use crate::handoff::Handoff;
-use crate::holds::OwnContender;
-use crate::inventory::examine_locks;
-use crate::known_head::KnownHeads;
+use crate::hold::list::OwnContender;
+use crate::keeper::inventory::examine_locks;
 use crate::local_queue::LocalQueues;
 use crate::meter::Meters;
 use crate::retry::RetryPolicy;
+use crate::shared::known_head::KnownHeads;
 use crate::shared::{Shared, Spawner, Stage, closed};
 
 /// An open way to one coordination service: makes the locks; cheap to clone.

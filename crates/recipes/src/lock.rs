@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use crate::call::Call;
-use crate::calling;
+use crate::call::calling;
 use crate::contend::{Attempt, Granted, OnePlace, PlaceAttempt, grant, not_carried};
 use crate::deadlock::Asking;
 use crate::guard::Guard;
+use crate::guard::held_place::HeldPlace;
+use crate::guard::limits::Limits;
 use crate::handoff::Handoff;
-use crate::held_place::HeldPlace;
 use crate::keeper::Keeper;
-use crate::limits::Limits;
 use crate::local_queue::{Bound, LocalQueue, LocalQueues};
 use crate::meter::Meter;
 use crate::shared::Shared;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::MutexGuard;
+use crate::guard::MutexGuard;
 use crate::handoff::Handoff;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};

@@ -1,13 +1,16 @@
 //! An operator's orders to a lock: revoke it, break it, freeze it, thaw it. Orders that meet one contender, which was
 //! seen before, are in `seen`.
 
+mod freeze;
 mod seen;
 #[cfg(test)]
 mod tests;
+pub(crate) mod watching;
 
-use crate::Keeper;
-use crate::contend::{AllGone, Freeze, grant};
+use crate::contend::{AllGone, grant};
 use crate::decide;
+use crate::keeper::Keeper;
+use crate::operate::freeze::Freeze;
 use lockkeeper_core::{
     ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Modes, Operation, Part, QueueName, Request,
     Result, Revocation, Wait,

@@ -1,16 +1,18 @@
 //! The lock that readers share and a writer has alone.
 
+pub(crate) mod beside;
+
 use std::fmt;
 use std::time::Duration;
 
 use crate::call::Call;
-use crate::calling;
+use crate::call::calling;
 use crate::contend::{OnePlace, join_beside, lost_error};
 use crate::guard::Guard;
+use crate::guard::{ReadGuard, WriteGuard};
 use crate::handoff::Handoff;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
-use crate::{ReadGuard, WriteGuard};
 use lockkeeper_core::{Liveness, Mode, Modes, QueueName, Result, Wait};
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.

@@ -1,14 +1,17 @@
-//! The lock of which several may hold a part at a time.
+//! A counting semaphore.
+
+mod permits;
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::Permit;
-use crate::calling;
-use crate::contend::{Bound, SomePermits, agreed, refused};
+use crate::call::calling;
+use crate::contend::refused;
 use crate::deadlock::{Asking, Want};
+use crate::guard::Permit;
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
+use crate::semaphore::permits::{Bound, SomePermits, agreed};
 use lockkeeper_core::{Caller, ENTRIES_MAX, Mode, Modes, Part, QueueName, Result, Wait};
 
 /// How many permits a semaphore has.

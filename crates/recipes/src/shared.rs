@@ -1,5 +1,10 @@
 //! State that a keeper, its locks and its guards share: the present session, or the next, and the keeper's end.
 
+mod examination;
+pub(crate) mod known_head;
+mod session_events;
+mod sticky;
+
 #[cfg(test)]
 mod tests;
 
@@ -17,14 +22,13 @@ use lockkeeper_core::{
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use self::known_head::KnownHeads;
 use crate::deadlock::Table;
 use crate::event::Observers;
 use crate::handoff::Handoff;
-use crate::holds::Holds;
-use crate::known_head::KnownHeads;
+use crate::hold::list::Holds;
 use crate::meter::Meters;
 use crate::retry::RetryPolicy;
-use crate::sticky;
 
 /// What runs the futures that watch a hand-off, in a test.
 pub struct Spawner(Box<dyn Fn(BoxFuture<()>) + Send + Sync>);

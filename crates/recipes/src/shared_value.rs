@@ -1,10 +1,13 @@
 //! A small value that processes share: read, written, compared and set, watched.
 
+pub(crate) mod barrier;
+pub(crate) mod counter;
+
 use std::fmt;
 use std::sync::Arc;
 
-use crate::Keeper;
 use crate::contend::{ValueSays, grant, onlooker_error};
+use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use lockkeeper_core::{Expected, Modes, QueueName, Result, Session, Value, ValueVersion, Wait};
 

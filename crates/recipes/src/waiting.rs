@@ -7,12 +7,15 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::call::Call;
-use crate::calling;
+use crate::call::calling;
 use crate::contend::{InLine, Joined, OnePlace, Pending, PlaceAttempt, grant};
+use crate::decide;
+use crate::election::Election;
 use crate::guard::{Guard, kind};
-use crate::holds::Presence;
+use crate::hold::list::Presence;
 use crate::lock::{Lock, granted};
-use crate::{Election, Mutex, RwLock, decide};
+use crate::mutex::Mutex;
+use crate::rw_lock::RwLock;
 use lockkeeper_core::{
     ContenderId, ContenderInfo, Error, ErrorKind, Extent, Freshness, Mode, Operation, QueueName, Result, Wait,
 };

@@ -6,12 +6,12 @@ use super::evict::evict_idle_holder;
 use super::persist::until_answered;
 use super::place::{Granted, Place};
 use super::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
+use crate::call::spans;
 use crate::deadlock::Asking;
 use crate::decide::{self, Decision};
 use crate::event::Event;
-use crate::known_head::KnownHead;
 use crate::shared::Shared;
-use crate::spans;
+use crate::shared::known_head::KnownHead;
 use lockkeeper_core::{
     BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, FencingToken, Freshness, Mode, Opener, Part,
     QueueName, QueueView, Rank, Result, Session, Standing, Ticket,
@@ -103,7 +103,7 @@ impl OnePlace<'_> {
     }
 
     /// Waits for the answer to the join.
-    pub(super) async fn joined(&self, shared: &Shared, (place, answer): Sent) -> Result<Joined> {
+    pub(crate) async fn joined(&self, shared: &Shared, (place, answer): Sent) -> Result<Joined> {
         self.answered(shared, place, answer.await)
     }
 
@@ -149,7 +149,7 @@ fn send(shared: &Shared, session: Arc<dyn Session>, queue: &QueueName, entry: En
 }
 
 /// Makes an entry for the tail of a queue, of this caller.
-pub(super) fn entry(shared: &Shared, mode: Mode, caller: Caller) -> Result<Entry> {
+pub(crate) fn entry(shared: &Shared, mode: Mode, caller: Caller) -> Result<Entry> {
     Ok(entry_of(Ticket::mint()?, shared, mode, caller))
 }
 
@@ -166,7 +166,7 @@ pub(crate) struct Joined {
     /// What is granted once its turn has come.
     pub(crate) granted: Granted,
     /// The queue at the join; empty once it was used for a wait.
-    pub(super) view: QueueView,
+    pub(crate) view: QueueView,
 }
 
 impl Joined {
@@ -196,7 +196,7 @@ impl Joined {
     }
 
     /// Notes the wait of an owner key, if it has to wait.
-    pub(super) fn ask(&self, asking: &Asking) -> Result<()> {
+    pub(crate) fn ask(&self, asking: &Asking) -> Result<()> {
         match self.decide(&self.view)? {
             Decision::WaitFor { .. } => asking.waits_in(self.granted.grant.token, &self.granted.grant.standing),
             _ => Ok(()),
@@ -227,12 +227,12 @@ impl Joined {
     }
 
     /// Tells whether the place is still in the queue.
-    pub(super) fn stands(&self) -> bool {
+    pub(crate) fn stands(&self) -> bool {
         self.standing().liveness().is_held()
     }
 
     /// Looks whether it is granted now.
-    pub(super) async fn is_granted_now(&self) -> Result<bool> {
+    pub(crate) async fn is_granted_now(&self) -> Result<bool> {
         check_with_reason(self.queue(), self.standing()).await?;
         let view = self
             .granted
@@ -249,7 +249,7 @@ impl Joined {
     }
 
     /// Waits until the place is granted or lost.
-    pub(super) async fn wait(mut self, shared: &Shared) -> Result<Granted> {
+    pub(crate) async fn wait(mut self, shared: &Shared) -> Result<Granted> {
         self.until_granted(shared).await?;
         self.grant().map(|(granted, _)| granted)
     }

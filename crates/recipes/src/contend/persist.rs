@@ -226,7 +226,7 @@ async fn persist_after<A: Attempt>(
 
 /// Asks until there is an answer. While the place stands, a failure that may pass does not cost it. `failure` is the
 /// failure before the first question, if there was one.
-pub(super) async fn until_answered<T>(
+pub(crate) async fn until_answered<T>(
     shared: &Shared,
     queue: &QueueName,
     standing: &dyn Standing,
@@ -250,7 +250,7 @@ pub(super) async fn until_answered<T>(
 
 /// Consecutive failures of questions while a place is kept.
 #[derive(Debug, Default)]
-pub(super) struct Failures {
+pub(crate) struct Failures {
     count: u32,
     first_at: Option<BootInstant>,
 }
@@ -261,7 +261,7 @@ impl Failures {
     /// # Errors
     ///
     /// The failure itself if it does not pass, or if the retry policy gives up; the loss of the place if it is lost.
-    pub(super) async fn pause(
+    pub(crate) async fn pause(
         &mut self,
         shared: &Shared,
         queue: &QueueName,
@@ -294,7 +294,7 @@ impl Failures {
 mod tests {
 
     use super::*;
-    use crate::paused::service;
+    use crate::keeper::paused::service;
     use crate::retry::RetryPolicy;
     use lockkeeper_core::SafeUntil;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::{Enqueued, Home, QueueName, QueueView, Session, Ticket, Withdrawal};
 
-use crate::grant::Grant;
+use crate::hold::grant::Grant;
 use crate::shared::Shared;
 
 /// A ticket that was, or is about to be, sent: dropping it withdraws it.
@@ -22,7 +22,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(super) fn arm(shared: &Shared, session: Arc<dyn Session>, queue: QueueName, ticket: Ticket) -> Self {
+    pub(crate) fn arm(shared: &Shared, session: Arc<dyn Session>, queue: QueueName, ticket: Ticket) -> Self {
         Self { session, queue, ticket, home: shared.home, is_armed: true }
     }
 
@@ -31,7 +31,7 @@ impl Place {
         self.ticket
     }
 
-    pub(super) const fn queue(&self) -> &QueueName {
+    pub(crate) const fn queue(&self) -> &QueueName {
         &self.queue
     }
 
@@ -58,7 +58,7 @@ impl Place {
     }
 
     /// Leaves the contender where it is and stops tracking it.
-    pub(super) fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.is_armed = false;
         self.session.keep(&self.queue, self.ticket);
     }
@@ -89,7 +89,7 @@ pub(crate) struct Granted<P = Place> {
 
 impl Granted {
     /// Makes what the service has answered to a join, and returns the queue at that moment.
-    pub(super) fn answered(place: Place, answer: Enqueued) -> (Self, QueueView) {
+    pub(crate) fn answered(place: Place, answer: Enqueued) -> (Self, QueueView) {
         let (ticket, Enqueued { id, token, view, standing }) = (place.ticket(), answer);
         (Self { place, grant: Grant { id, ticket, token, standing } }, view)
     }

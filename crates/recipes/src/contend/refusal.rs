@@ -4,7 +4,7 @@ use crate::shared::Shared;
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Mode, Modes, Operation, QueueName, Result, Standing};
 
 /// A grant counts only if the place stands at the moment of the grant, however long the wait took.
-pub(super) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
+pub(crate) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
     match standing.liveness() {
         Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
         Liveness::Lost(reason) => Err(loss(queue, standing, reason)),
@@ -12,7 +12,7 @@ pub(super) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Resu
 }
 
 /// Checks that a place stands; if it is lost, waits until its backend knows why, which decides whether to join again.
-pub(super) async fn check_with_reason(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
+pub(crate) async fn check_with_reason(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
     if standing.liveness().is_held() {
         return Ok(());
     }
@@ -28,12 +28,12 @@ fn loss(queue: &QueueName, standing: &dyn Standing, reason: LossReason) -> Error
     }
 }
 
-pub(super) fn removed(queue: &QueueName) -> Error {
+pub(crate) fn removed(queue: &QueueName) -> Error {
     let message = "our contender was removed from the queue";
     Error::permanent(ErrorKind::Removed, Operation::Wait, message).at(queue)
 }
 
-pub(super) fn kind_mismatch(queue: &QueueName, asked: Mode, found: Mode) -> Error {
+pub(crate) fn kind_mismatch(queue: &QueueName, asked: Mode, found: Mode) -> Error {
     let message = format!("in use as {}, which is another kind of lock than {}", kind_of(found), kind_of(asked));
     Error::permanent(ErrorKind::KindMismatch, Operation::Join, message).at(queue)
 }
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
     use crate::contend::line::{Joined, OnePlace};
-    use crate::memory::MemoryService;
+    use crate::keeper::memory::MemoryService;
 
     /// Why a contender is gone, its backend finds out after this time.
     const FOUND_OUT_AFTER: Duration = Duration::from_millis(100);

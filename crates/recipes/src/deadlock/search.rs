@@ -32,7 +32,7 @@ pub(super) struct Link {
 pub(super) enum By {
     /// It holds the lock.
     Hold,
-    /// It has permits, and what else there are is not enough.
+    /// It has permits, and too few free ones remain.
     Permits,
     /// It waits ahead of the other.
     Place,

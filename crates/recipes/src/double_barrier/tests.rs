@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 
 use super::Entered;
 use crate::Keeper;
-use crate::memory::MemoryService;
-use crate::paused::{AT_ONCE, at_once, keepers, service, settle};
+use crate::keeper::memory::MemoryService;
+use crate::keeper::paused::{AT_ONCE, at_once, keepers, service, settle};
 use lockkeeper_core::{ErrorKind, Operation, Result, SafeUntil, Wait};
 
 fn enter(keeper: &Keeper, members: u32) -> JoinHandle<Result<Entered>> {

@@ -4,10 +4,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{Election, Leadership};
-use crate::Hold;
-use crate::calling::heedless;
+use crate::call::calling::heedless;
 use crate::contend::STEADY;
 use crate::event::Event;
+use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::shared::Stage;
 use lockkeeper_core::{Error, ErrorKind, Operation, Result};
@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
     use crate::event::Observer;
-    use crate::paused::service;
+    use crate::keeper::paused::service;
     use lockkeeper_core::SafeUntil;
 
     /// Longer than any machine needs for a call that does not wait.

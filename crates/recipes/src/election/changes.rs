@@ -110,7 +110,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::paused::service;
+    use crate::keeper::paused::service;
     use lockkeeper_core::SafeUntil;
 
     #[tokio::test(start_paused = true)]

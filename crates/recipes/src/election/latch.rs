@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::campaign::{Campaigner, Status, leadership, over};
 use super::{Election, Requeue};
-use crate::Hold;
+use crate::hold::Hold;
 use lockkeeper_core::{FencingToken, Result};
 
 /// Campaigns from the start until it is closed, and leads whenever it is elected. After a loss it stands again.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::LeaderChanges;
-use crate::Keeper;
 use crate::guard::{Guard, kind};
+use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
 use lockkeeper_core::{ContenderInfo, Mode, Modes, QueueName, Result, Wait};
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Election;
 use super::campaign::{Campaigner, Requeue, Status};
-use crate::Hold;
+use crate::hold::Hold;
 use lockkeeper_core::Result;
 
 /// Campaigns, and runs some work whenever it is elected; when the work is done, it resigns.

@@ -8,7 +8,7 @@ use tracing::subscriber::{self, Subscriber};
 use tracing::{Level, Metadata};
 
 use super::*;
-use crate::memory::MemoryService;
+use crate::keeper::memory::MemoryService;
 use crate::retry::RetryPolicy;
 use crate::{CloseMode, Handoff, KeeperBuilder, LeaderLatch, LeaderSelector, Requeue};
 use lockkeeper_core::clock::{Clock, TestClock};

@@ -6,7 +6,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{QueueView, Session};
 
 use crate::contend::Place;
-use crate::grant::Grant;
+use crate::hold::grant::Grant;
 
 /// A grant of the service, which all of its turns share.
 #[derive(Debug)]

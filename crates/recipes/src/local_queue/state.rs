@@ -13,8 +13,8 @@ use super::grant::{GrantedPlace, SharedGrant};
 use super::line::Line;
 use crate::contend::Pending;
 use crate::event::ReleaseReason;
-use crate::grant::EndingGrants;
 use crate::handoff::Handoff;
+use crate::hold::grant::EndingGrants;
 
 /// How much one grant of the service is used for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -12,8 +12,8 @@ use lockkeeper_core::{Advice, Caller, Error, ErrorKind, LossReason, Operation, R
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::line::{Line, Told};
-use crate::memory::MemoryService;
-use crate::paused::service;
+use crate::keeper::memory::MemoryService;
+use crate::keeper::paused::service;
 use crate::retry::RetryPolicy;
 use crate::{Handoff, Keeper, Mutex, MutexGuard};
 

@@ -12,7 +12,7 @@ use super::grant::SharedGrant;
 use super::state::{Bound, Effects, Ended, State};
 use crate::contend::{Granted, OnePlace, Pending};
 use crate::event::Event;
-use crate::grant::{EndOfPlace, EndingGrants, Grant};
+use crate::hold::grant::{EndOfPlace, EndingGrants, Grant};
 use crate::shared::Shared;
 
 /// One contender of this process in one queue, and the line of the tasks that wait for it.

@@ -8,7 +8,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use super::names;
 use crate::event::Observer;
-use crate::paused::{keepers, service, yield_often};
+use crate::keeper::paused::{keepers, service, yield_often};
 use crate::{Handoff, Keeper, Mutex, OwnerKey};
 use lockkeeper_core::{LossReason, NamePattern, QueueName, SafeUntil, Wait};
 

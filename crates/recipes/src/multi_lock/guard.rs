@@ -5,7 +5,9 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-use crate::{Hold, MutexGuard, ReadGuard, Reentrant, WriteGuard};
+use crate::guard::{MutexGuard, ReadGuard, WriteGuard};
+use crate::hold::Hold;
+use crate::owner_key::Reentrant;
 use lockkeeper_core::{BoxFuture, FencingToken, LossReason, QueueName, Result};
 
 /// The hold of one member.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::contend::STEADY;
 use crate::event::Event;
+use crate::hold::Hold;
 use crate::lock::{Lock, granted};
 use crate::multi_lock::guard::MultiGuard;
 use crate::multi_lock::member::Member;
-use crate::{Hold, OwnerKey};
+use crate::owner_key::OwnerKey;
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Result, Wait};
 
 /// Several locks, of one service or of many, that are taken all together or not at all.

@@ -3,7 +3,9 @@
 use crate::contend::OnePlace;
 use crate::lock::Lock;
 use crate::multi_lock::guard::Taken;
-use crate::{Mutex, OwnerKey, RwLock};
+use crate::mutex::Mutex;
+use crate::owner_key::OwnerKey;
+use crate::rw_lock::RwLock;
 use lockkeeper_core::{Caller, Mode, QueueName, Result, Wait};
 
 /// One of the locks of a [`MultiLock`](crate::MultiLock), with its mode.

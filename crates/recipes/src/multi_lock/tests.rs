@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use crate::memory::MemoryService;
-use crate::paused::{service, yield_often};
+use crate::keeper::memory::MemoryService;
+use crate::keeper::paused::{service, yield_often};
 use crate::retry::RetryPolicy;
 use crate::{Event, Keeper, Member, MultiLock, Observer, OwnerKey};
 use lockkeeper_core::clock::{Clock, TestClock};

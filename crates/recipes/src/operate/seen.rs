@@ -2,7 +2,7 @@
 //! in its place meanwhile is left alone.
 
 use super::{queue_of, token_mismatch};
-use crate::Keeper;
+use crate::keeper::Keeper;
 use lockkeeper_core::{
     ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Operation, QueueName, Request, Result, Revocation,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::LockKind;
-use crate::paused::{AT_ONCE, at_once, keepers, service};
+use crate::keeper::paused::{AT_ONCE, at_once, keepers, service};
 use lockkeeper_core::{ErrorKind, Operation, Revocation, SafeUntil, Wait};
 
 const WHILE: Duration = Duration::from_secs(60);

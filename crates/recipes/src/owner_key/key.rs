@@ -3,16 +3,20 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::beside::{Beside, lost_outside};
-use crate::calling;
+use crate::call::calling;
 use crate::contend::{Attempt, Granted, OnePlace, Progress};
 use crate::deadlock::{Asking, Want};
 use crate::event::Event;
 use crate::guard::kind;
+use crate::guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard};
 use crate::lock::{Lock, Plan, granted};
+use crate::mutex::Mutex;
+use crate::owner_key::Reentrant;
 use crate::owner_key::places::{Counted, Held, Places};
+use crate::rw_lock::RwLock;
+use crate::rw_lock::beside::{Beside, lost_outside};
+use crate::semaphore::Semaphore;
 use crate::shared::Shared;
-use crate::{Guard, Mutex, MutexGuard, Permit, ReadGuard, Reentrant, RwLock, Semaphore, WriteGuard};
 use lockkeeper_core::{Caller, Error, ErrorKind, Flow, Liveness, Mode, Operation, QueueName, Result, Ticket, Wait};
 
 /// An owner within this process, which may lock again what it has.

@@ -10,6 +10,7 @@
 mod key;
 mod places;
 mod reentrant;
+mod run_under_lock;
 mod running;
 
 pub use key::OwnerKey;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::Hold;
 use crate::contend::lost_error;
 use crate::guard::{Guard, run_under};
+use crate::hold::Hold;
 use crate::owner_key::places::Held;
 use lockkeeper_core::{FencingToken, Liveness, LossReason, Result};
 

@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::calling;
+use crate::call::calling;
+use crate::guard::Guard;
+use crate::hold::Hold;
 use crate::owner_key::places::Places;
-use crate::{Guard, Hold, OwnerKey, Reentrant};
+use crate::owner_key::{OwnerKey, Reentrant};
 use lockkeeper_core::Result;
 
 tokio::task_local! {
@@ -47,7 +49,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::paused::service;
+    use crate::keeper::paused::service;
     use lockkeeper_core::Wait;
     use lockkeeper_core::{ErrorKind, LossReason};
 

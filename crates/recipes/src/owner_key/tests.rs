@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::memory::MemoryService;
-use crate::paused::{service, yield_often};
+use crate::keeper::memory::MemoryService;
+use crate::keeper::paused::{service, yield_often};
 use crate::{Keeper, Mutex, OwnerKey, RwLock};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, SafeUntil, Wait};

@@ -10,7 +10,7 @@ use lockkeeper_core::{
 };
 
 use crate::Keeper;
-use crate::memory::MemoryService;
+use crate::keeper::memory::MemoryService;
 
 /// How long an opening takes.
 const HANDSHAKE: Duration = Duration::from_millis(400);

@@ -11,7 +11,7 @@ use super::tables::{holds, waits};
 use crate::deadlock::Want;
 use crate::deadlock::search::circle;
 use crate::deadlock::table::Table;
-use crate::paused::{service, yield_often};
+use crate::keeper::paused::{service, yield_often};
 use crate::{Keeper, OwnerKey};
 
 const FLOWS: usize = 6;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::memory::MemoryService;
-use crate::paused::{after_pauses, at_once, keepers, service, settle};
+use crate::keeper::memory::MemoryService;
+use crate::keeper::paused::{after_pauses, at_once, keepers, service, settle};
 use crate::{CloseMode, Keeper, LatchEvent, LeaderLatch};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{ErrorKind, SafeUntil};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::event::Observer;
-use crate::paused::{at_once, keepers, service, settle};
+use crate::keeper::paused::{at_once, keepers, service, settle};
 use crate::{Event, Hold, Keeper, LeaderLatch, LeaderSelector, Requeue};
 use lockkeeper_core::{Answers, ErrorKind, Revocation, Wait};
 

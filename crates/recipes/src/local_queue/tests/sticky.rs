@@ -10,9 +10,9 @@ use lockkeeper_core::{Mode, QueueName, Revocation, Wait};
 use tokio::runtime::Builder;
 
 use super::{SECOND, waiting};
+use crate::keeper::memory::MemoryService;
+use crate::keeper::paused::{at_once, service, yield_often};
 use crate::local_queue::Bound;
-use crate::memory::MemoryService;
-use crate::paused::{at_once, service, yield_often};
 use crate::{Event, Handoff, Keeper, KeeperBuilder, Observer, ReleaseReason, Spawner};
 
 /// Has the places watched in the test's own runtime, under its paused time.

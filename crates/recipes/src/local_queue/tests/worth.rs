@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use lockkeeper_core::{Liveness, SafeUntil};
 
 use super::{SECOND, local, waiting};
-use crate::paused::{at_once, service};
+use crate::keeper::paused::{at_once, service};
 use crate::{Handoff, Hold, Spawner};
 
 /// Each turn is worth what a healthy holder has: renewals succeed, and no less is left than they keep it warned by.

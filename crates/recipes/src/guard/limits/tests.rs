@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Keeper;
-use crate::memory::MemoryService;
-use crate::paused::{AT_ONCE, at_once};
+use crate::keeper::memory::MemoryService;
+use crate::keeper::paused::{AT_ONCE, at_once};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{ErrorKind, Liveness, LossReason, SafeUntil};
 

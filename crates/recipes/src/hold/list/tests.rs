@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::event::{Event, Observer};
-use crate::memory::MemoryService;
-use crate::paused::yield_often;
+use crate::keeper::memory::MemoryService;
+use crate::keeper::paused::yield_often;
 use crate::{Keeper, LeaderSelector, Member, MultiLock, Mutex, OwnerKey, Requeue};
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{ErrorKind, Mode, SafeUntil, Wait};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::task::yield_now;
 
-use crate::Keeper;
-use crate::memory::MemoryService;
+use crate::keeper::Keeper;
+use crate::keeper::memory::MemoryService;
 use lockkeeper_core::clock::TestClock;
 
 /// Shorter than every pause and timeout of a recipe.

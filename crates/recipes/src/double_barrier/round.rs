@@ -7,11 +7,10 @@
 
 use std::sync::Arc;
 
-use super::line::{Joined, OnePlace};
-use super::onlook::onlooker_error;
-use super::persist::{Attempt, Progress, until_answered};
-use super::place::Granted;
-use super::refusal::{check_with_reason, kind_mismatch, refused, removed};
+use crate::contend::{
+    Attempt, Granted, Joined, OnePlace, Progress, check_with_reason, kind_mismatch, onlooker_error, refused, removed,
+    until_answered,
+};
 use crate::decide;
 use crate::shared::{Shared, Stage};
 use lockkeeper_core::{

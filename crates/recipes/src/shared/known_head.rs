@@ -120,7 +120,7 @@ impl KnownHeads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Keeper;
+    use crate::keeper::Keeper;
 
     fn id(name: &str) -> ContenderId {
         ContenderId::new(name)

@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use crate::{Hold, Mutex, OwnerKey, RwLock};
+use crate::hold::Hold;
+use crate::mutex::Mutex;
+use crate::owner_key::OwnerKey;
+use crate::rw_lock::RwLock;
 use lockkeeper_core::{Result, Wait};
 
 impl Mutex {

@@ -1,7 +1,7 @@
 //! An attempt at a place beside a write lock that is held.
 
-use crate::WriteGuard;
 use crate::contend::{Attempt, Granted, OnePlace, Progress, join_beside};
+use crate::guard::WriteGuard;
 use crate::shared::{Shared, Stage};
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result};
 
@@ -15,7 +15,7 @@ pub(crate) struct Beside<'a> {
 impl Attempt for Beside<'_> {
     type Granted = Granted;
 
-    /// It is a use of what is held.
+    /// Allowed until the keeper is closed.
     fn refused_from(&self) -> Stage {
         Stage::Closed
     }

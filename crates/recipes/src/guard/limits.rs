@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::Hold;
-use crate::held_place::HeldPlace;
+use crate::guard::held_place::HeldPlace;
+use crate::hold::Hold;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{LossReason, Withdrawal};
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use slab::Slab;
 use tokio::sync::watch;
 
-use crate::Hold;
+use crate::hold::Hold;
 use lockkeeper_core::{Mode, QueueName};
 
 /// One of a keeper's own contenders: a holder or a waiter.

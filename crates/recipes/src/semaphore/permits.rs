@@ -11,14 +11,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::line::{OnePlace, entry};
-use super::persist::{Attempt, Failures, Progress, until_answered};
-use super::place::{Granted, Place};
-use super::refusal::{check_standing, check_with_reason, kind_mismatch};
-use crate::counter::Count;
+use crate::contend::{
+    Attempt, Failures, Granted, OnePlace, Place, Progress, check_standing, check_with_reason, entry, kind_mismatch,
+    until_answered,
+};
 use crate::deadlock::Asking;
 use crate::decide::{self, PermitsDecision};
 use crate::shared::Shared;
+use crate::shared_value::counter::Count;
 use lockkeeper_core::{
     BoxFuture, Caller, Enqueued, Error, ErrorKind, Expected, Extent, Freshness, Mode, Operation, Part, QueueName,
     QueueView, Result, Session, Standing, Value,

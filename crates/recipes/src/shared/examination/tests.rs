@@ -12,8 +12,8 @@ use lockkeeper_core::{
 use super::*;
 use crate::Keeper;
 use crate::event::Observer;
-use crate::memory::{MemoryService, Testing};
-use crate::paused::{at_once, settle};
+use crate::keeper::memory::{MemoryService, Testing};
+use crate::keeper::paused::{at_once, settle};
 
 /// What an examination does.
 #[derive(Clone)]

@@ -5,10 +5,7 @@
 
 use std::sync::Arc;
 
-use super::onlook::{AllGone, onlooker_error};
-use super::persist::{Attempt, Progress};
-use super::place::Place;
-use super::refusal::{kind_mismatch, removed};
+use crate::contend::{AllGone, Attempt, Place, Progress, kind_mismatch, onlooker_error, removed};
 use crate::decide::{self, Decision};
 use crate::shared::Shared;
 use lockkeeper_core::{

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::contend::refused;
-use crate::{Keeper, SharedValue};
+use crate::keeper::Keeper;
+use crate::shared_value::SharedValue;
 use lockkeeper_core::{QueueName, Result, Value, ValueVersion};
 
 /// A shared 32-bit number that outlives every session.
@@ -156,7 +157,7 @@ impl fmt::Debug for SharedCounter {
 mod tests {
     use lockkeeper_core::{Advice, ErrorKind, Operation};
 
-    use crate::paused::service;
+    use crate::keeper::paused::service;
 
     #[tokio::test]
     async fn a_counter_that_another_client_wrote_as_text_is_refused_and_ours_with_the_same_bytes_is_read() {

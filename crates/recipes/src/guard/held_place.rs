@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::contend::Place;
-use crate::grant::EndOfPlace;
+use crate::hold::grant::EndOfPlace;
 use crate::local_queue::LocalGrant;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Session, Withdrawal};

@@ -123,7 +123,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::paused::service;
+    use crate::keeper::paused::service;
     use lockkeeper_core::SafeUntil;
 
     fn modes(shown: &[ContenderInfo]) -> Vec<&str> {

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::contend::{ValueSays, grant};
+use crate::keeper::Keeper;
 use crate::lock::granted;
-use crate::{Keeper, SharedValue};
+use crate::shared_value::SharedValue;
 use lockkeeper_core::{QueueName, Result, Value, Wait};
 
 /// A barrier: while it is set, waiters at it wait; when it is removed, all go on.
@@ -108,7 +109,7 @@ mod tests {
 
     use lockkeeper_core::{ErrorKind, SafeUntil};
 
-    use crate::paused::{AT_ONCE, service};
+    use crate::keeper::paused::{AT_ONCE, service};
 
     /// Curator's `testServerCrash`: the barrier is there after the outage, and the waiter too.
     #[tokio::test(start_paused = true)]
