@@ -11,10 +11,11 @@ use std::sync::Arc;
 use lockkeeper_conformance::{Arguments, Client, Fault, FaultKind, Fixture, run};
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Answers, Backend, BoxFuture, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo, Departure,
-    ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Exclusion, Expected, Extent, Fencing, FencingToken, Freshness,
-    Lifetime, Liveness, LossReason, Operation, Part, QueueName, QueueView, Rank, Removal, Request, Result, Revocation,
-    SafeUntil, Session, SessionBond, Standing, StoppedHolder, Ticket, VALUE_BYTES_MAX, Value, ValueVersion, Withdrawal,
+    AdminBackend, Answers, Backend, BoxFuture, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo,
+    Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Exclusion, Expected, Extent, Fencing, FencingToken,
+    Freshness, Lifetime, Liveness, LossReason, Operation, Part, QueueName, QueueView, Rank, Removal, Request, Result,
+    Revocation, SafeUntil, Session, SessionBond, Standing, StoppedHolder, Ticket, VALUE_BYTES_MAX, Value, ValueVersion,
+    Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -80,6 +81,12 @@ impl Backend for Toy {
         let open = |name: Ticket| Arc::new(ToySession { toy, name: name.to_string(), bond }) as Arc<dyn Session>;
         Box::pin(ready(Ticket::mint().map(open)))
     }
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+}
+
+impl AdminBackend for Toy {
     fn inspect(&self, queue: &QueueName) -> Answer<Vec<ContenderInfo>> {
         let state = self.0.borrow();
         let parts = [Part::Line, Part::Permits, Part::Waiters].map(|part| queue.with_part(part));

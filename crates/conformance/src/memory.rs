@@ -48,8 +48,8 @@ impl Fixture for MemoryFixture {
         let (backend, _) = self.service.client();
         Box::pin(async move {
             let mut leftovers = Vec::new();
-            for queue in backend.queues("").await? {
-                let contenders = backend.inspect(&queue).await?.len();
+            for queue in backend.admin().queues("").await? {
+                let contenders = backend.admin().inspect(&queue).await?.len();
                 leftovers.push(format!("{contenders} in {queue}"));
             }
             Ok(leftovers)

@@ -66,7 +66,7 @@ impl Speaker {
     }
 
     pub(crate) async fn inspect(&self, queue: &QueueName) -> Vec<ContenderInfo> {
-        soon("the look", self.backend.inspect(queue)).await.expect("the queue can be looked at")
+        soon("the look", self.backend.admin().inspect(queue)).await.expect("the queue can be looked at")
     }
 
     pub(crate) async fn withdraw(&self, queue: &QueueName, ticket: Ticket) {

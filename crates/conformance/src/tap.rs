@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ConnectionNumber, ContenderId, ContenderInfo, Departure, Enqueued, Entry, Error,
-    Expected, Extent, Finding, Follower, Freshness, QueueName, QueueView, Remnant, Request, Result, Scope, Scrutiny,
-    Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
+    AdminBackend, Backend, BoxFuture, Capabilities, ConnectionNumber, ContenderId, ContenderInfo, Departure, Enqueued,
+    Entry, Error, Expected, Extent, Finding, Follower, Freshness, QueueName, QueueView, Remnant, Request, Result,
+    Scope, Scrutiny, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -107,52 +107,8 @@ impl Backend for Tap {
         }))
     }
 
-    fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
-        self.paced(self.inner.inspect(queue))
-    }
-
-    fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        self.paced(self.inner.queues(prefix))
-    }
-
-    fn follow(&self, scope: &Scope) -> Option<Follower> {
-        self.inner.follow(scope)
-    }
-
-    fn tidy(&self) -> BoxFuture<()> {
-        self.paced(self.inner.tidy())
-    }
-
-    fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
-        // What a keeper looks for by itself belongs to no call.
-        match scrutiny {
-            Scrutiny::Brief => self.inner.examine(scrutiny),
-            _ => self.paced(self.inner.examine(scrutiny)),
-        }
-    }
-
-    fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
-        self.paced(self.inner.remnants(unused_for))
-    }
-
-    fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
-        self.paced(self.inner.remove(remnant))
-    }
-
-    fn after_restore(&self) -> BoxFuture<Result<Finding>> {
-        self.paced(self.inner.after_restore())
-    }
-
-    fn limit_session_timeout(&self, timeout_max: Duration) -> BoxFuture<Result<()>> {
-        self.paced(self.inner.limit_session_timeout(timeout_max))
-    }
-
-    fn set_up(&self) -> BoxFuture<Result<()>> {
-        self.paced(self.inner.set_up())
-    }
-
-    fn set_up_text(&self) -> Option<String> {
-        self.inner.set_up_text()
+    fn admin(&self) -> &dyn AdminBackend {
+        self
     }
 
     fn trouble(&self) -> Option<Error> {
@@ -161,6 +117,57 @@ impl Backend for Tap {
 
     fn close(&self) -> BoxFuture<Result<()>> {
         self.paced(self.inner.close())
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl AdminBackend for Tap {
+    fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
+        self.paced(self.inner.admin().inspect(queue))
+    }
+
+    fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
+        self.paced(self.inner.admin().queues(prefix))
+    }
+
+    fn follow(&self, scope: &Scope) -> Option<Follower> {
+        self.inner.admin().follow(scope)
+    }
+
+    fn tidy(&self) -> BoxFuture<()> {
+        self.paced(self.inner.admin().tidy())
+    }
+
+    fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
+        // What a keeper looks for by itself belongs to no call.
+        match scrutiny {
+            Scrutiny::Brief => self.inner.admin().examine(scrutiny),
+            _ => self.paced(self.inner.admin().examine(scrutiny)),
+        }
+    }
+
+    fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
+        self.paced(self.inner.admin().remnants(unused_for))
+    }
+
+    fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
+        self.paced(self.inner.admin().remove(remnant))
+    }
+
+    fn after_restore(&self) -> BoxFuture<Result<Finding>> {
+        self.paced(self.inner.admin().after_restore())
+    }
+
+    fn limit_session_timeout(&self, timeout_max: Duration) -> BoxFuture<Result<()>> {
+        self.paced(self.inner.admin().limit_session_timeout(timeout_max))
+    }
+
+    fn set_up(&self) -> BoxFuture<Result<()>> {
+        self.paced(self.inner.admin().set_up())
+    }
+
+    fn set_up_text(&self) -> Option<String> {
+        self.inner.admin().set_up_text()
     }
 }
 

@@ -90,7 +90,7 @@ impl fmt::Display for Removal {
     }
 }
 
-/// How one who [follows](crate::Backend::follow) all locks learns of their changes.
+/// How one who [follows](crate::AdminBackend::follow) all locks learns of their changes.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Following {

@@ -37,7 +37,8 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Something about a service that its users should know, as [`Backend::examine`](crate::Backend::examine) finds it.
+/// Something about a service that its users should know, as [`AdminBackend::examine`](crate::AdminBackend::examine)
+/// finds it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {

@@ -1,6 +1,7 @@
 //! The waist of Lockkeeper: the words, and what a coordination service provides.
 //!
-//! A service gives an ordered queue of contenders that live as long as their session: [`Backend`] and [`Session`].
+//! A service gives an ordered queue of contenders that live as long as their session: [`Backend`] and [`Session`],
+//! and shows them to operators: [`AdminBackend`].
 //! [`memory`] is the reference of their semantics, and a test double. What a lock is stands above, in the crate
 //! `lockkeeper-recipes`; users depend on `lockkeeper`. Authors of a backend need this crate, and the suite in
 //! `lockkeeper-conformance` that says whether the backend is right.
@@ -12,6 +13,7 @@
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
+mod admin;
 mod backend;
 mod backoff;
 mod caller;
@@ -42,6 +44,7 @@ mod view;
 mod view_index;
 mod wait;
 
+pub use admin::AdminBackend;
 pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
 pub use backoff::Backoff;
 pub use caller::{Caller, Flow, FlowKind, ProcessId, TicketHead};

@@ -1,4 +1,5 @@
-//! Remnants of users on a service, as [`Backend::remnants`](crate::Backend::remnants) finds them for an operator.
+//! Remnants of users on a service, as [`AdminBackend::remnants`](crate::AdminBackend::remnants) finds them for an
+//! operator.
 
 use std::any::Any;
 use std::fmt;

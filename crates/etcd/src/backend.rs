@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
-    Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    AdminBackend, Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding,
+    Follower, Modes, Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session,
+    StoppedHolder,
 };
 use lockkeeper_session::{follow, refuse};
 
@@ -107,6 +108,20 @@ impl Backend for EtcdBackend {
         })
     }
 
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.onlooker.trouble()
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.onlooker.close()
+    }
+}
+
+impl AdminBackend for EtcdBackend {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         if let Some(why) = self.site.layout.refusal(queue) {
             return refuse(Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue));
@@ -159,13 +174,5 @@ impl Backend for EtcdBackend {
                 Ok(Finding::note("tokens are counted anew from the clock"))
             })
         })
-    }
-
-    fn trouble(&self) -> Option<Error> {
-        self.onlooker.trouble()
-    }
-
-    fn close(&self) -> BoxFuture<Result<()>> {
-        self.onlooker.close()
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower, Operation, Part,
-    QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    AdminBackend, Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower,
+    Operation, Part, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 use rustix::io::Errno;
 
@@ -54,7 +54,7 @@ const CAPABILITIES: Capabilities =
 /// replaced.
 ///
 /// What a killed process has left is removed by the next process that uses the lock, and by one that
-/// [tidies](Backend::tidy), if it may.
+/// [tidies](AdminBackend::tidy), if it may.
 ///
 /// Limits: deleting files in the directory ends the locks that they stand for. A process that is stopped in the few
 /// microseconds in which it enters a queue holds up those who enter after it until it goes on. A child that was forked
@@ -210,6 +210,12 @@ impl Backend for FileBackend {
         Box::pin(std::future::ready(session))
     }
 
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+}
+
+impl AdminBackend for FileBackend {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         Box::pin(std::future::ready(self.infos(queue)))
     }

@@ -166,9 +166,9 @@ pub mod counter {
 /// that passes that crate's suite. A new one can start from it.
 pub mod backend {
     pub use lockkeeper_core::{
-        Backend, BoxFuture, Caller, ConnectionNumber, Contender, Departure, ENTRIES_MAX, Enqueued, Entry, Expected,
-        Extent, Flow, FlowKind, Freshness, Lifetime, MutexRole, Openable, Opener, Part, ProcessId, QueueView, Rank,
-        Request, Session, SessionBond, SessionMeter, Standing, Ticket, TicketHead, Withdrawal,
+        AdminBackend, Backend, BoxFuture, Caller, ConnectionNumber, Contender, Departure, ENTRIES_MAX, Enqueued, Entry,
+        Expected, Extent, Flow, FlowKind, Freshness, Lifetime, MutexRole, Openable, Opener, Part, ProcessId, QueueView,
+        Rank, Request, Session, SessionBond, SessionMeter, Standing, Ticket, TicketHead, Withdrawal,
     };
     pub use lockkeeper_recipes::decide;
 }

@@ -115,12 +115,12 @@ impl Keeper {
     #[doc(alias = "getParticipantNodes")]
     pub async fn contenders(&self, name: &str) -> Result<Vec<ContenderInfo>> {
         let queue = QueueName::new(name)?;
-        self.shared.backend()?.inspect(&queue).await.map_err(|error| error.at(&queue))
+        self.shared.admin()?.inspect(&queue).await.map_err(|error| error.at(&queue))
     }
 
     /// Names the queues in use whose names begin with `prefix`, in the order of their names.
     pub async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
-        self.shared.backend()?.queues(prefix).await
+        self.shared.admin()?.queues(prefix).await
     }
 
     /// Tells of the changes of all locks in a scope; `None` where the service tells an onlooker nothing, so that a
@@ -130,7 +130,7 @@ impl Keeper {
     ///
     /// If it is called outside a tokio runtime.
     pub fn follow(&self, scope: &Scope) -> Option<Follower> {
-        self.shared.backend.follow(scope)
+        self.shared.backend.admin().follow(scope)
     }
 
     /// Looks for what users of the service should know: settings that make locks worse, locks that are blocked, or
@@ -152,8 +152,9 @@ impl Keeper {
     /// # }
     /// ```
     pub async fn examine(&self) -> Result<Vec<Finding>> {
-        let mut findings = self.shared.backend()?.examine(Scrutiny::Full).await?;
-        findings.extend(examine_locks(&self.shared.backend, self.shared.clock.unix_time()).await?);
+        let admin = self.shared.admin()?;
+        let mut findings = admin.examine(Scrutiny::Full).await?;
+        findings.extend(examine_locks(admin, self.shared.clock.unix_time()).await?);
         Ok(findings)
     }
 
@@ -165,7 +166,7 @@ impl Keeper {
     ///
     /// [`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported), permanent, on other services.
     pub async fn after_restore(&self) -> Result<Finding> {
-        self.shared.backend()?.after_restore().await
+        self.shared.admin()?.after_restore().await
     }
 
     /// Makes what the service must have before the first lock, or brings it up to this version: on a database, the
@@ -175,7 +176,7 @@ impl Keeper {
     ///
     /// Permanent if this user may not; the error says what to ask for.
     pub async fn set_up(&self) -> Result<()> {
-        self.shared.backend()?.set_up().await
+        self.shared.admin()?.set_up().await
     }
 
     /// Sets the longest session timeout that clients may have, on a database; at first it is 60 s. For so long no lock
@@ -186,20 +187,20 @@ impl Keeper {
     /// Permanent while a session with a longer timeout is open, and where there is no such limit
     /// ([`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported)).
     pub async fn limit_session_timeout(&self, timeout_max: Duration) -> Result<()> {
-        self.shared.backend()?.limit_session_timeout(timeout_max).await
+        self.shared.admin()?.limit_session_timeout(timeout_max).await
     }
 
     /// Returns what [`set_up`](Self::set_up) does as text for the service's own client, with the rights that users of
     /// locks need; `None` where nothing is needed.
     pub fn set_up_text(&self) -> Option<String> {
-        self.shared.backend.set_up_text()
+        self.shared.backend.admin().set_up_text()
     }
 
     /// Removes what killed processes have left, where the service does not do so by itself and this user may: in a
     /// directory their contenders, and the directories of locks that are not in use. No lock depends on it.
     pub async fn tidy(&self) {
-        if let Ok(backend) = self.shared.backend() {
-            backend.tidy().await;
+        if let Ok(admin) = self.shared.admin() {
+            admin.tidy().await;
         }
     }
 
@@ -227,7 +228,7 @@ impl Keeper {
     /// # }
     /// ```
     pub async fn remnants(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
-        self.shared.backend()?.remnants(unused_for).await
+        self.shared.admin()?.remnants(unused_for).await
     }
 
     /// Removes one of the [remnants](Self::remnants) if it is still as it was seen; `false` if it is not. A newcomer
@@ -237,7 +238,7 @@ impl Keeper {
     ///
     /// Transient if the service cannot be reached now, permanent if it refuses us.
     pub async fn remove_remnant(&self, remnant: &Remnant) -> Result<bool> {
-        self.shared.backend()?.remove(remnant).await
+        self.shared.admin()?.remove(remnant).await
     }
 
     /// Counts the tasks that wait within this process for a lock that is [handed off](Handoff): the service sees one

@@ -230,7 +230,7 @@ impl Keeper {
             }
         };
         freeze.keep();
-        let shown = self.shared.backend.inspect(&lock).await.unwrap_or_default();
+        let shown = self.shared.backend.admin().inspect(&lock).await.unwrap_or_default();
         let mut left = shown.into_iter().find(|info| info.id == id).unwrap_or_else(|| ContenderInfo::new(id, mode));
         left.frozen.get_or_insert_with(|| reason.to_owned());
         Ok(Some(left))
@@ -254,7 +254,7 @@ impl Keeper {
     }
 
     async fn holders(&self, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
-        let shown = self.shared.backend()?.inspect(lock).await.map_err(|error| error.at(lock))?;
+        let shown = self.shared.admin()?.inspect(lock).await.map_err(|error| error.at(lock))?;
         let holds = decide::holders(&shown);
         Ok(shown.into_iter().zip(holds).filter(|&(_, holds)| holds).map(|(info, _)| info).collect())
     }

@@ -16,8 +16,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, Backoff, BoxFuture, Error, ErrorKind, Home, LossReason, Opener, Operation, Owner, ProcessId, QueueName,
-    Result, Session, TicketHead, Wait,
+    AdminBackend, Backend, Backoff, BoxFuture, Error, ErrorKind, Home, LossReason, Opener, Operation, Owner, ProcessId,
+    QueueName, Result, Session, TicketHead, Wait,
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -88,13 +88,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns the backend, to be asked for something.
+    /// Returns what operators have of the backend.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Closed`] in a fork of the keeper's process.
-    pub(crate) fn backend(&self) -> Result<&dyn Backend> {
-        self.home.check(Operation::Inspect).map(|()| &*self.backend)
+    pub(crate) fn admin(&self) -> Result<&dyn AdminBackend> {
+        self.home.check(Operation::Inspect).map(|()| self.backend.admin())
     }
 
     /// Returns the present session, or waits until the next one is open. If the future is dropped, the opening goes on.

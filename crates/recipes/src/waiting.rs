@@ -107,7 +107,7 @@ impl<Kind> Waiting<Kind> {
     /// Shows who holds the lock, as [`Keeper::contenders`](crate::Keeper::contenders) does; a contender that freezes
     /// the lock carries the reason.
     pub async fn holders(&self) -> Result<Vec<ContenderInfo>> {
-        let shown = self.lock.shared.backend()?.inspect(self.name()).await.map_err(|error| error.at(self.name()))?;
+        let shown = self.lock.shared.admin()?.inspect(self.name()).await.map_err(|error| error.at(self.name()))?;
         let holds = decide::holders(&shown);
         Ok(shown.into_iter().zip(holds).filter(|&(_, holds)| holds).map(|(info, _)| info).collect())
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower, Modes,
-    Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    AdminBackend, Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding,
+    Follower, Modes, Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 use lockkeeper_session::{follow, refuse};
 
@@ -110,6 +110,20 @@ impl Backend for RedisBackend {
         })
     }
 
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.onlooker.trouble()
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.onlooker.close()
+    }
+}
+
+impl AdminBackend for RedisBackend {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         if let Some(why) = self.site.layout.refusal(queue) {
             return refuse(Error::permanent(ErrorKind::InvalidName, Operation::Inspect, why).at(queue));
@@ -136,13 +150,5 @@ impl Backend for RedisBackend {
         }
         self.onlooker
             .look_at(&self.site.layout, self.site.clone(), |looking, site| Box::pin(examine_wholly(looking, site)))
-    }
-
-    fn trouble(&self) -> Option<Error> {
-        self.onlooker.trouble()
-    }
-
-    fn close(&self) -> BoxFuture<Result<()>> {
-        self.onlooker.close()
     }
 }

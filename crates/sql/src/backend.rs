@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding, Follower,
-    Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    AdminBackend, Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Fencing, Finding,
+    Follower, Operation, QueueName, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 use lockkeeper_session::follow;
 
@@ -144,6 +144,20 @@ impl Backend for SqlBackend {
         })
     }
 
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.onlooker.trouble()
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.onlooker.close()
+    }
+}
+
+impl AdminBackend for SqlBackend {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         let (onlooker, name) = (self.onlooker.clone(), queue.clone());
         Box::pin(async move { queue::inspect(&onlooker, &name).await.map_err(|error| error.at(&name)) })
@@ -187,13 +201,5 @@ impl Backend for SqlBackend {
 
     fn set_up_text(&self) -> Option<String> {
         Some(self.site.engine.set_up_text())
-    }
-
-    fn trouble(&self) -> Option<Error> {
-        self.onlooker.trouble()
-    }
-
-    fn close(&self) -> BoxFuture<Result<()>> {
-        self.onlooker.close()
     }
 }

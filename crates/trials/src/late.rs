@@ -61,7 +61,7 @@ pub async fn harm(
                 return format!("the queue is {seen:?}, not {:?}", [second, behind]);
             }
             if let Some(onlooker) = onlooker {
-                let infos = soon("a look", onlooker.inspect(&door())).await.expect("a look");
+                let infos = soon("a look", onlooker.admin().inspect(&door())).await.expect("a look");
                 if let Some(asked) = infos.into_iter().find_map(|info| info.revocation) {
                     return format!("its owner is asked to give up: {asked:?}");
                 }

@@ -26,7 +26,7 @@ impl fmt::Debug for Onlooker {
 impl Onlooker {
     /// Follows all locks; comes back when all were told of.
     pub async fn begin(backend: Arc<dyn Backend>) -> Self {
-        let follower = backend.follow(&Scope::default()).expect("it can be followed");
+        let follower = backend.admin().follow(&Scope::default()).expect("it can be followed");
         let mut onlooker = Self { backend, follower, picture: Picture::default(), wholes: 0 };
         onlooker.until("all locks", |_| true).await;
         onlooker
@@ -67,8 +67,8 @@ impl Onlooker {
     /// Waits until what was told is what looks show, while nothing changes.
     pub async fn until_equal(&mut self) {
         let mut expected = Vec::new();
-        for name in self.backend.queues("").await.expect("the locks are named") {
-            let contenders = self.backend.inspect(&name).await.expect("a look");
+        for name in self.backend.admin().queues("").await.expect("the locks are named") {
+            let contenders = self.backend.admin().inspect(&name).await.expect("a look");
             expected.push(shown(&name, &contenders));
         }
         let shown = |picture: &Picture| {

@@ -34,7 +34,7 @@ async fn harms_no_lock(fixture: &dyn Fixture) {
     let waiting = bob.queue_up("door").await;
     for party in [&ann, &bob] {
         for scrutiny in [Scrutiny::Brief, Scrutiny::Full] {
-            soon("the findings", party.tap.examine(scrutiny)).await.expect("the service can be reached");
+            soon("the findings", party.tap.admin().examine(scrutiny)).await.expect("the service can be reached");
         }
     }
     assert!(held.hold().is_held() && !waiting.is_finished());
@@ -52,8 +52,9 @@ async fn told_once(fixture: &dyn Fixture) {
     };
     // A brief examination of a session that lives looks at that session.
     release(bob.lock("door").await).await;
-    let brief = matters(soon("the findings", bob.tap.examine(Scrutiny::Brief)).await.expect("it can be reached"));
-    let full = matters(soon("the findings", bob.tap.examine(Scrutiny::Full)).await.expect("it can be reached"));
+    let brief =
+        matters(soon("the findings", bob.tap.admin().examine(Scrutiny::Brief)).await.expect("it can be reached"));
+    let full = matters(soon("the findings", bob.tap.admin().examine(Scrutiny::Full)).await.expect("it can be reached"));
     assert!(brief.iter().all(|finding| full.contains(finding)), "{brief:?} is more than {full:?}");
 
     for _ in 0..2 {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::admin::AdminBackend;
 use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Withdrawal};
 use crate::capabilities::Capabilities;
 use crate::contender::{
@@ -74,10 +75,16 @@ impl Backend for MemoryBackend {
         Box::pin(std::future::ready(Ok(session)))
     }
 
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+
     fn trouble(&self) -> Option<Error> {
         self.client().cut.then(|| unreachable(Operation::Connect))
     }
+}
 
+impl AdminBackend for MemoryBackend {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         self.answer(Operation::Inspect, |queues| queues.inspect(queue))
     }
@@ -367,6 +374,6 @@ mod tests {
         let refused = session.enqueue(&queue, vec![entry(), beside_absent]).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Removed);
         assert!(session.view(&queue, Freshness::Latest, Extent::Whole).await.unwrap().contenders.is_empty());
-        assert!(backend.queues("").await.unwrap().is_empty());
+        assert!(backend.admin().queues("").await.unwrap().is_empty());
     }
 }

@@ -116,8 +116,8 @@ mod tests {
         config.names = Names::at(vec![silent.local_addr().expect("its address"), gone.address(), member.address()]);
         let backend = EtcdBackend::with(config, std::sync::Arc::new(SystemClock));
         soon("a session", backend.session()).await.expect("the member serves");
-        soon("a look", backend.queues("")).await.expect("the member shows");
-        let found = soon("an examination", backend.examine(Scrutiny::Full)).await.expect("the member tells");
+        soon("a look", backend.admin().queues("")).await.expect("the member shows");
+        let found = soon("an examination", backend.admin().examine(Scrutiny::Full)).await.expect("the member tells");
         assert!(found.iter().all(|finding| !finding.what.contains("gives no answer")), "{found:?}");
     }
 }

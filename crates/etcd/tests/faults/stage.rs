@@ -14,7 +14,7 @@ use crate::service::ETCD;
 /// What an examination of the service finds.
 pub(crate) async fn findings(servers: &[SocketAddr], settings: &str) -> Vec<Finding> {
     let backend = ETCD.backend(servers, settings);
-    soon("an examination", backend.examine(Scrutiny::Full)).await.expect("the service answers")
+    soon("an examination", backend.admin().examine(Scrutiny::Full)).await.expect("the service answers")
 }
 
 /// Plays a number of rounds in all, half of them on each release, at the same time; returns what they show.

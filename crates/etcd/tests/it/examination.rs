@@ -16,7 +16,7 @@ use crate::operator::Operator;
 const TOKENS_BEGIN: &str = "/lockkeeper/e";
 
 async fn found(backend: &dyn Backend, scrutiny: Scrutiny) -> Vec<Finding> {
-    soon("the findings", backend.examine(scrutiny)).await.expect("the service can be examined")
+    soon("the findings", backend.admin().examine(scrutiny)).await.expect("the service can be examined")
 }
 
 fn severity_of(findings: &[Finding], word: &str) -> Option<Severity> {
@@ -109,7 +109,7 @@ async fn a_beginning_of_tokens_that_cannot_be_is_found() {
     Operator(server.address()).put(TOKENS_BEGIN, &u64::MAX.to_string()).await.expect("written");
     let findings = found(&backend, Scrutiny::Full).await;
     assert_eq!(severity_of(&findings, "a clock that was ahead"), Some(Severity::Warning), "{findings:?}");
-    soon("the answer", backend.after_restore()).await.expect_err("the clock is behind the tokens");
+    soon("the answer", backend.admin().after_restore()).await.expect_err("the clock is behind the tokens");
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ async fn compactions_that_come_again_and_again_keep_no_change_from_a_follower_an
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_that_a_compaction_has_overtaken_is_lost_and_all_is_told_anew() {
     let Some(server) = Server::standalone_or_skip().await else { return };
-    let findings = soon("the findings", backend(server.address(), "").examine(Scrutiny::Full)).await;
+    let findings = soon("the findings", backend(server.address(), "").admin().examine(Scrutiny::Full)).await;
     // The fault of leases was mended in the same versions.
     let may_forget =
         findings.expect("it can be examined").iter().any(|finding| finding.what.contains("revoke a lease"));
@@ -155,7 +155,7 @@ async fn tokens_that_are_counted_anew_are_told() {
     let mut onlooker = Onlooker::begin(Arc::new(backend(server.address(), ""))).await;
     let token = |onlooker: &Onlooker| onlooker.picture.locks().values().next().and_then(|infos| infos[0].token);
     let before = token(&onlooker);
-    soon("the renewal", onlooker.backend.after_restore()).await.expect("tokens are counted anew");
+    soon("the renewal", onlooker.backend.admin().after_restore()).await.expect("tokens are counted anew");
     onlooker.until_equal().await;
     assert!(token(&onlooker) > before && before.is_some());
 }
@@ -181,7 +181,7 @@ async fn one_who_may_not_read_is_told_so_and_nothing_else() {
 async fn a_change_is_told_at_once() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let keeper = keeper(server.address(), "");
-    let mut follower = backend(server.address(), "").follow(&Scope::default()).expect("etcd tells");
+    let mut follower = backend(server.address(), "").admin().follow(&Scope::default()).expect("etcd tells");
     let mutex = keeper.mutex("door").expect("a name");
     let mut delays = Vec::new();
     // The first takes the way of all that was there before, and is not counted.

@@ -14,7 +14,7 @@ async fn is_refused_by_name(release: Release) {
     let told = format!("{error:#}");
     assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent), "{told}");
     assert!(told.contains("`etcd grpc-proxy`") && told.contains("name the members"), "{told}");
-    let examined = soon("the examination", backend(proxy.address(), "").examine(Scrutiny::Full)).await;
+    let examined = soon("the examination", backend(proxy.address(), "").admin().examine(Scrutiny::Full)).await;
     let found = examined.expect("the proxy answers");
     let is_found = found.iter().any(|it| it.severity == Severity::Error && it.what.contains("`etcd grpc-proxy`"));
     assert!(is_found, "{found:?}");

@@ -83,7 +83,7 @@ async fn a_member_that_never_answers_leaves_time_for_the_others() {
     let url = format!("etcd://{silent},{}?connect_timeout=6s", server.address());
     let backend = open(&url);
     // Looks begin with the first server of the URL; of two sessions, one begins with each.
-    let named = soon("the names", backend.queues("")).await;
+    let named = soon("the names", backend.admin().queues("")).await;
     assert!(named.is_ok_and(|named| named.is_empty()), "the other member answers looks");
     for _ in 0..2 {
         session(&backend).await;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// What is found of a directory, without what is so on this machine's file system for temporary files.
 async fn found(directory: &TempDir) -> Vec<(Severity, String)> {
     let backend = FileBackend::open(directory.path(), Arc::new(SystemClock)).expect("the directory can be used");
-    let findings = backend.examine(Scrutiny::Full).await.expect("it can be examined");
+    let findings = backend.admin().examine(Scrutiny::Full).await.expect("it can be examined");
     let of_locks = findings.into_iter().filter(|finding| !finding.what.contains("in memory"));
     of_locks.map(|finding| (finding.severity, finding.what)).collect()
 }
@@ -35,6 +35,6 @@ async fn something_else_in_the_place_of_the_queues_is_an_error_with_its_path() {
     let directory = TempDir::new().unwrap();
     fs::write(directory.path().join("queues"), "").unwrap();
     let backend = FileBackend::open(directory.path(), Arc::new(SystemClock)).unwrap();
-    let error = backend.examine(Scrutiny::Full).await.expect_err("no lock can be had");
+    let error = backend.admin().examine(Scrutiny::Full).await.expect_err("no lock can be had");
     assert!(error.to_string().contains("queues"), "{error:#}");
 }

@@ -205,7 +205,7 @@ async fn a_dead_contender_is_removed_by_the_first_process_that_meets_it() {
     let place = Place::join(&ours, &queue(LOCK)).await.unwrap();
     let make = || directory_of(directory.path()).join(leave_dead(directory.path(), place.number() - 1, "mutex"));
     let dead = make();
-    let inspected = backend(directory.path()).inspect(&queue(LOCK)).await.unwrap();
+    let inspected = backend(directory.path()).admin().inspect(&queue(LOCK)).await.unwrap();
     assert_eq!(inspected.len(), 1);
     assert!(dead.exists(), "an onlooker changes nothing");
     assert_eq!(ours.view(&queue(LOCK), Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 1);

@@ -100,7 +100,7 @@ pub(crate) async fn freeze(part: &Part) {
 /// Reports what a user who can only read sees of a frozen lock that was asked for.
 pub(crate) async fn ask_in_vain(part: &Part) {
     let backend = backend(&part.directory);
-    let infos = backend.inspect(&queue(QUEUE)).await.unwrap();
+    let infos = backend.admin().inspect(&queue(QUEUE)).await.unwrap();
     let session = backend.session().await.unwrap();
     let refused = if Place::join(&session, &queue(QUEUE)).await.is_err() { "refused" } else { "let in" };
     let asked = infos[0].revocation.as_ref().and_then(|revocation| revocation.why.as_deref());
@@ -159,7 +159,7 @@ pub(crate) async fn storm_of_all(part: &Part) {
 }
 
 async fn break_first(session: &Arc<dyn Session>, part: &Part) {
-    let infos = backend(&part.directory).inspect(&queue(QUEUE)).await.unwrap();
+    let infos = backend(&part.directory).admin().inspect(&queue(QUEUE)).await.unwrap();
     if let Some((id, token)) = infos.first().and_then(|info| Some((&info.id, info.token?))) {
         session.request(&permits(), id, Request::Break { token }).await.unwrap();
     }

@@ -181,8 +181,8 @@ async fn try_session(part: &Part) {
 /// Reports what a user who can only read may see, and what such a user may open or lock.
 async fn look(part: &Part) {
     let backend = backend(&part.directory);
-    let names = backend.queues("").await.unwrap();
-    let infos = backend.inspect(&queue(QUEUE)).await.unwrap();
+    let names = backend.admin().queues("").await.unwrap();
+    let infos = backend.admin().inspect(&queue(QUEUE)).await.unwrap();
     say(&format!("{} queue {} owner {}", names.len(), names[0], infos[0].owner.as_ref().unwrap().pid));
     let mut files = vec![part.directory.join("counter")];
     for entry in fs::read_dir(part.directory.join("queues").join(QUEUE)).unwrap() {

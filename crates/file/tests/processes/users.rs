@@ -189,7 +189,7 @@ pub(crate) fn others_ask_and_thaw() {
     let why = Revocation::new(Some("please".to_owned()), None);
     assert!(block_on(session.request(&queue(QUEUE), &id, Request::Yield(why))).unwrap());
     theirs.hear_that("asked: please");
-    let token = block_on(backend(&stage.directory).inspect(&queue(QUEUE))).unwrap()[0].token.unwrap();
+    let token = block_on(backend(&stage.directory).admin().inspect(&queue(QUEUE))).unwrap()[0].token.unwrap();
     assert!(block_on(session.request(&queue(QUEUE), &id, Request::Break { token })).unwrap());
     theirs.hear_that("Broken");
 }

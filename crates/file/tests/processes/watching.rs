@@ -80,7 +80,7 @@ fn ask_and_break(holder: &Helper, directory: &Path) {
     let why = Revocation::new(Some("please".to_owned()), None);
     assert!(block_on(soon("the request", session.request(&queue(QUEUE), &id, Request::Yield(why)))).unwrap());
     holder.hear_that("asked: please");
-    let token = block_on(backend(directory).inspect(&queue(QUEUE))).unwrap()[0].token.unwrap();
+    let token = block_on(backend(directory).admin().inspect(&queue(QUEUE))).unwrap()[0].token.unwrap();
     let next = block_on(async {
         let waiting = tokio::spawn({
             let session = session.clone();

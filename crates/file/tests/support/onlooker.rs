@@ -22,7 +22,7 @@ impl Onlooker {
     /// Follows all locks; comes back when all were told of.
     pub(crate) async fn begin(directory: &Path) -> Self {
         let backend = backend(directory);
-        let follower = backend.follow(&Scope::default()).expect("files tell");
+        let follower = backend.admin().follow(&Scope::default()).expect("files tell");
         let mut onlooker = Self { backend, follower, picture: Picture::default(), wholes: 0 };
         while !onlooker.picture.is_whole() {
             onlooker.hear().await;
@@ -40,8 +40,8 @@ impl Onlooker {
     /// Waits until what was told is what looks show, while nothing changes.
     pub(crate) async fn until_equal(&mut self) {
         let mut expected = Vec::new();
-        for name in self.backend.queues("").await.expect("the locks are named") {
-            expected.push((name.clone(), self.backend.inspect(&name).await.expect("a look")));
+        for name in self.backend.admin().queues("").await.expect("the locks are named") {
+            expected.push((name.clone(), self.backend.admin().inspect(&name).await.expect("a look")));
         }
         let expected: BTreeMap<_, _> = expected.into_iter().collect();
         while self.picture.lost().is_some() || *self.picture.locks() != expected {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockkeeper::backend::{Backend, BoxFuture, Session};
+use lockkeeper::backend::{AdminBackend, Backend, BoxFuture, Session};
 use lockkeeper::clock::Clock;
 use lockkeeper::follow::{FollowEvent, Follower, Following, LockSnapshot, Scope};
 use lockkeeper::testing::{MemoryService, TestClock};
@@ -59,6 +59,12 @@ impl Backend for Looking {
         Box::pin(std::future::pending())
     }
 
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+}
+
+impl AdminBackend for Looking {
     fn inspect(&self, _queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         Box::pin(std::future::pending())
     }

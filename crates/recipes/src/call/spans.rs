@@ -86,7 +86,7 @@ pub(crate) async fn while_waiting_for<T>(
         if ahead <= AHEAD_MAX {
             shared.clock.sleep_until(shared.clock.now().saturating_add(OWNER_AFTER)).await;
             // A look that fails changes nothing: the wait goes on without the owner's name.
-            let shown = shared.backend.inspect(queue).await.unwrap_or_default();
+            let shown = shared.backend.admin().inspect(queue).await.unwrap_or_default();
             if let Some(owner) = shown.iter().find(|info| info.id == *contender).and_then(|info| info.owner.as_ref()) {
                 span.record("owner", display(owner));
             }

@@ -111,7 +111,7 @@ impl Vacant<'_> {
     /// Looks without a session: what is vacant needs none, and a look leaves nothing on the service.
     async fn is_vacant(&self, shared: &Shared) -> Result<bool> {
         shared.refuse_from(Stage::Closed)?;
-        let shown = shared.backend.inspect(self.lock).await;
+        let shown = shared.backend.admin().inspect(self.lock).await;
         shown.map(|shown| shown.is_empty()).map_err(|error| onlooker_error(self.lock, error))
     }
 

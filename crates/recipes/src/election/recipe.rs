@@ -112,7 +112,7 @@ impl Election {
     /// Shows the candidates, the leader first.
     #[doc(alias = "getParticipants")]
     pub async fn candidates(&self) -> Result<Vec<ContenderInfo>> {
-        self.lock.shared.backend()?.inspect(self.name()).await.map_err(|error| error.at(self.name()))
+        self.lock.shared.admin()?.inspect(self.name()).await.map_err(|error| error.at(self.name()))
     }
 
     /// Watches who leads, without taking part.

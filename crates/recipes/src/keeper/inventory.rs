@@ -4,11 +4,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Advice, Backend, ContenderInfo, Finding, Mode, QueueName, Remnant, RemnantKind, Result, Severity, UNUSED_FOR,
+    AdminBackend, Advice, ContenderInfo, Finding, Mode, QueueName, Remnant, RemnantKind, Result, Severity, UNUSED_FOR,
 };
 use tokio::task::JoinSet;
 
@@ -36,9 +35,9 @@ const NAMED_MAX: usize = 20;
 const LOOKS_AT_ONCE_MAX: usize = 16;
 
 /// Looks at all locks. What this user may not see is not told.
-pub(crate) async fn examine_locks(backend: &Arc<dyn Backend>, now_unix: Duration) -> Result<Vec<Finding>> {
+pub(crate) async fn examine_locks(admin: &dyn AdminBackend, now_unix: Duration) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for outcome in [seen(backend, now_unix).await, left(&**backend).await] {
+    for outcome in [seen(admin, now_unix).await, left(admin).await] {
         match outcome {
             Ok(found) => findings.extend(found),
             // Why it is refused, the backend's own examination says.
@@ -50,14 +49,14 @@ pub(crate) async fn examine_locks(backend: &Arc<dyn Backend>, now_unix: Duration
 }
 
 /// What the contenders of all locks show.
-async fn seen(backend: &Arc<dyn Backend>, now_unix: Duration) -> Result<Vec<Finding>> {
+async fn seen(admin: &dyn AdminBackend, now_unix: Duration) -> Result<Vec<Finding>> {
     let (mut frozen, mut held, mut ahead) = (Vec::new(), Vec::new(), Duration::ZERO);
     let mut fast = None;
-    let mut locks = backend.queues("").await?.into_iter().enumerate();
+    let mut locks = admin.queues("").await?.into_iter().enumerate();
     let mut looks = JoinSet::new();
     loop {
         for (number, lock) in locks.by_ref().take(LOOKS_AT_ONCE_MAX.saturating_sub(looks.len())) {
-            let look = backend.inspect(&lock);
+            let look = admin.inspect(&lock);
             looks.spawn(async move { (number, lock, look.await) });
         }
         let (number, lock, contenders) = match looks.join_next().await {
@@ -166,8 +165,8 @@ fn span(span: Duration) -> String {
     }
 }
 
-async fn left(backend: &dyn Backend) -> Result<Vec<Finding>> {
-    let remnants = backend.remnants(UNUSED_FOR).await?;
+async fn left(admin: &dyn AdminBackend) -> Result<Vec<Finding>> {
+    let remnants = admin.remnants(UNUSED_FOR).await?;
     let of_kind = |kind| {
         let mut all = remnants.iter().filter(move |remnant| remnant.kind == kind);
         let first = all.next();

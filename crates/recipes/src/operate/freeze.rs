@@ -124,7 +124,7 @@ impl Freeze {
         let Some((id, _)) = find(&session, &self.queue, ticket).await? else {
             return Ok(());
         };
-        let shown = shared.backend.inspect(&self.queue).await?;
+        let shown = shared.backend.admin().inspect(&self.queue).await?;
         if let Some(token) = shown.into_iter().find(|info| info.id == id).and_then(|info| info.token) {
             session.request(&self.queue, &id, Request::Break { token }).await?;
         }

@@ -88,7 +88,7 @@ impl Changes {
         let views = [&line, &permits, &waiters].map(|queue| session.view(queue, Freshness::Latest, Extent::Whole));
         let [first, second, third] = views;
         let (first, second, third) = (first.await?, second.await?, third.await?);
-        let shown = self.shared.backend()?.inspect(&self.lock).await?;
+        let shown = self.shared.admin()?.inspect(&self.lock).await?;
         let queues = [(line, first), (permits, second), (waiters, third)];
         self.seen = Some(Seen { session, queues });
         Ok(shown)

@@ -30,7 +30,7 @@ impl Shared {
         if self.is_examined.swap(true, Ordering::Relaxed) {
             return;
         }
-        let mut examining = self.backend.examine(Scrutiny::Brief);
+        let mut examining = self.backend.admin().examine(Scrutiny::Brief);
         // Where nothing has to be asked for, there is nothing to wait for, and so no task.
         if let Poll::Ready(found) = examining.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             self.conclude(found.ok());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{
-    Advice, Backend, BoxFuture, Capabilities, ContenderInfo, Error, ErrorKind, Operation, QueueName, Result, Session,
+    AdminBackend, Advice, Backend, BoxFuture, Capabilities, Error, ErrorKind, Operation, Result, Session,
 };
 
 use crate::Keeper;
@@ -82,12 +82,8 @@ impl Backend for SlowBackend {
         })
     }
 
-    fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
-        self.memory.inspect(queue)
-    }
-
-    fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        self.memory.queues(prefix)
+    fn admin(&self) -> &dyn AdminBackend {
+        self.memory.admin()
     }
 }
 

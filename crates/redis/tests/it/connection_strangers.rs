@@ -16,7 +16,7 @@ async fn a_replica_is_told_and_the_master_in_the_same_url_is_found() {
     replica.ask::<String>(&["REPLICAOF", "127.0.0.1", &port]).await.expect("it follows");
     // As long as a busy machine takes for any answer.
     let follower = backend(replica.address(), "?connect_timeout=60s");
-    let of_look = soon("the failure", follower.queues("")).await.expect_err("it is no master");
+    let of_look = soon("the failure", follower.admin().queues("")).await.expect_err("it is no master");
     let error = soon("the failure", follower.session()).await.map(drop).expect_err("it is no master");
     assert_eq!(of_look.kind(), error.kind(), "{of_look:#}");
     let told = format!("{error:#}");

@@ -7,7 +7,7 @@ use lockkeeper_faults::redis::{Flush, Server, Setup};
 use crate::client::backend;
 
 async fn examine(server: &Server, scrutiny: Scrutiny) -> Vec<Finding> {
-    soon("the examination", backend(server.address(), "").examine(scrutiny)).await.expect("it is examined")
+    soon("the examination", backend(server.address(), "").admin().examine(scrutiny)).await.expect("it is examined")
 }
 
 /// Asserts that these are found and nothing else, by how they matter and a word of each.

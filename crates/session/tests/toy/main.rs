@@ -16,8 +16,8 @@ use lockkeeper_conformance as suite;
 use lockkeeper_conformance::{Arguments, Fault, FaultKind, Fixture, Sessions, soon};
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Error, Exclusion, Fencing, FencingToken, Operation,
-    QueueName, Removal, Result, Session, StoppedHolder, Ticket,
+    AdminBackend, Backend, BoxFuture, Capabilities, ContenderId, ContenderInfo, Error, Exclusion, Fencing,
+    FencingToken, Operation, QueueName, Removal, Result, Session, StoppedHolder, Ticket,
 };
 use lockkeeper_session::{Ask, Failure, Onlooker, QueueSession, Record, Server, Testing};
 use lockkeeper_trials::fixture::{CASES_AT_ONCE, Clients, Way, failed, until_seen};
@@ -98,6 +98,20 @@ impl Backend for ToyBackend {
         })
     }
 
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.onlooker.trouble()
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.onlooker.close()
+    }
+}
+
+impl AdminBackend for ToyBackend {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         self.look(json!({"op": "inspect", "lock": queue.as_str()}), |answer| {
             answer["rows"].as_array()?.iter().map(info).collect()
@@ -115,14 +129,6 @@ impl Backend for ToyBackend {
         Box::pin(
             async move { Ok(asking.await?.into_iter().filter(|name| name.as_str().starts_with(&prefix)).collect()) },
         )
-    }
-
-    fn trouble(&self) -> Option<Error> {
-        self.onlooker.trouble()
-    }
-
-    fn close(&self) -> BoxFuture<Result<()>> {
-        self.onlooker.close()
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
-    Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower, Operation,
-    QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    AdminBackend, Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower,
+    Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
 };
 
 use crate::client::{Access, Client};
@@ -98,11 +98,21 @@ impl Backend for ZooKeeperBackend {
         })
     }
 
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+
     fn trouble(&self) -> Option<Error> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         latest?.trouble()
     }
 
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.onlooker.close()
+    }
+}
+
+impl AdminBackend for ZooKeeperBackend {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         let (onlooker, queue) = (self.onlooker.clone(), queue.clone());
         Box::pin(async move { onlooker.inspect(&queue).await })
@@ -133,10 +143,6 @@ impl Backend for ZooKeeperBackend {
     fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
         let (onlooker, remnant) = (self.onlooker.clone(), remnant.clone());
         Box::pin(async move { onlooker.remove(&remnant).await })
-    }
-
-    fn close(&self) -> BoxFuture<Result<()>> {
-        self.onlooker.close()
     }
 }
 

@@ -98,7 +98,8 @@ async fn measure(server: Subject) -> Result<f64, Failed> {
     let mut added = Vec::new();
     for _ in 0..ROUNDS {
         let without = load(&mut locks, server).await?;
-        let follower = ZooKeeperBackend::open(&url.parse()?)?.follow(&Scope::default()).ok_or("it can be followed")?;
+        let follower =
+            ZooKeeperBackend::open(&url.parse()?)?.admin().follow(&Scope::default()).ok_or("it can be followed")?;
         let following = follow(follower).await;
         added.push(load(&mut locks, server).await? - without);
         following.abort();

@@ -216,7 +216,7 @@ async fn a_server_that_went_silent_when_a_connection_to_it_is_renewed_is_dialled
 async fn an_examination_asks_a_server_at_the_first_of_its_addresses_that_answers() {
     let dial = ManyAddresses::new(&[1, 2, 3]).await;
     let backend = ZooKeeperBackend::with(config("many"), Arc::new(dial), Arc::new(TestClock::new()));
-    let found = backend.examine(Scrutiny::Full).await.unwrap();
+    let found = backend.admin().examine(Scrutiny::Full).await.unwrap();
     assert!(found.iter().all(|finding| !finding.what.contains("cannot be reached")), "{found:?}");
 }
 

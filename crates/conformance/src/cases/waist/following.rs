@@ -81,7 +81,7 @@ impl Watch {
     /// Follows with the backend of a client that does nothing else.
     async fn begin(onlooker: &Speaker) -> Self {
         let scope = Scope::below_base(FOLLOWED).looking_each(LOOK_PAUSE_MIN);
-        let follower = onlooker.backend.follow(&scope).expect("the service can be followed");
+        let follower = onlooker.backend.admin().follow(&scope).expect("the service can be followed");
         let mut watch = Self { backend: onlooker.backend.clone(), follower, picture: Picture::default() };
         while !watch.picture.is_whole() {
             watch.hear().await;
@@ -134,8 +134,8 @@ async fn looks(backend: &dyn Backend) -> Vec<LockSnapshot> {
 
 async fn look(backend: &dyn Backend) -> Result<Vec<LockSnapshot>> {
     let mut all = Vec::new();
-    for name in backend.queues(FOLLOWED).await? {
-        let contenders = backend.inspect(&name).await?;
+    for name in backend.admin().queues(FOLLOWED).await? {
+        let contenders = backend.admin().inspect(&name).await?;
         all.push(LockSnapshot::new(name, contenders));
     }
     Ok(all)

@@ -131,10 +131,10 @@ async fn named_once(fixture: &dyn Fixture) {
             taken.push((queue.clone(), ann.take(&queue, mode).await.ticket));
         }
     }
-    let names = soon("the names", ann.backend.queues("")).await.expect("the queues are named");
+    let names = soon("the names", ann.backend.admin().queues("")).await.expect("the queues are named");
     let expected: Arc<[QueueName]> = uses.iter().map(|(name, _)| line(name)).collect();
     assert_eq!(names[..], *expected);
-    let names = soon("the names", ann.backend.queues("per")).await.expect("the queues are named");
+    let names = soon("the names", ann.backend.admin().queues("per")).await.expect("the queues are named");
     assert_eq!(names, [line("permits")]);
     for (queue, ticket) in taken {
         ann.withdraw(&queue, ticket).await;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockkeeper_core::{
-    Backend, BoxFuture, Caller, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo, Departure,
-    Enqueued, Entry, Expected, Extent, FencingToken, Finding, Freshness, Lifetime, Mode, Part, QueueName, QueueView,
-    Rank, Remnant, Request, Result, Scrutiny, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion,
-    Withdrawal,
+    AdminBackend, Backend, BoxFuture, Caller, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo,
+    Departure, Enqueued, Entry, Expected, Extent, FencingToken, Finding, Freshness, Lifetime, Mode, Part, QueueName,
+    QueueView, Rank, Remnant, Request, Result, Scrutiny, Session, SessionBond, SessionTimeout, Ticket, Value,
+    ValueVersion, Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -111,8 +111,18 @@ impl Backend for BuggyBackend {
         })
     }
 
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.inner.close()
+    }
+}
+
+impl AdminBackend for BuggyBackend {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
-        let (inspecting, bug) = (self.inner.inspect(&self.stored_as(queue)), self.bug);
+        let (inspecting, bug) = (self.inner.admin().inspect(&self.stored_as(queue)), self.bug);
         Box::pin(async move {
             let mut contenders = inspecting.await?;
             match bug {
@@ -126,7 +136,7 @@ impl Backend for BuggyBackend {
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         let (naming, bug) =
-            (self.inner.queues(if matches!(self.bug, Bug::NamesAllQueues) { "" } else { prefix }), self.bug);
+            (self.inner.admin().queues(if matches!(self.bug, Bug::NamesAllQueues) { "" } else { prefix }), self.bug);
         Box::pin(async move {
             let names = naming.await?;
             let times = if matches!(bug, Bug::NamesTwice) { 2 } else { 1 };
@@ -141,19 +151,15 @@ impl Backend for BuggyBackend {
     fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
         match self.bug {
             Bug::TakesTheLivingForDead => remnants::list(self.inner.clone()),
-            _ => self.inner.remnants(unused_for),
+            _ => self.inner.admin().remnants(unused_for),
         }
     }
 
     fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
         match self.bug {
             Bug::TakesTheLivingForDead => remnants::remove(&self.inner, remnant),
-            _ => self.inner.remove(remnant),
+            _ => self.inner.admin().remove(remnant),
         }
-    }
-
-    fn close(&self) -> BoxFuture<Result<()>> {
-        self.inner.close()
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) fn examine(
     open: &Open,
     scrutiny: Scrutiny,
 ) -> BoxFuture<Result<Vec<Finding>>> {
-    let examining = inner.examine(scrutiny);
+    let examining = inner.admin().examine(scrutiny);
     match bug {
         Bug::ExaminationsJoin if scrutiny == Scrutiny::Full => {
             let opening = inner.session();

@@ -12,8 +12,8 @@ struct Seen(QueueName, ContenderInfo);
 pub(super) fn list(inner: Arc<dyn Backend>) -> BoxFuture<Result<Vec<Remnant>>> {
     Box::pin(async move {
         let mut remnants = Vec::new();
-        for queue in inner.queues("").await? {
-            for info in inner.inspect(&queue).await? {
+        for queue in inner.admin().queues("").await? {
+            for info in inner.admin().inspect(&queue).await? {
                 let place = info.id.to_string();
                 remnants.push(Remnant::new(RemnantKind::Empty, place, Seen(queue.with_part(Part::Line), info)));
             }

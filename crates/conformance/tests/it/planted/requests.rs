@@ -11,7 +11,7 @@ pub(super) fn break_anyhow(
     queue: QueueName,
     contender: ContenderId,
 ) -> BoxFuture<Result<bool>> {
-    let looking = backend.inspect(&queue);
+    let looking = backend.admin().inspect(&queue);
     Box::pin(async move {
         let shown = looking.await?;
         let Some(token) = shown.into_iter().find(|other| other.id == contender).and_then(|other| other.token) else {

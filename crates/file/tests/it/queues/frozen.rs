@@ -21,7 +21,7 @@ async fn a_frozen_place_is_thawed_by_any_session_and_wakes_those_behind_it() {
         drop(maker);
         let mut behind = Place::join(&waiting, &lock()).await.unwrap();
         let granted = tokio::spawn(async move { behind.granted().await.map(|()| behind) });
-        let infos = backend(directory.path()).inspect(&lock()).await.unwrap();
+        let infos = backend(directory.path()).admin().inspect(&lock()).await.unwrap();
         assert_eq!((&infos[0].id, infos[0].frozen.as_deref()), (&ice.id, Some("moving house")));
         assert_eq!((infos.len(), infos[1].frozen.as_deref()), (2, None));
         let other = session(directory.path());
@@ -77,7 +77,7 @@ async fn one_whose_breaker_died_meanwhile_is_removed_by_the_first_that_meets_it(
     let ice = join(&maker, &lock(), frozen("moving")).await;
     // The state after the breaker was killed right after it had set the mark.
     fs::write(directory_of(directory.path()).join(ice.id.as_str()), "").unwrap();
-    assert!(backend(directory.path()).inspect(&lock()).await.unwrap().is_empty());
+    assert!(backend(directory.path()).admin().inspect(&lock()).await.unwrap().is_empty());
     let departure =
         soon("the departure", waiting.departure(&lock(), None, &ice.id, ConnectionNumber(0))).await.unwrap();
     assert_eq!(departure, Departure::Gone);
@@ -117,6 +117,6 @@ async fn one_that_is_kept_takes_no_file_descriptor_of_its_maker() {
     join(&maker, &lock(), entry).await;
     maker.keep(&lock(), ticket);
     maker.close().await.unwrap();
-    assert_eq!(backend(directory.path()).inspect(&lock()).await.unwrap().len(), 1, "it stays");
+    assert_eq!(backend(directory.path()).admin().inspect(&lock()).await.unwrap().len(), 1, "it stays");
     soon("the withdrawal", other.withdraw(&lock(), ticket)).await.unwrap();
 }

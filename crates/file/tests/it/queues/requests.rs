@@ -22,7 +22,7 @@ async fn of_two_requests_the_second_is_told_and_gone_with_the_contender_that_was
         assert!(soon("the answer", theirs.request(&lock(), &held.joined.id, yield_for(why))).await.unwrap());
         assert_eq!(soon("the request", held.joined.standing.revoked()).await.why.as_deref(), Some(why));
     }
-    let infos = backend(directory.path()).inspect(&lock()).await.unwrap();
+    let infos = backend(directory.path()).admin().inspect(&lock()).await.unwrap();
     assert_eq!(infos[0].revocation.as_ref().unwrap().why.as_deref(), Some("the second"));
     held.leave().await.unwrap();
     let next = hold(&theirs, &lock()).await.unwrap();

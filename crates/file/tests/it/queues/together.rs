@@ -44,7 +44,7 @@ async fn what_was_being_made_together_when_its_maker_died_is_never_seen_and_tidi
     fs::write(path.join(format!("{first:020}-{:032x}-mutex+frozen-4121-web-backup", 7)), "moving\n").unwrap();
     fs::write(path.join(format!(".new-batch-{first:020}")), "").unwrap();
     assert_eq!(ours.view(&lock(), Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 1);
-    assert_eq!(backend(directory.path()).inspect(&lock()).await.unwrap().len(), 1);
+    assert_eq!(backend(directory.path()).admin().inspect(&lock()).await.unwrap().len(), 1);
     // The counter gives its number again, to another.
     let next = Place::join(&ours, &lock()).await.unwrap();
     assert_eq!((next.number(), next.joined.view.contenders.len()), (first, 2));

@@ -20,7 +20,7 @@ async fn a_value_outlives_its_sessions_and_is_not_a_lock() {
     Place::join(&ours, &lock()).await.unwrap().leave().await.unwrap();
     ours.close().await.unwrap();
     assert_eq!(names_in(directory.path()), [".enter", ".value-line"]);
-    assert!(backend(directory.path()).queues("").await.unwrap().is_empty());
+    assert!(backend(directory.path()).admin().queues("").await.unwrap().is_empty());
     let theirs = session(directory.path());
     let value = theirs.value(&lock()).await.unwrap().unwrap();
     assert_eq!((&*value.bytes, value.version), (&b"41"[..], version));

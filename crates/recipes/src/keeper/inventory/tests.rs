@@ -1,17 +1,12 @@
 //! Findings of services that show what a test says.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use lockkeeper_core::{
-    BoxFuture, Capabilities, ContenderId, Error, ErrorKind, Exclusion, Fencing, Operation, Removal, Session,
-    StoppedHolder,
-};
+use lockkeeper_core::{BoxFuture, ContenderId, Error, ErrorKind, Operation};
 
 use super::*;
 
-const CAPABILITIES: Capabilities =
-    Capabilities::new("shown", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told);
 const NOW: Duration = Duration::from_secs(1_000 * 3_600);
 
 /// A service that shows one lock, and others with the same contenders, and what was left.
@@ -24,19 +19,7 @@ struct Shown {
     refuses: Option<fn() -> Error>,
 }
 
-impl Backend for Shown {
-    fn service(&self) -> String {
-        "shown:".to_owned()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &CAPABILITIES
-    }
-
-    fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
-        panic!("a look needs none")
-    }
-
+impl AdminBackend for Shown {
     fn inspect(&self, _queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         let (looks, contenders) = (self.looks.clone(), self.contenders.clone());
         assert!(looks.fetch_add(1, Ordering::SeqCst) < LOOKS_AT_ONCE_MAX);
@@ -68,8 +51,7 @@ fn frozen(hours: u64) -> ContenderInfo {
 }
 
 async fn told(shown: Shown) -> Vec<String> {
-    let backend: Arc<dyn Backend> = Arc::new(shown);
-    let found = examine_locks(&backend, NOW).await.expect("it can be looked at");
+    let found = examine_locks(&shown, NOW).await.expect("it can be looked at");
     found.iter().map(ToString::to_string).collect()
 }
 
@@ -103,8 +85,7 @@ async fn what_this_user_may_not_see_is_not_told_and_what_cannot_be_seen_now_is_a
     assert_eq!(told(Shown { refuses: Some(refused), ..Shown::default() }).await, [""; 0]);
     let unreachable = || Error::transient(ErrorKind::Backend, Operation::Inspect, "not now");
     let shown = Shown { refuses: Some(unreachable), ..Shown::default() };
-    let backend: Arc<dyn Backend> = Arc::new(shown);
-    examine_locks(&backend, NOW).await.expect_err("it is not known");
+    examine_locks(&shown, NOW).await.expect_err("it is not known");
 }
 
 fn joined(id: &str, mode: Mode, minutes_ago: i64) -> ContenderInfo {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 
 use lockkeeper_core::clock::TestClock;
 use lockkeeper_core::{
-    Backend, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Operation, QueueName, Session,
+    AdminBackend, Backend, Capabilities, ContenderInfo, Error, ErrorKind, Exclusion, Operation, QueueName, Session,
 };
 
 use super::*;
@@ -44,12 +44,18 @@ impl Backend for Examined {
         self.memory.session()
     }
 
+    fn admin(&self) -> &dyn AdminBackend {
+        self
+    }
+}
+
+impl AdminBackend for Examined {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
-        self.memory.inspect(queue)
+        self.memory.admin().inspect(queue)
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        self.memory.queues(prefix)
+        self.memory.admin().queues(prefix)
     }
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {

@@ -40,7 +40,7 @@ impl Scene {
     }
 
     async fn shown(&self) -> Vec<ContenderInfo> {
-        self.onlooker.inspect(&self.queue).await.unwrap()
+        self.onlooker.admin().inspect(&self.queue).await.unwrap()
     }
 
     async fn acquire(&self, wanted: u32) -> Result<Vec<Permit>> {

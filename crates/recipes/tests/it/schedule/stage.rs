@@ -195,7 +195,7 @@ impl Stage {
 
     /// Shows the contenders in the service, without a change to them.
     pub(crate) fn truth(&self) -> Truth {
-        Truth::of(at_once(self.onlooker.inspect(&self.queue)).unwrap())
+        Truth::of(at_once(self.onlooker.admin().inspect(&self.queue)).unwrap())
     }
 }
 

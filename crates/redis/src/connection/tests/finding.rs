@@ -77,7 +77,7 @@ async fn of_a_name_with_several_addresses_the_master_is_found_past_a_silent_one_
     config.names = Names::at(vec![silent, gone.address(), replica.address(), master.address()]);
     let backend = RedisBackend::with(config, clock());
     soon("a session", backend.session()).await.expect("the master serves");
-    soon("a look", backend.queues("")).await.expect("the master shows");
+    soon("a look", backend.admin().queues("")).await.expect("the master shows");
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn a_server_is_reached_by_its_unix_socket() {
     let socket = server.socket().display().to_string().replace('/', "%2F");
     let backend = RedisBackend::open(&format!("redis://{socket}/1").parse().expect("a URL")).expect("a good URL");
     soon("a session", backend.session()).await.expect("it serves");
-    soon("a look", backend.queues("")).await.expect("it shows");
+    soon("a look", backend.admin().queues("")).await.expect("it shows");
 }
 
 #[tokio::test]
@@ -199,6 +199,6 @@ async fn a_cluster_leads_from_any_of_its_servers_a_replica_too_to_the_one_with_t
         assert!(owner.is_reached_by(&found.await.expect("the way leads to the keys")));
         let backend = RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL");
         soon("a session", backend.session()).await.expect("the owner serves");
-        soon("a look", backend.queues("")).await.expect("the owner shows");
+        soon("a look", backend.admin().queues("")).await.expect("the owner shows");
     }
 }

@@ -67,8 +67,8 @@ const FACTS_MARIADB: [&str; 16] = [
 /// Examines what a URL reaches.
 async fn examine(url: &str) -> Result<Vec<Finding>, lockkeeper_core::Error> {
     let backend = SqlBackend::open(&url.parse().expect("a URL")).expect("a good URL");
-    let found = soon("the examination", backend.examine(Scrutiny::Full)).await;
-    assert_eq!(backend.examine(Scrutiny::Brief).await.expect("it asks nothing"), []);
+    let found = soon("the examination", backend.admin().examine(Scrutiny::Full)).await;
+    assert_eq!(backend.admin().examine(Scrutiny::Brief).await.expect("it asks nothing"), []);
     backend.close().await.expect("it ends");
     found
 }

@@ -38,25 +38,25 @@ async fn a_look_at_a_database_without_our_schema_sees_no_lock_and_makes_nothing(
     let look_at = |url: &str| SqlBackend::open(&url.parse().expect("a URL")).expect("a good URL");
     for server in each().await {
         let backend = look_at(&server.url());
-        assert_eq!(soon("a look", backend.inspect(&name)).await.expect("it is looked at"), []);
-        assert_eq!(soon("a look", backend.queues("")).await.expect("it is looked at"), []);
-        let mut follower = backend.follow(&Scope::default()).expect("looks");
+        assert_eq!(soon("a look", backend.admin().inspect(&name)).await.expect("it is looked at"), []);
+        assert_eq!(soon("a look", backend.admin().queues("")).await.expect("it is looked at"), []);
+        let mut follower = backend.admin().follow(&Scope::default()).expect("looks");
         let told = soon("what is followed", follower.next()).await;
         assert!(matches!(&told, Some(FollowEvent::All(locks)) if locks.is_empty()), "{told:?}");
         drop(follower);
-        let found = soon("an examination", backend.examine(Scrutiny::Full)).await.expect("it is examined");
+        let found = soon("an examination", backend.admin().examine(Scrutiny::Full)).await.expect("it is examined");
         assert!(matches!(&found[..], [one] if one.what.contains("is not made yet")), "{found:?}");
         let schemas = "SELECT schema_name FROM information_schema.schemata WHERE schema_name = 'lockkeeper'";
         assert!(server.ask(schemas).await.expect("an answer").iter().flatten().next().is_none());
         // Who could take no lock is told so, and not that it is free.
         let app = look_at(&server.url_of_user("app").await);
-        let refused = soon("a look", app.inspect(&name)).await.expect_err("it may not make the schema");
+        let refused = soon("a look", app.admin().inspect(&name)).await.expect_err("it may not make the schema");
         assert!(refused.to_string().contains("lockkeeper setup"), "{refused:#}");
         // What is made since is seen.
         soon("a set-up", engine(&server.url()).set_up(deadline())).await.expect("the schema");
         let client = Client::open(&server.url(), 1).await;
         client.join("door", 10).await;
-        assert_eq!(soon("a look", backend.inspect(&name)).await.expect("it is looked at").len(), 1);
+        assert_eq!(soon("a look", backend.admin().inspect(&name)).await.expect("it is looked at").len(), 1);
     }
 }
 

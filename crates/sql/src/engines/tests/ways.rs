@@ -28,9 +28,9 @@ async fn the_server_that_writes_is_found_past_a_silent_address_and_a_standby() {
             config.names = Names::at(addresses.to_vec());
             SqlBackend::with(config, Arc::new(SystemClock)).expect("it is compiled in")
         };
-        soon("a set-up", backend().set_up()).await.expect("it is made at the last");
+        soon("a set-up", backend().admin().set_up()).await.expect("it is made at the last");
         soon("a session", backend().session()).await.expect("the last serves");
-        soon("a look", backend().queues("")).await.expect("the last shows");
+        soon("a look", backend().admin().queues("")).await.expect("the last shows");
     }
 }
 
@@ -46,6 +46,6 @@ async fn a_server_is_reached_by_its_unix_socket() {
         let url = format!("{}://{user}@{socket}:{port}{database}", server.either("postgres", "mariadb"));
         let backend = SqlBackend::open(&url.parse().expect("a URL")).expect("a good URL");
         soon("a session", backend.session()).await.expect("it serves");
-        soon("a look", backend.queues("")).await.expect("it shows");
+        soon("a look", backend.admin().queues("")).await.expect("it shows");
     }
 }

@@ -45,7 +45,7 @@ async fn a_timeout_that_was_clipped_and_a_tick_that_is_greater_than_believed_are
     // The session is so short that a busy machine may end it.
     let examined = async {
         loop {
-            match backend.examine(Scrutiny::Full).await {
+            match backend.admin().examine(Scrutiny::Full).await {
                 Ok(findings) => return findings,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionLost, "{error}"),
             }

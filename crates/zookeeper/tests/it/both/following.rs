@@ -131,7 +131,7 @@ async fn what_has_changed_while_a_follower_was_cut_off_is_told_by_a_whole_look_a
     let Some(bench) = Bench::start(SERVER).await else { return };
     let ann = bench.neighbouring_waist("").await;
     ann.take(&line("before"), Mode::Mutex).await;
-    let mut follower = backend(&bench.proxied(), "").follow(&Scope::default()).expect("it can be followed");
+    let mut follower = backend(&bench.proxied(), "").admin().follow(&Scope::default()).expect("it can be followed");
     // The other one has a planted fault: once it knows all, it takes in no whole look any more.
     let (mut picture, mut faulty) = (Picture::default(), Picture::default());
     let mut hear = async |picture: &mut Picture, faulty: &mut Picture| {
@@ -185,11 +185,11 @@ async fn a_base_that_may_not_be_listed_and_a_path_where_no_lock_can_lie_end_a_fo
     let operator = bench.operator().await;
     operator.add_auth("digest", b"ann:secret").await.unwrap();
     operator.create(NewNode::persistent("/lockkeeper").with_acl(vec![Acl::creator()])).await.unwrap();
-    let follower = backend(&bench.servers(), "").follow(&Scope::default()).unwrap();
+    let follower = backend(&bench.servers(), "").admin().follow(&Scope::default()).unwrap();
     let error = end_of(follower).await;
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Refused, Advice::Permanent), "{error:#}");
     let server = bench.server.address().to_string();
-    let follower = backend(&server, "").follow(&Scope::default().with(line("/zookeeper/quota"))).unwrap();
+    let follower = backend(&server, "").admin().follow(&Scope::default().with(line("/zookeeper/quota"))).unwrap();
     let error = end_of(follower).await;
     assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidName, Advice::Permanent), "{error:#}");
 }

@@ -46,9 +46,10 @@ async fn a_semaphores_nodes_are_those_of_kazoos_semaphore_in_its_layout() {
     assert_eq!(children(&operator, "/lockkeeper/pool").await, [held.id.as_str()]);
     assert!(held.view.elsewhere.is_none() && waiting.view.elsewhere.is_none());
     assert_eq!(ann.view(&line("pool")).await.elsewhere, Some(Mode::Permit));
-    let shown: Vec<_> = ann.backend.inspect(&line("pool")).await.unwrap().into_iter().map(|info| info.mode).collect();
+    let shown: Vec<_> =
+        ann.backend.admin().inspect(&line("pool")).await.unwrap().into_iter().map(|info| info.mode).collect();
     assert_eq!(shown, [Mode::Permit, Mode::Acquire]);
-    let names: Vec<_> = ann.backend.queues("").await.unwrap().iter().map(ToString::to_string).collect();
+    let names: Vec<_> = ann.backend.admin().queues("").await.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(names, ["pool"]);
     ann.leave(&permits, ticket).await;
     let (_, lock) = ann.take(&line("pool"), Mode::Mutex).await;
@@ -65,10 +66,10 @@ async fn empty_containers_of_a_semaphore_are_no_mismatch_and_no_junk_and_no_name
         let (ticket, _) = ann.take(&queue("pool", part), Mode::Permit).await;
         ann.leave(&queue("pool", part), ticket).await;
     }
-    assert!(ann.backend.queues("").await.unwrap().is_empty());
+    assert!(ann.backend.admin().queues("").await.unwrap().is_empty());
     let (_, lock) = ann.take(&line("pool"), Mode::Mutex).await;
     assert_eq!((lock.view.elsewhere, lock.view.contenders.len()), (None, 1));
-    assert_eq!(ann.backend.queues("").await.unwrap().len(), 1);
+    assert_eq!(ann.backend.admin().queues("").await.unwrap().len(), 1);
 }
 
 /// What clients asked for, in requests that looks are made of.
@@ -106,7 +107,7 @@ async fn several_places_are_one_transaction_and_one_list_and_their_tokens_are_it
     assert_eq!(bench.proxy.count(Direction::ToServer, Operation::CREATE2), 0);
     assert_eq!(lists(&bench), 2);
     let operator = bench.operator().await;
-    let shown = ann.backend.inspect(&permits).await.unwrap();
+    let shown = ann.backend.admin().inspect(&permits).await.unwrap();
     for (turn, one) in (0..).zip(&joined) {
         let stat = operator.exists(&format!("/lockkeeper/pool/leases/{}", one.id)).await.unwrap().unwrap();
         assert_eq!((one.token.as_u64(), one.token.turn()), (u64::try_from(stat.czxid).unwrap(), turn));

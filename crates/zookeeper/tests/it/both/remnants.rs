@@ -123,7 +123,7 @@ async fn a_newcomer_wins_over_what_was_listed_before() {
 }
 
 pub(crate) async fn findings_of(backend: &ZooKeeperBackend) -> Vec<Finding> {
-    soon("the findings", backend.examine(Scrutiny::Full)).await.unwrap()
+    soon("the findings", backend.admin().examine(Scrutiny::Full)).await.unwrap()
 }
 
 pub(crate) fn severity_of(findings: &[Finding], word: &str) -> Option<Severity> {

@@ -43,7 +43,11 @@ async fn a_break_is_noted_beside_the_locks_true_name_and_its_value_is_left_alone
         let breaking = eve.session.request(&lock, &ours.id, Request::Break { token: ours.token });
         assert!(soon("the answer", breaking).await.unwrap());
         assert_eq!(soon("the loss", ours.standing.lost()).await, reason, "{name} {value:?}");
-        assert_eq!(ann.backend.queues(name).await.unwrap(), std::slice::from_ref(&lock), "the name is still known");
+        assert_eq!(
+            ann.backend.admin().queues(name).await.unwrap(),
+            std::slice::from_ref(&lock),
+            "the name is still known"
+        );
         let left = ann.session.value(&lock).await.unwrap().map(|value| value.bytes.to_vec());
         assert_eq!(left.as_deref(), value);
         let breaking = eve.session.request(&lock, &other.id, Request::Break { token: other.token });
@@ -61,7 +65,7 @@ async fn a_downgraded_reader_of_curators_is_shown_with_its_writers_token_and_bro
     let sequence = &writer[writer.len() - 10..];
     let reader = format!("_c_11111111-89ab-cdef-0123-456789abcdef-__READ__{sequence}");
     let made = operator.create(NewNode::ephemeral(format!("/lockkeeper/door/{reader}"))).await.unwrap();
-    let shown = ann.backend.inspect(&line("door")).await.unwrap();
+    let shown = ann.backend.admin().inspect(&line("door")).await.unwrap();
     assert_eq!((shown[0].id.as_str(), shown[1].id.as_str()), (writer.as_str(), reader.as_str()));
     assert_eq!(shown[0].token, shown[1].token);
     let of_reader = FencingToken::new(u64::try_from(made.stat.czxid).unwrap(), 0).unwrap();

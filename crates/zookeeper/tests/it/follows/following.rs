@@ -19,7 +19,7 @@ pub(crate) struct Following {
 impl Following {
     /// Follows, and waits until all was told.
     pub(crate) async fn begin(backend: Arc<ZooKeeperBackend>, scope: Scope) -> Self {
-        let follower = backend.follow(&scope).expect("it can be followed");
+        let follower = backend.admin().follow(&scope).expect("it can be followed");
         let mut following = Self { backend, scope, follower, picture: Picture::default() };
         while !following.picture.is_whole() {
             following.hear().await;
@@ -39,11 +39,11 @@ impl Following {
 
     /// What looks show of all locks with contenders that are followed.
     async fn looks(&self) -> BTreeMap<QueueName, Vec<ContenderInfo>> {
-        let mut locks = self.backend.queues(&self.scope.prefix).await.expect("the locks are named");
+        let mut locks = self.backend.admin().queues(&self.scope.prefix).await.expect("the locks are named");
         locks.extend(self.scope.also.iter().cloned());
         let mut shown = BTreeMap::new();
         for lock in locks {
-            let contenders = self.backend.inspect(&lock).await.expect("the lock is looked at");
+            let contenders = self.backend.admin().inspect(&lock).await.expect("the lock is looked at");
             if !contenders.is_empty() {
                 shown.insert(lock, contenders);
             }

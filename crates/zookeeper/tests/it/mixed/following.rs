@@ -79,7 +79,7 @@ async fn kazoos_gates(bench: &Bench, holder: &mut Peer) -> Vec<(&'static str, Jo
 /// Waits until looks show two permits of kazoo's, and one that waits for them.
 async fn until_kazoos_semaphore_is_shown(onlooker: &ZooKeeperBackend, lock: &QueueName) {
     let is_shown = async || {
-        let shown = onlooker.inspect(lock).await.unwrap();
+        let shown = onlooker.admin().inspect(lock).await.unwrap();
         shown.iter().map(|info| info.mode).eq([Mode::Permit, Mode::Permit, Mode::Acquire])
             && shown.iter().all(|info| info.label.is_some() && info.answers == Answers::No)
     };
