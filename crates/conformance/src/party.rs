@@ -178,7 +178,7 @@ impl Party {
 
     /// Freezes a lock in whose way no contender stands.
     pub(crate) async fn freeze(&self, lock: &str, kind: LockKind, reason: &str) -> ContenderInfo {
-        let frozen = soon("the freeze", self.keeper.freeze(lock, kind, reason, Wait::Forever)).await;
+        let frozen = soon("the freeze", self.keeper.admin().freeze(lock, kind, reason, Wait::Forever)).await;
         frozen.expect("it is frozen").expect("no contender is in the way")
     }
 

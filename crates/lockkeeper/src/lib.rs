@@ -130,7 +130,7 @@ pub use lockkeeper_core::{
 };
 pub use lockkeeper_recipes::retry;
 pub use lockkeeper_recipes::{
-    Changes, Event, Guard, Handoff, Hold, Keeper, KeeperBuilder, LockKind, Member, MultiGuard, MultiLock, Mutex,
+    Admin, Changes, Event, Guard, Handoff, Hold, Keeper, KeeperBuilder, LockKind, Member, MultiGuard, MultiLock, Mutex,
     MutexGuard, Observer, OwnContender, OwnerKey, Permit, Permits, ReadGuard, Reentrant, ReleaseReason, RwLock,
     Semaphore, Waiting, WriteGuard, kind,
 };

@@ -179,7 +179,7 @@ impl Collector {
 
     async fn collect(&self) {
         loop {
-            let follower = self.keeper.follow(&self.scope.clone().looking_each(self.interval));
+            let follower = self.keeper.admin().follow(&self.scope.clone().looking_each(self.interval));
             let trouble = match follower {
                 Some(follower) => self.follow(follower).await,
                 None => self.look_again_and_again().await,

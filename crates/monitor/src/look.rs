@@ -25,7 +25,7 @@ const LOOKS_AT_ONCE_MAX: usize = 16;
 /// Dropping the future changes nothing.
 pub async fn look(keeper: &Keeper, clock: &dyn Clock, scope: &Scope) -> Result<Snapshot> {
     let began = clock.now();
-    let mut names: Vec<_> = keeper.queues(&scope.prefix).await?;
+    let mut names: Vec<_> = keeper.admin().queues(&scope.prefix).await?;
     names.extend(scope.also.iter().cloned());
     let mut names = names.into_iter().enumerate();
     let mut looks = JoinSet::new();
@@ -67,7 +67,7 @@ fn unless_panicked(ended: JoinError) -> Error {
 
 /// Asks how many permits a semaphore has; none is known where this user is refused.
 pub(crate) async fn permits(keeper: &Keeper, name: &QueueName) -> Result<Option<u32>> {
-    match keeper.agreed_permits(name.as_str()).await {
+    match keeper.admin().agreed_permits(name.as_str()).await {
         Err(error) if error.advice() == Advice::Permanent => Ok(None),
         asked => asked,
     }

@@ -113,7 +113,7 @@ pub enum Event {
         timeout: Option<SessionTimeout>,
     },
     /// The service was examined at the keeper's first session, and is not as it should be: reported once, with what
-    /// matters most. [`Keeper::examine`](crate::Keeper::examine) tells the rest.
+    /// matters most. [`Admin::examine`](crate::Admin::examine) tells the rest.
     Weakened {
         /// The service, without secrets.
         service: String,

@@ -1,6 +1,5 @@
 //! The open way to one service: makes the locks and keeps the session that they are held under.
 
-mod inventory;
 pub mod memory;
 #[cfg(test)]
 pub(crate) mod paused;
@@ -13,15 +12,14 @@ use std::time::Duration;
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::memory::Testing;
 use lockkeeper_core::{
-    Backend, Capabilities, ContenderInfo, Exclusion, Finding, Follower, Home, NamePattern, Opener, Operation, Owner,
-    ProcessId, QueueName, Remnant, Result, Scope, Scrutiny, Session, Ticket, TicketHead,
+    Backend, Capabilities, ContenderInfo, Exclusion, Home, NamePattern, Opener, Operation, Owner, ProcessId, QueueName,
+    Result, Session, Ticket, TicketHead,
 };
 use tokio::sync::watch;
 
 use crate::event::{Observer, Observers};
 use crate::handoff::Handoff;
 use crate::hold::list::OwnContender;
-use crate::keeper::inventory::examine_locks;
 use crate::local_queue::LocalQueues;
 use crate::meter::Meters;
 use crate::retry::RetryPolicy;
@@ -52,12 +50,14 @@ use crate::shared::{Shared, Spawner, Stage, closed};
 ///
 /// - A method that takes a name fails with [`ErrorKind::InvalidName`](lockkeeper_core::ErrorKind::InvalidName) if the
 ///   name is not valid. Making a lock costs nothing; the service takes part from its first use.
-/// - A method that makes a lock, and [`Keeper::freeze`], fail with
-///   [`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported), permanent, if the service does not carry this
-///   kind of lock ([`Capabilities::modes`]). Nothing is sent. Barriers, counters and values are carried everywhere.
-/// - A method that looks ([`Keeper::contenders`], [`Keeper::queues`], [`Keeper::until_vacant`]) fails if the service
-///   cannot be reached now (transient) or refuses (permanent). Dropping its future changes nothing. Its answer may be
-///   older than a change that another client made at the same time.
+/// - A method that makes a lock fails with [`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported),
+///   permanent, if the service does not carry this kind of lock ([`Capabilities::modes`]). Nothing is sent. Barriers,
+///   counters and values are carried everywhere.
+/// - A method that looks ([`Keeper::contenders`], [`Keeper::until_vacant`]) fails if the service cannot be reached now
+///   (transient) or refuses (permanent). Dropping its future changes nothing. Its answer may be older than a change
+///   that another client made at the same time.
+///
+/// What operators do with all locks, and with the service, is in [`Keeper::admin`].
 #[derive(Clone)]
 #[doc(alias = "CuratorFramework")]
 pub struct Keeper {
@@ -116,129 +116,6 @@ impl Keeper {
     pub async fn contenders(&self, name: &str) -> Result<Vec<ContenderInfo>> {
         let queue = QueueName::new(name)?;
         self.shared.admin()?.inspect(&queue).await.map_err(|error| error.at(&queue))
-    }
-
-    /// Names the queues in use whose names begin with `prefix`, in the order of their names.
-    pub async fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
-        self.shared.admin()?.queues(prefix).await
-    }
-
-    /// Tells of the changes of all locks in a scope; `None` where the service tells an onlooker nothing, so that a
-    /// caller must look again and again.
-    ///
-    /// # Panics
-    ///
-    /// If it is called outside a tokio runtime.
-    pub fn follow(&self, scope: &Scope) -> Option<Follower> {
-        self.shared.backend.admin().follow(scope)
-    }
-
-    /// Looks for what users of the service should know: settings that make locks worse, locks that are blocked, or
-    /// frozen or held for long, what dead users have left, and what to do about it. Empty if there is nothing. It may
-    /// take seconds. What is left of the promises, [`Capabilities::weakened_by`] says.
-    ///
-    /// # Errors
-    ///
-    /// Transient if the service cannot be reached now, permanent if it refuses us.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockkeeper::Error> {
-    /// # let keeper = lockkeeper::Keeper::memory();
-    /// for finding in keeper.examine().await? {
-    ///     eprintln!("{finding}");
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn examine(&self) -> Result<Vec<Finding>> {
-        let admin = self.shared.admin()?;
-        let mut findings = admin.examine(Scrutiny::Full).await?;
-        findings.extend(examine_locks(admin, self.shared.clock.unix_time()).await?);
-        Ok(findings)
-    }
-
-    /// Does what an operator must who has restored the service's data from an older state, and returns what was done:
-    /// on etcd, tokens are counted anew, above all that were granted before; on a database, no lock is granted until
-    /// every session of before has run out. It should be done before the first lock is taken.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported), permanent, on other services.
-    pub async fn after_restore(&self) -> Result<Finding> {
-        self.shared.admin()?.after_restore().await
-    }
-
-    /// Makes what the service must have before the first lock, or brings it up to this version: on a database, the
-    /// schema. What is there stays, and where nothing is needed nothing is done.
-    ///
-    /// # Errors
-    ///
-    /// Permanent if this user may not; the error says what to ask for.
-    pub async fn set_up(&self) -> Result<()> {
-        self.shared.admin()?.set_up().await
-    }
-
-    /// Sets the longest session timeout that clients may have, on a database; at first it is 60 s. For so long no lock
-    /// is granted after a loss of data, or after a longer one is allowed.
-    ///
-    /// # Errors
-    ///
-    /// Permanent while a session with a longer timeout is open, and where there is no such limit
-    /// ([`ErrorKind::Unsupported`](lockkeeper_core::ErrorKind::Unsupported)).
-    pub async fn limit_session_timeout(&self, timeout_max: Duration) -> Result<()> {
-        self.shared.admin()?.limit_session_timeout(timeout_max).await
-    }
-
-    /// Returns what [`set_up`](Self::set_up) does as text for the service's own client, with the rights that users of
-    /// locks need; `None` where nothing is needed.
-    pub fn set_up_text(&self) -> Option<String> {
-        self.shared.backend.admin().set_up_text()
-    }
-
-    /// Removes what killed processes have left, where the service does not do so by itself and this user may: in a
-    /// directory their contenders, and the directories of locks that are not in use. No lock depends on it.
-    pub async fn tidy(&self) {
-        if let Ok(admin) = self.shared.admin() {
-            admin.tidy().await;
-        }
-    }
-
-    /// Lists what users of the service have left that it does not remove by itself, or not yet. An empty queue counts
-    /// once no client has used it for this long. It changes nothing, and no contender that lives is among them.
-    ///
-    /// # Errors
-    ///
-    /// Transient if the service cannot be reached now, permanent if it refuses us.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockkeeper::Error> {
-    /// # let keeper = lockkeeper::Keeper::memory();
-    /// use std::time::Duration;
-    ///
-    /// use lockkeeper::RemnantKind;
-    ///
-    /// for remnant in keeper.remnants(Duration::from_secs(600)).await? {
-    ///     if remnant.kind != RemnantKind::Unbound {
-    ///         keeper.remove_remnant(&remnant).await?;
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn remnants(&self, unused_for: Duration) -> Result<Vec<Remnant>> {
-        self.shared.admin()?.remnants(unused_for).await
-    }
-
-    /// Removes one of the [remnants](Self::remnants) if it is still as it was seen; `false` if it is not. A newcomer
-    /// always wins: where a client uses it in between, nothing is removed.
-    ///
-    /// # Errors
-    ///
-    /// Transient if the service cannot be reached now, permanent if it refuses us.
-    pub async fn remove_remnant(&self, remnant: &Remnant) -> Result<bool> {
-        self.shared.admin()?.remove(remnant).await
     }
 
     /// Counts the tasks that wait within this process for a lock that is [handed off](Handoff): the service sees one

@@ -17,6 +17,7 @@
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
+mod admin;
 mod call;
 mod contend;
 mod deadlock;
@@ -45,6 +46,7 @@ mod shared;
 mod shared_value;
 mod waiting;
 
+pub use admin::Admin;
 pub use double_barrier::{DoubleBarrier, Entered, MEMBERS_MAX};
 pub use election::{
     CloseMode, Election, LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Requeue,

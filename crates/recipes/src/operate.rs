@@ -7,9 +7,9 @@ mod seen;
 mod tests;
 pub(crate) mod watching;
 
+use crate::admin::Admin;
 use crate::contend::{AllGone, grant};
 use crate::decide;
-use crate::keeper::Keeper;
 use crate::operate::freeze::Freeze;
 use lockkeeper_core::{
     ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Modes, Operation, Part, QueueName, Request,
@@ -69,7 +69,7 @@ fn queue_of(lock: &QueueName, mode: Mode) -> QueueName {
     })
 }
 
-impl Keeper {
+impl Admin<'_> {
     /// Asks all holders of a lock to give it up, and waits until they have, for as long as `wait` says; `None` if the
     /// time was up first.
     ///
@@ -93,7 +93,7 @@ impl Keeper {
     ///     guard.release().await
     /// });
     /// let request = Revocation::new(Some("deploying".to_owned()), None);
-    /// assert!(keeper.revoke("nightly", request, Wait::AtMost(Duration::from_secs(5))).await?.is_some());
+    /// assert!(keeper.admin().revoke("nightly", request, Wait::AtMost(Duration::from_secs(5))).await?.is_some());
     /// # polite.await.unwrap()
     /// # }
     /// ```
@@ -105,14 +105,14 @@ impl Keeper {
     /// request fails, but the wait goes on, under a new session if need be.
     #[doc(alias = "attemptRevoke")]
     #[doc(alias = "Revoker")]
-    pub async fn revoke(&self, name: &str, revocation: Revocation, wait: Wait) -> Result<Option<()>> {
-        let wait = wait.starting(self.shared.clock.now());
+    pub async fn revoke(self, name: &str, revocation: Revocation, wait: Wait) -> Result<Option<()>> {
+        let wait = wait.starting(self.keeper.shared.clock.now());
         let lock = QueueName::new(name)?;
         let holders = self.holders(&lock).await?;
         if holders.is_empty() {
             return Ok(Some(()));
         }
-        let session = self.shared.session().await.map_err(|error| error.at(&lock))?;
+        let session = self.keeper.shared.session().await.map_err(|error| error.at(&lock))?;
         let asked: Vec<_> = holders
             .iter()
             .filter(|holder| holder.frozen.is_none())
@@ -131,7 +131,7 @@ impl Keeper {
             let contenders: Vec<ContenderId> = of_part.map(|holder| holder.id.clone()).collect();
             let is_held = !contenders.is_empty();
             let mut gone = AllGone { queue: queue.clone(), contenders };
-            if is_held && grant(&self.shared, &queue, &mut gone, wait, None).await?.is_none() {
+            if is_held && grant(&self.keeper.shared, &queue, &mut gone, wait, None).await?.is_none() {
                 return Ok(None);
             }
         }
@@ -153,10 +153,10 @@ impl Keeper {
     /// # let keeper = lockkeeper::Keeper::memory();
     /// let guard = keeper.mutex("nightly")?.lock().await?;
     /// let token = guard.fencing_token();
-    /// let broken = keeper.break_lock("nightly", token).await?;
+    /// let broken = keeper.admin().break_lock("nightly", token).await?;
     /// assert_eq!(&broken.id, guard.hold().contender());
     /// assert_eq!(guard.hold().lost().await, LossReason::Broken);
-    /// let again = keeper.break_lock("nightly", token).await.unwrap_err();
+    /// let again = keeper.admin().break_lock("nightly", token).await.unwrap_err();
     /// assert_eq!(again.kind(), ErrorKind::TokenMismatch);
     /// # Ok(())
     /// # }
@@ -167,7 +167,7 @@ impl Keeper {
     /// [`ErrorKind::TokenMismatch`], permanent, if no holder of the lock has this token: then nothing was changed.
     /// [`ErrorKind::Unsupported`] if the service cannot do it; transient if it cannot be reached now, of advice
     /// [`Unknown`](lockkeeper_core::Advice::Unknown) if the lock may have been broken.
-    pub async fn break_lock(&self, name: &str, token: FencingToken) -> Result<ContenderInfo> {
+    pub async fn break_lock(self, name: &str, token: FencingToken) -> Result<ContenderInfo> {
         let lock = QueueName::new(name)?;
         let holders = self.holders(&lock).await?;
         let Some(holder) = holders.iter().find(|holder| holder.token == Some(token)) else {
@@ -180,7 +180,7 @@ impl Keeper {
         }
     }
 
-    /// Keeps all contenders out of a lock until [`Keeper::thaw`], also when this process and its session are gone: it
+    /// Keeps all contenders out of a lock until [`Admin::thaw`], also when this process and its session are gone: it
     /// queues for the lock like any other contender, and stays. Returns the contender that it left there; `None` if the
     /// time was up before its turn came, and then it has left the queue.
     ///
@@ -194,10 +194,10 @@ impl Keeper {
     /// use lockkeeper::{LockKind, Wait};
     ///
     /// # let keeper = lockkeeper::Keeper::memory();
-    /// keeper.freeze("nightly", LockKind::Mutex, "moving disks", Wait::AtMost(Duration::from_secs(60))).await?;
+    /// keeper.admin().freeze("nightly", LockKind::Mutex, "moving disks", Wait::AtMost(Duration::from_secs(60))).await?;
     /// assert!(keeper.mutex("nightly")?.try_lock().await?.is_none());
     /// assert_eq!(keeper.contenders("nightly").await?[0].frozen.as_deref(), Some("moving disks"));
-    /// assert_eq!(keeper.thaw("nightly").await?.len(), 1);
+    /// assert_eq!(keeper.admin().thaw("nightly").await?.len(), 1);
     /// assert!(keeper.mutex("nightly")?.try_lock().await?.is_some());
     /// # Ok(())
     /// # }
@@ -210,27 +210,27 @@ impl Keeper {
     ///
     /// # Cancellation
     ///
-    /// Dropping the future leaves the queue, except if its session was lost while it waited: then [`Keeper::thaw`]
+    /// Dropping the future leaves the queue, except if its session was lost while it waited: then [`Admin::thaw`]
     /// removes the contender that it left.
     ///
     /// # On connection loss
     ///
     /// Keeps its place, also when the session ends.
-    pub async fn freeze(&self, name: &str, kind: LockKind, reason: &str, wait: Wait) -> Result<Option<ContenderInfo>> {
-        let lock = self.lock(name, kind.modes())?.queue;
+    pub async fn freeze(self, name: &str, kind: LockKind, reason: &str, wait: Wait) -> Result<Option<ContenderInfo>> {
+        let lock = self.keeper.lock(name, kind.modes())?.queue;
         let mode = kind.mode();
         let queue = queue_of(&lock, mode);
         let mut freeze = Freeze::new(queue.clone(), mode, reason);
-        let id = match grant(&self.shared, &queue, &mut freeze, wait, None).await {
+        let id = match grant(&self.keeper.shared, &queue, &mut freeze, wait, None).await {
             Ok(Some(id)) => id,
             outcome => {
-                let given_up = freeze.give_up(&self.shared).await;
+                let given_up = freeze.give_up(&self.keeper.shared).await;
                 // The first error is reported.
                 return outcome.and_then(|_| given_up.map(|()| None).map_err(|error| error.at(&lock)));
             }
         };
         freeze.keep();
-        let shown = self.shared.backend.admin().inspect(&lock).await.unwrap_or_default();
+        let shown = self.keeper.shared.backend.admin().inspect(&lock).await.unwrap_or_default();
         let mut left = shown.into_iter().find(|info| info.id == id).unwrap_or_else(|| ContenderInfo::new(id, mode));
         left.frozen.get_or_insert_with(|| reason.to_owned());
         Ok(Some(left))
@@ -240,11 +240,11 @@ impl Keeper {
     /// the lock is not frozen. A contender that is gone by then is left out.
     ///
     /// The removed contenders have left the queue when this returns. Errors, but for the token, and cancellation are
-    /// those of [`Keeper::break_lock`].
-    pub async fn thaw(&self, name: &str) -> Result<Vec<ContenderInfo>> {
+    /// those of [`Admin::break_lock`].
+    pub async fn thaw(self, name: &str) -> Result<Vec<ContenderInfo>> {
         let lock = QueueName::new(name)?;
         let mut thawed = Vec::new();
-        for frozen in self.contenders(name).await?.into_iter().filter(|info| info.frozen.is_some()) {
+        for frozen in self.keeper.contenders(name).await?.into_iter().filter(|info| info.frozen.is_some()) {
             let Some(token) = frozen.token else { return Err(seen::without_token(&lock, &frozen)) };
             if self.remove(&lock, &frozen, token).await? {
                 thawed.push(frozen);
@@ -253,15 +253,15 @@ impl Keeper {
         Ok(thawed)
     }
 
-    async fn holders(&self, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
-        let shown = self.shared.admin()?.inspect(lock).await.map_err(|error| error.at(lock))?;
+    async fn holders(self, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
+        let shown = self.keeper.shared.admin()?.inspect(lock).await.map_err(|error| error.at(lock))?;
         let holds = decide::holders(&shown);
         Ok(shown.into_iter().zip(holds).filter(|&(_, holds)| holds).map(|(info, _)| info).collect())
     }
 
     /// Removes a contender; `false` if it was gone, or has another token.
-    async fn remove(&self, lock: &QueueName, contender: &ContenderInfo, token: FencingToken) -> Result<bool> {
-        let session = self.shared.session().await.map_err(|error| error.at(lock))?;
+    async fn remove(self, lock: &QueueName, contender: &ContenderInfo, token: FencingToken) -> Result<bool> {
+        let session = self.keeper.shared.session().await.map_err(|error| error.at(lock))?;
         let queue = queue_of(lock, contender.mode);
         session.request(&queue, &contender.id, Request::Break { token }).await.map_err(|error| error.at(lock))
     }

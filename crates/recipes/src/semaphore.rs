@@ -5,6 +5,7 @@ mod permits;
 use std::fmt;
 use std::time::Duration;
 
+use crate::admin::Admin;
 use crate::call::calling;
 use crate::contend::refused;
 use crate::deadlock::{Asking, Want};
@@ -78,7 +79,9 @@ impl Keeper {
     pub fn semaphore(&self, name: &str, permits: impl Into<Permits>) -> Result<Semaphore> {
         Semaphore::new(self.lock(name, Modes::SEMAPHORE)?, permits.into())
     }
+}
 
+impl Admin<'_> {
     /// Returns how many permits the users of the semaphore of this name have agreed on; `None` if it is not known, as
     /// where a counter says it, or where other clients use it. It is of use to onlookers while permits are held: the
     /// next users may agree on another number.
@@ -88,9 +91,9 @@ impl Keeper {
     /// # Errors
     ///
     /// Transient if the service cannot be reached now, permanent if it refuses a session.
-    pub async fn agreed_permits(&self, name: &str) -> Result<Option<u32>> {
+    pub async fn agreed_permits(self, name: &str) -> Result<Option<u32>> {
         let lock = QueueName::new(name)?;
-        let session = self.shared.session().await.map_err(|error| error.at(&lock))?;
+        let session = self.keeper.shared.session().await.map_err(|error| error.at(&lock))?;
         let value = session.value(&lock.with_part(Part::Permits)).await.map_err(|error| error.at(&lock))?;
         Ok(agreed(value.as_ref()))
     }

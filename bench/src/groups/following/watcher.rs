@@ -76,7 +76,7 @@ impl Watcher {
 impl Watching {
     async fn watch(mut self, url: &str, mut ended: oneshot::Receiver<()>) -> Outcome<()> {
         let keeper = lockkeeper::connect(url)?;
-        let mut follower = keeper.follow(&Scope::default()).ok_or("it cannot be followed")?;
+        let mut follower = keeper.admin().follow(&Scope::default()).ok_or("it cannot be followed")?;
         loop {
             let told = tokio::select! {
                 told = follower.next() => told.ok_or("nothing is told any more")?,

@@ -13,7 +13,7 @@ pub(super) fn capabilities(global: &Global) -> Result<u8, Failure> {
         return answer(global, &matrix, || matrix.text());
     }
     let keeper = open_by(global, &settings)?;
-    let findings = block_on_closing(&keeper, keeper.examine())??;
+    let findings = block_on_closing(&keeper, keeper.admin().examine())??;
     let promises = Promises::new(keeper.service(), keeper.capabilities(), &findings);
     answer(global, &promises, || promises.text())
 }

@@ -63,9 +63,9 @@ fn examined(
 async fn examine(keeper: &Keeper, after_restore: bool) -> lockkeeper::Result<Vec<Finding>> {
     let mut findings = Vec::new();
     if after_restore {
-        findings.push(keeper.after_restore().await?);
+        findings.push(keeper.admin().after_restore().await?);
     }
-    findings.extend(keeper.examine().await?);
+    findings.extend(keeper.admin().examine().await?);
     Ok(findings)
 }
 

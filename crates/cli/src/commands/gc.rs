@@ -15,7 +15,7 @@ pub(crate) fn gc(global: &Global, yes: bool, force: bool) -> Result<u8, Failure>
     let keeper = open_by(global, &settings)?;
     let looks = looks(&keeper, settings.retry);
     block_on_closing(&keeper, async {
-        let found = looks.run(|| keeper.remnants(UNUSED_FOR)).await?;
+        let found = looks.run(|| keeper.admin().remnants(UNUSED_FOR)).await?;
         let mut remnants = Remnants::new(keeper.service(), found, |kind| match kind {
             RemnantKind::Unbound if !force => Outcome::NeedsForce,
             _ => Outcome::Listed,
@@ -39,7 +39,7 @@ async fn clear(keeper: &Keeper, remnants: &mut Remnants) -> Option<Failure> {
     let mut failures: usize = 0;
     let mut first = None;
     for (remnant, outcome) in remnants.listed() {
-        match keeper.remove_remnant(remnant).await {
+        match keeper.admin().remove_remnant(remnant).await {
             Ok(true) => *outcome = Outcome::Removed,
             Ok(false) => *outcome = Outcome::Left,
             Err(error) => {

@@ -26,7 +26,7 @@ pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
     let settings = Settings::load(global)?;
     let keeper = open_by(global, &settings)?;
     let locks = block_on_closing(&keeper, async {
-        keeper.tidy().await;
+        keeper.admin().tidy().await;
         listed(&keeper, &looks(&keeper, settings.retry), prefix).await
     })??;
     answer(global, &locks, || output::list(&locks))
@@ -34,7 +34,7 @@ pub(super) fn ls(global: &Global, prefix: &str) -> Result<u8, Failure> {
 
 async fn listed(keeper: &Keeper, looks: &Attempts<Error>, prefix: &str) -> lockkeeper::Result<Vec<ListedLock>> {
     let mut locks = Vec::new();
-    for name in looks.run(|| keeper.queues(prefix)).await? {
+    for name in looks.run(|| keeper.admin().queues(prefix)).await? {
         let queue = looks.run(|| keeper.contenders(name.as_str())).await?;
         // A contender may have left since the queues were listed.
         if !queue.is_empty() {
@@ -49,7 +49,7 @@ pub(super) fn names(global: &Global, prefix: &str) -> Result<u8, Failure> {
     /// How long a user who has pressed a key waits for it.
     const TIME_MAX: Duration = Duration::from_secs(1);
     let keeper = open(global)?;
-    let listed = block_on_closing(&keeper, async { timeout(TIME_MAX, keeper.queues(prefix)).await })?;
+    let listed = block_on_closing(&keeper, async { timeout(TIME_MAX, keeper.admin().queues(prefix)).await })?;
     let names = listed.unwrap_or_else(|_| Ok(Vec::new()))?;
     let lines: String = names.iter().map(|name| format!("{}\n", one_line(name.as_str()))).collect();
     output::print(&lines).map(|()| 0)

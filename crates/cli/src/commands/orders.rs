@@ -25,7 +25,7 @@ pub(super) fn revoke(global: &Global, args: RevokeArgs) -> Result<u8, Failure> {
     let wait = args.wait.unwrap_or_default();
     let (asked, is_given_up) = block_on_closing(&order.keeper, async {
         let asked = order.operator().holders().await?.into_iter().filter(|holder| holder.frozen.is_none()).collect();
-        let given_up = order.patiently(order.keeper.revoke(&args.name, revocation, Wait::AtMost(wait))).await?;
+        let given_up = order.patiently(order.keeper.admin().revoke(&args.name, revocation, Wait::AtMost(wait))).await?;
         Ok::<(Vec<_>, bool), Failure>((asked, given_up?.is_some()))
     })??;
     let operator = order.operator();
@@ -41,7 +41,7 @@ pub(super) fn revoke(global: &Global, args: RevokeArgs) -> Result<u8, Failure> {
 pub(super) fn break_lock(global: &Global, args: &BreakArgs) -> Result<u8, Failure> {
     let order = Order::new(global, &args.name)?;
     let broken = block_on_closing(&order.keeper, async {
-        match order.keeper.break_lock(&args.name, args.token).await {
+        match order.keeper.admin().break_lock(&args.name, args.token).await {
             Err(error) if error.kind() == ErrorKind::TokenMismatch => {
                 let operator = order.operator();
                 Err(Failure::ours(operator.stale(args.token, &operator.holders().await?)))
@@ -58,7 +58,7 @@ pub(super) fn freeze(global: &Global, args: &FreezeArgs) -> Result<u8, Failure> 
         let queue = order.keeper.contenders(&args.name).await?;
         let kind = order.operator().kind(args.kind.map(Kind::of_lock), &queue).map_err(Failure::ours)?;
         order
-            .patiently(order.keeper.freeze(&args.name, kind, &args.reason, at_most(args.wait)))
+            .patiently(order.keeper.admin().freeze(&args.name, kind, &args.reason, at_most(args.wait)))
             .await?
             .map_err(Failure::from)
     })??;
@@ -71,7 +71,7 @@ pub(super) fn freeze(global: &Global, args: &FreezeArgs) -> Result<u8, Failure> 
 
 pub(super) fn thaw(global: &Global, args: &ThawArgs) -> Result<u8, Failure> {
     let order = Order::new(global, &args.name)?;
-    let thawed = block_on_closing(&order.keeper, order.keeper.thaw(&args.name))??;
+    let thawed = block_on_closing(&order.keeper, order.keeper.admin().thaw(&args.name))??;
     let operator = order.operator();
     order.tell(Deed::Thawed { thawed: thawed.iter().map(|frozen| operator.who(frozen)).collect() })
 }

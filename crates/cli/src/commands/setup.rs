@@ -10,7 +10,7 @@ use crate::voice::say;
 
 pub(super) fn setup(global: &Global, only_print: bool, timeout_max: Option<Duration>) -> Result<u8, Failure> {
     let keeper = open(global)?;
-    let Some(text) = keeper.set_up_text() else {
+    let Some(text) = keeper.admin().set_up_text() else {
         say(&format!("{} needs no setup", keeper.service()));
         return Ok(0);
     };
@@ -18,9 +18,9 @@ pub(super) fn setup(global: &Global, only_print: bool, timeout_max: Option<Durat
         return output::print(&text).map(|()| 0);
     }
     block_on_closing(&keeper, async {
-        keeper.set_up().await?;
+        keeper.admin().set_up().await?;
         match timeout_max {
-            Some(timeout_max) => keeper.limit_session_timeout(timeout_max).await,
+            Some(timeout_max) => keeper.admin().limit_session_timeout(timeout_max).await,
             None => Ok(()),
         }
     })??;

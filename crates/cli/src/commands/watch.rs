@@ -65,8 +65,8 @@ struct Watching<'a> {
 impl Watching<'_> {
     async fn follow(mut self) -> Result<u8, Failure> {
         let mut interruption = Interruption::listen()?;
-        let changes = self.keeper.changes(self.name.as_str())?;
-        if self.keeper.set_up_text().is_some()
+        let changes = self.keeper.admin().changes(self.name.as_str())?;
+        if self.keeper.admin().set_up_text().is_some()
             && let Some(code) = self.until_used(&mut interruption).await?
         {
             return Ok(code);

@@ -105,7 +105,7 @@ async fn revoke(keeper: &Keeper, lock: &QueueName, seen: &Seen, reason: Option<S
     if !holders.iter().any(|one| seen.is(one)) {
         return Err(gone(&operator, seen, &holders));
     }
-    match keeper.revoke_holder(lock.as_str(), &seen.id, Revocation::new(reason, None)).await? {
+    match keeper.admin().revoke_holder(lock.as_str(), &seen.id, Revocation::new(reason, None)).await? {
         Some(asked) => Ok(Deed::Revoked { asked: vec![operator.who(&asked)], given_up: false }),
         None => Err(gone(&operator, seen, &operator.holders().await?)),
     }
@@ -117,7 +117,7 @@ async fn break_lock(keeper: &Keeper, lock: &QueueName, seen: &Seen) -> Result<De
         let message = "the service shows no token of this holder, and only one with a token can be removed";
         return Err(Undone::Stale(operator.says(message)));
     };
-    match keeper.break_holder(lock.as_str(), &seen.id, token).await {
+    match keeper.admin().break_holder(lock.as_str(), &seen.id, token).await {
         Err(error) if error.kind() == ErrorKind::TokenMismatch => {
             Err(gone(&operator, seen, &operator.holders().await?))
         }
@@ -137,7 +137,7 @@ async fn freeze(
     let named = named.filter(|_| queue.is_empty());
     let kind = operator.kind(named, &queue).map_err(Undone::Stale)?;
     let bounded = if wait.is_zero() { Wait::No } else { Wait::AtMost(wait) };
-    match keeper.freeze(lock.as_str(), kind, reason, bounded).await? {
+    match keeper.admin().freeze(lock.as_str(), kind, reason, bounded).await? {
         Some(frozen) => Ok(Deed::Frozen { frozen: operator.who(&frozen) }),
         None => Err(Undone::NotInTime(operator.not_in_time("was not given back, and is not frozen,", wait))),
     }
@@ -147,7 +147,7 @@ async fn thaw(keeper: &Keeper, lock: &QueueName, seen: &Seen) -> Result<Deed, Un
     let operator = Operator::new(keeper, lock);
     let queue = keeper.contenders(lock.as_str()).await?;
     let is_there = queue.iter().any(|one| one.frozen.is_some() && seen.is(one));
-    let thawed = if is_there { keeper.thaw_frozen(lock.as_str(), &seen.id).await? } else { None };
+    let thawed = if is_there { keeper.admin().thaw_frozen(lock.as_str(), &seen.id).await? } else { None };
     match thawed {
         Some(thawed) => Ok(Deed::Thawed { thawed: vec![operator.who(&thawed)] }),
         None => {

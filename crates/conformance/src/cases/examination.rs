@@ -23,9 +23,9 @@ pub(super) fn cases() -> Vec<Case> {
 
 async fn in_order(fixture: &dyn Fixture) {
     let ann = Party::enter(fixture).await;
-    let findings = soon("the findings", ann.keeper.examine()).await.expect("the service can be reached");
+    let findings = soon("the findings", ann.keeper.admin().examine()).await.expect("the service can be reached");
     assert!(findings.iter().all(|finding| finding.severity < Severity::Error), "{findings:?}");
-    assert!(soon("the names", ann.keeper.queues("")).await.expect("the queues are named").is_empty());
+    assert!(soon("the names", ann.keeper.admin().queues("")).await.expect("the queues are named").is_empty());
 }
 
 async fn harms_no_lock(fixture: &dyn Fixture) {
@@ -39,7 +39,7 @@ async fn harms_no_lock(fixture: &dyn Fixture) {
     }
     assert!(held.hold().is_held() && !waiting.is_finished());
     assert_eq!(ann.contenders("door").await, 2);
-    let names = soon("the names", bob.keeper.queues("")).await.expect("the queues are named");
+    let names = soon("the names", bob.keeper.admin().queues("")).await.expect("the queues are named");
     assert_eq!(names.iter().map(|name| name.as_str()).collect::<Vec<_>>(), ["door"]);
     release(held).await;
     release(granted(waiting).await).await;
@@ -102,7 +102,7 @@ impl Clock for Shifted {
 async fn examined_at(fixture: &dyn Fixture, party: &Party, ahead: Duration, behind: Duration) -> Vec<String> {
     let clock = Shifted { clock: fixture.clock(), ahead, behind };
     let keeper = Keeper::builder(Arc::new(party.tap.clone())).clock(Arc::new(clock)).build();
-    let findings = soon("the findings", keeper.examine()).await.expect("the service can be reached");
+    let findings = soon("the findings", keeper.admin().examine()).await.expect("the service can be reached");
     let is_of_a_lock = |finding: &Finding| ["door", "gate"].iter().any(|lock| finding.what.contains(lock));
     let told = findings.into_iter().filter(is_of_a_lock).inspect(|told| assert_eq!(told.severity, Severity::Warning));
     told.map(|told| told.what).collect()
@@ -124,7 +124,7 @@ async fn long_ago(fixture: &dyn Fixture) {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("by a clock that is ") && told[0].contains("ahead of this machine's"), "{told:?}");
 
-    assert_eq!(soon("the thaw", ann.keeper.thaw("gate")).await.expect("it is thawed").len(), 1);
+    assert_eq!(soon("the thaw", ann.keeper.admin().thaw("gate")).await.expect("it is thawed").len(), 1);
     release(held).await;
     release(granted(waiting).await).await;
 }

@@ -30,9 +30,9 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Removes all that is found, and returns how much there was of each kind but empty queues.
 async fn remove_all(party: &Party) -> Vec<(RemnantKind, String)> {
-    let found = soon("the remnants", party.keeper.remnants(Duration::ZERO)).await.expect("they are listed");
+    let found = soon("the remnants", party.keeper.admin().remnants(Duration::ZERO)).await.expect("they are listed");
     for remnant in &found {
-        soon("the removal", party.keeper.remove_remnant(remnant)).await.expect("it is removed or left");
+        soon("the removal", party.keeper.admin().remove_remnant(remnant)).await.expect("it is removed or left");
     }
     let contenders = found.into_iter().filter(|remnant| remnant.kind != RemnantKind::Empty);
     contenders.map(|remnant| (remnant.kind, remnant.place)).collect()
@@ -58,7 +58,7 @@ async fn spares(fixture: &dyn Fixture) {
     release(held).await;
     release(granted(waiting).await).await;
     release(eve.lock("left").await).await;
-    assert_eq!(soon("the thaw", eve.keeper.thaw("gate")).await.expect("it is thawed").len(), 1);
+    assert_eq!(soon("the thaw", eve.keeper.admin().thaw("gate")).await.expect("it is thawed").len(), 1);
     soon("the removal", value.remove()).await.expect("it is removed");
 }
 

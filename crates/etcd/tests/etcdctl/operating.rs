@@ -16,11 +16,11 @@ async fn etcdctl_hears_no_request_and_its_hold_can_be_broken_though_its_command_
     let script = format!("touch {}; exec sleep 600", entered.display());
     let mut theirs = Etcdctl::start(server.address(), &["lock", "mutex1", "--", "sh", "-c", &script]);
     until_there(&entered).await;
-    let asked = soon("the answer", keeper.revoke("mutex1", Revocation::new(None, None), Wait::No)).await;
+    let asked = soon("the answer", keeper.admin().revoke("mutex1", Revocation::new(None, None), Wait::No)).await;
     let error = asked.expect_err("etcdctl hears nothing");
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     let token = keeper.contenders("mutex1").await.expect("a look")[0].token.expect("a token");
-    soon("the breaking", keeper.break_lock("mutex1", token)).await.expect("it held");
+    soon("the breaking", keeper.admin().break_lock("mutex1", token)).await.expect("it held");
     let guard = soon("our grant", keeper.mutex("mutex1").expect("a name").lock()).await.expect("it is free");
     assert!(guard.fencing_token() > token);
     assert!(theirs.is_running(), "etcdctl does not look after its key");
@@ -35,9 +35,9 @@ async fn locks_are_found_among_other_programs_keys_and_nested_names_are_locks_of
     let theirs = Etcdctl::start(server.address(), &["lock", "jobs"]);
     until_contenders(&keeper, "jobs", 1).await;
     let nested = soon("our grant", keeper.mutex("jobs/nightly").expect("a name").lock()).await.expect("it is free");
-    let found = keeper.queues("").await.expect("a look");
+    let found = keeper.admin().queues("").await.expect("a look");
     assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["jobs", "jobs/nightly"]);
-    assert_eq!(keeper.queues("jobs/").await.expect("a look").len(), 1);
+    assert_eq!(keeper.admin().queues("jobs/").await.expect("a look").len(), 1);
     assert_eq!(keeper.contenders("jobs").await.expect("a look").len(), 1, "the nested one is none of this lock");
     soon("the release", nested.release()).await.expect("it was held");
     theirs.interrupt().await;

@@ -90,7 +90,7 @@ async fn a_user_of_the_least_rights_locks_and_others_are_told_why_they_cannot() 
     let keeper = Keeper::new(Arc::new(as_ann(address, "")));
     let guard = soon("the grant", keeper.mutex("door").expect("a name").lock()).await.expect("the lock is granted");
     assert_eq!(keeper.contenders("door").await.expect("a look").len(), 1);
-    assert_eq!(keeper.queues("").await.expect("a look").len(), 1);
+    assert_eq!(keeper.admin().queues("").await.expect("a look").len(), 1);
     soon("the release", guard.release()).await.expect("it is given back");
 
     soon("the end", keeper.close()).await.expect("the end");

@@ -116,7 +116,9 @@ async fn a_beginning_of_tokens_that_cannot_be_is_found() {
 async fn tokens_that_are_counted_anew_grow_for_new_clients_and_for_those_that_live() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let keepers = [(); 2].map(|()| keeper(server.address(), ""));
-    soon("the answer", keepers[0].after_restore()).await.expect("there is nothing to do before the first session");
+    soon("the answer", keepers[0].admin().after_restore())
+        .await
+        .expect("there is nothing to do before the first session");
     let token = async |keeper: &Keeper| {
         let guard = soon("the grant", keeper.mutex("door").expect("a name").lock()).await.expect("the lock");
         let token = guard.fencing_token();
@@ -124,7 +126,7 @@ async fn tokens_that_are_counted_anew_grow_for_new_clients_and_for_those_that_li
         token
     };
     let before = token(&keepers[0]).await;
-    soon("the answer", keepers[1].after_restore()).await.expect("tokens are counted anew");
+    soon("the answer", keepers[1].admin().after_restore()).await.expect("tokens are counted anew");
     let living = token(&keepers[0]).await;
     let new = token(&keepers[1]).await;
     // As many as the clock has gone on by, and not one more as without it.

@@ -71,7 +71,7 @@ async fn tokens_grow_over_a_snapshot_from_before_tokens_were_renewed_if_a_sessio
     let proxy = Proxy::of_bytes(address).await.expect("a proxy");
     let ann = keeper(proxy.address(), "");
     let (folder, _) = grants_behind_a_snapshot(&server, &ann).await;
-    keeper(address, "").after_restore().await.expect("tokens begin anew");
+    keeper(address, "").admin().after_restore().await.expect("tokens begin anew");
     let last = grant(&ann).await;
     proxy.blackhole();
     server.restore_snapshot(&folder.path().join("snapshot")).await.expect("restored");

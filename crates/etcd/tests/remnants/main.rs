@@ -31,11 +31,11 @@ fn keeper(address: SocketAddr) -> Keeper {
 }
 
 async fn remnants(keeper: &Keeper) -> Vec<Remnant> {
-    soon("the remnants", keeper.remnants(Duration::ZERO)).await.expect("they are listed")
+    soon("the remnants", keeper.admin().remnants(Duration::ZERO)).await.expect("they are listed")
 }
 
 async fn remove(keeper: &Keeper, remnant: &Remnant) -> bool {
-    soon("a removal", keeper.remove_remnant(remnant)).await.expect("it is removed or left")
+    soon("a removal", keeper.admin().remove_remnant(remnant)).await.expect("it is removed or left")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,7 +44,7 @@ async fn no_contender_that_lives_is_removed_while_clients_come_and_go() {
     let address = server.address();
     let standing = keeper(address);
     let held = standing.mutex("held").unwrap().lock().await.unwrap();
-    assert!(standing.freeze("frozen", LockKind::Mutex, "disks", Wait::Forever).await.unwrap().is_some());
+    assert!(standing.admin().freeze("frozen", LockKind::Mutex, "disks", Wait::Forever).await.unwrap().is_some());
     let passers = Passers::start(move || keeper(address));
     let eve = keeper(address);
     let (mut removed, mut left) = (0, 0);
@@ -57,7 +57,7 @@ async fn no_contender_that_lives_is_removed_while_clients_come_and_go() {
         guard.release().await.unwrap();
         put(address, &dead).await;
         if round == 0 {
-            let findings = soon("the findings", eve.examine()).await.expect("it can be examined");
+            let findings = soon("the findings", eve.admin().examine()).await.expect("it can be examined");
             let told = findings.iter().find(|finding| finding.what.contains("blocks its lock for ever"));
             assert!(told.is_some_and(|told| told.severity == Severity::Error), "{findings:?}");
         }

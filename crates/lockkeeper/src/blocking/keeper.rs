@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use crate::blocking::engine::Engine;
 use crate::blocking::{Barrier, DoubleBarrier, Election, Mutex, RwLock, Semaphore, SharedCounter, SharedValue};
-use crate::{
-    Capabilities, ContenderInfo, Error, Finding, KeeperBuilder, OwnContender, OwnerKey, Permits, QueueName, Result,
-    ServiceUrl,
-};
+use crate::{Capabilities, ContenderInfo, Error, KeeperBuilder, OwnContender, OwnerKey, Permits, Result, ServiceUrl};
 
 thread_local! {
     /// This thread, as the owner of what it locks.
@@ -53,12 +50,12 @@ pub(super) fn granted<T>(granted: Option<T>) -> T {
 #[derive(Clone)]
 #[doc(alias = "CuratorFramework")]
 pub struct Keeper {
-    user: Arc<User>,
+    pub(super) user: Arc<User>,
 }
 
 /// What a blocking keeper, its locks and its guards share.
 pub(super) struct User {
-    keeper: crate::Keeper,
+    pub(super) keeper: crate::Keeper,
     engine: Arc<Engine>,
 }
 
@@ -125,54 +122,6 @@ impl Keeper {
     pub fn contenders(&self, name: &str) -> Result<Vec<ContenderInfo>> {
         let (keeper, name) = (self.user.keeper.clone(), name.to_owned());
         self.user.call(async move { keeper.contenders(&name).await })
-    }
-
-    /// Names the queues in use whose names begin with `prefix`, in the order of their names.
-    pub fn queues(&self, prefix: &str) -> Result<Vec<QueueName>> {
-        let (keeper, prefix) = (self.user.keeper.clone(), prefix.to_owned());
-        self.user.call(async move { keeper.queues(&prefix).await })
-    }
-
-    /// Looks for what users of the service should know, as [`lockkeeper::Keeper::examine`](crate::Keeper::examine)
-    /// does.
-    pub fn examine(&self) -> Result<Vec<Finding>> {
-        let keeper = self.user.keeper.clone();
-        self.user.call(async move { keeper.examine().await })
-    }
-
-    /// Does what an operator must who has restored the service's data, as
-    /// [`lockkeeper::Keeper::after_restore`](crate::Keeper::after_restore) does.
-    pub fn after_restore(&self) -> Result<Finding> {
-        let keeper = self.user.keeper.clone();
-        self.user.call(async move { keeper.after_restore().await })
-    }
-
-    /// Makes what the service must have before the first lock, as
-    /// [`lockkeeper::Keeper::set_up`](crate::Keeper::set_up) does.
-    pub fn set_up(&self) -> Result<()> {
-        let keeper = self.user.keeper.clone();
-        self.user.call(async move { keeper.set_up().await })
-    }
-
-    /// Sets the longest session timeout, as
-    /// [`lockkeeper::Keeper::limit_session_timeout`](crate::Keeper::limit_session_timeout) does.
-    pub fn limit_session_timeout(&self, timeout_max: Duration) -> Result<()> {
-        let keeper = self.user.keeper.clone();
-        self.user.call(async move { keeper.limit_session_timeout(timeout_max).await })
-    }
-
-    /// Returns what [`set_up`](Self::set_up) does as text for the service's own client; `None` where nothing is needed.
-    pub fn set_up_text(&self) -> Option<String> {
-        self.user.keeper.set_up_text()
-    }
-
-    /// Removes what killed processes have left, as [`lockkeeper::Keeper::tidy`](crate::Keeper::tidy) does.
-    pub fn tidy(&self) -> Result<()> {
-        let keeper = self.user.keeper.clone();
-        self.user.call(async move {
-            keeper.tidy().await;
-            Ok(())
-        })
     }
 
     /// Names the service as a URL without secrets.

@@ -50,6 +50,7 @@
 //!
 //! On `zk:` URLs the layout is Curator's, so both stand in the same queue.
 
+mod admin;
 mod barrier;
 mod counter;
 mod election;
@@ -61,6 +62,7 @@ mod mutex;
 mod rw_lock;
 mod semaphore;
 
+pub use admin::Admin;
 pub use barrier::{Barrier, DoubleBarrier, Entered};
 pub use counter::{SharedCounter, SharedValue};
 pub use election::{Election, Leadership};

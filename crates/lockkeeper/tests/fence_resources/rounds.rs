@@ -36,7 +36,7 @@ pub(crate) async fn compare(
         for round in 0..rounds {
             let overtaken = keepers[0].mutex(LOCK).unwrap().lock().await.unwrap();
             assert!(overtaken.hold().is_held(), "it has checked, and is stopped from here on");
-            keepers[1].break_lock(LOCK, overtaken.fencing_token()).await.unwrap();
+            keepers[1].admin().break_lock(LOCK, overtaken.fencing_token()).await.unwrap();
             let current = keepers[1].mutex(LOCK).unwrap().lock().await.unwrap();
             // All ways in which the writes of both can overlap: which of them comes first, and which waits longer.
             let late = write(overtaken.hold(), round / 2 % 4, is_fenced);

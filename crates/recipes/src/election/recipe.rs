@@ -65,8 +65,8 @@ impl Election {
     }
 
     /// Has the latches and selectors that are started of this handle resign when they are asked to give the lead up
-    /// ([`Keeper::revoke`], `lockkeeper revoke`). A selector's work is then dropped at its next await, and a latch
-    /// stands again at the tail. Without it they lead on: observers are told
+    /// ([`Admin::revoke`](crate::Admin::revoke), `lockkeeper revoke`). A selector's work is then dropped at its next
+    /// await, and a latch stands again at the tail. Without it they lead on: observers are told
     /// ([`Event::Revoked`](crate::Event::Revoked)), and so is work that waits for
     /// [`Hold::revoked`](crate::Hold::revoked). For [`Election::campaign`] it changes nothing.
     ///
@@ -79,7 +79,7 @@ impl Election {
     ///
     /// let latch = LeaderLatch::start(&keeper.election("scheduler")?.resigning());
     /// let first = latch.until_leader().await?;
-    /// keeper.revoke("scheduler", Revocation::default(), Wait::Forever).await?;
+    /// keeper.admin().revoke("scheduler", Revocation::default(), Wait::Forever).await?;
     /// assert!(!first.is_held());
     /// # Ok(())
     /// # }

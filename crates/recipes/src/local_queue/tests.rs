@@ -232,7 +232,9 @@ async fn a_holder_that_is_asked_to_give_up_is_the_last_of_its_grant() {
     let next = waiting(&mutex).await;
     tokio::time::sleep(SECOND).await;
     let revoked =
-        tokio::spawn(async move { operator.revoke("door", Revocation::default(), Wait::AtMost(60 * SECOND)).await });
+        tokio::spawn(
+            async move { operator.admin().revoke("door", Revocation::default(), Wait::AtMost(60 * SECOND)).await },
+        );
     guard.hold().revoked().await;
     tokio::time::sleep(SECOND).await;
     drop(guard);

@@ -261,7 +261,7 @@ async fn a_loss_is_counted_once_with_its_reason() {
     assert_eq!(removed.await, "lockkeeper_lost_total{reason=removed}");
     let broken = reason(told, async |keeper| {
         let token = keeper.contenders("door").await.unwrap()[0].token.unwrap();
-        keeper.break_lock("door", token).await.unwrap();
+        keeper.admin().break_lock("door", token).await.unwrap();
     });
     assert_eq!(broken.await, "lockkeeper_lost_total{reason=broken}");
 }

@@ -2,16 +2,16 @@
 //! in its place meanwhile is left alone.
 
 use super::{queue_of, token_mismatch};
-use crate::keeper::Keeper;
+use crate::admin::Admin;
 use lockkeeper_core::{
     ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Operation, QueueName, Request, Result, Revocation,
 };
 
-impl Keeper {
+impl Admin<'_> {
     /// Asks one holder of a lock to give it up, and returns what is known of it; `None`, and no contender is asked, if
     /// it holds the lock no more, or is what freezes it.
     ///
-    /// Unlike [`Keeper::revoke`] it asks no other holder, and does not wait.
+    /// Unlike [`Admin::revoke`] it asks no other holder, and does not wait.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -23,16 +23,16 @@ impl Keeper {
     /// let seen = guard.hold().contender().clone();
     /// guard.release().await?;
     /// let next = keeper.mutex("nightly")?.lock().await?;
-    /// assert!(keeper.revoke_holder("nightly", &seen, Revocation::default()).await?.is_none());
+    /// assert!(keeper.admin().revoke_holder("nightly", &seen, Revocation::default()).await?.is_none());
     /// # next.release().await
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// Those of [`Keeper::revoke`].
+    /// Those of [`Admin::revoke`].
     pub async fn revoke_holder(
-        &self,
+        self,
         name: &str,
         holder: &ContenderId,
         revocation: Revocation,
@@ -40,7 +40,7 @@ impl Keeper {
         let lock = QueueName::new(name)?;
         let seen = self.holders(&lock).await?.into_iter().find(|one| one.id == *holder && one.frozen.is_none());
         let Some(seen) = seen else { return Ok(None) };
-        let session = self.shared.session().await.map_err(|error| error.at(&lock))?;
+        let session = self.keeper.shared.session().await.map_err(|error| error.at(&lock))?;
         let asked = session.request(&queue_of(&lock, seen.mode), &seen.id, Request::Yield(revocation));
         let is_asked = asked.await.map_err(|error| error.at(&lock))?;
         Ok(is_asked.then_some(seen))
@@ -48,12 +48,12 @@ impl Keeper {
 
     /// Takes a lock away from one holder, if it has this token, and returns what is known of it.
     ///
-    /// Unlike [`Keeper::break_lock`] it leaves others alone that have the same token, as a reader beside a writer has.
+    /// Unlike [`Admin::break_lock`] it leaves others alone that have the same token, as a reader beside a writer has.
     ///
     /// # Errors
     ///
-    /// Those of [`Keeper::break_lock`]: [`ErrorKind::TokenMismatch`] also if another contender has the token.
-    pub async fn break_holder(&self, name: &str, holder: &ContenderId, token: FencingToken) -> Result<ContenderInfo> {
+    /// Those of [`Admin::break_lock`]: [`ErrorKind::TokenMismatch`] also if another contender has the token.
+    pub async fn break_holder(self, name: &str, holder: &ContenderId, token: FencingToken) -> Result<ContenderInfo> {
         let lock = QueueName::new(name)?;
         let holders = self.holders(&lock).await?;
         match holders.iter().find(|one| one.id == *holder && one.token == Some(token)) {
@@ -66,14 +66,15 @@ impl Keeper {
     /// Removes one contender that freezes a lock or waits to, and returns what is known of it; `None`, and nothing is
     /// changed, if it is gone.
     ///
-    /// Unlike [`Keeper::thaw`] it leaves alone what others have frozen since.
+    /// Unlike [`Admin::thaw`] it leaves alone what others have frozen since.
     ///
     /// # Errors
     ///
-    /// Those of [`Keeper::thaw`].
-    pub async fn thaw_frozen(&self, name: &str, frozen: &ContenderId) -> Result<Option<ContenderInfo>> {
+    /// Those of [`Admin::thaw`].
+    pub async fn thaw_frozen(self, name: &str, frozen: &ContenderId) -> Result<Option<ContenderInfo>> {
         let lock = QueueName::new(name)?;
-        let seen = self.contenders(name).await?.into_iter().find(|one| one.id == *frozen && one.frozen.is_some());
+        let seen =
+            self.keeper.contenders(name).await?.into_iter().find(|one| one.id == *frozen && one.frozen.is_some());
         let Some(seen) = seen else { return Ok(None) };
         let Some(token) = seen.token else { return Err(without_token(&lock, &seen)) };
         let is_removed = self.remove(&lock, &seen, token).await?;

@@ -12,7 +12,7 @@ const WHILE: Duration = Duration::from_secs(60);
 async fn all_holders_of_a_shared_lock_and_of_a_semaphore_are_asked() {
     let service = service();
     let [ann, bob, eve] = keepers(&service);
-    assert!(eve.revoke("free", Revocation::default(), Wait::AtMost(WHILE)).await.unwrap().is_some());
+    assert!(eve.admin().revoke("free", Revocation::default(), Wait::AtMost(WHILE)).await.unwrap().is_some());
     let reads = [ann.rw_lock("r").unwrap().read().await.unwrap(), bob.rw_lock("r").unwrap().read().await.unwrap()];
     let [first, second] = reads.map(|guard| {
         tokio::spawn(async move {
@@ -20,15 +20,15 @@ async fn all_holders_of_a_shared_lock_and_of_a_semaphore_are_asked() {
             guard.release().await
         })
     });
-    assert!(eve.revoke("r", Revocation::default(), Wait::AtMost(WHILE)).await.unwrap().is_some());
+    assert!(eve.admin().revoke("r", Revocation::default(), Wait::AtMost(WHILE)).await.unwrap().is_some());
     at_once("the release", first).await.unwrap().unwrap();
     at_once("the release", second).await.unwrap().unwrap();
     let permits = ann.semaphore("s", 3).unwrap().acquire_many(2).await.unwrap();
-    assert!(eve.revoke("s", Revocation::default(), Wait::AtMost(AT_ONCE)).await.unwrap().is_none());
+    assert!(eve.admin().revoke("s", Revocation::default(), Wait::AtMost(AT_ONCE)).await.unwrap().is_none());
     for permit in permits {
         at_once("the request", permit.hold().revoked()).await;
     }
-    assert!(eve.revoke("s", Revocation::default(), Wait::AtMost(AT_ONCE)).await.unwrap().is_some());
+    assert!(eve.admin().revoke("s", Revocation::default(), Wait::AtMost(AT_ONCE)).await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,7 +36,7 @@ async fn a_semaphore_is_frozen_when_all_permits_are_given_back() {
     let service = service();
     let [ann, bob, eve] = keepers(&service);
     let permit = ann.semaphore("s", 2).unwrap().acquire().await.unwrap();
-    let freezing = tokio::spawn(async move { bob.freeze("s", LockKind::Semaphore, "x", Wait::Forever).await });
+    let freezing = tokio::spawn(async move { bob.admin().freeze("s", LockKind::Semaphore, "x", Wait::Forever).await });
     tokio::time::sleep(WHILE).await;
     assert!(!freezing.is_finished());
     assert!(eve.semaphore("s", 2).unwrap().try_acquire().await.unwrap().is_none(), "one is free, but not granted");
@@ -54,7 +54,7 @@ async fn a_freeze_whose_session_expires_while_it_waits_keeps_its_place_and_can_s
         let wait = Wait::AtMost(if in_time { 10 * WHILE } else { WHILE });
         let freezing = tokio::spawn({
             let bob = bob.clone();
-            async move { bob.freeze("m", LockKind::Mutex, "x", wait).await }
+            async move { bob.admin().freeze("m", LockKind::Mutex, "x", wait).await }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
         let before = ann.contenders("m").await.unwrap();
@@ -80,13 +80,13 @@ async fn a_freeze_that_is_cancelled_or_whose_reply_is_lost_leaves_nothing_behind
     let service = service();
     let [ann, bob] = keepers(&service);
     let guard = ann.mutex("m").unwrap().lock().await.unwrap();
-    let freezing = bob.freeze("m", LockKind::Mutex, "x", Wait::Forever);
+    let freezing = bob.admin().freeze("m", LockKind::Mutex, "x", Wait::Forever);
     assert!(tokio::time::timeout(AT_ONCE, freezing).await.is_err());
     assert_eq!(ann.contenders("m").await.unwrap().len(), 1);
     guard.release().await.unwrap();
     bob.testing().unwrap().drop_next_reply(Operation::Join);
-    assert!(bob.freeze("m", LockKind::Mutex, "x", Wait::AtMost(WHILE)).await.unwrap().is_some());
-    let refused = ann.freeze("m", LockKind::Election, "y", Wait::Forever).await.unwrap_err();
+    assert!(bob.admin().freeze("m", LockKind::Mutex, "x", Wait::AtMost(WHILE)).await.unwrap().is_some());
+    let refused = ann.admin().freeze("m", LockKind::Election, "y", Wait::Forever).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::KindMismatch);
     assert_eq!(ann.contenders("m").await.unwrap().len(), 1);
 }

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::admin::Admin;
 use crate::contend::{Vacant, grant};
 use crate::keeper::Keeper;
 use crate::shared::Shared;
@@ -13,7 +14,7 @@ use lockkeeper_core::{ContenderInfo, Extent, Freshness, Part, QueueName, QueueVi
 /// The parts of a lock that an onlooker watches.
 const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Waiters];
 
-/// The changes of a lock; made by [`Keeper::changes`].
+/// The changes of a lock; made by [`Admin::changes`].
 pub struct Changes {
     shared: Arc<Shared>,
     lock: QueueName,
@@ -26,12 +27,14 @@ struct Seen {
     queues: [(QueueName, QueueView); PARTS.len()],
 }
 
-impl Keeper {
+impl Admin<'_> {
     /// Watches a lock without taking part: [`Changes::next`] shows the holders and the waiters.
-    pub fn changes(&self, name: &str) -> Result<Changes> {
-        Ok(Changes { shared: self.shared.clone(), lock: QueueName::new(name)?, seen: None })
+    pub fn changes(self, name: &str) -> Result<Changes> {
+        Ok(Changes { shared: self.keeper.shared.clone(), lock: QueueName::new(name)?, seen: None })
     }
+}
 
+impl Keeper {
     /// Waits, without taking part, until this lock has no holder and no waiter, for as long as `wait` says; `None` if
     /// the time was up first. [`Wait::No`] only looks. A session is opened only to wait for a contender.
     ///
@@ -137,7 +140,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lock_of_any_kind_is_shown_at_once_and_then_at_each_change() {
         let keeper = service().keeper();
-        let mut changes = keeper.changes("door").unwrap();
+        let mut changes = keeper.admin().changes("door").unwrap();
         assert_eq!(modes(&changes.next().await.unwrap()), [""; 0]);
         assert!(is_quiet(&mut changes).await);
 
@@ -162,7 +165,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn after_an_error_the_next_look_is_made_anew() {
         let keeper = service().keeper();
-        let mut changes = keeper.changes("door").unwrap();
+        let mut changes = keeper.admin().changes("door").unwrap();
         changes.next().await.unwrap();
         keeper.testing().unwrap().expire_session();
         assert!(changes.next().await.is_err());

@@ -93,10 +93,10 @@ async fn readers_writers_and_candidates_see_their_places_too_and_why_a_lock_is_f
     assert_eq!(write.position().await.unwrap(), 1);
     drop(first);
     assert!(at_once("the grant", write.granted()).await.unwrap().hold().is_held());
-    bob.freeze("e", LockKind::Election, "moving disks", Wait::Forever).await.unwrap();
+    bob.admin().freeze("e", LockKind::Election, "moving disks", Wait::Forever).await.unwrap();
     let candidate = ann.election("e").unwrap().stand().await.unwrap();
     assert_eq!(candidate.holders().await.unwrap()[0].frozen.as_deref(), Some("moving disks"));
-    bob.thaw("e").await.unwrap();
+    bob.admin().thaw("e").await.unwrap();
     assert!(at_once("the grant", candidate.granted()).await.unwrap().hold().is_held());
 }
 

@@ -76,8 +76,8 @@ async fn a_user_of_the_least_rights_locks_waits_looks_and_follows() {
     let waiting = tokio::spawn(async move { waiting.lock().await });
     let queued = async || (one.contenders("door").await.expect("a look").len() == 2).then_some(());
     lockkeeper_faults::wait::until("the second contender", SOON, queued).await.expect("it waits");
-    assert_eq!(soon("the names", one.queues("")).await.expect("a look").len(), 1);
-    let mut follower = one.follow(&Scope::default()).expect("it can be followed");
+    assert_eq!(soon("the names", one.admin().queues("")).await.expect("a look").len(), 1);
+    let mut follower = one.admin().follow(&Scope::default()).expect("it can be followed");
     match soon("a telling", follower.next()).await {
         Some(FollowEvent::All(locks)) => assert_eq!(locks.iter().map(|now| now.contenders.len()).sum::<usize>(), 2),
         other => panic!("{other:?}"),

@@ -21,7 +21,7 @@ async fn another_client_is_shown_by_what_it_wrote_and_hears_no_request() {
     let shown = keeper.contenders("Lock-0").await.expect("a look");
     assert_eq!((shown[0].label.as_deref(), shown[0].ticket, shown[0].token), (Some(&*theirs), None, None));
     assert!(shown[1].ticket.is_some());
-    let asked = soon("the answer", keeper.revoke("Lock-0", Revocation::new(None, None), Wait::No)).await;
+    let asked = soon("the answer", keeper.admin().revoke("Lock-0", Revocation::new(None, None), Wait::No)).await;
     assert_eq!(asked.expect_err("it hears nothing").kind(), ErrorKind::Unsupported);
     assert!(peer.release("Lock-0", &theirs).await);
     let guard = soon("our grant", waiting).await.expect("no panic").expect("it is granted");
@@ -75,12 +75,12 @@ async fn a_lock_that_is_frozen_keeps_others_out_beyond_the_session_until_it_is_t
     let Some(server) = Server::standalone_or_skip().await else { return };
     let (peer, keeper) = (Peer::connect(server.address()).await, keeper(server.address()));
     let short = keeper_with(server.address(), "layout=setnx&session_timeout=2s");
-    soon("the freeze", short.freeze("Lock-0", LockKind::Mutex, "maintenance", Wait::Forever))
+    soon("the freeze", short.admin().freeze("Lock-0", LockKind::Mutex, "maintenance", Wait::Forever))
         .await
         .expect("it is free");
     soon("the end", short.close()).await.expect("the end");
     assert_eq!(peer.ask::<i64>(&["PTTL", "Lock-0"]).await, -1, "it has no end by time");
-    soon("the thaw", keeper.thaw("Lock-0")).await.expect("it is frozen");
+    soon("the thaw", keeper.admin().thaw("Lock-0")).await.expect("it is frozen");
     let theirs = peer.try_lock("Lock-0", 1_000).await.expect("it is free");
     assert!(peer.release("Lock-0", &theirs).await);
 }

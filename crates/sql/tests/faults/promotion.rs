@@ -40,8 +40,8 @@ async fn play_round(kind: Kind) -> Vec<Outcome> {
     let service = kind.service();
     // The tables are there before the standby is copied.
     let first = service.keeper(&[primary.address()], SETTINGS);
-    soon("the schema", first.set_up()).await.expect("it is made");
-    soon("a limit", first.limit_session_timeout(TIMEOUT)).await.expect("no session is open");
+    soon("the schema", first.admin().set_up()).await.expect("it is made");
+    soon("a limit", first.admin().limit_session_timeout(TIMEOUT)).await.expect("no session is open");
     let warm = soon("a first lock", first.mutex("warm").expect("a name").lock()).await.expect("it is free");
     soon("its release", warm.release()).await.expect("the primary serves");
     let mut standby = primary.standby().await;

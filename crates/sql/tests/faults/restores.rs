@@ -83,8 +83,8 @@ async fn play_round(kind: Kind, older: Older, way: Way, round: u32) -> Outcome {
     let mut site = Site::new(kind, older, way).await;
     let service = kind.service();
     let first = service.keeper(&site.addresses, SETTINGS);
-    soon("the schema", first.set_up()).await.expect("it is made");
-    soon("a limit", first.limit_session_timeout(LONGEST)).await.expect("no session is open");
+    soon("the schema", first.admin().set_up()).await.expect("it is made");
+    soon("a limit", first.admin().limit_session_timeout(LONGEST)).await.expect("no session is open");
     let warm = soon("a first lock", first.mutex("warm").expect("a name").lock()).await.expect("it is free");
     soon("its release", warm.release()).await.expect("the server serves");
     let copied = if round.is_multiple_of(2) { Copied::Cold } else { Copied::Running };

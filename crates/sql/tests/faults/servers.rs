@@ -87,8 +87,8 @@ async fn play_round(kind: Kind, harm: Harm, mut random: Random) -> Vec<Outcome> 
     let mut server = kind.start(harm.need()).await;
     let servers = [server.address()];
     let operator = kind.service().keeper(&servers, SETTINGS);
-    soon("the schema", operator.set_up()).await.expect("it is made");
-    soon("a limit", operator.limit_session_timeout(TIMEOUT)).await.expect("no session is open");
+    soon("the schema", operator.admin().set_up()).await.expect("it is made");
+    soon("a limit", operator.admin().limit_session_timeout(TIMEOUT)).await.expect("no session is open");
     let contest = |lock| Contest::start(kind.service(), &servers, SETTINGS, lock);
     let (steady, lonely, mut dead) = tokio::join!(contest("steady"), contest("lonely"), contest("dead"));
     tokio::time::sleep(Duration::from_millis(random.below(STRUCK_AFTER_MAX_MS))).await;

@@ -117,9 +117,9 @@ async fn a_server_that_is_too_old_for_locks_is_refused_at_once_whatever_is_asked
     refused(keeper.mutex("door").unwrap().lock().await.unwrap_err());
     refused(keeper.semaphore("room", 2).unwrap().acquire().await.unwrap_err());
     refused(keeper.contenders("door").await.unwrap_err());
-    refused(keeper.queues("").await.unwrap_err());
+    refused(keeper.admin().queues("").await.unwrap_err());
     refused(keeper.until_vacant("door", lockkeeper_core::Wait::Forever).await.unwrap_err());
-    let examined = keeper.examine().await;
+    let examined = keeper.admin().examine().await;
     let found = examined.map_or_else(|error| format!("{error:#}"), |found| format!("{found:?}"));
     assert!(found.contains("3.5.3 or later"), "{found}");
     let took = clock.now().saturating_duration_since(begun);

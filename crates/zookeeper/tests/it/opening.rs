@@ -131,7 +131,10 @@ async fn a_closed_keeper_opens_no_session_for_a_look() {
     keeper.contenders("reports").await.unwrap();
     keeper.close().await.unwrap();
     let error = keeper.contenders("reports").await.unwrap_err();
-    assert_eq!((error.kind(), keeper.queues("").await.unwrap_err().kind()), (ErrorKind::Closed, ErrorKind::Closed));
+    assert_eq!(
+        (error.kind(), keeper.admin().queues("").await.unwrap_err().kind()),
+        (ErrorKind::Closed, ErrorKind::Closed)
+    );
     let Dialling::Opens(server) = &dial.dialling else { unreachable!("it does") };
     assert_eq!((server.session_ids().await.len(), dial.dialled()), (0, 1));
 }

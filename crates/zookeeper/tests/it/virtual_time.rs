@@ -92,6 +92,7 @@ async fn a_frozen_lock_costs_the_session_that_froze_it_no_proof() {
     let world = World::new().await;
     let keeper = world.keeper("");
     keeper
+        .admin()
         .freeze("door", LockKind::Mutex, "moving house", Wait::Forever)
         .await
         .unwrap()
@@ -101,7 +102,7 @@ async fn a_frozen_lock_costs_the_session_that_froze_it_no_proof() {
     world.pass(Duration::from_secs(3600)).await;
     assert_eq!(world.asked(OpCode::Multi), 0);
     assert_eq!(keeper.contenders("door").await.unwrap()[0].frozen.as_deref(), Some("moving house"));
-    assert_eq!(keeper.thaw("door").await.unwrap().len(), 1);
+    assert_eq!(keeper.admin().thaw("door").await.unwrap().len(), 1);
     assert!(keeper.mutex("door").unwrap().try_lock().await.unwrap().is_some());
 }
 

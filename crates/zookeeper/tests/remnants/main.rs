@@ -47,10 +47,11 @@ async fn come_and_go_as(mut peer: Peer, path: &'static str, stop: Arc<AtomicBool
 
 /// Removes what is left; returns how much of it was removed.
 async fn remove_all(keeper: &Keeper) -> (Vec<Remnant>, u64) {
-    let found = soon("the remnants", keeper.remnants(Duration::ZERO)).await.expect("they are listed");
+    let found = soon("the remnants", keeper.admin().remnants(Duration::ZERO)).await.expect("they are listed");
     let mut removed = 0;
     for remnant in &found {
-        removed += u64::from(soon("a removal", keeper.remove_remnant(remnant)).await.expect("it is removed or left"));
+        removed +=
+            u64::from(soon("a removal", keeper.admin().remove_remnant(remnant)).await.expect("it is removed or left"));
     }
     (found, removed)
 }
@@ -66,7 +67,7 @@ async fn no_contender_that_lives_is_removed_while_clients_of_all_makes_come_and_
     let operator = client(&server).await;
     let standing = keeper(server.address());
     let held = standing.mutex("held").unwrap().lock().await.unwrap();
-    assert!(standing.freeze("frozen", LockKind::Mutex, "disks", Wait::Forever).await.unwrap().is_some());
+    assert!(standing.admin().freeze("frozen", LockKind::Mutex, "disks", Wait::Forever).await.unwrap().is_some());
     let mut still = [
         curator::start(&server.address().to_string(), SESSION_TIMEOUT).await.unwrap(),
         kazoo::start(&server.address().to_string(), SESSION_TIMEOUT).await.unwrap(),

@@ -57,7 +57,7 @@ async fn refused(fixture: &dyn Fixture) {
         }
     }
     for kind in KINDS.into_iter().filter(|kind: &LockKind| !carried.has_all(kind.modes())) {
-        let error = soon("the refusal", keeper.freeze("door", kind, "moving disks", Wait::Forever)).await.err();
+        let error = soon("the refusal", keeper.admin().freeze("door", kind, "moving disks", Wait::Forever)).await.err();
         assert_refused(keeper, kind.modes(), error);
     }
     assert_eq!(ann.tap.sent(), 0, "the service need not be asked");

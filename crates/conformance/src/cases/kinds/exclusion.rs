@@ -84,7 +84,7 @@ async fn thousand_locks(fixture: &dyn Fixture) {
     assert!(guards.iter().all(|guard| guard.hold().is_held()));
     assert!(bob.try_lock("lock 0").await.is_none());
     assert!(bob.try_lock("lock 999").await.is_none());
-    let queues = soon("the names", ann.keeper.queues("lock ")).await.expect("the queues are named");
+    let queues = soon("the names", ann.keeper.admin().queues("lock ")).await.expect("the queues are named");
     assert_eq!(queues.len(), LOCKS_AT_ONCE);
     drop(guards);
     release(bob.lock("lock 999").await).await;

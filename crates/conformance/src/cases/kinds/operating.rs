@@ -49,7 +49,7 @@ async fn revoke(fixture: &dyn Fixture) {
             release(reader).await;
         })
     });
-    let given_up = soon("the answer", eve.keeper.revoke("book", please(), Wait::AtMost(LONG))).await;
+    let given_up = soon("the answer", eve.keeper.admin().revoke("book", please(), Wait::AtMost(LONG))).await;
     assert!(given_up.expect("no error").is_some());
     for reader in polite {
         soon("the release", reader).await.expect("it was asked");
@@ -61,14 +61,14 @@ async fn not_listening(fixture: &dyn Fixture) {
     let [ann, bob, eve] = parties(fixture).await;
     let guard = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
-    let asked = answered(async || eve.keeper.revoke("door", please(), Wait::AtMost(IN_VAIN)).await).await;
+    let asked = answered(async || eve.keeper.admin().revoke("door", please(), Wait::AtMost(IN_VAIN)).await).await;
     assert!(asked.is_none());
     assert!(guard.hold().is_held() && !waiting.is_finished());
     let shown = eve.shown("door").await;
     assert_eq!(shown.iter().map(|shown| shown.revocation.is_some()).collect::<Vec<_>>(), [true, false]);
     release(guard).await;
     release(granted(waiting).await).await;
-    let asked = answered(async || eve.keeper.revoke("door", please(), Wait::AtMost(IN_VAIN)).await).await;
+    let asked = answered(async || eve.keeper.admin().revoke("door", please(), Wait::AtMost(IN_VAIN)).await).await;
     assert!(asked.is_some(), "no holder has it");
 }
 
@@ -80,12 +80,14 @@ async fn break_lock(fixture: &dyn Fixture) {
     let guard = ann.lock("door").await;
     let waiting = bob.queue_up("door").await;
     for wrong in [Some(old), eve.shown("door").await[1].token].into_iter().flatten() {
-        let error = soon("the refusal", eve.keeper.break_lock("door", wrong)).await.expect_err("it is another token");
+        let error =
+            soon("the refusal", eve.keeper.admin().break_lock("door", wrong)).await.expect_err("it is another token");
         assert_eq!((error.kind(), error.advice()), (ErrorKind::TokenMismatch, Advice::Permanent), "{error}");
         assert!(error.to_string().contains(&guard.fencing_token().to_string()), "{error}");
     }
     assert!(guard.hold().is_held() && !waiting.is_finished());
-    let broken = soon("the answer", eve.keeper.break_lock("door", guard.fencing_token())).await.expect("it is broken");
+    let broken =
+        soon("the answer", eve.keeper.admin().break_lock("door", guard.fencing_token())).await.expect("it is broken");
     assert_eq!(broken.id, *guard.hold().contender());
     let next = granted(waiting).await;
     assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Broken);
@@ -98,7 +100,7 @@ async fn break_permit(fixture: &dyn Fixture) {
     let [ann, eve] = parties(fixture).await;
     let mut permits = soon("the grant", ann.semaphore("pool", 3).acquire_many(3)).await.expect("they are granted");
     let broken = permits.remove(1);
-    soon("the answer", eve.keeper.break_lock("pool", broken.fencing_token())).await.expect("it is broken");
+    soon("the answer", eve.keeper.admin().break_lock("pool", broken.fencing_token())).await.expect("it is broken");
     assert_eq!(soon("the loss", broken.hold().lost()).await, LossReason::Broken);
     assert!(permits.iter().all(|permit| permit.hold().is_held()));
     let freed = soon("the answer", eve.semaphore("pool", 3).try_acquire()).await.expect("it does not fail");
@@ -110,21 +112,22 @@ async fn as_seen(fixture: &dyn Fixture) {
     let [ann, bob, eve] = parties(fixture).await;
     let [first, second] = [ann.read("book").await, bob.read("book").await];
     let (gone, token) = (first.hold().contender().clone(), first.fencing_token());
-    let asked = soon("the answer", eve.keeper.revoke_holder("book", &gone, please())).await.expect("no error");
+    let asked = soon("the answer", eve.keeper.admin().revoke_holder("book", &gone, please())).await.expect("no error");
     assert_eq!(asked.map(|asked| asked.id), Some(gone.clone()));
     assert_eq!(soon("the request", first.hold().revoked()).await, please());
     release(first).await;
-    let asked = soon("the answer", eve.keeper.revoke_holder("book", &gone, please())).await;
+    let asked = soon("the answer", eve.keeper.admin().revoke_holder("book", &gone, please())).await;
     assert!(asked.expect("no error").is_none());
     let shown = eve.shown("book").await;
     assert!(shown.iter().all(|one| one.revocation.is_none()), "the other was not asked: {shown:?}");
     let (held, present) = (second.hold().contender().clone(), second.fencing_token());
     for (holder, token) in [(&gone, present), (&gone, token), (&held, token)] {
-        let refused = soon("the refusal", eve.keeper.break_holder("book", holder, token)).await;
+        let refused = soon("the refusal", eve.keeper.admin().break_holder("book", holder, token)).await;
         assert_eq!(refused.expect_err("it is another one").kind(), ErrorKind::TokenMismatch);
     }
     assert!(second.hold().is_held());
-    let broken = soon("the answer", eve.keeper.break_holder("book", &held, present)).await.expect("it is broken");
+    let broken =
+        soon("the answer", eve.keeper.admin().break_holder("book", &held, present)).await.expect("it is broken");
     assert_eq!((broken.id, soon("the loss", second.hold().lost()).await), (held, LossReason::Broken));
     drop(second);
     let mut frozen = Vec::new();
@@ -132,14 +135,14 @@ async fn as_seen(fixture: &dyn Fixture) {
         bob.until_contenders("book", 0).await;
         frozen.push(ann.freeze("book", LockKind::ReadWrite, REASON).await.id);
         if frozen.len() == 1 {
-            let thawed = soon("the thaw", eve.keeper.thaw_frozen("book", &frozen[0])).await.expect("no error");
+            let thawed = soon("the thaw", eve.keeper.admin().thaw_frozen("book", &frozen[0])).await.expect("no error");
             assert_eq!(thawed.map(|thawed| thawed.id), Some(frozen[0].clone()));
         }
     }
-    assert!(soon("the thaw", eve.keeper.thaw_frozen("book", &frozen[0])).await.expect("no error").is_none());
+    assert!(soon("the thaw", eve.keeper.admin().thaw_frozen("book", &frozen[0])).await.expect("no error").is_none());
     let shown = eve.shown("book").await;
     assert_eq!(shown.iter().map(|one| one.frozen.as_deref()).collect::<Vec<_>>(), [Some(REASON)]);
-    let thawed = soon("the thaw", eve.keeper.thaw_frozen("book", &frozen[1])).await.expect("no error");
+    let thawed = soon("the thaw", eve.keeper.admin().thaw_frozen("book", &frozen[1])).await.expect("no error");
     assert!(thawed.is_some());
 }
 
@@ -173,10 +176,10 @@ async fn freeze(fixture: &dyn Fixture) {
         }
         let shown = bob.shown("door").await;
         assert_eq!(shown.iter().map(|shown| shown.frozen.as_deref()).collect::<Vec<_>>(), [Some(REASON)], "{kind:?}");
-        let thawed = soon("the thaw", bob.keeper.thaw("door")).await.expect("it is thawed");
+        let thawed = soon("the thaw", bob.keeper.admin().thaw("door")).await.expect("it is thawed");
         assert_eq!(thawed.iter().map(|thawed| &thawed.id).collect::<Vec<_>>(), [&frozen.id], "{kind:?}");
         assert!(is_free(&bob, kind).await, "{kind:?}");
-        assert!(soon("the thaw", bob.keeper.thaw("door")).await.expect("it is not frozen").is_empty());
+        assert!(soon("the thaw", bob.keeper.admin().thaw("door")).await.expect("it is not frozen").is_empty());
         bob.until_contenders("door", 0).await;
     }
 }
@@ -184,18 +187,19 @@ async fn freeze(fixture: &dyn Fixture) {
 async fn freeze_waits(fixture: &dyn Fixture) {
     let [ann, bob, eve] = parties(fixture).await;
     let guard = ann.lock("door").await;
-    let freeze = async || eve.keeper.freeze("door", LockKind::Mutex, REASON, Wait::AtMost(IN_VAIN)).await;
+    let freeze = async || eve.keeper.admin().freeze("door", LockKind::Mutex, REASON, Wait::AtMost(IN_VAIN)).await;
     assert!(in_vain(freeze).await);
     bob.until_contenders("door", 1).await;
     let keeper = eve.keeper.clone();
-    let freezing = tokio::spawn(async move { keeper.freeze("door", LockKind::Mutex, REASON, Wait::Forever).await });
+    let freezing =
+        tokio::spawn(async move { keeper.admin().freeze("door", LockKind::Mutex, REASON, Wait::Forever).await });
     bob.until_contenders("door", 2).await;
     let behind = bob.queue_up("door").await;
     assert!(guard.hold().is_held() && !freezing.is_finished());
     release(guard).await;
     let frozen = soon("the freeze", freezing).await.expect("the task does not panic").expect("it is frozen");
     assert!(frozen.is_some() && !behind.is_finished());
-    assert_eq!(soon("the thaw", ann.keeper.thaw("door")).await.expect("it is thawed").len(), 1);
+    assert_eq!(soon("the thaw", ann.keeper.admin().thaw("door")).await.expect("it is thawed").len(), 1);
     release(granted(behind).await).await;
 }
 
@@ -205,6 +209,6 @@ async fn outlives_its_session(fixture: &dyn Fixture) {
     ann.inflict(Fault::ExpireSession).await;
     let waiting = bob.queue_up("door").await;
     assert!(in_vain(async || bob.mutex("door").lock_timeout(IN_VAIN).await).await && !waiting.is_finished());
-    assert_eq!(soon("the thaw", bob.keeper.thaw("door")).await.expect("it is thawed").len(), 1);
+    assert_eq!(soon("the thaw", bob.keeper.admin().thaw("door")).await.expect("it is thawed").len(), 1);
     release(granted(waiting).await).await;
 }

@@ -57,7 +57,7 @@ async fn separate_locks(fixture: &dyn Fixture) {
         assert!(bob.try_lock(name).await.is_none(), "{name:?} is not the same lock for another client");
         assert_eq!(bob.contenders(name).await, 1, "{name:?}");
     }
-    let shown = soon("the names", bob.keeper.queues("")).await.expect("the queues are named");
+    let shown = soon("the names", bob.keeper.admin().queues("")).await.expect("the queues are named");
     let shown: Vec<&str> = shown.iter().map(lockkeeper_core::QueueName::as_str).collect();
     assert_eq!(shown, expected.into_iter().collect::<Vec<_>>());
     for guard in guards {

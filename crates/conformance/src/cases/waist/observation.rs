@@ -64,7 +64,7 @@ async fn names_queues(fixture: &dyn Fixture) {
         guards.push(ann.lock(name).await);
     }
     let named = async |prefix: &str| -> Vec<QueueName> {
-        let queues = soon("the names", bob.keeper.queues(prefix)).await;
+        let queues = soon("the names", bob.keeper.admin().queues(prefix)).await;
         queues.expect("the queues are named")
     };
     let names = |names: &[&str]| -> Vec<QueueName> {

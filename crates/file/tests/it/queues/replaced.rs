@@ -202,7 +202,7 @@ async fn a_watcher_of_a_lock_sees_the_one_that_has_the_name_now() {
         let stage = Stage::set();
         let watcher = keeper(&stage.base());
         let _held = take(&session(&stage.base()), &queue(LOCK)).await.unwrap();
-        let mut changes = watcher.changes(LOCK).unwrap();
+        let mut changes = watcher.admin().changes(LOCK).unwrap();
         assert_eq!(soon("the change", changes.next()).await.unwrap().len(), 1, "{way}");
         replace(&stage);
         let replaced_at = Instant::now();

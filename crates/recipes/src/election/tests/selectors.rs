@@ -45,7 +45,7 @@ impl Observer for Heard {
 async fn a_request_to_give_the_lead_up_is_heard_and_answered_where_the_program_asked_for_that() {
     let service = service();
     let [ann, bob, operator] = keepers(&service);
-    let ask = |wait| operator.revoke("e", Revocation::new(Some("deploy".to_owned()), None), wait);
+    let ask = |wait| operator.admin().revoke("e", Revocation::new(Some("deploy".to_owned()), None), wait);
     let leader = async || operator.contenders("e").await.unwrap().remove(0);
     // It leads on, and shows that it may.
     let heard = Arc::new(Heard::default());

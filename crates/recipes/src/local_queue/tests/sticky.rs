@@ -139,7 +139,7 @@ async fn observers_are_told_why_a_place_is_left() {
     drop(mutex.lock().await.unwrap());
     // It is listened for requests after a while.
     tokio::time::sleep(SECOND / 2).await;
-    at_once("the end", other.revoke("door", Revocation::default(), Wait::Forever)).await.unwrap();
+    at_once("the end", other.admin().revoke("door", Revocation::default(), Wait::Forever)).await.unwrap();
     let guard = mutex.lock().await.unwrap();
     assert!(guard.hold().standing().is_some());
     drop(guard);

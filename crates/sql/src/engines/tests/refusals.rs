@@ -166,7 +166,7 @@ async fn no_encoding_of_a_server_or_a_database_changes_a_name() {
     let keeper = keeper(&server.url());
     let name = "Tür-扉-\u{1f6aa}";
     let guard = lock(&keeper, name).await.expect("it is granted");
-    let queues = keeper.queues("T").await.expect("the queues");
+    let queues = keeper.admin().queues("T").await.expect("the queues");
     assert_eq!(queues.iter().map(|queue| queue.as_str()).collect::<Vec<_>>(), [name]);
     guard.release().await.expect("it is given back");
     keeper.close().await.expect("it is closed");
@@ -187,7 +187,7 @@ async fn an_older_and_a_newer_schema_are_told_apart() {
         server.ask("UPDATE lockkeeper.meta SET version = 0").await.expect("an older version");
         assert_refused(&url, UNSUPPORTED, &["of version 0", "version 2", "`lockkeeper setup`"]).await;
         server.assert_nothing_left().await;
-        keeper(&url).set_up().await.expect("it is brought up to date");
+        keeper(&url).admin().set_up().await.expect("it is brought up to date");
         assert_locks(&url).await;
     }
 }

@@ -17,11 +17,11 @@ use crate::support::way;
 const CURATOR: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-";
 
 async fn remnants(party: &Party, unused_for: Duration) -> Vec<Remnant> {
-    soon("the remnants", party.keeper.remnants(unused_for)).await.expect("they are listed")
+    soon("the remnants", party.keeper.admin().remnants(unused_for)).await.expect("they are listed")
 }
 
 async fn remove(party: &Party, remnant: &Remnant) -> bool {
-    soon("the removal", party.keeper.remove_remnant(remnant)).await.expect("it is removed or left")
+    soon("the removal", party.keeper.admin().remove_remnant(remnant)).await.expect("it is removed or left")
 }
 
 /// The kinds and the last names of what was found.
@@ -48,7 +48,7 @@ async fn only_what_is_empty_and_what_belongs_to_no_session_is_listed_and_removed
     let operator = bench.operator().await;
     let held = ann.lock("live").await;
     let waiting = bob.queue_up("live").await;
-    assert!(ann.keeper.freeze("frozen", LockKind::Mutex, "disks", Wait::Forever).await.unwrap().is_some());
+    assert!(ann.keeper.admin().freeze("frozen", LockKind::Mutex, "disks", Wait::Forever).await.unwrap().is_some());
     ann.keeper.shared_value("value").unwrap().set(b"7").await.unwrap();
     let hostile = "a <b>\u{202e}\u{2066}/é";
     ann.lock(hostile).await.release().await.unwrap();

@@ -51,7 +51,7 @@ async fn a_revocable_holder_of_curators_sees_our_request_and_gives_up() {
     curator.make_revocable(Kind::Mutex, PATH).await.unwrap();
     assert!(curator.lock(Kind::Mutex, PATH, SOON).await.unwrap());
     assert!(!curator.revoked(Kind::Mutex, PATH, Duration::ZERO).await.unwrap(), "there was no request yet");
-    let (answer, ()) = tokio::join!(keeper.revoke(PATH, please(), Wait::AtMost(SOON)), async {
+    let (answer, ()) = tokio::join!(keeper.admin().revoke(PATH, please(), Wait::AtMost(SOON)), async {
         assert!(curator.revoked(Kind::Mutex, PATH, SOON).await.unwrap());
         curator.release(Kind::Mutex, PATH).await.unwrap();
     });
@@ -65,12 +65,12 @@ async fn a_holder_that_sees_no_requests_just_stays() {
     let keeper = keeper(&bench, "");
     for (mut peer, path) in [(bench.curator().await, "/orders/curators"), (bench.kazoo().await, "/orders/kazoos")] {
         assert!(peer.lock(Kind::MixedMutex, path, SOON).await.unwrap());
-        assert!(answered(async || keeper.revoke(path, please(), Wait::AtMost(KEPT_OUT)).await).await.is_none());
+        assert!(answered(async || keeper.admin().revoke(path, please(), Wait::AtMost(KEPT_OUT)).await).await.is_none());
         let shown = keeper.contenders(path).await.unwrap();
         assert_eq!(shown[0].revocation, Some(Revocation::default()), "that it was asked can be seen");
         assert!(keeper.mutex(path).unwrap().try_lock().await.unwrap().is_none());
         peer.release(Kind::MixedMutex, path).await.unwrap();
-        assert!(keeper.revoke(path, please(), Wait::No).await.unwrap().is_some(), "no holder is left to ask");
+        assert!(keeper.admin().revoke(path, please(), Wait::No).await.unwrap().is_some(), "no holder is left to ask");
     }
 }
 
@@ -90,7 +90,7 @@ async fn our_holder_keeps_its_owner_when_ours_asks_and_the_queue_behind_it_is_no
     };
     let ours = async {
         until_queued(&operator, PATH, 3).await;
-        let (answer, ()) = tokio::join!(operator.revoke(PATH, please(), Wait::AtMost(SOON)), async {
+        let (answer, ()) = tokio::join!(operator.admin().revoke(PATH, please(), Wait::AtMost(SOON)), async {
             assert_eq!(soon("the request", guard.hold().revoked()).await, please());
             let shown = operator.contenders(PATH).await.unwrap();
             assert_eq!(shown.len(), 3, "who waits for it waits on");
@@ -113,7 +113,7 @@ async fn a_holder_of_curators_is_broken_by_its_token_and_ours_is_next() {
     let waiting = tokio::spawn(async move { mutex.lock().await });
     until_queued(&operator, PATH, 2).await;
     let token = operator.contenders(PATH).await.unwrap()[0].token.expect("the service shows it");
-    let broken = operator.break_lock(PATH, token).await.unwrap();
+    let broken = operator.admin().break_lock(PATH, token).await.unwrap();
     assert_eq!(curator.node(Kind::Mutex, PATH).await.unwrap(), format!("{PATH}/{}", broken.id));
     let guard = soon("our grant", waiting).await.unwrap().unwrap();
     assert!(guard.fencing_token() > token, "what Curator still writes is told apart by its token");
@@ -124,7 +124,8 @@ async fn stays_out_of_a_frozen_lock(bench: &Bench, path: &str, ours: (&str, Lock
     let what = format!("{ours:?} {theirs:?}");
     let (settings, kind) = ours;
     let operator = keeper(bench, settings);
-    let frozen = operator.freeze(path, kind, "moving disks", Wait::AtMost(SOON)).await.unwrap().expect("it is free");
+    let frozen =
+        operator.admin().freeze(path, kind, "moving disks", Wait::AtMost(SOON)).await.unwrap().expect("it is free");
     operator.close().await.unwrap();
     let operator = keeper(bench, settings);
     assert!(!peer.try_lock(theirs, path).await.unwrap(), "{what}");
@@ -133,13 +134,13 @@ async fn stays_out_of_a_frozen_lock(bench: &Bench, path: &str, ours: (&str, Lock
         until_queued(&operator, path, 2).await;
         let shown = operator.contenders(path).await.unwrap();
         assert_eq!((&shown[0].id, shown[0].frozen.as_deref()), (&frozen.id, Some("moving disks")), "{what}");
-        operator.thaw(path).await.unwrap()
+        operator.admin().thaw(path).await.unwrap()
     });
     assert!(granted.unwrap(), "{what}");
     assert_eq!(thawed.iter().map(|thawed| &thawed.id).collect::<Vec<_>>(), [&frozen.id], "{what}");
     peer.release(theirs, path).await.unwrap();
     until_queued(&operator, path, 0).await;
-    assert!(operator.thaw(path).await.unwrap().is_empty(), "it is not frozen any more");
+    assert!(operator.admin().thaw(path).await.unwrap().is_empty(), "it is not frozen any more");
 }
 
 /// Each kind of lock, frozen in ours with these settings, is tried as the peer has it.
