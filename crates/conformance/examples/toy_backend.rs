@@ -15,7 +15,7 @@ use lockkeeper_core::{
     Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Exclusion, Expected, Extent, Fencing, FencingToken,
     Freshness, Lifetime, Liveness, LossReason, Operation, Part, QueueName, QueueView, Rank, Removal, Request, Result,
     Revocation, SafeUntil, Session, SessionBond, Standing, StoppedHolder, Ticket, VALUE_BYTES_MAX, Value, ValueVersion,
-    Withdrawal,
+    Values, Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -204,29 +204,8 @@ impl Session for ToySession {
             Ok(true)
         })
     }
-    fn value(&self, queue: &QueueName) -> Answer<Option<Value>> {
-        self.ask(Operation::Value, |state| Ok(state.values.get(queue).cloned()))
-    }
-    fn set_value(&self, name: &QueueName, expected: Expected, new: Option<Arc<[u8]>>) -> Answer<Option<ValueVersion>> {
-        self.ask(Operation::Value, |state| {
-            let is_short = new.as_ref().is_none_or(|bytes| bytes.len() <= VALUE_BYTES_MAX);
-            check(is_short, ErrorKind::LimitReached, Operation::Value, "the value is too long")?;
-            let found = state.values.get(name).map_or(Expected::Absent, |value| Expected::Version(value.version));
-            if expected != Expected::Any && expected != found {
-                return Ok(None);
-            }
-            state.last += 1;
-            let version = ValueVersion(state.last.into());
-            state.values.remove(name);
-            state.values.extend(new.map(|bytes| (name.clone(), Value { bytes, version })));
-            Ok(Some(version))
-        })
-    }
-    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> Answer<Option<Value>> {
-        let queue = queue.clone();
-        self.until(move |state| {
-            Some(state.values.get(&queue).cloned()).filter(|value| value.as_ref().map(|value| value.version) != seen)
-        })
+    fn values(&self) -> &dyn Values {
+        self
     }
     /// It takes effect at the call, and this process knows of each loss at once, so there is nothing to report.
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
@@ -241,6 +220,33 @@ impl Session for ToySession {
             state.remove(LossReason::Closed, |row| row.info.session.as_ref() == Some(&self.name));
         });
         Box::pin(ready(Ok(())))
+    }
+}
+
+impl Values for ToySession {
+    fn get(&self, queue: &QueueName) -> Answer<Option<Value>> {
+        self.ask(Operation::Value, |state| Ok(state.values.get(queue).cloned()))
+    }
+    fn set(&self, name: &QueueName, expected: Expected, new: Option<Arc<[u8]>>) -> Answer<Option<ValueVersion>> {
+        self.ask(Operation::Value, |state| {
+            let is_short = new.as_ref().is_none_or(|bytes| bytes.len() <= VALUE_BYTES_MAX);
+            check(is_short, ErrorKind::LimitReached, Operation::Value, "the value is too long")?;
+            let found = state.values.get(name).map_or(Expected::Absent, |value| Expected::Version(value.version));
+            if expected != Expected::Any && expected != found {
+                return Ok(None);
+            }
+            state.last += 1;
+            let version = ValueVersion(state.last.into());
+            state.values.remove(name);
+            state.values.extend(new.map(|bytes| (name.clone(), Value { bytes, version })));
+            Ok(Some(version))
+        })
+    }
+    fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> Answer<Option<Value>> {
+        let queue = queue.clone();
+        self.until(move |state| {
+            Some(state.values.get(&queue).cloned()).filter(|value| value.as_ref().map(|value| value.version) != seen)
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockkeeper_core::{
     AdminBackend, Backend, BoxFuture, Capabilities, ConnectionNumber, ContenderId, ContenderInfo, Departure, Enqueued,
     Entry, Error, Expected, Extent, Finding, Follower, Freshness, QueueName, QueueView, Remnant, Request, Result,
-    Scope, Scrutiny, Session, SessionBond, SessionTimeout, Ticket, Value, ValueVersion, Withdrawal,
+    Scope, Scrutiny, Session, SessionBond, Ticket, Value, ValueVersion, Values, Withdrawal,
 };
 
 /// When a tapped call is answered.
@@ -182,10 +182,6 @@ impl Session for TapSession {
         self.inner.bond()
     }
 
-    fn timeout(&self) -> Option<SessionTimeout> {
-        self.inner.timeout()
-    }
-
     fn is_held_up(&self, queue: &QueueName) -> bool {
         self.inner.is_held_up(queue)
     }
@@ -243,21 +239,8 @@ impl Session for TapSession {
         self.tap.paced(self.inner.request(queue, contender, request))
     }
 
-    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-        self.tap.paced(self.inner.value(queue))
-    }
-
-    fn set_value(
-        &self,
-        queue: &QueueName,
-        expected: Expected,
-        value: Option<Arc<[u8]>>,
-    ) -> BoxFuture<Result<Option<ValueVersion>>> {
-        self.tap.paced(self.inner.set_value(queue, expected, value))
-    }
-
-    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
-        self.tap.paced(self.inner.value_changed(queue, seen))
+    fn values(&self) -> &dyn Values {
+        self
     }
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
@@ -270,6 +253,26 @@ impl Session for TapSession {
 
     fn close(&self) -> BoxFuture<Result<()>> {
         self.tap.paced(self.inner.close())
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Values for TapSession {
+    fn get(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        self.tap.paced(self.inner.values().get(queue))
+    }
+
+    fn set(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        self.tap.paced(self.inner.values().set(queue, expected, value))
+    }
+
+    fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        self.tap.paced(self.inner.values().until_changed(queue, seen))
     }
 }
 

@@ -8,7 +8,6 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use crate::admin::AdminBackend;
 use crate::capabilities::Capabilities;
@@ -60,22 +59,6 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// How long a service keeps a session without a sign of life.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SessionTimeout {
-    /// What we asked for.
-    pub asked: Duration,
-    /// What it granted.
-    pub granted: Duration,
-}
-
-impl SessionTimeout {
-    /// Tells whether the service granted another timeout than was asked for.
-    pub fn is_clipped(&self) -> bool {
-        self.asked != self.granted
-    }
-}
-
 /// A liveness bond between this process and the service, and what is done under it.
 ///
 /// A lost session never comes back; the next one is another object. **Every method takes effect when it is called**,
@@ -98,11 +81,6 @@ impl SessionTimeout {
 pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Returns the liveness of this session.
     fn bond(&self) -> &SessionBond;
-
-    /// Returns how long the service keeps this session without a sign of life; `None` where sessions have no timeout.
-    fn timeout(&self) -> Option<SessionTimeout> {
-        None
-    }
 
     /// Tells whether an unanswered request to a queue waits for another process that is just entering it, and not for
     /// the service. Then a caller with no time left knows that the lock was not free.
@@ -181,30 +159,8 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// request that this backend does not know.
     fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>>;
 
-    /// Reads the value of a queue; `None` if it has none.
-    ///
-    /// Each part of a lock has at most one value of at most [`VALUE_BYTES_MAX`] bytes. It needs no contender, is none,
-    /// and lives until it is removed. Only that of a semaphore's permits may go earlier: when the last contender leaves
-    /// that held a permit or waited for one.
-    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>>;
-
-    /// Writes the value of a queue, or removes it, if it is as `expected`; returns the new state if it was. Of writers
-    /// that expect the same state one succeeds.
-    ///
-    /// After a removal the returned state has no meaning.
-    ///
-    /// # Errors
-    ///
-    /// [`LimitReached`](crate::ErrorKind::LimitReached), permanent, if it is too long.
-    fn set_value(
-        &self,
-        queue: &QueueName,
-        expected: Expected,
-        value: Option<Arc<[u8]>>,
-    ) -> BoxFuture<Result<Option<ValueVersion>>>;
-
-    /// Waits until the value of a queue is in another state than `seen`, and reads it.
-    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>>;
+    /// Returns the values of queues.
+    fn values(&self) -> &dyn Values;
 
     /// Takes an entry out of its queue, whether or not its join was ever answered. It may overtake earlier calls of the
     /// session that have not reached the service.
@@ -233,6 +189,34 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
     /// Transient if the service could not be told, as after a connection loss; the contenders then end with the
     /// session's timeout.
     fn close(&self) -> BoxFuture<Result<()>>;
+}
+
+/// The small values of queues, read and written under a [`Session`], whose rules for all methods hold.
+///
+/// Each part of a lock has at most one value of at most [`VALUE_BYTES_MAX`] bytes. It needs no contender, is none, and
+/// lives until it is removed. Only that of a semaphore's permits may go earlier: when the last contender leaves that
+/// held a permit or waited for one.
+pub trait Values: Send + Sync {
+    /// Reads the value of a queue; `None` if it has none.
+    fn get(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>>;
+
+    /// Writes the value of a queue, or removes it, if it is as `expected`; returns the new state if it was. Of writers
+    /// that expect the same state one succeeds.
+    ///
+    /// After a removal the returned state has no meaning.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitReached`](crate::ErrorKind::LimitReached), permanent, if it is too long.
+    fn set(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>>;
+
+    /// Waits until the value of a queue is in another state than `seen`, and reads it.
+    fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>>;
 }
 
 /// A withdrawal under way: a future that is ready when the withdrawal is certain. Dropping it stops nothing.

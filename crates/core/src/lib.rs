@@ -45,7 +45,7 @@ mod view_index;
 mod wait;
 
 pub use admin::AdminBackend;
-pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, SessionTimeout, VALUE_BYTES_MAX, Withdrawal};
+pub use backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Values, Withdrawal};
 pub use backoff::Backoff;
 pub use caller::{Caller, Flow, FlowKind, ProcessId, TicketHead};
 pub use capabilities::{Capabilities, Exclusion, Fencing, Following, Removal, StoppedHolder};
@@ -66,7 +66,7 @@ pub use opener::{Openable, Opener};
 pub use pattern::NamePattern;
 pub use place_bond::PlaceBond;
 pub use remnant::{Remnant, RemnantKind, UNUSED_FOR};
-pub use standing::{Liveness, SafeUntil, SessionBond, SessionMeter, Standing};
+pub use standing::{Liveness, SafeUntil, SessionBond, SessionMeter, SessionTimeout, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;
 pub use view::{ConnectionNumber, Extent, Freshness, MutexRole, QueueView};

@@ -125,6 +125,22 @@ pub trait Standing: Any + fmt::Debug + Send + Sync {
     fn granted(&self) {}
 }
 
+/// How long a service keeps a session without a sign of life.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SessionTimeout {
+    /// What we asked for.
+    pub asked: Duration,
+    /// What it granted.
+    pub granted: Duration,
+}
+
+impl SessionTimeout {
+    /// Tells whether the service granted another timeout than was asked for.
+    pub fn is_clipped(&self) -> bool {
+        self.asked != self.granted
+    }
+}
+
 /// The liveness of one session, shared by all that was made under it.
 ///
 /// A backend renews it and ends it; guards and waiters read it. A loss is final: neither a renewal nor a later session
@@ -146,6 +162,8 @@ struct BondState {
     /// Wakes waiters for a renewal.
     renewals: Notify,
     lost: OnceLock<LossReason>,
+    /// Empty where sessions have no timeout.
+    timeout: OnceLock<SessionTimeout>,
     meter: OnceLock<Arc<dyn SessionMeter>>,
 }
 
@@ -171,6 +189,7 @@ impl SessionBond {
             changes: watch::Sender::new(()),
             renewals: Notify::new(),
             lost: OnceLock::new(),
+            timeout: OnceLock::new(),
             meter: OnceLock::new(),
         };
         Self { state: Arc::new(state) }
@@ -193,6 +212,17 @@ impl SessionBond {
     pub fn notice(&self) -> Option<Duration> {
         let nanos = self.state.notice_nanos.load(Ordering::Acquire);
         (nanos != Self::NO_NOTICE).then(|| Duration::from_nanos(nanos))
+    }
+
+    /// States the timeout that the session was opened with; the first one stays.
+    pub fn set_timeout(&self, timeout: SessionTimeout) {
+        // A session is opened once.
+        let _ = self.state.timeout.set(timeout);
+    }
+
+    /// Returns how long the service keeps this session without a sign of life; `None` where sessions have no timeout.
+    pub fn timeout(&self) -> Option<SessionTimeout> {
+        self.state.timeout.get().copied()
     }
 
     /// Has this measure the session from now on; the first one stays.

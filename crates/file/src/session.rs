@@ -7,7 +7,7 @@ use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{
     BoxFuture, ConnectionNumber, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected,
     Extent, Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond, Standing,
-    Ticket, Value, ValueVersion, Withdrawal,
+    Ticket, Value, ValueVersion, Values, Withdrawal,
 };
 
 use crate::base::Base;
@@ -124,44 +124,8 @@ impl Session for FileSession {
         ready(request::ask(&self.inner, queue, contender, request))
     }
 
-    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-        ready(value::read(&self.inner, queue))
-    }
-
-    fn set_value(
-        &self,
-        queue: &QueueName,
-        expected: Expected,
-        value: Option<Arc<[u8]>>,
-    ) -> BoxFuture<Result<Option<ValueVersion>>> {
-        let checked = value::check(value.as_deref()).and_then(|()| self.check_access());
-        let ticket = match checked.and_then(|()| Ticket::mint()) {
-            Ok(ticket) => ticket,
-            Err(error) => return ready(Err(error)),
-        };
-        let admitted = self.inner.table().admit_write(ticket, queue);
-        let Ok(gate) = admitted else {
-            return ready(Err(lost(LossReason::Closed, Operation::Value)));
-        };
-        match entering::write(&self.inner, &gate, Writing { queue: queue.clone(), ticket, expected, value }) {
-            Course::Done(outcome) => {
-                self.inner.forget(ticket);
-                ready(outcome)
-            }
-            Course::Later(report) => {
-                Box::pin(async move { report.await.map_err(|_| lost(LossReason::Closed, Operation::Value))? })
-            }
-        }
-    }
-
-    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
-        let asked = queue.clone();
-        let look = move |inner: &Inner| {
-            let value = value::read(inner, &asked)?;
-            let is_changed = value.as_ref().map(|value| value.version) != seen;
-            Ok(is_changed.then_some(value))
-        };
-        Box::pin(changes::until(self.inner.clone(), self.watches.clone(), queue.clone(), look))
+    fn values(&self) -> &dyn Values {
+        self
     }
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
@@ -208,6 +172,48 @@ impl Session for FileSession {
             }
             outcome
         })
+    }
+}
+
+impl Values for FileSession {
+    fn get(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        ready(value::read(&self.inner, queue))
+    }
+
+    fn set(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        let checked = value::check(value.as_deref()).and_then(|()| self.check_access());
+        let ticket = match checked.and_then(|()| Ticket::mint()) {
+            Ok(ticket) => ticket,
+            Err(error) => return ready(Err(error)),
+        };
+        let admitted = self.inner.table().admit_write(ticket, queue);
+        let Ok(gate) = admitted else {
+            return ready(Err(lost(LossReason::Closed, Operation::Value)));
+        };
+        match entering::write(&self.inner, &gate, Writing { queue: queue.clone(), ticket, expected, value }) {
+            Course::Done(outcome) => {
+                self.inner.forget(ticket);
+                ready(outcome)
+            }
+            Course::Later(report) => {
+                Box::pin(async move { report.await.map_err(|_| lost(LossReason::Closed, Operation::Value))? })
+            }
+        }
+    }
+
+    fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        let asked = queue.clone();
+        let look = move |inner: &Inner| {
+            let value = value::read(inner, &asked)?;
+            let is_changed = value.as_ref().map(|value| value.version) != seen;
+            Ok(is_changed.then_some(value))
+        };
+        Box::pin(changes::until(self.inner.clone(), self.watches.clone(), queue.clone(), look))
     }
 }
 

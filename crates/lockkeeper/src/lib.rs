@@ -168,7 +168,7 @@ pub mod backend {
     pub use lockkeeper_core::{
         AdminBackend, Backend, BoxFuture, Caller, ConnectionNumber, Contender, Departure, ENTRIES_MAX, Enqueued, Entry,
         Expected, Extent, Flow, FlowKind, Freshness, Lifetime, MutexRole, Openable, Opener, Part, ProcessId, QueueView,
-        Rank, Request, Session, SessionBond, SessionMeter, Standing, Ticket, TicketHead, Withdrawal,
+        Rank, Request, Session, SessionBond, SessionMeter, Standing, Ticket, TicketHead, Values, Withdrawal,
     };
     pub use lockkeeper_recipes::decide;
 }

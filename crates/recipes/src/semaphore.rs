@@ -94,7 +94,7 @@ impl Admin<'_> {
     pub async fn agreed_permits(self, name: &str) -> Result<Option<u32>> {
         let lock = QueueName::new(name)?;
         let session = self.keeper.shared.session().await.map_err(|error| error.at(&lock))?;
-        let value = session.value(&lock.with_part(Part::Permits)).await.map_err(|error| error.at(&lock))?;
+        let value = session.values().get(&lock.with_part(Part::Permits)).await.map_err(|error| error.at(&lock))?;
         Ok(agreed(value.as_ref()))
     }
 }

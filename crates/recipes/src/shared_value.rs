@@ -62,7 +62,7 @@ impl SharedValue {
 
     /// Reads the value; `None` if there is none.
     pub async fn get(&self) -> Result<Option<Value>> {
-        let value = self.session().await?.value(self.name());
+        let value = self.session().await?.values().get(self.name());
         value.await.map_err(|error| onlooker_error(self.name(), error))
     }
 
@@ -102,7 +102,7 @@ impl SharedValue {
     }
 
     async fn write(&self, expected: Expected, value: Option<&[u8]>) -> Result<Option<ValueVersion>> {
-        let written = self.session().await?.set_value(self.name(), expected, value.map(Arc::from));
+        let written = self.session().await?.values().set(self.name(), expected, value.map(Arc::from));
         written.await.map_err(|error| onlooker_error(self.name(), error))
     }
 

@@ -256,7 +256,7 @@ impl Stage {
     async fn value(&self) -> Option<String> {
         let client = self.client().await;
         let ours = &*client.session;
-        let write = |value: &'static [u8]| ours.set_value(&door(), Expected::Any, Some(value.into()));
+        let write = |value: &'static [u8]| ours.values().set(&door(), Expected::Any, Some(value.into()));
         client.hold(0);
         let early = tokio::spawn(write(b"early"));
         client.end(0).await;
@@ -267,7 +267,8 @@ impl Stage {
         client.pass(0);
         let looking = async {
             loop {
-                let value = soon("the value", ours.value(&door())).await.expect("a look").expect("it was written");
+                let value =
+                    soon("the value", ours.values().get(&door())).await.expect("a look").expect("it was written");
                 if &*value.bytes != b"late" {
                     return "the earlier value came back".to_owned();
                 }

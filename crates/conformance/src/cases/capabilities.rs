@@ -47,7 +47,7 @@ fn keeps_its_lock(promised: &Capabilities) -> bool {
 async fn keeps(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     let place = ann.take(&line("door"), Mode::Mutex).await;
-    assert_eq!(ann.session.timeout(), None);
+    assert_eq!(ann.session.bond().timeout(), None);
     assert_eq!(ann.session.bond().notice(), None);
     let held = place.joined.standing.liveness();
     assert_eq!(held.safe_until(), Some(SafeUntil::ProcessEnd));
@@ -57,7 +57,7 @@ async fn keeps(fixture: &dyn Fixture) {
 async fn expires(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     let place = ann.take(&line("door"), Mode::Mutex).await;
-    let timeout = ann.session.timeout().expect("a session has a timeout").granted;
+    let timeout = ann.session.bond().timeout().expect("a session has a timeout").granted;
     let now = fixture.clock().now();
     let left = place.joined.standing.liveness().safe_until().expect("it is held").left(now);
     let left = left.expect("the hold has a deadline");

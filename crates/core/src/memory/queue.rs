@@ -13,7 +13,7 @@ use crate::contender::{
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::loss::LossReason;
 use crate::memory::standing::MemoryStanding;
-use crate::memory::value::Values;
+use crate::memory::value::ValueTable;
 use crate::name::{Part, QueueName};
 use crate::token::FencingToken;
 use crate::view::{ConnectionNumber, QueueView};
@@ -60,7 +60,7 @@ fn contender_id(number: u64) -> ContenderId {
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     by_name: BTreeMap<QueueName, Vec<Stored>>,
-    pub(super) values: Values,
+    pub(super) values: ValueTable,
     last_grant: u64,
     /// Wakes the tasks that wait for a change of a lock's queues or values; one for each lock that is watched.
     changes: BTreeMap<QueueName, watch::Sender<()>>,

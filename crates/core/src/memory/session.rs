@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::admin::AdminBackend;
-use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Withdrawal};
+use crate::backend::{Backend, ENTRIES_MAX, Enqueued, Session, VALUE_BYTES_MAX, Values, Withdrawal};
 use crate::capabilities::Capabilities;
 use crate::contender::{
     ContenderId, ContenderInfo, Departure, Entry, Expected, Mode, Request, Ticket, Value, ValueVersion,
@@ -202,13 +202,31 @@ impl Session for MemorySession {
         })
     }
 
-    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+    fn values(&self) -> &dyn Values {
+        self
+    }
+
+    fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
+        self.service.withdraw(self.number, queue, ticket)
+    }
+
+    /// An entry costs its session nothing here.
+    fn keep(&self, _queue: &QueueName, _ticket: Ticket) {}
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.service.hang_up(self.number);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl Values for MemorySession {
+    fn get(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
         let queue = queue.clone();
         self.service
             .request(self.number, Operation::Value, move |state, _| Ok(state.queues.values.get(&queue).cloned()))
     }
 
-    fn set_value(
+    fn set(
         &self,
         queue: &QueueName,
         expected: Expected,
@@ -225,24 +243,12 @@ impl Session for MemorySession {
         })
     }
 
-    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+    fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
         let (queue, watched) = (queue.clone(), queue.clone());
         let look = move |state: &mut State, _| state.queues.values.get(&queue).cloned();
         self.until(&watched, Operation::Wait, look, move |value: &Option<Value>| {
             value.as_ref().map(|value| value.version) != seen
         })
-    }
-
-    fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
-        self.service.withdraw(self.number, queue, ticket)
-    }
-
-    /// An entry costs its session nothing here.
-    fn keep(&self, _queue: &QueueName, _ticket: Ticket) {}
-
-    fn close(&self) -> BoxFuture<Result<()>> {
-        self.service.hang_up(self.number);
-        Box::pin(std::future::ready(Ok(())))
     }
 }
 

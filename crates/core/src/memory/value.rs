@@ -8,12 +8,12 @@ use crate::name::QueueName;
 
 /// The values of one service.
 #[derive(Debug, Default)]
-pub(super) struct Values {
+pub(super) struct ValueTable {
     by_name: BTreeMap<QueueName, Value>,
     last_version: u128,
 }
 
-impl Values {
+impl ValueTable {
     pub(super) fn get(&self, queue: &QueueName) -> Option<&Value> {
         self.by_name.get(queue)
     }

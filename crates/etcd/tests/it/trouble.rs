@@ -65,7 +65,7 @@ async fn without_a_stamp_a_value_is_changed_only_on_a_state_that_was_read() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let way = Proxy::of_bytes(server.address()).await.expect("a proxy");
     let session = session(&backend(way.address(), "")).await;
-    let write = |expected, value| session.set_value(&door(), expected, value);
+    let write = |expected, value| session.values().set(&door(), expected, value);
     let written = soon("the write", write(Expected::Any, Some(b"first".as_slice().into()))).await.expect("an answer");
     let alarm = json!({ "action": "ACTIVATE", "alarm": "NOSPACE" }).to_string();
     Server::ask(server.address(), "/v3/maintenance/alarm", &alarm).await.expect("an alarm");
@@ -75,11 +75,11 @@ async fn without_a_stamp_a_value_is_changed_only_on_a_state_that_was_read() {
     way.accept_again().await.expect("it accepts");
     for expected in [Expected::Any, Expected::Absent] {
         // Over the next connection.
-        soon("the value", session.value(&door())).await.expect("a look").expect("it is there");
+        soon("the value", session.values().get(&door())).await.expect("a look").expect("it is there");
         let error = soon("the refusal", write(expected, None)).await.expect_err("it might come late");
         assert_eq!((error.kind(), error.advice()), (ErrorKind::LimitReached, Advice::Transient), "{error}");
     }
-    soon("the value", session.value(&door())).await.expect("a look").expect("it is there");
+    soon("the value", session.values().get(&door())).await.expect("a look").expect("it is there");
     let removal = soon("the removal", write(Expected::Version(written.expect("it is written")), None)).await;
     assert!(removal.expect("an answer").is_some(), "it was as expected");
 }

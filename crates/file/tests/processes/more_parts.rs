@@ -46,7 +46,7 @@ pub(crate) async fn watch_and_stop(part: &Part) {
             tokio::join!(
                 session.changed(&queue(QUEUE), &place.joined.view),
                 session.changed(&other, &empty),
-                session.value_changed(&queue(QUEUE), None),
+                session.values().until_changed(&queue(QUEUE), None),
                 place.joined.standing.lost(),
                 place.joined.standing.revoked(),
             )
@@ -124,7 +124,7 @@ pub(crate) async fn write_value(part: &Part) {
     listen();
     for round in 0..part.number {
         let value: Arc<[u8]> = round.to_string().into_bytes().into();
-        session.set_value(&queue(QUEUE), Expected::Any, Some(value)).await.unwrap().unwrap();
+        session.values().set(&queue(QUEUE), Expected::Any, Some(value)).await.unwrap().unwrap();
     }
     say("done");
 }
@@ -168,11 +168,11 @@ async fn break_first(session: &Arc<dyn Session>, part: &Part) {
 /// Adds one to the value.
 async fn count(session: &Arc<dyn Session>) {
     loop {
-        let value = session.value(&queue(QUEUE)).await.unwrap();
+        let value = session.values().get(&queue(QUEUE)).await.unwrap();
         let number = value.as_ref().map_or(0, |value| std::str::from_utf8(&value.bytes).unwrap().parse().unwrap());
         let expected = value.map_or(Expected::Absent, |value| Expected::Version(value.version));
         let next: Arc<[u8]> = (number + 1_u64).to_string().into_bytes().into();
-        if session.set_value(&queue(QUEUE), expected, Some(next)).await.unwrap().is_some() {
+        if session.values().set(&queue(QUEUE), expected, Some(next)).await.unwrap().is_some() {
             return;
         }
     }

@@ -172,7 +172,7 @@ pub(crate) fn killed_at_all_sorts() {
     kill_at_any_moment("storm-of-all", &directory, 0, KILLS, 30_011);
     let acknowledged = fs::read_to_string(directory.with_extension("log")).unwrap().len();
     let session = session(&directory);
-    let value = block_on(session.value(&queue(QUEUE))).unwrap().unwrap();
+    let value = block_on(session.values().get(&queue(QUEUE))).unwrap().unwrap();
     let counted: usize = std::str::from_utf8(&value.bytes).unwrap().parse().unwrap();
     println!("{counted} counted, {acknowledged} acknowledged under {KILLS} kills");
     assert!((acknowledged..=acknowledged + KILLS + 4).contains(&counted), "{counted} of {acknowledged} were counted");
@@ -185,6 +185,9 @@ async fn finish(session: &Arc<dyn Session>, value: &Value) {
     soon("the grant", lock(session, &queue(QUEUE))).await.unwrap().leave().await.unwrap();
     let permits = queue(QUEUE).with_part(Part::Permits);
     assert_eq!(session.view(&permits, Freshness::Latest, Extent::Whole).await.unwrap().contenders.len(), 0);
-    soon("the write", session.set_value(&queue(QUEUE), Expected::Version(value.version), None)).await.unwrap().unwrap();
+    soon("the write", session.values().set(&queue(QUEUE), Expected::Version(value.version), None))
+        .await
+        .unwrap()
+        .unwrap();
     session.close().await.unwrap();
 }

@@ -27,21 +27,21 @@ where
 
     async fn wait(&mut self, shared: &Shared, progress: &mut Progress) -> Result<Said> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
-        let mut value = session.value(self.queue).await.map_err(|error| onlooker_error(self.queue, error))?;
+        let mut value = session.values().get(self.queue).await.map_err(|error| onlooker_error(self.queue, error))?;
         *progress = Progress::Placed;
         loop {
             let version = value.as_ref().map(|value| value.version);
             if let Some(said) = (self.read)(value) {
                 return Ok(said);
             }
-            let change = session.value_changed(self.queue, version).await;
+            let change = session.values().until_changed(self.queue, version).await;
             value = change.map_err(|error| onlooker_error(self.queue, error))?;
         }
     }
 
     async fn try_once(&mut self, shared: &Shared) -> Result<Option<Said>> {
         let session = shared.session().await.map_err(|error| onlooker_error(self.queue, error))?;
-        let value = session.value(self.queue).await.map_err(|error| onlooker_error(self.queue, error))?;
+        let value = session.values().get(self.queue).await.map_err(|error| onlooker_error(self.queue, error))?;
         Ok((self.read)(value))
     }
 }

@@ -115,7 +115,7 @@ impl Attempt for OneRound<'_> {
             // Another member may have counted on this place already, so a failure that may pass must not cost it.
             Err(error) => {
                 let standing = &*member.granted.grant.standing;
-                until_answered(shared, self.queue, standing, Some(error), || session.value(self.queue)).await?
+                until_answered(shared, self.queue, standing, Some(error), || session.values().get(self.queue)).await?
             }
         };
         let inside = self.enter(shared, &session, member, value, true).await?;
@@ -136,7 +136,7 @@ impl OneRound<'_> {
         let member = OnePlace::new(self.queue, Mode::Member, self.caller);
         let sent = member.send(shared, session.clone())?;
         // Sent right after the join, so the member that completes a round needs no second round trip.
-        let value = session.value(self.queue);
+        let value = session.values().get(self.queue);
         let joined = member.joined(shared, sent).await?;
         Ok((session, joined, value))
     }
@@ -181,7 +181,7 @@ impl OneRound<'_> {
                 None => tokio::select! {
                     biased;
                     _ = standing.lost() => None,
-                    change = session.value_changed(self.queue, seen) => change.err(),
+                    change = session.values().until_changed(self.queue, seen) => change.err(),
                 },
             };
             let look = || self.look(session);
@@ -200,12 +200,13 @@ impl OneRound<'_> {
         rounds: Rounds,
     ) -> Result<Option<Vec<Ticket>>> {
         let expected = seen.map_or(Expected::Absent, Expected::Version);
-        let written = session.set_value(self.queue, expected, Some(rounds.to_bytes())).await?;
+        let written = session.values().set(self.queue, expected, Some(rounds.to_bytes())).await?;
         Ok(written.map(|_| rounds.current))
     }
 
     fn look(&self, session: &Arc<dyn Session>) -> BoxFuture<Result<(QueueView, Option<Value>)>> {
-        let (view, value) = (session.view(self.queue, Freshness::Latest, Extent::Whole), session.value(self.queue));
+        let (view, value) =
+            (session.view(self.queue, Freshness::Latest, Extent::Whole), session.values().get(self.queue));
         Box::pin(async move { Ok((view.await?, value.await?)) })
     }
 }
@@ -250,7 +251,8 @@ impl RoundGone<'_> {
     /// Finds the last member of the round that is still there. Members that joined it late belong to it too.
     async fn look(&self, session: &Arc<dyn Session>) -> Result<(QueueView, Option<ContenderId>)> {
         // Whichever is read first: while one of the round has left, as we have, no member joins it any more.
-        let (value, view) = (session.value(self.queue), session.view(self.queue, Freshness::Latest, Extent::Whole));
+        let (value, view) =
+            (session.values().get(self.queue), session.view(self.queue, Freshness::Latest, Extent::Whole));
         let value = value.await.map_err(|error| onlooker_error(self.queue, error))?;
         let view = view.await.map_err(|error| onlooker_error(self.queue, error))?;
         let rounds = read(self.queue, value.as_ref())?;
@@ -261,7 +263,7 @@ impl RoundGone<'_> {
             && self.is_deserted(session, &rounds, &view).await
         {
             // The first caller here clears the note away; otherwise the next round replaces it.
-            let _ = session.set_value(self.queue, Expected::Version(value.version), None).await;
+            let _ = session.values().set(self.queue, Expected::Version(value.version), None).await;
         }
         Ok((view, last))
     }

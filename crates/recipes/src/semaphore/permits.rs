@@ -128,7 +128,7 @@ impl SomePermits<'_> {
     }
 
     fn questions(&self, session: &Arc<dyn Session>) -> Questions {
-        (session.view(&self.permits(), Freshness::Latest, Extent::Whole), session.value(&self.bound_lies_at()))
+        (session.view(&self.permits(), Freshness::Latest, Extent::Whole), session.values().get(&self.bound_lies_at()))
     }
 
     async fn answers(&self, (view, value): Questions) -> Result<Seen> {
@@ -237,9 +237,11 @@ impl SomePermits<'_> {
             match self.bound {
                 // While too many permits are taken, the holders' bound cannot change.
                 Bound::Agreed(_) => std::future::pending().await,
-                Bound::Counted(counter) => {
-                    session.value_changed(counter, seen.value.as_ref().map(|value| value.version)).await.map(drop)
-                }
+                Bound::Counted(counter) => session
+                    .values()
+                    .until_changed(counter, seen.value.as_ref().map(|value| value.version))
+                    .await
+                    .map(drop),
             }
         };
         tokio::select! {
@@ -275,7 +277,7 @@ impl SomePermits<'_> {
         }
         let taken = session.enqueue(&queue, entries);
         // Sent after the taking, so that it shows the bound under which the permits were taken.
-        let value = session.value(&self.bound_lies_at());
+        let value = session.values().get(&self.bound_lies_at());
         let taken = taken.await.map_err(|error| error.at(self.lock))?;
         let value = value.await.map_err(|error| error.at(self.lock))?;
         check_with_reason(self.lock, place).await?;
@@ -306,7 +308,7 @@ impl SomePermits<'_> {
             return Ok(true);
         };
         let text: Arc<[u8]> = bound.to_string().into_bytes().into();
-        let written = session.set_value(&self.permits(), expected, Some(text)).await;
+        let written = session.values().set(&self.permits(), expected, Some(text)).await;
         written.map(|written| written.is_some()).map_err(|error| error.at(self.lock))
     }
 

@@ -13,7 +13,8 @@ impl Shared {
     /// that examines the service; without a runtime, there are no such tasks.
     pub(crate) fn tell_of(self: &Arc<Self>, session: &dyn Session) {
         self.meters.measure(session.bond());
-        self.observers.emit(&Event::SessionOpened { service: self.backend.service(), timeout: session.timeout() });
+        self.observers
+            .emit(&Event::SessionOpened { service: self.backend.service(), timeout: session.bond().timeout() });
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(follow(Arc::downgrade(self), session.bond().clone()));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lockkeeper_core::{
     BoxFuture, ConnectionNumber, ContenderId, Departure, Enqueued, Entry, Error, ErrorKind, Expected, Extent,
     Freshness, LossReason, Operation, QueueName, QueueView, Request, Result, Session, SessionBond, SessionTimeout,
-    Ticket, VALUE_BYTES_MAX, Value, ValueVersion, Withdrawal,
+    Ticket, VALUE_BYTES_MAX, Value, ValueVersion, Values, Withdrawal,
 };
 
 use crate::Failure;
@@ -27,7 +27,9 @@ impl<S: Service> QueueSession<S> {
         F: Future<Output = ()> + Send + 'static,
     {
         let queues = Arc::new(Queues::new(service));
-        queues.service.life().runtime.spawn(listen(queues.clone()));
+        let life = queues.service.life();
+        life.bond().set_timeout(SessionTimeout { asked: life.asked, granted: life.timeout });
+        life.runtime.spawn(listen(queues.clone()));
         Self { queues }
     }
 
@@ -47,11 +49,6 @@ impl<S: Service> QueueSession<S> {
 impl<S: Service> Session for QueueSession<S> {
     fn bond(&self) -> &SessionBond {
         self.queues.service.life().bond()
-    }
-
-    fn timeout(&self) -> Option<SessionTimeout> {
-        let life = self.queues.service.life();
-        Some(SessionTimeout { asked: life.asked, granted: life.timeout })
     }
 
     fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
@@ -90,33 +87,8 @@ impl<S: Service> Session for QueueSession<S> {
         }
     }
 
-    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-        if let Err(error) = self.queues.check(Operation::Value, queue, &[]) {
-            return refuse(error);
-        }
-        let service = &self.queues.service;
-        self.finish(Operation::Value, false, queue, service.life().look(service.value(queue)))
-    }
-
-    fn set_value(
-        &self,
-        queue: &QueueName,
-        expected: Expected,
-        value: Option<Arc<[u8]>>,
-    ) -> BoxFuture<Result<Option<ValueVersion>>> {
-        if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
-            let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
-            return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
-        }
-        if let Err(error) = self.queues.check(Operation::Value, queue, &[]) {
-            return refuse(error);
-        }
-        let service = &self.queues.service;
-        self.finish(Operation::Value, true, queue, service.life().write(service.set_value(queue, expected, value)))
-    }
-
-    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
-        change::of_value(&self.queues, queue, seen)
+    fn values(&self) -> &dyn Values {
+        self
     }
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
@@ -134,6 +106,37 @@ impl<S: Service> Session for QueueSession<S> {
         let life = self.queues.service.life().clone();
         life.bond().lose(LossReason::Closed);
         Box::pin(async move { life.closed().await })
+    }
+}
+
+impl<S: Service> Values for QueueSession<S> {
+    fn get(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        if let Err(error) = self.queues.check(Operation::Value, queue, &[]) {
+            return refuse(error);
+        }
+        let service = &self.queues.service;
+        self.finish(Operation::Value, false, queue, service.life().look(service.value(queue)))
+    }
+
+    fn set(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
+            let message = format!("a value has at most {VALUE_BYTES_MAX} bytes");
+            return refuse(Error::permanent(ErrorKind::LimitReached, Operation::Value, message).at(queue));
+        }
+        if let Err(error) = self.queues.check(Operation::Value, queue, &[]) {
+            return refuse(error);
+        }
+        let service = &self.queues.service;
+        self.finish(Operation::Value, true, queue, service.life().write(service.set_value(queue, expected, value)))
+    }
+
+    fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        change::of_value(&self.queues, queue, seen)
     }
 }
 

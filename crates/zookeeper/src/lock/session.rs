@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lockkeeper_core::{
     BoxFuture, ConnectionNumber, ContenderId, Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Expected,
-    Extent, Freshness, Operation, QueueName, QueueView, Result, Session, SessionBond, SessionTimeout, Ticket, Value,
-    ValueVersion, Withdrawal,
+    Extent, Freshness, Operation, QueueName, QueueView, Result, Session, SessionBond, Ticket, Value, ValueVersion,
+    Values, Withdrawal,
 };
 
 use crate::client::Client;
@@ -28,6 +28,7 @@ impl ZooKeeperSession {
     /// Takes a session for locks, and starts what proves it alive.
     pub(super) fn new(client: Client, config: &Config) -> Self {
         let inner = Arc::new(Inner::new(client.link().clone(), config));
+        client.link().bond.set_timeout(client.link().timeouts());
         client.link().adopt(Box::pin(Prover::new(inner.clone()).run()));
         Self { client, inner }
     }
@@ -36,10 +37,6 @@ impl ZooKeeperSession {
 impl Session for ZooKeeperSession {
     fn bond(&self) -> &SessionBond {
         &self.inner.link.bond
-    }
-
-    fn timeout(&self) -> Option<SessionTimeout> {
-        Some(self.inner.link.timeouts())
     }
 
     /// After a departure without a sync: departures are told in the order in which they happened, no contender comes
@@ -97,21 +94,8 @@ impl Session for ZooKeeperSession {
         begun(request::begin(&self.inner, queue, contender, request))
     }
 
-    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-        begun(value::read(&self.inner, queue))
-    }
-
-    fn set_value(
-        &self,
-        queue: &QueueName,
-        expected: Expected,
-        value: Option<Arc<[u8]>>,
-    ) -> BoxFuture<Result<Option<ValueVersion>>> {
-        begun(value::write(&self.inner, queue, expected, value))
-    }
-
-    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
-        begun(change::value_changed(self.inner.clone(), queue, seen))
+    fn values(&self) -> &dyn Values {
+        self
     }
 
     fn withdraw(&self, queue: &QueueName, ticket: Ticket) -> Withdrawal {
@@ -128,6 +112,25 @@ impl Session for ZooKeeperSession {
     fn close(&self) -> BoxFuture<Result<()>> {
         let closing = self.client.close();
         Box::pin(async move { closing.await.map_err(|error| error.into_core(Operation::Close, None)) })
+    }
+}
+
+impl Values for ZooKeeperSession {
+    fn get(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        begun(value::read(&self.inner, queue))
+    }
+
+    fn set(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        begun(value::write(&self.inner, queue, expected, value))
+    }
+
+    fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        begun(change::value_changed(self.inner.clone(), queue, seen))
     }
 }
 

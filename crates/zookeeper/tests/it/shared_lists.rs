@@ -81,7 +81,7 @@ async fn a_list_for_which_there_is_room_in_part_is_refused_and_the_session_goes_
     let held = world.session.enqueue_one(&door(), entry()).await.unwrap();
     world.cut().await;
     // Each takes two requests, a sync and a read.
-    let values: Vec<_> = (1..QUEUED_REQUESTS_MAX / 2).map(|_| world.session.value(&door())).collect();
+    let values: Vec<_> = (1..QUEUED_REQUESTS_MAX / 2).map(|_| world.session.values().get(&door())).collect();
     let lists = ["gate", "yard"].map(|name| QueueName::new(name).unwrap());
     let first = world.session.view(&lists[0], Freshness::AfterDeparture, Extent::Whole);
     // There is room for one request now, and a look that is synced takes two.

@@ -138,10 +138,10 @@ async fn layout(fixture: &dyn Fixture) {
     let (ann, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     for (number, bytes) in [(1, [0, 0, 0, 1]), (-2, [255, 255, 255, 254]), (0x0102_0304, [1, 2, 3, 4])] {
         set(&ann, number).await;
-        let value = soon("the value", eve.session.value(&line("number"))).await.expect("it can be read");
+        let value = soon("the value", eve.session.values().get(&line("number"))).await.expect("it can be read");
         assert_eq!(*value.expect("it was set").bytes, bytes);
     }
-    let words = eve.session.set_value(&line("number"), Expected::Any, Some(b"seven".as_slice().into()));
+    let words = eve.session.values().set(&line("number"), Expected::Any, Some(b"seven".as_slice().into()));
     soon("the answer", words).await.expect("it can be written");
     let error = soon("the refusal", counter(&ann).get()).await.expect_err("it is not a counter");
     assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidRequest, Advice::Permanent), "{error}");

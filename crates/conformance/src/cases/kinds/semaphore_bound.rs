@@ -61,15 +61,15 @@ async fn foreign_value(fixture: &dyn Fixture) {
     const WORDS: &[u8] = b"another client's words";
     let (ann, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     let queue = part_of("pool", Part::Permits);
-    let written = eve.session.set_value(&queue, Expected::Absent, Some(WORDS.into()));
+    let written = eve.session.values().set(&queue, Expected::Absent, Some(WORDS.into()));
     assert!(soon("the answer", written).await.expect("it can be written").is_some());
     let semaphore = ann.semaphore("pool", 2);
     let held = soon("the grant", semaphore.acquire_many(2)).await.expect("they are granted");
     assert!(soon("the answer", semaphore.try_acquire()).await.expect("busy is no error").is_none());
-    let value = soon("the value", eve.session.value(&queue)).await.expect("it can be read");
+    let value = soon("the value", eve.session.values().get(&queue)).await.expect("it can be read");
     assert_eq!(&*value.expect("it was not removed").bytes, WORDS);
     release_all(held).await;
-    soon("the answer", eve.session.set_value(&queue, Expected::Any, None)).await.expect("it can be removed");
+    soon("the answer", eve.session.values().set(&queue, Expected::Any, None)).await.expect("it can be removed");
 }
 
 /// Writes the counter as Curator's shared count is written.
@@ -79,7 +79,7 @@ async fn count(speaker: &Speaker, permits: i32) {
 
 async fn write(speaker: &Speaker, bytes: Option<Vec<u8>>) {
     let bytes: Option<Arc<[u8]>> = bytes.map(Into::into);
-    let written = speaker.session.set_value(&counter(), Expected::Any, bytes);
+    let written = speaker.session.values().set(&counter(), Expected::Any, bytes);
     assert!(soon("the answer", written).await.expect("it can be written").is_some());
 }
 

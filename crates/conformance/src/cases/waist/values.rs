@@ -41,11 +41,11 @@ fn bytes(text: &str) -> Option<Arc<[u8]>> {
 
 impl Speaker {
     async fn value_of(&self, queue: &QueueName) -> Option<Value> {
-        soon("the value", self.session.value(queue)).await.expect("it can be read")
+        soon("the value", self.session.values().get(queue)).await.expect("it can be read")
     }
 
     async fn set(&self, expected: Expected, value: Option<Arc<[u8]>>) -> Option<ValueVersion> {
-        soon("the answer", self.session.set_value(&number(), expected, value)).await.expect("it can be written")
+        soon("the answer", self.session.values().set(&number(), expected, value)).await.expect("it can be written")
     }
 
     async fn text(&self) -> Option<String> {
@@ -101,7 +101,7 @@ async fn one_writes(fixture: &dyn Fixture) {
             .enumerate()
             .map(|(writer, speaker)| {
                 let text = bytes(&format!("{writer} in round {round}"));
-                tokio::spawn(speaker.session.set_value(&number(), expected, text))
+                tokio::spawn(speaker.session.values().set(&number(), expected, text))
             })
             .collect();
         let mut wrote = Vec::new();
@@ -122,7 +122,7 @@ async fn separate(fixture: &dyn Fixture) {
     let [ann, bob] = speakers(fixture).await;
     let parts = [Part::Line, Part::Permits, Part::Waiters].map(|part| part_of("number", part));
     for (at, queue) in parts.iter().enumerate() {
-        let written = ann.session.set_value(queue, Expected::Absent, bytes(&at.to_string()));
+        let written = ann.session.values().set(queue, Expected::Absent, bytes(&at.to_string()));
         assert!(soon("the answer", written).await.expect("it can be written").is_some(), "{:?}", queue.part());
     }
     let place = ann.take(&parts[1], Mode::Permit).await;
@@ -135,7 +135,7 @@ async fn separate(fixture: &dyn Fixture) {
     assert!(bob.inspect(&parts[0]).await.is_empty());
     assert_eq!(bob.value_of(&line("numbers")).await, None);
     for queue in &parts {
-        let removed = soon("the answer", ann.session.set_value(queue, Expected::Any, None)).await;
+        let removed = soon("the answer", ann.session.values().set(queue, Expected::Any, None)).await;
         assert!(removed.expect("it can be removed").is_some());
         assert_eq!(bob.value_of(queue).await, None);
     }
@@ -145,7 +145,7 @@ async fn too_long(fixture: &dyn Fixture) {
     let ann = Speaker::enter(fixture).await;
     ann.set(Expected::Absent, bytes("short")).await;
     let long = Some(vec![b'x'; VALUE_BYTES_MAX + 1].into());
-    let refusal = ann.session.set_value(&number(), Expected::Any, long);
+    let refusal = ann.session.values().set(&number(), Expected::Any, long);
     let error = soon("the refusal", refusal).await.expect_err("it is too long");
     assert_eq!((error.kind(), error.advice()), (ErrorKind::LimitReached, Advice::Permanent), "{error:?}");
     assert_eq!(ann.text().await.as_deref(), Some("short"));
@@ -155,10 +155,10 @@ async fn too_long(fixture: &dyn Fixture) {
 async fn shown_at_once(fixture: &dyn Fixture) {
     let [ann, bob] = speakers(fixture).await;
     let version = ann.set(Expected::Absent, bytes("one")).await.expect("there is none yet");
-    let value = soon("the value", bob.session.value_changed(&number(), None)).await.expect("it can be read");
+    let value = soon("the value", bob.session.values().until_changed(&number(), None)).await.expect("it can be read");
     assert_eq!(value.map(|value| value.version), Some(version));
     ann.remove().await;
-    let gone = soon("the event", bob.session.value_changed(&number(), Some(version))).await;
+    let gone = soon("the event", bob.session.values().until_changed(&number(), Some(version))).await;
     assert_eq!(gone.expect("it can be read"), None);
 }
 
@@ -166,7 +166,7 @@ async fn told(fixture: &dyn Fixture) {
     let [ann, bob] = speakers(fixture).await;
     let mut seen = None;
     for written in [bytes("one"), bytes("two"), None, bytes("two"), bytes("two"), None] {
-        let mut waiting = Box::pin(bob.session.value_changed(&number(), seen));
+        let mut waiting = Box::pin(bob.session.values().until_changed(&number(), seen));
         // A request behind it on the same connection, so that it is under way.
         bob.value_of(&number()).await;
         assert!(at_most(1, &mut waiting).await.is_none(), "nothing was written");
@@ -185,7 +185,7 @@ async fn last_seen(fixture: &dyn Fixture) {
     let watching = async {
         let mut seen = None;
         while *see.borrow() < WRITES {
-            let told = bob.session.value_changed(&number(), seen).await.expect("it can be read");
+            let told = bob.session.values().until_changed(&number(), seen).await.expect("it can be read");
             let value = told.expect("it is never removed");
             let read = std::str::from_utf8(&value.bytes).expect("it is text").parse().expect("it is a number");
             let before = see.send_replace(read);
@@ -214,7 +214,7 @@ async fn written_while_cut(fixture: &dyn Fixture) {
     let [ann, bob] = speakers(fixture).await;
     let mut seen = ann.set(Expected::Absent, bytes("before")).await;
     assert_eq!(bob.value_of(&number()).await.map(|value| value.version), seen);
-    let waiting = tokio::spawn(bob.session.value_changed(&number(), seen));
+    let waiting = tokio::spawn(bob.session.values().until_changed(&number(), seen));
     bob.value_of(&number()).await;
     bob.inflict(Fault::Cut).await;
     ann.set(Expected::Any, bytes("after")).await;
@@ -223,7 +223,7 @@ async fn written_while_cut(fixture: &dyn Fixture) {
     let mut told = soon("the event", waiting).await.expect("the task does not panic").expect("it can be read");
     while told.as_ref().is_none_or(|value| *value.bytes != *b"after") {
         seen = told.map(|value| value.version);
-        told = soon("the event", bob.session.value_changed(&number(), seen)).await.expect("it can be read");
+        told = soon("the event", bob.session.values().until_changed(&number(), seen)).await.expect("it can be read");
     }
     ann.remove().await;
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use lockkeeper_core::{
     AdminBackend, Backend, BoxFuture, Caller, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo,
     Departure, Enqueued, Entry, Expected, Extent, FencingToken, Finding, Freshness, Lifetime, Mode, Part, QueueName,
-    QueueView, Rank, Remnant, Request, Result, Scrutiny, Session, SessionBond, SessionTimeout, Ticket, Value,
-    ValueVersion, Withdrawal,
+    QueueView, Rank, Remnant, Request, Result, Scrutiny, Session, SessionBond, Ticket, Value, ValueVersion, Values,
+    Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -213,10 +213,6 @@ impl Session for BuggySession {
         self.inner.bond()
     }
 
-    fn timeout(&self) -> Option<SessionTimeout> {
-        self.inner.timeout()
-    }
-
     fn view(&self, queue: &QueueName, freshness: Freshness, extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
         let viewing = self.inner.view(&self.backend.stored_as(queue), freshness, extent);
         let backend = self.backend.clone();
@@ -280,21 +276,8 @@ impl Session for BuggySession {
         }
     }
 
-    fn value(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-        values::value(self.bug(), &self.inner, &self.backend.stored_as(queue))
-    }
-
-    fn set_value(
-        &self,
-        queue: &QueueName,
-        expected: Expected,
-        value: Option<Arc<[u8]>>,
-    ) -> BoxFuture<Result<Option<ValueVersion>>> {
-        values::set_value(self.bug(), &self.inner, &self.backend.stored_as(queue), expected, value)
-    }
-
-    fn value_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
-        values::value_changed(self.bug(), &self.inner, &self.backend.stored_as(queue), seen)
+    fn values(&self) -> &dyn Values {
+        self
     }
 
     fn departure(
@@ -367,5 +350,24 @@ impl Session for BuggySession {
             return Box::pin(std::future::ready(Ok(())));
         }
         self.inner.close()
+    }
+}
+
+impl Values for BuggySession {
+    fn get(&self, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
+        values::value(self.bug(), &self.inner, &self.backend.stored_as(queue))
+    }
+
+    fn set(
+        &self,
+        queue: &QueueName,
+        expected: Expected,
+        value: Option<Arc<[u8]>>,
+    ) -> BoxFuture<Result<Option<ValueVersion>>> {
+        values::set_value(self.bug(), &self.inner, &self.backend.stored_as(queue), expected, value)
+    }
+
+    fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
+        values::value_changed(self.bug(), &self.inner, &self.backend.stored_as(queue), seen)
     }
 }

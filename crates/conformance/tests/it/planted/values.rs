@@ -25,7 +25,7 @@ fn shown(bug: Bug, value: Option<Value>) -> Option<Value> {
 }
 
 pub(super) fn value(bug: Bug, inner: &Arc<dyn Session>, queue: &QueueName) -> BoxFuture<Result<Option<Value>>> {
-    let reading = inner.value(&stored_at(bug, queue));
+    let reading = inner.values().get(&stored_at(bug, queue));
     Box::pin(async move { Ok(shown(bug, reading.await?)) })
 }
 
@@ -38,11 +38,11 @@ pub(super) fn set_value(
 ) -> BoxFuture<Result<Option<ValueVersion>>> {
     let queue = stored_at(bug, queue);
     match bug {
-        Bug::SetsWithoutComparing => inner.set_value(&queue, Expected::Any, value),
+        Bug::SetsWithoutComparing => inner.values().set(&queue, Expected::Any, value),
         Bug::VersionsStartAnew => {
             let inner = inner.clone();
             Box::pin(async move {
-                let found = inner.value(&queue).await?;
+                let found = inner.values().get(&queue).await?;
                 let expected = match (expected, found) {
                     (Expected::Version(version), Some(found)) if state_of(&found.bytes) == version => {
                         Expected::Version(found.version)
@@ -50,11 +50,11 @@ pub(super) fn set_value(
                     (expected, _) => expected,
                 };
                 let state = value.as_ref().map(|bytes| state_of(bytes));
-                let written = inner.set_value(&queue, expected, value).await?;
+                let written = inner.values().set(&queue, expected, value).await?;
                 Ok(written.map(|written| state.unwrap_or(written)))
             })
         }
-        _ => inner.set_value(&queue, expected, value),
+        _ => inner.values().set(&queue, expected, value),
     }
 }
 
@@ -66,11 +66,11 @@ pub(super) fn value_changed(
 ) -> BoxFuture<Result<Option<Value>>> {
     let (queue, inner) = (stored_at(bug, queue), inner.clone());
     if !matches!(bug, Bug::MissesWrites) {
-        return inner.value_changed(&queue, seen);
+        return inner.values().until_changed(&queue, seen);
     }
-    let now = inner.value(&queue);
+    let now = inner.values().get(&queue);
     Box::pin(async move {
         let now = now.await?.map(|value| value.version);
-        inner.value_changed(&queue, now).await
+        inner.values().until_changed(&queue, now).await
     })
 }

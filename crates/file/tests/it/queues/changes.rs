@@ -37,17 +37,17 @@ async fn a_value_is_watched_before_its_directory_is_there_and_after_it_was_wiped
     let parent = tempdir().unwrap();
     let base = parent.path().join("locks");
     let (watching, ours) = (session(&base), session(&base));
-    let waiting = tokio::spawn(watching.value_changed(&lock(), None));
+    let waiting = tokio::spawn(watching.values().until_changed(&lock(), None));
     tokio::task::yield_now().await;
-    let version = soon("the write", ours.set_value(&lock(), Expected::Any, Some(Arc::from(*b"x")))).await.unwrap();
+    let version = soon("the write", ours.values().set(&lock(), Expected::Any, Some(Arc::from(*b"x")))).await.unwrap();
     assert_eq!(soon("the change", waiting).await.unwrap().unwrap().map(|value| value.version), version);
-    let waiting = tokio::spawn(watching.value_changed(&lock(), version));
+    let waiting = tokio::spawn(watching.values().until_changed(&lock(), version));
     tokio::task::yield_now().await;
     fs::remove_dir_all(&base).unwrap();
     assert_eq!(soon("the change", waiting).await.unwrap().unwrap(), None);
-    let waiting = tokio::spawn(watching.value_changed(&lock(), None));
+    let waiting = tokio::spawn(watching.values().until_changed(&lock(), None));
     tokio::task::yield_now().await;
-    soon("the write", ours.set_value(&lock(), Expected::Any, Some(Arc::from(*b"y")))).await.unwrap();
+    soon("the write", ours.values().set(&lock(), Expected::Any, Some(Arc::from(*b"y")))).await.unwrap();
     assert_eq!(&*soon("the change", waiting).await.unwrap().unwrap().unwrap().bytes, b"y");
 }
 

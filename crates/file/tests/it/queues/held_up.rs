@@ -138,7 +138,7 @@ async fn a_value_that_could_not_be_written_before_the_session_was_closed_is_neve
         let directory = used_directory();
         let stopped = held(directory.path(), flock);
         let ours = session(directory.path());
-        let writing = ours.set_value(&lock(), Expected::Any, Some(b"x".as_slice().into()));
+        let writing = ours.values().set(&lock(), Expected::Any, Some(b"x".as_slice().into()));
         // The thread has begun to wait; before, closing waits for the write.
         while !ours.is_held_up(&lock()) {
             tokio::task::yield_now().await;
@@ -146,6 +146,6 @@ async fn a_value_that_could_not_be_written_before_the_session_was_closed_is_neve
         soon("the close", ours.close()).await.unwrap();
         drop(stopped);
         assert!(soon("the end of the write", writing).await.is_err(), "{flock}");
-        assert_eq!(session(directory.path()).value(&lock()).await.unwrap(), None, "{flock}");
+        assert_eq!(session(directory.path()).values().get(&lock()).await.unwrap(), None, "{flock}");
     }
 }

@@ -50,9 +50,9 @@ impl Scene {
     /// Reads the bound that is noted.
     async fn bound(&self) -> Option<Arc<[u8]>> {
         let permits = self.queue.with_part(Part::Permits);
-        let value = match self.operator.value(&permits).await {
+        let value = match self.operator.values().get(&permits).await {
             // The request whose reply is to be lost was not sent until now.
-            Err(_) => self.operator.value(&permits).await,
+            Err(_) => self.operator.values().get(&permits).await,
             value => value,
         };
         value.unwrap().map(|value| value.bytes)
@@ -96,7 +96,7 @@ async fn disturb(scene: &Scene, how: &Disturbance) {
             let permits = scene.queue.with_part(Part::Permits);
             // The service removes the value of an empty queue; that of a queue with permits stays.
             if scene.shown().await.iter().all(|info| info.mode != Mode::Permit) {
-                scene.operator.set_value(&permits, Expected::Any, None).await.unwrap();
+                scene.operator.values().set(&permits, Expected::Any, None).await.unwrap();
             }
         }
     }
@@ -200,7 +200,7 @@ async fn permits_that_are_taken_after_the_counter_was_lowered_keep_to_it() {
     let counter = QueueName::new("how-many").unwrap();
     let set = |scene: &Scene, count: i32| {
         let bytes: Arc<[u8]> = Arc::new(count.to_be_bytes());
-        scene.operator.set_value(&counter, Expected::Any, Some(bytes))
+        scene.operator.values().set(&counter, Expected::Any, Some(bytes))
     };
     let mut waited = 0;
     for polls in 0..POLLS_MAX {

@@ -108,7 +108,7 @@ impl World {
         if let Some(bound) = menu.noted {
             let text: Arc<[u8]> = bound.to_string().into_bytes().into();
             let permits = world.stage.queue.with_part(Part::Permits);
-            at_once(world.stage.operator.set_value(&permits, Expected::Absent, Some(text))).unwrap();
+            at_once(world.stage.operator.values().set(&permits, Expected::Absent, Some(text))).unwrap();
         }
         world
     }
@@ -221,7 +221,8 @@ impl World {
         self.counted = count;
         let bytes: Arc<[u8]> = Arc::new(count.to_be_bytes());
         // As above.
-        let _ = at_once(self.stage.operator.set_value(&QueueName::new(COUNTER).unwrap(), Expected::Any, Some(bytes)));
+        let _ =
+            at_once(self.stage.operator.values().set(&QueueName::new(COUNTER).unwrap(), Expected::Any, Some(bytes)));
     }
 
     /// Notes who was told something over a connection before it is cut.

@@ -183,7 +183,7 @@ async fn a_write_that_is_for_the_first_contender_and_not_for_a_path_is_found() {
 pub(super) async fn late_value(bench: &Bench) -> Option<String> {
     let client = Client::open(bench).await;
     let write = |expected, value: Option<&'static [u8]>| {
-        client.session.set_value(&line("count"), expected, value.map(Arc::from))
+        client.session.values().set(&line("count"), expected, value.map(Arc::from))
     };
     soon("the write", write(Expected::Absent, Some(b"first"))).await.expect("an answer").expect("there was none");
     let early = client.hold((Operation::SET_DATA, 1), write(Expected::Any, Some(b"early"))).await;
@@ -194,7 +194,7 @@ pub(super) async fn late_value(bench: &Bench) -> Option<String> {
     client.pass();
     let looking = async {
         loop {
-            let value = soon("the value", client.session.value(&line("count"))).await.expect("a look");
+            let value = soon("the value", client.session.values().get(&line("count"))).await.expect("a look");
             if &*value.expect("it was written").bytes != b"late" {
                 return "the earlier value came back".to_owned();
             }

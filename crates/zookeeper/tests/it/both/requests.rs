@@ -37,7 +37,7 @@ async fn a_break_is_noted_beside_the_locks_true_name_and_its_value_is_left_alone
         let lock = line(name);
         let (_, other) = ann.take(&lock, Mode::Member).await;
         if let Some(value) = value {
-            ann.session.set_value(&lock, lockkeeper_core::Expected::Any, Some(value.into())).await.unwrap();
+            ann.session.values().set(&lock, lockkeeper_core::Expected::Any, Some(value.into())).await.unwrap();
         }
         let (_, ours) = ann.take(&lock, Mode::Member).await;
         let breaking = eve.session.request(&lock, &ours.id, Request::Break { token: ours.token });
@@ -48,7 +48,7 @@ async fn a_break_is_noted_beside_the_locks_true_name_and_its_value_is_left_alone
             std::slice::from_ref(&lock),
             "the name is still known"
         );
-        let left = ann.session.value(&lock).await.unwrap().map(|value| value.bytes.to_vec());
+        let left = ann.session.values().get(&lock).await.unwrap().map(|value| value.bytes.to_vec());
         assert_eq!(left.as_deref(), value);
         let breaking = eve.session.request(&lock, &other.id, Request::Break { token: other.token });
         assert!(soon("the answer", breaking).await.unwrap());

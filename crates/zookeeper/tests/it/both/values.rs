@@ -13,11 +13,11 @@ use crate::support::waist::{Waist, line, queue};
 
 async fn set(waist: &Waist, queue: &QueueName, expected: Expected, value: Option<&[u8]>) -> Option<ValueVersion> {
     let value = value.map(Arc::from);
-    soon("the write", waist.session.set_value(queue, expected, value)).await.expect("it is written or not")
+    soon("the write", waist.session.values().set(queue, expected, value)).await.expect("it is written or not")
 }
 
 async fn get(waist: &Waist, queue: &QueueName) -> Option<Value> {
-    soon("the read", waist.session.value(queue)).await.expect("it is read")
+    soon("the read", waist.session.values().get(queue)).await.expect("it is read")
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn waits_that_are_dropped_leave_no_watch_at_the_server() {
         for queue in [&there, &nowhere] {
             let (view, seen) = (ann.view(queue).await, (queue == &there).then_some(value.version));
             let (mut queue_wait, mut value_wait) =
-                (ann.session.changed(queue, &view), ann.session.value_changed(queue, seen));
+                (ann.session.changed(queue, &view), ann.session.values().until_changed(queue, seen));
             until("the watches", async || bench.server.watches().await >= 2).await;
             tokio::select! {
                 biased;

@@ -72,7 +72,7 @@ async fn below_2_to_the_30_and_where_a_value_lies_the_node_is_kept() {
     world.ann.leave(&door, ticket).await;
     let permits = queue("pool", Part::Permits);
     let value = Arc::from(&b"5"[..]);
-    soon("the write", world.ann.session.set_value(&permits, Expected::Absent, Some(value))).await.unwrap();
+    soon("the write", world.ann.session.values().set(&permits, Expected::Absent, Some(value))).await.unwrap();
     assert!(world.server.set_children_made("/lockkeeper/pool/leases", RENEWED).await);
     let (ticket, _) = world.ann.take(&permits, Mode::Permit).await;
     world.ann.leave(&permits, ticket).await;
@@ -80,7 +80,7 @@ async fn below_2_to_the_30_and_where_a_value_lies_the_node_is_kept() {
     assert_eq!(sequence_of(next.id.as_str()), RENEWED);
     let (_, next) = world.ann.take(&permits, Mode::Permit).await;
     assert_eq!(sequence_of(next.id.as_str()), RENEWED + 1);
-    assert_eq!(&world.ann.session.value(&permits).await.unwrap().unwrap().bytes[..], b"5");
+    assert_eq!(&world.ann.session.values().get(&permits).await.unwrap().unwrap().bytes[..], b"5");
 }
 
 #[tokio::test]

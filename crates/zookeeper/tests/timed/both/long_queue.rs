@@ -120,7 +120,7 @@ async fn a_proof_is_written_before_all_that_is_not_written_yet() {
     let (_, held) = ann.take(&line("door"), Mode::Mutex).await;
     bench.proxy.set_delay(Duration::from_millis(60));
     bench.proxy.forget();
-    let reads: Vec<_> = (0..READS).map(|_| ann.session.value(&line("door"))).collect();
+    let reads: Vec<_> = (0..READS).map(|_| ann.session.values().get(&line("door"))).collect();
     for read in reads {
         soon("a value", read).await.unwrap();
     }
