@@ -28,6 +28,7 @@ pub enum Pace {
 #[derive(Clone, Debug)]
 pub struct Tap {
     inner: Arc<dyn Backend>,
+    capabilities: Capabilities,
     pace: Pace,
     counts: Arc<Counts>,
 }
@@ -45,7 +46,10 @@ struct Counts {
 impl Tap {
     /// Taps a backend.
     pub fn new(inner: Arc<dyn Backend>, pace: Pace) -> Self {
-        Self { inner, pace, counts: Arc::default() }
+        let mut capabilities = *inner.capabilities();
+        // At a slower pace no answer comes at once, and the caller is polled before and after.
+        capabilities.answers_at_once &= pace == Pace::Prompt;
+        Self { inner, capabilities, pace, counts: Arc::default() }
     }
 
     /// Returns how many requests of any kind were sent, openings of sessions among them.
@@ -95,7 +99,7 @@ impl Backend for Tap {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
+        &self.capabilities
     }
 
     fn session(&self) -> BoxFuture<Result<Arc<dyn Session>>> {
@@ -219,11 +223,6 @@ impl Session for TapSession {
     fn enqueue_one(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
         self.tap.counts.joins.fetch_add(1, Ordering::SeqCst);
         self.tap.paced(self.inner.enqueue_one(queue, entry))
-    }
-
-    /// At a slower pace no answer comes at once, and the caller is polled before and after.
-    fn answers_at_once(&self) -> bool {
-        self.tap.pace == Pace::Prompt && self.inner.answers_at_once()
     }
 
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {

@@ -121,12 +121,6 @@ pub trait Session: fmt::Debug + Send + Sync + 'static {
         Box::pin(async move { Ok(one.await?.pop().expect("as many places are answered as were asked for")) })
     }
 
-    /// Tells whether a join is mostly answered by the first poll, as by a service in this process: then a caller looks
-    /// for the answer before it prepares to wait for it.
-    fn answers_at_once(&self) -> bool {
-        false
-    }
-
     /// Waits until the contender `ahead` leaves the queue, or until another look is needed for another reason.
     ///
     /// `mine` is our own contender, whose removal ends the wait too where the service can tell; `None` for an onlooker.

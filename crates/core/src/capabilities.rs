@@ -126,6 +126,9 @@ pub struct Capabilities {
     /// What the exclusion rests on, a sentence each: where one is not true, two contenders may hold one lock until the
     /// first is told.
     pub conditions: &'static [&'static str],
+    /// Whether a join is mostly answered by the first poll, as by a service in this process: then a caller looks for
+    /// the answer before it prepares to wait for it.
+    pub answers_at_once: bool,
 }
 
 impl Capabilities {
@@ -137,8 +140,24 @@ impl Capabilities {
         stopped_holder: StoppedHolder,
         removal: Removal,
     ) -> Self {
-        let (following, modes) = (Following::None, Modes::ALL);
-        Self { backend, exclusion, fencing, stopped_holder, removal, following, modes, conditions: &[] }
+        Self {
+            backend,
+            exclusion,
+            fencing,
+            stopped_holder,
+            removal,
+            following: Following::None,
+            modes: Modes::ALL,
+            conditions: &[],
+            answers_at_once: false,
+        }
+    }
+
+    /// States that a join is mostly answered by the first poll.
+    #[must_use]
+    pub const fn answering_at_once(mut self) -> Self {
+        self.answers_at_once = true;
+        self
     }
 
     /// States that its locks can be followed, and how.

@@ -111,8 +111,8 @@ impl Shared {
 
     /// Returns the present session if it is open and answers at once.
     pub(crate) fn session_at_once(&self) -> Option<Arc<dyn Session>> {
-        let answers = |session: &Arc<dyn Session>| session.answers_at_once() && session.bond().liveness().is_held();
-        self.opener.present().filter(answers)
+        let is_held = |session: &Arc<dyn Session>| session.bond().liveness().is_held();
+        if self.backend.capabilities().answers_at_once { self.opener.present().filter(is_held) } else { None }
     }
 
     /// Returns the present session of kept places, or waits for the next one, as [`Shared::session`] does. It is to be

@@ -20,7 +20,8 @@ use crate::standing::{SafeUntil, SessionBond};
 use crate::view::ConnectionNumber;
 
 pub(super) const CAPABILITIES: Capabilities =
-    Capabilities::new("memory", Exclusion::Process, Fencing::Process, StoppedHolder::Keeps, Removal::Told);
+    Capabilities::new("memory", Exclusion::Process, Fencing::Process, StoppedHolder::Keeps, Removal::Told)
+        .answering_at_once();
 
 /// The most requests that wait in a paused service; more are refused, since a test that needs more has a bug.
 const PAUSED_REQUESTS_MAX: usize = 100_000;

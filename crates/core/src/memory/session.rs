@@ -154,10 +154,6 @@ impl Session for MemorySession {
         })
     }
 
-    fn answers_at_once(&self) -> bool {
-        true
-    }
-
     fn departure(
         &self,
         queue: &QueueName,
