@@ -1,4 +1,4 @@
-//! Access to the locks of a directory: all take part who may write it, by whatever right. What is made inside is open
+//! Access to the locks of a directory: all take part who may write it, by any right. What is made inside is open
 //! to them, and no other user can open or lock any of it.
 //!
 //! The mode of a file names one user and one group. Where others take part too, such as an owner of the directory who

@@ -445,7 +445,7 @@ impl WaitTable {
     }
 
     /// Returns the contender for whose named lock the session waits now: that of the wait which is nearest its turn,
-    /// among those that have waited for a little and whose named lock has not opened for nothing.
+    /// among those that have waited for a little and whose named lock was not free for nothing.
     pub(super) fn next_named_lock(&self, now: BootInstant) -> NextNamedLock {
         if !self.has_named_locks {
             return NextNamedLock { ticket: None, changes_at: None };
