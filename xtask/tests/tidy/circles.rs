@@ -10,11 +10,26 @@ use crate::sources::{Source, sources};
 
 /// The sources of a crate, and the folder below whose files may not need one another.
 const FOLDERS: &[(&str, &str)] = &[
+    ("crates/cli/src", ""),
+    ("crates/conformance/src", ""),
     ("crates/core/src", ""),
-    ("crates/recipes/src", ""),
+    ("crates/etcd/src", ""),
+    ("crates/faults/src", ""),
     ("crates/file/src", ""),
-    ("crates/cli/src", "commands"),
-    ("crates/zookeeper/src", "lock"),
+    ("crates/lockkeeper/src", ""),
+    ("crates/monitor/src", ""),
+    ("crates/recipes/src", ""),
+    ("crates/redis/src", ""),
+    ("crates/session/src", ""),
+    ("crates/sql/src", ""),
+    ("crates/tls/src", ""),
+    ("crates/trials/src", ""),
+    ("crates/zk-proto/src", ""),
+    ("crates/zk-server/src", ""),
+    ("crates/zookeeper/src", ""),
+    ("bench/src", ""),
+    ("pictures/src", ""),
+    ("xtask/src", ""),
 ];
 
 /// A file by its module path, `a::b`; that of the crate's root is empty.

@@ -8,6 +8,7 @@ mod commits;
 mod crates;
 mod guarantees;
 mod layers;
+mod names;
 mod readme;
 mod sources;
 

@@ -11,6 +11,15 @@ const LINES_MAX: usize = 600;
 /// How wide a line may be. `cargo fmt` keeps to it where it formats, which is not in comments, texts and macros.
 const COLUMNS_MAX: usize = 120;
 
+/// A shorter file is too small for a room, and a house of many is a maze: so many there may be.
+const SHORT_FILES_MAX: usize = 90;
+
+/// A file below this many lines is short.
+const SHORT_LINES: usize = 60;
+
+/// The median of the lines of a source file, from and to.
+const MEDIAN_LINES: (usize, usize) = (150, 200);
+
 /// A `mod.rs` is a table of contents.
 const MOD_LINES_MAX: usize = 80;
 
@@ -130,6 +139,21 @@ fn has_machine_path(line: &str) -> bool {
 #[test]
 fn every_file_is_short_enough_to_hold_one_idea() {
     assert_none(&breaches(&sources(), too_long));
+}
+
+#[test]
+fn most_source_files_are_rooms_and_not_cupboards() {
+    let sources = sources();
+    let is_source = |path: &str| path.ends_with(".rs") && path.contains("/src/") && !path.contains("/tests/");
+    let files = sources.iter().filter(|source| is_source(&source.path));
+    let mut lines: Vec<_> = files.map(|source| (source.text.lines().count(), source.path.as_str())).collect();
+    lines.sort_unstable();
+    let short: Vec<_> = lines.iter().filter(|(lines, _)| *lines < SHORT_LINES).map(|(_, path)| *path).collect();
+    let cure = "merge by idea";
+    assert!(short.len() <= SHORT_FILES_MAX, "{} short files; {cure}:\n  {}", short.len(), short.join("\n  "));
+    let (from, to) = MEDIAN_LINES;
+    let median = lines[lines.len() / 2].0;
+    assert!((from..=to).contains(&median), "the median source file has {median} lines, not {from} to {to}; {cure}");
 }
 
 #[test]
