@@ -11,6 +11,7 @@ mod layers;
 mod names;
 mod readme;
 mod sources;
+mod words;
 
 use std::path::Path;
 
