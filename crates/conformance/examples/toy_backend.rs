@@ -13,9 +13,9 @@ use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
     AdminBackend, Answers, Backend, BoxFuture, Capabilities, ConnectionNumber, Contender, ContenderId, ContenderInfo,
     Departure, ENTRIES_MAX, Enqueued, Entry, Error, ErrorKind, Exclusion, Expected, Extent, Fencing, FencingToken,
-    Freshness, Lifetime, Liveness, LossReason, Operation, Part, QueueName, QueueView, Rank, Removal, Request, Result,
-    Revocation, SafeUntil, Session, SessionBond, Standing, StoppedHolder, Ticket, VALUE_BYTES_MAX, Value, ValueVersion,
-    Values, Withdrawal,
+    Freshness, Lifetime, Liveness, LivenessAt, LossReason, Operation, Part, QueueName, QueueView, Rank, Removal,
+    Request, Result, Revocation, SafeUntil, Session, SessionBond, Standing, StoppedHolder, Ticket, VALUE_BYTES_MAX,
+    Value, ValueVersion, Values, Withdrawal,
 };
 use tokio::sync::watch;
 
@@ -257,10 +257,7 @@ impl Drop for ToySession {
 }
 
 impl Standing for Row {
-    fn bond(&self) -> &SessionBond {
-        &self.bond
-    }
-    fn liveness(&self) -> Liveness {
+    fn liveness(&self, _at: LivenessAt) -> Liveness {
         self.lost.borrow().map_or_else(|| self.bond.liveness(), Liveness::Lost)
     }
     fn lost(&self) -> BoxFuture<LossReason> {

@@ -66,7 +66,7 @@ pub use opener::{Openable, Opener};
 pub use pattern::NamePattern;
 pub use place_bond::PlaceBond;
 pub use remnant::{Remnant, RemnantKind, UNUSED_FOR};
-pub use standing::{Liveness, SafeUntil, SessionBond, SessionMeter, SessionTimeout, Standing};
+pub use standing::{Liveness, LivenessAt, SafeUntil, SessionBond, SessionMeter, SessionTimeout, Standing};
 pub use token::{FencingToken, ParseTokenError};
 pub use url::ServiceUrl;
 pub use view::{ConnectionNumber, Extent, Freshness, MutexRole, QueueView};

@@ -10,6 +10,9 @@ pub enum LossReason {
     Broken,
     /// This process closed the session.
     Closed,
+    /// Our queue was removed or replaced with all of its contenders. A waiter takes a place in the queue that has the
+    /// name now.
+    Displaced,
     /// The service ended the session.
     Expired,
     /// The time until which the session was proven alive ran out; another client may hold the lock now.
@@ -24,14 +27,23 @@ pub enum LossReason {
 
 impl LossReason {
     /// All of them, in the order of their names.
-    pub const ALL: [Self; 7] =
-        [Self::Broken, Self::Closed, Self::Expired, Self::Lapsed, Self::MaxHold, Self::Released, Self::Removed];
+    pub const ALL: [Self; 8] = [
+        Self::Broken,
+        Self::Closed,
+        Self::Displaced,
+        Self::Expired,
+        Self::Lapsed,
+        Self::MaxHold,
+        Self::Released,
+        Self::Removed,
+    ];
 
     /// Returns its name, as metrics have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Broken => "broken",
             Self::Closed => "closed",
+            Self::Displaced => "displaced",
             Self::Expired => "expired",
             Self::Lapsed => "lapsed",
             Self::MaxHold => "max_hold",
@@ -46,6 +58,7 @@ impl fmt::Display for LossReason {
         formatter.write_str(match self {
             Self::Broken => "an operator broke the lock",
             Self::Closed => "the session was closed",
+            Self::Displaced => "its queue was removed",
             Self::Expired => "the service ended the session",
             Self::Lapsed => "the session could not be proven alive in time",
             Self::MaxHold => "its time limit was reached",
@@ -65,11 +78,12 @@ mod tests {
         let place = |reason: LossReason| match reason {
             LossReason::Broken => 0,
             LossReason::Closed => 1,
-            LossReason::Expired => 2,
-            LossReason::Lapsed => 3,
-            LossReason::MaxHold => 4,
-            LossReason::Released => 5,
-            LossReason::Removed => 6,
+            LossReason::Displaced => 2,
+            LossReason::Expired => 3,
+            LossReason::Lapsed => 4,
+            LossReason::MaxHold => 5,
+            LossReason::Released => 6,
+            LossReason::Removed => 7,
         };
         let listed = LossReason::ALL.map(place);
         assert!(listed.into_iter().eq(0..LossReason::ALL.len()), "{listed:?}");

@@ -81,34 +81,29 @@ impl Liveness {
     }
 }
 
+/// The moment at which the liveness of a place is asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a backend answers every one")]
+pub enum LivenessAt {
+    /// Now.
+    Now,
+    /// The beginning or the end of a turn that tasks of this process pass on. This is the present moment; a caller that
+    /// waited since it was read has waited after the answer.
+    ///
+    /// A backend whose looks cost more than a turn may answer by a look of some microseconds before, and states how old
+    /// it may be. That this process has left the place or closed its session, or has found it lost, is never answered
+    /// by an earlier look.
+    Turn(BootInstant),
+}
+
 /// What may be believed of one place in a queue: the backend's answer, looked up at the call.
 ///
 /// Once an answer was [`Liveness::Lost`], every later one is too. Dropping the future of a wait changes nothing. What a
 /// service offers beyond this, its crate finds by the type, as `&dyn Any`.
 pub trait Standing: Any + fmt::Debug + Send + Sync {
-    /// Returns the liveness of the session that the place depends on.
-    fn bond(&self) -> &SessionBond;
-
-    /// Returns what may be believed now. The place is lost with its session, and when the contender leaves the queue in
-    /// any way.
-    fn liveness(&self) -> Liveness;
-
-    /// Returns what may be believed of a place where a turn that tasks of this process pass on begins or ends: as
-    /// [`Standing::liveness`]. A backend whose looks cost more than a turn does may answer by a look of some
-    /// microseconds before `now`, and states how old it may be. That this process has left the place or closed its
-    /// session, or has found it lost, is never answered by an earlier look.
-    ///
-    /// `now` is the present moment; a caller that waited since it was read has waited after the answer.
-    fn liveness_at_turn(&self, now: BootInstant) -> Liveness {
-        let _ = now;
-        self.liveness()
-    }
-
-    /// Tells whether the place was lost because its queue was removed, and not this contender. Then a waiter takes
-    /// another place in the queue that has the name now.
-    fn is_displaced(&self) -> bool {
-        false
-    }
+    /// Returns what may be believed. The place is lost with its session, and when the contender leaves the queue in any
+    /// way.
+    fn liveness(&self, at: LivenessAt) -> Liveness;
 
     /// Waits until the place is lost; never ends if it never is. [`Standing::liveness`] is lost before this returns.
     /// While the connection is lost, it waits as long as the place may be believed.
@@ -195,7 +190,8 @@ impl SessionBond {
         Self { state: Arc::new(state) }
     }
 
-    pub(crate) fn clock(&self) -> &dyn Clock {
+    /// Returns the clock by which it is judged.
+    pub fn clock(&self) -> &dyn Clock {
         &*self.state.clock
     }
 

@@ -4,12 +4,12 @@
 use std::any::Any;
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SafeUntil, SessionBond, Standing};
+use lockkeeper_core::{BoxFuture, Liveness, LivenessAt, LossReason, Revocation, SafeUntil, SessionBond, Standing};
 use rustix::io::Errno;
 
 use crate::inner::Inner;
@@ -35,7 +35,6 @@ struct Place {
     clock: Arc<dyn Clock>,
     pipe: Arc<Pipe>,
     lost: OnceLock<LossReason>,
-    is_displaced: AtomicBool,
     /// When the last look at a turn began that found the place standing, in nanoseconds since boot; 0 before the first.
     stood_at_nanos: AtomicU64,
 }
@@ -43,8 +42,8 @@ struct Place {
 impl FileStanding {
     pub(crate) fn new(session: &Inner, pipe: Arc<Pipe>, watches: Arc<Watches>) -> Self {
         let (bond, clock) = (session.bond().clone(), session.base().clock().clone());
-        let (lost, is_displaced, stood_at_nanos) = (OnceLock::new(), AtomicBool::new(false), AtomicU64::new(0));
-        Self { place: Arc::new(Place { bond, clock, pipe, lost, is_displaced, stood_at_nanos }), watches }
+        let (lost, stood_at_nanos) = (OnceLock::new(), AtomicU64::new(0));
+        Self { place: Arc::new(Place { bond, clock, pipe, lost, stood_at_nanos }), watches }
     }
 }
 
@@ -57,10 +56,10 @@ impl Place {
             Liveness::Lost(reason) => reason,
             _ => match self.pipe.state() {
                 PipeState::Stands => return Liveness::Held { safe_until: SafeUntil::ProcessEnd },
-                state => {
-                    self.is_displaced.store(state == PipeState::Displaced, Ordering::Relaxed);
-                    self.pipe.conclude()
-                }
+                state => match (state, self.pipe.conclude()) {
+                    (PipeState::Displaced, _) => LossReason::Displaced,
+                    (_, reason) => reason,
+                },
             },
         };
         Liveness::Lost(*self.lost.get_or_init(|| reason))
@@ -127,20 +126,11 @@ pub fn lifeline(standing: &dyn Standing) -> Option<OwnedFd> {
 }
 
 impl Standing for FileStanding {
-    fn bond(&self) -> &SessionBond {
-        &self.place.bond
-    }
-
-    fn liveness(&self) -> Liveness {
-        self.place.liveness()
-    }
-
-    fn liveness_at_turn(&self, now: BootInstant) -> Liveness {
-        self.place.liveness_at_turn(now)
-    }
-
-    fn is_displaced(&self) -> bool {
-        !self.liveness().is_held() && self.place.is_displaced.load(Ordering::Relaxed)
+    fn liveness(&self, at: LivenessAt) -> Liveness {
+        match at {
+            LivenessAt::Now => self.place.liveness(),
+            LivenessAt::Turn(now) => self.place.liveness_at_turn(now),
+        }
     }
 
     fn lost(&self) -> BoxFuture<LossReason> {
@@ -177,7 +167,7 @@ impl Standing for FileStanding {
 
 impl fmt::Debug for FileStanding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, liveness) = (self.place.pipe.name().as_str(), self.liveness());
+        let (name, liveness) = (self.place.pipe.name().as_str(), self.place.liveness());
         formatter.debug_struct("FileStanding").field("contender", &name).field("liveness", &liveness).finish()
     }
 }

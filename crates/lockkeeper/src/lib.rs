@@ -167,8 +167,9 @@ pub mod counter {
 pub mod backend {
     pub use lockkeeper_core::{
         AdminBackend, Backend, BoxFuture, Caller, ConnectionNumber, Contender, Departure, ENTRIES_MAX, Enqueued, Entry,
-        Expected, Extent, Flow, FlowKind, Freshness, Lifetime, MutexRole, Openable, Opener, Part, ProcessId, QueueView,
-        Rank, Request, Session, SessionBond, SessionMeter, Standing, Ticket, TicketHead, Values, Withdrawal,
+        Expected, Extent, Flow, FlowKind, Freshness, Lifetime, LivenessAt, MutexRole, Openable, Opener, Part,
+        ProcessId, QueueView, Rank, Request, Session, SessionBond, SessionMeter, Standing, Ticket, TicketHead, Values,
+        Withdrawal,
     };
     pub use lockkeeper_recipes::decide;
 }

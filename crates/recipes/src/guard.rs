@@ -110,9 +110,9 @@ impl<Kind> Guard<Kind> {
         let ends_at = term.as_ref().and_then(|term| term.ends_at);
         let Answered { listed, holding, span: wait } = call.granted(granted_at);
         let span = spans::hold(queue, token, wait.as_deref());
-        let (home, clock, observers) = (shared.home, shared.clock.clone(), shared.observers.clone());
+        let (home, bond, observers) = (shared.home, place.session().bond().clone(), shared.observers.clone());
         let (queue, end_of_place) = (queue.clone(), place.end_of_place());
-        let hold = Hold::new(Held { home, clock, observers, queue, grant, end_of_place, ends_at, holding });
+        let hold = Hold::new(Held { home, bond, observers, queue, grant, end_of_place, ends_at, holding });
         if ends_at.is_some() {
             leave_at_end(&hold, &place);
         }

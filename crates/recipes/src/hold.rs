@@ -14,9 +14,10 @@ use tokio::sync::Notify;
 use crate::event::{Event, Observers};
 use crate::hold::grant::{EndOfPlace, Grant};
 use crate::meter::Holding;
-use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    ContenderId, FencingToken, Home, Liveness, LossReason, QueueName, Revocation, SafeUntil, Standing, Ticket,
+    ContenderId, FencingToken, Home, Liveness, LivenessAt, LossReason, QueueName, Revocation, SafeUntil, SessionBond,
+    Standing, Ticket,
 };
 
 /// What a hold is in a fork: its parent has it.
@@ -32,7 +33,8 @@ pub struct Hold {
 pub(crate) struct Held {
     /// The process that has it.
     pub(crate) home: Home,
-    pub(crate) clock: Arc<dyn Clock>,
+    /// The session's, and the clock by which the hold is judged.
+    pub(crate) bond: SessionBond,
     pub(crate) observers: Arc<Observers>,
     pub(crate) queue: QueueName,
     pub(crate) grant: Grant,
@@ -64,7 +66,7 @@ impl Hold {
     pub(crate) fn note_loss(&self, reason: LossReason) -> LossReason {
         let HoldState { held, loss, .. } = &*self.state;
         if loss.set(reason).is_ok() {
-            held.holding.end(held.clock.now());
+            held.holding.end(held.bond.clock().now());
             held.observers.emit(&Event::Lost { lock: held.queue.clone(), token: held.grant.token, reason });
         }
         loss.get().copied().unwrap_or(reason)
@@ -122,7 +124,7 @@ impl Hold {
 
     /// As [`Hold::liveness`], for the end of a turn.
     pub(crate) fn liveness_at_turn(&self, now: BootInstant) -> Liveness {
-        self.noted(self.judge(self.state.held.grant.standing.liveness_at_turn(now)))
+        self.noted(self.judge(self.state.held.grant.standing.liveness(LivenessAt::Turn(now))))
     }
 
     /// Keeps a loss that a look has found.
@@ -142,7 +144,7 @@ impl Hold {
     /// Looks what may be believed now, and tells no observer of what it finds.
     fn look(&self) -> Liveness {
         // In this order, since to the standing our own release looks like a removal.
-        self.judge(self.state.held.grant.standing.liveness())
+        self.judge(self.state.held.grant.standing.liveness(LivenessAt::Now))
     }
 
     /// Judges by what the standing said a moment ago.
@@ -161,7 +163,7 @@ impl Hold {
     /// `None` if the service has no timeouts.
     pub fn safe_for(&self) -> Option<Duration> {
         match self.liveness().safe_until() {
-            Some(safe_until) => safe_until.left(self.state.held.clock.now()),
+            Some(safe_until) => safe_until.left(self.state.held.bond.clock().now()),
             None => Some(Duration::ZERO),
         }
     }
@@ -171,7 +173,7 @@ impl Hold {
     ///
     /// While renewals go well, [`Hold::safe_for`] does not fall below it.
     pub fn notice(&self) -> Option<Duration> {
-        self.state.held.grant.standing.bond().notice()
+        self.state.held.bond.notice()
     }
 
     /// Waits until the lock is no longer held, and returns the reason; [`LossReason::Released`] if its guard gave it
@@ -195,7 +197,7 @@ impl Hold {
         };
         let limit = async {
             match self.state.held.ends_at {
-                Some(ends_at) => self.state.held.clock.sleep_until(ends_at).await,
+                Some(ends_at) => self.state.held.bond.clock().sleep_until(ends_at).await,
                 None => std::future::pending().await,
             }
         };
@@ -256,7 +258,7 @@ impl HoldState {
         };
         match standing {
             Liveness::Lost(reason) => Liveness::Lost(reason),
-            _ if self.held.clock.now() >= ends_at => Liveness::Lost(LossReason::MaxHold),
+            _ if self.held.bond.clock().now() >= ends_at => Liveness::Lost(LossReason::MaxHold),
             Liveness::Held { safe_until } => Liveness::Held { safe_until: cap(safe_until) },
             Liveness::Jeopardy { safe_until } => Liveness::Jeopardy { safe_until: cap(safe_until) },
         }

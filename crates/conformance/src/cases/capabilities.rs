@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_core::{Capabilities, Fencing, LossReason, Mode, Modes, SafeUntil, StoppedHolder};
+use lockkeeper_core::{Capabilities, Fencing, LivenessAt, LossReason, Mode, Modes, SafeUntil, StoppedHolder};
 
 use crate::case::{Case, using};
 use crate::fixture::{Fault, FaultKind, Fixture};
@@ -49,7 +49,7 @@ async fn keeps(fixture: &dyn Fixture) {
     let place = ann.take(&line("door"), Mode::Mutex).await;
     assert_eq!(ann.session.bond().timeout(), None);
     assert_eq!(ann.session.bond().notice(), None);
-    let held = place.joined.standing.liveness();
+    let held = place.joined.standing.liveness(LivenessAt::Now);
     assert_eq!(held.safe_until(), Some(SafeUntil::ProcessEnd));
     ann.withdraw(&line("door"), place.ticket).await;
 }
@@ -59,7 +59,7 @@ async fn expires(fixture: &dyn Fixture) {
     let place = ann.take(&line("door"), Mode::Mutex).await;
     let timeout = ann.session.bond().timeout().expect("a session has a timeout").granted;
     let now = fixture.clock().now();
-    let left = place.joined.standing.liveness().safe_until().expect("it is held").left(now);
+    let left = place.joined.standing.liveness(LivenessAt::Now).safe_until().expect("it is held").left(now);
     let left = left.expect("the hold has a deadline");
     assert!(left <= timeout, "{left:?} are left of a timeout of {timeout:?}");
     assert!(ann.session.bond().notice().expect("a holder is warned") <= timeout);

@@ -268,7 +268,7 @@ mod tests {
         let (of_door, of_hall) = (queues.watch_changes(&door.with_part(Part::Permits)), queues.watch_changes(&hall));
         let entry = Entry::new(Ticket::mint().unwrap(), Mode::Mutex, Arc::new(Owner::this_process()));
         let clock = Arc::new(TestClock::new());
-        let standing = MemoryStanding::new(SessionBond::new(clock.clone(), SafeUntil::ProcessEnd), clock);
+        let standing = MemoryStanding::new(SessionBond::new(clock, SafeUntil::ProcessEnd));
         queues.join(&door, entry, 1, Duration::ZERO, standing);
         assert!(of_door.has_changed().unwrap(), "all parts of a lock are one to those that wait");
         assert!(!of_hall.has_changed().unwrap());

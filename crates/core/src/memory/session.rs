@@ -127,12 +127,11 @@ impl Session for MemorySession {
             return refuse(limit(Operation::Join, format!("one call may take at most {ENTRIES_MAX} places")));
         }
         let (queue, session) = (queue.clone(), self.number);
-        let (bond, clock) = (self.bond.clone(), self.service.clock().clone());
-        let since_unix = clock.unix_time();
+        let (bond, since_unix) = (self.bond.clone(), self.service.clock().unix_time());
         self.service.request(session, Operation::Join, move |state, connection| {
             state.queues.check(&queue, &entries, session)?;
             let join = |entry| {
-                let standing = MemoryStanding::new(bond.clone(), clock.clone());
+                let standing = MemoryStanding::new(bond.clone());
                 Placed::of(state.queues.join(&queue, entry, session, since_unix, standing))
             };
             let places: Vec<_> = entries.into_iter().map(join).collect();
@@ -144,9 +143,8 @@ impl Session for MemorySession {
     /// Does as [`Session::enqueue`] of one, without lists of one.
     fn enqueue_one(&self, queue: &QueueName, entry: Entry) -> BoxFuture<Result<Enqueued>> {
         let (queue, session) = (queue.clone(), self.number);
-        let clock = self.service.clock();
-        let since_unix = clock.unix_time();
-        let standing = MemoryStanding::new(self.bond.clone(), clock.clone());
+        let since_unix = self.service.clock().unix_time();
+        let standing = MemoryStanding::new(self.bond.clone());
         self.service.request(session, Operation::Join, move |state, connection| {
             state.queues.check(&queue, std::slice::from_ref(&entry), session)?;
             let place = Placed::of(state.queues.join(&queue, entry, session, since_unix, standing));

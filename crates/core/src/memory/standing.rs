@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::clock::Clock;
 use crate::contender::Revocation;
 use crate::future::BoxFuture;
 use crate::loss::LossReason;
-use crate::standing::{Liveness, SessionBond, Standing};
+use crate::standing::{Liveness, LivenessAt, SessionBond, Standing};
 
 /// The standing of one contender.
 #[derive(Debug)]
@@ -19,7 +18,6 @@ pub(super) struct MemoryStanding {
     /// Itself, for the futures that it makes.
     me: Weak<Self>,
     bond: SessionBond,
-    clock: Arc<dyn Clock>,
     granted_unix: OnceLock<Duration>,
     /// Set to the reason when the contender leaves.
     departed: OnceLock<LossReason>,
@@ -29,11 +27,10 @@ pub(super) struct MemoryStanding {
 }
 
 impl MemoryStanding {
-    pub(super) fn new(bond: SessionBond, clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub(super) fn new(bond: SessionBond) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             bond,
-            clock,
             granted_unix: OnceLock::new(),
             departed: OnceLock::new(),
             revocation: Mutex::default(),
@@ -94,11 +91,7 @@ async fn until<T>(change: &Notify, look: impl Fn() -> Option<T>) -> T {
 }
 
 impl Standing for MemoryStanding {
-    fn bond(&self) -> &SessionBond {
-        &self.bond
-    }
-
-    fn liveness(&self) -> Liveness {
+    fn liveness(&self, _at: LivenessAt) -> Liveness {
         match (self.bond.liveness(), self.departed.get()) {
             (lost @ Liveness::Lost(_), _) => lost,
             (_, Some(&reason)) => Liveness::Lost(reason),
@@ -118,7 +111,7 @@ impl Standing for MemoryStanding {
     }
 
     fn granted(&self) {
-        self.granted_unix.get_or_init(|| self.clock.unix_time());
+        self.granted_unix.get_or_init(|| self.bond.clock().unix_time());
     }
 
     /// A contender that is gone is asked nothing any more.

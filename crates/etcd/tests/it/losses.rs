@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{
-    Departure, Enqueued, ErrorKind, Extent, Freshness, Liveness, LossReason, Request, Revocation, Session,
+    Departure, Enqueued, ErrorKind, Extent, Freshness, Liveness, LivenessAt, LossReason, Request, Revocation, Session,
 };
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
@@ -30,7 +30,7 @@ async fn until_watched(other: &dyn Session, place: &Enqueued) {
 
 /// Waits until the owner of a place knows that it is gone.
 async fn until_gone(place: &Enqueued) -> LossReason {
-    let look = async || match place.standing.liveness() {
+    let look = async || match place.standing.liveness(LivenessAt::Now) {
         Liveness::Lost(reason) => Some(reason),
         Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
     };
@@ -63,7 +63,7 @@ async fn a_contender_that_went_with_its_session_is_never_told_to_be_removed() {
     assert!(operator.revoke(stored.lease).await.expect("a revocation"));
     let outcome = soon("the end of the wait", waiting).await.expect("no panic");
     assert_eq!(outcome.expect_err("the session is over").kind(), ErrorKind::Lost(LossReason::Expired));
-    assert_eq!(place.standing.liveness(), Liveness::Lost(LossReason::Expired));
+    assert_eq!(place.standing.liveness(LivenessAt::Now), Liveness::Lost(LossReason::Expired));
     assert_eq!(soon("the loss", place.standing.lost()).await, LossReason::Expired);
     soon("the end", ann.close()).await.expect("the end");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::{Advice, Error, ErrorKind, Expected, Liveness, LossReason, SafeUntil};
+use lockkeeper_core::{Advice, Error, ErrorKind, Expected, Liveness, LivenessAt, LossReason, SafeUntil};
 use lockkeeper_faults::etcd::{self, Server};
 use lockkeeper_faults::proxy::{Direction, Flow, Proxy};
 use lockkeeper_faults::wait;
@@ -120,7 +120,7 @@ async fn a_renewal_that_one_member_does_not_answer_is_made_over_another_one_befo
     in_use.set_flow(Direction::ToClient, Flow::Hold);
     // A renewal that is sent from now on is believed for the session timeout, less the margin of half a second.
     let renewed_from_now = SystemClock.now().saturating_add(Duration::from_millis(20_000 - 500));
-    let is_renewed = async || match joined.standing.liveness() {
+    let is_renewed = async || match joined.standing.liveness(LivenessAt::Now) {
         Liveness::Held { safe_until: SafeUntil::At(moment) } => (moment >= renewed_from_now).then_some(()),
         other => panic!("{other:?} before another member was asked"),
     };
@@ -180,7 +180,7 @@ fn a_session_ends_with_its_runtime_and_its_callers_are_told() {
     drop(ours);
     other.block_on(async {
         assert_eq!(soon("the loss", session.bond().lost()).await, LossReason::Closed);
-        assert!(!joined.standing.liveness().is_held());
+        assert!(!joined.standing.liveness(LivenessAt::Now).is_held());
         soon("the refusal", session.enqueue_one(&door(), entry(ticket()))).await.expect_err("nothing runs any more");
         // Any answer will do.
         let _ = soon("the withdrawal", session.withdraw(&door(), placed)).await;

@@ -53,7 +53,7 @@ async fn a_wiped_directory_is_made_anew_while_it_is_in_use() {
     let lost = tokio::spawn(held.joined.standing.lost());
     tokio::task::yield_now().await;
     fs::remove_dir_all(&base).unwrap();
-    assert_eq!(soon("the loss", lost).await.unwrap(), LossReason::Removed);
+    assert_eq!(soon("the loss", lost).await.unwrap(), LossReason::Displaced);
     let (again, theirs) = (lock(&ours, &queue(LOCK)).await.unwrap(), session(&base));
     assert!(again.number() > held.number());
     let behind = Place::join(&theirs, &queue(LOCK)).await.unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lockkeeper_conformance::soon;
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_core::{Backend, ErrorKind, Extent, Freshness, Liveness, LossReason, SafeUntil};
+use lockkeeper_core::{Backend, ErrorKind, Extent, Freshness, Liveness, LivenessAt, LossReason, SafeUntil};
 use lockkeeper_faults::sleeper::Sleeper;
 use rustix::fs::FlockOperation;
 use tempfile::tempdir;
@@ -67,13 +67,13 @@ async fn a_removed_holder_is_told_at_once_and_for_good() {
     let held = lock(&ours, &queue(LOCK)).await.unwrap();
     let other = lock(&ours, &queue("other")).await.unwrap();
     let standing = held.joined.standing.clone();
-    assert_eq!(standing.liveness(), Liveness::Held { safe_until: SafeUntil::ProcessEnd });
+    assert_eq!(standing.liveness(LivenessAt::Now), Liveness::Held { safe_until: SafeUntil::ProcessEnd });
     let told: Vec<_> = (0..10).map(|_| tokio::spawn(standing.lost())).collect();
     let mut other_lost = other.joined.standing.lost();
     tokio::task::yield_now().await;
     let sleeper = Sleeper::start();
     fs::remove_file(directory_of(directory.path()).join(held.joined.id.as_str())).unwrap();
-    assert_eq!(standing.liveness(), Liveness::Lost(LossReason::Removed));
+    assert_eq!(standing.liveness(LivenessAt::Now), Liveness::Lost(LossReason::Removed));
     for told in told {
         assert_eq!(soon("the loss", told).await.unwrap(), LossReason::Removed);
     }
@@ -81,7 +81,7 @@ async fn a_removed_holder_is_told_at_once_and_for_good() {
     assert!(sleeper.slept() < Duration::from_millis(900), "{:?}", sleeper.slept());
     assert!(poll_once(&mut other_lost).is_pending());
     held.leave().await.unwrap();
-    assert_eq!(standing.liveness(), Liveness::Lost(LossReason::Removed));
+    assert_eq!(standing.liveness(LivenessAt::Now), Liveness::Lost(LossReason::Removed));
 }
 
 #[tokio::test]
@@ -92,20 +92,20 @@ async fn a_turn_goes_by_a_look_that_is_young_and_by_what_its_process_knows() {
     let after = |micros| looked_at.saturating_add(Duration::from_micros(micros));
     let removed = lock(&ours, &queue("removed")).await.unwrap();
     let standing = removed.joined.standing.clone();
-    assert_eq!(standing.liveness_at_turn(looked_at), held);
+    assert_eq!(standing.liveness(LivenessAt::Turn(looked_at)), held);
     fs::remove_file(directory.path().join("queues/removed").join(removed.joined.id.as_str())).unwrap();
-    assert_eq!(standing.liveness_at_turn(after(49)), held, "the look is young");
-    assert_eq!(standing.liveness_at_turn(after(50)), Liveness::Lost(LossReason::Removed));
-    assert_eq!(standing.liveness_at_turn(after(1)), Liveness::Lost(LossReason::Removed), "for good");
+    assert_eq!(standing.liveness(LivenessAt::Turn(after(49))), held, "the look is young");
+    assert_eq!(standing.liveness(LivenessAt::Turn(after(50))), Liveness::Lost(LossReason::Removed));
+    assert_eq!(standing.liveness(LivenessAt::Turn(after(1))), Liveness::Lost(LossReason::Removed), "for good");
     let left = lock(&ours, &queue("left")).await.unwrap();
     let standing = left.joined.standing.clone();
-    assert_eq!(standing.liveness_at_turn(looked_at), held);
+    assert_eq!(standing.liveness(LivenessAt::Turn(looked_at)), held);
     left.leave().await.unwrap();
-    assert_eq!(standing.liveness_at_turn(looked_at), Liveness::Lost(LossReason::Removed));
+    assert_eq!(standing.liveness(LivenessAt::Turn(looked_at)), Liveness::Lost(LossReason::Removed));
     let closed = lock(&ours, &queue("closed")).await.unwrap();
-    assert_eq!(closed.joined.standing.liveness_at_turn(looked_at), held);
+    assert_eq!(closed.joined.standing.liveness(LivenessAt::Turn(looked_at)), held);
     ours.close().await.unwrap();
-    assert_eq!(closed.joined.standing.liveness_at_turn(looked_at), Liveness::Lost(LossReason::Closed));
+    assert_eq!(closed.joined.standing.liveness(LivenessAt::Turn(looked_at)), Liveness::Lost(LossReason::Closed));
 }
 
 #[test]
@@ -194,7 +194,7 @@ async fn more_queues_than_a_session_keeps_open_are_tidied_up_as_it_goes() {
     }
     let left = fs::read_dir(directory.path().join("queues")).unwrap().count();
     assert!(left <= 33, "{left} directories of queues are left");
-    assert!(kept.joined.standing.liveness().is_held());
+    assert!(kept.joined.standing.liveness(LivenessAt::Now).is_held());
     ours.close().await.unwrap();
     assert_eq!(fs::read_dir(directory.path().join("queues")).unwrap().count(), 0);
 }

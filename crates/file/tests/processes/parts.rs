@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use lockkeeper_core::Backend;
+use lockkeeper_core::{Backend, LivenessAt};
 use lockkeeper_faults::wait::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -115,7 +115,7 @@ async fn add(part: &Part) {
         let place = lock(&session, &queue(QUEUE)).await.unwrap();
         let before: u64 = fs::read_to_string(&sum).unwrap().parse().unwrap();
         fs::write(&sum, (before + 1).to_string()).unwrap();
-        assert!(place.joined.standing.liveness().is_held());
+        assert!(place.joined.standing.liveness(LivenessAt::Now).is_held());
         place.leave().await.unwrap();
         session.close().await.unwrap();
     }

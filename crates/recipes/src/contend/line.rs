@@ -13,8 +13,8 @@ use crate::event::Event;
 use crate::shared::Shared;
 use crate::shared::known_head::KnownHead;
 use lockkeeper_core::{
-    BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, FencingToken, Freshness, Mode, Opener, Part,
-    QueueName, QueueView, Rank, Result, Session, Standing, Ticket,
+    BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, FencingToken, Freshness, LivenessAt, Mode,
+    Opener, Part, QueueName, QueueView, Rank, Result, Session, Standing, Ticket,
 };
 
 /// Asks for one place of one mode in one queue.
@@ -228,7 +228,7 @@ impl Joined {
 
     /// Tells whether the place is still in the queue.
     pub(crate) fn stands(&self) -> bool {
-        self.standing().liveness().is_held()
+        self.standing().liveness(LivenessAt::Now).is_held()
     }
 
     /// Looks whether it is granted now.

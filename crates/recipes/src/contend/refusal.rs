@@ -1,28 +1,29 @@
 //! The errors when a place cannot be taken or kept.
 
 use crate::shared::Shared;
-use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Mode, Modes, Operation, QueueName, Result, Standing};
+use lockkeeper_core::{
+    Error, ErrorKind, Liveness, LivenessAt, LossReason, Mode, Modes, Operation, QueueName, Result, Standing,
+};
 
 /// A grant counts only if the place stands at the moment of the grant, however long the wait took.
 pub(crate) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
-    match standing.liveness() {
+    match standing.liveness(LivenessAt::Now) {
         Liveness::Held { .. } | Liveness::Jeopardy { .. } => Ok(()),
-        Liveness::Lost(reason) => Err(loss(queue, standing, reason)),
+        Liveness::Lost(reason) => Err(loss(queue, reason)),
     }
 }
 
 /// Checks that a place stands; if it is lost, waits until its backend knows why, which decides whether to join again.
 pub(crate) async fn check_with_reason(queue: &QueueName, standing: &dyn Standing) -> Result<()> {
-    if standing.liveness().is_held() {
+    if standing.liveness(LivenessAt::Now).is_held() {
         return Ok(());
     }
-    let reason = standing.lost().await;
-    Err(loss(queue, standing, reason))
+    Err(loss(queue, standing.lost().await))
 }
 
-fn loss(queue: &QueueName, standing: &dyn Standing, reason: LossReason) -> Error {
+fn loss(queue: &QueueName, reason: LossReason) -> Error {
     match reason {
-        LossReason::Removed | LossReason::Broken if !standing.is_displaced() => removed(queue),
+        LossReason::Removed | LossReason::Broken => removed(queue),
         LossReason::Closed => Error::permanent(ErrorKind::Closed, Operation::Wait, reason.to_string()).at(queue),
         _ => Error::transient(ErrorKind::Lost(reason), Operation::Wait, reason.to_string()).at(queue),
     }
@@ -84,7 +85,7 @@ mod tests {
     use std::time::Duration;
 
     use lockkeeper_core::clock::TestClock;
-    use lockkeeper_core::{Advice, BoxFuture, PlaceBond, SessionBond};
+    use lockkeeper_core::{Advice, BoxFuture, PlaceBond};
 
     use super::*;
     use crate::contend::line::{Joined, OnePlace};
@@ -98,11 +99,7 @@ mod tests {
     struct Gone(Arc<PlaceBond>);
 
     impl Standing for Gone {
-        fn bond(&self) -> &SessionBond {
-            self.0.session()
-        }
-
-        fn liveness(&self) -> Liveness {
+        fn liveness(&self, _at: LivenessAt) -> Liveness {
             self.0.liveness()
         }
 

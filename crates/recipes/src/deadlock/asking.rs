@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use lockkeeper_core::{Error, ErrorKind, FencingToken, Operation, QueueName, Result, Standing};
+use lockkeeper_core::{Error, ErrorKind, FencingToken, LivenessAt, Operation, QueueName, Result, Standing};
 
 use super::search::{circle, in_words};
 use super::table::{Entry, KeyId, Place, Proof, Stage, Table, Want};
@@ -34,7 +34,7 @@ impl Asking {
     /// [`ErrorKind::WouldDeadlock`] if this closes a circle.
     pub(crate) fn waits_in(&self, place: FencingToken, standing: &Arc<dyn Standing>) -> Result<()> {
         let standing = standing.clone();
-        let stands = Box::new(move || standing.liveness().is_held());
+        let stands = Box::new(move || standing.liveness(LivenessAt::Now).is_held());
         self.wait(Some(Place { number: place.as_u64(), stands }))
     }
 

@@ -19,12 +19,17 @@ impl HeldPlace {
     /// Returns the session under which the place was taken, for a place beside it. Then it is left when this is given
     /// back: no later turn may have what another contender of this process stands beside.
     pub(crate) fn anchor(&self) -> &Arc<dyn Session> {
+        if let Some(end_of_place) = self.end_of_place() {
+            end_of_place.note();
+        }
+        self.session()
+    }
+
+    /// Returns the session under which the place was taken.
+    pub(crate) fn session(&self) -> &Arc<dyn Session> {
         match self {
             Self::Place(place) => place.session(),
-            Self::Local(turn) => {
-                turn.end_place();
-                turn.session()
-            }
+            Self::Local(turn) => turn.session(),
         }
     }
 

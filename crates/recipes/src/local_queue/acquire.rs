@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Caller, ContenderId, ErrorKind, Liveness, QueueView, Result, Wait};
+use lockkeeper_core::{Caller, ContenderId, ErrorKind, Liveness, LivenessAt, QueueView, Result, Wait};
 use tokio_util::context::TokioContext;
 
 use super::grant::{GrantedPlace, SharedGrant};
@@ -144,7 +144,7 @@ impl LocalQueue {
     async fn renewed(&self, shared: &Shared, grant: &SharedGrant, seen: Liveness, wait: Wait) -> Result<Option<()>> {
         tokio::select! {
             biased;
-            had = shared.by(wait, grant.grant.standing.bond().renewed(seen)) => Ok(had),
+            had = shared.by(wait, grant.session.bond().renewed(seen)) => Ok(had),
             closed = shared.until(Stage::Drained) => Err(closed.at(&self.queue)),
         }
     }
@@ -260,13 +260,13 @@ fn is_alone(id: &ContenderId, view: &QueueView) -> bool {
 
 /// Looks what may be believed of a place at the moment of a grant.
 fn worth(grant: &SharedGrant, now: BootInstant) -> Worth {
-    let liveness = grant.grant.standing.liveness_at_turn(now);
+    let liveness = grant.grant.standing.liveness(LivenessAt::Turn(now));
     match liveness {
         Liveness::Lost(_) => Worth::Nothing,
         Liveness::Jeopardy { .. } => Worth::Doubtful(liveness),
         Liveness::Held { safe_until } => {
             let left = safe_until.left(now);
-            match (left, grant.grant.standing.bond().notice()) {
+            match (left, grant.session.bond().notice()) {
                 (Some(left), Some(notice)) if left < notice => Worth::Doubtful(liveness),
                 _ => Worth::Whole,
             }

@@ -156,11 +156,6 @@ impl LocalGrant {
         move || drop(local.end(serial, false, local.clock.now()))
     }
 
-    /// Has the place left at the end of this turn, since something else depends on it.
-    pub(crate) fn end_place(&self) {
-        self.end_of_place().note();
-    }
-
     /// Returns what leaves the place at the end of this turn, when something else depends on it.
     pub(crate) fn end_of_place(&self) -> EndOfPlace {
         self.local.ending.end_of(self.of.number)

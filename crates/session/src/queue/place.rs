@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
-    BoxFuture, ContenderId, FencingToken, Liveness, LossReason, PlaceBond, QueueName, Revocation, SessionBond,
-    Standing, Ticket,
+    BoxFuture, ContenderId, FencingToken, Liveness, LivenessAt, LossReason, PlaceBond, QueueName, Revocation, Standing,
+    Ticket,
 };
 
 /// What a service keeps of a contender of ours.
@@ -49,11 +49,7 @@ impl<O: Own> Place<O> {
 pub(super) struct PlaceStanding<O>(pub(super) Arc<Place<O>>);
 
 impl<O: Own> Standing for PlaceStanding<O> {
-    fn bond(&self) -> &SessionBond {
-        self.0.bond.session()
-    }
-
-    fn liveness(&self) -> Liveness {
+    fn liveness(&self, _at: LivenessAt) -> Liveness {
         self.0.bond.liveness()
     }
 

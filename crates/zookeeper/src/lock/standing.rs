@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SessionBond, Standing};
+use lockkeeper_core::{BoxFuture, Liveness, LivenessAt, LossReason, Revocation, Standing};
 
 use crate::lock::inner::Inner;
 use crate::lock::place::Place;
@@ -22,11 +22,7 @@ impl PlaceStanding {
 }
 
 impl Standing for PlaceStanding {
-    fn bond(&self) -> &SessionBond {
-        self.place.bond.session()
-    }
-
-    fn liveness(&self) -> Liveness {
+    fn liveness(&self, _at: LivenessAt) -> Liveness {
         self.place.bond.liveness()
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::TestClock;
 use lockkeeper_core::{
-    Backend, BoxFuture, Entry, ErrorKind, Extent, Freshness, Mode, Owner, QueueName, Session, Ticket,
+    Backend, BoxFuture, Entry, ErrorKind, Extent, Freshness, LivenessAt, Mode, Owner, QueueName, Session, Ticket,
 };
 use lockkeeper_zk_proto::client::QUEUED_REQUESTS_MAX;
 use lockkeeper_zk_proto::message::OpCode;
@@ -95,7 +95,7 @@ async fn a_list_for_which_there_is_room_in_part_is_refused_and_the_session_goes_
     for list in [first, last] {
         assert!(list.await.unwrap().contenders.is_empty());
     }
-    assert!(held.standing.liveness().is_held());
+    assert!(held.standing.liveness(LivenessAt::Now).is_held());
     assert_eq!(
         world.session.view(&door(), Freshness::Latest, Extent::Whole).await.unwrap().position(&held.id),
         Some(0)

@@ -1,6 +1,6 @@
 //! The waist itself, used without a recipe.
 
-use lockkeeper_core::{Departure, Extent, Freshness, Liveness, LossReason, Mode, QueueName};
+use lockkeeper_core::{Departure, Extent, Freshness, Liveness, LivenessAt, LossReason, Mode, QueueName};
 
 use crate::case::Case;
 use crate::fixture::Fixture;
@@ -62,7 +62,7 @@ async fn shows_entries(fixture: &dyn Fixture) {
     let shown: Vec<_> = view.contenders.iter().map(|contender| (&contender.id, contender.ticket)).collect();
     assert_eq!(shown, [(&ahead.id, Some(one.ticket)), (&behind.id, Some(other.ticket))]);
     assert!(behind.token > ahead.token);
-    assert!(ahead.standing.liveness().is_held() && behind.standing.liveness().is_held());
+    assert!(ahead.standing.liveness(LivenessAt::Now).is_held() && behind.standing.liveness(LivenessAt::Now).is_held());
     withdraw(&ann, &one).await;
     withdraw(&bob, &other).await;
 }
@@ -106,9 +106,9 @@ async fn withdrawn_by_ticket(fixture: &dyn Fixture) {
 async fn lost_when_withdrawn(fixture: &dyn Fixture) {
     let [ann] = speakers(fixture).await;
     let place = take(&ann).await;
-    assert!(place.joined.standing.liveness().is_held());
+    assert!(place.joined.standing.liveness(LivenessAt::Now).is_held());
     let withdrawing = ann.session.withdraw(&door(), place.ticket);
-    assert!(!place.joined.standing.liveness().is_held(), "it is still believed");
+    assert!(!place.joined.standing.liveness(LivenessAt::Now).is_held(), "it is still believed");
     soon("the loss", place.joined.standing.lost()).await;
     soon("the withdrawal", withdrawing).await.expect("the place is left");
     assert!(ann.session.bond().liveness().is_held(), "the session stands");
@@ -164,7 +164,7 @@ async fn closed(fixture: &dyn Fixture) {
     ann.close().await;
     assert_eq!(ann.session.bond().liveness(), Liveness::Lost(LossReason::Closed));
     assert_eq!(soon("the loss", ann.session.bond().lost()).await, LossReason::Closed);
-    assert_eq!(place.standing.liveness(), Liveness::Lost(LossReason::Closed));
+    assert_eq!(place.standing.liveness(LivenessAt::Now), Liveness::Lost(LossReason::Closed));
     assert_eq!(soon("the loss", place.standing.lost()).await, LossReason::Closed);
     assert!(soon("the refusal", ann.session.enqueue_one(&door(), entry(Mode::Mutex))).await.is_err());
     onlooker.until_ids(&door(), &[]).await;

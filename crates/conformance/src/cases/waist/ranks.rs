@@ -1,6 +1,6 @@
 //! Entries that share another's place: right behind it, with its token.
 
-use lockkeeper_core::{Advice, ContenderId, Departure, Entry, Mode, Operation, Rank};
+use lockkeeper_core::{Advice, ContenderId, Departure, Entry, LivenessAt, Mode, Operation, Rank};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
@@ -39,7 +39,7 @@ async fn beside(fixture: &dyn Fixture) {
     assert_eq!(modes, [Mode::Write, Mode::Read, Mode::Write, Mode::Read]);
     assert_eq!(beside.joined.token, anchor.joined.token);
     assert!(next.joined.token > beside.joined.token && last.joined.token > next.joined.token);
-    assert!(beside.joined.standing.liveness().is_held());
+    assert!(beside.joined.standing.liveness(LivenessAt::Now).is_held());
     let tokens: Vec<_> = bob.inspect(&door).await.iter().map(|contender| contender.token).collect();
     // A service need not show tokens; if it does, a place that is shared has one.
     assert!(tokens[0].is_none() || (tokens[0] == tokens[1] && tokens[2] > tokens[1]), "{tokens:?}");
@@ -60,7 +60,7 @@ async fn outlives_its_anchor(fixture: &dyn Fixture) {
     soon("the event", waiting).await.expect("it can be asked");
     let view = bob.view(&door).await;
     assert_eq!(ids_of(&view), [beside.joined.id.clone(), next.joined.id.clone()]);
-    assert!(beside.joined.standing.liveness().is_held());
+    assert!(beside.joined.standing.liveness(LivenessAt::Now).is_held());
     let waiting = bob.session.departure(&door, Some(&next.joined.id), &beside.joined.id, view.connection);
     ann.withdraw(&door, beside.ticket).await;
     assert_eq!(soon("the event", waiting).await.expect("it can be asked"), Departure::Gone);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_core::{Advice, ENTRIES_MAX, Entry, ErrorKind, Mode, Operation, Part, QueueName, Ticket};
+use lockkeeper_core::{Advice, ENTRIES_MAX, Entry, ErrorKind, LivenessAt, Mode, Operation, Part, QueueName, Ticket};
 
 use crate::case::Case;
 use crate::fixture::{Fault, FaultKind, Fixture};
@@ -61,7 +61,7 @@ async fn stand_together(fixture: &dyn Fixture) {
         let mine = one.view.contenders.iter().find(|contender| contender.id == one.id);
         assert_eq!(mine.and_then(|contender| contender.ticket), Some(*ticket), "each answer is that of its entry");
         assert_eq!(one.view.contenders.len(), 1 + TOGETHER, "each answer shows all of them");
-        assert!(one.standing.liveness().is_held());
+        assert!(one.standing.liveness(LivenessAt::Now).is_held());
     }
     assert!(after.joined.token > last);
     let ids: BTreeSet<_> = joined.iter().map(|one| one.id.clone()).collect();
@@ -143,5 +143,5 @@ async fn session_ends(fixture: &dyn Fixture) {
     let joined = answer.expect("the places are given");
     ann.close().await;
     bob.until_ids(&permits(), &[]).await;
-    assert!(joined.iter().all(|one| !one.standing.liveness().is_held()));
+    assert!(joined.iter().all(|one| !one.standing.liveness(LivenessAt::Now).is_held()));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper_conformance::at_most;
-use lockkeeper_core::{BoxFuture, Liveness, LossReason, Revocation, SafeUntil, SessionBond, Standing};
+use lockkeeper_core::{BoxFuture, Liveness, LivenessAt, LossReason, Revocation, SafeUntil, Standing};
 
 use super::Bug;
 
@@ -24,12 +24,8 @@ impl BuggyStanding {
 }
 
 impl Standing for BuggyStanding {
-    fn bond(&self) -> &SessionBond {
-        self.inner.bond()
-    }
-
-    fn liveness(&self) -> Liveness {
-        match self.inner.liveness() {
+    fn liveness(&self, at: LivenessAt) -> Liveness {
+        match self.inner.liveness(at) {
             Liveness::Lost(reason) if self.overlooks(reason) => Liveness::Held { safe_until: SafeUntil::ProcessEnd },
             Liveness::Lost(LossReason::Broken) if matches!(self.bug, Bug::BreaksAsRemoval) => {
                 Liveness::Lost(LossReason::Removed)

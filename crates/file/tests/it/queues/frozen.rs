@@ -3,7 +3,7 @@
 use std::fs;
 
 use lockkeeper_conformance::{soon, until};
-use lockkeeper_core::{Backend, ConnectionNumber, Departure, ErrorKind, Liveness, LossReason, Request};
+use lockkeeper_core::{Backend, ConnectionNumber, Departure, ErrorKind, Liveness, LivenessAt, LossReason, Request};
 use tempfile::tempdir;
 
 use crate::one_lock::{directory_of, frozen, join, lock, names_in, sessions};
@@ -67,7 +67,7 @@ async fn its_maker_is_told_why_it_is_gone_while_it_lives() {
         }
         let reason = if breaks { LossReason::Broken } else { LossReason::Removed };
         assert_eq!(soon("the loss", lost).await.unwrap(), reason);
-        assert_eq!(ice.standing.liveness(), Liveness::Lost(reason));
+        assert_eq!(ice.standing.liveness(LivenessAt::Now), Liveness::Lost(reason));
     }
 }
 
@@ -81,7 +81,7 @@ async fn one_whose_breaker_died_meanwhile_is_removed_by_the_first_that_meets_it(
     let departure =
         soon("the departure", waiting.departure(&lock(), None, &ice.id, ConnectionNumber(0))).await.unwrap();
     assert_eq!(departure, Departure::Gone);
-    assert_eq!(ice.standing.liveness(), Liveness::Lost(LossReason::Broken));
+    assert_eq!(ice.standing.liveness(LivenessAt::Now), Liveness::Lost(LossReason::Broken));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{ErrorKind, Liveness, LossReason};
+use lockkeeper_core::{ErrorKind, Liveness, LivenessAt, LossReason};
 use lockkeeper_faults::long;
 use lockkeeper_recipes::{Handoff, Keeper};
 use tempfile::{TempDir, tempdir};
@@ -106,14 +106,14 @@ async fn a_holder_is_told_within_a_second_and_at_once_if_it_asks() {
         replace(&stage);
         assert!(!guard.hold().is_held(), "{way}");
         let (reason, told_at) = soon("the loss", told).await.unwrap();
-        assert_eq!(reason, LossReason::Removed, "{way}");
+        assert_eq!(reason, LossReason::Displaced, "{way}");
         assert!(!long::is_asked_for() || told_at - replaced_at < NOTICE_MAX, "{way}: {:?}", told_at - replaced_at);
         let is_other = way.starts_with("the queue's own");
-        let liveness = other.joined.standing.liveness();
+        let liveness = other.joined.standing.liveness(LivenessAt::Now);
         assert_eq!(liveness.is_held(), is_other, "{way}: a lock beside it");
-        assert!(is_other || liveness == Liveness::Lost(LossReason::Removed));
+        assert!(is_other || liveness == Liveness::Lost(LossReason::Displaced));
         let error = soon("the release", guard.release()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Removed), "{way}");
+        assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Displaced), "{way}");
     }
 }
 
@@ -133,7 +133,7 @@ async fn a_turn_of_a_place_whose_directory_was_replaced_ends_with_a_report_and_n
             std::hint::spin_loop();
         }
         let error = soon("the release", guard.release()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Removed), "{way}");
+        assert_eq!(error.kind(), ErrorKind::Lost(LossReason::Displaced), "{way}");
         let next = soon("the grant", mutex.lock()).await.unwrap();
         assert!(next.fencing_token() > token && next.hold().is_held(), "{way}");
     }
@@ -190,7 +190,7 @@ async fn a_waiter_whose_whole_directory_is_removed_goes_on_too() {
             tokio::task::yield_now().await;
         }
         fs::remove_dir_all(stage.base()).unwrap();
-        assert_eq!(soon("the loss", listening).await.unwrap(), LossReason::Removed);
+        assert_eq!(soon("the loss", listening).await.unwrap(), LossReason::Displaced);
         let next = soon("the grant", waiter).await.unwrap().unwrap();
         assert!(next.hold().is_held());
     }

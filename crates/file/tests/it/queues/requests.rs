@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Backend, ErrorKind, Liveness, LossReason, Request, Revocation};
+use lockkeeper_core::{Backend, ErrorKind, Liveness, LivenessAt, LossReason, Request, Revocation};
 
 use crate::one_lock::{directory_of, leave_dead, lock, names_in, sessions};
 use crate::support::{Place, backend, lock as hold};
@@ -58,7 +58,7 @@ async fn a_broken_holder_says_so_before_the_next_is_granted_the_lock() {
     let _lifeline = lockkeeper_file::lifeline(&*held.joined.standing).unwrap();
     let mut behind = Place::join(&theirs, &lock()).await.unwrap();
     let standing = held.joined.standing.clone();
-    let granted = tokio::spawn(async move { behind.granted().await.map(|()| standing.liveness()) });
+    let granted = tokio::spawn(async move { behind.granted().await.map(|()| standing.liveness(LivenessAt::Now)) });
     let lost = tokio::spawn(held.joined.standing.lost());
     tokio::task::yield_now().await;
     let request = Request::Break { token: held.joined.token };
@@ -73,7 +73,7 @@ async fn one_whose_breaker_died_meanwhile_is_removed_before_the_next_is_granted_
     let held = hold(&ours, &lock()).await.unwrap();
     let mut behind = Place::join(&theirs, &lock()).await.unwrap();
     let standing = held.joined.standing.clone();
-    let granted = tokio::spawn(async move { behind.granted().await.map(|()| standing.liveness()) });
+    let granted = tokio::spawn(async move { behind.granted().await.map(|()| standing.liveness(LivenessAt::Now)) });
     tokio::task::yield_now().await;
     // The state after the breaker was killed right after it had set the mark.
     let path = directory_of(directory.path()).join(held.joined.id.as_str());

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use lockkeeper_conformance::{is_joined, soon, until};
-use lockkeeper_core::{Extent, Freshness, Liveness, Mode};
+use lockkeeper_core::{Extent, Freshness, Liveness, LivenessAt, Mode};
 use lockkeeper_faults::proxy::{Direction, Flow, Operation};
 use lockkeeper_zookeeper::NewNode;
 
@@ -129,7 +129,7 @@ async fn a_proof_is_written_before_all_that_is_not_written_yet() {
     let proof = sent().position(|frame| frame.operation == Operation::MULTI).expect("a proof");
     let before = sent().take(proof).filter(|frame| frame.operation == Operation::GET_DATA).count();
     assert!(before < READS, "the proof came behind all {READS} reads");
-    assert!(matches!(held.standing.liveness(), Liveness::Held { .. }));
+    assert!(matches!(held.standing.liveness(LivenessAt::Now), Liveness::Held { .. }));
 }
 
 #[tokio::test]
