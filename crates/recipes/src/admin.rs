@@ -2,6 +2,7 @@
 //! to a lock are in `operate`, the changes of one in `watching`.
 
 mod inventory;
+pub(crate) mod operate;
 
 use std::time::Duration;
 

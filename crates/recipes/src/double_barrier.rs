@@ -7,14 +7,15 @@ mod tests;
 
 use std::fmt;
 
-use crate::call::calling;
+use lockkeeper_core::{ErrorKind, Liveness, Mode, Modes, QueueName, Result, Ticket, Wait};
+
 use crate::contend::{grant, lost_error, refused};
 use crate::double_barrier::round::{Inside, OneRound, RoundGone};
-use crate::guard::{Guard, kind};
 use crate::hold::Hold;
 use crate::keeper::Keeper;
+use crate::lock::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{ErrorKind, Liveness, Mode, Modes, QueueName, Result, Ticket, Wait};
+use crate::shared::call::calling;
 
 /// The most members that a double barrier waits for: the names of a round, and of the members that were late to leave
 /// an earlier one, must fit into one value.

@@ -1,5 +1,9 @@
 //! Events of locks and sessions, for observers; nothing flows back.
 
+#[cfg(not(feature = "metrics"))]
+pub(crate) mod meter;
+#[cfg(feature = "metrics")]
+pub mod meter;
 #[cfg(test)]
 mod tests;
 

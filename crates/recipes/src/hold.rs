@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use crate::event::{Event, Observers};
-use crate::hold::grant::{EndOfPlace, Grant};
-use crate::meter::Holding;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
     ContenderId, FencingToken, Home, Liveness, LivenessAt, LossReason, QueueName, Revocation, SafeUntil, SessionBond,
     Standing, Ticket,
 };
+use tokio::sync::Notify;
+
+use crate::event::meter::Holding;
+use crate::event::{Event, Observers};
+use crate::hold::grant::{EndOfPlace, Grant};
 
 /// What a hold is in a fork: its parent has it.
 const NOT_OURS: Liveness = Liveness::Lost(LossReason::Closed);

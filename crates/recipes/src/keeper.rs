@@ -17,11 +17,11 @@ use lockkeeper_core::{
 };
 use tokio::sync::watch;
 
+use crate::contend::local_queue::LocalQueues;
+use crate::event::meter::Meters;
 use crate::event::{Observer, Observers};
 use crate::handoff::Handoff;
 use crate::hold::list::OwnContender;
-use crate::local_queue::LocalQueues;
-use crate::meter::Meters;
 use crate::retry::RetryPolicy;
 use crate::shared::known_head::KnownHeads;
 use crate::shared::{Shared, Spawner, Stage, closed};
@@ -282,7 +282,7 @@ impl KeeperBuilder {
         self
     }
 
-    /// Gives the locks of these names a label `lock` of their own in the [metrics](crate::meter): 999 of them at most,
+    /// Gives the locks of these names a label `lock` of their own in the [metrics](crate::event::meter): 999 of them at most,
     /// in the order in which the keeper makes them. All others have the label `other`. Without this, no metric has such
     /// a label.
     ///

@@ -1,25 +1,27 @@
 //! The base of every kind of lock: a keeper's shared part and a name. The recipes define its methods.
 
+pub(crate) mod guard;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::task::coop;
-
-use crate::call::Call;
-use crate::call::calling;
-use crate::contend::{Attempt, Granted, OnePlace, PlaceAttempt, grant, not_carried};
-use crate::deadlock::Asking;
-use crate::guard::Guard;
-use crate::guard::held_place::HeldPlace;
-use crate::guard::limits::Limits;
-use crate::handoff::Handoff;
-use crate::keeper::Keeper;
-use crate::local_queue::{Bound, LocalQueue, LocalQueues};
-use crate::meter::Meter;
-use crate::shared::Shared;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, Mode, Modes, QueueName, Result, Wait};
+use tokio::task::coop;
+
+use crate::contend::local_queue::{Bound, LocalQueue, LocalQueues};
+use crate::contend::{Attempt, Granted, OnePlace, PlaceAttempt, grant, not_carried};
+use crate::deadlock::Asking;
+use crate::event::meter::Meter;
+use crate::handoff::Handoff;
+use crate::keeper::Keeper;
+use crate::lock::guard::Guard;
+use crate::lock::guard::held_place::HeldPlace;
+use crate::lock::guard::limits::Limits;
+use crate::shared::Shared;
+use crate::shared::call::Call;
+use crate::shared::call::calling;
 
 /// A named lock on a service.
 #[derive(Clone)]

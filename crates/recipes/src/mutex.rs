@@ -3,11 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::guard::MutexGuard;
+use lockkeeper_core::{Mode, Modes, QueueName, Result, Wait};
+
 use crate::handoff::Handoff;
 use crate::keeper::Keeper;
+use crate::lock::guard::MutexGuard;
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{Mode, Modes, QueueName, Result, Wait};
 
 /// An exclusive lock with one queue: first come, first served, across all processes that use the service.
 ///

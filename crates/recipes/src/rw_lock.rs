@@ -5,15 +5,16 @@ pub(crate) mod beside;
 use std::fmt;
 use std::time::Duration;
 
-use crate::call::Call;
-use crate::call::calling;
+use lockkeeper_core::{Liveness, Mode, Modes, QueueName, Result, Wait};
+
 use crate::contend::{OnePlace, join_beside, lost_error};
-use crate::guard::Guard;
-use crate::guard::{ReadGuard, WriteGuard};
 use crate::handoff::Handoff;
 use crate::keeper::Keeper;
+use crate::lock::guard::Guard;
+use crate::lock::guard::{ReadGuard, WriteGuard};
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{Liveness, Mode, Modes, QueueName, Result, Wait};
+use crate::shared::call::Call;
+use crate::shared::call::calling;
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
 ///

@@ -5,15 +5,16 @@ mod permits;
 use std::fmt;
 use std::time::Duration;
 
+use lockkeeper_core::{Caller, ENTRIES_MAX, Mode, Modes, Part, QueueName, Result, Wait};
+
 use crate::admin::Admin;
-use crate::call::calling;
 use crate::contend::refused;
 use crate::deadlock::{Asking, Want};
-use crate::guard::Permit;
 use crate::keeper::Keeper;
+use crate::lock::guard::Permit;
 use crate::lock::{Lock, granted};
 use crate::semaphore::permits::{Bound, SomePermits, agreed};
-use lockkeeper_core::{Caller, ENTRIES_MAX, Mode, Modes, Part, QueueName, Result, Wait};
+use crate::shared::call::calling;
 
 /// How many permits a semaphore has.
 #[derive(Clone, Debug, Eq, PartialEq)]

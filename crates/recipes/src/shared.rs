@@ -1,5 +1,6 @@
 //! State that a keeper, its locks and its guards share: the present session, or the next, and the keeper's end.
 
+pub(crate) mod call;
 mod examination;
 pub(crate) mod known_head;
 mod session_events;
@@ -25,9 +26,9 @@ use tokio::sync::watch;
 use self::known_head::KnownHeads;
 use crate::deadlock::Table;
 use crate::event::Observers;
+use crate::event::meter::Meters;
 use crate::handoff::Handoff;
 use crate::hold::list::Holds;
-use crate::meter::Meters;
 use crate::retry::RetryPolicy;
 
 /// What runs the futures that watch a hand-off, in a test.

@@ -6,10 +6,11 @@ pub(crate) mod counter;
 use std::fmt;
 use std::sync::Arc;
 
+use lockkeeper_core::{Expected, Modes, QueueName, Result, Session, Value, ValueVersion, Wait};
+
 use crate::contend::{ValueSays, grant, onlooker_error};
 use crate::keeper::Keeper;
 use crate::lock::{Lock, granted};
-use lockkeeper_core::{Expected, Modes, QueueName, Result, Session, Value, ValueVersion, Wait};
 
 /// A value of at most [`VALUE_BYTES_MAX`](lockkeeper_core::VALUE_BYTES_MAX) bytes that outlives every session.
 ///

@@ -6,19 +6,20 @@ mod tests;
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::call::Call;
-use crate::call::calling;
-use crate::contend::{InLine, Joined, OnePlace, Pending, PlaceAttempt, grant};
-use crate::decide;
-use crate::election::Election;
-use crate::guard::{Guard, kind};
-use crate::hold::list::Presence;
-use crate::lock::{Lock, granted};
-use crate::mutex::Mutex;
-use crate::rw_lock::RwLock;
 use lockkeeper_core::{
     ContenderId, ContenderInfo, Error, ErrorKind, Extent, Freshness, Mode, Operation, QueueName, Result, Wait,
 };
+
+use crate::contend::{InLine, Joined, OnePlace, Pending, PlaceAttempt, grant};
+use crate::decide;
+use crate::election::Election;
+use crate::hold::list::Presence;
+use crate::lock::guard::{Guard, kind};
+use crate::lock::{Lock, granted};
+use crate::mutex::Mutex;
+use crate::rw_lock::RwLock;
+use crate::shared::call::Call;
+use crate::shared::call::calling;
 
 /// A place in the queue of a lock, for callers that want to see how the wait goes; dropping it leaves the queue.
 ///

@@ -24,7 +24,7 @@ const ROLES: &[(&str, &str)] = &[
 const ROLES_MAX: usize = 15;
 
 /// Modules that mirror others on purpose: the types of `lockkeeper` without `async`, and the meter that counts nothing.
-const MIRRORS: &[&str] = &["crates/lockkeeper/src/blocking/", "crates/recipes/src/meter/off"];
+const MIRRORS: &[&str] = &["crates/lockkeeper/src/blocking/", "crates/recipes/src/event/meter/off"];
 
 /// Crates that ship nothing.
 const NOT_SHIPPED: &[&str] =

@@ -8,11 +8,12 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::line::{Joined, OnePlace, Sent};
-use super::persist::{Attempt, Progress};
-use super::place::Granted;
-use crate::shared::Shared;
 use lockkeeper_core::{Advice, Opener, QueueView, Result, Session};
+
+use crate::contend::line::{Joined, OnePlace, Sent};
+use crate::contend::persist::{Attempt, Progress};
+use crate::contend::place::Granted;
+use crate::shared::Shared;
 
 /// A join that is under way.
 pub(crate) enum Pending {

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use super::place::Place;
-use crate::shared::Shared;
 use lockkeeper_core::{BoxFuture, ContenderId, Enqueued, Result};
+
+use crate::contend::place::Place;
+use crate::shared::Shared;
 
 /// How long the join stands at most: many times what a notice and a look take, and short for those that join behind it.
 const STANDS_MAX: Duration = Duration::from_millis(100);

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use super::evict::evict_idle_holder;
-use super::persist::until_answered;
-use super::place::{Granted, Place};
-use super::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
-use crate::call::spans;
-use crate::deadlock::Asking;
-use crate::decide::{self, Decision};
-use crate::event::Event;
-use crate::shared::Shared;
-use crate::shared::known_head::KnownHead;
 use lockkeeper_core::{
     BoxFuture, Caller, ContenderId, Departure, Enqueued, Entry, Extent, FencingToken, Freshness, LivenessAt, Mode,
     Opener, Part, QueueName, QueueView, Rank, Result, Session, Standing, Ticket,
 };
+
+use crate::contend::evict::evict_idle_holder;
+use crate::contend::persist::until_answered;
+use crate::contend::place::{Granted, Place};
+use crate::contend::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
+use crate::deadlock::Asking;
+use crate::decide::{self, Decision};
+use crate::event::Event;
+use crate::shared::Shared;
+use crate::shared::call::spans;
+use crate::shared::known_head::KnownHead;
 
 /// Asks for one place of one mode in one queue.
 #[derive(Clone, Copy, Debug)]

@@ -13,6 +13,7 @@
 mod attempt;
 mod evict;
 mod line;
+pub(crate) mod local_queue;
 mod onlook;
 mod persist;
 mod place;

@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use super::persist::{Attempt, Progress};
-use crate::shared::{Shared, Stage};
 use lockkeeper_core::{
     ContenderId, Error, ErrorKind, Extent, Freshness, Part, QueueName, QueueView, Result, Session, Value,
 };
+
+use crate::contend::persist::{Attempt, Progress};
+use crate::shared::{Shared, Stage};
 
 /// Waits until the value of a queue meets a condition.
 #[derive(Debug)]

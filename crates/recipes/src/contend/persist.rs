@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::refusal::{check_with_reason, unanswered};
-use crate::event::Event;
-use crate::shared::{Shared, Stage};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Advice, BoxFuture, Error, ErrorKind, Opener, QueueName, Result, Session, Standing, Wait};
+
+use crate::contend::refusal::{check_with_reason, unanswered};
+use crate::event::Event;
+use crate::shared::{Shared, Stage};
 
 /// How long a place must have stood for its loss to count as a first one, with which the retry policy begins anew. With
 /// less, a service that ends every session at once would be asked for another in a busy loop.

@@ -1,9 +1,10 @@
 //! The errors when a place cannot be taken or kept.
 
-use crate::shared::Shared;
 use lockkeeper_core::{
     Error, ErrorKind, Liveness, LivenessAt, LossReason, Mode, Modes, Operation, QueueName, Result, Standing,
 };
+
+use crate::shared::Shared;
 
 /// A grant counts only if the place stands at the moment of the grant, however long the wait took.
 pub(crate) fn check_standing(queue: &QueueName, standing: &dyn Standing) -> Result<()> {

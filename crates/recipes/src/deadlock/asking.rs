@@ -9,8 +9,8 @@ use std::task::Poll;
 
 use lockkeeper_core::{Error, ErrorKind, FencingToken, LivenessAt, Operation, QueueName, Result, Standing};
 
-use super::search::{circle, in_words};
-use super::table::{Entry, KeyId, Place, Proof, Stage, Table, Want};
+use crate::deadlock::search::{circle, in_words};
+use crate::deadlock::table::{Entry, KeyId, Place, Proof, Stage, Table, Want};
 
 /// A call of a key for a lock.
 pub(crate) struct Asking {

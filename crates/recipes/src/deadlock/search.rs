@@ -9,7 +9,7 @@ use std::fmt;
 
 use lockkeeper_core::QueueName;
 
-use super::table::{Entry, KeyId, Stage, Table, Want};
+use crate::deadlock::table::{Entry, KeyId, Stage, Table, Want};
 
 /// How many holds and places a search looks at, each as often as a wait needs it, so that a wait costs some
 /// milliseconds at most. Beyond them it finds no circle.

@@ -7,16 +7,17 @@
 
 use std::sync::Arc;
 
+use lockkeeper_core::{
+    BoxFuture, Caller, ContenderId, Expected, Extent, Freshness, Mode, QueueName, QueueView, Result, Session, Ticket,
+    Value, ValueVersion,
+};
+
 use crate::contend::{
     Attempt, Granted, Joined, OnePlace, Progress, check_with_reason, kind_mismatch, onlooker_error, refused, removed,
     until_answered,
 };
 use crate::decide;
 use crate::shared::{Shared, Stage};
-use lockkeeper_core::{
-    BoxFuture, Caller, ContenderId, Expected, Extent, Freshness, Mode, QueueName, QueueView, Result, Session, Ticket,
-    Value, ValueVersion,
-};
 
 /// The members that were let in, as the value lists them: `ticket,ticket;ticket,ticket;`, the last round first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lockkeeper_core::{ErrorKind, Operation, Result, SafeUntil, Wait};
 use tokio::task::JoinHandle;
 
-use super::Entered;
 use crate::Keeper;
+use crate::double_barrier::Entered;
 use crate::keeper::memory::MemoryService;
 use crate::keeper::paused::{AT_ONCE, at_once, keepers, service, settle};
-use lockkeeper_core::{ErrorKind, Operation, Result, SafeUntil, Wait};
 
 fn enter(keeper: &Keeper, members: u32) -> JoinHandle<Result<Entered>> {
     let barrier = keeper.double_barrier("d", members).unwrap();

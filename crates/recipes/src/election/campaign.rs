@@ -1,16 +1,16 @@
 //! The task behind a latch and a selector: it campaigns, leads, and campaigns again.
 
+use lockkeeper_core::{Error, ErrorKind, Operation, Result};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{Election, Leadership};
-use crate::call::calling::heedless;
 use crate::contend::STEADY;
+use crate::election::{Election, Leadership};
 use crate::event::Event;
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::shared::Stage;
-use lockkeeper_core::{Error, ErrorKind, Operation, Result};
+use crate::shared::call::calling::heedless;
 
 /// The state of a campaigner.
 #[derive(Clone, Debug)]

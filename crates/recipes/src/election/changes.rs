@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use lockkeeper_core::{ContenderId, Extent, Freshness, QueueName, Result, Session, Wait};
+
 use crate::contend::{Attempt, Progress, grant, onlooker_error};
 use crate::lock::{Lock, granted};
 use crate::shared::Shared;
-use lockkeeper_core::{ContenderId, Extent, Freshness, QueueName, Result, Session, Wait};
 
 /// Watches who leads; made by [`Election::changes`](crate::Election::changes).
 ///

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use lockkeeper_core::{FencingToken, Result};
 use tokio::sync::watch;
 
-use super::campaign::{Campaigner, Status, leadership, over};
-use super::{Election, Requeue};
+use crate::election::campaign::{Campaigner, Status, leadership, over};
+use crate::election::{Election, Requeue};
 use crate::hold::Hold;
-use lockkeeper_core::{FencingToken, Result};
 
 /// Campaigns from the start until it is closed, and leads whenever it is elected. After a loss it stands again.
 ///

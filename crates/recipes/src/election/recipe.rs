@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::LeaderChanges;
-use crate::guard::{Guard, kind};
-use crate::keeper::Keeper;
-use crate::lock::{Lock, granted};
 use lockkeeper_core::{ContenderInfo, Mode, Modes, QueueName, Result, Wait};
+
+use crate::election::LeaderChanges;
+use crate::keeper::Keeper;
+use crate::lock::guard::{Guard, kind};
+use crate::lock::{Lock, granted};
 
 /// Proof that this process leads. Dropping it resigns.
 pub type Leadership = Guard<kind::Lead>;

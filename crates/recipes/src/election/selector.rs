@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use super::Election;
-use super::campaign::{Campaigner, Requeue, Status};
-use crate::hold::Hold;
 use lockkeeper_core::Result;
+
+use crate::election::Election;
+use crate::election::campaign::{Campaigner, Requeue, Status};
+use crate::hold::Hold;
 
 /// Campaigns, and runs some work whenever it is elected; when the work is done, it resigns.
 ///

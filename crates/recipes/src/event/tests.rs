@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex as StdMutex};
 
+use lockkeeper_core::clock::{Clock, TestClock};
+use lockkeeper_core::{ErrorKind, Operation, SafeUntil};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{self, Subscriber};
@@ -11,8 +13,6 @@ use super::*;
 use crate::keeper::memory::MemoryService;
 use crate::retry::RetryPolicy;
 use crate::{CloseMode, Handoff, KeeperBuilder, LeaderLatch, LeaderSelector, Requeue};
-use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{ErrorKind, Operation, SafeUntil};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -5,11 +5,11 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lockkeeper_core::{Mode, QueueName};
 use slab::Slab;
 use tokio::sync::watch;
 
 use crate::hold::Hold;
-use lockkeeper_core::{Mode, QueueName};
 
 /// One of a keeper's own contenders: a holder or a waiter.
 #[derive(Clone, Debug)]

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use lockkeeper_core::Backend;
 use lockkeeper_core::clock::{Clock, RuntimeClock};
+
 pub use lockkeeper_core::memory::Testing;
 
 use crate::keeper::{Keeper, KeeperBuilder};

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::clock::TestClock;
 use tokio::task::yield_now;
 
 use crate::keeper::Keeper;
 use crate::keeper::memory::MemoryService;
-use lockkeeper_core::clock::TestClock;
 
 /// Shorter than every pause and timeout of a recipe.
 pub(crate) const AT_ONCE: Duration = Duration::from_millis(1);

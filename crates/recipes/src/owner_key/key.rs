@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::call::calling;
+use lockkeeper_core::{Caller, Error, ErrorKind, Flow, Liveness, Mode, Operation, QueueName, Result, Ticket, Wait};
+
 use crate::contend::{Attempt, Granted, OnePlace, Progress};
 use crate::deadlock::{Asking, Want};
 use crate::event::Event;
-use crate::guard::kind;
-use crate::guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard};
+use crate::lock::guard::kind;
+use crate::lock::guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard};
 use crate::lock::{Lock, Plan, granted};
 use crate::mutex::Mutex;
 use crate::owner_key::Reentrant;
@@ -17,7 +18,7 @@ use crate::rw_lock::RwLock;
 use crate::rw_lock::beside::{Beside, lost_outside};
 use crate::semaphore::Semaphore;
 use crate::shared::Shared;
-use lockkeeper_core::{Caller, Error, ErrorKind, Flow, Liveness, Mode, Operation, QueueName, Result, Ticket, Wait};
+use crate::shared::call::calling;
 
 /// An owner within this process, which may lock again what it has.
 ///

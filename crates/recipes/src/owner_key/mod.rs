@@ -8,6 +8,7 @@
 //! | `running` | the owner that nested `run` closures have in common |
 
 mod key;
+pub(crate) mod multi_lock;
 mod places;
 mod reentrant;
 mod run_under_lock;

@@ -7,14 +7,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Flow, Mode, QueueName, Result, Ticket, Wait};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::deadlock::{KeyId, Want};
-use crate::guard::{Guard, kind};
 use crate::lock::Lock;
+use crate::lock::guard::{Guard, kind};
 use crate::shared::Shared;
-use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Flow, Mode, QueueName, Result, Ticket, Wait};
 
 /// A kind of hold that one owner may have several guards of.
 pub(crate) trait Counted: Sized + 'static {

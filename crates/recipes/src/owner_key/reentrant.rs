@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::contend::lost_error;
-use crate::guard::{Guard, run_under};
-use crate::hold::Hold;
-use crate::owner_key::places::Held;
 use lockkeeper_core::{FencingToken, Liveness, LossReason, Result};
+
+use crate::contend::lost_error;
+use crate::hold::Hold;
+use crate::lock::guard::{Guard, run_under};
+use crate::owner_key::places::Held;
 
 /// Proof that an owner holds a lock; one of several on the same hold, which ends with the last of them.
 ///

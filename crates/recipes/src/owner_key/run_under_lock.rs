@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use lockkeeper_core::{Result, Wait};
+
 use crate::hold::Hold;
 use crate::mutex::Mutex;
 use crate::owner_key::OwnerKey;
 use crate::rw_lock::RwLock;
-use lockkeeper_core::{Result, Wait};
 
 impl Mutex {
     /// Runs `work` under the lock, and drops it at its next await if the lock is lost. The lock is given back after the

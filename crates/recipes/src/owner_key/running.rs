@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use crate::call::calling;
-use crate::guard::Guard;
+use lockkeeper_core::Result;
+
 use crate::hold::Hold;
+use crate::lock::guard::Guard;
 use crate::owner_key::places::Places;
 use crate::owner_key::{OwnerKey, Reentrant};
-use lockkeeper_core::Result;
+use crate::shared::call::calling;
 
 tokio::task_local! {
     /// The owner of the innermost enclosing `run` of this task.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::clock::{Clock, TestClock};
+use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, SafeUntil, Wait};
+
 use crate::keeper::memory::MemoryService;
 use crate::keeper::paused::{service, yield_often};
 use crate::{Keeper, Mutex, OwnerKey, RwLock};
-use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, SafeUntil, Wait};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 

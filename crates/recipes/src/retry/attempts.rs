@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::retry::RetryPolicy;
 use lockkeeper_core::clock::{Clock, RuntimeClock};
 use lockkeeper_core::{Advice, Error, Result};
+
+use crate::retry::RetryPolicy;
 
 type IsTransient<E> = Box<dyn Fn(&E) -> bool + Send + Sync>;
 

@@ -1,9 +1,10 @@
 //! An attempt at a place beside a write lock that is held.
 
-use crate::contend::{Attempt, Granted, OnePlace, Progress, join_beside};
-use crate::guard::WriteGuard;
-use crate::shared::{Shared, Stage};
 use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, QueueName, Result};
+
+use crate::contend::{Attempt, Granted, OnePlace, Progress, join_beside};
+use crate::lock::guard::WriteGuard;
+use crate::shared::{Shared, Stage};
 
 /// Asks for a place right behind a writer's, of a mode that the same owner may have too.
 #[derive(Debug)]

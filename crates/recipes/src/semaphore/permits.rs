@@ -11,6 +11,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::{
+    BoxFuture, Caller, Enqueued, Error, ErrorKind, Expected, Extent, Freshness, Mode, Operation, Part, QueueName,
+    QueueView, Result, Session, Standing, Value,
+};
+
 use crate::contend::{
     Attempt, Failures, Granted, OnePlace, Place, Progress, check_standing, check_with_reason, entry, kind_mismatch,
     until_answered,
@@ -19,10 +24,6 @@ use crate::deadlock::Asking;
 use crate::decide::{self, PermitsDecision};
 use crate::shared::Shared;
 use crate::shared_value::counter::Count;
-use lockkeeper_core::{
-    BoxFuture, Caller, Enqueued, Error, ErrorKind, Expected, Extent, Freshness, Mode, Operation, Part, QueueName,
-    QueueView, Result, Session, Standing, Value,
-};
 
 /// The pause of a contender that was overtaken twice in a row, so that two which keep giving way to each other do not
 /// ask the service in a busy loop.

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Weak};
 
+use lockkeeper_core::{Liveness, Session, SessionBond};
 use tokio::runtime::Handle;
 
 use crate::event::Event;
 use crate::shared::Shared;
-use lockkeeper_core::{Liveness, Session, SessionBond};
 
 impl Shared {
     /// Reports that a session was opened, and starts a task that reports its later events, and at the first one another

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use lockkeeper_core::{QueueName, Result, Value, Wait};
+
 use crate::contend::{ValueSays, grant};
 use crate::keeper::Keeper;
 use crate::lock::granted;
 use crate::shared_value::SharedValue;
-use lockkeeper_core::{QueueName, Result, Value, Wait};
 
 /// A barrier: while it is set, waiters at it wait; when it is removed, all go on.
 ///

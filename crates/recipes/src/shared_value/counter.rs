@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use lockkeeper_core::{QueueName, Result, Value, ValueVersion};
+
 use crate::contend::refused;
 use crate::keeper::Keeper;
 use crate::shared_value::SharedValue;
-use lockkeeper_core::{QueueName, Result, Value, ValueVersion};
 
 /// A shared 32-bit number that outlives every session.
 ///

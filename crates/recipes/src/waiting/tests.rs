@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use lockkeeper_core::{ErrorKind, Operation, SafeUntil, Wait};
+
 use crate::LockKind;
 use crate::keeper::paused::{AT_ONCE, at_once, keepers, service};
-use lockkeeper_core::{ErrorKind, Operation, SafeUntil, Wait};
 
 const WHILE: Duration = Duration::from_secs(60);
 

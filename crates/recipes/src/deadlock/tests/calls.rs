@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker};
 
 use lockkeeper_core::Result;
 
-use super::tables::{holds, key, name};
 use crate::deadlock::Asking;
 use crate::deadlock::table::{Table, Want};
+use crate::deadlock::tests::tables::{holds, key, name};
 
 const ONE_OF_TWO: Want = Want::Permits { wanted: 1, of: Some(2) };
 

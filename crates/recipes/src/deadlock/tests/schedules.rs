@@ -6,11 +6,11 @@ use lockkeeper_conformance::{Random, seed};
 use lockkeeper_core::{ErrorKind, Result, Wait};
 use tokio::task::JoinHandle;
 
-use super::plain::{PERMITS, Plain};
-use super::tables::{holds, waits};
 use crate::deadlock::Want;
 use crate::deadlock::search::circle;
 use crate::deadlock::table::Table;
+use crate::deadlock::tests::plain::{PERMITS, Plain};
+use crate::deadlock::tests::tables::{holds, waits};
 use crate::keeper::paused::{service, yield_often};
 use crate::{Keeper, OwnerKey};
 

@@ -2,7 +2,7 @@
 
 use lockkeeper_core::Mode;
 
-use super::queues::*;
+use crate::decide::tests::queues::*;
 use crate::decide::*;
 
 #[test]

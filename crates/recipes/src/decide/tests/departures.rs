@@ -2,7 +2,7 @@
 
 use lockkeeper_core::{ConnectionNumber, Contender, ContenderId, Mode, MutexRole, QueueView};
 
-use super::queues::*;
+use crate::decide::tests::queues::*;
 use crate::decide::*;
 
 /// A mutex is handed on, and a share granted, without a second look; that is the purpose of the promise.

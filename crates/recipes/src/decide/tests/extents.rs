@@ -4,7 +4,7 @@ use lockkeeper_core::{Mode, QueueView};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::queues::*;
+use crate::decide::tests::queues::*;
 use crate::decide::*;
 
 /// Compares all that is decided for one place, and how many stand ahead of it.

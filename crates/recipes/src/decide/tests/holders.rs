@@ -2,7 +2,7 @@
 
 use lockkeeper_core::{ContenderInfo, FencingToken, Mode};
 
-use super::queues::*;
+use crate::decide::tests::queues::*;
 use crate::decide::*;
 
 /// Shows a queue to an operator; each contender at a separate place, except those that stand beside the one before

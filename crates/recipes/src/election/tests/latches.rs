@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use lockkeeper_core::clock::{Clock, TestClock};
+use lockkeeper_core::{ErrorKind, SafeUntil};
+
 use crate::keeper::memory::MemoryService;
 use crate::keeper::paused::{after_pauses, at_once, keepers, service, settle};
 use crate::{CloseMode, Keeper, LatchEvent, LeaderLatch};
-use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{ErrorKind, SafeUntil};
 
 fn latch(keeper: &Keeper) -> LeaderLatch {
     LeaderLatch::start(&keeper.election("e").unwrap())

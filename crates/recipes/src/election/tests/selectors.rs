@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lockkeeper_core::{Answers, ErrorKind, Revocation, Wait};
 use tokio::sync::mpsc;
 
 use crate::event::Observer;
 use crate::keeper::paused::{at_once, keepers, service, settle};
 use crate::{Event, Hold, Keeper, LeaderLatch, LeaderSelector, Requeue};
-use lockkeeper_core::{Answers, ErrorKind, Revocation, Wait};
 
 /// A selector whose work never ends, and the receiver of its leads.
 fn endless(keeper: &Keeper, requeue: Requeue) -> (LeaderSelector, mpsc::UnboundedReceiver<Hold>) {

@@ -6,12 +6,13 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
+use lockkeeper_core::clock::{Clock, TestClock};
+use lockkeeper_core::{ErrorKind, Mode, SafeUntil, Wait};
+
 use crate::event::{Event, Observer};
 use crate::keeper::memory::MemoryService;
 use crate::keeper::paused::yield_often;
 use crate::{Keeper, LeaderSelector, Member, MultiLock, Mutex, OwnerKey, Requeue};
-use lockkeeper_core::clock::{Clock, TestClock};
-use lockkeeper_core::{ErrorKind, Mode, SafeUntil, Wait};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 

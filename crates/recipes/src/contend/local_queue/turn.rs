@@ -1,0 +1,171 @@
+//! The local queue, and what a guard has of it: one turn.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_core::{Caller, FencingToken, Mode, QueueName, Session, Withdrawal};
+use tokio::runtime::Handle;
+
+use crate::contend::local_queue::grant::SharedGrant;
+use crate::contend::local_queue::state::{Bound, Effects, Ended, State};
+use crate::contend::{Granted, OnePlace, Pending};
+use crate::event::Event;
+use crate::hold::grant::{EndOfPlace, EndingGrants, Grant};
+use crate::shared::Shared;
+
+/// One contender of this process in one queue, and the line of the tasks that wait for it.
+pub(crate) struct LocalQueue {
+    pub(super) queue: QueueName,
+    pub(super) mode: Mode,
+    /// Whether the place is kept while no task uses it.
+    pub(super) is_kept: bool,
+    /// Weak, so that no place keeps its keeper alive.
+    pub(super) shared: Weak<Shared>,
+    pub(super) clock: Arc<dyn Clock>,
+    ending: EndingGrants,
+    state: Mutex<State>,
+}
+
+impl LocalQueue {
+    pub(super) fn new(shared: &Arc<Shared>, queue: QueueName, mode: Mode, bound: Bound) -> Self {
+        let clock = shared.clock.clone();
+        let ending = EndingGrants::default();
+        let state = Mutex::new(State::new(bound, ending.clone(), clock.now()));
+        let is_kept = bound.is_kept();
+        Self { queue, mode, is_kept, shared: Arc::downgrade(shared), clock, ending, state }
+    }
+
+    /// Nothing panics while it is locked, and nothing of another module is called.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and applies the effects when it is not locked any more.
+    pub(super) fn change(self: &Arc<Self>, change: impl FnOnce(&mut State) -> Effects) {
+        let effects = change(&mut self.state());
+        self.apply(effects);
+    }
+
+    /// Applies the effects of a state change.
+    fn apply(self: &Arc<Self>, effects: Effects) {
+        let Effects { left, withdrawn, next, woken, watched, told } = effects;
+        drop(left);
+        drop(withdrawn);
+        if let Some(next) = next {
+            next.wake();
+        }
+        woken.into_iter().for_each(Waker::wake);
+        if watched.is_none() && told.is_none() {
+            return;
+        }
+        let Some(shared) = self.shared.upgrade() else { return };
+        if let Some(grant) = watched {
+            self.watch(&shared, grant);
+        }
+        if let Some((token, why)) = told {
+            shared.observers.emit(&Event::Left { lock: self.queue.clone(), token, why });
+        }
+    }
+
+    /// Ends a turn: passes the lock on, or leaves the place.
+    fn end(self: &Arc<Self>, serial: u64, is_lost: bool, now: BootInstant) -> Withdrawal {
+        let mut effects = Effects::default();
+        let ended = self.state().end(serial, is_lost, now, &mut effects);
+        let rejoins = match ended {
+            Ended::Before => return Withdrawal::done(Ok(())),
+            Ended::Kept => {
+                self.apply(effects);
+                return Withdrawal::done(Ok(()));
+            }
+            Ended::Left => None,
+            Ended::Rejoins(next, caller) => Some((next, caller)),
+        };
+        let place = effects.left.take().expect("a place that is left is handed out").place;
+        let rejoins = rejoins.map(|(next, caller)| (next, caller, place.session().clone()));
+        // Left first: the view of a join does not show it, and the next process is served a request earlier.
+        let withdrawal = place.leave();
+        self.apply(effects);
+        if let Some((next, caller, session)) = rejoins {
+            let pending = self.send(session, caller);
+            self.change(|state| state.give_up(next, pending, now));
+        }
+        withdrawal
+    }
+
+    /// Sends a join for the first of the line, who sends it again if that fails, or if there is no runtime here.
+    fn send(&self, session: Arc<dyn Session>, caller: Caller) -> Option<Box<Pending>> {
+        let shared = self.shared.upgrade()?;
+        let runtime = shared.runtime_of(self.is_kept).ok()?;
+        let _entered = runtime.as_ref().map(Handle::enter);
+        let wanted = OnePlace { queue: &self.queue, mode: self.mode, caller, is_kept: self.is_kept, asking: None };
+        let can_send = runtime.is_some() || shared.is_polled_by_hand();
+        can_send.then(|| wanted.send(&shared, session).ok().map(|sent| Box::new(Pending::Sent(sent))))?
+    }
+}
+
+impl fmt::Debug for LocalQueue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LocalQueue").field("lock", &self.queue.as_str()).field("mode", &self.mode).finish()
+    }
+}
+
+/// One turn of a local queue: dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct LocalGrant {
+    local: Arc<LocalQueue>,
+    serial: u64,
+    of: Arc<SharedGrant>,
+    granted_at: BootInstant,
+    is_over: bool,
+}
+
+impl LocalGrant {
+    /// Makes what the caller is granted by the turn of this number, with the serial of its key.
+    pub(super) fn turn(
+        (local, serial): (Arc<LocalQueue>, u64),
+        of: Arc<SharedGrant>,
+        number: u32,
+        granted_at: BootInstant,
+    ) -> Granted<Self> {
+        let token = FencingToken::new(of.grant.token.as_u64(), number).expect("the service gave out this number");
+        let grant = Grant { token, ..of.grant.clone() };
+        Granted { place: Self { local, serial, of, granted_at, is_over: false }, grant }
+    }
+
+    /// Returns when it was granted.
+    pub(crate) const fn granted_at(&self) -> BootInstant {
+        self.granted_at
+    }
+
+    /// Returns the session under which the place was taken.
+    pub(crate) fn session(&self) -> &Arc<dyn Session> {
+        &self.of.session
+    }
+
+    /// Ends it, and returns the future that is ready when that is certain.
+    pub(crate) fn leave(mut self, is_lost: bool, now: BootInstant) -> Withdrawal {
+        self.is_over = true;
+        self.local.end(self.serial, is_lost, now)
+    }
+
+    /// Returns a function that ends it without owning it; ending it twice does nothing.
+    pub(crate) fn release_fn(&self) -> impl FnOnce() + Send + 'static {
+        let (local, serial) = (self.local.clone(), self.serial);
+        move || drop(local.end(serial, false, local.clock.now()))
+    }
+
+    /// Returns what leaves the place at the end of this turn, when something else depends on it.
+    pub(crate) fn end_of_place(&self) -> EndOfPlace {
+        self.local.ending.end_of(self.of.number)
+    }
+}
+
+impl Drop for LocalGrant {
+    fn drop(&mut self) {
+        if !self.is_over {
+            drop(self.local.end(self.serial, false, self.local.clock.now()));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! One call that asks for a lock, from its beginning to its outcome, and one hold, from its grant to its end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Error, ErrorKind, Wait};
+
+use crate::event::meter::kind::{OfKind, Outcome};
+
+/// The nanoseconds of a second.
+const NANOS_PER_SECOND: f64 = 1e9;
+
+/// A call that waits; dropping it says that it was cancelled.
+pub(crate) struct Asked {
+    /// Absent once it has ended.
+    of: Option<Arc<OfKind>>,
+    /// Absent for one more place of a call that is measured already.
+    begun_at: Option<BootInstant>,
+}
+
+impl Asked {
+    pub(super) fn begin(of: Arc<OfKind>, begun_at: BootInstant) -> Self {
+        of.waiters.increment(1.0);
+        Self { of: Some(of), begun_at: Some(begun_at) }
+    }
+
+    /// Returns what becomes the hold of one more place of the same call.
+    pub(crate) fn another(&self) -> Self {
+        Self { of: self.of.clone(), begun_at: None }
+    }
+
+    /// Notes the grant; what was asked for is held from then on.
+    pub(crate) fn granted(mut self, at: BootInstant) -> Holding {
+        let of = self.finish(Outcome::Granted, Some(at)).expect("a call ends once");
+        of.held.increment(1.0);
+        Holding { of, granted_at: at, is_over: AtomicBool::new(false) }
+    }
+
+    /// Notes that it was granted nothing in the time that it had.
+    pub(crate) fn none(mut self, wait: Wait) {
+        let outcome = if wait.is_none() { Outcome::Busy } else { Outcome::Timeout };
+        if let (Outcome::Timeout, Some(of)) = (outcome, &self.of) {
+            of.timeouts.increment(1);
+        }
+        self.finish(outcome, None);
+    }
+
+    /// Notes that it has failed.
+    pub(crate) fn failed(mut self, error: &Error) {
+        let outcome = match error.kind() {
+            ErrorKind::Lost(_) | ErrorKind::Removed => Outcome::Lost,
+            _ => Outcome::Error,
+        };
+        self.finish(outcome, None);
+    }
+
+    /// Ends it without an outcome: another call goes on for it.
+    pub(crate) fn goes_on(mut self) {
+        if let Some(of) = self.of.take() {
+            of.waiters.decrement(1.0);
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome, at: Option<BootInstant>) -> Option<Arc<OfKind>> {
+        let of = self.of.take()?;
+        if let Some(begun_at) = self.begun_at {
+            of.waiters.decrement(1.0);
+            let ended_at = at.unwrap_or_else(|| of.clock.now());
+            of.acquire(outcome).record(seconds_between(begun_at, ended_at));
+        }
+        Some(of)
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.finish(Outcome::Cancelled, None);
+    }
+}
+
+/// A hold that is measured until its end.
+pub(crate) struct Holding {
+    of: Arc<OfKind>,
+    granted_at: BootInstant,
+    is_over: AtomicBool,
+}
+
+impl Holding {
+    /// Notes the end: the first of the loss and the release.
+    pub(crate) fn end(&self, now: BootInstant) {
+        if !self.is_over.swap(true, Ordering::Relaxed) {
+            self.of.held.decrement(1.0);
+            self.of.hold.record(seconds_between(self.granted_at, now));
+        }
+    }
+}
+
+/// Computes what is recorded, by as little as can be: mostly no recorder is there to take it.
+fn seconds_between(earlier: BootInstant, later: BootInstant) -> f64 {
+    later.as_nanos().saturating_sub(earlier.as_nanos()) as f64 / NANOS_PER_SECOND
+}
