@@ -15,7 +15,7 @@ use crate::hold::Hold;
 use crate::keeper::Keeper;
 use crate::lock::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
-use crate::shared::call::calling;
+use crate::shared::call;
 
 /// The most members that a double barrier waits for: the names of a round, and of the members that were late to leave
 /// an earlier one, must fit into one value.
@@ -95,7 +95,7 @@ impl DoubleBarrier {
     /// Waits until enough members have come, for as long as `wait` says, and goes in with them; `None` if the time was
     /// up first, and then it does not count as a member that has come.
     pub async fn enter_within(&self, wait: Wait) -> Result<Option<Entered>> {
-        let caller = calling::caller(&self.lock.shared, wait);
+        let caller = call::caller(&self.lock.shared, wait);
         let mut attempt = OneRound { queue: &self.lock.queue, members: self.members, caller };
         let answer = self.lock.answer(Mode::Member, wait, None, &mut attempt).await?;
         Ok(answer.map(|(call, Inside { granted, round })| {

@@ -1,6 +1,7 @@
 //! Events of locks and sessions, for observers; nothing flows back.
 
 #[cfg(not(feature = "metrics"))]
+#[path = "event/meter/off.rs"]
 pub(crate) mod meter;
 #[cfg(feature = "metrics")]
 pub mod meter;

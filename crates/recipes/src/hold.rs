@@ -1,11 +1,10 @@
-//! The answer to whether a lock is still held, for the work under it.
+//! The answer to whether a lock is still held, for the work under it, and the grant of its place.
 
-pub(crate) mod grant;
 pub(crate) mod list;
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -18,7 +17,6 @@ use tokio::sync::Notify;
 
 use crate::event::meter::Holding;
 use crate::event::{Event, Observers};
-use crate::hold::grant::{EndOfPlace, Grant};
 
 /// What a hold is in a fork: its parent has it.
 const NOT_OURS: Liveness = Liveness::Lost(LossReason::Closed);
@@ -273,5 +271,46 @@ impl fmt::Debug for Hold {
             .field("token", &self.state.held.grant.token)
             .field("liveness", &self.look())
             .finish()
+    }
+}
+
+/// The grant of a place, or of one turn of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) id: ContenderId,
+    pub(crate) ticket: Ticket,
+    pub(crate) token: FencingToken,
+    pub(crate) standing: Arc<dyn Standing>,
+}
+
+/// The grants of one local queue whose places are left at the end of the present turn, since something else depends on
+/// them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndingGrants {
+    /// The number of the last one. Numbers of grants grow, and those before it are over.
+    last: Arc<AtomicU64>,
+}
+
+impl EndingGrants {
+    pub(crate) fn has(&self, grant: u64) -> bool {
+        self.last.load(Ordering::Acquire) >= grant
+    }
+
+    pub(crate) fn end_of(&self, grant: u64) -> EndOfPlace {
+        EndOfPlace { ending: self.clone(), grant }
+    }
+}
+
+/// Has the place of a turn left when the turn ends, since something else depends on it: no later turn is to be had of
+/// it. All turns of one grant have the same, and after the turn that notes it there is none.
+#[derive(Clone, Debug)]
+pub(crate) struct EndOfPlace {
+    ending: EndingGrants,
+    grant: u64,
+}
+
+impl EndOfPlace {
+    pub(crate) fn note(&self) {
+        self.ending.last.fetch_max(self.grant, Ordering::AcqRel);
     }
 }

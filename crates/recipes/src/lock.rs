@@ -18,10 +18,10 @@ use crate::handoff::Handoff;
 use crate::keeper::Keeper;
 use crate::lock::guard::Guard;
 use crate::lock::guard::held_place::HeldPlace;
-use crate::lock::guard::limits::Limits;
+use crate::lock::guard::held_place::Limits;
 use crate::shared::Shared;
+use crate::shared::call;
 use crate::shared::call::Call;
-use crate::shared::call::calling;
 
 /// A named lock on a service.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ pub(crate) struct Plan<'a> {
 impl Lock {
     /// Plans a call of the present task or thread that begins now.
     pub(crate) fn plan(&self, mode: Mode, wait: Wait) -> Plan<'static> {
-        Plan { mode, wait, caller: calling::caller(&self.shared, wait), since: None, asking: None }
+        Plan { mode, wait, caller: call::caller(&self.shared, wait), since: None, asking: None }
     }
 
     /// Waits for the grant of one place, or of a turn of one.

@@ -1,20 +1,17 @@
 //! The lock that readers share and a writer has alone.
 
-pub(crate) mod beside;
-
 use std::fmt;
 use std::time::Duration;
 
-use lockkeeper_core::{Liveness, Mode, Modes, QueueName, Result, Wait};
+use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Mode, Modes, Operation, QueueName, Result, Wait};
 
-use crate::contend::{OnePlace, join_beside, lost_error};
+use crate::contend::{Attempt, Granted, OnePlace, Progress, join_beside, lost_error};
 use crate::handoff::Handoff;
 use crate::keeper::Keeper;
-use crate::lock::guard::Guard;
-use crate::lock::guard::{ReadGuard, WriteGuard};
+use crate::lock::guard::{Guard, ReadGuard, WriteGuard};
 use crate::lock::{Lock, granted};
 use crate::shared::call::Call;
-use crate::shared::call::calling;
+use crate::shared::{Shared, Stage, call};
 
 /// A lock with one queue for readers and writers: first come, first served between them, so neither starves.
 ///
@@ -183,7 +180,7 @@ impl WriteGuard {
         let (shared, queue) = (self.shared().clone(), self.hold().name().clone());
         let call = Call::begin(&shared, &queue, &shared.meters.of(&queue), Mode::Read, None)?;
         let place = self.place().expect("a guard that can be called was not released");
-        let wanted = OnePlace::new(&queue, Mode::Read, calling::caller(&shared, Wait::No));
+        let wanted = OnePlace::new(&queue, Mode::Read, call::caller(&shared, Wait::No));
         let granted = join_beside(&shared, &wanted, place.anchor(), self.hold().place()).await;
         let granted = match (granted, self.hold().liveness()) {
             (Ok(granted), _) => Ok(granted),
@@ -209,4 +206,45 @@ impl fmt::Debug for RwLock {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("RwLock").field(&self.lock).finish()
     }
+}
+
+/// Asks for a place right behind a writer's, of a mode that the same owner may have too.
+#[derive(Debug)]
+pub(crate) struct Beside<'a> {
+    pub(crate) write: &'a WriteGuard,
+    pub(crate) wanted: OnePlace<'a>,
+}
+
+impl Attempt for Beside<'_> {
+    type Granted = Granted;
+
+    /// Allowed until the keeper is closed.
+    fn refused_from(&self) -> Stage {
+        Stage::Closed
+    }
+
+    /// Does not wait: the writer keeps out all contenders that could be in the way.
+    async fn wait(&mut self, shared: &Shared, _progress: &mut Progress) -> Result<Granted> {
+        let hold = self.write.hold();
+        if let Liveness::Lost(reason) = hold.liveness() {
+            return Err(lost_outside(hold.name(), reason));
+        }
+        let place = self.write.place().expect("a guard that can be borrowed was not released");
+        let granted = join_beside(shared, &self.wanted, place.anchor(), hold.place()).await;
+        match (granted, hold.liveness()) {
+            // Any other failure has this cause.
+            (Err(_), Liveness::Lost(reason)) => Err(lost_outside(hold.name(), reason)),
+            (granted, _) => granted,
+        }
+    }
+
+    async fn try_once(&mut self, shared: &Shared) -> Result<Option<Granted>> {
+        self.wait(shared, &mut Progress::NoPlace(None)).await.map(Some)
+    }
+}
+
+/// Returns the error for a hold inside another one that was lost.
+pub(crate) fn lost_outside(queue: &QueueName, reason: LossReason) -> Error {
+    let message = format!("the same owner already had this lock, and lost it: {reason}");
+    Error::permanent(ErrorKind::Lost(reason), Operation::Join, message).at(queue)
 }

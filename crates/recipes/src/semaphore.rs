@@ -14,7 +14,7 @@ use crate::keeper::Keeper;
 use crate::lock::guard::Permit;
 use crate::lock::{Lock, granted};
 use crate::semaphore::permits::{Bound, SomePermits, agreed};
-use crate::shared::call::calling;
+use crate::shared::call;
 
 /// How many permits a semaphore has.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -193,7 +193,7 @@ impl Semaphore {
     /// Waits for the given number of permits, for as long as `wait` says; `None` if the time was up first, and then
     /// none is held.
     pub async fn acquire_many_within(&self, wanted: u32, wait: Wait) -> Result<Option<Vec<Permit>>> {
-        let caller = calling::caller(&self.lock.shared, wait);
+        let caller = call::caller(&self.lock.shared, wait);
         self.acquire_as(caller, None, wanted, wait).await
     }
 

@@ -3,16 +3,14 @@
 pub(crate) mod call;
 mod examination;
 pub(crate) mod known_head;
-mod session_events;
-mod sticky;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{fmt, future, io, thread};
 
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::memory::Testing;
@@ -20,16 +18,16 @@ use lockkeeper_core::{
     AdminBackend, Backend, Backoff, BoxFuture, Error, ErrorKind, Home, LossReason, Opener, Operation, Owner, ProcessId,
     QueueName, Result, Session, TicketHead, Wait,
 };
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
-use self::known_head::KnownHeads;
 use crate::deadlock::Table;
 use crate::event::Observers;
 use crate::event::meter::Meters;
 use crate::handoff::Handoff;
 use crate::hold::list::Holds;
 use crate::retry::RetryPolicy;
+use crate::shared::known_head::KnownHeads;
 
 /// What runs the futures that watch a hand-off, in a test.
 pub struct Spawner(Box<dyn Fn(BoxFuture<()>) + Send + Sync>);
@@ -147,7 +145,7 @@ impl Shared {
             return opener.reopen(&*self.clock, || self.backend.session()).await;
         }
         if self.backend.trouble().is_none() {
-            return std::future::pending().await;
+            return future::pending().await;
         }
         let mut backoff = Backoff::CONNECTING;
         while self.backend.trouble().is_some() {
@@ -178,10 +176,10 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// Those of [`sticky::runtime`].
+    /// Those of [`runtime_of_kept_places`].
     pub(crate) fn runtime_of(&self, is_kept: bool) -> Result<Option<Handle>> {
         match self.spawner {
-            None if is_kept => sticky::runtime().map(Some),
+            None if is_kept => runtime_of_kept_places().map(Some),
             None => Ok(Handle::try_current().ok()),
             Some(_) => Ok(None),
         }
@@ -251,4 +249,36 @@ impl fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Shared").field(&self.backend).finish()
     }
+}
+
+/// The runtime's handle, once it runs, and the process that has its thread. It runs until that process ends.
+static RUNTIME: Mutex<Option<(Home, Handle)>> = Mutex::new(None);
+
+/// Returns the runtime; the first call starts it.
+///
+/// # Errors
+///
+/// Transient if the system gives no thread, or no descriptors for it.
+fn runtime_of_kept_places() -> Result<Handle> {
+    let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((home, running)) = &*runtime
+        && !home.is_left()
+    {
+        return Ok(running.clone());
+    }
+    let started = start().map_err(|error| {
+        let message = "no thread could be started for the places that are kept";
+        Error::transient(ErrorKind::Backend, Operation::Connect, message).caused_by(error)
+    })?;
+    // A fork has the handle of its parent's too, and no thread of it.
+    std::mem::forget(runtime.replace((Home::here(), started.clone())));
+    Ok(started)
+}
+
+fn start() -> io::Result<Handle> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let run = move || runtime.block_on(future::pending::<()>());
+    thread::Builder::new().name("lockkeeper-kept".to_owned()).spawn(run)?;
+    Ok(handle)
 }

@@ -18,8 +18,8 @@ use crate::lock::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
 use crate::mutex::Mutex;
 use crate::rw_lock::RwLock;
+use crate::shared::call;
 use crate::shared::call::Call;
-use crate::shared::call::calling;
 
 /// A place in the queue of a lock, for callers that want to see how the wait goes; dropping it leaves the queue.
 ///
@@ -64,7 +64,7 @@ pub struct Waiting<Kind> {
 impl<Kind> Waiting<Kind> {
     async fn take_place(lock: &Lock, mode: Mode) -> Result<Self> {
         let call = lock.call(mode, None)?;
-        let mut wanted = InLine(OnePlace::new(&lock.queue, mode, calling::caller(&lock.shared, Wait::Forever)));
+        let mut wanted = InLine(OnePlace::new(&lock.queue, mode, call::caller(&lock.shared, Wait::Forever)));
         let place = match call.traced(|| grant(&lock.shared, &lock.queue, &mut wanted, Wait::Forever, None)).await {
             Ok(place) => granted(place),
             Err(error) => {
@@ -126,7 +126,7 @@ impl<Kind> Waiting<Kind> {
     pub async fn granted_within(&mut self, wait: Wait) -> Result<Option<Guard<Kind>>> {
         let Lock { shared, queue, .. } = &self.lock;
         shared.home.check(Operation::Wait).map_err(|error| error.at(queue))?;
-        let wanted = OnePlace::new(queue, self.mode, calling::caller(shared, wait));
+        let wanted = OnePlace::new(queue, self.mode, call::caller(shared, wait));
         // Without a place, the call alone is listed; with one, the place is, also when the call is dropped.
         let call = match &mut self.call {
             Some(call) => call,

@@ -1,11 +1,11 @@
-//! An operator's orders to a lock: revoke it, break it, freeze it, thaw it. Orders that meet one contender, which was
-//! seen before, are in `seen`.
+//! An operator's orders to a lock: revoke it, break it, freeze it, thaw it; and orders that meet one contender, which was
+//! seen before.
 
 mod freeze;
-mod seen;
+pub(crate) mod watching;
+
 #[cfg(test)]
 mod tests;
-pub(crate) mod watching;
 
 use lockkeeper_core::{
     ContenderId, ContenderInfo, Error, ErrorKind, FencingToken, Mode, Modes, Operation, Part, QueueName, Request,
@@ -246,7 +246,7 @@ impl Admin<'_> {
         let lock = QueueName::new(name)?;
         let mut thawed = Vec::new();
         for frozen in self.keeper.contenders(name).await?.into_iter().filter(|info| info.frozen.is_some()) {
-            let Some(token) = frozen.token else { return Err(seen::without_token(&lock, &frozen)) };
+            let Some(token) = frozen.token else { return Err(without_token(&lock, &frozen)) };
             if self.remove(&lock, &frozen, token).await? {
                 thawed.push(frozen);
             }
@@ -275,4 +275,85 @@ fn token_mismatch(lock: &QueueName, token: FencingToken, holders: &[ContenderInf
         tokens => format!("no contender holds it with token {token}, but with {}", tokens.join(", ")),
     };
     Error::permanent(ErrorKind::TokenMismatch, Operation::Request, message).at(lock)
+}
+
+impl Admin<'_> {
+    /// Asks one holder of a lock to give it up, and returns what is known of it; `None`, and no contender is asked, if
+    /// it holds the lock no more, or is what freezes it.
+    ///
+    /// Unlike [`Admin::revoke`] it asks no other holder, and does not wait.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockkeeper::Error> {
+    /// use lockkeeper::Revocation;
+    ///
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let guard = keeper.mutex("nightly")?.lock().await?;
+    /// let seen = guard.hold().contender().clone();
+    /// guard.release().await?;
+    /// let next = keeper.mutex("nightly")?.lock().await?;
+    /// assert!(keeper.admin().revoke_holder("nightly", &seen, Revocation::default()).await?.is_none());
+    /// # next.release().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Admin::revoke`].
+    pub async fn revoke_holder(
+        self,
+        name: &str,
+        holder: &ContenderId,
+        revocation: Revocation,
+    ) -> Result<Option<ContenderInfo>> {
+        let lock = QueueName::new(name)?;
+        let seen = self.holders(&lock).await?.into_iter().find(|one| one.id == *holder && one.frozen.is_none());
+        let Some(seen) = seen else { return Ok(None) };
+        let session = self.keeper.shared.session().await.map_err(|error| error.at(&lock))?;
+        let asked = session.request(&queue_of(&lock, seen.mode), &seen.id, Request::Yield(revocation));
+        let is_asked = asked.await.map_err(|error| error.at(&lock))?;
+        Ok(is_asked.then_some(seen))
+    }
+
+    /// Takes a lock away from one holder, if it has this token, and returns what is known of it.
+    ///
+    /// Unlike [`Admin::break_lock`] it leaves others alone that have the same token, as a reader beside a writer has.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Admin::break_lock`]: [`ErrorKind::TokenMismatch`] also if another contender has the token.
+    pub async fn break_holder(self, name: &str, holder: &ContenderId, token: FencingToken) -> Result<ContenderInfo> {
+        let lock = QueueName::new(name)?;
+        let holders = self.holders(&lock).await?;
+        match holders.iter().find(|one| one.id == *holder && one.token == Some(token)) {
+            Some(seen) if self.remove(&lock, seen, token).await? => Ok(seen.clone()),
+            Some(_) => Err(token_mismatch(&lock, token, &[])),
+            None => Err(token_mismatch(&lock, token, &holders)),
+        }
+    }
+
+    /// Removes one contender that freezes a lock or waits to, and returns what is known of it; `None`, and nothing is
+    /// changed, if it is gone.
+    ///
+    /// Unlike [`Admin::thaw`] it leaves alone what others have frozen since.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Admin::thaw`].
+    pub async fn thaw_frozen(self, name: &str, frozen: &ContenderId) -> Result<Option<ContenderInfo>> {
+        let lock = QueueName::new(name)?;
+        let seen =
+            self.keeper.contenders(name).await?.into_iter().find(|one| one.id == *frozen && one.frozen.is_some());
+        let Some(seen) = seen else { return Ok(None) };
+        let Some(token) = seen.token else { return Err(without_token(&lock, &seen)) };
+        let is_removed = self.remove(&lock, &seen, token).await?;
+        Ok(is_removed.then_some(seen))
+    }
+}
+
+/// Says that a contender that freezes a lock cannot be removed.
+pub(super) fn without_token(lock: &QueueName, frozen: &ContenderInfo) -> Error {
+    let message = format!("the service does not show the token of {}", frozen.id);
+    Error::permanent(ErrorKind::Unsupported, Operation::Request, message).at(lock)
 }

@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 use lockkeeper_core::{Advice, Opener, QueueView, Result, Session};
 
 use crate::contend::line::{Joined, OnePlace, Sent};
-use crate::contend::persist::{Attempt, Progress};
 use crate::contend::place::Granted;
+use crate::contend::{Attempt, Progress};
 use crate::shared::Shared;
 
 /// A join that is under way.

@@ -7,10 +7,10 @@ use lockkeeper_core::{
     Opener, Part, QueueName, QueueView, Rank, Result, Session, Standing, Ticket,
 };
 
-use crate::contend::evict::evict_idle_holder;
-use crate::contend::persist::until_answered;
+use crate::contend::place::evict_idle_holder;
 use crate::contend::place::{Granted, Place};
 use crate::contend::refusal::{check_standing, check_with_reason, kind_mismatch, removed};
+use crate::contend::until_answered;
 use crate::deadlock::Asking;
 use crate::decide::{self, Decision};
 use crate::event::Event;

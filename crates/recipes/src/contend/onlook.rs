@@ -8,7 +8,7 @@ use lockkeeper_core::{
     ContenderId, Error, ErrorKind, Extent, Freshness, Part, QueueName, QueueView, Result, Session, Value,
 };
 
-use crate::contend::persist::{Attempt, Progress};
+use crate::contend::{Attempt, Progress};
 use crate::shared::{Shared, Stage};
 
 /// Waits until the value of a queue meets a condition.

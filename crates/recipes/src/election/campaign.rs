@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::shared::Stage;
-use crate::shared::call::calling::heedless;
+use crate::shared::call::heedless;
 
 /// The state of a campaigner.
 #[derive(Clone, Debug)]

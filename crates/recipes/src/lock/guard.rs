@@ -1,7 +1,6 @@
 //! Proof of holding a lock: gives it back when it is dropped. [`Hold`] tells whether it is still held.
 
 pub(crate) mod held_place;
-pub(crate) mod limits;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,7 +17,7 @@ use crate::hold::Held;
 use crate::hold::Hold;
 use crate::hold::list::OnList;
 use crate::lock::guard::held_place::HeldPlace;
-use crate::lock::guard::limits::{Limits, Term, leave_at_end};
+use crate::lock::guard::held_place::{Limits, Term, leave_at_end};
 use crate::shared::Shared;
 use crate::shared::call::spans::{self, Collected};
 use crate::shared::call::{Answered, Call};

@@ -11,7 +11,7 @@ use crate::hold::Hold;
 use crate::lock::guard::Guard;
 use crate::owner_key::places::Places;
 use crate::owner_key::{OwnerKey, Reentrant};
-use crate::shared::call::calling;
+use crate::shared::call;
 
 tokio::task_local! {
     /// The owner of the innermost enclosing `run` of this task.
@@ -22,7 +22,7 @@ impl OwnerKey {
     /// Makes the owner of a `run` that begins here.
     pub(crate) fn of_this_run() -> Self {
         match RUNNING.try_with(Self::clone) {
-            Ok(outer) => Self { places: Arc::new(Places::inside(outer.places, calling::this_flow())) },
+            Ok(outer) => Self { places: Arc::new(Places::inside(outer.places, call::this_flow())) },
             // No `run` is around us.
             Err(_) => Self::of_this_flow(),
         }
@@ -39,7 +39,7 @@ impl OwnerKey {
         Running: Future<Output = Output>,
     {
         let ticket = held.hold().ticket();
-        RUNNING.scope(self, calling::nested(ticket, held.run(work))).await
+        RUNNING.scope(self, call::nested(ticket, held.run(work))).await
     }
 }
 

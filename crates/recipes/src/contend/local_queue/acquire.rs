@@ -7,12 +7,12 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Caller, ContenderId, ErrorKind, Liveness, LivenessAt, QueueView, Result, Wait};
 use tokio_util::context::TokioContext;
 
-use crate::contend::local_queue::grant::{GrantedPlace, SharedGrant};
+use crate::contend::local_queue::key::Leader;
 use crate::contend::local_queue::key::{InLine, Key};
-use crate::contend::local_queue::leader::Leader;
 use crate::contend::local_queue::line::SlotNumber;
+use crate::contend::local_queue::state::{GrantedPlace, SharedGrant};
 use crate::contend::local_queue::state::{PendingLeader, Start};
-use crate::contend::local_queue::turn::{LocalGrant, LocalQueue};
+use crate::contend::local_queue::{LocalGrant, LocalQueue};
 use crate::contend::{Granted, OnePlace, grant, unanswered};
 use crate::shared::{Shared, Stage};
 

@@ -7,14 +7,13 @@ use std::task::Waker;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Caller, Error, FencingToken};
+use lockkeeper_core::{Caller, Error, FencingToken, QueueView, Session};
 
-use crate::contend::Pending;
-use crate::contend::local_queue::grant::{GrantedPlace, SharedGrant};
 use crate::contend::local_queue::line::Line;
+use crate::contend::{Pending, Place};
 use crate::event::ReleaseReason;
 use crate::handoff::Handoff;
-use crate::hold::grant::EndingGrants;
+use crate::hold::{EndingGrants, Grant};
 
 /// How much one grant of the service is used for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -381,4 +380,23 @@ impl State {
     pub(super) const fn has_place(&self) -> bool {
         self.standing.is_some() || self.is_placed || self.pending.is_some()
     }
+}
+
+/// A grant of the service, which all of its turns share.
+#[derive(Debug)]
+pub(super) struct SharedGrant {
+    /// Among all grants of the local queue.
+    pub(super) number: u64,
+    pub(super) grant: Grant,
+    pub(super) session: Arc<dyn Session>,
+    pub(super) granted_at: BootInstant,
+    /// The queue at the join, if no other contender was in it.
+    pub(super) alone: Option<QueueView>,
+}
+
+/// A place that was granted. It is dropped when the local queue is not locked any more.
+#[derive(Debug)]
+pub(super) struct GrantedPlace {
+    pub(super) place: Place,
+    pub(super) grant: Arc<SharedGrant>,
 }

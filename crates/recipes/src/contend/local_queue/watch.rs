@@ -7,8 +7,8 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, QueueView, Result};
 
-use crate::contend::local_queue::grant::SharedGrant;
-use crate::contend::local_queue::turn::LocalQueue;
+use crate::contend::local_queue::LocalQueue;
+use crate::contend::local_queue::state::SharedGrant;
 use crate::shared::Shared;
 
 /// How long a grant lasts before it is listened for requests to give it up: that may cost the service a read, and most

@@ -8,7 +8,8 @@ use lockkeeper_core::{LossReason, NamePattern, QueueName, SafeUntil, Wait};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use crate::event::Observer;
-use crate::event::meter::names;
+use crate::event::meter::Happened::{Closed, Lost, Opened};
+use crate::event::meter::{Sessions, names};
 use crate::keeper::paused::{keepers, service, yield_often};
 use crate::{Handoff, Keeper, Mutex, OwnerKey};
 
@@ -347,4 +348,20 @@ fn every_reason_of_a_loss_has_a_label() {
     let values = recorded.values();
     let counted = values.iter().filter(|(name, count)| name.starts_with(names::LOST_TOTAL) && **count == 1.0);
     assert_eq!(counted.map(|(name, _)| name.clone()).collect::<Vec<_>>(), expected);
+}
+
+/// The loss of a session may be told after the next one was opened.
+#[test]
+fn only_a_session_behind_a_lost_one_is_a_reconnection_in_whichever_order_that_is_told() {
+    for (happened, reconnections) in [
+        (&[Opened, Lost, Opened, Lost, Opened][..], &[0, 0, 1, 0, 1][..]),
+        (&[Opened, Opened, Lost, Opened, Lost], &[0, 0, 1, 0, 1]),
+        (&[Opened, Closed, Opened, Closed], &[0; 4]),
+        (&[Opened, Opened, Closed, Lost, Opened], &[0, 0, 0, 0, 1]),
+        (&[Lost, Opened], &[0, 0]),
+    ] {
+        let mut sessions = Sessions::default();
+        let counted: Vec<_> = happened.iter().map(|&happened| sessions.take(happened)).collect();
+        assert_eq!(counted, reconnections, "{happened:?}");
+    }
 }

@@ -1,4 +1,20 @@
-//! The owner, and what it may ask for: counted on a hold that it has, beside one, granted, or refused.
+//! Locking again what an owner has: an owner known in this process alone, under which holds of one lock are counted.
+//!
+//! What an owner asks for is counted on a hold that it has, taken beside one, granted, or refused.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `places` | what one owner has, lock by lock, and the guard that is one of several on one hold |
+//! | `running`, `run_under_lock` | the owner that nested `run` closures have in common, and those closures |
+//! | `multi_lock` | several locks at once |
+
+pub(crate) mod multi_lock;
+mod places;
+mod run_under_lock;
+mod running;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,17 +24,17 @@ use lockkeeper_core::{Caller, Error, ErrorKind, Flow, Liveness, Mode, Operation,
 use crate::contend::{Attempt, Granted, OnePlace, Progress};
 use crate::deadlock::{Asking, Want};
 use crate::event::Event;
-use crate::lock::guard::kind;
-use crate::lock::guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard};
+use crate::lock::guard::{Guard, MutexGuard, Permit, ReadGuard, WriteGuard, kind};
 use crate::lock::{Lock, Plan, granted};
 use crate::mutex::Mutex;
-use crate::owner_key::Reentrant;
 use crate::owner_key::places::{Counted, Held, Places};
 use crate::rw_lock::RwLock;
-use crate::rw_lock::beside::{Beside, lost_outside};
+use crate::rw_lock::{Beside, lost_outside};
 use crate::semaphore::Semaphore;
 use crate::shared::Shared;
-use crate::shared::call::calling;
+use crate::shared::call;
+
+pub use places::Reentrant;
 
 /// An owner within this process, which may lock again what it has.
 ///
@@ -77,24 +93,24 @@ use crate::shared::call::calling;
 #[derive(Clone)]
 #[doc(alias = "InterProcessMutex")]
 pub struct OwnerKey {
-    pub(super) places: Arc<Places>,
+    places: Arc<Places>,
 }
 
 impl OwnerKey {
     /// Makes an owner that has nothing yet and equals no other.
     pub fn new() -> Self {
-        Self::of_key(calling::new_owner_key())
+        Self::of_key(call::new_owner_key())
     }
 
     /// Makes an owner for what the calling thread locks. In the queues it is the same flow of control as the thread
     /// itself.
     pub fn of_this_thread() -> Self {
-        Self::of_key(calling::this_thread())
+        Self::of_key(call::this_thread())
     }
 
     /// Makes an owner for one call of the present task or thread.
     pub(crate) fn of_this_flow() -> Self {
-        Self { places: Arc::new(Places::new(calling::this_flow())) }
+        Self { places: Arc::new(Places::new(call::this_flow())) }
     }
 
     fn of_key(flow: Option<Flow>) -> Self {
@@ -272,10 +288,10 @@ impl OwnerKey {
 
     /// Describes the caller of a call for a lock that this owner does not have.
     fn caller(&self, lock: &Lock, wait: Wait) -> Caller {
-        let mut caller = calling::caller(&lock.shared, wait);
+        let mut caller = call::caller(&lock.shared, wait);
         caller.flow = self.flow();
         // A `run` around this call is nearer, and what this owner has is of the same flow of control anyway.
-        if !calling::is_nested() {
+        if !call::is_nested() {
             caller.within = self.places.newest().map(Ticket::head).or(caller.within);
         }
         caller

@@ -1,4 +1,13 @@
-//! The handles that are kept: of a keeper, and of the locks that share a label.
+//! A keeper's measurements of its locks and sessions, for the recorder of the program; nothing flows back.
+//!
+//! Handles are kept: for a lock and its kind they are asked of the recorder once, and a record costs what the recorder
+//! makes of it. `names` has names, texts and buckets, `asked` one call and one hold. Without the feature `metrics` the
+//! same types are empty, in `off`.
+
+mod asked;
+pub mod names;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +18,8 @@ use ::metrics::{Counter, Histogram, Label, counter, histogram};
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{LossReason, Mode, NamePattern, QueueName, SessionBond, SessionMeter};
 
-use crate::event::meter::asked::Asked;
-use crate::event::meter::kind::OfKind;
-use crate::event::meter::names;
-use crate::event::meter::sessions::{Happened, Sessions};
+use crate::event::meter::asked::OfKind;
+pub(crate) use crate::event::meter::asked::{Asked, Holding};
 use crate::event::{Event, Observer};
 
 /// How many values the label `lock` has at most, with the one of all other locks: each costs a recorder a hundred
@@ -176,5 +183,75 @@ impl OfLabel {
 impl fmt::Debug for Meters {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Meters").field("backend", &self.backend).finish_non_exhaustive()
+    }
+}
+
+/// The sessions of a keeper so far. That one was lost may be told after the next one was opened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sessions {
+    opened: u64,
+    lost: u64,
+    closed: u64,
+    /// How many reconnections were told of.
+    counted: u64,
+}
+
+/// What has happened to a session.
+#[derive(Clone, Copy, Debug)]
+enum Happened {
+    Opened,
+    Lost,
+    /// The program itself has ended it.
+    Closed,
+}
+
+impl Sessions {
+    /// Takes in what has happened; returns how many reconnections that makes.
+    fn take(&mut self, happened: Happened) -> u64 {
+        match happened {
+            Happened::Opened => self.opened += 1,
+            Happened::Lost => self.lost += 1,
+            Happened::Closed => self.closed += 1,
+        }
+        // The first one follows none, and one behind a closed session no lost one.
+        let followed = self.opened.saturating_sub(1 + self.closed).min(self.lost);
+        let more = followed.saturating_sub(self.counted);
+        self.counted += more;
+        more
+    }
+}
+
+/// Makes the records of a lock and its release, as a keeper's mutex makes them and through handles that are kept as a
+/// keeper keeps them. No lock is taken.
+///
+/// ```
+/// use std::sync::Arc;
+/// use lockkeeper_core::clock::{BootInstant, SystemClock};
+/// use lockkeeper_recipes::meter::Records;
+///
+/// let records = Records::new(Arc::new(SystemClock));
+/// let [asked, granted, released] = [0, 1_000, 2_000].map(BootInstant::from_nanos);
+/// records.make(asked, granted, released);
+/// ```
+pub struct Records {
+    meter: Meter,
+}
+
+impl Records {
+    /// Asks the recorder of the program for the handles, if one is installed.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let lock = QueueName::new("records").expect("it is a name");
+        Self { meter: Meters::new("memory", clock, Vec::new()).of(&lock) }
+    }
+
+    /// Makes the records of one lock and its release, at these moments.
+    pub fn make(&self, asked_at: BootInstant, granted_at: BootInstant, released_at: BootInstant) {
+        self.meter.ask(Mode::Mutex, asked_at).granted(granted_at).end(released_at);
+    }
+}
+
+impl fmt::Debug for Records {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Records").finish_non_exhaustive()
     }
 }

@@ -1,4 +1,21 @@
-//! Attempts until one succeeds, fails permanently, or the time is up.
+//! The way to a grant: join, decide, wait for the one ahead, decide again; attempts until one succeeds, fails
+//! permanently, or the time is up.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `place` | the ticket that is withdrawn when it is dropped: all cancellation is handled there |
+//! | `line` | a place in the one queue of a lock, and the wait in it |
+//! | `attempt` | one attempt at such a place, from its join to its grant |
+//! | `onlook` | waiting without a place |
+//! | `local_queue` | one place for all tasks of the process |
+//! | `refusal` | the errors when a lock cannot be made, or a place not be taken or kept |
+
+mod attempt;
+mod line;
+pub(crate) mod local_queue;
+mod onlook;
+mod place;
+mod refusal;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -9,9 +26,16 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Advice, BoxFuture, Error, ErrorKind, Opener, QueueName, Result, Session, Standing, Wait};
 
-use crate::contend::refusal::{check_with_reason, unanswered};
 use crate::event::Event;
 use crate::shared::{Shared, Stage};
+
+pub(crate) use attempt::{InLine, Pending, PlaceAttempt};
+pub(crate) use line::{Joined, OnePlace, entry, join_beside};
+pub(crate) use onlook::{AllGone, Vacant, ValueSays, onlooker_error};
+pub(crate) use place::{Granted, Place};
+pub(crate) use refusal::{
+    check_standing, check_with_reason, kind_mismatch, lost_error, not_carried, refused, removed, unanswered,
+};
 
 /// How long a place must have stood for its loss to count as a first one, with which the retry policy begins anew. With
 /// less, a service that ends every session at once would be asked for another in a busy loop.
@@ -293,11 +317,11 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper_core::SafeUntil;
 
     use super::*;
     use crate::keeper::paused::service;
     use crate::retry::RetryPolicy;
-    use lockkeeper_core::SafeUntil;
 
     const TIMEOUT: Duration = Duration::from_secs(2);
 

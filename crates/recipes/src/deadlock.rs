@@ -1,5 +1,14 @@
-//! One call of a key for a lock: it notes its wait, asks whether that closes a circle, and forgets it when the call
-//! ends, in any way; and what a key has been granted, until its guard is gone.
+//! Owner keys of one keeper that would wait for each other: the last one of a circle is refused.
+//!
+//! A call of a key notes its wait, asks whether that closes a circle, and forgets it when the call ends, in any way;
+//! what a key has been granted is noted until its guard is gone. `table` has which keys hold what and wait for what,
+//! `search` the circle that a wait closes, found by reduction.
+
+mod search;
+mod table;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -10,7 +19,9 @@ use std::task::Poll;
 use lockkeeper_core::{Error, ErrorKind, FencingToken, LivenessAt, Operation, QueueName, Result, Standing};
 
 use crate::deadlock::search::{circle, in_words};
-use crate::deadlock::table::{Entry, KeyId, Place, Proof, Stage, Table, Want};
+use crate::deadlock::table::{Entry, Place, Proof, Stage};
+
+pub(crate) use table::{KeyId, Table, Want};
 
 /// A call of a key for a lock.
 pub(crate) struct Asking {

@@ -1,17 +1,25 @@
-//! Several locks, taken in one order, all of them or none.
+//! Several locks at once: all of them, or none. They are taken in one order, and `guard` has the proof of holding them all.
+
+mod guard;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::time::Duration;
 
-use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Result, Wait};
+use lockkeeper_core::{Caller, Error, ErrorKind, Liveness, LossReason, Mode, Operation, QueueName, Result, Wait};
 
-use crate::contend::STEADY;
+use crate::contend::{OnePlace, STEADY};
 use crate::event::Event;
 use crate::hold::Hold;
 use crate::lock::{Lock, granted};
+use crate::mutex::Mutex;
 use crate::owner_key::OwnerKey;
-use crate::owner_key::multi_lock::guard::MultiGuard;
-use crate::owner_key::multi_lock::member::Member;
+use crate::owner_key::multi_lock::guard::Taken;
+use crate::rw_lock::RwLock;
+
+pub use guard::MultiGuard;
 
 /// Several locks, of one service or of many, that are taken all together or not at all.
 ///
@@ -200,5 +208,65 @@ enum Round {
 impl fmt::Debug for MultiLock {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("MultiLock").field(&self.members).finish()
+    }
+}
+
+/// One of the locks of a [`MultiLock`](crate::MultiLock), with its mode.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Member {
+    /// A mutex.
+    Mutex(Mutex),
+    /// A share of a read/write lock.
+    Read(RwLock),
+    /// A read/write lock, alone.
+    Write(RwLock),
+}
+
+impl Member {
+    /// Asks for a share of this lock.
+    pub const fn read(rw_lock: RwLock) -> Self {
+        Self::Read(rw_lock)
+    }
+
+    /// Asks for this lock alone.
+    pub const fn write(rw_lock: RwLock) -> Self {
+        Self::Write(rw_lock)
+    }
+
+    const fn wanted(&self) -> (&Lock, Mode) {
+        match self {
+            Self::Mutex(mutex) => (&mutex.lock, Mode::Mutex),
+            Self::Read(rw_lock) => (&rw_lock.lock, Mode::Read),
+            Self::Write(rw_lock) => (&rw_lock.lock, Mode::Write),
+        }
+    }
+
+    /// Returns its place in the common order.
+    fn rank(&self) -> (String, &QueueName) {
+        let (lock, _) = self.wanted();
+        (lock.shared.backend.service(), &lock.queue)
+    }
+
+    async fn grant(&self, owner: &OwnerKey, wait: Wait) -> Result<Option<Taken>> {
+        let (lock, _) = self.wanted();
+        Ok(match self {
+            Self::Mutex(_) => owner.have(lock, wait).await?.map(Taken::Mutex),
+            Self::Read(_) => owner.have(lock, wait).await?.map(Taken::Read),
+            Self::Write(_) => owner.have(lock, wait).await?.map(Taken::Write),
+        })
+    }
+
+    /// Tells whether it looks free, without a write.
+    async fn looks_free(&self) -> Result<bool> {
+        let (lock, mode) = self.wanted();
+        let place = OnePlace::new(&lock.queue, mode, Caller::default());
+        place.look(&lock.shared).await.map(|session| session.is_some())
+    }
+}
+
+impl From<Mutex> for Member {
+    fn from(mutex: Mutex) -> Self {
+        Self::Mutex(mutex)
     }
 }

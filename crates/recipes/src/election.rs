@@ -1,13 +1,32 @@
-//! The election itself: campaign, resign, see who leads.
+//! Elections: one of many candidates leads, and the next one when it is gone.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `changes` | who leads, for onlookers |
+//! | `campaign` | the task that campaigns again and again |
+//! | `latch` | Curator's leader latch: to lead until closed |
+//! | `selector` | Curator's leader selector: to run something while leading |
+
+mod campaign;
+mod changes;
+mod latch;
+mod selector;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
 use lockkeeper_core::{ContenderInfo, Mode, Modes, QueueName, Result, Wait};
 
-use crate::election::LeaderChanges;
 use crate::keeper::Keeper;
 use crate::lock::guard::{Guard, kind};
 use crate::lock::{Lock, granted};
+
+pub use campaign::Requeue;
+pub use changes::LeaderChanges;
+pub use latch::{CloseMode, LatchChanges, LatchEvent, LeaderLatch};
+pub use selector::LeaderSelector;
 
 /// Proof that this process leads. Dropping it resigns.
 pub type Leadership = Guard<kind::Lead>;

@@ -1,35 +1,57 @@
-//! The local queue, and what a guard has of it: one turn.
+//! One contender of this process for all of its tasks that wait for the same lock, and what a guard has of it: one turn.
+//!
+//! A *local queue* is asked for a *turn*. A turn is granted from the local queue's place in the service's queue,
+//! and passes to the next task without a request.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `line` | the tasks that wait, first come, first served |
+//! | `state` | which task has the key, and what follows when a turn ends: rules, without I/O |
+//! | `key` | the right to take a turn, which goes to the next task when dropped, and the attempt of its leader |
+//! | `acquire` | the way of a call to its turn |
+//! | `watch` | what happens to the place while turns pass |
 
+mod acquire;
+mod key;
+mod line;
+mod state;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{Caller, FencingToken, Mode, QueueName, Session, Withdrawal};
+use lockkeeper_core::{Caller, Error, FencingToken, Mode, QueueName, Session, Withdrawal};
 use tokio::runtime::Handle;
 
-use crate::contend::local_queue::grant::SharedGrant;
-use crate::contend::local_queue::state::{Bound, Effects, Ended, State};
+use crate::contend::local_queue::state::{Effects, Ended, SharedGrant, State};
 use crate::contend::{Granted, OnePlace, Pending};
 use crate::event::Event;
-use crate::hold::grant::{EndOfPlace, EndingGrants, Grant};
+use crate::hold::{EndOfPlace, EndingGrants, Grant};
 use crate::shared::Shared;
+
+pub(crate) use state::Bound;
 
 /// One contender of this process in one queue, and the line of the tasks that wait for it.
 pub(crate) struct LocalQueue {
-    pub(super) queue: QueueName,
-    pub(super) mode: Mode,
+    queue: QueueName,
+    mode: Mode,
     /// Whether the place is kept while no task uses it.
-    pub(super) is_kept: bool,
+    is_kept: bool,
     /// Weak, so that no place keeps its keeper alive.
-    pub(super) shared: Weak<Shared>,
-    pub(super) clock: Arc<dyn Clock>,
+    shared: Weak<Shared>,
+    clock: Arc<dyn Clock>,
     ending: EndingGrants,
     state: Mutex<State>,
 }
 
 impl LocalQueue {
-    pub(super) fn new(shared: &Arc<Shared>, queue: QueueName, mode: Mode, bound: Bound) -> Self {
+    fn new(shared: &Arc<Shared>, queue: QueueName, mode: Mode, bound: Bound) -> Self {
         let clock = shared.clock.clone();
         let ending = EndingGrants::default();
         let state = Mutex::new(State::new(bound, ending.clone(), clock.now()));
@@ -38,12 +60,12 @@ impl LocalQueue {
     }
 
     /// Nothing panics while it is locked, and nothing of another module is called.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state, and applies the effects when it is not locked any more.
-    pub(super) fn change(self: &Arc<Self>, change: impl FnOnce(&mut State) -> Effects) {
+    fn change(self: &Arc<Self>, change: impl FnOnce(&mut State) -> Effects) {
         let effects = change(&mut self.state());
         self.apply(effects);
     }
@@ -123,7 +145,7 @@ pub(crate) struct LocalGrant {
 
 impl LocalGrant {
     /// Makes what the caller is granted by the turn of this number, with the serial of its key.
-    pub(super) fn turn(
+    fn turn(
         (local, serial): (Arc<LocalQueue>, u64),
         of: Arc<SharedGrant>,
         number: u32,
@@ -167,5 +189,69 @@ impl Drop for LocalGrant {
         if !self.is_over {
             drop(self.local.end(self.serial, false, self.local.clock.now()));
         }
+    }
+}
+
+/// The fewest local queues among which those that are used no more are looked for.
+const SWEEP_MIN: usize = 64;
+
+type QueueKey = (QueueName, Mode, Bound);
+
+/// The local queues of one keeper.
+#[derive(Default)]
+pub(crate) struct LocalQueues {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// A local queue with an idle place is in use though no lock refers to it.
+    local_queues: HashMap<QueueKey, Arc<LocalQueue>>,
+    /// At how many local queues those that are used no more are looked for.
+    swept_at: usize,
+}
+
+impl LocalQueues {
+    /// Returns the local queue for this lock.
+    pub(crate) fn of(&self, shared: &Arc<Shared>, queue: &QueueName, mode: Mode, bound: Bound) -> Arc<LocalQueue> {
+        let mut known = self.known();
+        let key = (queue.clone(), mode, bound);
+        if let Some(local) = known.local_queues.get(&key) {
+            return local.clone();
+        }
+        if known.local_queues.len() >= known.swept_at.max(SWEEP_MIN) {
+            known.local_queues.retain(|_, local| Arc::strong_count(local) > 1 || local.state().has_place());
+            known.swept_at = known.local_queues.len() * 2;
+        }
+        let local = Arc::new(LocalQueue::new(shared, queue.clone(), mode, bound));
+        known.local_queues.insert(key, local.clone());
+        local
+    }
+
+    /// Fails all tasks that wait in line.
+    pub(crate) fn fail(&self, error: &Error) {
+        let local_queues: Vec<_> = self.known().local_queues.values().cloned().collect();
+        for local in local_queues {
+            let error = error.clone().at(&local.queue);
+            local.change(|state| state.fail_before(u64::MAX, &error));
+        }
+    }
+
+    /// Returns how many tasks wait in the lines of this lock.
+    pub(crate) fn waiters(&self, queue: &QueueName) -> usize {
+        let known = self.known();
+        let local_queues = known.local_queues.iter().filter(|((of, ..), _)| of == queue);
+        local_queues.map(|(_, local)| local.state().line.len()).sum()
+    }
+
+    /// Nothing panics while it is locked.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for LocalQueues {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(self.known().local_queues.keys().map(|(queue, ..)| queue.as_str())).finish()
     }
 }
