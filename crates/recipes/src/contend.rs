@@ -320,8 +320,8 @@ mod tests {
     use lockkeeper_core::SafeUntil;
 
     use super::*;
-    use crate::keeper::paused::service;
     use crate::retry::RetryPolicy;
+    use crate::tests::service;
 
     const TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -1,8 +1,6 @@
 //! The open way to one service: makes the locks and keeps the session that they are held under.
 
 pub mod memory;
-#[cfg(test)]
-pub(crate) mod paused;
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;

@@ -5,7 +5,7 @@
 //! | files | what lives there |
 //! | --- | --- |
 //! | `mutex`, `rw_lock`, `semaphore`, `election`, `owner_key`, `double_barrier` | the locks |
-//! | `shared_value` | a value, and the counter and the barrier on it |
+//! | `shared_value`, `count` | a value, the counter and the barrier on it; how a number is stored |
 //! | `waiting`, `admin` | a place that is not granted yet; looking, and what an operator does |
 //! | `lock`, `hold` | what every lock is made of, and its guard; proof of holding it |
 //! | `contend`, [`decide`] | the way to a grant, and the pure decision on it |
@@ -18,6 +18,7 @@
 
 mod admin;
 mod contend;
+mod count;
 mod deadlock;
 pub mod decide;
 mod double_barrier;
@@ -36,9 +37,13 @@ mod shared;
 mod shared_value;
 mod waiting;
 
+#[cfg(test)]
+mod tests;
+
 pub use admin::Admin;
 pub use admin::operate::LockKind;
 pub use admin::operate::watching::Changes;
+pub use count::Count;
 pub use double_barrier::{DoubleBarrier, Entered, MEMBERS_MAX};
 pub use election::{
     CloseMode, Election, LatchChanges, LatchEvent, LeaderChanges, LeaderLatch, LeaderSelector, Leadership, Requeue,
@@ -60,5 +65,5 @@ pub use semaphore::{Permits, Semaphore};
 pub use shared::Spawner;
 pub use shared_value::SharedValue;
 pub use shared_value::barrier::Barrier;
-pub use shared_value::counter::{Count, SharedCounter};
+pub use shared_value::counter::SharedCounter;
 pub use waiting::Waiting;

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::Keeper;
 use crate::double_barrier::Entered;
 use crate::keeper::memory::MemoryService;
-use crate::keeper::paused::{AT_ONCE, at_once, keepers, service, settle};
+use crate::tests::{AT_ONCE, at_once, keepers, service, settle};
 
 fn enter(keeper: &Keeper, members: u32) -> JoinHandle<Result<Entered>> {
     let barrier = keeper.double_barrier("d", members).unwrap();

@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
     use crate::event::Observer;
-    use crate::keeper::paused::service;
+    use crate::tests::service;
     use lockkeeper_core::SafeUntil;
 
     /// Longer than any machine needs for a call that does not wait.

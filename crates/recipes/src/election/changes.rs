@@ -111,7 +111,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::keeper::paused::service;
+    use crate::tests::service;
     use lockkeeper_core::SafeUntil;
 
     #[tokio::test(start_paused = true)]

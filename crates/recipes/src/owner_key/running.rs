@@ -50,7 +50,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::keeper::paused::service;
+    use crate::tests::service;
     use lockkeeper_core::Wait;
     use lockkeeper_core::{ErrorKind, LossReason};
 

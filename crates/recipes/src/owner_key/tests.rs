@@ -7,7 +7,7 @@ use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{Advice, ErrorKind, LossReason, Mode, SafeUntil, Wait};
 
 use crate::keeper::memory::MemoryService;
-use crate::keeper::paused::{service, yield_often};
+use crate::tests::{service, yield_often};
 use crate::{Keeper, Mutex, OwnerKey, RwLock};
 
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -20,10 +20,10 @@ use crate::contend::{
     Attempt, Failures, Granted, OnePlace, Place, Progress, check_standing, check_with_reason, entry, kind_mismatch,
     until_answered,
 };
+use crate::count::Count;
 use crate::deadlock::Asking;
 use crate::decide::{self, PermitsDecision};
 use crate::shared::Shared;
-use crate::shared_value::counter::Count;
 
 /// The pause of a contender that was overtaken twice in a row, so that two which keep giving way to each other do not
 /// ask the service in a busy loop.

@@ -110,7 +110,7 @@ mod tests {
 
     use lockkeeper_core::{ErrorKind, SafeUntil};
 
-    use crate::keeper::paused::{AT_ONCE, service};
+    use crate::tests::{AT_ONCE, service};
 
     /// Curator's `testServerCrash`: the barrier is there after the outage, and the waiter too.
     #[tokio::test(start_paused = true)]

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use lockkeeper_core::{QueueName, Result, Value, ValueVersion};
+use lockkeeper_core::{QueueName, Result};
 
-use crate::contend::refused;
+use crate::count::{Count, stored};
 use crate::keeper::Keeper;
 use crate::shared_value::SharedValue;
 
@@ -51,60 +51,6 @@ pub struct SharedCounter {
     value: SharedValue,
 }
 
-/// A counter as it was read.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Count {
-    number: i32,
-    version: Option<ValueVersion>,
-}
-
-impl Count {
-    /// Returns the number; 0 for a counter that was never set.
-    pub const fn number(self) -> i32 {
-        self.number
-    }
-
-    /// Returns the state that it was read in; `None` for a counter that was never set.
-    pub const fn version(self) -> Option<ValueVersion> {
-        self.version
-    }
-
-    /// Reads a counter from a value. A node for values that was never written may be empty.
-    pub(crate) fn read(counter: &QueueName, value: Option<&Value>) -> Result<Self> {
-        let bytes = value.map(|value| &*value.bytes).unwrap_or_default();
-        let number = match *bytes {
-            [] => 0,
-            _ if is_text_of_a_number(bytes) => {
-                let why = "its value is the text of a number, as another client wrote it: no counter of ours";
-                return Err(refused(counter, why.to_owned()));
-            }
-            [a, b, c, d] | [a, b, c, d, MARK] => i32::from_be_bytes([a, b, c, d]),
-            _ => {
-                return Err(refused(counter, format!("its value has {} bytes, and a counter has 4", bytes.len())));
-            }
-        };
-        Ok(Self { number, version: value.map(|value| value.version) })
-    }
-}
-
-/// What stands behind the bytes of a number that look like a text.
-const MARK: u8 = 0;
-
-/// Whether bytes are the text of a number, as other clients write their counters.
-fn is_text_of_a_number(bytes: &[u8]) -> bool {
-    let text = bytes.trim_ascii_end();
-    text.iter().any(u8::is_ascii_digit) && text.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte))
-}
-
-/// The bytes that a number is stored as.
-fn stored(number: i32) -> Vec<u8> {
-    let mut bytes = number.to_be_bytes().to_vec();
-    if is_text_of_a_number(&bytes) {
-        bytes.push(MARK);
-    }
-    bytes
-}
-
 impl Keeper {
     /// Returns the shared counter of this name.
     #[doc(alias = "SharedCount")]
@@ -129,7 +75,7 @@ impl SharedCounter {
     #[doc(alias = "setCount")]
     pub async fn set(&self, number: i32) -> Result<Count> {
         let version = self.value.set(&stored(number)).await?;
-        Ok(Count { number, version: Some(version) })
+        Ok(Count::new(number, version))
     }
 
     /// Sets the counter if it is still as it was `seen`, and returns the new state; `None` if it is not.
@@ -137,14 +83,14 @@ impl SharedCounter {
     /// A counter that was never set is set for the first time in this way: Curator's seed value.
     #[doc(alias = "trySetCount")]
     pub async fn compare_and_set(&self, seen: Count, number: i32) -> Result<Option<Count>> {
-        let version = self.value.compare_and_set(seen.version, &stored(number)).await?;
-        Ok(version.map(|version| Count { number, version: Some(version) }))
+        let version = self.value.compare_and_set(seen.version(), &stored(number)).await?;
+        Ok(version.map(|version| Count::new(number, version)))
     }
 
     /// Waits until the counter is in another state than `seen`, and reads it.
     #[doc(alias = "SharedCountListener")]
     pub async fn changed(&self, seen: Count) -> Result<Count> {
-        Count::read(self.name(), self.value.changed(seen.version).await?.as_ref())
+        Count::read(self.name(), self.value.changed(seen.version()).await?.as_ref())
     }
 }
 
@@ -158,7 +104,7 @@ impl fmt::Debug for SharedCounter {
 mod tests {
     use lockkeeper_core::{Advice, ErrorKind, Operation};
 
-    use crate::keeper::paused::service;
+    use crate::tests::service;
 
     #[tokio::test]
     async fn a_counter_that_another_client_wrote_as_text_is_refused_and_ours_with_the_same_bytes_is_read() {

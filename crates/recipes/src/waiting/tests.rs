@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_core::{ErrorKind, Operation, SafeUntil, Wait};
 
 use crate::LockKind;
-use crate::keeper::paused::{AT_ONCE, at_once, keepers, service};
+use crate::tests::{AT_ONCE, at_once, keepers, service};
 
 const WHILE: Duration = Duration::from_secs(60);
 

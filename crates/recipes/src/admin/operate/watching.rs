@@ -127,7 +127,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::keeper::paused::service;
+    use crate::tests::service;
     use lockkeeper_core::SafeUntil;
 
     fn modes(shown: &[ContenderInfo]) -> Vec<&str> {

@@ -13,8 +13,8 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::contend::local_queue::line::{Line, Told};
 use crate::keeper::memory::MemoryService;
-use crate::keeper::paused::service;
 use crate::retry::RetryPolicy;
+use crate::tests::service;
 use crate::{Handoff, Keeper, Mutex, MutexGuard};
 
 const SECOND: Duration = Duration::from_secs(1);

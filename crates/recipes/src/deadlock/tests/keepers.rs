@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_core::{Advice, Error, ErrorKind, Result, Wait};
 use tokio::task::JoinHandle;
 
-use crate::keeper::paused::{keepers, service, yield_often};
+use crate::tests::{keepers, service, yield_often};
 use crate::{Guard, Handoff, Keeper, Mutex, OwnerKey, Reentrant, RwLock};
 
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use crate::deadlock::search::circle;
 use crate::deadlock::table::Table;
 use crate::deadlock::tests::plain::{PERMITS, Plain};
 use crate::deadlock::tests::tables::{holds, waits};
-use crate::keeper::paused::{service, yield_often};
+use crate::tests::{service, yield_often};
 use crate::{Keeper, OwnerKey};
 
 const FLOWS: usize = 6;

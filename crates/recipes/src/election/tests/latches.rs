@@ -6,7 +6,7 @@ use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{ErrorKind, SafeUntil};
 
 use crate::keeper::memory::MemoryService;
-use crate::keeper::paused::{after_pauses, at_once, keepers, service, settle};
+use crate::tests::{after_pauses, at_once, keepers, service, settle};
 use crate::{CloseMode, Keeper, LatchEvent, LeaderLatch};
 
 fn latch(keeper: &Keeper) -> LeaderLatch {

@@ -8,7 +8,7 @@ use lockkeeper_core::{Answers, ErrorKind, Revocation, Wait};
 use tokio::sync::mpsc;
 
 use crate::event::Observer;
-use crate::keeper::paused::{at_once, keepers, service, settle};
+use crate::tests::{at_once, keepers, service, settle};
 use crate::{Event, Hold, Keeper, LeaderLatch, LeaderSelector, Requeue};
 
 /// A selector whose work never ends, and the receiver of its leads.

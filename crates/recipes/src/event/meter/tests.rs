@@ -10,7 +10,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use crate::event::Observer;
 use crate::event::meter::Happened::{Closed, Lost, Opened};
 use crate::event::meter::{Sessions, names};
-use crate::keeper::paused::{keepers, service, yield_often};
+use crate::tests::{keepers, service, yield_often};
 use crate::{Handoff, Keeper, Mutex, OwnerKey};
 
 const SECOND: Duration = Duration::from_secs(1);

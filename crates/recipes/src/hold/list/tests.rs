@@ -11,7 +11,7 @@ use lockkeeper_core::{ErrorKind, Mode, SafeUntil, Wait};
 
 use crate::event::{Event, Observer};
 use crate::keeper::memory::MemoryService;
-use crate::keeper::paused::yield_often;
+use crate::tests::yield_often;
 use crate::{Keeper, LeaderSelector, Member, MultiLock, Mutex, OwnerKey, Requeue};
 
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -7,8 +7,8 @@ use lockkeeper_core::clock::{Clock, TestClock};
 use lockkeeper_core::{Advice, ErrorKind, LossReason, SafeUntil, Wait};
 
 use crate::keeper::memory::MemoryService;
-use crate::keeper::paused::{service, yield_often};
 use crate::retry::RetryPolicy;
+use crate::tests::{service, yield_often};
 use crate::{Event, Keeper, Member, MultiLock, Observer, OwnerKey};
 
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -13,7 +13,7 @@ use super::*;
 use crate::Keeper;
 use crate::event::Observer;
 use crate::keeper::memory::{MemoryService, Testing};
-use crate::keeper::paused::{at_once, settle};
+use crate::tests::{at_once, settle};
 
 /// What an examination does.
 #[derive(Clone)]

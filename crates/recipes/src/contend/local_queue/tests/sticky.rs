@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use crate::contend::local_queue::Bound;
 use crate::contend::local_queue::tests::{SECOND, waiting};
 use crate::keeper::memory::MemoryService;
-use crate::keeper::paused::{at_once, service, yield_often};
+use crate::tests::{at_once, service, yield_often};
 use crate::{Event, Handoff, Keeper, KeeperBuilder, Observer, ReleaseReason, Spawner};
 
 /// Has the places watched in the test's own runtime, under its paused time.

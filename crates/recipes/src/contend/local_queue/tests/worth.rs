@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use lockkeeper_core::{Liveness, SafeUntil};
 
 use crate::contend::local_queue::tests::{SECOND, local, waiting};
-use crate::keeper::paused::{at_once, service};
+use crate::tests::{at_once, service};
 use crate::{Handoff, Hold, Spawner};
 
 /// Each turn is worth what a healthy holder has: renewals succeed, and no less is left than they keep it warned by.

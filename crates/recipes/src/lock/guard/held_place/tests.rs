@@ -8,7 +8,7 @@ use lockkeeper_core::{ErrorKind, Liveness, LossReason, SafeUntil};
 
 use crate::Keeper;
 use crate::keeper::memory::MemoryService;
-use crate::keeper::paused::{AT_ONCE, at_once};
+use crate::tests::{AT_ONCE, at_once};
 
 const LIMIT: Duration = Duration::from_secs(10);
 

@@ -11,7 +11,7 @@ use tracing::{Event, Metadata};
 use tracing_core::span::Current;
 
 use super::*;
-use crate::keeper::paused::{keepers, service};
+use crate::tests::{keepers, service};
 
 /// A span that was collected.
 struct Told {
