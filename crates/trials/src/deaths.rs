@@ -7,7 +7,7 @@ use lockkeeper_conformance::Random;
 use lockkeeper_core::Mode;
 use lockkeeper_faults::long;
 
-use crate::prize::ELECTION;
+use crate::service::ELECTION;
 use crate::{Contest, Ends, Outcome, Service, now};
 
 /// How long after the rival has joined the fault comes at most.

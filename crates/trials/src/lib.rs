@@ -8,42 +8,32 @@
 //!
 //! - [`Service`]: how a backend's clients are made. A test binary [plays the other process](suite) too.
 //! - [`Contest`]: a [`Holder`] and the [`Rival`] behind it, from the first grant to the second: an [`Outcome`].
-//! - [`rounds`]: many of them; [`Tally`]: what they have shown together.
+//! - [`rounds`]: many of them, and the [`Tally`] of what they show.
 //! - [`deaths`]: holders that die, stand still or are cut off, on any service.
-//! - [`crowd`]: thousands of waiters of ten processes; [`waits`]: thousands of waits of one session; [`Cost`]: what a
-//!   call costs behind very many others.
+//! - [`crowd`]: thousands of waiters of ten processes; [`Cost`]: what a call costs behind very many others.
 //! - [`late`]: what a write that is taken in late does to the next contender.
 //! - [`Onlooker`]: one that follows all locks; [`Passers`]: clients that come and go meanwhile.
 //! - [`fixture`]: what fixtures of the conformance suite share.
 //! - [`outage`]: waiters of ten processes live through one.
 //! - [`suite`]: the `main` of test binaries.
-//! - [`waist`]: sessions and entries, for trials below the recipes.
+//! - [`waist`]: sessions and entries, for trials below the recipes, and thousands of waits of one session.
 
 mod contest;
-mod cost;
 pub mod crowd;
 pub mod deaths;
 pub mod fixture;
-mod holder;
 pub mod late;
 mod onlooker;
 pub mod outage;
 mod passers;
-mod prize;
-mod program;
-mod rival;
 pub mod rounds;
 mod service;
 pub mod suite;
-mod tally;
 pub mod waist;
-pub mod waits;
 
-pub use contest::{Contest, Ends};
-pub use cost::Cost;
-pub use holder::{End, Holder};
+pub use contest::{Contest, End, Ends, Granted, Holder, Rival};
 pub use onlooker::Onlooker;
 pub use passers::Passers;
-pub use rival::{Granted, Rival};
+pub use rounds::{Outcome, Span, Tally, none_of, span};
 pub use service::{Service, now};
-pub use tally::{Outcome, Span, Tally, none_of, span};
+pub use waist::Cost;

@@ -7,7 +7,7 @@ mod service;
 use std::time::Duration;
 
 use lockkeeper_faults::redis::Server;
-use lockkeeper_trials::waits;
+use lockkeeper_trials::waist;
 
 use crate::service::REDIS;
 
@@ -20,5 +20,5 @@ const TOLD_WITHIN_MEDIAN: Duration = Duration::from_millis(5);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_departure_is_told_to_the_one_wait_for_it_within_milliseconds() {
     let Some(server) = Server::standalone_or_skip().await else { return };
-    waits::each_is_told(&REDIS, &[server.address()], WAITS, TOLD_WITHIN_MEDIAN).await;
+    waist::each_is_told(&REDIS, &[server.address()], WAITS, TOLD_WITHIN_MEDIAN).await;
 }
