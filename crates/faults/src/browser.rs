@@ -11,8 +11,8 @@ use std::time::Duration;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
+use crate::Packages;
 use crate::process::{self, Process};
-use crate::python::Packages;
 use crate::{Availability, Error, Result, wait};
 
 /// axe-core, which finds what keeps people from using a page.

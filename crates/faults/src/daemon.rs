@@ -1,8 +1,9 @@
-//! The base of every server: where it listens, its folder and log, its processes.
+//! The base of every server: where it listens, its folder and log, its processes, and its clock, which can be moved by
+//! Debian's `faketime`.
 //!
 //! `server` starts and ends one; what it is started with, and how it is asked, its kind knows.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::authority::CertificateFiles;
-use crate::clock::{self, Leftovers};
-use crate::family::Family;
 use crate::namespaces::Network;
 use crate::ports::ReservedPort;
-use crate::process::{self, Process};
-use crate::scratch::Scratch;
-use crate::{Availability, Error, Result, account, scratch, wait};
+use crate::process::{self, Family, Process};
+use crate::scratch::{self, DATA, Scratch};
+use crate::{Availability, Error, Result, wait};
 
 /// How long a server may take until it serves. A fifth of a second is usual.
 pub(crate) const SERVING_WITHIN: Duration = wait::PATIENCE;
@@ -32,8 +33,7 @@ const USUAL_CLASS: [&str; 3] = ["chrt", "--other", "0"];
 /// A file with this mode is for its owner alone.
 const PRIVATE: u32 = 0o600;
 
-/// In a server's folder: its data, and what it says.
-pub(crate) const DATA: &str = "data";
+/// What a server says, in its folder.
 const LOG: &str = "server.log";
 
 /// How much of a server's log goes into an error.
@@ -71,7 +71,7 @@ impl Ground {
     /// Whether a server can have this here.
     pub(crate) fn availability(&self) -> Availability {
         let needed: [(bool, fn() -> Availability); 3] = [
-            (self.has_clock, clock::availability),
+            (self.has_clock, clock_availability),
             (self.room_bytes.is_some(), scratch::room_availability),
             (self.leaves_idle_class, class_availability),
         ];
@@ -125,7 +125,7 @@ impl Daemon {
             folder.give()?;
         }
         if ground.has_clock {
-            clock::set(folder.path(), 0)?;
+            set_clock(folder.path(), 0)?;
         }
         let ports = (0..=ground.more_ports).map(|_| ReservedPort::take()).collect::<Result<_>>()?;
         Ok(Self { running: None, folder, ground, ports })
@@ -154,7 +154,7 @@ impl Daemon {
         for (from, to) in [&certificates.cert, &certificates.key, &certificates.ca].into_iter().zip([cert, key, ca]) {
             fs::copy(from, &to).map_err(Error::io(from.display()))?;
             fs::set_permissions(&to, Permissions::from_mode(PRIVATE)).map_err(Error::io(to.display()))?;
-            account::give(&to)?;
+            scratch::give(&to)?;
         }
         Ok(())
     }
@@ -207,7 +207,7 @@ impl Daemon {
             command.arg("LC_ALL=C");
         }
         if self.ground.has_clock {
-            command.args(clock::variables(self.folder()));
+            command.args(clock_variables(self.folder()));
         }
         command.arg(program).current_dir(self.folder()).stdin(Stdio::null());
         command
@@ -314,4 +314,82 @@ impl Daemon {
 fn tail(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
+}
+
+/// The library that answers for the clock, and the C library right behind it: jemalloc reads the clock before the first
+/// library is ready to answer, and waits for itself forever. So the server allocates by the C library.
+const FAKETIME: &str = "LD_PRELOAD=/usr/$LIB/faketime/libfaketime.so.1 libc.so.6";
+
+/// Timers go on as they were, and each look at the clock reads the file.
+const FAKETIME_SETTINGS: [&str; 2] = ["FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_NO_CACHE=1"];
+
+/// The file that says how far the clock is from the machine's, in the server's folder.
+const CLOCK: &str = "clock";
+
+/// What the library leaves in memory when its process is killed, but for the process id at the end.
+const FAKETIME_LEFT: [&str; 2] = ["/dev/shm/faketime_shm_", "/dev/shm/sem.faketime_sem_"];
+
+/// How far the time that a server tells may be from the expected one, since both are whole seconds.
+const TOLERANCE_S: i64 = 1;
+
+/// Whether such clocks can be had here.
+pub(crate) fn clock_availability() -> Availability {
+    Availability::of_programs(&["faketime"], "faketime")
+}
+
+/// What `env` sets for a program, so that it has such a clock; the file must be there.
+fn clock_variables(folder: &Path) -> Vec<OsString> {
+    let mut file = OsString::from("FAKETIME_TIMESTAMP_FILE=");
+    file.push(folder.join(CLOCK));
+    [FAKETIME].into_iter().chain(FAKETIME_SETTINGS).map(OsString::from).chain([file]).collect()
+}
+
+/// Says how far the clock is ahead of the machine's, in seconds. A reader sees the old distance or the new one.
+fn set_clock(folder: &Path, ahead_s: i64) -> Result<()> {
+    let (file, new) = (folder.join(CLOCK), folder.join("clock.new"));
+    let written = fs::write(&new, format!("{ahead_s:+}\n")).and_then(|()| fs::rename(&new, &file));
+    written.map_err(Error::io(file.display()))
+}
+
+/// How far the clock is ahead of the machine's, in seconds.
+fn clock_ahead_s(folder: &Path) -> Result<i64> {
+    let file = folder.join(CLOCK);
+    let text = fs::read_to_string(&file).map_err(Error::io(file.display()))?;
+    text.trim().parse().map_err(|error| Error::new(format!("{}: {error}", file.display())))
+}
+
+/// Moves the clock of a server to this many seconds ahead of the machine's, and waits until the server tells that time.
+#[expect(clippy::future_not_send, reason = "a test waits in its own task")]
+pub(crate) async fn move_clock(
+    folder: &Path,
+    ahead_s: i64,
+    server: SocketAddr,
+    time_s: impl AsyncFn() -> Result<i64>,
+) -> Result<()> {
+    let asked = Instant::now();
+    let (before, told) = (time_s().await?, Instant::now());
+    let moved = before + ahead_s - clock_ahead_s(folder)?;
+    set_clock(folder, ahead_s)?;
+    let passed = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    wait::until(&format!("{server} moving its clock"), wait::PATIENCE, async || {
+        // A busy machine lets time pass between what a server tells and what is read here.
+        let earliest = moved + passed(told.elapsed());
+        let time = time_s().await.ok()?;
+        let latest = moved + passed(asked.elapsed());
+        (earliest - TOLERANCE_S..=latest + TOLERANCE_S).contains(&time).then_some(())
+    })
+    .await
+}
+
+/// What the library keeps in memory for one process; dropping this after the process removes it.
+#[derive(Debug)]
+struct Leftovers(u32);
+
+impl Drop for Leftovers {
+    fn drop(&mut self) {
+        for path in FAKETIME_LEFT.map(|start| PathBuf::from(format!("{start}{}", self.0))) {
+            // A process that ended as it was asked to has removed it.
+            let _ = fs::remove_file(path);
+        }
+    }
 }

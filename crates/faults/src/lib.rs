@@ -4,12 +4,11 @@
 //! - [`zookeeper`] starts Apache ZooKeeper, alone or as an ensemble, and looks into it; [`etcd`] starts etcd, alone or
 //!   as a cluster; [`redis`] starts Redis; [`postgres`] starts PostgreSQL,
 //!   [`mariadb`] MariaDB; [`lending`] hands servers from test to test. [`pgbouncer`] is a pooler before PostgreSQL.
-//!   [`sqlite`] is the shell of SQLite. All of these are a [`server`], several a [`group`]; [`sql`] is what databases
-//!   share.
+//!   [`sqlite`] is the shell of SQLite. All of these are a [`server`]; [`sql`] is what databases share.
 //! - [`authority`] gives out certificates to servers and clients.
 //! - [`proxy`] stands between a client and a server: delay, silence, resets, a reply lost after it took effect.
 //! - [`namespaces`] gives each server of an ensemble its own network, so that it can be cut off from its peers.
-//! - [`peers`] drives Curator and kazoo as child processes, and [`python`] finds what comes from PyPI.
+//! - [`peers`] drives Curator and kazoo as child processes, and [`Packages`] finds what comes from PyPI.
 //! - [`browser`] is a real browser, to look at pages; [`tmux`] is a terminal, to look at what fills a screen; [`hosts`]
 //!   are machines by other names, to be seen on both.
 //! - [`process`] runs children that cannot outlive the test, however it ends.
@@ -25,23 +24,14 @@
 //! Nothing here is reserved in memory alone: ports, subnets and folders are claimed by locked files, so that test
 //! processes that run at the same time do not disturb one another, and the next run removes what a killed one left.
 
-mod account;
-mod cache;
-mod claim;
-mod clock;
 mod daemon;
-mod data;
-mod error;
-mod family;
 mod scratch;
 mod target;
-mod template;
 
 pub mod authority;
 pub mod browser;
 pub mod etcd;
 pub mod figures;
-pub mod group;
 pub mod hosts;
 pub mod lending;
 pub mod long;
@@ -53,7 +43,6 @@ pub mod ports;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
-pub mod python;
 pub mod redis;
 pub mod server;
 pub mod skip;
@@ -64,5 +53,6 @@ pub mod tmux;
 pub mod wait;
 pub mod zookeeper;
 
-pub use error::{Error, Result};
 pub use skip::Availability;
+pub use target::Packages;
+pub use wait::{Error, Result};

@@ -18,7 +18,7 @@ use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::Once;
 
-use crate::claim::Claim;
+use crate::scratch::Claim;
 use crate::{Availability, Error, Result, process};
 
 /// How many networks there can be at once; the number is the third byte of their addresses.

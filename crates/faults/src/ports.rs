@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::net::TcpSocket;
 
 use crate::Result;
-use crate::claim::Claim;
+use crate::scratch::Claim;
 
 /// Below Linux's `ip_local_port_range` (32768–60999), above what daemons commonly use.
 const FIRST_PORT: u32 = 20_000;

@@ -1,16 +1,22 @@
-//! Temporary folders; if their run is killed, the next run removes them, and ends what still works in them.
+//! Temporary folders, and the numbers and the account that they need. If a run is killed, the next one removes its
+//! folders, and ends what still works in them.
+//!
+//! A number is claimed across all test processes of this user, for a folder, a port or a subnet: a claim is a locked file,
+//! which the kernel unlocks however its process ends. So a number whose file can be locked is free, and what still has that
+//! number was left by a killed run.
 
 use std::ffi::CString;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::ops::Range;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Once;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::claim::{self, Claim};
-use crate::{Availability, Error, Result, account, postgres};
+use crate::{Availability, Error, Result};
 
 /// How many folders there can be at once, over all test processes of this user: far more than servers fit in memory.
 const FOLDERS_MAX: u32 = 1_000;
@@ -72,10 +78,10 @@ impl Scratch {
 
     /// Makes the folder belong to the account of servers that refuse to run as root, and lets that account reach it.
     pub(crate) fn give(&self) -> Result<()> {
-        if let Some(parent) = claim::folder().filter(|parent| self.path.starts_with(parent)) {
+        if let Some(parent) = folder().filter(|parent| self.path.starts_with(parent)) {
             fs::set_permissions(&parent, Permissions::from_mode(PASSABLE)).map_err(Error::io(parent.display()))?;
         }
-        account::give(&self.path)
+        give(&self.path)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -110,7 +116,7 @@ fn remove(path: &Path) {
     for process in workers(path) {
         let _ = kill_process(process, Signal::KILL);
     }
-    postgres::forget_segment(path);
+    forget_segment(path);
     // Most are not mounted.
     let _ = unmount(path, UnmountFlags::DETACH);
     let _ = fs::remove_dir_all(path);
@@ -124,12 +130,106 @@ fn workers(folder: &Path) -> Vec<Pid> {
 }
 
 fn on_disk(number: u32) -> Option<PathBuf> {
-    Some(claim::folder()?.join(format!("scratch-{number}.d")))
+    Some(folder()?.join(format!("scratch-{number}.d")))
 }
 
 fn in_memory(number: u32) -> Option<PathBuf> {
     let memory = Path::new(MEMORY);
     memory.is_dir().then(|| memory.join(format!("lockkeeper-faults-{}-{number}.d", rustix::process::getuid().as_raw())))
+}
+
+/// A number of one kind that no other process has while this lives.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    number: u32,
+    /// Held for its lock. The file itself stays: removing it would let two processes lock two files of one name.
+    file: File,
+}
+
+impl Claim {
+    /// Claims the first number of `range` that is free and for which `fits` answers true, looking from `start` on.
+    pub(crate) fn first_free(
+        kind: &str,
+        range: Range<u32>,
+        start: u32,
+        mut fits: impl FnMut(u32) -> bool,
+    ) -> Result<Self> {
+        let length = range.end - range.start;
+        (0..length)
+            .map(|step| range.start + (start.wrapping_add(step)) % length)
+            .find_map(|number| Self::take(kind, number).filter(|_| fits(number)))
+            .ok_or_else(|| Error::new(format!("no {kind} in {range:?} is free")))
+    }
+
+    /// Claims one number, unless another claim has it.
+    pub(crate) fn take(kind: &str, number: u32) -> Option<Self> {
+        let path = folder()?.join(format!("{kind}-{number}"));
+        let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
+        file.try_lock().ok()?;
+        Some(Self { number, file })
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+impl Drop for Claim {
+    /// A child that another thread has just forked shares the open file until it executes its program: closing ours
+    /// would not release the lock.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
+/// Where this user's claims lie: one place for all processes, with any `TMPDIR`, since ports are shared too.
+fn folder() -> Option<PathBuf> {
+    let path = PathBuf::from(format!("/tmp/lockkeeper-faults-{}", rustix::process::getuid().as_raw()));
+    match fs::DirBuilder::new().mode(0o700).recursive(true).create(&path) {
+        Ok(()) => Some(path),
+        Err(_) => None,
+    }
+}
+
+/// The user and group `nobody` of every Linux, which have no rights anywhere.
+const POWERLESS: u32 = 65_534;
+
+/// What `setpriv` is told, so that a program runs under this account: nothing, unless we are root.
+pub(crate) fn privileges() -> Vec<String> {
+    match is_another() {
+        true => {
+            vec![format!("--reuid={POWERLESS}"), format!("--regid={POWERLESS}"), "--clear-groups".to_owned()]
+        }
+        false => Vec::new(),
+    }
+}
+
+/// Makes a file or folder belong to this account.
+pub(crate) fn give(path: &Path) -> Result<()> {
+    match is_another() {
+        true => chown(path, Some(POWERLESS), Some(POWERLESS)).map_err(Error::io(path.display())),
+        false => Ok(()),
+    }
+}
+
+fn is_another() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The folder of the data, in that of a server.
+pub(crate) const DATA: &str = "data";
+
+/// The line of `postmaster.pid`, counted from 0, that tells the key and the number of its segment of shared memory.
+const SEGMENT_LINE: usize = 6;
+
+/// Removes that of a server whose folder this was, if any.
+fn forget_segment(folder: &Path) {
+    // A server that ended as it was asked to has removed both.
+    let Ok(text) = fs::read_to_string(folder.join(DATA).join("postmaster.pid")) else { return };
+    let segment = text.lines().nth(SEGMENT_LINE).and_then(|line| line.split_whitespace().nth(1));
+    if let Some(number) = segment {
+        let _ = Command::new("ipcrm").args(["--shmem-id", number]).stderr(Stdio::null()).status();
+    }
 }
 
 #[cfg(test)]
@@ -165,5 +265,14 @@ mod tests {
             drop(scratch);
             assert!(!path.exists());
         }
+    }
+
+    #[test]
+    fn a_claimed_number_is_passed_over_until_it_is_let_go() {
+        let first = Claim::first_free("unit", 0..1000, 0, |_| true).expect("one of a thousand");
+        let number = first.number();
+        assert!(Claim::take("unit", number).is_none());
+        drop(first);
+        assert!(Claim::take("unit", number).is_some());
     }
 }

@@ -9,14 +9,12 @@ use std::time::Duration;
 use lockkeeper_conformance::{Party, Waiting, soon};
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{FencingToken, LossReason};
-
 use lockkeeper_faults::process::{self, Process};
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_recipes::retry::RetryPolicy;
 use tokio::sync::mpsc;
 
 use crate::rounds::Outcome;
-
 use crate::service::{self, Prize, Service, now};
 
 /// How often a contest is started at most: on a busy machine a short session may end before both stand in the queue.

@@ -90,12 +90,7 @@ impl Server {
     /// A proxy before it, and the URL by way of that.
     pub(crate) async fn proxied(&self) -> (Proxy, String) {
         let address = self.address();
-        let proxy = match self {
-            Self::PostgreSql(_) => Proxy::of_postgres(address).await,
-            Self::MariaDb(_) => Proxy::of_mysql(address).await,
-            _ => Proxy::of_bytes(address).await,
-        };
-        let proxy = proxy.expect("a proxy");
+        let proxy = Proxy::of_bytes(address).await.expect("a proxy");
         let url = self.url().replace(&address.to_string(), &proxy.address().to_string());
         (proxy, url)
     }

@@ -6,9 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Peer;
-use crate::cache::{self, Files};
 use crate::hosts::Hosts;
-use crate::template::run;
+use crate::target::{self, Files, run};
 use crate::zookeeper::{JAVA_OPTIONS, class_path};
 use crate::{Availability, Result, process};
 
@@ -84,8 +83,8 @@ async fn start_with(
 
 /// The folder of the compiled driver.
 fn classes() -> Result<PathBuf> {
-    cache::made(cache::path("curator", SOURCES), |folder| {
-        cache::write(folder, SOURCES)?;
+    target::made(target::path("curator", SOURCES), |folder| {
+        target::write(folder, SOURCES)?;
         let mut compiler = Command::new("javac");
         compiler.args(["-J-Xmx256m", "-J-XX:TieredStopAtLevel=1", "-encoding", "UTF-8"]);
         compiler.args(["-cp", &class_path(JARS), "-d"]).arg(folder);

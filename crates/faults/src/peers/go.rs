@@ -9,8 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Peer;
-use crate::cache::{self, Files};
-use crate::template::run;
+use crate::target::{self, Files, run};
 use crate::{Availability, Result, process};
 
 const SOURCES: Files = &[
@@ -41,13 +40,13 @@ pub async fn start(connect: &str, session_timeout: Duration) -> Result<Peer> {
 
 /// The compiled driver.
 fn program() -> Result<PathBuf> {
-    let folder = cache::made(cache::path("go", SOURCES), |folder| {
-        cache::write(folder, SOURCES)?;
+    let folder = target::made(target::path("go", SOURCES), |folder| {
+        target::write(folder, SOURCES)?;
         let mut compiler = Command::new("go");
         compiler.args(["build", "-o", PROGRAM, "."]).current_dir(folder);
         // No modules, no network, no C compiler: only what the packages bring.
         compiler.envs([("GO111MODULE", "off"), ("GOPATH", GO_PATH), ("GOPROXY", "off"), ("CGO_ENABLED", "0")]);
-        run(compiler.env("GOCACHE", cache::folder().join("go-build")).env_remove("GOFLAGS"))
+        run(compiler.env("GOCACHE", target::folder().join("go-build")).env_remove("GOFLAGS"))
     })?;
     Ok(folder.join(PROGRAM))
 }

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Peer;
-use crate::cache::{self, Files};
+use crate::Packages;
 use crate::hosts::Hosts;
-use crate::python::Packages;
+use crate::target::{self, Files};
 use crate::{Availability, Result, process};
 
 const SOURCES: Files = &[
@@ -47,7 +47,7 @@ pub async fn start_on(
 }
 
 async fn start_with(mut command: Command, connect: &str, session_timeout: Duration) -> Result<Peer> {
-    let driver = cache::made(cache::path("kazoo-peer", SOURCES), |folder| cache::write(folder, SOURCES))?;
+    let driver = target::made(target::path("kazoo-peer", SOURCES), |folder| target::write(folder, SOURCES))?;
     command.env("PYTHONPATH", PACKAGES.folder()?).arg(driver.join("kazoo_peer.py"));
     Peer::start("kazoo", command, connect, session_timeout).await
 }

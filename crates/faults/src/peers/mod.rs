@@ -9,18 +9,13 @@
 //! The drivers themselves are in `peers/curator`, `peers/kazoo` and `peers/go`; `CuratorPeer.java` describes the
 //! commands.
 
-mod beside;
 pub mod curator;
 pub mod go;
 mod ground;
 pub mod kazoo;
-mod kind;
-mod nodes;
 mod peer;
 mod timed;
 
-pub use beside::SharedCount;
 pub use ground::{Grant, Ground, Inside, Mode};
-pub use kind::Kind;
-pub use peer::Peer;
+pub use peer::{Kind, Peer, SharedCount};
 pub use timed::{Sharing, TimedCrowd};

@@ -1,7 +1,8 @@
 //! A running peer: one command a line to it, one answer a line from it.
 //!
-//! `curator`, `kazoo` and `go` start one. `beside` has barriers and shared counts.
+//! `curator`, `kazoo` and `go` start one.
 
+use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time;
 
-use super::{Ground, Kind};
+use super::Ground;
 use crate::process::Process;
 use crate::{Error, Result, wait};
 
@@ -191,5 +192,163 @@ impl Peer {
 
     pub(super) fn unexpected(&self, command: &str, fields: &[String]) -> Error {
         Error::new(format!("{} answered {command} with {fields:?}", self.name))
+    }
+}
+
+/// Which recipe of a peer; a peer that does not know it answers with an error.
+///
+/// Kinds of one peer on one path are different locks to it, but for the two sides of a read/write lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// Curator's `InterProcessMutex`, kazoo's `Lock`, go-zookeeper's `Lock`, as they come. Curator and go-zookeeper
+    /// wait for each other; kazoo and they do not, and go-zookeeper fails on kazoo's names.
+    Mutex,
+    /// The first two, told of each other's names: Curator by its own lock driver that compares what follows kazoo's
+    /// marker too, kazoo by `extra_lock_patterns=["-lock-"]`. These two exclude each other.
+    MixedMutex,
+    /// Curator's `InterProcessMutex` by a subclass that stores its owner, as ours do.
+    OwnedMutex,
+    /// kazoo's `Lock` made to name its nodes as Curator does, by a subclass of two lines: it shares a queue with
+    /// Curator and go-zookeeper as they come.
+    CuratorNamedMutex,
+    /// The read side of Curator's `InterProcessReadWriteLock`, kazoo's `ReadLock`, as they come: neither waits for the
+    /// other.
+    Read,
+    /// The write side of the same, kazoo's `WriteLock`.
+    Write,
+    /// kazoo's `ReadLock` told of Curator's writers (`extra_lock_patterns=["__WRIT__"]`). Curator cannot be told of
+    /// kazoo.
+    MixedRead,
+    /// kazoo's `WriteLock` told of Curator's readers and writers.
+    MixedWrite,
+    /// Curator's `InterProcessSemaphoreMutex`, which any thread may release.
+    SemaphoreMutex,
+    /// Curator's `InterProcessSemaphoreV2` and kazoo's `Semaphore`, whose layouts have nothing in common.
+    Semaphore {
+        /// How many can be held at once; all who share the path must say the same.
+        permits: u32,
+    },
+    /// Curator's `InterProcessSemaphoreV2` with as many permits as a `SharedCount` says.
+    SharedSemaphore {
+        /// The path of the count; made as 0 if it is not there.
+        count: &'static str,
+    },
+    /// Curator's `LeaderLatch`: to lead is to hold it. It takes no other recipe's entries for its own.
+    LeaderLatch,
+    /// Curator's `LeaderSelector`: to lead is to hold it. It stands in line as an `InterProcessMutex` does.
+    LeaderSelector,
+    /// kazoo's `Election`: to lead is to hold it. It stands in line as a `Lock` does.
+    Election,
+}
+
+impl Kind {
+    /// The word of the command.
+    pub(super) fn word(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Mutex => "mutex",
+            Self::MixedMutex => "mixed-mutex",
+            Self::OwnedMutex => "owned-mutex",
+            Self::CuratorNamedMutex => "curator-named-mutex",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::MixedRead => "mixed-read",
+            Self::MixedWrite => "mixed-write",
+            Self::SemaphoreMutex => "semaphore-mutex",
+            Self::LeaderLatch => "leader-latch",
+            Self::LeaderSelector => "leader-selector",
+            Self::Election => "election",
+            Self::Semaphore { permits } => return Cow::Owned(format!("semaphore:{permits}")),
+            Self::SharedSemaphore { count } => return Cow::Owned(format!("semaphore@{count}")),
+        })
+    }
+}
+
+/// The last state that Curator's `SharedCount` was told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SharedCount {
+    /// The number.
+    pub value: i32,
+    /// The version of its node.
+    pub version: i32,
+}
+
+impl Peer {
+    /// Sets a barrier: `DistributedBarrier.setBarrier`.
+    pub async fn set_barrier(&mut self, path: &str) -> Result<()> {
+        self.ask("barrier-set", &[path], Duration::ZERO).await.map(drop)
+    }
+
+    /// Removes a barrier: `DistributedBarrier.removeBarrier`.
+    pub async fn remove_barrier(&mut self, path: &str) -> Result<()> {
+        self.ask("barrier-remove", &[path], Duration::ZERO).await.map(drop)
+    }
+
+    /// Waits until a barrier is removed: `DistributedBarrier.waitOnBarrier`. Answers whether it was within the time.
+    pub async fn wait_on_barrier(&mut self, path: &str, within: Duration) -> Result<bool> {
+        self.yes("barrier-wait", &[path, &within.as_millis().to_string()], within).await
+    }
+
+    /// The number of a `SharedCount`, as far as Curator's watch has told it; made as 0 if it is not there.
+    pub async fn shared_count(&mut self, path: &str) -> Result<SharedCount> {
+        let fields = self.ask("number", &[path], Duration::ZERO).await?;
+        let numbers: Option<Vec<i32>> = fields.iter().map(|field| field.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[value, version]) => Ok(SharedCount { value, version }),
+            _ => Err(self.unexpected("number", &fields)),
+        }
+    }
+
+    /// Sets the number, from any value: `setCount`.
+    pub async fn set_shared_count(&mut self, path: &str, value: i32) -> Result<()> {
+        self.ask("number-set", &[path, &value.to_string()], Duration::ZERO).await.map(drop)
+    }
+
+    /// Sets the number unless it was set since [`shared_count`](Self::shared_count) was last asked: `trySetCount`.
+    /// Answers whether it did.
+    pub async fn try_set_shared_count(&mut self, path: &str, value: i32) -> Result<bool> {
+        self.yes("number-try-set", &[path, &value.to_string()], Duration::ZERO).await
+    }
+
+    /// Waits until the number was set after [`shared_count`](Self::shared_count) was last asked: Curator's listener.
+    /// Answers whether it was within the time.
+    pub async fn shared_count_changed(&mut self, path: &str, within: Duration) -> Result<bool> {
+        self.yes("number-changed", &[path, &within.as_millis().to_string()], within).await
+    }
+}
+
+impl Peer {
+    /// Whether there is a node at `path`.
+    pub async fn exists(&mut self, path: &str) -> Result<bool> {
+        self.yes("exists", &[path], Duration::ZERO).await
+    }
+
+    /// Waits until there is no node at `path`; answers whether that was within the time.
+    pub async fn is_gone(&mut self, path: &str, within: Duration) -> Result<bool> {
+        self.yes("gone", &[path, &within.as_millis().to_string()], within).await
+    }
+
+    /// Makes a node that lives for `time_to_live` beyond the last touch, and keeps touching it: `PersistentTtlNode`.
+    pub async fn keep_ttl_node(&mut self, path: &str, time_to_live: Duration) -> Result<()> {
+        match self.yes("ttl-keep", &[path, &time_to_live.as_millis().to_string()], Duration::ZERO).await? {
+            true => Ok(()),
+            false => Err(Error::new(format!("Curator made no node at {path}"))),
+        }
+    }
+
+    /// Touches such a node no more: `PersistentTtlNode.close`.
+    pub async fn leave_ttl_node(&mut self, path: &str) -> Result<()> {
+        self.ask("ttl-leave", &[path], Duration::ZERO).await.map(drop)
+    }
+
+    /// Counts from now on how often the data of a child of `parent` are set: `PathChildrenCache`.
+    pub async fn count_updates(&mut self, parent: &str) -> Result<()> {
+        self.ask("updates-count", &[parent], Duration::ZERO).await.map(drop)
+    }
+
+    /// How often they were set since.
+    pub async fn updates(&mut self, parent: &str) -> Result<usize> {
+        let fields = self.ask("updates", &[parent], Duration::ZERO).await?;
+        let [count] = fields.as_slice() else { return Err(self.unexpected("updates", &fields)) };
+        count.parse().map_err(|_| self.unexpected("updates", &fields))
     }
 }

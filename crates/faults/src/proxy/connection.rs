@@ -16,11 +16,8 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
 
-use super::burst::Burst;
-use super::frames::{Piece, Splitter};
-use super::record::{Direction, Fate, FrameRecord};
-use super::state::{AfterDrop, Armed, Flow, Plan, Shared};
-use super::talk::Talk;
+use super::conversation::{Conversation, Piece, Splitter};
+use super::record::{AfterDrop, Armed, Burst, Direction, Fate, Flow, FrameRecord, Plan, Shared};
 
 /// How many reads of one direction may be under delay at once: at most 64 MiB, and more than any test's round trip
 /// fills. Beyond it the reader stops reading, as a full network would.
@@ -59,7 +56,7 @@ struct Connection {
     shared: Arc<Shared>,
     /// The plan when it began: what grew since then applies to it.
     born: Plan,
-    talk: Mutex<Box<dyn Talk>>,
+    conversation: Mutex<Conversation>,
     /// The round trips of the latest request that has reached the server.
     asked: AtomicU32,
     /// It lost frames, so its stream is broken.
@@ -78,7 +75,7 @@ pub(super) async fn carry(shared: Arc<Shared>, mut client: TcpStream) {
         number,
         asked: AtomicU32::new(answered),
         born: shared.now(),
-        talk: Mutex::new(shared.protocol.talk()),
+        conversation: Mutex::default(),
         torn: AtomicBool::new(false),
         silent: AtomicBool::new(false),
         shared,
@@ -202,7 +199,7 @@ impl Connection {
             due = due.max(Instant::now() + self.shared.now().delay[direction.index()]);
             let round_trips = self.round_trips(direction);
             let mut parcel = Parcel { due, round_trips, bytes: Vec::new(), frames: Vec::new(), ending: None };
-            while let Some(piece) = splitter.next(|bytes| self.talk().length(direction, bytes)) {
+            while let Some(piece) = splitter.next(|bytes| self.shared.protocol.length(bytes)) {
                 if let Err(ending) = self.take_in(direction, piece, &mut parcel) {
                     parcel.ending = Some(ending);
                     parcels.send(parcel).await.map_err(|_| Ending::Close)?;
@@ -230,7 +227,7 @@ impl Connection {
             }
             Piece::Frame(bytes) => bytes,
         };
-        let meaning = self.talk().meaning(direction, &bytes, &self.shared);
+        let meaning = self.conversation().meaning(direction, &bytes, &self.shared);
         let mut record = self.shared.record();
         record.count(direction, meaning.operation);
         let frame = FrameRecord {
@@ -266,8 +263,8 @@ impl Connection {
         }
     }
 
-    fn talk(&self) -> MutexGuard<'_, Box<dyn Talk>> {
-        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn conversation(&self) -> MutexGuard<'_, Conversation> {
+        self.conversation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn write(

@@ -1,12 +1,12 @@
-//! The match of ZooKeeper's replies and requests on one connection; and which replies are to be lost.
+//! ZooKeeper's protocol, as far as the proxy needs it: where a frame ends, the few numbers at its start, which reply
+//! answers which request, and which replies are to be lost.
+//!
+//! Written anew instead of taken from the client's codec: a proxy that shared it would share its mistakes.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use super::frames::{self, Length, Operation};
-use super::record::Direction;
-use super::state::{Armed, Shared};
-use super::talk::{Meaning, Talk};
+use super::record::{Armed, Direction, Operation, Protocol, Shared};
 
 /// The server's number for an event that no request asked for.
 const NOTIFICATION_XID: i32 = -1;
@@ -31,27 +31,45 @@ struct Request {
     armed: Option<Armed>,
 }
 
-impl Talk for Conversation {
-    fn length(&self, _: Direction, bytes: &[u8]) -> Length {
-        frames::length(bytes)
-    }
+/// What a frame is.
+#[derive(Debug)]
+pub(super) struct Meaning {
+    pub(super) operation: Operation,
+    pub(super) xid: Option<i32>,
+    pub(super) error: Option<i32>,
+    /// Set if it is to be lost.
+    pub(super) lost: Option<Armed>,
+}
 
-    fn meaning(&mut self, direction: Direction, frame: &[u8], shared: &Shared) -> Meaning {
+impl Meaning {
+    fn of(operation: Operation) -> Self {
+        Self { operation, xid: None, error: None, lost: None }
+    }
+}
+
+impl Protocol {
+    /// How long the first frame is among the bytes that have come from one side.
+    pub(super) fn length(self, bytes: &[u8]) -> Length {
+        if self == Self::ZooKeeper { length(bytes) } else { Length::None }
+    }
+}
+
+impl Conversation {
+    /// What a frame is, and whether it is lost.
+    pub(super) fn meaning(&mut self, direction: Direction, frame: &[u8], shared: &Shared) -> Meaning {
         match direction {
             Direction::ToServer => self.request(frame, shared),
             Direction::ToClient => self.reply(frame, shared),
         }
     }
-}
 
-impl Conversation {
     /// Takes in a frame from the client.
     fn request(&mut self, frame: &[u8], shared: &Shared) -> Meaning {
         if !std::mem::replace(&mut self.asked_to_connect, true) {
             return Meaning::of(Operation::CONNECT);
         }
-        let xid = frames::number(frame, XID);
-        let operation = frames::number(frame, REQUEST_CODE).map_or(Operation::UNMATCHED, Operation);
+        let xid = number(frame, XID);
+        let operation = number(frame, REQUEST_CODE).map_or(Operation::UNMATCHED, Operation);
         if let Some(xid) = xid {
             let armed = shared.take_armed(operation);
             self.open.entry(xid).or_default().push_back(Request { operation, armed });
@@ -64,8 +82,8 @@ impl Conversation {
         if !std::mem::replace(&mut self.connected, true) {
             return Meaning::of(Operation::CONNECT);
         }
-        let xid = frames::number(frame, XID);
-        let error = frames::number(frame, REPLY_ERROR);
+        let xid = number(frame, XID);
+        let error = number(frame, REPLY_ERROR);
         if xid == Some(NOTIFICATION_XID) {
             return Meaning { xid, ..Meaning::of(Operation::NOTIFICATION) };
         }
@@ -97,12 +115,88 @@ impl Conversation {
     }
 }
 
+/// The longest frame taken for one. ZooKeeper's own limit is 1 MiB, and servers under test may have it raised; MySQL's
+/// are hardly longer.
+const FRAME_BYTES_MAX: usize = 16 << 20;
+
+const LENGTH_BYTES: usize = 4;
+
+/// A piece of a stream.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Piece {
+    /// One frame with its length field.
+    Frame(Vec<u8>),
+    /// Bytes of a stream that is not framed.
+    Raw(Vec<u8>),
+}
+
+/// Splits one direction of a connection into pieces.
+#[derive(Debug, Default)]
+pub(crate) struct Splitter {
+    pending: Vec<u8>,
+    raw: bool,
+}
+
+/// What the bytes at the start of a stream say about its first frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Length {
+    /// More bytes must come in to know.
+    Unknown,
+    /// Its length in bytes, with the field that tells it.
+    Frame(usize),
+    /// There is none: this stream is not framed.
+    None,
+}
+
+impl Splitter {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+    }
+
+    /// The next whole piece, if it has come in. A length that cannot be one makes the rest of the stream raw.
+    pub(crate) fn next(&mut self, length: impl FnOnce(&[u8]) -> Length) -> Option<Piece> {
+        if !self.raw {
+            match length(&self.pending) {
+                Length::Unknown => return None,
+                Length::Frame(length) if length <= FRAME_BYTES_MAX => {
+                    if self.pending.len() < length {
+                        return None;
+                    }
+                    let rest = self.pending.split_off(length);
+                    return Some(Piece::Frame(std::mem::replace(&mut self.pending, rest)));
+                }
+                Length::Frame(_) | Length::None => self.raw = true,
+            }
+        }
+        Some(self.rest()).filter(|bytes| !bytes.is_empty()).map(Piece::Raw)
+    }
+
+    /// What is left when the stream has ended, possibly within a frame.
+    pub(super) fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.pending)
+    }
+}
+
+/// The length of ZooKeeper's first frame.
+fn length(bytes: &[u8]) -> Length {
+    let Some(length) = bytes.first_chunk().map(|bytes| i32::from_be_bytes(*bytes)) else {
+        return Length::Unknown;
+    };
+    usize::try_from(length).map_or(Length::None, |length| Length::Frame(LENGTH_BYTES + length))
+}
+
+/// The number at `index` of a frame's body, counted in fours; none when the frame ends before.
+fn number(frame: &[u8], index: usize) -> Option<i32> {
+    let start = LENGTH_BYTES + 4 * index;
+    let bytes = frame.get(start..)?.first_chunk()?;
+    Some(i32::from_be_bytes(*bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::sync::oneshot;
 
-    use super::super::record::FrameRecord;
-    use super::super::state::{AfterDrop, Protocol};
+    use super::super::record::{AfterDrop, FrameRecord};
     use super::*;
 
     fn frame(numbers: &[i32]) -> Vec<u8> {
@@ -157,5 +251,40 @@ mod tests {
         drop(arm(&shared));
         conversation.request(&frame(&[1, Operation::DELETE.0]), &shared);
         assert!(conversation.reply(&frame(&[1, 0, 0, 0]), &shared).lost.is_none());
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_the_bytes_arrive() {
+        let stream = [0, 0, 0, 1, 7, 0, 0, 0, 0, 0, 0, 0, 2, 8, 9];
+        let frames = [vec![0, 0, 0, 1, 7], vec![0, 0, 0, 0], vec![0, 0, 0, 2, 8, 9]].map(Piece::Frame);
+        for step in 1..=stream.len() {
+            let mut splitter = Splitter::default();
+            let mut found = Vec::new();
+            for bytes in stream.chunks(step) {
+                splitter.add(bytes);
+                found.extend(std::iter::from_fn(|| splitter.next(length)));
+            }
+            assert_eq!(found, frames, "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn a_four_letter_word_is_passed_on_as_it_is() {
+        let mut splitter = Splitter::default();
+        splitter.add(b"ruok");
+        assert_eq!(splitter.next(length), Some(Piece::Raw(b"ruok".to_vec())));
+        splitter.add(b"\n");
+        assert_eq!(splitter.next(length), Some(Piece::Raw(b"\n".to_vec())));
+        assert_eq!(splitter.next(length), None);
+    }
+
+    #[test]
+    fn a_frame_cut_short_is_what_is_left() {
+        let mut splitter = Splitter::default();
+        splitter.add(&[0, 0, 0, 9, 1]);
+        assert_eq!(splitter.next(length), None);
+        assert_eq!(splitter.rest(), [0, 0, 0, 9, 1]);
+        assert_eq!(number(&[0, 0, 0, 4, 0, 0, 0, 5], 0), Some(5));
+        assert_eq!(number(&[0, 0, 0, 4, 0, 0, 0, 5], 1), None);
     }
 }

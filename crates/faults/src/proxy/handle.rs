@@ -1,22 +1,21 @@
-//! The test's handle of a proxy: changes what it does, and asks what passed.
+//! The test's handle of a proxy: changes what it does, and asks what passed; and its port, which accepts connections, owns
+//! their tasks, closes and opens as the plan says.
 //!
-//! `accept` accepts connections, `connection` moves bytes; both follow the plan that is changed here.
+//! `connection` moves bytes, by the plan that is changed here.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{future, io};
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time;
 
-use super::accept::accept;
-use super::burst::Burst;
-use super::frames::Operation;
-use super::record::{Direction, FrameRecord};
-use super::state::{AfterDrop, Flow, Protocol, Shared};
+use super::connection;
+use super::record::{AfterDrop, Burst, Direction, Flow, FrameRecord, Operation, Protocol, Shared};
 use crate::ports::ReservedPort;
 use crate::{Error, Result, wait};
 
@@ -50,18 +49,7 @@ impl Proxy {
         Self::start_for(target, Protocol::ZooKeeper).await
     }
 
-    /// Starts a proxy in front of a PostgreSQL server, or a pooler: it counts, and loses no single reply.
-    pub async fn of_postgres(target: SocketAddr) -> Result<Self> {
-        Self::start_for(target, Protocol::Postgres).await
-    }
-
-    /// Starts a proxy in front of a MySQL or MariaDB server: it counts, and loses no single reply.
-    pub async fn of_mysql(target: SocketAddr) -> Result<Self> {
-        Self::start_for(target, Protocol::MySql).await
-    }
-
-    /// Starts a proxy in front of a server that speaks none of these protocols: it counts nothing, and loses no single
-    /// reply.
+    /// Starts a proxy in front of a server of another kind: it counts bursts alone, and loses no single reply.
     pub async fn of_bytes(target: SocketAddr) -> Result<Self> {
         Self::start_for(target, Protocol::Other).await
     }
@@ -204,5 +192,39 @@ impl ReplyDrop {
             Ok(Err(_)) => Err(Error::new(format!("the connection ended before the reply to {operation} came"))),
             Err(_) => Err(Error::new(format!("no reply to {operation} was dropped within {within:?}"))),
         }
+    }
+}
+
+/// Accepts connections and owns their tasks; closes and opens the port as the plan says.
+async fn accept(listener: TcpListener, address: SocketAddr, shared: Arc<Shared>, listens: watch::Sender<bool>) {
+    let mut plan = shared.plan();
+    let mut listener = Some(listener);
+    let mut carrying = JoinSet::new();
+    loop {
+        let accepts = plan.borrow_and_update().accepts;
+        match (accepts, &listener) {
+            (false, Some(_)) => listener = None,
+            // Bound again with SO_REUSEADDR; the port is reserved, so only a passing lack of resources can fail.
+            (true, None) => listener = TcpListener::bind(address).await.ok(),
+            _ => {}
+        }
+        listens.send_replace(listener.is_some());
+        tokio::select! {
+            changed = plan.changed() => if changed.is_err() { return },
+            Some(_) = carrying.join_next(), if !carrying.is_empty() => {}
+            Ok((client, _)) = next(listener.as_ref()), if listener.is_some() => {
+                // One that slipped in after the port was to close is dropped, as the backlog is.
+                if shared.now().accepts {
+                    carrying.spawn(connection::carry(Arc::clone(&shared), client));
+                }
+            }
+        }
+    }
+}
+
+async fn next(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => future::pending().await,
     }
 }

@@ -1,7 +1,120 @@
-//! Parses the answers to four-letter words: text in, numbers out. `asking` asks.
+//! What a server says about itself, by four-letter words: Apache's, or any other server that answers them.
 
-use super::Role;
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time;
+
+use crate::wait::ANSWERED_WITHIN;
 use crate::{Error, Result};
+
+/// The most that an answer may hold: `cons` and `wchp` grow with the sessions.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+/// The role of a server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// It has no peers.
+    Standalone,
+    /// It leads an ensemble.
+    Leader,
+    /// It follows a leader.
+    Follower,
+    /// It follows without a vote.
+    Observer,
+}
+
+/// What a server says about itself: its role, its clients, and its own counts. Each question is an error where the
+/// server does not answer, or does not serve: it is starting, or has lost its leader.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerWords {
+    address: SocketAddr,
+}
+
+impl ServerWords {
+    /// For the server at `address`, which need not be there yet.
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address }
+    }
+
+    /// Where clients reach it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its role now.
+    pub async fn role(&self) -> Result<Role> {
+        role(&self.four_letter_word("srvr").await?)
+    }
+
+    /// Packets it has received from and sent to clients since it started. Each four-letter word adds to both.
+    pub async fn packets(&self) -> Result<Packets> {
+        packets(&self.four_letter_word("srvr").await?)
+    }
+
+    /// One of the numbers of `mntr`, such as `zk_watch_count`; the names are ZooKeeper's.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
+        metric(&self.four_letter_word("mntr").await?, name)
+    }
+
+    /// The connections of its clients (`cons`), with packets for each; that of the question itself is among them.
+    pub async fn connections(&self) -> Result<Vec<Connection>> {
+        connections(&self.four_letter_word("cons").await?)
+    }
+
+    /// How many watches its clients have on it (`mntr`): on data and on children, where `wchs` counts those on data
+    /// alone.
+    pub async fn watches(&self) -> Result<u64> {
+        self.counts().await.map(|counts| counts.watches)
+    }
+
+    /// The ephemeral nodes and the session of each (`dump`), as pairs of session and path.
+    pub async fn ephemerals(&self) -> Result<Vec<(u64, String)>> {
+        ephemerals(&self.four_letter_word("dump").await?)
+    }
+
+    /// Its own counts (`mntr`), all of one moment. The question adds a packet received, and one sent after the
+    /// counting.
+    pub async fn counts(&self) -> Result<Counts> {
+        counts(&self.four_letter_word("mntr").await?)
+    }
+
+    /// The watches of its clients on data (`wchp`), as pairs of path and session. Curator's own on `/zookeeper/config`
+    /// are among them; those on children are not.
+    pub async fn watched(&self) -> Result<Vec<(String, u64)>> {
+        watched(&self.four_letter_word("wchp").await?)
+    }
+
+    /// The paths of the ephemeral nodes that lie below `path` (`dump`), sorted.
+    pub async fn ephemerals_under(&self, path: &str) -> Result<Vec<String>> {
+        let start = format!("{}/", path.trim_end_matches('/'));
+        let found = self.ephemerals().await?.into_iter().map(|(_, path)| path);
+        let mut found: Vec<String> = found.filter(|path| path.starts_with(&start)).collect();
+        found.sort();
+        Ok(found)
+    }
+
+    /// Asks it one of ZooKeeper's four-letter words.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn four_letter_word(&self, word: &str) -> Result<String> {
+        let asking = async {
+            let mut stream = TcpStream::connect(self.address).await?;
+            stream.write_all(word.as_bytes()).await?;
+            let mut answer = String::new();
+            stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).await?;
+            Ok(answer)
+        };
+        let asked = format!("{word} of {}", self.address);
+        time::timeout(ANSWERED_WITHIN, asking)
+            .await
+            .map_err(|_| Error::new(format!("{asked}: no answer within {ANSWERED_WITHIN:?}")))?
+            .map_err(Error::io(asked))
+    }
+}
 
 /// Packets between a server and its clients.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,7 +154,7 @@ pub struct Connection {
 }
 
 /// The role in an answer to `srvr`.
-pub(super) fn role(answer: &str) -> Result<Role> {
+fn role(answer: &str) -> Result<Role> {
     match after(answer, "Mode: ") {
         Some("standalone") => Ok(Role::Standalone),
         Some("leader") => Ok(Role::Leader),
@@ -52,7 +165,7 @@ pub(super) fn role(answer: &str) -> Result<Role> {
 }
 
 /// The packets in an answer to `srvr`.
-pub(super) fn packets(answer: &str) -> Result<Packets> {
+fn packets(answer: &str) -> Result<Packets> {
     let number = |name| after(answer, name).and_then(|text| text.parse().ok());
     match (number("Received: "), number("Sent: ")) {
         (Some(received), Some(sent)) => Ok(Packets { received, sent }),
@@ -61,7 +174,7 @@ pub(super) fn packets(answer: &str) -> Result<Packets> {
 }
 
 /// One number in an answer to `mntr`: lines of name, tab, number.
-pub(super) fn metric(answer: &str, name: &str) -> Result<f64> {
+fn metric(answer: &str, name: &str) -> Result<f64> {
     answer
         .lines()
         .filter_map(|line| line.split_once('\t'))
@@ -71,7 +184,7 @@ pub(super) fn metric(answer: &str, name: &str) -> Result<f64> {
 }
 
 /// The counts in an answer to `mntr`.
-pub(super) fn counts(answer: &str) -> Result<Counts> {
+fn counts(answer: &str) -> Result<Counts> {
     // Counts are whole and far below 2^53.
     let number = |name| metric(answer, name).map(|number| number as u64);
     Ok(Counts {
@@ -84,7 +197,7 @@ pub(super) fn counts(answer: &str) -> Result<Counts> {
 }
 
 /// The watches in an answer to `wchp`: a path a line, below it a session a line, indented by a tab.
-pub(super) fn watched(answer: &str) -> Result<Vec<(String, u64)>> {
+fn watched(answer: &str) -> Result<Vec<(String, u64)>> {
     let mut found = Vec::new();
     let mut watched = None;
     for line in answer.lines().filter(|line| !line.is_empty()) {
@@ -101,7 +214,7 @@ pub(super) fn watched(answer: &str) -> Result<Vec<(String, u64)>> {
 }
 
 /// The connections in an answer to `cons`: `/127.0.0.1:4242[1](queued=0,recved=3,sent=3,sid=0x1…,lop=PING,…)`.
-pub(super) fn connections(answer: &str) -> Result<Vec<Connection>> {
+fn connections(answer: &str) -> Result<Vec<Connection>> {
     let lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(|line| connection(line).ok_or_else(|| unexpected("cons", line))).collect()
 }

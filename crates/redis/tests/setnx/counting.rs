@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
+use lockkeeper_faults::Packages;
 use lockkeeper_faults::process::{self, Process};
-use lockkeeper_faults::python::Packages;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::{figures, long};
 

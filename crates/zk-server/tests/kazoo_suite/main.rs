@@ -5,7 +5,7 @@
 mod host;
 mod run;
 
-use lockkeeper_faults::python::Packages;
+use lockkeeper_faults::Packages;
 use lockkeeper_faults::zookeeper;
 
 use host::Host;
