@@ -2,7 +2,7 @@
 //! written to, and changes no Python of the machine.
 //!
 //! The parts are one table, [`PARTS`]. Each has its own folder, which holds a copy of the requirements that it was made
-//! from. Tests use a folder if that copy is what they were built with (`lockkeeper_faults::python`).
+//! from. Tests use a folder if that copy is what they were built with (`lockkeeper_faults::Packages`).
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use lockkeeper_core::{Backend, Result, ServiceUrl};
 use lockkeeper_recipes::Keeper;
 
-use crate::joins::Joins;
+use crate::journal::Joins;
 
 /// The environment variable that tells a binary that it is one of the processes: the service's URL, the number of its
 /// waiters and the path of the file, with spaces between them.

@@ -30,38 +30,29 @@
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
-mod asking;
 mod case;
 mod cases;
 pub mod crowd;
-mod dropped;
 mod fixture;
 pub mod history;
-mod joins;
 mod journal;
-mod lateness;
 mod memory;
 mod party;
-mod polls;
-mod queue;
 mod random;
 mod runner;
 mod speaker;
 mod tap;
-mod under;
 mod waiting;
 
 pub use case::{Case, Runtime};
 pub use cases::cases;
 pub use fixture::{Client, Fault, FaultKind, Fixture, Sessions};
-pub use joins::Joins;
-pub use journal::{Journal, is_joined};
+pub use journal::{Joins, Journal, is_joined};
 pub use libtest_mimic::Arguments;
 pub use lockkeeper_recipes::Handoff;
 pub use memory::MemoryFixture;
 pub use party::{Party, Waiting, answered, granted};
-pub use polls::at_most;
 pub use random::{Random, SEED_VARIABLE, seed};
 pub use runner::{CASE_TIME_MAX, HANDOFFS, Outcome, run, run_case, run_under};
 pub use tap::{Pace, Tap};
-pub use waiting::{SOON, soon, until};
+pub use waiting::{SOON, at_most, soon, until};

@@ -7,13 +7,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use lockkeeper_core::clock::Clock;
 use lockkeeper_core::{BoxFuture, Error, Result};
 use lockkeeper_recipes::Handoff;
 
 use crate::case::{Case, Runtime};
 use crate::cases::cases;
-use crate::fixture::Fixture;
-use crate::under::Under;
+use crate::fixture::{Client, FaultKind, Fixture, Sessions};
 
 /// How long a case may run, so that one that never ends is a failure and not a hang: several times as long as it waits
 /// for each thing that must come [`soon`](crate::soon).
@@ -195,4 +195,41 @@ async fn until_quiet(fixture: &dyn Fixture, time_max: Duration) -> Result<Outcom
 fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("panicked").to_owned()
+}
+
+/// Another fixture, with this policy.
+#[derive(Debug)]
+struct Under {
+    fixture: Arc<dyn Fixture>,
+    handoff: Handoff,
+}
+
+impl Fixture for Under {
+    fn prepare(&self, sessions: Sessions) {
+        self.fixture.prepare(sessions);
+    }
+
+    fn client(&self) -> BoxFuture<Result<Arc<dyn Client>>> {
+        self.fixture.client()
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.fixture.clock()
+    }
+
+    fn handoff(&self) -> Handoff {
+        self.handoff
+    }
+
+    fn can_inflict(&self, kind: FaultKind) -> bool {
+        self.fixture.can_inflict(kind)
+    }
+
+    fn session_timeout(&self) -> Option<Duration> {
+        self.fixture.session_timeout()
+    }
+
+    fn leftovers(&self) -> BoxFuture<Result<Vec<String>>> {
+        self.fixture.leftovers()
+    }
 }

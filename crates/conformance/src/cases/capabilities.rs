@@ -1,15 +1,19 @@
-//! That a service does what its capabilities say: users choose a service by them, and the suite its cases.
+//! That a service does what its capabilities say: users choose a service by them, and the suite its cases. The kinds of
+//! lock that it says it carries are carried, no others are asked for, and a name is of one kind at a time.
 
 use std::time::Duration;
 
-use lockkeeper_core::{Capabilities, Fencing, LivenessAt, LossReason, Mode, Modes, SafeUntil, StoppedHolder};
+use lockkeeper_core::{
+    Advice, Capabilities, Error, ErrorKind, Fencing, LossReason, Mode, Modes, Part, SafeUntil, StoppedHolder, Wait,
+};
+use lockkeeper_recipes::{Keeper, LockKind};
 
 use crate::case::{Case, using};
+use crate::cases::operating::KINDS;
 use crate::fixture::{Fault, FaultKind, Fixture};
-use crate::lateness::measured;
-use crate::party::{Party, granted, parties, release};
-use crate::speaker::{Speaker, line};
-use crate::waiting::soon;
+use crate::party::{Ask, LOCK, LONG, Party, give_back, granted, parties, release};
+use crate::speaker::{PLACES, Speaker, ids_of, line, part_of, speakers};
+use crate::waiting::{measured, soon};
 
 pub(super) fn cases() -> Vec<Case> {
     let cases = vec![
@@ -96,4 +100,150 @@ async fn grows_over(fixture: &dyn Fixture, fault: Fault) {
     let guard = Party::enter(fixture).await.lock("door").await;
     assert!(guard.fencing_token() > before, "{} after {before}", guard.fencing_token());
     release(guard).await;
+}
+
+pub(super) fn carried() -> Vec<Case> {
+    vec![
+        Case::new("a contender of each mode that the service carries is taken in and shown", taken_in),
+        Case::new("a kind of lock that the service does not carry is refused before anything is sent", refused)
+            .promised(|promised| promised.modes != Modes::ALL),
+        Case::new("a queue that no kind of lock has which the service carries is empty", always_empty)
+            .promised(|promised| PARTS.iter().any(|&part| !has_contenders(promised, part))),
+    ]
+}
+
+const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Waiters];
+
+/// Tells whether contenders may stand in this part of a lock.
+fn has_contenders(promised: &Capabilities, part: Part) -> bool {
+    PLACES.iter().any(|&(place, mode)| place == part && promised.modes.has(mode))
+}
+
+async fn taken_in(fixture: &dyn Fixture) {
+    let [ann, bob] = speakers(fixture).await;
+    for (part, mode) in ann.places() {
+        let queue = part_of("door", part);
+        let place = ann.take(&queue, mode).await;
+        let shown = bob.view(&queue).await;
+        assert_eq!(ids_of(&shown), [place.joined.id], "{mode}");
+        ann.withdraw(&queue, place.ticket).await;
+        bob.until_ids(&queue, &[]).await;
+    }
+}
+
+async fn refused(fixture: &dyn Fixture) {
+    let ann = Party::enter(fixture).await;
+    let (keeper, carried) = (&ann.keeper, ann.keeper.capabilities().modes);
+    let made = [
+        (Modes::MUTEX, keeper.mutex("door").err()),
+        (Modes::READ_WRITE, keeper.rw_lock("door").err()),
+        (Modes::SEMAPHORE, keeper.semaphore("door", 2).err()),
+        (Modes::ELECTION, keeper.election("door").err()),
+        (Modes::BARRIER, keeper.double_barrier("door", 2).err()),
+    ];
+    for (modes, error) in made {
+        if carried.has_all(modes) {
+            assert!(error.is_none(), "{modes} are carried: {error:?}");
+        } else {
+            assert_refused(keeper, modes, error);
+        }
+    }
+    for kind in KINDS.into_iter().filter(|kind: &LockKind| !carried.has_all(kind.modes())) {
+        let error = soon("the refusal", keeper.admin().freeze("door", kind, "moving disks", Wait::Forever)).await.err();
+        assert_refused(keeper, kind.modes(), error);
+    }
+    assert_eq!(ann.tap.sent(), 0, "the service need not be asked");
+}
+
+fn assert_refused(keeper: &Keeper, modes: Modes, error: Option<Error>) {
+    let error = error.unwrap_or_else(|| panic!("{modes} are not carried, but were not refused"));
+    let said = (error.kind(), error.advice(), error.lock());
+    assert_eq!(said, (ErrorKind::Unsupported, Advice::Permanent, Some("door")), "{error}");
+    let text = error.to_string();
+    for told in [modes.to_string(), keeper.service(), keeper.capabilities().modes.to_string()] {
+        assert!(text.contains(&told), "{text:?} does not tell {told:?}");
+    }
+}
+
+/// Onlookers look at all queues of a lock, also where the service carries few kinds.
+async fn always_empty(fixture: &dyn Fixture) {
+    let [ann, bob] = speakers(fixture).await;
+    for (part, mode) in ann.places() {
+        let place = ann.take(&part_of("door", part), mode).await;
+        for empty in PARTS.into_iter().filter(|&part| !has_contenders(ann.backend.capabilities(), part)) {
+            assert_eq!(bob.ids(&part_of("door", empty)).await, [], "{empty:?}");
+        }
+        assert_eq!(bob.inspect(&line("door")).await.len(), 1, "{mode}");
+        ann.withdraw(&part_of("door", part), place.ticket).await;
+    }
+}
+
+pub(super) fn one_kind_at_a_time() -> Vec<Case> {
+    vec![
+        Case::new("a lock in use as one kind is refused as every other kind, and is free for all when left", one_kind)
+            .uses(Modes::ALL),
+        Case::new("a lock whose waiters are of another kind is refused, though none of them holds it", waiters_count)
+            .uses(Modes::MUTEX.with(Modes::READ_WRITE).with(Modes::SEMAPHORE)),
+    ]
+}
+
+const ASKS: [Ask; 6] = [Ask::Mutex, Ask::Read, Ask::Write, Ask::Permits(2, 2), Ask::Lead, Ask::Enter];
+
+/// A mutex is the exclusive side of the read/write lock of its name.
+fn is_same_lock(one: Ask, other: Ask) -> bool {
+    let is_rw = |ask| matches!(ask, Ask::Mutex | Ask::Read | Ask::Write);
+    one == other || (is_rw(one) && is_rw(other))
+}
+
+/// However long it waits, it is refused.
+async fn assert_other_kind(party: &Party, asked: Ask, in_use: &str) {
+    for wait in [Wait::Forever, Wait::AtMost(LONG), Wait::No] {
+        let error: Option<Error> = soon("the refusal", asked.within(&party.keeper, in_time(asked, wait))).await.err();
+        let error = error.unwrap_or_else(|| panic!("{asked:?} of what is in use as {in_use}, {wait:?}: not refused"));
+        assert_eq!((error.kind(), error.advice()), (ErrorKind::KindMismatch, Advice::Permanent), "{asked:?}: {error}");
+    }
+}
+
+/// What an earlier round of a barrier left is cleared away first, which takes time.
+fn in_time(ask: Ask, wait: Wait) -> Wait {
+    if ask == Ask::Enter && wait == Wait::No { Wait::AtMost(LONG) } else { wait }
+}
+
+async fn one_kind(fixture: &dyn Fixture) {
+    let [ann, bob] = parties(fixture).await;
+    for in_use in ASKS {
+        let holder = ann.take(in_use).await;
+        // The place in which permits were waited for may still be on its way out.
+        let contenders = if matches!(in_use, Ask::Permits(..)) { 2 } else { 1 };
+        ann.until_contenders(LOCK, contenders).await;
+        for asked in ASKS.into_iter().filter(|&asked| !is_same_lock(asked, in_use)) {
+            assert_other_kind(&bob, asked, &format!("{in_use:?}")).await;
+        }
+        ann.until_contenders(LOCK, contenders).await;
+        assert!(holder.is_held(), "those that were refused do not disturb it");
+        drop(holder);
+        ann.until_contenders(LOCK, 0).await;
+        for asked in ASKS {
+            // What the service keeps of a lock that is not in use does not make it one of a kind.
+            let granted = soon("the grant", asked.within(&bob.keeper, in_time(asked, Wait::No))).await;
+            let granted = granted.unwrap_or_else(|error| panic!("{asked:?} after {in_use:?}: {error}"));
+            assert!(granted.is_some(), "{asked:?} after {in_use:?}");
+            drop(granted);
+            ann.until_contenders(LOCK, 0).await;
+        }
+    }
+    // A member that is dropped inside leaves its round's note for the next one to clear away.
+    give_back(bob.take(Ask::Enter).await).await;
+}
+
+/// As when a semaphore's only holder leaves and the waiters have not come in yet.
+async fn waiters_count(fixture: &dyn Fixture) {
+    let (ann, bob) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
+    let waiters = line(LOCK).with_part(Part::Waiters);
+    let place = bob.take(&waiters, Mode::Acquire).await;
+    for asked in [Ask::Mutex, Ask::Read, Ask::Write] {
+        assert_other_kind(&ann, asked, "a semaphore with waiters alone").await;
+    }
+    ann.until_contenders(LOCK, 1).await;
+    bob.withdraw(&waiters, place.ticket).await;
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockkeeper_core::FencingToken;
 use lockkeeper_core::clock::BootInstant;
 
-use super::record::{Asks, Record, What};
+use super::{Asks, Record, What};
 
 /// The limits of a history, beside the rules without numbers.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,188 @@
+//! The record of what contenders saw, in one order, and the checker of its rules.
+//!
+//! The contenders' own tasks make the records, on the safe side: a call before it is made, a join and a grant after
+//! their answers, a release before it is asked for. So an interval in a history lies within the true one, and a rule
+//! that a history breaks was really broken.
+
+mod check;
+
+pub use check::{Limits, Violation, check};
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lockkeeper_core::FencingToken;
+use lockkeeper_core::clock::{BootInstant, Clock};
+use lockkeeper_recipes::{Event, Observer};
+
+/// One thing that happened, and when.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Record {
+    /// When it was recorded.
+    pub at: BootInstant,
+    /// What happened.
+    pub what: What,
+}
+
+/// What a contender asks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the check is complete over it")]
+pub enum Asks {
+    /// The lock, alone.
+    Alone,
+    /// A share of it.
+    Share,
+    /// This many permits of it.
+    Permits(u32),
+}
+
+impl Asks {
+    /// Tells whether the two may not be held at the same time. Permits exclude one another by their number alone.
+    pub(super) const fn excludes(self, other: Self) -> bool {
+        !matches!((self, other), (Self::Share, Self::Share) | (Self::Permits(_), Self::Permits(_)))
+    }
+
+    pub(super) const fn permits(self) -> u32 {
+        match self {
+            Self::Permits(permits) => permits,
+            Self::Alone | Self::Share => 0,
+        }
+    }
+}
+
+/// What happened to a contender; the number `attempt` names it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the check is complete over it")]
+pub enum What {
+    /// It is about to ask for the lock, through this keeper.
+    Calling {
+        /// Which contender.
+        attempt: u32,
+        /// Through which keeper.
+        keeper: u32,
+        /// For what.
+        asks: Asks,
+    },
+    /// It has a place in the queue; the last one counts.
+    Joined {
+        /// Which contender.
+        attempt: u32,
+    },
+    /// A call of it failed in a way that may pass, and it tries again.
+    Retrying {
+        /// Which contender.
+        attempt: u32,
+        /// What went wrong.
+        error: String,
+    },
+    /// It was granted the lock.
+    Granted {
+        /// Which contender.
+        attempt: u32,
+        /// The grant's token; the least of several permits'.
+        token: FencingToken,
+        /// Whether the guard said, when this was recorded, that it was held.
+        held: bool,
+    },
+    /// It is about to give the lock back.
+    Releasing {
+        /// Which contender.
+        attempt: u32,
+    },
+    /// It stopped asking: its time was up, or it was cancelled, or it was refused.
+    GaveUp {
+        /// Which contender.
+        attempt: u32,
+    },
+    /// The session of a keeper is about to be ended. From here on its holds are not relied on, and neither are new ones
+    /// until the session has ended.
+    Upset {
+        /// Which keeper.
+        keeper: u32,
+    },
+    /// The session of a keeper was ended.
+    Settled {
+        /// Which keeper.
+        keeper: u32,
+    },
+    /// All contenders are done, and this many are left in the queue.
+    Drained {
+        /// How many.
+        left: usize,
+    },
+}
+
+tokio::task_local! {
+    /// The attempt that a task runs for, so that its events are recorded with it.
+    static ATTEMPT: u32;
+}
+
+/// A history that is being recorded. Its clones are the same history.
+#[derive(Clone)]
+pub struct History {
+    clock: Arc<dyn Clock>,
+    records: Arc<Mutex<Vec<Record>>>,
+}
+
+impl History {
+    /// Starts an empty history.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, records: Arc::default() }
+    }
+
+    /// Records what happened now.
+    pub fn record(&self, what: What) {
+        self.record_seen(|| what);
+    }
+
+    /// Looks at something and records it, with no other record between: what was seen before another task's record
+    /// stands before it. The look records nothing itself.
+    pub fn record_seen(&self, look: impl FnOnce() -> What) {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = self.clock.now();
+        records.push(Record { at, what: look() });
+    }
+
+    /// Runs `asking` on behalf of an attempt, so that a keeper with this history as its observer records its joins.
+    ///
+    /// # Errors
+    ///
+    /// Those of `asking`.
+    ///
+    /// # Cancellation
+    ///
+    /// Drops `asking`.
+    ///
+    /// # Ordering
+    ///
+    /// None.
+    ///
+    /// # On connection loss
+    ///
+    /// As `asking`.
+    pub async fn on_behalf_of<Asking: Future>(&self, attempt: u32, asking: Asking) -> Asking::Output {
+        ATTEMPT.scope(attempt, asking).await
+    }
+
+    /// Returns what was recorded so far.
+    pub fn records(&self) -> Vec<Record> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Observer for History {
+    fn on_event(&self, event: &Event) {
+        // What happens outside of any attempt is not recorded.
+        let _ = ATTEMPT.try_with(|&attempt| match event {
+            Event::Joined { .. } => self.record(What::Joined { attempt }),
+            Event::Retrying { error, .. } => self.record(What::Retrying { attempt, error: format!("{error:#}") }),
+            _ => {}
+        });
+    }
+}
+
+impl fmt::Debug for History {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.records()).finish()
+    }
+}
