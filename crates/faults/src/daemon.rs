@@ -54,7 +54,6 @@ fn class_availability() -> Availability {
 pub struct Ground {
     /// Its folder is on the disk, for measuring; else in memory, where no write waits for a disk.
     pub(crate) on_disk: bool,
-    /// Its folder has room for so many bytes, in memory.
     pub(crate) room_bytes: Option<u64>,
     pub(crate) has_clock: bool,
     /// It refuses to run as root: it runs under the account `nobody` there.
@@ -165,7 +164,6 @@ impl Daemon {
         CertificateFiles { cert, key, ca }
     }
 
-    /// A file in its folder.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder().join(name)
     }
@@ -254,7 +252,6 @@ impl Daemon {
         }
     }
 
-    /// An error that ends with the server's log.
     pub(crate) fn with_log(&self, message: &str) -> Error {
         Error::new(format!("{message}:\n{}", tail(&self.file(LOG))))
     }
@@ -310,7 +307,6 @@ impl Daemon {
     }
 }
 
-/// The end of a log.
 fn tail(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()

@@ -71,7 +71,6 @@ pub struct Setup {
     pub(super) pace: Pace,
     pub(super) certificates: Option<CertificateFiles>,
     pub(super) on_disk: bool,
-    /// Its name in the cluster.
     pub(super) name: String,
     /// The members of its cluster, if others are beside itself.
     pub(super) members: Option<String>,
@@ -184,7 +183,6 @@ impl Release {
         }
     }
 
-    /// The server.
     pub(super) fn server(self) -> Result<PathBuf> {
         self.program("etcd")
     }
@@ -247,6 +245,40 @@ impl Server {
     pub async fn term(&self) -> Result<u64> {
         let status = status(self.address()).await?;
         number(&status, "raft_term").ok_or_else(|| Error::new(format!("no term in {status}")))
+    }
+
+    /// Saves what it stores into a file that is not there yet. It stands alone.
+    pub fn save_snapshot(&self, to: &Path) -> Result<()> {
+        let endpoint = format!("--endpoints=http://{}", self.address());
+        self.operate(&[endpoint.as_ref(), "snapshot".as_ref(), "save".as_ref(), to.as_os_str()])
+    }
+
+    /// Stops it, puts what a snapshot has into the place of its data, and starts it again on the same port.
+    pub async fn restore_snapshot(&mut self, from: &Path) -> Result<()> {
+        self.stop().await;
+        self.forget()?;
+        let (peers, member) = self.setup.as_member(&self.daemon);
+        let data = self.data_folder();
+        self.operate(&[
+            "snapshot".as_ref(),
+            "restore".as_ref(),
+            from.as_os_str(),
+            "--data-dir".as_ref(),
+            data.as_os_str(),
+            "--name".as_ref(),
+            self.setup.name.as_ref(),
+            "--initial-cluster".as_ref(),
+            member.as_ref(),
+            "--initial-advertise-peer-urls".as_ref(),
+            peers.as_ref(),
+        ])?;
+        self.start()?;
+        self.serving().await
+    }
+
+    /// Runs `etcdctl` to its end.
+    fn operate(&self, arguments: &[&std::ffi::OsStr]) -> Result<()> {
+        run(Command::new(self.release().operator()?).env("ETCDCTL_API", "3").args(arguments))
     }
 }
 
@@ -329,42 +361,6 @@ impl Cluster {
     }
 }
 
-impl Server {
-    /// Saves what it stores into a file that is not there yet. It stands alone.
-    pub fn save_snapshot(&self, to: &Path) -> Result<()> {
-        let endpoint = format!("--endpoints=http://{}", self.address());
-        self.operate(&[endpoint.as_ref(), "snapshot".as_ref(), "save".as_ref(), to.as_os_str()])
-    }
-
-    /// Stops it, puts what a snapshot has into the place of its data, and starts it again on the same port.
-    pub async fn restore_snapshot(&mut self, from: &Path) -> Result<()> {
-        self.stop().await;
-        self.forget()?;
-        let (peers, member) = self.setup.as_member(&self.daemon);
-        let data = self.data_folder();
-        self.operate(&[
-            "snapshot".as_ref(),
-            "restore".as_ref(),
-            from.as_os_str(),
-            "--data-dir".as_ref(),
-            data.as_os_str(),
-            "--name".as_ref(),
-            self.setup.name.as_ref(),
-            "--initial-cluster".as_ref(),
-            member.as_ref(),
-            "--initial-advertise-peer-urls".as_ref(),
-            peers.as_ref(),
-        ])?;
-        self.start()?;
-        self.serving().await
-    }
-
-    /// Runs `etcdctl` to its end.
-    fn operate(&self, arguments: &[&std::ffi::OsStr]) -> Result<()> {
-        run(Command::new(self.release().operator()?).env("ETCDCTL_API", "3").args(arguments))
-    }
-}
-
 /// A proxy of gRPC; dropping it kills it.
 #[derive(Debug)]
 pub struct GrpcProxy(Daemon);
@@ -387,16 +383,5 @@ impl GrpcProxy {
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
         self.0.address()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_is_found_by_its_name() {
-        let status = r#"{"header":{"member_id":"12","raft_term":"2"},"version":"3.4.23","leader":"34"}"#;
-        assert_eq!(["member_id", "leader", "raft_index"].map(|name| number(status, name)), [Some(12), Some(34), None]);
     }
 }

@@ -144,7 +144,6 @@ impl Setup {
     }
 }
 
-/// The folder of the releases.
 const RELEASES: &str = "/usr/lib/postgresql";
 
 /// The program of this name, of the newest release.
@@ -156,7 +155,6 @@ pub(super) fn find(name: &str) -> Result<PathBuf> {
     newest.map(|(_, program)| program).ok_or_else(|| Error::new(missing(name)))
 }
 
-/// Whether there is a server.
 fn server_availability() -> Availability {
     match find("postgres") {
         Ok(_) => Availability::Present,
@@ -177,67 +175,7 @@ impl Server {
     pub fn socket(&self) -> PathBuf {
         self.operator.folder.clone()
     }
-}
 
-impl Sql for Setup {
-    const SCHEME: &str = "postgres";
-    const SUPERUSER: &str = SUPERUSER;
-    const TIME: &str = "SELECT floor(extract(epoch FROM clock_timestamp()))::bigint";
-
-    async fn ask(superuser: &Superuser, database: Option<&str>, sql: &str) -> std::result::Result<Vec<Row>, String> {
-        ask(superuser, database.unwrap_or(DATABASE), sql).await.map_err(|error| text(&error))
-    }
-
-    fn database(name: &str, encoding: &str) -> String {
-        let (name, encoding) = (identifier(name), literal(encoding));
-        format!("CREATE DATABASE {name} ENCODING {encoding} LOCALE 'C' TEMPLATE template0")
-    }
-
-    fn user(&self, name: &str, password: &str) -> String {
-        format!("CREATE USER {} PASSWORD {}", identifier(name), literal(password))
-    }
-}
-
-async fn ask(superuser: &Superuser, database: &str, sql: &str) -> std::result::Result<Vec<Row>, tokio_postgres::Error> {
-    let mut config = Config::new();
-    config.host_path(&superuser.folder).port(superuser.port).user(SUPERUSER).dbname(database);
-    // A test may limit what the role's statements take; the harness's own are not what it tries.
-    config.application_name("superuser of a test").options("-c statement_timeout=0 -c lock_timeout=0");
-    let (client, connection) = config.connect(NoTls).await?;
-    tokio::select! {
-        answer = client.simple_query(sql) => answer.map(rows),
-        // It ends only with an error, as the client is still there.
-        ended = connection => ended.map(|()| Vec::new()),
-    }
-}
-
-fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<Row> {
-    let rows = messages.into_iter().filter_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
-        _ => None,
-    });
-    rows.map(|row| (0..row.len()).map(|index| row.get(index).map(str::to_owned)).collect()).collect()
-}
-
-/// What the server said, with its code, or what went wrong before it said anything.
-fn text(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(said) => format!("{}: {} ({})", said.severity(), said.message(), said.code().code()),
-        None => error.to_string(),
-    }
-}
-
-/// An identifier, quoted.
-fn identifier(name: &str) -> String {
-    format!(r#""{}""#, name.replace('"', r#""""#))
-}
-
-/// A text, quoted.
-pub(super) fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
-impl Server {
     /// Starts a standby with a copy of this server's data, which goes on to receive what this one commits; waits until
     /// it answers and receives. A commit here does not wait for it.
     pub async fn standby(&self) -> Result<Self> {
@@ -300,4 +238,60 @@ impl Server {
         })
         .await
     }
+}
+
+impl Sql for Setup {
+    const SCHEME: &str = "postgres";
+    const SUPERUSER: &str = SUPERUSER;
+    const TIME: &str = "SELECT floor(extract(epoch FROM clock_timestamp()))::bigint";
+
+    async fn ask(superuser: &Superuser, database: Option<&str>, sql: &str) -> std::result::Result<Vec<Row>, String> {
+        ask(superuser, database.unwrap_or(DATABASE), sql).await.map_err(|error| text(&error))
+    }
+
+    fn database(name: &str, encoding: &str) -> String {
+        let (name, encoding) = (identifier(name), literal(encoding));
+        format!("CREATE DATABASE {name} ENCODING {encoding} LOCALE 'C' TEMPLATE template0")
+    }
+
+    fn user(&self, name: &str, password: &str) -> String {
+        format!("CREATE USER {} PASSWORD {}", identifier(name), literal(password))
+    }
+}
+
+async fn ask(superuser: &Superuser, database: &str, sql: &str) -> std::result::Result<Vec<Row>, tokio_postgres::Error> {
+    let mut config = Config::new();
+    config.host_path(&superuser.folder).port(superuser.port).user(SUPERUSER).dbname(database);
+    // A test may limit what the role's statements take; the harness's own are not what it tries.
+    config.application_name("superuser of a test").options("-c statement_timeout=0 -c lock_timeout=0");
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::select! {
+        answer = client.simple_query(sql) => answer.map(rows),
+        // It ends only with an error, as the client is still there.
+        ended = connection => ended.map(|()| Vec::new()),
+    }
+}
+
+fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<Row> {
+    let rows = messages.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    rows.map(|row| (0..row.len()).map(|index| row.get(index).map(str::to_owned)).collect()).collect()
+}
+
+/// What the server said, with its code, or what went wrong before it said anything.
+fn text(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => format!("{}: {} ({})", said.severity(), said.message(), said.code().code()),
+        None => error.to_string(),
+    }
+}
+
+fn identifier(name: &str) -> String {
+    format!(r#""{}""#, name.replace('"', r#""""#))
+}
+
+pub(super) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }

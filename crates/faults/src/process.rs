@@ -357,28 +357,6 @@ mod tests {
         assert_eq!(output.read_line(&mut line).expect("end of output"), 0);
     }
 
-    #[test]
-    fn a_process_that_works_uses_time_and_one_that_sleeps_does_not() {
-        let mut working = command("sh");
-        working.args(["-c", "while :; do :; done"]);
-        let (working, sleeping) = (Process::start(working).expect("sh"), sleeper());
-        let used = |process: &Process| processor_time(process.id()).expect("it is there");
-        while used(&working) < Duration::from_millis(100) {
-            thread::yield_now();
-        }
-        assert!(used(&sleeping) < Duration::from_millis(100));
-        assert!(descendants(std::process::id()).contains(&working.id()));
-    }
-
-    #[tokio::test]
-    async fn an_end_is_awaited_with_a_deadline() {
-        let mut child = sleeper();
-        assert!(child.exited(Duration::from_millis(20)).await.is_err());
-        child.terminate().expect("running");
-        assert!(!child.exited(wait::PATIENCE).await.expect("ended").success());
-        assert!(child.pause().is_err());
-    }
-
     #[tokio::test]
     async fn children_in_other_sessions_stop_go_on_and_die_with_their_parent() {
         let mut shell = command("sh");

@@ -266,13 +266,4 @@ mod tests {
             assert!(!path.exists());
         }
     }
-
-    #[test]
-    fn a_claimed_number_is_passed_over_until_it_is_let_go() {
-        let first = Claim::first_free("unit", 0..1000, 0, |_| true).expect("one of a thousand");
-        let number = first.number();
-        assert!(Claim::take("unit", number).is_none());
-        drop(first);
-        assert!(Claim::take("unit", number).is_some());
-    }
 }

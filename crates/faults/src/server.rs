@@ -333,7 +333,6 @@ impl<K: Elects> Group<K> {
     }
 }
 
-/// This ground in each namespace of a network.
 pub(crate) fn in_network<'a>(network: &'a Network, ground: &'a Ground) -> impl Iterator<Item = Ground> + 'a {
     (0..network.len()).map(|index| Ground { namespace: Some(Namespace::of(network, index)), ..ground.clone() })
 }

@@ -203,7 +203,6 @@ async fn value<S: Sql>(superuser: &Superuser, sql: &str) -> Result<String> {
     first.flatten().ok_or_else(|| Error::new(format!("port {}: {sql}: no value", superuser.port)))
 }
 
-/// The URL of a user's way to a database.
 pub(crate) fn url(scheme: &str, address: SocketAddr, user: &str, password: Option<&str>, database: &str) -> String {
     let password = password.map(|password| format!(":{}", encoded(password))).unwrap_or_default();
     format!("{scheme}://{}{password}@{address}/{}", encoded(user), encoded(database))

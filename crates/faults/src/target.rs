@@ -57,7 +57,6 @@ pub(crate) fn folder() -> PathBuf {
     target_folder().join("lockkeeper-faults")
 }
 
-/// The data in the folder of the template.
 const TEMPLATE_DATA: &str = "data";
 
 /// Copies the template to a folder that is not there yet. If there is no template yet, `program` makes it, whose

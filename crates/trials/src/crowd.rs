@@ -106,7 +106,6 @@ impl Crowd<'_> {
     }
 }
 
-/// What it took.
 struct Took {
     /// In seconds.
     joined: f64,

@@ -80,7 +80,6 @@ impl Prize {
         self.hold().fencing_token()
     }
 
-    /// Gives it back.
     pub(crate) async fn give_back(self) -> Result<()> {
         match self {
             Self::Mutex(guard) => guard.release().await,
@@ -89,13 +88,11 @@ impl Prize {
     }
 }
 
-/// Its URL, and the lock's name.
 const VARIABLES: [&str; 2] = ["LOCKKEEPER_TEST_URL", "LOCKKEEPER_TEST_LOCK"];
 
 /// How often it asks whether it holds the lock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Tells a command which program it is to be.
 pub(crate) fn tell(command: &mut Command, url: &str, lock: &str) {
     command.envs(VARIABLES.into_iter().zip([url, lock]));
 }

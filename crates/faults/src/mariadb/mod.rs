@@ -203,7 +203,6 @@ fn galera(daemon: &Daemon) -> Vec<String> {
     ]
 }
 
-/// The server.
 pub(super) const SERVER: &str = "/usr/sbin/mariadbd";
 
 /// What makes its first data.
@@ -223,7 +222,6 @@ fn galera_library() -> Availability {
 /// Who may do all.
 pub(super) const SUPERUSER: &str = "root";
 
-/// The name of the socket.
 pub(super) const SOCKET: &str = "socket";
 
 impl Server {
@@ -231,72 +229,7 @@ impl Server {
     pub fn socket(&self) -> PathBuf {
         self.operator.folder.join(SOCKET)
     }
-}
 
-impl Sql for Setup {
-    const SCHEME: &str = "mariadb";
-    const SUPERUSER: &str = SUPERUSER;
-    const TIME: &str = "SELECT UNIX_TIMESTAMP()";
-
-    async fn ask(superuser: &Superuser, database: Option<&str>, sql: &str) -> std::result::Result<Vec<Row>, String> {
-        ask(superuser, database, sql).await.map_err(|error| error.to_string())
-    }
-
-    fn database(name: &str, encoding: &str) -> String {
-        format!("CREATE DATABASE {} CHARACTER SET {}", identifier(name), literal(encoding))
-    }
-
-    fn user(&self, name: &str, password: &str) -> String {
-        format!("CREATE USER {}@'%' IDENTIFIED BY {} {}", identifier(name), literal(password), certificate(self))
-    }
-}
-
-async fn ask(superuser: &Superuser, database: Option<&str>, sql: &str) -> mysql_async::Result<Vec<Row>> {
-    let settings = OptsBuilder::default()
-        .socket(Some(superuser.folder.join(SOCKET).display().to_string()))
-        .user(Some(SUPERUSER))
-        .db_name(database)
-        .stmt_cache_size(0);
-    let mut connection = Conn::new(settings).await?;
-    let mut rows = Vec::new();
-    let mut answer = connection.query_iter(sql).await?;
-    while !answer.is_empty() {
-        let set: Vec<mysql_async::Row> = answer.collect().await?;
-        rows.extend(set.into_iter().map(|row| row.unwrap().iter().map(text).collect::<Row>()));
-    }
-    answer.drop_result().await?;
-    connection.disconnect().await?;
-    Ok(rows)
-}
-
-/// A value of a text answer.
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::NULL => None,
-        Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        other => Some(other.as_sql(true)),
-    }
-}
-
-/// What users must show beside a password.
-pub(super) const fn certificate(setup: &Setup) -> &'static str {
-    if setup.certificates.is_some() { "REQUIRE X509" } else { "" }
-}
-
-/// An identifier, quoted.
-fn identifier(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
-/// A text, quoted.
-pub(super) fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\\', r"\\").replace('\'', "''"))
-}
-
-/// The column of `SHOW SLAVE STATUS` that says whether it receives, `Slave_IO_Running`.
-const RECEIVES: usize = 10;
-
-impl Server {
     /// Starts a replica that receives all that this server has committed since it was made, and waits until it
     /// receives. A commit here does not wait for it.
     ///
@@ -358,3 +291,63 @@ impl Server {
         Ok(())
     }
 }
+
+impl Sql for Setup {
+    const SCHEME: &str = "mariadb";
+    const SUPERUSER: &str = SUPERUSER;
+    const TIME: &str = "SELECT UNIX_TIMESTAMP()";
+
+    async fn ask(superuser: &Superuser, database: Option<&str>, sql: &str) -> std::result::Result<Vec<Row>, String> {
+        ask(superuser, database, sql).await.map_err(|error| error.to_string())
+    }
+
+    fn database(name: &str, encoding: &str) -> String {
+        format!("CREATE DATABASE {} CHARACTER SET {}", identifier(name), literal(encoding))
+    }
+
+    fn user(&self, name: &str, password: &str) -> String {
+        format!("CREATE USER {}@'%' IDENTIFIED BY {} {}", identifier(name), literal(password), certificate(self))
+    }
+}
+
+async fn ask(superuser: &Superuser, database: Option<&str>, sql: &str) -> mysql_async::Result<Vec<Row>> {
+    let settings = OptsBuilder::default()
+        .socket(Some(superuser.folder.join(SOCKET).display().to_string()))
+        .user(Some(SUPERUSER))
+        .db_name(database)
+        .stmt_cache_size(0);
+    let mut connection = Conn::new(settings).await?;
+    let mut rows = Vec::new();
+    let mut answer = connection.query_iter(sql).await?;
+    while !answer.is_empty() {
+        let set: Vec<mysql_async::Row> = answer.collect().await?;
+        rows.extend(set.into_iter().map(|row| row.unwrap().iter().map(text).collect::<Row>()));
+    }
+    answer.drop_result().await?;
+    connection.disconnect().await?;
+    Ok(rows)
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::NULL => None,
+        Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        other => Some(other.as_sql(true)),
+    }
+}
+
+/// What users must show beside a password.
+pub(super) const fn certificate(setup: &Setup) -> &'static str {
+    if setup.certificates.is_some() { "REQUIRE X509" } else { "" }
+}
+
+fn identifier(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+pub(super) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\\', r"\\").replace('\'', "''"))
+}
+
+/// The column of `SHOW SLAVE STATUS` that says whether it receives, `Slave_IO_Running`.
+const RECEIVES: usize = 10;

@@ -264,22 +264,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_writer_counts_and_is_gone_when_it_has_left() {
-        let ground = Ground::new().expect("a ground");
-        for round in 0..12 {
-            let inside = ground.enter(Mode::Write, "one", &format!("/a/b-lock-{round:010}")).expect("entered");
-            assert_eq!(inside.seen(), 1);
-            inside.leave().expect("left");
-        }
-        drop(ground.enter(Mode::Write, "one", "lost").expect("entered"));
-        assert_eq!(ground.number(), Ok(12));
-        assert_eq!(ground.inside(), Ok(Vec::new()));
-        assert_eq!(ground.faults(), Ok(Vec::new()));
-        let grants = ground.grants().expect("grants");
-        assert_eq!((grants.len(), grants[11].sequence(), grants[12].sequence()), (13, Some(11), None));
-    }
-
-    #[test]
     fn a_holder_that_meets_one_it_must_not_meet_writes_it_down() {
         let faults_of = |first, second| {
             let ground = Ground::new().expect("a ground");

@@ -193,6 +193,83 @@ impl Peer {
     pub(super) fn unexpected(&self, command: &str, fields: &[String]) -> Error {
         Error::new(format!("{} answered {command} with {fields:?}", self.name))
     }
+
+    /// Sets a barrier: `DistributedBarrier.setBarrier`.
+    pub async fn set_barrier(&mut self, path: &str) -> Result<()> {
+        self.ask("barrier-set", &[path], Duration::ZERO).await.map(drop)
+    }
+
+    /// Removes a barrier: `DistributedBarrier.removeBarrier`.
+    pub async fn remove_barrier(&mut self, path: &str) -> Result<()> {
+        self.ask("barrier-remove", &[path], Duration::ZERO).await.map(drop)
+    }
+
+    /// Waits until a barrier is removed: `DistributedBarrier.waitOnBarrier`. Answers whether it was within the time.
+    pub async fn wait_on_barrier(&mut self, path: &str, within: Duration) -> Result<bool> {
+        self.yes("barrier-wait", &[path, &within.as_millis().to_string()], within).await
+    }
+
+    /// The number of a `SharedCount`, as far as Curator's watch has told it; made as 0 if it is not there.
+    pub async fn shared_count(&mut self, path: &str) -> Result<SharedCount> {
+        let fields = self.ask("number", &[path], Duration::ZERO).await?;
+        let numbers: Option<Vec<i32>> = fields.iter().map(|field| field.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[value, version]) => Ok(SharedCount { value, version }),
+            _ => Err(self.unexpected("number", &fields)),
+        }
+    }
+
+    /// Sets the number, from any value: `setCount`.
+    pub async fn set_shared_count(&mut self, path: &str, value: i32) -> Result<()> {
+        self.ask("number-set", &[path, &value.to_string()], Duration::ZERO).await.map(drop)
+    }
+
+    /// Sets the number unless it was set since [`shared_count`](Self::shared_count) was last asked: `trySetCount`.
+    /// Answers whether it did.
+    pub async fn try_set_shared_count(&mut self, path: &str, value: i32) -> Result<bool> {
+        self.yes("number-try-set", &[path, &value.to_string()], Duration::ZERO).await
+    }
+
+    /// Waits until the number was set after [`shared_count`](Self::shared_count) was last asked: Curator's listener.
+    /// Answers whether it was within the time.
+    pub async fn shared_count_changed(&mut self, path: &str, within: Duration) -> Result<bool> {
+        self.yes("number-changed", &[path, &within.as_millis().to_string()], within).await
+    }
+
+    /// Whether there is a node at `path`.
+    pub async fn exists(&mut self, path: &str) -> Result<bool> {
+        self.yes("exists", &[path], Duration::ZERO).await
+    }
+
+    /// Waits until there is no node at `path`; answers whether that was within the time.
+    pub async fn is_gone(&mut self, path: &str, within: Duration) -> Result<bool> {
+        self.yes("gone", &[path, &within.as_millis().to_string()], within).await
+    }
+
+    /// Makes a node that lives for `time_to_live` beyond the last touch, and keeps touching it: `PersistentTtlNode`.
+    pub async fn keep_ttl_node(&mut self, path: &str, time_to_live: Duration) -> Result<()> {
+        match self.yes("ttl-keep", &[path, &time_to_live.as_millis().to_string()], Duration::ZERO).await? {
+            true => Ok(()),
+            false => Err(Error::new(format!("Curator made no node at {path}"))),
+        }
+    }
+
+    /// Touches such a node no more: `PersistentTtlNode.close`.
+    pub async fn leave_ttl_node(&mut self, path: &str) -> Result<()> {
+        self.ask("ttl-leave", &[path], Duration::ZERO).await.map(drop)
+    }
+
+    /// Counts from now on how often the data of a child of `parent` are set: `PathChildrenCache`.
+    pub async fn count_updates(&mut self, parent: &str) -> Result<()> {
+        self.ask("updates-count", &[parent], Duration::ZERO).await.map(drop)
+    }
+
+    /// How often they were set since.
+    pub async fn updates(&mut self, parent: &str) -> Result<usize> {
+        let fields = self.ask("updates", &[parent], Duration::ZERO).await?;
+        let [count] = fields.as_slice() else { return Err(self.unexpected("updates", &fields)) };
+        count.parse().map_err(|_| self.unexpected("updates", &fields))
+    }
 }
 
 /// Which recipe of a peer; a peer that does not know it answers with an error.
@@ -242,7 +319,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word of the command.
     pub(super) fn word(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Mutex => "mutex",
@@ -270,85 +346,4 @@ pub struct SharedCount {
     pub value: i32,
     /// The version of its node.
     pub version: i32,
-}
-
-impl Peer {
-    /// Sets a barrier: `DistributedBarrier.setBarrier`.
-    pub async fn set_barrier(&mut self, path: &str) -> Result<()> {
-        self.ask("barrier-set", &[path], Duration::ZERO).await.map(drop)
-    }
-
-    /// Removes a barrier: `DistributedBarrier.removeBarrier`.
-    pub async fn remove_barrier(&mut self, path: &str) -> Result<()> {
-        self.ask("barrier-remove", &[path], Duration::ZERO).await.map(drop)
-    }
-
-    /// Waits until a barrier is removed: `DistributedBarrier.waitOnBarrier`. Answers whether it was within the time.
-    pub async fn wait_on_barrier(&mut self, path: &str, within: Duration) -> Result<bool> {
-        self.yes("barrier-wait", &[path, &within.as_millis().to_string()], within).await
-    }
-
-    /// The number of a `SharedCount`, as far as Curator's watch has told it; made as 0 if it is not there.
-    pub async fn shared_count(&mut self, path: &str) -> Result<SharedCount> {
-        let fields = self.ask("number", &[path], Duration::ZERO).await?;
-        let numbers: Option<Vec<i32>> = fields.iter().map(|field| field.parse().ok()).collect();
-        match numbers.as_deref() {
-            Some(&[value, version]) => Ok(SharedCount { value, version }),
-            _ => Err(self.unexpected("number", &fields)),
-        }
-    }
-
-    /// Sets the number, from any value: `setCount`.
-    pub async fn set_shared_count(&mut self, path: &str, value: i32) -> Result<()> {
-        self.ask("number-set", &[path, &value.to_string()], Duration::ZERO).await.map(drop)
-    }
-
-    /// Sets the number unless it was set since [`shared_count`](Self::shared_count) was last asked: `trySetCount`.
-    /// Answers whether it did.
-    pub async fn try_set_shared_count(&mut self, path: &str, value: i32) -> Result<bool> {
-        self.yes("number-try-set", &[path, &value.to_string()], Duration::ZERO).await
-    }
-
-    /// Waits until the number was set after [`shared_count`](Self::shared_count) was last asked: Curator's listener.
-    /// Answers whether it was within the time.
-    pub async fn shared_count_changed(&mut self, path: &str, within: Duration) -> Result<bool> {
-        self.yes("number-changed", &[path, &within.as_millis().to_string()], within).await
-    }
-}
-
-impl Peer {
-    /// Whether there is a node at `path`.
-    pub async fn exists(&mut self, path: &str) -> Result<bool> {
-        self.yes("exists", &[path], Duration::ZERO).await
-    }
-
-    /// Waits until there is no node at `path`; answers whether that was within the time.
-    pub async fn is_gone(&mut self, path: &str, within: Duration) -> Result<bool> {
-        self.yes("gone", &[path, &within.as_millis().to_string()], within).await
-    }
-
-    /// Makes a node that lives for `time_to_live` beyond the last touch, and keeps touching it: `PersistentTtlNode`.
-    pub async fn keep_ttl_node(&mut self, path: &str, time_to_live: Duration) -> Result<()> {
-        match self.yes("ttl-keep", &[path, &time_to_live.as_millis().to_string()], Duration::ZERO).await? {
-            true => Ok(()),
-            false => Err(Error::new(format!("Curator made no node at {path}"))),
-        }
-    }
-
-    /// Touches such a node no more: `PersistentTtlNode.close`.
-    pub async fn leave_ttl_node(&mut self, path: &str) -> Result<()> {
-        self.ask("ttl-leave", &[path], Duration::ZERO).await.map(drop)
-    }
-
-    /// Counts from now on how often the data of a child of `parent` are set: `PathChildrenCache`.
-    pub async fn count_updates(&mut self, parent: &str) -> Result<()> {
-        self.ask("updates-count", &[parent], Duration::ZERO).await.map(drop)
-    }
-
-    /// How often they were set since.
-    pub async fn updates(&mut self, parent: &str) -> Result<usize> {
-        let fields = self.ask("updates", &[parent], Duration::ZERO).await?;
-        let [count] = fields.as_slice() else { return Err(self.unexpected("updates", &fields)) };
-        count.parse().map_err(|_| self.unexpected("updates", &fields))
-    }
 }

@@ -348,7 +348,6 @@ impl Connection {
         }
     }
 
-    /// Waits until this direction is to be closed.
     async fn half_closed(&self, direction: Direction) {
         let mut plan = self.shared.plan();
         let born = self.born.half_closes[direction.index()];

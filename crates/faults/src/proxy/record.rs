@@ -310,7 +310,6 @@ impl Shared {
         }
     }
 
-    /// Changes the plan and wakes all connections.
     pub(super) fn change(&self, change: impl FnOnce(&mut Plan)) {
         self.plan.send_modify(change);
     }

@@ -98,13 +98,11 @@ impl Setup {
         Self::of(Part::Store)
     }
 
-    /// A member of a cluster.
     pub(super) fn member() -> Self {
         // One port for the others of the cluster.
         Self { ground: Ground { more_ports: 1, ..Ground::default() }, ..Self::of(Part::Member) }
     }
 
-    /// A sentinel, with what it watches.
     pub(super) fn sentinel(lines: impl IntoIterator<Item = String>) -> Self {
         Self::of(Part::Sentinel).and(lines)
     }
@@ -184,7 +182,6 @@ impl Setup {
         self
     }
 
-    /// The text of its configuration.
     fn configuration(&self, daemon: &Daemon) -> String {
         let (folder, data) = (daemon.folder().display(), daemon.data_folder());
         let data = format!("dir {}", data.display());
@@ -304,7 +301,6 @@ impl Release {
         }
     }
 
-    /// The server.
     pub(super) fn server(self) -> Result<PathBuf> {
         match self {
             Self::Debian => Ok(Path::new("redis-server").to_owned()),
@@ -391,15 +387,4 @@ impl Operator {
 fn find_field(info: &str, name: &str) -> Option<String> {
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.map(|value| value.trim_end().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_field_is_found_by_its_whole_name() {
-        let info = "# Memory\r\nused_memory_human:1M\r\nused_memory:1048576\r\n";
-        assert_eq!(["used_memory", "used"].map(|name| find_field(info, name)), [Some("1048576".to_owned()), None]);
-    }
 }

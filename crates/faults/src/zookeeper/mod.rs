@@ -77,7 +77,6 @@ pub struct Setup {
     pub(super) properties: Vec<(String, String)>,
     pub(super) jars: Vec<String>,
     pub(super) on_disk: bool,
-    /// Its own number.
     pub(super) number: usize,
     /// The lines for all members of its ensemble; none for one that stands alone.
     pub(super) members: String,
@@ -120,7 +119,6 @@ impl Setup {
         format!("server.{number}={quorum}:{}\n", election.port())
     }
 
-    /// What a member runs on.
     pub(super) fn member_ground(&self) -> Ground {
         Ground { more_ports: ELECTION, ..self.ground() }
     }

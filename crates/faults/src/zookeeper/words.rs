@@ -275,16 +275,6 @@ fn unexpected(word: &str, answer: &str) -> Error {
 mod tests {
     use super::*;
 
-    const SRVR: &str = "Zookeeper version: 3.8.0, built on some day\nLatency min/avg/max: 0/0.0/0\nReceived: 6\n\
-        Sent: 5\nConnections: 1\nOutstanding: 0\nZxid: 0x0\nMode: standalone\nNode count: 5\n";
-
-    #[test]
-    fn role_and_packets_come_from_srvr() {
-        assert_eq!(role(SRVR), Ok(Role::Standalone));
-        assert_eq!(packets(SRVR), Ok(Packets { received: 6, sent: 5 }));
-        assert!(role("This ZooKeeper instance is not currently serving requests\n").is_err());
-    }
-
     #[test]
     fn connections_have_sessions_unless_they_ask_four_letter_words() {
         let answer = " /127.0.0.1:39694[0](queued=0,recved=1,sent=0)\n \
@@ -305,26 +295,5 @@ mod tests {
         let expected = [(0x10, "/a/b"), (0x10, "/a/c"), (0x11, "/d")];
         let expected: Vec<_> = expected.map(|(session, path)| (session, path.to_owned())).into();
         assert_eq!(ephemerals(answer), Ok(expected));
-    }
-
-    #[test]
-    fn metrics_are_found_by_name() {
-        assert_eq!(metric("zk_a\t1\nzk_watch_count\t7\n", "zk_watch_count"), Ok(7.0));
-        assert!(metric("zk_a\t1\n", "zk_b").is_err());
-    }
-    #[test]
-    fn counts_are_those_of_mntr() {
-        let answer = "zk_packets_received\t9\nzk_packets_sent\t8\nzk_num_alive_connections\t2\nzk_znode_count\t7\n\
-            zk_ephemerals_count\t1\nzk_watch_count\t3\n";
-        let packets = Packets { received: 9, sent: 8 };
-        assert_eq!(counts(answer), Ok(Counts { packets, nodes: 7, ephemerals: 1, watches: 3, connections: 2 }));
-        assert!(counts("zk_znode_count\t7\n").is_err());
-    }
-
-    #[test]
-    fn watches_are_listed_with_path_and_session() {
-        let expected = [("/a", 0x10), ("/a", 0x11), ("/b", 0x10)].map(|(path, session)| (path.to_owned(), session));
-        assert_eq!(watched("/a\n\t0x10\n\t0x11\n/b\n\t0x10\n\n"), Ok(expected.into()));
-        assert!(watched("wchp is not executed because it is not in the whitelist.\n").is_err());
     }
 }

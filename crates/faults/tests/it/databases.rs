@@ -25,7 +25,6 @@ where
     server.ask_in(KEPT, &format!("INSERT INTO kept VALUES ({number})")).await.map(drop)
 }
 
-/// How many rows there are.
 pub(crate) async fn rows<Own>(server: &Server<Setup<Own>>) -> String
 where
     Setup<Own>: Sql,

@@ -52,7 +52,6 @@ impl RawClient {
     }
 }
 
-/// A request with its length.
 fn request(xid: i32, operation: Operation, body: &[u8]) -> Vec<u8> {
     framed(&[&xid.to_be_bytes(), &operation.0.to_be_bytes(), body].concat())
 }
@@ -62,7 +61,6 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes(), bytes].concat()
 }
 
-/// A string as the protocol has it.
 fn text(text: &str) -> Vec<u8> {
     let length = i32::try_from(text.len()).expect("short");
     [&length.to_be_bytes(), text.as_bytes()].concat()
