@@ -48,9 +48,6 @@ pub(super) struct Pace {
 /// One that stands alone elects itself soon.
 const ALONE: Pace = Pace { heartbeat: 20, election: 200 };
 
-/// No lease is shorter than one and a half times the time in which a member waits for its leader.
-pub(super) const SLOW: Pace = Pace { heartbeat: 500, election: 5_000 };
-
 /// etcd's own.
 pub(super) const USUAL: Pace = Pace { heartbeat: 100, election: 1_000 };
 
@@ -219,11 +216,6 @@ impl Server {
     /// Starts such a server that speaks TLS, and asks clients for their certificates.
     pub async fn over_tls(certificates: CertificateFiles) -> Result<Self> {
         Self::started(Setup { certificates: Some(certificates), ..Setup::default() }).await
-    }
-
-    /// Starts such a server that grants no lease of less than eight seconds.
-    pub async fn standalone_of_long_leases() -> Result<Self> {
-        Self::started(Setup { pace: SLOW, ..Setup::default() }).await
     }
 
     /// Which etcd it is.

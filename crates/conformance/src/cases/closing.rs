@@ -17,9 +17,6 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("closing a keeper ends its holds for good", ends_holds),
         Case::new("nothing can be locked through a closed keeper or its clones", locks_no_more),
         Case::new("closing a keeper takes effect even if it is never polled", takes_effect_at_once),
-        Case::new("closing a keeper that is out of reach refuses its waiters", out_of_reach)
-            .given_back()
-            .needs(&[FaultKind::Cut]),
         Case::new(
             "a drained keeper refuses its waiters, grants nothing more and waits for what is given back",
             drained,
@@ -95,19 +92,6 @@ async fn takes_effect_at_once(fixture: &dyn Fixture) {
     drop(ann.keeper.close());
     release(granted(waiting).await).await;
     assert!(!guard.hold().is_held());
-}
-
-async fn out_of_reach(fixture: &dyn Fixture) {
-    let ann = Party::enter(fixture).await;
-    release(ann.lock("door").await).await;
-    ann.inflict(Fault::Cut).await;
-    let mutex = ann.mutex("door");
-    let mut waiting = Box::pin(mutex.lock());
-    assert!(at_most(1, &mut waiting).await.is_none(), "there can be no answer yet");
-    drop(ann.keeper.close());
-    let outcome = soon("the refusal", waiting).await;
-    assert_eq!(outcome.expect_err("the keeper was closed").kind(), ErrorKind::Closed);
-    ann.inflict(Fault::Heal).await;
 }
 
 async fn dropped(fixture: &dyn Fixture) {

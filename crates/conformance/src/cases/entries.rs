@@ -169,10 +169,8 @@ pub(super) fn requests() -> Vec<Case> {
     vec![
         Case::new("a holder that is asked to give up is told why and in which time", told_to_yield),
         Case::new("an earlier request to give up is told to a holder that asks later, each time", told_later),
-        Case::new("a request to give up is told to the contender that it is for and to no other", told_to_one),
         Case::new("a request to give up made while the holder was cut off is told after healing", told_after_healing)
             .needs(&[FaultKind::Cut]),
-        Case::new("asking something of a contender that is not there says so", not_there).given_back(),
         Case::new("a contender is broken by its token, says so, and the next is granted the lock", broken),
         Case::new("breaking with another token changes nothing", stale_token).given_back(),
         Case::new("a waiter that is broken is refused and disturbs no other", waiter_broken).strict(),
@@ -219,21 +217,6 @@ async fn told_later(fixture: &dyn Fixture) {
     release(guard).await;
 }
 
-async fn told_to_one(fixture: &dyn Fixture) {
-    let (ann, bob, eve) = (Party::enter(fixture).await, Party::enter(fixture).await, Speaker::enter(fixture).await);
-    let (door, window) = (ann.lock("door").await, ann.lock("window").await);
-    let waiting = bob.queue_up("door").await;
-    assert!(ask(&eve, door.hold(), Request::Yield(please())).await);
-    assert_eq!(soon("the request", door.hold().revoked()).await, please());
-    assert!(at_most(1, window.hold().revoked()).await.is_none());
-    release(door).await;
-    let next = granted(waiting).await;
-    assert!(at_most(1, next.hold().revoked()).await.is_none(), "it was asked of the one before");
-    assert_eq!(eve.inspect(&line("door")).await[0].revocation, None);
-    release(next).await;
-    release(window).await;
-}
-
 async fn told_after_healing(fixture: &dyn Fixture) {
     let (ann, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
     let guard = ann.lock("door").await;
@@ -244,21 +227,6 @@ async fn told_after_healing(fixture: &dyn Fixture) {
     ann.inflict(Fault::Heal).await;
     assert_eq!(soon("the request", telling).await.expect("the task does not panic"), please());
     release(guard).await;
-}
-
-async fn not_there(fixture: &dyn Fixture) {
-    let (ann, eve) = (Party::enter(fixture).await, Speaker::enter(fixture).await);
-    let guard = ann.lock("door").await;
-    let (gone, token) = (guard.hold().clone(), guard.fencing_token());
-    release(guard).await;
-    let next = ann.lock("door").await;
-    assert!(!ask(&eve, &gone, Request::Yield(please())).await);
-    assert!(!ask(&eve, &gone, Request::Break { token }).await);
-    let elsewhere = eve.session.request(&line("window"), next.hold().contender(), Request::Yield(please()));
-    assert!(!soon("the answer", elsewhere).await.expect("it can be asked"), "it stands in another queue");
-    assert!(next.hold().is_held());
-    assert!(at_most(1, next.hold().revoked()).await.is_none());
-    release(next).await;
 }
 
 async fn broken(fixture: &dyn Fixture) {

@@ -19,10 +19,6 @@ const TIMEOUT: Duration = Duration::from_millis(150);
 /// A timeout is measured this often.
 const ROUNDS: usize = 5;
 
-/// How many rounds are played at most until [`ROUNDS`] of them count. On a busy machine a waiter may join only after
-/// its time is up, and then it was not cut off while it waited; the next one has twice the time.
-const PLAYED_MAX: usize = 14;
-
 /// How many holders follow one another while the timeout runs, and for how long each holds but the last.
 const CHANGES: usize = 40;
 const HOLD: Duration = Duration::from_millis(10);
@@ -42,7 +38,6 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(&[FaultKind::Pause]),
         cutting(Case::with("a timeout is met while the connection is cut", &[Ask::Mutex][..], met_in_a_cut))
             .given_back(),
-        cutting(Case::with("a timeout is met by a waiter that is then cut off", [Ask::Mutex; 2], met_by_one_cut_off)),
     ];
     let (both, permits) = ([Ask::Permits(1, 2), BOTH], Ask::Permits(1, 1));
     let other_kinds = vec![
@@ -61,8 +56,6 @@ pub(super) fn cases() -> Vec<Case> {
             met_in_a_cut,
         ))
         .uses(all),
-        cutting(Case::with("a timeout for permits is met by a waiter that is then cut off", both, met_by_one_cut_off))
-            .uses(pools),
     ];
     let giving_up = [
         ("a waiter whose time is up makes way for those behind it", [Ask::Mutex; 3], Modes::MUTEX),
@@ -178,40 +171,6 @@ async fn met_while(fixture: &dyn Fixture, fault: Fault, its_end: Fault, asks: &[
         }
         assert_met(waits, LATE_MAX);
     }
-}
-
-async fn met_by_one_cut_off(fixture: &dyn Fixture, [holds, asks]: [Ask; 2]) {
-    let [ann, bob] = parties(fixture).await;
-    let held = ann.take(holds).await;
-    let (mut waits, mut timeout) = (Vec::new(), TIMEOUT);
-    for _ in 0..PLAYED_MAX {
-        match cut_off(&bob, measure(fixture, &bob, asks, timeout)).await {
-            Some(wait) => waits.push(wait),
-            None => timeout *= 2,
-        }
-        ann.until_contenders(LOCK, 1).await;
-        if waits.len() == ROUNDS {
-            break;
-        }
-    }
-    assert_eq!(waits.len(), ROUNDS, "so many of {PLAYED_MAX} waiters had joined before their time was up");
-    assert_met(waits, LATE_MAX);
-    give_back(held).await;
-}
-
-/// Cuts a waiter off once it has joined, and returns what was measured of its wait; `None` if its time was up before it
-/// had joined.
-async fn cut_off(waiter: &Party, measuring: impl Future<Output = Measured>) -> Option<Measured> {
-    let joined = waiter.journal.count(is_joined);
-    let mut measuring = pin!(measuring);
-    tokio::select! {
-        biased;
-        _ = &mut measuring => return None,
-        () = waiter.journal.until_count("a join", joined + 1, is_joined) => {}
-    }
-    let (wait, ()) = tokio::join!(measuring, waiter.inflict(Fault::Cut));
-    waiter.inflict(Fault::Heal).await;
-    Some(wait)
 }
 
 async fn makes_way(fixture: &dyn Fixture, [holds, hasty, patient]: [Ask; 3]) {

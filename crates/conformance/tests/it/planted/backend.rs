@@ -13,9 +13,8 @@ use lockkeeper_core::{
 };
 use tokio::sync::watch;
 
-use super::order::Order;
-use super::standing::BuggyStanding;
-use super::{Bug, Layout, examinations, order, remnants, requests, together, values};
+use super::calls::{self, BuggyStanding, Order};
+use super::{Bug, Layout, values};
 
 /// How late the late wake-up is.
 const LATE: Duration = Duration::from_secs(10);
@@ -30,7 +29,7 @@ pub(super) struct BuggyBackend {
     pub(super) departures: Arc<watch::Sender<u64>>,
     pub(super) sessions: Arc<AtomicU64>,
     /// Those that were opened, and may still live.
-    pub(super) open: examinations::Open,
+    pub(super) open: calls::Open,
 }
 
 impl BuggyBackend {
@@ -145,19 +144,19 @@ impl AdminBackend for BuggyBackend {
     }
 
     fn examine(&self, scrutiny: Scrutiny) -> BoxFuture<Result<Vec<Finding>>> {
-        examinations::examine(self.bug, &self.inner, &self.open, scrutiny)
+        calls::examine(self.bug, &self.inner, &self.open, scrutiny)
     }
 
     fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
         match self.bug {
-            Bug::TakesTheLivingForDead => remnants::list(self.inner.clone()),
+            Bug::TakesTheLivingForDead => calls::list_the_living(self.inner.clone()),
             _ => self.inner.admin().remnants(unused_for),
         }
     }
 
     fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
         match self.bug {
-            Bug::TakesTheLivingForDead => remnants::remove(&self.inner, remnant),
+            Bug::TakesTheLivingForDead => calls::remove_the_living(&self.inner, remnant),
             _ => self.inner.admin().remove(remnant),
         }
     }
@@ -231,10 +230,10 @@ impl Session for BuggySession {
         self.order.note_sent(&entries);
         let number = self.joins.load(Ordering::SeqCst);
         let joining = match self.bug() {
-            Bug::JoinsOvertake => order::overtaken(&self.inner, queue, entries, number),
-            Bug::TakesSomeOfMany => together::some_of(&self.inner, &queue, entries),
-            Bug::TakesManyInSteps => together::in_steps(self.inner.clone(), queue, entries),
-            Bug::JoinsTwice => together::one_twice(&self.inner, &queue, entries),
+            Bug::JoinsOvertake => calls::overtaken(&self.inner, queue, entries, number),
+            Bug::TakesSomeOfMany => calls::some_of(&self.inner, &queue, entries),
+            Bug::TakesManyInSteps => calls::in_steps(self.inner.clone(), queue, entries),
+            Bug::JoinsTwice => calls::one_twice(&self.inner, &queue, entries),
             Bug::JoinsWhenPolled => {
                 let inner = self.inner.clone();
                 Box::pin(async move { inner.enqueue(&queue, entries).await })
@@ -270,7 +269,7 @@ impl Session for BuggySession {
         match (self.bug(), &request) {
             (Bug::BreaksNothing, Request::Break { .. }) => Box::pin(std::future::ready(Ok(true))),
             (Bug::BreaksAnyToken, Request::Break { .. }) => {
-                requests::break_anyhow(&self.backend.inner, self.inner.clone(), queue, contender.clone())
+                calls::break_anyhow(&self.backend.inner, self.inner.clone(), queue, contender.clone())
             }
             _ => self.inner.request(&queue, contender, request),
         }

@@ -1,15 +1,90 @@
-//! The memory fixture, with every client's backend behind a decorator that has the bug.
+//! Backends with one planted bug each, or with a layout that carries few modes: the memory fixture, with every client's
+//! backend behind a decorator that has the bug.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockkeeper_conformance::{Client, Fault, FaultKind, Fixture, MemoryFixture, Sessions};
 use lockkeeper_core::clock::Clock;
-use lockkeeper_core::{Backend, BoxFuture, Modes, Result};
+use lockkeeper_core::{Backend, BoxFuture, Entry, Error, ErrorKind, Modes, Operation, Result};
 
 use super::backend::BuggyBackend;
-use super::{Bug, Layout};
+
+/// What is wrong with a backend. It is told by patterns alone, so that the compiler warns of a bug that no row of the
+/// list of catches has: it is never made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Bug {
+    None,
+    SeesOnlyItself,
+    LastComesFirst,
+    TellsOfDeparturesTooSoon,
+    NeverTellsOfDepartures,
+    MissesDepartedAhead,
+    OmitsUncounted,
+    OmitsAllButOneAhead,
+    OmitsTheNearest,
+    CountsTheDeparted,
+    WakesEverybody,
+    WakesLate,
+    ForgetsWithdrawals,
+    WithdrawsWhenPolled,
+    ForgetsUnansweredJoins,
+    JoinsTwice,
+    JoinsWhenPolled,
+    JoinsOvertake,
+    JoinsComeLate,
+    WithdrawsBehindTheNextJoin,
+    TokensStandStill,
+    TokensOfTheSession,
+    HoldsOutliveSessions,
+    HoldsOutliveRemovals,
+    TellsNoHolderOfALoss,
+    TakesAllForMutexes,
+    FoldsCase,
+    CutsLongNames,
+    NamesAllQueues,
+    ShowsOnlyTheHolder,
+    ForgetsCallers,
+    ClosesNothing,
+    ReleaseAnswersTooSoon,
+    // The parts of a lock, shared places and those that outlive their session.
+    MergesParts,
+    NeverSeesElsewhere,
+    NamesTwice,
+    RanksAtTheTail,
+    SharesNoToken,
+    PersistsNothing,
+    HidesFreezes,
+    // Several entries at once, and changes.
+    TakesSomeOfMany,
+    TakesManyInSteps,
+    MissesChanges,
+    TellsOfChangesTooSoon,
+    // Values.
+    SetsWithoutComparing,
+    VersionsStartAnew,
+    MissesWrites,
+    ValuesOfTheName,
+    // Requests.
+    BreaksAnyToken,
+    BreaksNothing,
+    BreaksAsRemoval,
+    NeverYields,
+    ForgetsEarlierRequests,
+    // Examinations.
+    ExaminationsJoin,
+    ExaminationsEndSessions,
+    WarnsForNothing,
+    // Remnants.
+    TakesTheLivingForDead,
+    // Modes.
+    ReadersLookLikeWriters,
+    WritersLookLikeReaders,
+    HidesAPermit,
+    /// It says that it carries them.
+    HasNoPlaceForPermits,
+}
 
 #[derive(Debug)]
 pub(crate) struct BuggyFixture {
@@ -92,5 +167,44 @@ impl Client for BuggyClient {
 
     fn inflict(&self, fault: Fault) -> BoxFuture<Result<()>> {
         self.inner.inflict(fault)
+    }
+}
+
+/// What a backend says that it carries, what it carries, and how often it was asked for anything else.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    said: Modes,
+    carried: Modes,
+    strays: Arc<AtomicU64>,
+}
+
+impl Layout {
+    /// Carries these modes and says so.
+    pub(crate) fn of(modes: Modes) -> Self {
+        Self { said: modes, carried: modes, strays: Arc::default() }
+    }
+
+    /// Says that it carries every mode, and carries only these.
+    fn of_no_more_than(modes: Modes) -> Self {
+        Self { said: Modes::ALL, ..Self::of(modes) }
+    }
+
+    pub(super) const fn said(&self) -> Modes {
+        self.said
+    }
+
+    /// Returns how many entries of other modes were sent.
+    pub(crate) fn strays(&self) -> u64 {
+        self.strays.load(Ordering::SeqCst)
+    }
+
+    /// Refuses entries for which there is no place, and counts them.
+    pub(super) fn check(&self, entries: &[Entry]) -> Result<(), Error> {
+        let Some(stray) = entries.iter().find(|entry| !self.carried.has(entry.mode)) else {
+            return Ok(());
+        };
+        self.strays.fetch_add(1, Ordering::SeqCst);
+        let message = format!("there is no place for a contender of mode {}", stray.mode);
+        Err(Error::permanent(ErrorKind::Unsupported, Operation::Join, message))
     }
 }

