@@ -14,8 +14,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::client::config::{DELETIONS_BYTES_MAX, DELETIONS_MAX};
 use crate::client::event::{Event, Reply, RequestError, RequestId};
-use crate::client::in_flight::Sent;
-use crate::client::outbox::{Change, Company, Open, Rank, Turn, Unsent};
+use crate::client::in_flight::{Creation, Deletion, Sent, Together};
+use crate::client::outbox::{Change, Company, Open, Rank, Unsent, parent_of};
 use crate::client::session::ClientSession;
 use crate::jute::{DecodeError, Reader};
 use crate::message::{
@@ -26,38 +26,6 @@ use crate::time::Timestamp;
 
 /// Where the body stands in a frame: behind the length, the xid and the operation.
 const BODY_OFFSET: usize = 3 * size_of::<i32>();
-
-/// What was sent as one transaction: its operations in this order.
-#[derive(Debug)]
-pub(super) struct Together {
-    pub(super) deletions: Vec<Deletion>,
-    creation: Option<Creation>,
-}
-
-impl Together {
-    /// Returns the node below which the creation makes one, if there is a creation.
-    pub(super) fn makes_below(&self) -> Option<&str> {
-        self.creation.as_ref().map(|creation| parent_of(&creation.path))
-    }
-}
-
-/// A deletion that was sent with others.
-#[derive(Debug)]
-pub(super) struct Deletion {
-    pub(super) id: RequestId,
-    path: Box<str>,
-    pub(super) open: Open,
-}
-
-/// A creation that was sent with deletions. What is known of its caller is kept as for a request that is sent alone.
-#[derive(Debug)]
-struct Creation {
-    id: RequestId,
-    path: Box<str>,
-    frame: BytesMut,
-    /// Where it stood among those that wait.
-    turn: Turn,
-}
 
 /// What becomes of one of several operations.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -238,9 +206,4 @@ fn creation_in(frame: &[u8]) -> Option<Create> {
         Ok(Request::Create2(create)) => Some(create),
         _ => None,
     }
-}
-
-/// Returns the node that another is a child of.
-pub(super) fn parent_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }

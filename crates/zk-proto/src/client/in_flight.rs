@@ -1,14 +1,15 @@
-//! Requests that were sent on the present connection and not answered yet.
+//! Requests that were sent on the present connection and not answered yet, and how long their answers will be.
 //!
 //! A server answers in order, but for authentications, which it handles as it reads them. Pings and authentications
 //! share one xid each, so each has a separate line.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use bytes::BytesMut;
+
 use crate::client::config::{IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX};
-use crate::client::deletions::Together;
 use crate::client::event::{ProtocolError, RequestId};
-use crate::client::outbox::{Aside, Open};
+use crate::client::outbox::{Aside, Open, Turn, parent_of};
 use crate::message::{OpCode, XID_AUTH, XID_PING};
 use crate::time::Timestamp;
 
@@ -117,5 +118,96 @@ impl InFlight {
         let mut all: BTreeMap<_, _> = together.map(|deletion| (deletion.id, deletion.open)).collect();
         all.append(&mut self.open);
         all.into_iter().collect()
+    }
+}
+
+/// What was sent as one transaction: its operations in this order.
+#[derive(Debug)]
+pub(super) struct Together {
+    pub(super) deletions: Vec<Deletion>,
+    pub(super) creation: Option<Creation>,
+}
+
+impl Together {
+    /// Returns the node below which the creation makes one, if there is a creation.
+    pub(super) fn makes_below(&self) -> Option<&str> {
+        self.creation.as_ref().map(|creation| parent_of(&creation.path))
+    }
+}
+
+/// A deletion that was sent with others.
+#[derive(Debug)]
+pub(super) struct Deletion {
+    pub(super) id: RequestId,
+    pub(super) path: Box<str>,
+    pub(super) open: Open,
+}
+
+/// A creation that was sent with deletions. What is known of its caller is kept as for a request that is sent alone.
+#[derive(Debug)]
+pub(super) struct Creation {
+    pub(super) id: RequestId,
+    pub(super) path: Box<str>,
+    pub(super) frame: BytesMut,
+    /// Where it stood among those that wait.
+    pub(super) turn: Turn,
+}
+
+/// How many nodes are remembered; at this number all are forgotten, and count as unknown.
+const NODES_MAX: usize = 1_024;
+
+/// What the answer to a list of unknown length counts for, in bytes: [`IN_FLIGHT_MAX`](super::IN_FLIGHT_MAX) such
+/// lists make up [`IN_FLIGHT_BYTES_MAX`](super::IN_FLIGHT_BYTES_MAX), and each is as long as the names of two hundred
+/// contenders.
+const UNKNOWN_BYTES: usize = 16 * 1024;
+
+/// What any other answer counts for, in bytes: most are shorter.
+const OTHER_BYTES: usize = 512;
+
+/// Remembers of each node how long the last list of its children was.
+#[derive(Debug, Default)]
+pub(super) struct ListLengths {
+    nodes: BTreeMap<Box<str>, usize>,
+}
+
+impl ListLengths {
+    /// Estimates how many bytes the answer to a request takes; `lists` is the node whose children it lists, if it does.
+    pub(super) fn foresee(&self, lists: Option<&str>) -> usize {
+        match lists {
+            Some(node) => self.nodes.get(node).copied().unwrap_or(UNKNOWN_BYTES),
+            None => OTHER_BYTES,
+        }
+    }
+
+    /// Notes how long a list was.
+    pub(super) fn note(&mut self, node: Box<str>, bytes: usize) {
+        if self.nodes.len() >= NODES_MAX && !self.nodes.contains_key(&node) {
+            self.nodes.clear();
+        }
+        self.nodes.insert(node, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_expected_to_be_as_long_as_the_last_one_of_its_node() {
+        let mut lengths = ListLengths::default();
+        assert_eq!(lengths.foresee(Some("/a")), UNKNOWN_BYTES);
+        lengths.note("/a".into(), 600_000);
+        assert_eq!((lengths.foresee(Some("/a")), lengths.foresee(Some("/b"))), (600_000, UNKNOWN_BYTES));
+        lengths.note("/a".into(), 20);
+        assert_eq!((lengths.foresee(Some("/a")), lengths.foresee(None)), (20, OTHER_BYTES));
+    }
+
+    #[test]
+    fn the_number_of_remembered_nodes_has_a_maximum() {
+        let mut lengths = ListLengths::default();
+        for node in 0..3 * NODES_MAX {
+            lengths.note(node.to_string().into(), 1);
+        }
+        assert!(lengths.nodes.len() <= NODES_MAX);
     }
 }

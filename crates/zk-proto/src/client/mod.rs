@@ -5,13 +5,11 @@ mod config;
 mod deletions;
 mod event;
 mod in_flight;
-mod lengths;
 mod lifecycle;
 mod outbox;
 mod receive;
 mod session;
 mod submit;
-mod timers;
 mod transmit;
 
 pub use anchor::{Anchor, AnchorConfig, Exchange, Proof};

@@ -219,3 +219,8 @@ impl Outbox {
         }
     }
 }
+
+/// Returns the node that another is a child of.
+pub(super) fn parent_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}

@@ -1,8 +1,7 @@
 //! Requests of the application: accepted, put off, taken back.
 
-use crate::client::deletions::parent_of;
 use crate::client::event::{RequestId, SubmitError};
-use crate::client::outbox::{Aside, Audience, Change, Company, Open, Rank, Unsent};
+use crate::client::outbox::{Aside, Audience, Change, Company, Open, Rank, Unsent, parent_of};
 use crate::client::session::ClientSession;
 use crate::frame::{FrameError, build_frame};
 use crate::message::{MultiOperation, OpCode, Request, encode_request};

@@ -7,9 +7,8 @@ use bytes::Bytes;
 
 use crate::jute::{DecodeError, DecodeErrorKind, Reader, Writer};
 use crate::message::error_code::ErrorCode;
+use crate::message::node::{Create, Stat};
 use crate::message::opcode::OpCode;
-use crate::message::request::Create;
-use crate::message::stat::Stat;
 
 /// The operation code of the header that ends a list, and of a failed operation's result.
 const NO_OPERATION: i32 = -1;

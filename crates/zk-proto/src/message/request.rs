@@ -1,28 +1,14 @@
-//! Requests of a client, and how they are written.
+//! Requests of a client, in both directions.
 
 use std::fmt;
 
 use bytes::Bytes;
 
 use crate::jute::{DecodeError, DecodeErrorKind, Reader, Writer};
-use crate::message::acl::Acl;
-use crate::message::create_mode::CreateMode;
 use crate::message::multi::{MultiOperation, MultiReadOperation};
+use crate::message::node::{Acl, Create};
 use crate::message::opcode::OpCode;
 use crate::message::watch::{AddWatchMode, SetWatches, WatcherKind};
-
-/// Creates a node; the body that all create requests share.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Create {
-    /// The path; for a sequential node the number is appended to it.
-    pub path: String,
-    /// The data; null is not the same as empty.
-    pub data: Option<Bytes>,
-    /// Its access list.
-    pub acl: Vec<Acl>,
-    /// How long it lives.
-    pub mode: CreateMode,
-}
 
 /// Authenticates the connection.
 #[derive(Clone, Eq, PartialEq)]
@@ -91,26 +77,6 @@ pub enum Request {
     WhoAmI,
     /// Ends the session: its ephemeral nodes go, then the server closes the connection.
     CloseSession,
-}
-
-impl Create {
-    pub(crate) fn encode(&self, writer: &mut Writer) {
-        writer.string(&self.path);
-        writer.buffer(self.data.as_deref());
-        Acl::encode_list(&self.acl, writer);
-        writer.i32(self.mode.flags());
-    }
-
-    pub(crate) fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let path = reader.string("path")?;
-        let data = reader.buffer("data")?;
-        let acl = Acl::decode_list(reader)?;
-        let start = reader.position();
-        let flags = reader.i32("flags")?;
-        let mode = CreateMode::from_flags(flags)
-            .ok_or_else(|| DecodeError::new(DecodeErrorKind::UnknownValue(flags), "flags", start))?;
-        Ok(Self { path, data, acl, mode })
-    }
 }
 
 impl Request {
@@ -198,6 +164,67 @@ impl Request {
             Self::Ping | Self::WhoAmI | Self::CloseSession => (),
         }
     }
+
+    /// Reads the body of a request for the operation numbered `code`. (One flat match over all requests.)
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`DecodeErrorKind::UnknownOperation`] if no client may ask for the operation here, else on a
+    /// malformed body. Either way the frame is over and the next one can be read.
+    pub fn decode(code: i32, reader: &mut Reader) -> Result<Self, DecodeError> {
+        let unknown = reader.error(DecodeErrorKind::UnknownOperation(code), "type");
+        Ok(match OpCode::from_code(code).ok_or_else(|| unknown.clone())? {
+            OpCode::Create => Self::Create(Create::decode(reader)?),
+            OpCode::Create2 => Self::Create2(Create::decode(reader)?),
+            OpCode::CreateContainer => Self::CreateContainer(Create::decode(reader)?),
+            OpCode::CreateTtl => Self::CreateTtl { create: Create::decode(reader)?, ttl_ms: reader.i64("ttl")? },
+            OpCode::Delete => Self::Delete { path: reader.string("path")?, version: reader.i32("version")? },
+            OpCode::Exists => Self::Exists { path: reader.string("path")?, watch: reader.boolean("watch")? },
+            OpCode::GetData => Self::GetData { path: reader.string("path")?, watch: reader.boolean("watch")? },
+            OpCode::SetData => Self::SetData {
+                path: reader.string("path")?,
+                data: reader.buffer("data")?,
+                version: reader.i32("version")?,
+            },
+            OpCode::GetChildren => Self::GetChildren { path: reader.string("path")?, watch: reader.boolean("watch")? },
+            OpCode::GetChildren2 => {
+                Self::GetChildren2 { path: reader.string("path")?, watch: reader.boolean("watch")? }
+            }
+            OpCode::GetAcl => Self::GetAcl { path: reader.string("path")? },
+            OpCode::SetAcl => Self::SetAcl {
+                path: reader.string("path")?,
+                acl: Acl::decode_list(reader)?,
+                version: reader.i32("version")?,
+            },
+            OpCode::Multi => Self::Multi(MultiOperation::decode_list(reader)?),
+            OpCode::MultiRead => Self::MultiRead(MultiReadOperation::decode_list(reader)?),
+            OpCode::Sync => Self::Sync { path: reader.string("path")? },
+            OpCode::Ping => Self::Ping,
+            OpCode::Auth => Self::Auth(decode_auth(reader)?),
+            OpCode::SetWatches => Self::SetWatches(SetWatches::decode_old(reader)?),
+            OpCode::SetWatches2 => Self::SetWatches(SetWatches::decode_new(reader)?),
+            OpCode::AddWatch => Self::AddWatch { path: reader.string("path")?, mode: AddWatchMode::decode(reader)? },
+            OpCode::RemoveWatches => {
+                Self::RemoveWatches { path: reader.string("path")?, kind: WatcherKind::decode(reader)? }
+            }
+            OpCode::CheckWatches => {
+                Self::CheckWatches { path: reader.string("path")?, kind: WatcherKind::decode(reader)? }
+            }
+            OpCode::GetEphemerals => Self::GetEphemerals { prefix: reader.string_or_empty("prefixPath")? },
+            OpCode::GetAllChildrenNumber => Self::GetAllChildrenNumber { path: reader.string("path")? },
+            OpCode::WhoAmI => Self::WhoAmI,
+            OpCode::CloseSession => Self::CloseSession,
+            // Used between servers only, or not supported here: SASL and reconfiguration.
+            OpCode::Check | OpCode::Reconfig | OpCode::DeleteContainer | OpCode::Sasl | OpCode::CreateSession => {
+                return Err(unknown);
+            }
+        })
+    }
+}
+
+fn decode_auth(reader: &mut Reader) -> Result<Auth, DecodeError> {
+    reader.i32("auth type")?;
+    Ok(Auth { scheme: reader.string("scheme")?, credentials: reader.buffer("auth")?.unwrap_or_default() })
 }
 
 impl fmt::Debug for Auth {

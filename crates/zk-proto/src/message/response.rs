@@ -3,10 +3,9 @@
 use bytes::Bytes;
 
 use crate::jute::{DecodeError, DecodeErrorKind, Reader, Writer};
-use crate::message::acl::Acl;
 use crate::message::multi::MultiResult;
+use crate::message::node::{Acl, Stat};
 use crate::message::opcode::OpCode;
-use crate::message::stat::Stat;
 
 /// The identity of a connection at the server, within one scheme.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,12 +1,11 @@
-//! All watches of one session, by the client's account.
+//! The watches of one session, by the client's account: which of them an event ends, and which are set again after a
+//! reconnect.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 
-use crate::message::{AddWatchMode, ErrorCode, Request, SetWatches, WatcherEvent, WatcherKind};
-use crate::watch::path_watches::{Family, PathWatches};
-use crate::watch::restore;
+use crate::message::{AddWatchMode, ErrorCode, EventKind, Request, SetWatches, WatcherEvent, WatcherKind};
 
 /// How many watches one session may have, asked for or set: some hundred mebibytes of them.
 pub const WATCHES_MAX: usize = 1 << 20;
@@ -212,11 +211,11 @@ impl WatchRegistry {
     }
 
     /// The requests that set again all watches that are set, each with at most `bytes_max` of paths (at most
-    /// [`restore::RESTORE_BYTES_MAX`]), or a single longer one.
+    /// [`RESTORE_BYTES_MAX`]), or a single longer one.
     ///
     /// `last_zxid` is the newest transaction seen in a reply: the server sends what was missed since.
     pub fn restore(&self, last_zxid: i64, bytes_max: usize) -> Vec<SetWatches> {
-        restore::batches(&self.paths, last_zxid, bytes_max.min(restore::RESTORE_BYTES_MAX))
+        batches(&self.paths, last_zxid, bytes_max.min(RESTORE_BYTES_MAX))
     }
 
     /// Drops everything, since the session is over; returns the watches that were set or asked for.
@@ -252,3 +251,180 @@ impl fmt::Display for WatchesFull {
 }
 
 impl Error for WatchesFull {}
+
+/// How many bytes of paths one request carries at most, as in Apache's client: far below the frame maximum, so that
+/// the server stays free for other clients. A single path may be longer.
+pub const RESTORE_BYTES_MAX: usize = 128 * 1024;
+
+/// Cuts the watches that are set into requests; empty if there are none.
+fn batches(paths: &BTreeMap<String, PathWatches>, last_zxid: i64, bytes_max: usize) -> Vec<SetWatches> {
+    let mut batches = Vec::new();
+    let mut batch = SetWatches { relative_zxid: last_zxid, ..SetWatches::default() };
+    let mut batch_bytes = 0;
+    for family in [Family::Data, Family::Exist, Family::Child, Family::Persistent, Family::Recursive] {
+        for path in paths.iter().filter(|(_, on_path)| on_path.has(family)).map(|(path, _)| path) {
+            let bytes = size_of::<i32>() + path.len();
+            if batch_bytes > 0 && batch_bytes + bytes > bytes_max {
+                let next = SetWatches { relative_zxid: last_zxid, ..SetWatches::default() };
+                batches.push(std::mem::replace(&mut batch, next));
+                batch_bytes = 0;
+            }
+            batch_bytes += bytes;
+            list_of(&mut batch, family).push(path.clone());
+        }
+    }
+    if batch_bytes > 0 {
+        batches.push(batch);
+    }
+    batches
+}
+
+const fn list_of(batch: &mut SetWatches, family: Family) -> &mut Vec<String> {
+    match family {
+        Family::Data => &mut batch.data,
+        Family::Exist => &mut batch.exist,
+        Family::Child => &mut batch.child,
+        Family::Persistent => &mut batch.persistent,
+        Family::Recursive => &mut batch.persistent_recursive,
+    }
+}
+
+/// The kinds of watches a client has, by what ends them and how they are set again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Family {
+    /// One-shot, on the data of a node that was there.
+    Data,
+    /// One-shot, on a node that was not there.
+    Exist,
+    /// One-shot, on the set of children.
+    Child,
+    /// On all of that, until it is removed.
+    Persistent,
+    /// On the node and all below it, until it is removed.
+    Recursive,
+}
+
+impl Family {
+    /// Whether an event on the watched path itself is for watches of this family, as Apache's client sorts them.
+    const fn hears(self, kind: EventKind) -> bool {
+        match kind {
+            EventKind::NodeCreated | EventKind::NodeDataChanged => !matches!(self, Self::Child),
+            EventKind::NodeDeleted => true,
+            EventKind::NodeChildrenChanged => matches!(self, Self::Child | Self::Persistent),
+            EventKind::None
+            | EventKind::DataWatchRemoved
+            | EventKind::ChildWatchRemoved
+            | EventKind::PersistentWatchRemoved => false,
+        }
+    }
+
+    /// Whether the first event ends the watch.
+    const fn is_one_shot(self) -> bool {
+        matches!(self, Self::Data | Self::Exist | Self::Child)
+    }
+
+    /// Whether a request to remove watches of `kind` ends watches of this family.
+    const fn is_of(self, kind: WatcherKind) -> bool {
+        match kind {
+            WatcherKind::Any => true,
+            WatcherKind::Data => matches!(self, Self::Data | Self::Exist),
+            WatcherKind::Children => matches!(self, Self::Child),
+            WatcherKind::Persistent => matches!(self, Self::Persistent),
+            WatcherKind::PersistentRecursive => matches!(self, Self::Recursive),
+        }
+    }
+
+    /// The kind that asks the server to remove watches of this family.
+    ///
+    /// For persistent ones that is "any", since ZooKeeper 3.8 has no narrower kind.
+    const fn kind(self) -> WatcherKind {
+        match self {
+            Self::Data | Self::Exist => WatcherKind::Data,
+            Self::Child => WatcherKind::Children,
+            Self::Persistent | Self::Recursive => WatcherKind::Any,
+        }
+    }
+}
+
+/// The watches on one path, in the order in which they were asked for.
+#[derive(Debug, Default)]
+struct PathWatches {
+    watches: Vec<PathWatch>,
+}
+
+/// One watch; without a family until the server has answered.
+#[derive(Clone, Copy, Debug)]
+struct PathWatch {
+    id: WatchId,
+    family: Option<Family>,
+}
+
+impl PathWatches {
+    fn ask(&mut self, id: WatchId) {
+        self.watches.push(PathWatch { id, family: None });
+    }
+
+    fn set(&mut self, id: WatchId, family: Family) {
+        if let Some(watch) = self.watches.iter_mut().find(|watch| watch.id == id) {
+            watch.family = Some(family);
+        }
+    }
+
+    /// Takes a watch out; returns the family it had.
+    fn forget(&mut self, id: WatchId) -> Option<Family> {
+        let at = self.watches.iter().position(|watch| watch.id == id)?;
+        self.watches.remove(at).family
+    }
+
+    /// Which kind of watches the server may drop now that one of `family` is gone; `None` while something else on the
+    /// path might be hit.
+    ///
+    /// A server before 3.9 that is asked to remove a one-shot watch removes a persistent one on the path along with it,
+    /// and a watch still being asked for may be of any family.
+    fn removable_after(&self, family: Family) -> Option<WatcherKind> {
+        let kind = family.kind();
+        let safe = self.watches.iter().all(|watch| {
+            watch.family.is_some_and(|other| other.is_one_shot() && !other.is_of(kind) && kind != WatcherKind::Any)
+        });
+        safe.then_some(kind)
+    }
+
+    /// The watches that an event on this path reaches; one-shot watches among them are taken out.
+    fn fire(&mut self, event: EventKind, fired: &mut Vec<WatchId>) {
+        self.watches.retain(|watch| {
+            let Some(family) = watch.family.filter(|family| family.hears(event)) else {
+                return true;
+            };
+            fired.push(watch.id);
+            !family.is_one_shot()
+        });
+    }
+
+    /// The recursive watches here, which events below also reach.
+    fn recursive(&self) -> impl Iterator<Item = WatchId> {
+        self.of(Family::Recursive)
+    }
+
+    /// Takes out the watches of a kind, once the server has removed them.
+    fn remove(&mut self, kind: WatcherKind, removed: &mut Vec<WatchId>) {
+        self.watches.retain(|watch| {
+            let hit = watch.family.is_some_and(|family| family.is_of(kind));
+            if hit {
+                removed.push(watch.id);
+            }
+            !hit
+        });
+    }
+
+    fn has(&self, family: Family) -> bool {
+        self.of(family).next().is_some()
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.watches.is_empty()
+    }
+
+    fn of(&self, family: Family) -> impl Iterator<Item = WatchId> {
+        self.watches.iter().filter(move |watch| watch.family == Some(family)).map(|watch| watch.id)
+    }
+}

@@ -1,4 +1,8 @@
-//! Paths of nodes by the rules of Apache's `PathUtils`, checked once.
+//! Paths of nodes by the rules of Apache's `PathUtils`, checked once; the chroot that a client lives under; and the
+//! sequence numbers that the service appends to names.
+//!
+//! A sequence number is a 32-bit signed counter of the parent, written with at least ten characters. It wraps to
+//! negative numbers and starts anew with a new parent; code that orders by it must allow for both.
 
 use std::error::Error;
 use std::fmt;
@@ -222,6 +226,76 @@ impl From<SequentialPath> for String {
     }
 }
 
+/// Maps the paths a client speaks of to those the server knows, and back.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Chroot(ZnodePath);
+
+impl Chroot {
+    /// Takes `path` for the root; the root itself for no chroot at all.
+    pub const fn new(path: ZnodePath) -> Self {
+        Self(path)
+    }
+
+    /// The node taken for the root.
+    pub const fn path(&self) -> &ZnodePath {
+        &self.0
+    }
+
+    /// The server's path for the client's `path`.
+    pub fn join(&self, path: &ZnodePath) -> ZnodePath {
+        if self.0.is_root() {
+            return path.clone();
+        }
+        if path.is_root() {
+            return self.0.clone();
+        }
+        ZnodePath::parse(format!("{}{path}", self.0)).expect("a path under a path is a path")
+    }
+
+    /// The server's path for the client's path of a sequential node.
+    pub fn join_sequential(&self, path: &SequentialPath) -> SequentialPath {
+        if self.0.is_root() {
+            return path.clone();
+        }
+        SequentialPath::parse(format!("{}{}", self.0, path.as_str())).expect("a path under a path is a path")
+    }
+
+    /// The client's path for `path`, which came from the server; `None` if it lies outside.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server sent a path that is not valid.
+    pub fn strip(&self, path: &str) -> Result<Option<ZnodePath>, PathError> {
+        let path = ZnodePath::parse(path)?;
+        if self.0.is_root() {
+            return Ok(Some(path));
+        }
+        if path == self.0 {
+            return Ok(Some(ZnodePath::root()));
+        }
+        if !self.0.contains(&path) {
+            return Ok(None);
+        }
+        ZnodePath::parse(&path.as_str()[self.0.as_str().len()..]).map(Some)
+    }
+}
+
+/// How many characters a sequence number takes; −1000000000 and below take one more.
+pub const SEQUENCE_DIGITS: usize = 10;
+
+/// Writes a sequence number as the service does.
+pub fn format_sequence(sequence: i32) -> String {
+    format!("{sequence:0width$}", width = SEQUENCE_DIGITS)
+}
+
+/// Reads what follows a known prefix as a sequence number; `None` if the service does not write numbers in that form.
+///
+/// The prefix has to be known: the minus sign of a negative number looks like the end of a prefix such as `lock-`.
+pub fn parse_sequence(text: &str) -> Option<i32> {
+    let sequence = text.parse::<i32>().ok()?;
+    (format_sequence(sequence) == text).then_some(sequence)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,5 +367,61 @@ mod tests {
     fn an_error_shows_the_beginning_of_a_long_path() {
         let error = ZnodePath::parse("x".repeat(1 << 20)).unwrap_err();
         assert!(error.to_string().len() < 300);
+    }
+
+    fn path(path: &str) -> ZnodePath {
+        ZnodePath::parse(path).unwrap()
+    }
+
+    #[test]
+    fn joining_and_stripping_are_inverse() {
+        for root in ["/", "/app", "/app/x"] {
+            let chroot = Chroot::new(path(root));
+            for inner in ["/", "/a", "/a/b", "/app"] {
+                let outer = chroot.join(&path(inner));
+                assert_eq!(chroot.strip(outer.as_str()).unwrap(), Some(path(inner)), "{inner} under {root}");
+            }
+        }
+        assert_eq!(Chroot::new(path("/app")).join(&path("/a")).as_str(), "/app/a");
+        assert_eq!(Chroot::new(path("/app")).join(&path("/")).as_str(), "/app");
+    }
+
+    #[test]
+    fn a_sequential_path_keeps_its_open_end() {
+        let chroot = Chroot::new(path("/app"));
+        assert_eq!(chroot.join_sequential(&SequentialPath::parse("/").unwrap()).as_str(), "/app/");
+        assert_eq!(chroot.join_sequential(&SequentialPath::parse("/l-").unwrap()).as_str(), "/app/l-");
+    }
+
+    #[test]
+    fn a_path_outside_the_chroot_is_told_apart() {
+        let chroot = Chroot::new(path("/app"));
+        assert_eq!(chroot.strip("/other").unwrap(), None);
+        assert_eq!(chroot.strip("/application").unwrap(), None);
+        assert!(chroot.strip("app").is_err());
+    }
+
+    #[test]
+    fn numbers_are_written_as_the_service_writes_them() {
+        for (sequence, text) in [
+            (0, "0000000000"),
+            (42, "0000000042"),
+            (i32::MAX, "2147483647"),
+            (-5, "-000000005"),
+            (-999_999_999, "-999999999"),
+            (i32::MIN, "-2147483648"),
+        ] {
+            assert_eq!(format_sequence(sequence), text);
+            assert_eq!(parse_sequence(text), Some(sequence));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_not_sequence_numbers() {
+        for text in
+            ["", "1", "000000001", "00000000001", "+000000001", "2147483648", "000000000a", "-0000000005", " 000000001"]
+        {
+            assert_eq!(parse_sequence(text), None, "{text:?}");
+        }
     }
 }

@@ -1,8 +1,80 @@
-//! Reads jute out of one frame, never past its end and never allocating by a length that the peer merely claims.
+//! Jute, ZooKeeper's serialization: big-endian integers, and strings, buffers and vectors with a length in front.
+//!
+//! The reader never goes past the end of a frame, and never allocates by a length that the peer merely claims.
 
-use bytes::Bytes;
+use std::error::Error;
+use std::fmt;
 
-use crate::jute::error::{DecodeError, DecodeErrorKind};
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// Says what was wrong with a message, in which field and how far into it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DecodeError {
+    kind: DecodeErrorKind,
+    field: &'static str,
+    offset: usize,
+}
+
+/// What was wrong with a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum DecodeErrorKind {
+    /// The message ends before the field does.
+    Truncated {
+        /// How many bytes the field needs.
+        needed: usize,
+        /// How many are left.
+        left: usize,
+    },
+    /// A length is below −1; −1 alone means null.
+    NegativeLength(i32),
+    /// A field that must be there is null.
+    UnexpectedNull,
+    /// A number stands for nothing the protocol knows there.
+    UnknownValue(i32),
+    /// The operation code is unknown, or no request of a client.
+    UnknownOperation(i32),
+}
+
+impl DecodeError {
+    /// Makes an error about `field`, whose first byte stands at `offset`.
+    pub const fn new(kind: DecodeErrorKind, field: &'static str, offset: usize) -> Self {
+        Self { kind, field, offset }
+    }
+
+    /// What was wrong.
+    pub const fn kind(&self) -> DecodeErrorKind {
+        self.kind
+    }
+
+    /// The field in which it was wrong.
+    pub const fn field(&self) -> &'static str {
+        self.field
+    }
+
+    /// The offset of the field from the start of the frame's body, in bytes.
+    pub const fn offset(&self) -> usize {
+        self.offset
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, field, offset } = self;
+        match kind {
+            DecodeErrorKind::Truncated { needed, left } => {
+                write!(formatter, "{field} needs {needed} bytes, {left} are left")
+            }
+            DecodeErrorKind::NegativeLength(length) => write!(formatter, "{field} has the length {length}"),
+            DecodeErrorKind::UnexpectedNull => write!(formatter, "{field} is null"),
+            DecodeErrorKind::UnknownValue(value) => write!(formatter, "{field} has the unknown value {value}"),
+            DecodeErrorKind::UnknownOperation(code) => write!(formatter, "{field} is the unknown operation {code}"),
+        }?;
+        write!(formatter, " (at byte {offset})")
+    }
+}
+
+impl Error for DecodeError {}
 
 /// Reads the fields of one message in order.
 ///
@@ -130,6 +202,85 @@ impl Reader {
         };
         self.position += N;
         Ok(*array)
+    }
+}
+
+/// Writes the fields of one message in order.
+///
+/// Writing cannot fail. A length beyond `i32::MAX` is written as `i32::MAX`; no frame maximum admits such a message,
+/// so it is refused when the frame is closed.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: BytesMut,
+}
+
+impl Writer {
+    /// Starts an empty message.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Writes a 32-bit integer.
+    pub fn i32(&mut self, value: i32) {
+        self.bytes.put_i32(value);
+    }
+
+    /// Writes a 64-bit integer.
+    pub fn i64(&mut self, value: i64) {
+        self.bytes.put_i64(value);
+    }
+
+    /// Writes a boolean.
+    pub fn boolean(&mut self, value: bool) {
+        self.bytes.put_u8(u8::from(value));
+    }
+
+    /// Writes a buffer, `None` as null.
+    pub fn buffer(&mut self, value: Option<&[u8]>) {
+        match value {
+            Some(bytes) => {
+                self.length(bytes.len());
+                self.bytes.put_slice(bytes);
+            }
+            None => self.i32(-1),
+        }
+    }
+
+    /// Writes a string.
+    pub fn string(&mut self, value: &str) {
+        self.buffer(Some(value.as_bytes()));
+    }
+
+    /// Writes a vector, each element by `element`.
+    pub fn vector<T>(&mut self, values: &[T], mut element: impl FnMut(&mut Self, &T)) {
+        self.length(values.len());
+        for value in values {
+            element(self, value);
+        }
+    }
+
+    /// Writes a vector of strings.
+    pub fn strings(&mut self, values: &[String]) {
+        self.vector(values, |writer, value| writer.string(value));
+    }
+
+    /// How many bytes were written.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Ends the message.
+    pub fn into_bytes(self) -> BytesMut {
+        self.bytes
+    }
+
+    fn length(&mut self, length: usize) {
+        self.i32(i32::try_from(length).unwrap_or(i32::MAX));
     }
 }
 
