@@ -1,4 +1,4 @@
-//! Connecting to servers: by TCP here, by TLS in `tls`, and as a caller gives it.
+//! Connecting to servers: by TCP, by TLS, and as a caller gives it.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use lockkeeper_core::BoxFuture;
 use lockkeeper_session::{Server, Socket, Stream, connect_tcp, resolve};
 
 /// The scheme of a URL without TLS.
-pub(crate) const PLAIN: &str = "zk";
+const PLAIN: &str = "zk";
 
 /// Opens connections: TCP or TLS in production, an in-memory duplex in tests.
 ///
@@ -45,5 +45,39 @@ impl Dial for TcpDial {
     fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
         let server = server.clone();
         Box::pin(async move { Ok(Box::new(Socket::of(connect_tcp(&server).await?, PLAIN)) as Box<dyn Stream>) })
+    }
+}
+
+/// TLS over TCP.
+#[cfg(feature = "tls")]
+#[derive(Clone, Debug)]
+pub(crate) struct TlsDial(lockkeeper_tls::Connector);
+
+#[cfg(feature = "tls")]
+impl TlsDial {
+    /// Reads the files of the settings; later changes of them have no effect.
+    pub(crate) fn open(settings: &lockkeeper_tls::Settings) -> lockkeeper_core::Result<Self> {
+        Ok(Self(lockkeeper_tls::Connector::new(&settings.read()?)))
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Dial for TlsDial {
+    fn resolve(&self, server: &Server) -> BoxFuture<io::Result<Vec<Server>>> {
+        match self.0.name_of(&server.name) {
+            Ok(_) => resolve(server),
+            Err(error) => {
+                Box::pin(std::future::ready(Err(lockkeeper_session::Failure::of_handshake(&error, PLAIN).into_io())))
+            }
+        }
+    }
+
+    fn dial(&self, server: &Server) -> BoxFuture<io::Result<Box<dyn Stream>>> {
+        let (server, connector) = (server.clone(), self.0.clone());
+        Box::pin(async move {
+            let socket = Socket::of(connect_tcp(&server).await?, PLAIN);
+            let secured = socket.secure(&connector, &server).await.map_err(lockkeeper_session::Failure::into_io)?;
+            Ok(Box::new(secured) as Box<dyn Stream>)
+        })
     }
 }

@@ -1,22 +1,24 @@
 //! The one task with the socket: dials, moves bytes between the socket and the session machine, and keeps its timers.
 //!
-//! It knows no lock and no request. It ends when the session is over.
+//! It knows no lock and no request. It ends when the session is over; if its runtime ends before, the connection still
+//! sends what is queued and the end of the session.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use lockkeeper_core::clock::Clock;
+use bytes::{Buf, Bytes, BytesMut};
+use lockkeeper_core::BoxFuture;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_session::{Failure, FailureKind, Lookup, Lookups, Server, Stream, Ways, within};
 use lockkeeper_zk_proto::client::ClientSession;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf};
 use tokio::task::JoinSet;
 
-use crate::alarm::Alarm;
-use crate::connection::Connection;
+use crate::config::DialShare;
 use crate::dial::Dial;
-use crate::hosts::Share;
 use crate::link::Link;
 
 /// How many bytes one read takes at most: some hundred replies.
@@ -34,7 +36,7 @@ pub(crate) struct Driver {
     link: Arc<Link>,
     dial: Arc<dyn Dial>,
     ways: Ways,
-    share: Share,
+    share: DialShare,
     /// The names of this round whose addresses are not known yet.
     lookups: Lookups,
     /// Whether some way of this round has let its time pass without an answer, which may come the next time.
@@ -54,7 +56,7 @@ impl Drop for Ending {
 }
 
 impl Driver {
-    pub(crate) fn new(link: Arc<Link>, dial: Arc<dyn Dial>, ways: Ways, share: Share) -> Self {
+    pub(crate) fn new(link: Arc<Link>, dial: Arc<dyn Dial>, ways: Ways, share: DialShare) -> Self {
         let clock = link.clock.clone();
         let (alarm, chores) = (Alarm::new(clock.clone()), JoinSet::new());
         Self { link, dial, ways, share, lookups: Lookups::default(), is_round_silent: false, clock, alarm, chores }
@@ -273,4 +275,102 @@ async fn gather(link: &Link) {
 async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut Bytes) -> io::Result<()> {
     writer.write_all_buf(output).await?;
     writer.flush().await
+}
+
+/// One timer that is armed rarely and may ring early: requests move the next deadline with every reply, and a new timer
+/// for each would cost more than the request.
+struct Alarm {
+    clock: Arc<dyn Clock>,
+    armed: Option<(BootInstant, BoxFuture<()>)>,
+}
+
+impl Alarm {
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, armed: None }
+    }
+
+    /// Makes sure that it rings at `deadline` or before; it may still ring at an earlier one that was set before.
+    fn set(&mut self, deadline: Option<BootInstant>) {
+        let Some(deadline) = deadline else {
+            return;
+        };
+        if self.armed.as_ref().is_none_or(|(at, _)| deadline < *at) {
+            self.armed = Some((deadline, self.clock.sleep_until(deadline)));
+        }
+    }
+
+    /// Waits until it rings; without end if it is not set. Dropping the future has no effect.
+    async fn rings(&mut self) {
+        match &mut self.armed {
+            None => std::future::pending().await,
+            Some((_, sleep)) => {
+                sleep.await;
+                self.armed = None;
+            }
+        }
+    }
+}
+
+/// How many bytes are read at once of input that is thrown away.
+const DRAIN_BYTES: usize = 4 * 1024;
+
+/// How many such reads there are at most: as much as a socket holds for a reader by default.
+const DRAINS_MAX: usize = 64;
+
+/// A byte stream to a server, and what is being written on it.
+///
+/// If it is dropped while it is in use, a runtime is ending and drops the driver's future with it. No task goes on
+/// then, so this is the last moment at which the service can be told that all locks of the session are free.
+struct Connection {
+    link: Arc<Link>,
+    reader: ReadHalf<Box<dyn Stream>>,
+    writer: WriteHalf<Box<dyn Stream>>,
+    /// What was taken from the session and not yet by the stream.
+    output: Bytes,
+}
+
+impl Connection {
+    fn new(link: Arc<Link>, stream: Box<dyn Stream>) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
+        Self { link, reader, writer, output: Bytes::new() }
+    }
+
+    /// Writes as much of this as the stream takes without waiting; returns whether it took all.
+    fn push(&mut self, context: &mut Context<'_>, mut bytes: Bytes) -> bool {
+        while bytes.has_remaining() {
+            match Pin::new(&mut self.writer).poll_write(context, &bytes) {
+                Poll::Ready(Ok(count)) if count > 0 => bytes.advance(count),
+                Poll::Ready(_) | Poll::Pending => return false,
+            }
+        }
+        true
+    }
+
+    /// Takes what has arrived: a socket that is closed over unread bytes discards what it has not sent yet.
+    fn drain(&mut self, context: &mut Context<'_>) {
+        let mut bytes = [0; DRAIN_BYTES];
+        for _ in 0..DRAINS_MAX {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut self.reader).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                Poll::Ready(_) | Poll::Pending => return,
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if !self.link.is_attached() {
+            return;
+        }
+        let farewell = self.link.farewell();
+        let begun = std::mem::take(&mut self.output);
+        // No task is woken: what the stream does not take at once is left to the session's timeout.
+        let mut context = Context::from_waker(Waker::noop());
+        if self.push(&mut context, begun) && self.push(&mut context, farewell) {
+            let _ = Pin::new(&mut self.writer).poll_flush(&mut context);
+            self.drain(&mut context);
+        }
+    }
 }

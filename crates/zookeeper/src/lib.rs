@@ -25,9 +25,9 @@
 //! ```
 //!
 //! A map of the code, from the outside in: `config` reads the URL; `client` and `lock` speak to a `link`, which is the
-//! session shared with the one task that has the socket, the `driver` (and its present `connection`); `dial` connects
-//! it, over the ways of `lockkeeper-session`; `layout` is pure and knows the names. The protocol, and the rule until
-//! when a session may be believed, are in `lockkeeper-zk-proto`.
+//! session shared with the one task that has the socket, the `driver`; `dial` connects it, over the ways of
+//! `lockkeeper-session`; `layout` and `queue` are pure and know the names and their order. The protocol, and the rule
+//! until when a session may be believed, are in `lockkeeper-zk-proto`.
 //!
 //! # What other users can do
 //!
@@ -57,26 +57,22 @@
 //!
 //! A follower (`lock/follow`) has its own session, and one recursive watch on the base. It reads all after each
 //! connection, since what changed during a cut is never told, and then each node that was created or written, once.
-//! Events only mark paths; more than 10,000 marks are dropped for a whole look. `ground` knows which node is whose, and
+//! Events only mark paths; more than 10,000 marks are dropped for a whole look. `path_scheme` knows which node is whose, and
 //! `model` what stands where; what looks and followers show comes from the same code (`lock/shown.rs`). Servers before
 //! 3.6 are looked at again and again, for a hundredth of the time; so is a base with nodes that may not be read, since
 //! servers from 3.8.4 on keep their changes to themselves.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
-mod alarm;
 mod client;
 mod config;
-mod connection;
 mod dial;
 mod driver;
 mod error;
-mod hosts;
 mod layout;
 mod link;
 mod lock;
-#[cfg(feature = "tls")]
-mod tls;
+mod queue;
 
 pub use client::{Client, Created, NewNode, Transaction, TransactionResult, Watch, WatchEvent};
 pub use config::{BASE_DEFAULT, Config, PORT_DEFAULT, SETTINGS};

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use lockkeeper_core::Advice;
 use lockkeeper_core::clock::{Clock, SystemClock};
-use lockkeeper_session::{Failure, FailureKind, Order, Server, Ways, at_home};
+use lockkeeper_session::{DialHistory, Failure, FailureKind, Order, Server, Ways, at_home};
 use lockkeeper_zk_proto::message::OpCode;
 
 use crate::config::Config;
 use crate::dial::Dial;
 use crate::driver::Driver;
 use crate::error::{ClientError, ClientErrorKind};
-use crate::hosts::{DialHistory, Share};
 use crate::link::{Link, Phase};
 
 /// One ZooKeeper session; cheap to clone. When the last clone is dropped the session is closed.
@@ -154,7 +153,7 @@ impl Client {
         };
         let ways = Ways::new(config.servers.clone(), Order::Spread, random(), history);
         let link = Arc::new(Link::new(&config, clock));
-        runtime.spawn(at_home(Driver::new(link.clone(), dial, ways, Share::new(&config)).run()));
+        runtime.spawn(at_home(Driver::new(link.clone(), dial, ways, config.dial_share()).run()));
         Ok(Self { handle: Arc::new(Handle { link }) })
     }
 

@@ -11,7 +11,8 @@ use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::oneshot;
 
 use crate::error::ClientError;
-use crate::link::{Happening, Link, Outcome};
+use crate::link::session::Link;
+use crate::link::state::{Happening, Outcome};
 
 /// What came of a request.
 #[derive(Debug)]

@@ -4,76 +4,39 @@
 //! deletions go before those that are not written yet. The driver is woken and moves bytes. Answers are routed under
 //! the same lock, in the order of their arrival.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{
-    BoxFuture, Error, ErrorKind, Liveness, LossReason, Operation, SafeUntil, SessionBond, SessionTimeout,
-};
-use lockkeeper_session::{Failure, LAPSED_IS_ENDED_WITHIN, Server};
-use lockkeeper_zk_proto::client::{
-    AnchorConfig, ClientSession, Engagement, LossReason as MachineLoss, SessionConfig, SessionState,
-};
+use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond, SessionTimeout};
+use lockkeeper_zk_proto::client::{AnchorConfig, Engagement, SessionConfig};
 use lockkeeper_zk_proto::message::Auth;
 use lockkeeper_zk_proto::path::Chroot;
 use lockkeeper_zk_proto::time::Timestamp;
 use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
-use crate::link::length::ANSWER_BYTES_MAX;
-use crate::link::state::State;
+use crate::link::state::{Phase, State, Status, instant};
 
-/// How many answers and events a single contender waits for at most: those of its join, or of the watches on its own
-/// node and on the one ahead.
-const EXPECTED_OF_ONE_MAX: usize = 2;
-
-/// How a session stands with the service; callers wait for a change of it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Phase {
-    /// There is no connection, or none on which requests go out.
-    Offline,
-    /// There is no connection, because a new one was asked for. No attempt at it has failed yet.
-    Renewing,
-    /// Requests go out; watches of the connection before are being set again.
-    Online,
-    /// Requests go out, and what was missed has been told.
-    Restored,
-    /// The session is over for good. Its end may still have to be told to the service.
-    Over,
-}
-
-impl Phase {
-    /// Whether requests go out now.
-    pub(crate) const fn is_online(self) -> bool {
-        matches!(self, Self::Online | Self::Restored)
-    }
-}
-
-/// The phase, and the connection it is about.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Status {
-    pub(crate) phase: Phase,
-    /// Counts connections from 1.
-    pub(crate) epoch: u64,
-}
+/// The longest answer that is read, in bytes: a list of a million contenders. Servers bound what they take and not what
+/// they send, so a queue that they hold can be longer than a request.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// One session, shared.
 pub(crate) struct Link {
     state: Mutex<State>,
     /// Wakes the driver.
     pub(crate) wake: Notify,
-    status: watch::Sender<Status>,
+    pub(super) status: watch::Sender<Status>,
     pub(crate) bond: SessionBond,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) chroot: Chroot,
-    timeout_wanted: Duration,
+    pub(super) timeout_wanted: Duration,
     /// How long one request may take.
     pub(crate) operation_time_max: Duration,
-    pub(super) anchor: AnchorConfig,
+    anchor: AnchorConfig,
 }
 
 impl Link {
@@ -229,174 +192,48 @@ impl Link {
     }
 }
 
-/// What only the driver does.
-impl Link {
-    /// Has the machine take what happened to its connection.
-    pub(crate) fn drive(&self, happened: impl FnOnce(&mut ClientSession, Timestamp)) {
-        let now = self.now();
-        self.with(|state| happened(&mut state.machine, now));
-    }
-
-    /// How many requests wait to be written, if no proof does and others may come at once.
-    pub(crate) fn gathered(&self) -> Option<usize> {
-        let state = self.state();
-        (!state.machine.has_urgent() && state.expected() > EXPECTED_OF_ONE_MAX).then(|| state.machine.queued())
-    }
-
-    /// Whether so many calls are under way, or contenders of ours wait, that an answer may set several of them going.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.state().expected() > EXPECTED_OF_ONE_MAX
-    }
-
-    pub(crate) fn handle_timeout(&self) {
-        let now = self.now();
-        self.with(|state| state.machine.handle_timeout(now));
-        let is_due = self.closing_ends_at(&self.state()).is_some_and(|end| end <= now);
-        match is_due {
-            true if self.goes_on_closing() => self.tell_over(),
-            true => self.end(),
-            false => {}
-        }
-    }
-
-    /// When closing is given up as far as callers wait for it, and then as a whole: the service could not be told.
-    fn closing_ends_at(&self, state: &State) -> Option<Timestamp> {
-        let patience = match self.is_over() {
-            true => LAPSED_IS_ENDED_WITHIN,
-            false => state.machine.anchor().timeout_least().unwrap_or(self.timeout_wanted),
-        };
-        state.closing_since.map(|since| since.after(patience))
-    }
-
-    /// Whether closing goes on for [`LAPSED_IS_ENDED_WITHIN`] once callers do not wait for it any more.
-    fn goes_on_closing(&self) -> bool {
-        !self.is_over() && self.bond.liveness() == Liveness::Lost(LossReason::Lapsed)
-    }
-
-    /// Takes the bytes to be written next.
-    pub(crate) fn poll_transmit(&self) -> Bytes {
-        let now = self.now();
-        self.with(|state| state.machine.poll_transmit(now)).unwrap_or_default()
-    }
-
-    /// Takes the last bytes of a driver whose runtime ends: what was asked for, and the end of the session. Nothing if
-    /// there is no connection on which they could go.
-    pub(crate) fn farewell(&self) -> Bytes {
-        let now = self.now();
-        self.bond.lose(LossReason::Closed);
-        self.state().machine.farewell(now).unwrap_or_default()
-    }
-
-    pub(crate) fn poll_timeout(&self) -> Option<BootInstant> {
-        let state = self.state();
-        [state.machine.poll_timeout(), self.closing_ends_at(&state)].into_iter().flatten().min().map(instant)
-    }
-
-    /// Whether the present connection is still of use.
-    pub(crate) fn is_attached(&self) -> bool {
-        let state = self.state();
-        !state.is_done && matches!(state.machine.state(), SessionState::Handshake | SessionState::Online)
-    }
-
-    /// Whether the session is over for its callers.
-    pub(crate) fn is_over(&self) -> bool {
-        self.status_now().phase == Phase::Over
-    }
-
-    /// Whether the driver has nothing more to do.
-    pub(crate) fn is_finished(&self) -> bool {
-        let state = self.state();
-        state.is_done || matches!(state.machine.state(), SessionState::Over(_))
-    }
-
-    pub(crate) fn take_chores(&self) -> Vec<BoxFuture<()>> {
-        std::mem::take(&mut self.state().chores)
-    }
-
-    /// Notes that no task moves bytes any more: all callers that still wait are told.
-    pub(crate) fn end(&self) {
-        self.bond.lose(LossReason::Closed);
-        let (waiters, chores) = self.with(|state| {
-            state.is_done = true;
-            state.machine.close();
-            (state.take_waiters(), std::mem::take(&mut state.chores))
-        });
-        drop((waiters, chores));
-        self.tell_over();
-    }
-
-    fn tell_over(&self) {
-        self.status.send_if_modified(|status| std::mem::replace(&mut status.phase, Phase::Over) != Phase::Over);
-    }
-
-    /// Returns why the last connection failed, if it did.
-    pub(crate) fn take_trouble(&self) -> Option<Failure> {
-        self.state().trouble.take()
-    }
-
-    /// Notes why a server could not be used.
-    pub(crate) fn note_failure(&self, server: &Server, failure: Failure) {
-        tracing::debug!(target: "lockkeeper", %server, why = %failure, "a connection failed");
-        self.with(|state| {
-            self.status.send_if_modified(|status| {
-                let was_renewing = status.phase == Phase::Renewing;
-                if was_renewing {
-                    status.phase = Phase::Offline;
-                }
-                was_renewing
-            });
-            state.last_failure = Some(format!("{server}: {failure}"));
-            state.failures.insert(server.clone(), failure);
-        });
-    }
-
-    /// Says why the last attempt at a connection failed, unless there is a connection.
-    pub(crate) fn trouble(&self) -> Option<Error> {
-        let state = self.state();
-        let why = state.last_failure.clone().filter(|_| !state.machine.state().is_online())?;
-        Some(Error::transient(ErrorKind::ConnectionLost, Operation::Connect, why))
-    }
-
-    /// Forgets why a server could not be used by other ways than these: names lead elsewhere as time goes by.
-    pub(crate) fn forget_failures_but(&self, server: &Server, ways: &[Server]) {
-        self.state().failures.retain(|failed, _| !server.is_reached_by(failed) || ways.contains(failed));
-    }
-
-    /// Whether there is no connection because a new one was asked for.
-    pub(crate) fn is_renewing(&self) -> bool {
-        self.status_now().phase == Phase::Renewing
-    }
-
-    /// Whether no server has made the session yet, and no caller has ended it.
-    pub(crate) fn is_opening(&self) -> bool {
-        let state = self.state();
-        !state.is_done && state.machine.credentials().is_none()
-    }
-
-    /// Returns each way that could not be used, and why.
-    pub(crate) fn failures(&self) -> BTreeMap<Server, Failure> {
-        self.state().failures.clone()
-    }
-
-    /// Whether the service itself has ended the session, and all that was made under it.
-    pub(crate) fn is_ended_by_service(&self) -> bool {
-        let state = self.state().machine.state();
-        matches!(state, SessionState::Over(reason) if reason != MachineLoss::OutOfReach)
-    }
-
-    /// Whether the service refused our credentials.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.state().machine.state() == SessionState::Over(MachineLoss::AuthFailed)
-    }
-}
-
-pub(super) fn instant(timestamp: Timestamp) -> BootInstant {
-    BootInstant::from_nanos(timestamp.as_nanos())
-}
-
 impl fmt::Debug for Link {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Link").field("status", &self.status_now()).field("bond", &self.bond).finish()
+    }
+}
+
+/// By how much a proof is worth less than the timeout, besides its own bounds: this part of the timeout, for the time
+/// between two pings and as much again for the way.
+const WORTH_DIVISOR: u32 = 5;
+
+/// A holder proves its session once in this part of the timeout …
+const HOLDING_DIVISOR: u32 = 6;
+
+/// … but at least this often, since an old proof is of little use to a caller that asks how long it still holds.
+const HOLDING_INTERVAL_MAX: Duration = Duration::from_secs(3);
+
+/// How long after a proof a holder sends the next one at the latest.
+pub(crate) fn holding_interval(timeout: Duration) -> Duration {
+    (timeout / HOLDING_DIVISOR).min(HOLDING_INTERVAL_MAX)
+}
+
+impl Link {
+    /// Returns for how long the session should be believed at least when a lock is granted: half of its timeout, or
+    /// what a proof is worth if that is less.
+    pub(crate) fn worth_granting(&self) -> Duration {
+        self.worth_of_proof().min(self.timeout() / 2)
+    }
+
+    /// Returns for how long a proof lets the session be believed at least, from the moment at which it was sent.
+    pub(crate) fn worth_of_proof(&self) -> Duration {
+        self.worth_under(self.timeout())
+    }
+
+    fn worth_under(&self, timeout: Duration) -> Duration {
+        let paid = self.anchor.span(timeout) + self.anchor.margin(timeout) + timeout / WORTH_DIVISOR;
+        timeout.saturating_sub(paid)
+    }
+
+    /// Returns how long before its deadline a holder certainly learns that proofs fail. At worst, what a proof is worth
+    /// is used up by the time until the next one.
+    fn notice_under(&self, timeout: Duration) -> Duration {
+        self.worth_under(timeout).saturating_sub(holding_interval(timeout))
     }
 }
 
@@ -407,20 +244,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_attempt_ends_a_renewal_and_changes_no_other_phase() {
-        let config = Config::from_url(&"zk://h1".parse().unwrap()).unwrap();
-        for (before, after) in [
-            (Phase::Renewing, Phase::Offline),
-            (Phase::Offline, Phase::Offline),
-            (Phase::Online, Phase::Online),
-            (Phase::Over, Phase::Over),
+    fn a_holder_is_warned_earlier_the_longer_its_session_and_the_shorter_its_tick() {
+        // Of the timeout: tick/2 + 100 ms, 100 ms + T/50, T/5, and the time to the next proof.
+        for (settings, notice_ms) in [
+            ("session_timeout=20s&tick=2s", 20_000 - 1_100 - 500 - 4_000 - 3_000),
+            ("session_timeout=20s", 20_000 - 5_100 - 500 - 4_000 - 3_000),
+            ("session_timeout=60s&tick=2s", 60_000 - 1_100 - 1_300 - 12_000 - 3_000),
+            ("session_timeout=6s&tick=2s", 6_000 - 1_100 - 220 - 1_200 - 1_000),
+            ("session_timeout=3s&tick=4s", 0),
         ] {
+            let config = Config::from_url(&format!("zk://h?{settings}").parse().unwrap()).unwrap();
             let link = Link::new(&config, Arc::new(SystemClock));
-            link.status.send_replace(Status { phase: before, epoch: 1 });
-            let status = link.status();
-            link.note_failure(&config.servers()[0], Failure::broken(lockkeeper_session::Effect::None));
-            assert_eq!(link.status_now(), Status { phase: after, epoch: 1 });
-            assert_eq!(status.has_changed().unwrap(), before != after, "{before:?}");
+            assert_eq!(link.notice_under(link.timeout()), Duration::from_millis(notice_ms), "{settings}");
         }
     }
 }

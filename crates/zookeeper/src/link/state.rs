@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
 use lockkeeper_session::{Failure, FailureKind, Server};
 use lockkeeper_zk_proto::client::{
@@ -14,10 +15,38 @@ use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::watch;
 
-use crate::link::session::{Phase, Status, instant};
-
 /// How often in each timeout the bond is told of a later deadline at most.
 const RENEWALS_PER_TIMEOUT: u32 = 50;
+
+/// How a session stands with the service; callers wait for a change of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Phase {
+    /// There is no connection, or none on which requests go out.
+    Offline,
+    /// There is no connection, because a new one was asked for. No attempt at it has failed yet.
+    Renewing,
+    /// Requests go out; watches of the connection before are being set again.
+    Online,
+    /// Requests go out, and what was missed has been told.
+    Restored,
+    /// The session is over for good. Its end may still have to be told to the service.
+    Over,
+}
+
+impl Phase {
+    /// Whether requests go out now.
+    pub(crate) const fn is_online(self) -> bool {
+        matches!(self, Self::Online | Self::Restored)
+    }
+}
+
+/// The phase, and the connection it is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Status {
+    pub(crate) phase: Phase,
+    /// Counts connections from 1.
+    pub(crate) epoch: u64,
+}
 
 /// How a request ended.
 #[derive(Debug)]
@@ -281,4 +310,8 @@ fn of_disconnect(reason: DisconnectReason) -> Failure {
         _ => FailureKind::Broken,
     };
     Failure::new(kind, lockkeeper_session::Effect::Unknown, reason.to_string())
+}
+
+pub(super) fn instant(timestamp: Timestamp) -> BootInstant {
+    BootInstant::from_nanos(timestamp.as_nanos())
 }

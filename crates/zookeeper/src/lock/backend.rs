@@ -7,17 +7,19 @@ use std::time::Duration;
 use lockkeeper_core::clock::{Clock, SystemClock};
 use lockkeeper_core::{
     AdminBackend, Backend, BoxFuture, Capabilities, ContenderInfo, Error, Exclusion, Fencing, Finding, Follower,
-    Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session, StoppedHolder,
+    Openable, Opener, Operation, QueueName, Remnant, Removal, Result, Scope, Scrutiny, ServiceUrl, Session,
+    StoppedHolder,
 };
 
 use crate::client::{Access, Client};
 use crate::config::Config;
 use crate::dial::Dial;
+use crate::error::ClientError;
 use crate::link::Link;
 use crate::lock::examine::examine;
 use crate::lock::follow::follow;
-use crate::lock::look::Onlooker;
 use crate::lock::session::ZooKeeperSession;
+use crate::lock::{census, inspect, remnants};
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("zookeeper", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told)
@@ -90,7 +92,7 @@ impl Backend for ZooKeeperBackend {
             *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(client.link());
         }
         Box::pin(async move {
-            let fail = |error: crate::ClientError| error.into_core(Operation::Connect, None);
+            let fail = |error: ClientError| error.into_core(Operation::Connect, None);
             let client = started.map_err(fail)?;
             client.until_open(&config).await.map_err(fail)?;
             onlooker.lend(client.link());
@@ -115,12 +117,16 @@ impl Backend for ZooKeeperBackend {
 impl AdminBackend for ZooKeeperBackend {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         let (onlooker, queue) = (self.onlooker.clone(), queue.clone());
-        Box::pin(async move { onlooker.inspect(&queue).await })
+        let config = self.access.config.clone();
+        Box::pin(async move {
+            let link = onlooker.link().await.map_err(|error| error.at(&queue))?;
+            inspect::inspect(&link, &config, &queue).await
+        })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
-        let (onlooker, prefix) = (self.onlooker.clone(), prefix.to_owned());
-        Box::pin(async move { onlooker.queues(&prefix).await })
+        let (onlooker, config, prefix) = (self.onlooker.clone(), self.access.config.clone(), prefix.to_owned());
+        Box::pin(async move { inspect::queues(&onlooker.link().await?, &config, &prefix).await })
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
@@ -136,18 +142,78 @@ impl AdminBackend for ZooKeeperBackend {
     }
 
     fn remnants(&self, unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
-        let onlooker = self.onlooker.clone();
-        Box::pin(async move { onlooker.remnants(unused_for).await })
+        let (onlooker, config) = (self.onlooker.clone(), self.access.config.clone());
+        Box::pin(async move {
+            let fail = |error: ClientError| error.into_core(Operation::Inspect, None);
+            let link = onlooker.link().await?;
+            let census = census::count(&link, &config).await.map_err(fail)?;
+            let now = remnants::server_time(&link, &config).await.map_err(fail)?;
+            Ok(remnants::judge(&census, now, unused_for))
+        })
     }
 
     fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
         let (onlooker, remnant) = (self.onlooker.clone(), remnant.clone());
-        Box::pin(async move { onlooker.remove(&remnant).await })
+        Box::pin(async move { remnants::remove(&onlooker.link().await?, &remnant).await })
     }
 }
 
 impl fmt::Debug for ZooKeeperBackend {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("ZooKeeperBackend").field(&self.access.config).finish()
+    }
+}
+
+/// Where looks go: over the session of a lock if there is one, else over a separate client, opened at the first look.
+struct Onlooker {
+    access: Access,
+    /// The client for looks while no lock has a session.
+    opener: Opener<Client>,
+    /// The session that was opened last for locks; servers limit the connections of one address.
+    lent: Mutex<Weak<Link>>,
+}
+
+impl Onlooker {
+    fn new(access: Access) -> Self {
+        Self { access, opener: Opener::new(|_| {}), lent: Mutex::default() }
+    }
+
+    /// Lets looks go over a lock's session while it lives.
+    fn lend(&self, link: &Arc<Link>) {
+        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(link);
+    }
+
+    /// Opens no client any more, and closes the present one, if there is one.
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.opener.shut();
+        match self.opener.take().map(|client| client.close()) {
+            Some(closing) => {
+                Box::pin(async move { closing.await.map_err(|error| error.into_core(Operation::Close, None)) })
+            }
+            None => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
+    async fn link(&self) -> Result<Arc<Link>> {
+        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(link) = lent.filter(|link| !link.is_over() && link.bond.liveness().is_held()) {
+            return Ok(link);
+        }
+        Ok(self.opener.get(|| self.open()).await?.link().clone())
+    }
+
+    fn open(&self) -> BoxFuture<Result<Client>> {
+        let opening = self.access.open();
+        Box::pin(async move { opening.await.map_err(|error| error.into_core(Operation::Inspect, None)) })
+    }
+}
+
+impl Openable for Client {
+    fn is_open(&self) -> bool {
+        !self.link().is_over()
+    }
+
+    fn discard(self) {
+        // Dropping it closes it.
     }
 }

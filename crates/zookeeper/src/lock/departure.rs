@@ -12,11 +12,10 @@ use lockkeeper_zk_proto::message::{ErrorCode, EventKind, Request};
 
 use crate::error::ClientError;
 use crate::link::{Call, Fired, Happening};
-use crate::lock::belief::until_believable;
 use crate::lock::inner::Inner;
 use crate::lock::paths::QueuePath;
 use crate::lock::place::{End, Place};
-use crate::lock::prover;
+use crate::lock::prover::{self, until_believable};
 
 /// A wait under way.
 pub(super) struct Wait {

@@ -7,19 +7,16 @@
 use std::sync::Arc;
 
 use lockkeeper_core::{Advice, Enqueued, Entry, Error, ErrorKind, Operation, QueueName, Result};
-use lockkeeper_zk_proto::message::{
-    Acl, Create, CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Request, Response,
-};
+use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Request, Response};
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::find_ticket;
 use crate::link::{Answer, Call, if_there};
 use crate::lock::inner::Inner;
-use crate::lock::listing::{Freshness, Listing};
+use crate::lock::node::{Made, MadeNode, Wanted, refusal_of, request};
 use crate::lock::paths::QueuePath;
-use crate::lock::queue_data;
+use crate::lock::shared_list::Freshness;
 use crate::lock::shared_list::ListShare;
-use crate::lock::wanted::{Wanted, request};
 
 /// How often a join is begun anew: because the queue's node was not there, vanished in between, or the connection
 /// broke.
@@ -41,22 +38,6 @@ pub(super) struct Sent {
     is_whole: bool,
     make: Call,
     list: ListShare,
-}
-
-/// Our nodes, in the order in which they were asked for.
-pub(super) struct Made {
-    pub(super) nodes: Vec<MadeNode>,
-    /// The queue with our nodes in it, if it was listed on the same connection.
-    pub(super) listing: Option<Arc<Listing>>,
-}
-
-/// A node of ours, as it was made or found.
-pub(super) struct MadeNode {
-    pub(super) name: String,
-    /// The transaction that made it.
-    pub(super) czxid: i64,
-    /// The session that it belongs to, if the answer said so.
-    pub(super) ephemeral_owner: Option<i64>,
 }
 
 /// Why an attempt failed.
@@ -288,46 +269,4 @@ impl Join {
     fn gone(&self, message: &str) -> Error {
         Error::permanent(ErrorKind::Removed, Operation::Join, message).at(&self.queue)
     }
-}
-
-impl MadeNode {
-    fn of(path: &str, czxid: i64, ephemeral_owner: Option<i64>) -> Self {
-        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-        Self { name, czxid, ephemeral_owner }
-    }
-}
-
-impl Inner {
-    /// Sends the creation of those of these nodes that this session has not seen; they are a queue's own and those
-    /// above it, from the top. Tells whether that is all of them.
-    pub(super) fn make_parents(&self, queue: &QueueName, path: &QueuePath, nodes: Vec<String>) -> (Vec<Call>, bool) {
-        let (all, named_at) = (nodes.len(), path.named_at());
-        let make = |(at, node): (usize, String)| {
-            let data = if at == named_at { queue_data::initial(queue) } else { Vec::new() };
-            let acl = if at < named_at { vec![Acl::open()] } else { self.acl.clone() };
-            let create = Create { path: node, data: Some(data.into()), acl, mode: CreateMode::Container };
-            self.link.call(&Request::CreateContainer(create), path.shown())
-        };
-        let parents: Vec<_> = self.unseen(nodes).into_iter().map(make).collect();
-        let is_whole = parents.len() == all;
-        (parents, is_whole)
-    }
-}
-
-/// Returns why the last parent could not be made, if it could not, and is not there either.
-///
-/// The nodes above it may be refused for want of a right and exist nevertheless; the last one's parent is then missing.
-pub(super) async fn refusal_of(parents: Vec<Call>) -> Option<ClientError> {
-    let mut refusal = None;
-    for parent in parents {
-        match parent.response().await {
-            Ok(_) => refusal = None,
-            Err(error) if error.is(ErrorCode::NodeExists) => refusal = None,
-            // The first refusal is the cause of those below it.
-            Err(error) => {
-                refusal.get_or_insert(error);
-            }
-        }
-    }
-    refusal
 }

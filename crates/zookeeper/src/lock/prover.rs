@@ -1,21 +1,21 @@
-//! The background work while a contender of ours stands in a queue: proof writes, and the watches on our own nodes.
+//! Proofs of the session while a contender of ours stands in a queue: the write that proves it, and the wait until one
+//! has succeeded; besides, the watches on our own nodes, and the reason why one of these is gone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use lockkeeper_core::LossReason;
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{LossReason, Operation, Result};
 use lockkeeper_session::or_never;
 use lockkeeper_zk_proto::client::RequestError;
-use lockkeeper_zk_proto::message::{ErrorCode, EventKind, OpCode, Request, Response};
+use lockkeeper_zk_proto::message::{ErrorCode, EventKind, MultiOperation, MultiResult, OpCode, Request, Response};
 
-use crate::error::ClientError;
+use crate::error::{ClientError, ClientErrorKind};
 use crate::link::{Happening, Outcome, Then, holding_interval};
-use crate::lock::belief::{finds_node_gone, proof_request};
-use crate::lock::inner::{Inner, WATCH_AFTER};
+use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX, WATCH_AFTER};
 use crate::lock::owner;
 use crate::lock::place::{Occupation, Place};
-use crate::lock::removal;
+use crate::lock::queue_data::QueueData;
 
 /// A waiter proves its session once in this part of the timeout, and sooner when less would be left than a grant should
 /// be worth, so that it can be granted at any moment without another write.
@@ -86,7 +86,7 @@ impl Prover {
                 places.unwatched.pop_front()?
             };
             if place.bond.is_unexplained() {
-                removal::explain(&self.inner, place);
+                explain(&self.inner, place);
             } else if place.bond.stands() {
                 watch_own(&self.inner, &place);
             }
@@ -224,4 +224,102 @@ fn note_revocation(place: &Place, data: Option<&[u8]>) {
             target: "lockkeeper", lock = %place.queue, contender = %place.id, "a revoke asks us to give up the lock"
         );
     }
+}
+
+/// Waits until the session may be believed for about half of its timeout, so that a grant is worth something. As a rule
+/// that is at once, since the write that made a node proves as much as any other. After a stall of this process it
+/// takes a new connection and another write.
+pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operation: Operation) -> Result<()> {
+    let clock = &inner.link.clock;
+    let timeout = inner.link.timeout();
+    let give_up_at = clock.now().saturating_add(timeout);
+    if inner.safe_for() >= inner.link.worth_granting() {
+        return Ok(());
+    }
+    // A proof is valid for all places: thousands that wait for one send one write together, not one each.
+    let _turn = inner.proving.lock().await;
+    loop {
+        if inner.safe_for() >= inner.link.worth_granting() {
+            return Ok(());
+        }
+        let (epoch, outcome) = prove(inner, place).await;
+        let is_answered = outcome.is_ok();
+        if inner.safe_for() >= inner.link.worth_granting() {
+            return Ok(());
+        }
+        if let Err(error) = outcome
+            && error.kind() == ClientErrorKind::SessionLost
+        {
+            return Err(inner.fail(error, operation, &place.queue));
+        }
+        if !place.bond.stands() || clock.now() >= give_up_at {
+            return match inner.safe_for().is_zero() {
+                true => Err(inner.lost(LossReason::Lapsed, operation, &place.queue)),
+                false => Ok(()),
+            };
+        }
+        if is_answered && inner.link.renew(epoch) {
+            continue;
+        }
+        // The answer of just now is proved by a write that is sent a little later.
+        clock.sleep_until(clock.now().saturating_add(timeout / 20)).await;
+    }
+}
+
+/// Sends a write that goes through the quorum and changes nothing, and waits for its answer; returns the connection on
+/// which the answer came.
+async fn prove(inner: &Inner, place: &Arc<Place>) -> (u64, Result<(), ClientError>) {
+    let sent_at = inner.link.clock.now();
+    let answer = inner.link.call_ahead(&proof_request(place), place.path.shown()).await;
+    if answer.result.is_ok() {
+        inner.link.bond.note_proof(sent_at);
+    }
+    if finds_node_gone(&answer.result) {
+        inner.found_gone(place);
+    }
+    (answer.epoch, answer.result.map(|_| ()))
+}
+
+/// The proof write: a transaction that only checks that a node of ours is there.
+fn proof_request(place: &Place) -> Request {
+    Request::Multi(vec![MultiOperation::Check { path: place.on_server(), version: -1 }])
+}
+
+/// Whether the answer to a proof write says that the node is gone. That write has proved the session too.
+fn finds_node_gone(response: &Result<Response, ClientError>) -> bool {
+    match response {
+        Ok(Response::Multi(results)) => {
+            results.iter().any(|result| matches!(result, MultiResult::Error(ErrorCode::NoNode)))
+        }
+        Ok(_) => false,
+        Err(error) => error.is(ErrorCode::NoNode),
+    }
+}
+
+/// Starts to find out why the node of a place is gone.
+///
+/// The answer comes after a sync, and so when it is known whether the session has outlived the node: when the service
+/// ends a session, its nodes' watches fire first, and only then is the connection closed.
+fn explain(inner: &Arc<Inner>, place: Arc<Place>) {
+    let chore_inner = inner.clone();
+    inner.link.adopt(Box::pin(async move {
+        let reason = find_out(chore_inner, &place).await;
+        place.bond.explain(reason);
+    }));
+}
+
+/// Finds out why the node of a place is gone that we did not delete.
+pub(super) async fn find_out(inner: Arc<Inner>, place: &Place) -> LossReason {
+    let path = place.path.line_on_server();
+    for _ in 0..LOOK_ATTEMPTS_MAX {
+        let read = Request::GetData { path: path.clone(), watch: false };
+        let read = inner.link.call_synced(&path, &read, place.path.shown());
+        match read.data().await {
+            Ok((data, _)) if QueueData::read(&data).is_broken(place.id.as_str()) => return LossReason::Broken,
+            Err(error) if error.kind() == ClientErrorKind::ConnectionLost => {}
+            // No note, no node, or no right to read it.
+            Ok(_) | Err(_) => return LossReason::Removed,
+        }
+    }
+    LossReason::Removed
 }

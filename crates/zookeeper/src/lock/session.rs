@@ -13,8 +13,8 @@ use lockkeeper_core::{
 use crate::client::Client;
 use crate::config::Config;
 use crate::lock::inner::{Inner, begun};
-use crate::lock::listing;
 use crate::lock::prover::Prover;
+use crate::lock::shared_list;
 use crate::lock::{change, departure, join, request, value, withdraw};
 
 /// One session of a keeper.
@@ -43,8 +43,8 @@ impl Session for ZooKeeperSession {
     /// ahead of us, and a list that is too old shows a contender whose departure is told next.
     fn view(&self, queue: &QueueName, freshness: Freshness, _extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
         let freshness = match freshness {
-            Freshness::Latest => listing::Freshness::Synced,
-            Freshness::AfterDeparture => listing::Freshness::Behind,
+            Freshness::Latest => shared_list::Freshness::Synced,
+            Freshness::AfterDeparture => shared_list::Freshness::Behind,
         };
         let (inner, queue) = (self.inner.clone(), queue.clone());
         let asked = inner.path_of(&queue).map(|path| (inner.send_list(&path, queue.part(), freshness), path));

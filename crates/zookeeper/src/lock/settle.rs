@@ -1,20 +1,24 @@
-//! From nodes to places: our new nodes are entered among our own places, and handed out when they may be believed.
+//! From nodes to places: our new nodes are entered among our own places, and handed out, with their standing, when they
+//! may be believed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use lockkeeper_core::{ContenderId, Enqueued, Error, ErrorKind, FencingToken, Operation, PlaceBond, Result};
+use lockkeeper_core::{
+    BoxFuture, ContenderId, Enqueued, Error, ErrorKind, FencingToken, Liveness, LivenessAt, LossReason, Operation, PlaceBond,
+    Result, Revocation, Standing,
+};
 use lockkeeper_zk_proto::message::OpCode;
 use tokio::sync::SetOnce;
 
 use crate::error::ClientError;
 use crate::layout::Named;
-use crate::lock::belief::until_believable;
-use crate::lock::join::{Join, Made, MadeNode};
-use crate::lock::listing::Freshness;
+use crate::lock::inner::Inner;
+use crate::lock::join::Join;
+use crate::lock::node::{Made, MadeNode, Wanted};
 use crate::lock::place::Place;
-use crate::lock::standing::PlaceStanding;
-use crate::lock::wanted::Wanted;
+use crate::lock::prover::{until_believable, watch_own};
+use crate::lock::shared_list::Freshness;
 use crate::lock::withdraw;
 
 /// The first sequence number at which joining is refused: the counter sticks at 2147483647, and orders nothing from
@@ -110,5 +114,38 @@ impl Join {
             return Err(Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(&self.queue));
         }
         Ok(())
+    }
+}
+
+/// What may be believed of one place: as much as of its session, while its node is there.
+#[derive(Debug)]
+pub(super) struct PlaceStanding {
+    inner: Arc<Inner>,
+    place: Arc<Place>,
+}
+
+impl PlaceStanding {
+    pub(super) fn new(inner: Arc<Inner>, place: Arc<Place>) -> Self {
+        Self { inner, place }
+    }
+}
+
+impl Standing for PlaceStanding {
+    fn liveness(&self, _at: LivenessAt) -> Liveness {
+        self.place.bond.liveness()
+    }
+
+    fn lost(&self) -> BoxFuture<LossReason> {
+        let place = self.place.clone();
+        Box::pin(async move { place.bond.lost().await })
+    }
+
+    fn revoked(&self) -> BoxFuture<Revocation> {
+        let (inner, place) = (self.inner.clone(), self.place.clone());
+        Box::pin(async move {
+            // Most holders never ask for it, and then nothing is read for them.
+            watch_own(&inner, &place);
+            place.bond.revoked().await
+        })
     }
 }

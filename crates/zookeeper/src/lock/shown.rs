@@ -7,8 +7,9 @@ use lockkeeper_core::{Answers, Contender, ContenderInfo, FencingToken, Mode, Par
 use lockkeeper_zk_proto::message::{ErrorCode, Stat};
 
 use crate::error::ClientError;
-use crate::layout::{ForeignPolicy, Layout, Named, bare_permits, bare_ticket, is_curators, read_queue};
+use crate::layout::{ForeignPolicy, Layout, Named, bare_ticket, is_curators};
 use crate::lock::owner::{self, ContenderData};
+use crate::queue::{bare_permits, read_queue};
 
 /// A node that holds contenders of a lock; they are shown in this order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -20,7 +20,7 @@ use lockkeeper_zk_proto::message::{
 use crate::error::{ClientError, ClientErrorKind};
 use crate::link::{Synced, if_there};
 use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX};
-use crate::lock::join::refusal_of;
+use crate::lock::node::refusal_of;
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data::QueueData;
 

@@ -11,12 +11,13 @@ use lockkeeper_core::{ConnectionNumber, Error, ErrorKind, Mode, Operation, Part,
 use lockkeeper_zk_proto::message::Request;
 
 use crate::error::{ClientError, ClientErrorKind};
-use crate::layout::{Layout, mode_in_line, read_queue};
+use crate::layout::Layout;
 use crate::link::{Call, Fired, if_there};
 use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX};
-use crate::lock::listing::{Freshness, Listing, Reading};
 use crate::lock::paths::QueuePath;
 use crate::lock::shared_list::ListShare;
+use crate::lock::shared_list::{Freshness, Listing, Reading};
+use crate::queue::{mode_in_line, read_queue};
 
 /// A list that sets a watch under way, and along with it one of the lock's own node if the queue lies elsewhere.
 #[derive(Debug)]

@@ -16,11 +16,11 @@ use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::find_ticket;
 use crate::link::{Call, Outcome as Answered, Then};
 use crate::lock::inner::Inner;
-use crate::lock::listing::Freshness;
 use crate::lock::paths::QueuePath;
 use crate::lock::place::{End, Entry, Place};
+use crate::lock::prover::find_out;
 use crate::lock::queue_data::QueueData;
-use crate::lock::removal;
+use crate::lock::shared_list::Freshness;
 use crate::lock::shared_list::ListShare;
 
 /// From this sequence number on, a contender that leaves tries to delete the queue's node too, so that its counter
@@ -154,9 +154,7 @@ impl Leaving {
     async fn leave(mut self, place: Arc<Place>, first: Result<Response, ClientError>) {
         let ending = match first {
             // It was sent once, so we did not delete the node ourselves.
-            Err(error) if error.is(ErrorCode::NoNode) => {
-                Ending::WasGone(removal::find_out(self.inner.clone(), &place).await)
-            }
+            Err(error) if error.is(ErrorCode::NoNode) => Ending::WasGone(find_out(self.inner.clone(), &place).await),
             first => self.delete_until_certain(&place.on_server(), first).await,
         };
         if place.sequence >= SEQUENCE_RENEWED {

@@ -8,20 +8,17 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{
     Advice, Error, ErrorKind, EventSender, FollowEvent, Follower, LockSnapshot, LossReason, Operation, Scope,
 };
-use lockkeeper_session::or_never;
+use lockkeeper_session::{Random, or_never, pause_after};
 use lockkeeper_zk_proto::message::ErrorCode;
 
 use crate::client::{Access, Client, random};
 use crate::error::ClientError;
-use crate::hosts::{Random, pause_after};
 use crate::link::{Link, Phase};
-use crate::lock::fitness::require_fit;
-use crate::lock::follow::changes::take_in;
 use crate::lock::follow::model::Model;
 use crate::lock::follow::path_scheme::PathScheme;
 use crate::lock::follow::pending::Pending;
-use crate::lock::follow::reading::Reader;
-use crate::lock::follow::snapshot::snapshot;
+use crate::lock::follow::reading::{Reader, snapshot, take_in};
+use crate::lock::trial::require_fit;
 
 /// Where the service does not tell of all changes, looks take this part of the time at most.
 const LOOKS_TIME_PART: u32 = 100;

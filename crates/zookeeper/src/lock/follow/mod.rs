@@ -1,15 +1,13 @@
 //! Following all locks of a scope: a service tells of each change, and what changed is read.
 //!
 //! `path_scheme` says which node is which place of which lock, and `model` keeps what is known of them; both are pure.
-//! `pending` takes what watches tell, `reading` asks the service, `snapshot` reads all, `changes` what has changed, and
-//! `following` is the task that does one after the other.
+//! `pending` takes what watches tell, `reading` reads all or what has changed, and `following` is the task that does one
+//! after the other.
 
-mod changes;
 mod following;
 mod model;
 mod path_scheme;
 mod pending;
 mod reading;
-mod snapshot;
 
 pub(super) use following::follow;

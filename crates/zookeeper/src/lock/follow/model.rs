@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use lockkeeper_core::{Contender, ContenderInfo, LockSnapshot, Mode, QueueName};
 
-use crate::layout::{KAZOO_WAITERS, Layout, bare_permits};
+use crate::layout::{KAZOO_WAITERS, Layout};
 use crate::lock::follow::path_scheme::{ContenderNode, PathScheme, Site};
 use crate::lock::queue_data::QueueData;
 use crate::lock::shown::{ChildGroup, Found, show};
+use crate::queue::bare_permits;
 
 /// What a site's node itself has said, where its name does not say all.
 #[derive(Debug)]

@@ -1,14 +1,20 @@
-//! Asks the service for many nodes: many at a time, and not too many a second.
+//! Reads the locks of a scope: all of them, or what watches have told of. Many nodes at a time, and not too many a
+//! second.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::Contender;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_zk_proto::message::Request;
+use lockkeeper_zk_proto::message::{ErrorCode, Request};
 
 use crate::error::ClientError;
 use crate::link::{Call, Link};
+use crate::lock::follow::model::Model;
+use crate::lock::follow::path_scheme::{ContenderNode, PathScheme, Place, Site};
+use crate::lock::follow::pending::{Change, Changes};
 use crate::lock::inspect::{READS_AT_ONCE_MAX, Said, ask_all};
+use crate::lock::shown::{ChildGroup, Found};
 
 /// How long a read keeps the next one back: 5,000 reads a second leave a server room for its other clients.
 const READ_INTERVAL: Duration = Duration::from_micros(200);
@@ -32,12 +38,12 @@ impl Reader {
     }
 
     /// Waits until all that other clients were told before can be read.
-    pub(super) async fn sync(&self, path: &str) -> Result<(), ClientError> {
+    async fn sync(&self, path: &str) -> Result<(), ClientError> {
         self.link.call(&Request::Sync { path: path.to_owned() }, &self.shown).response().await.map(drop)
     }
 
     /// As [`ask_all`].
-    pub(super) async fn ask<Node: Sync, T, Answer: Future<Output = Said<T>> + Send>(
+    async fn ask<Node: Sync, T, Answer: Future<Output = Said<T>> + Send>(
         &mut self,
         nodes: &[Node],
         request: impl Fn(&Node) -> Request + Send + Sync,
@@ -62,10 +68,131 @@ impl Reader {
     }
 }
 
-pub(super) const fn read(path: String) -> Request {
+const fn read(path: String) -> Request {
     Request::GetData { path, watch: false }
 }
 
-pub(super) const fn list(path: String) -> Request {
+const fn list(path: String) -> Request {
     Request::GetChildren { path, watch: false }
+}
+
+/// Reads all locks of a scope.
+///
+/// # Errors
+///
+/// Also if this user may not list the base.
+pub(super) async fn snapshot(reader: &mut Reader, scheme: &Arc<PathScheme>) -> Result<Model, ClientError> {
+    let mut model = Model::new(scheme.clone());
+    reader.sync(scheme.base()).await?;
+    let mut said = reader.ask(&[()], |()| list(scheme.base().to_owned()), Call::children).await?;
+    let nodes = match said.pop() {
+        Some(Err(error)) if error.is(ErrorCode::NoAuth) => return Err(error),
+        said => said.and_then(Result::ok).unwrap_or_default(),
+    };
+    let mut sites: Vec<_> = nodes.into_iter().map(Site::Below).chain(scheme.sites_besides()).collect();
+    let unnamed: Vec<_> = sites.iter().filter(|site| model.is_named_by_its_data(site)).cloned().collect();
+    open_sites(reader, &mut model, &unnamed).await?;
+    sites.retain(|site| model.lock_of(site).is_some());
+    fill_sites(reader, &mut model, sites).await?;
+    Ok(model)
+}
+
+/// Reads the nodes of sites; returns those whose contenders must be listed.
+async fn open_sites(reader: &mut Reader, model: &mut Model, sites: &[Site]) -> Result<Vec<Site>, ClientError> {
+    let scheme = model.scheme().clone();
+    let path_of = |site: &Site| scheme.path_of(site, scheme.groups(site)[0]);
+    let said = reader.ask(sites, |site| read(path_of(site)), Call::data).await?;
+    let mut opened = Vec::new();
+    for (site, said) in sites.iter().zip(said) {
+        match said {
+            Ok((data, _)) => {
+                if model.open(site, &data) {
+                    opened.push(site.clone());
+                }
+            }
+            Err(error) if error.is(ErrorCode::NoAuth) => model.close(site),
+            Err(_) => model.forget(site),
+        }
+    }
+    Ok(opened)
+}
+
+/// Lists sites, and reads their contenders.
+async fn fill_sites(reader: &mut Reader, model: &mut Model, sites: Vec<Site>) -> Result<(), ClientError> {
+    let scheme = model.scheme().clone();
+    let groups_of = |site: Site| scheme.groups(&site).iter().map(move |&group| (site.clone(), group));
+    let mut groups: Vec<_> = sites.into_iter().flat_map(groups_of).collect();
+    let mut nodes_of_contenders = Vec::new();
+    // The second time, the parts of semaphores that the lines have shown.
+    while !groups.is_empty() {
+        let said = reader.ask(&groups, |(site, group)| list(scheme.path_of(site, *group)), Call::children).await?;
+        let mut parts = Vec::new();
+        for ((site, group), said) in groups.into_iter().zip(said) {
+            if said.as_ref().is_err_and(|error| error.is(ErrorCode::NoAuth)) {
+                model.close(&site);
+            }
+            let Ok(children) = said else {
+                continue;
+            };
+            if group == ChildGroup::Line {
+                let found = ChildGroup::besides_line(&children, scheme.layout()).into_iter();
+                parts.extend(found.filter(|&group| group != ChildGroup::Beside).map(|group| (site.clone(), group)));
+            }
+            let contender_node = |contender: Contender| {
+                let name = contender.id.as_str().to_owned();
+                (ContenderNode { site: site.clone(), group, name }, contender)
+            };
+            nodes_of_contenders.extend(group.contenders(&children, scheme.layout()).into_iter().map(contender_node));
+        }
+        groups = parts;
+    }
+    read_spots(reader, model, &nodes_of_contenders).await
+}
+
+/// Reads contenders.
+async fn read_spots(
+    reader: &mut Reader,
+    model: &mut Model,
+    nodes_of_contenders: &[(ContenderNode, Contender)],
+) -> Result<(), ClientError> {
+    let scheme = model.scheme().clone();
+    let path_of = |contender_node: &ContenderNode| {
+        format!("{}/{}", scheme.path_of(&contender_node.site, contender_node.group), contender_node.name)
+    };
+    let said = reader.ask(nodes_of_contenders, |(contender_node, _)| read(path_of(contender_node)), Call::data).await?;
+    for ((contender_node, contender), said) in nodes_of_contenders.iter().zip(said) {
+        match Found::of(contender, said) {
+            Some(found) => model.put(contender_node, found),
+            None => model.remove(contender_node),
+        }
+    }
+    Ok(())
+}
+
+/// Takes in changes. What happens meanwhile comes with the next ones.
+pub(super) async fn take_in(reader: &mut Reader, model: &mut Model, changes: Changes) -> Result<(), ClientError> {
+    let scheme = model.scheme().clone();
+    let (mut sites, mut gone, mut nodes_of_contenders) = (Vec::new(), Vec::new(), Vec::new());
+    for (path, change) in changes {
+        for place in scheme.places(&path) {
+            match (place, change) {
+                (Place::Site(site), Change::Deleted) => gone.push(site),
+                (Place::Site(site), Change::Created) => sites.push(site),
+                (Place::Site(site), Change::Written) if model.is_named_by_its_data(&site) => sites.push(site),
+                // The value of a queue is not shown.
+                (Place::Site(_), Change::Written) => {}
+                (Place::ContenderNode(contender_node), Change::Deleted) => model.remove(&contender_node),
+                (Place::ContenderNode(contender_node), _) => nodes_of_contenders.push(contender_node),
+            }
+        }
+    }
+    // After their contenders, which know by them whose they were.
+    gone.iter().for_each(|site| model.forget(site));
+    let opened = open_sites(reader, model, &sites).await?;
+    fill_sites(reader, model, opened).await?;
+    let named = nodes_of_contenders
+        .into_iter()
+        .filter_map(|contender_node| model.contender_at(&contender_node).map(|contender| (contender_node, contender)));
+    let named: Vec<_> = named.collect();
+    read_spots(reader, model, &named).await
 }

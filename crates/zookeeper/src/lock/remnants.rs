@@ -1,17 +1,28 @@
-//! Judges which nodes no client uses. Pure.
+//! Remnants of clients below the base: which nodes no client uses, for how long, and their removal.
+//!
+//! No server tells when a node's children changed last, only by which transaction. But transactions are numbered in
+//! their order, and of some the time is known too: one that came later says until when it was at the latest.
+//!
+//! A remnant is removed if it is still as it was seen: all of its nodes in one transaction, each by its version. A node
+//! with a child is not deleted by any server, so a contender that came in between stays.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::{Part, Remnant, RemnantKind};
+use lockkeeper_core::{Operation, Part, Remnant, RemnantKind, Result};
+use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, MultiOperation, MultiResult, OpCode, Request, Stat};
 
-use super::age::{ServerTime, Times};
-use super::census::{Census, SeenLock, SeenNode, SeenQueue};
-use super::remove::Seen;
+use crate::config::Config;
+use crate::error::ClientError;
+use crate::link::{Call, Link, if_there};
+use crate::lock::census::{Census, SeenLock, SeenNode, SeenQueue};
 use crate::lock::owner::ContenderData;
 use crate::lock::queue_data::QueueData;
+use crate::lock::trial::try_below_base;
 
 /// Names what no client uses. Without the server's time no queue is known to be unused.
-pub(in crate::lock) fn judge(census: &Census, now: Option<ServerTime>, unused_for: Duration) -> Vec<Remnant> {
+pub(super) fn judge(census: &Census, now: Option<ServerTime>, unused_for: Duration) -> Vec<Remnant> {
     let mut remnants = Vec::new();
     for lock in &census.locks {
         for contender in lock.queues.iter().flat_map(|queue| &queue.contenders).filter(|node| is_unbound(node)) {
@@ -37,7 +48,7 @@ pub(in crate::lock) fn judge(census: &Census, now: Option<ServerTime>, unused_fo
 }
 
 /// Whether a contender stands although it depends on no session, and does not say that it freezes its lock.
-pub(in crate::lock) fn is_unbound(contender: &SeenNode) -> bool {
+fn is_unbound(contender: &SeenNode) -> bool {
     let is_frozen = || ContenderData::read(&contender.data).is_some_and(|data| data.frozen.is_some());
     contender.stat.ephemeral_owner == 0 && !is_frozen()
 }
@@ -52,10 +63,109 @@ fn is_empty(lock: &SeenLock) -> bool {
     !lock.has_others && lock.queues[0].node.stat.cversion != 0 && lock.queues.iter().all(is_vacant)
 }
 
+/// A transaction of now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct ServerTime {
+    pub(super) zxid: i64,
+    /// The leader's clock, in milliseconds since 1970.
+    pub(super) unix_ms: i64,
+}
+
+/// The transactions of which the time is known.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    ms_by_zxid: BTreeMap<i64, i64>,
+    now_ms: i64,
+}
+
+impl Times {
+    fn of(census: &Census, now: ServerTime) -> Self {
+        let mut times = Self { ms_by_zxid: BTreeMap::from([(now.zxid, now.unix_ms)]), now_ms: now.unix_ms };
+        for queue in census.locks.iter().flat_map(|lock| &lock.queues) {
+            for node in [&queue.node].into_iter().chain(&queue.contenders).chain(&queue.foreign) {
+                times.ms_by_zxid.insert(node.stat.czxid, node.stat.ctime);
+                times.ms_by_zxid.insert(node.stat.mzxid, node.stat.mtime);
+            }
+        }
+        times
+    }
+
+    /// Returns for how long a node was certainly neither made nor written, nor had a child come or go, in milliseconds.
+    fn unused_ms(&self, stat: &Stat) -> i64 {
+        // A leader's clock may have been set back: no later one of its times counts then.
+        let children_changed = match stat.pzxid {
+            made if made == stat.czxid => stat.ctime,
+            changed => self.ms_by_zxid.range(changed..).map(|(_, &ms)| ms).min().unwrap_or(self.now_ms),
+        };
+        self.now_ms.saturating_sub(stat.ctime.max(stat.mtime).max(children_changed))
+    }
+}
+
+/// Asks for the number and the time of a transaction of now. `None` if this user may not.
+pub(super) async fn server_time(link: &Arc<Link>, config: &Config) -> Result<Option<ServerTime>, ClientError> {
+    let (_, results) = try_below_base(link, config, CreateMode::Persistent).await?;
+    Ok(results.into_iter().find_map(|result| match result {
+        MultiResult::SetData { stat } => Some(ServerTime { zxid: stat.mzxid, unix_ms: stat.mtime }),
+        _ => None,
+    }))
+}
+
+/// The nodes of a remnant, in the order in which they go.
+#[derive(Clone, Debug)]
+struct Seen {
+    nodes: Vec<(String, Stat)>,
+}
+
+impl Seen {
+    fn new<'a>(nodes: impl IntoIterator<Item = &'a SeenNode>) -> Self {
+        Self { nodes: nodes.into_iter().map(|node| (node.path.clone(), node.stat)).collect() }
+    }
+}
+
+/// Removes it; `false` if it is not as it was seen any more.
+pub(super) async fn remove(link: &Arc<Link>, remnant: &Remnant) -> Result<bool> {
+    let Some(seen) = remnant.seen::<Seen>() else {
+        return Ok(false);
+    };
+    let removed = removed(link, seen, &remnant.place).await;
+    removed.map_err(|error| error.into_core(Operation::Configure, None))
+}
+
+async fn removed(link: &Arc<Link>, seen: &Seen, shown: &str) -> Result<bool, ClientError> {
+    let sync = link.call(&Request::Sync { path: remnant_root(seen).to_owned() }, shown);
+    let look = |(path, _): &(String, Stat)| link.call(&Request::Exists { path: path.clone(), watch: false }, shown);
+    let looks: Vec<Call> = seen.nodes.iter().map(look).collect();
+    sync.response().await?;
+    for ((_, before), look) in seen.nodes.iter().zip(looks) {
+        // Its deletion is noted by its version alone, which begins anew with a node that was made anew; so its
+        // transactions are compared too.
+        if !if_there(look.stat().await)?.is_some_and(|now| is_same(before, &now)) {
+            return Ok(false);
+        }
+    }
+    let delete = |(path, stat): &(String, Stat)| MultiOperation::Delete { path: path.clone(), version: stat.version };
+    let request = Request::Multi(seen.nodes.iter().map(delete).collect());
+    match MultiResult::blamed(&link.call(&request, shown).results().await?) {
+        None => Ok(true),
+        Some((_, ErrorCode::NoNode | ErrorCode::NotEmpty | ErrorCode::BadVersion)) => Ok(false),
+        Some((_, code)) => Err(ClientError::of_refusal(code, OpCode::Multi, shown)),
+    }
+}
+
+/// The node that all others lie below.
+fn remnant_root(seen: &Seen) -> &str {
+    seen.nodes.last().map_or("/", |(path, _)| path)
+}
+
+/// Whether nothing has happened to a node: it was not made anew or written, and no child has come or gone.
+fn is_same(before: &Stat, now: &Stat) -> bool {
+    let of = |stat: &Stat| (stat.czxid, stat.mzxid, stat.pzxid, stat.version, stat.num_children);
+    of(before) == of(now)
+}
+
 #[cfg(test)]
 mod tests {
     use lockkeeper_core::QueueName;
-    use lockkeeper_zk_proto::message::Stat;
 
     use super::*;
 

@@ -2,8 +2,7 @@
 
 use lockkeeper_core::{Contender, ContenderId, Mode, Part, Ticket};
 
-use crate::layout::name::{ForeignPolicy, Named, bare_ticket};
-use crate::layout::naming::{CURATOR_PERMITS, CURATOR_WAITERS, Layout};
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ForeignPolicy, Layout, Named, bare_ticket};
 
 /// What the children of a queue's node are.
 #[derive(Debug, Default)]

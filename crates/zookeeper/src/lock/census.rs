@@ -7,54 +7,54 @@ use lockkeeper_zk_proto::message::{ErrorCode, Request, Stat};
 
 use crate::config::Config;
 use crate::error::ClientError;
-use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ForeignPolicy, Layout, Named, bare_permits, read_queue};
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ForeignPolicy, Layout, Named};
 use crate::link::{Call, Link};
-use crate::lock::inspect::{ask_all, children};
-use crate::lock::names::name_of;
+use crate::lock::inspect::{ask_all, children, name_of};
+use crate::queue::{bare_permits, read_queue};
 
 /// What there is below the base.
 #[derive(Debug, Default)]
-pub(in crate::lock) struct Census {
-    pub(in crate::lock) locks: Vec<SeenLock>,
+pub(super) struct Census {
+    pub(super) locks: Vec<SeenLock>,
     /// The nodes that this user may not read.
-    pub(in crate::lock) unreadable: Vec<String>,
+    pub(super) unreadable: Vec<String>,
     /// Whether the base is the root, below which other programs have their nodes too.
-    pub(in crate::lock) is_at_root: bool,
+    pub(super) is_at_root: bool,
 }
 
 /// A node directly below the base.
 #[derive(Debug)]
-pub(in crate::lock) struct SeenLock {
-    pub(in crate::lock) name: Option<QueueName>,
+pub(super) struct SeenLock {
+    pub(super) name: Option<QueueName>,
     /// Its own queue, and those of a semaphore below it.
-    pub(in crate::lock) queues: Vec<SeenQueue>,
+    pub(super) queues: Vec<SeenQueue>,
     /// Whether there are nodes below it that belong to none of its queues.
-    pub(in crate::lock) has_others: bool,
+    pub(super) has_others: bool,
 }
 
 /// A queue and what stands in it.
 #[derive(Debug)]
-pub(in crate::lock) struct SeenQueue {
-    pub(in crate::lock) node: SeenNode,
-    pub(in crate::lock) part: Part,
-    pub(in crate::lock) contenders: Vec<SeenNode>,
+pub(super) struct SeenQueue {
+    pub(super) node: SeenNode,
+    pub(super) part: Part,
+    pub(super) contenders: Vec<SeenNode>,
     /// Nodes with names that an unknown client may have given to contenders.
-    pub(in crate::lock) foreign: Vec<SeenNode>,
+    pub(super) foreign: Vec<SeenNode>,
 }
 
 /// A node as it was read.
 #[derive(Clone, Debug)]
-pub(in crate::lock) struct SeenNode {
+pub(super) struct SeenNode {
     /// Its path as the server knows it.
-    pub(in crate::lock) path: String,
+    pub(super) path: String,
     /// Its last name.
-    pub(in crate::lock) name: String,
-    pub(in crate::lock) data: Vec<u8>,
-    pub(in crate::lock) stat: Stat,
+    pub(super) name: String,
+    pub(super) data: Vec<u8>,
+    pub(super) stat: Stat,
 }
 
 /// Reads all of it.
-pub(in crate::lock) async fn count(link: &Arc<Link>, config: &Config) -> Result<Census, ClientError> {
+pub(super) async fn count(link: &Arc<Link>, config: &Config) -> Result<Census, ClientError> {
     let base = link.chroot.join(&config.base);
     let mut census = Census { is_at_root: config.base.is_root(), ..Census::default() };
     let reader = Reader { link, shown: config.base.as_str(), layout: config.naming.layout };
