@@ -42,13 +42,13 @@ pub struct WatchesFull;
 #[derive(Debug, Default)]
 pub struct WatchRegistry {
     paths: BTreeMap<String, PathWatches>,
-    watches: BTreeMap<WatchId, Watch>,
+    watches: BTreeMap<WatchId, RegisteredWatch>,
     /// How many recursive watches are set: without any, events need not look at ancestors.
     recursive_count: usize,
 }
 
 #[derive(Debug)]
-struct Watch {
+struct RegisteredWatch {
     path: String,
     wish: WatchWish,
     is_set: bool,
@@ -132,7 +132,7 @@ impl WatchRegistry {
         if self.watches.len() >= WATCHES_MAX {
             return Err(WatchesFull);
         }
-        self.watches.insert(id, Watch { path: path.into(), wish, is_set: false });
+        self.watches.insert(id, RegisteredWatch { path: path.into(), wish, is_set: false });
         self.paths.entry(path.into()).or_default().ask(id);
         Ok(())
     }

@@ -14,7 +14,7 @@ use lockkeeper_zk_proto::path::ZnodePath;
 #[cfg(feature = "tls")]
 use crate::dial::TlsDial;
 use crate::dial::{Dial, TcpDial};
-use crate::layout::{ElectionLayout, ForeignPolicy, Layout, Naming};
+use crate::layout::{ElectionLayout, ForeignPolicy, Layout, NodeNaming};
 
 /// The port of a ZooKeeper server if the URL names no port.
 pub const PORT_DEFAULT: u16 = 2181;
@@ -83,7 +83,7 @@ pub struct Config {
     /// How long one request may take.
     pub(crate) operation_timeout: Duration,
     pub(crate) base: ZnodePath,
-    pub(crate) naming: Naming,
+    pub(crate) naming: NodeNaming,
     pub(crate) foreign: ForeignPolicy,
     /// The access list of the nodes that are made for locks.
     pub(crate) acl: Vec<Acl>,
@@ -129,7 +129,7 @@ impl Config {
             connect_timeout: given.time("connect_timeout"),
             operation_timeout: given.operation_timeout(),
             base: path(given.text("base").trim_end_matches('/'), "`base`")?,
-            naming: Naming { layout, election: ElectionLayout::of(given.text("election"), layout) },
+            naming: NodeNaming { layout, election: ElectionLayout::of(given.text("election"), layout) },
             foreign: match given.text("foreign") {
                 "ignore" => ForeignPolicy::Ignore,
                 "wait" => ForeignPolicy::Wait,
@@ -232,7 +232,7 @@ mod tests {
         let config = config("zk://h1").unwrap();
         assert_eq!((&config.servers[..], config.tick), (&[Server::new("h1", 2181)][..], None));
         assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/", "/lockkeeper"));
-        assert_eq!((config.naming, config.foreign), (Naming::default(), ForeignPolicy::Refuse));
+        assert_eq!((config.naming, config.foreign), (NodeNaming::default(), ForeignPolicy::Refuse));
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!((config.chroot.as_str(), config.base.as_str()), ("/a/b", "/x"));
         assert_eq!(config.digest.as_deref(), Some("ann:s:cret"));
         assert_eq!((config.session_timeout, config.tick), (Duration::from_secs(6), Some(Duration::from_millis(500))));
-        let naming = Naming { layout: Layout::Kazoo, election: ElectionLayout::Selector };
+        let naming = NodeNaming { layout: Layout::Kazoo, election: ElectionLayout::Selector };
         assert_eq!((config.naming, config.foreign), (naming, ForeignPolicy::Wait));
         assert_eq!(config.acl, [Acl::creator()]);
         assert!(!format!("{config:?}").contains("cret"));

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::config::DialShare;
 use crate::dial::Dial;
-use crate::link::Link;
+use crate::link::SessionLink;
 
 /// How many bytes one read takes at most: some hundred replies.
 const READ_BYTES_MAX: usize = 64 * 1024;
@@ -33,7 +33,7 @@ const GATHER_TURNS_MAX: u32 = 16;
 
 /// Moves the bytes of one session while it lives.
 pub(crate) struct Driver {
-    link: Arc<Link>,
+    link: Arc<SessionLink>,
     dial: Arc<dyn Dial>,
     ways: Ways,
     share: DialShare,
@@ -42,29 +42,29 @@ pub(crate) struct Driver {
     /// Whether some way of this round has let its time pass without an answer, which may come the next time.
     is_round_silent: bool,
     clock: Arc<dyn Clock>,
-    alarm: Alarm,
+    alarm: DriverTimer,
     chores: JoinSet<()>,
 }
 
 /// Tells all waiting calls when the driver is gone, also when its runtime was shut down.
-struct Ending(Arc<Link>);
+struct EndNotice(Arc<SessionLink>);
 
-impl Drop for Ending {
+impl Drop for EndNotice {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
 impl Driver {
-    pub(crate) fn new(link: Arc<Link>, dial: Arc<dyn Dial>, ways: Ways, share: DialShare) -> Self {
+    pub(crate) fn new(link: Arc<SessionLink>, dial: Arc<dyn Dial>, ways: Ways, share: DialShare) -> Self {
         let clock = link.clock.clone();
-        let (alarm, chores) = (Alarm::new(clock.clone()), JoinSet::new());
+        let (alarm, chores) = (DriverTimer::new(clock.clone()), JoinSet::new());
         Self { link, dial, ways, share, lookups: Lookups::default(), is_round_silent: false, clock, alarm, chores }
     }
 
     /// Runs until the session is over, or every server has refused to open it.
     pub(crate) async fn run(mut self) {
-        let _ending = Ending(self.link.clone());
+        let _ending = EndNotice(self.link.clone());
         while !self.link.is_finished() {
             if self.ways.is_round_over() && self.find_ways().await.is_none() {
                 break;
@@ -259,7 +259,7 @@ impl Driver {
 
 /// Lets the callers that were just told ask for what they want next while more of them still do, so that it leaves in
 /// one write: deletions as one transaction, and joins with one list.
-async fn gather(link: &Link) {
+async fn gather(link: &SessionLink) {
     let mut before = 0;
     for _ in 0..GATHER_TURNS_MAX {
         match link.gathered() {
@@ -279,12 +279,12 @@ async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut Bytes) -> i
 
 /// One timer that is armed rarely and may ring early: requests move the next deadline with every reply, and a new timer
 /// for each would cost more than the request.
-struct Alarm {
+struct DriverTimer {
     clock: Arc<dyn Clock>,
     armed: Option<(BootInstant, BoxFuture<()>)>,
 }
 
-impl Alarm {
+impl DriverTimer {
     fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, armed: None }
     }
@@ -322,7 +322,7 @@ const DRAINS_MAX: usize = 64;
 /// If it is dropped while it is in use, a runtime is ending and drops the driver's future with it. No task goes on
 /// then, so this is the last moment at which the service can be told that all locks of the session are free.
 struct Connection {
-    link: Arc<Link>,
+    link: Arc<SessionLink>,
     reader: ReadHalf<Box<dyn Stream>>,
     writer: WriteHalf<Box<dyn Stream>>,
     /// What was taken from the session and not yet by the stream.
@@ -330,7 +330,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(link: Arc<Link>, stream: Box<dyn Stream>) -> Self {
+    fn new(link: Arc<SessionLink>, stream: Box<dyn Stream>) -> Self {
         let (reader, writer) = tokio::io::split(stream);
         Self { link, reader, writer, output: Bytes::new() }
     }

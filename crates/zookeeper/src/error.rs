@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use lockkeeper_core::{Advice, Error, ErrorKind, LossReason, Operation};
 use lockkeeper_session::GIVE_CREDENTIALS;
-use lockkeeper_zk_proto::client::{LossReason as MachineLoss, RequestError, SubmitError, WhyUnanswered, WhyUnsent};
-use lockkeeper_zk_proto::message::{Effect, ErrorCode, OpCode};
+use lockkeeper_zk_proto::client::{RequestError, SessionLoss, SubmitError, WhyUnanswered, WhyUnsent};
+use lockkeeper_zk_proto::message::{ErrorCode, OpCode, RequestEffect};
 use lockkeeper_zk_proto::path::ZnodePath;
 
 /// The cure where a server does not know a request: queues are made of containers.
@@ -41,11 +41,11 @@ pub enum ClientErrorKind {
 /// Why a request failed: which operation, on which path, and whether trying again can help. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ClientError {
-    inner: Arc<Inner>,
+    inner: Arc<ErrorDetails>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ErrorDetails {
     kind: ClientErrorKind,
     advice: Advice,
     operation: OpCode,
@@ -62,14 +62,14 @@ impl ClientError {
         path: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        let inner = Inner { kind, advice, operation, path: path.into(), message: message.into(), source: None };
+        let inner = ErrorDetails { kind, advice, operation, path: path.into(), message: message.into(), source: None };
         Self { inner: Arc::new(inner) }
     }
 
     /// Says that no server could be used, which were tried, and why if it was the same everywhere.
     pub(crate) fn unreachable(kind: ClientErrorKind, advice: Advice, message: String, why: Option<String>) -> Self {
         let (operation, path, source) = (OpCode::CreateSession, String::new(), why.map(Into::into));
-        Self { inner: Arc::new(Inner { kind, advice, operation, path, message, source }) }
+        Self { inner: Arc::new(ErrorDetails { kind, advice, operation, path, message, source }) }
     }
 
     pub(crate) fn invalid_path(operation: OpCode, path: &str, reason: &impl fmt::Display) -> Self {
@@ -136,8 +136,8 @@ impl ClientError {
     pub(crate) fn of_request(error: &RequestError, operation: OpCode, path: &str) -> Self {
         let (kind, advice) = match error {
             RequestError::Refused(code) => return Self::of_refusal(*code, operation, path),
-            RequestError::NotSent(WhyUnsent::Over(MachineLoss::AuthFailed))
-            | RequestError::Unanswered { why: WhyUnanswered::Over(MachineLoss::AuthFailed), .. } => {
+            RequestError::NotSent(WhyUnsent::Over(SessionLoss::AuthFailed))
+            | RequestError::Unanswered { why: WhyUnanswered::Over(SessionLoss::AuthFailed), .. } => {
                 return Self::unauthenticated(operation, path);
             }
             RequestError::NotSent(WhyUnsent::Deadline) => (ClientErrorKind::Deadline, Advice::Transient),
@@ -148,7 +148,7 @@ impl ClientError {
                     WhyUnanswered::ConnectionLost => ClientErrorKind::ConnectionLost,
                     WhyUnanswered::Over(_) => ClientErrorKind::SessionLost,
                 };
-                (kind, if *effect == Effect::Write { Advice::Unknown } else { Advice::Transient })
+                (kind, if *effect == RequestEffect::Write { Advice::Unknown } else { Advice::Transient })
             }
             RequestError::Malformed(_) => (ClientErrorKind::Protocol, Advice::Unknown),
             _ => (ClientErrorKind::Protocol, Advice::Unknown),
@@ -158,7 +158,7 @@ impl ClientError {
 
     pub(crate) fn of_submission(error: SubmitError, operation: OpCode, path: &str) -> Self {
         let (kind, advice) = match error {
-            SubmitError::Over(MachineLoss::AuthFailed) => return Self::unauthenticated(operation, path),
+            SubmitError::Over(SessionLoss::AuthFailed) => return Self::unauthenticated(operation, path),
             SubmitError::Closing | SubmitError::Over(_) => return Self::session_lost(operation, path),
             SubmitError::QueueFull | SubmitError::TooMany => (ClientErrorKind::LimitReached, Advice::Transient),
             _ => (ClientErrorKind::LimitReached, Advice::Permanent),
@@ -261,7 +261,7 @@ const fn kind_of(code: ErrorCode) -> ErrorKind {
 /// `create2 /lockkeeper/x: the server answered NoAuth (-102)`; the alternate form adds the cause.
 impl fmt::Display for ClientError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { operation, path, message, source, .. } = &*self.inner;
+        let ErrorDetails { operation, path, message, source, .. } = &*self.inner;
         if *operation != OpCode::CreateSession {
             let operation = format!("{operation:?}");
             let (first, rest) = operation.split_at(1);
@@ -306,7 +306,8 @@ mod tests {
         {
             let (kind, advice) = (ClientErrorKind::ConnectionLost, Advice::Transient);
             let (path, message, source) = (path.to_owned(), "no session".to_owned(), Some("no way".into()));
-            let error = ClientError { inner: Arc::new(Inner { kind, advice, operation, path, message, source }) };
+            let error =
+                ClientError { inner: Arc::new(ErrorDetails { kind, advice, operation, path, message, source }) };
             assert_eq!(format!("{error:#}"), expected);
             assert_eq!(format!("{error}: no way"), expected);
         }
@@ -317,7 +318,7 @@ mod tests {
         let why = WhyUnanswered::ConnectionLost;
         let error =
             |effect| ClientError::of_request(&RequestError::Unanswered { effect, why }, OpCode::Create2, "/a").advice();
-        assert_eq!((error(Effect::Write), error(Effect::Read)), (Advice::Unknown, Advice::Transient));
+        assert_eq!((error(RequestEffect::Write), error(RequestEffect::Read)), (Advice::Unknown, Advice::Transient));
         let unsent = RequestError::NotSent(WhyUnsent::Deadline);
         assert_eq!(ClientError::of_request(&unsent, OpCode::Create2, "/a").advice(), Advice::Transient);
     }

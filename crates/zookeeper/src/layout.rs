@@ -1,5 +1,5 @@
-//! Names of contenders: how ours are written, so that the locks of another client and ours are the same locks, and which
-//! client made a name that is read. Pure.
+//! Names of contenders: how ours are written, so that the locks of another client and ours are the same locks, and
+//! which client made a name that is read. Pure.
 
 use std::fmt::Write as _;
 
@@ -35,7 +35,7 @@ pub enum ElectionLayout {
 
 /// How our contenders are named.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Naming {
+pub(crate) struct NodeNaming {
     pub(crate) layout: Layout,
     pub(crate) election: ElectionLayout,
 }
@@ -99,7 +99,7 @@ impl ElectionLayout {
     }
 }
 
-impl Naming {
+impl NodeNaming {
     /// Names a contender at the tail of a queue, but for the sequence number.
     pub(crate) fn at_tail(self, ticket: Ticket, mode: Mode, part: Part) -> NodeName {
         let sequential = |text| NodeName { text, is_sequential: true };
@@ -186,7 +186,7 @@ pub enum ForeignPolicy {
 
 /// What a child of a queue's node is, by its name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Named {
+pub(crate) enum ChildName {
     /// A contender of a known client.
     Contender { ticket: Option<Ticket>, mode: Mode, sequence: i32 },
     /// It ends in a sequence number, so it may be an unknown client's contender.
@@ -195,7 +195,7 @@ pub(crate) enum Named {
     Junk,
 }
 
-impl Named {
+impl ChildName {
     /// Reads a child's name.
     pub(crate) fn read(name: &str) -> Self {
         for (mark, mode) in MARKS {
@@ -214,9 +214,9 @@ impl Named {
 
 /// Returns the ticket in a contender's name, or in that of a permit of kazoo's, which is nothing but a ticket.
 pub(crate) fn ticket_of(name: &str) -> Option<Ticket> {
-    match Named::read(name) {
-        Named::Contender { ticket, .. } => ticket,
-        Named::Foreign { .. } | Named::Junk => bare_ticket(name),
+    match ChildName::read(name) {
+        ChildName::Contender { ticket, .. } => ticket,
+        ChildName::Foreign { .. } | ChildName::Junk => bare_ticket(name),
     }
 }
 
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn contenders_of_every_known_client_are_read() {
-        let contender = |ticket, mode, sequence| Named::Contender { ticket, mode, sequence };
+        let contender = |ticket, mode, sequence| ChildName::Contender { ticket, mode, sequence };
         for (name, expected) in [
             ("_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000007", contender(Some(TICKET), Mode::Mutex, 7)),
             ("_c_0123456789abcdef0123456789abcdef-lock-0000000007", contender(Some(TICKET), Mode::Mutex, 7)),
@@ -289,7 +289,7 @@ mod tests {
             ("lock--2147483648", contender(None, Mode::Mutex, i32::MIN)),
             ("_c_not-a-uuid-lock-2147483647", contender(None, Mode::Mutex, i32::MAX)),
         ] {
-            assert_eq!(Named::read(name), expected, "{name}");
+            assert_eq!(ChildName::read(name), expected, "{name}");
         }
     }
 
@@ -303,12 +303,12 @@ mod tests {
             ("n-999999999", -999_999_999),
             ("lock-x0000000001", 1),
         ] {
-            assert_eq!(Named::read(name), Named::Foreign { sequence }, "{name}");
+            assert_eq!(ChildName::read(name), ChildName::Foreign { sequence }, "{name}");
         }
         for name in
             ["", "lock-", "foolock-1", "!x", "-1", "abc", "lock-00000000012x", "0123456789abcdef0123456789abcdef"]
         {
-            assert_eq!(Named::read(name), Named::Junk, "{name}");
+            assert_eq!(ChildName::read(name), ChildName::Junk, "{name}");
         }
     }
 
@@ -316,7 +316,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(bits: u128, sequence: i32, kazoo: bool, at in 0_usize..MODES.len()) {
             let layout = if kazoo { Layout::Kazoo } else { Layout::Curator };
-            let naming = Naming { layout, election: ElectionLayout::Latch };
+            let naming = NodeNaming { layout, election: ElectionLayout::Latch };
             let ticket = Ticket::from_bits(bits);
             let asked = MODES[at];
             let shown = match (asked, layout) {
@@ -327,12 +327,13 @@ mod tests {
             let names = [name];
             prop_assert_eq!(find_ticket(&names, ticket), Some(&names[0]));
             prop_assert_eq!(find_ticket(&names, Ticket::from_bits(!bits)), None);
-            prop_assert_eq!(Named::read(&names[0]), Named::Contender { ticket: Some(ticket), mode: shown, sequence });
+            let expected = ChildName::Contender { ticket: Some(ticket), mode: shown, sequence };
+            prop_assert_eq!(ChildName::read(&names[0]), expected);
         }
 
         #[test]
         fn no_name_makes_the_reader_panic(name in "\\PC{0,60}") {
-            let _ = Named::read(&name);
+            let _ = ChildName::read(&name);
             let _ = ticket_of(&format!("_c_{name}-lock-0000000001"));
         }
     }
@@ -341,8 +342,8 @@ mod tests {
 
     const HEX: &str = "0123456789abcdef0123456789abcdef";
 
-    fn naming(layout: Layout) -> Naming {
-        Naming { layout, election: ElectionLayout::of("", layout) }
+    fn naming(layout: Layout) -> NodeNaming {
+        NodeNaming { layout, election: ElectionLayout::of("", layout) }
     }
 
     #[test]
@@ -388,7 +389,7 @@ mod tests {
                 ("kazoo", format!("{HEX}__lock__")),
             ] {
                 let election = ElectionLayout::of(setting, layout);
-                let naming = Naming { layout, election };
+                let naming = NodeNaming { layout, election };
                 assert_eq!(naming.at_tail(TICKET, Mode::Candidate, Part::Line).text, name);
                 assert_ne!(naming.at_tail(TICKET, Mode::Read, Part::Line).text, name);
             }

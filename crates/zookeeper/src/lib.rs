@@ -56,11 +56,11 @@
 //! it has woken ask first, and then writes (`gather`).
 //!
 //! A follower (`lock/follow`) has its own session, and one recursive watch on the base. It reads all after each
-//! connection, since what changed during a cut is never told, and then each node that was created or written, once.
-//! Events only mark paths; more than 10,000 marks are dropped for a whole look. `path_scheme` knows which node is whose, and
-//! `model` what stands where; what looks and followers show comes from the same code (`lock/shown.rs`). Servers before
-//! 3.6 are looked at again and again, for a hundredth of the time; so is a base with nodes that may not be read, since
-//! servers from 3.8.4 on keep their changes to themselves.
+//! connection, since a server does not tell what changed during a cut, and then each node that was created or written,
+//! once. Events only mark paths; at more than 10,000 marks it drops them and reads all. `path_scheme` knows the lock of
+//! a node, and `model` the contenders of each lock; looks and followers show them by the same code (`lock/shown.rs`).
+//! A follower looks at servers before 3.6 again and again, for a hundredth of the time; likewise at a base with nodes
+//! that may not be read, since servers from 3.8.4 on keep their changes to themselves.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
@@ -74,7 +74,7 @@ mod link;
 mod lock;
 mod queue;
 
-pub use client::{Client, Created, NewNode, Transaction, TransactionResult, Watch, WatchEvent};
+pub use client::{Client, Created, NewNode, NodeEvent, NodeWatch, Transaction, TransactionResult};
 pub use config::{BASE_DEFAULT, Config, PORT_DEFAULT, SETTINGS};
 pub use dial::{Dial, TcpDial};
 pub use error::{ClientError, ClientErrorKind};

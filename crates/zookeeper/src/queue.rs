@@ -2,11 +2,11 @@
 
 use lockkeeper_core::{Contender, ContenderId, Mode, Part, Ticket};
 
-use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ForeignPolicy, Layout, Named, bare_ticket};
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ChildName, ForeignPolicy, Layout, bare_ticket};
 
 /// What the children of a queue's node are.
 #[derive(Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct QueueReading {
     /// The contenders, first one first.
     pub(crate) contenders: Vec<Contender>,
     /// One that may be an unknown client's contender, and must not be passed over.
@@ -33,8 +33,8 @@ pub(crate) fn read_queue<Name: AsRef<str>>(
     part: Part,
     layout: Layout,
     foreign: ForeignPolicy,
-) -> Reading {
-    let mut reading = Reading::default();
+) -> QueueReading {
+    let mut reading = QueueReading::default();
     let mut ordered: Vec<Ordered> = Vec::with_capacity(children.len());
     for name in children.iter().map(AsRef::as_ref) {
         match part {
@@ -59,28 +59,34 @@ pub(crate) fn mode_in_line(children: &[String], layout: Layout, foreign: Foreign
     read_queue(children, Part::Line, layout, foreign).contenders.first().map(|first| first.mode)
 }
 
-fn contender(name: &str, part: Part, layout: Layout, foreign: ForeignPolicy, reading: &mut Reading) -> Option<Ordered> {
+fn contender(
+    name: &str,
+    part: Part,
+    layout: Layout,
+    foreign: ForeignPolicy,
+    reading: &mut QueueReading,
+) -> Option<Ordered> {
     // Before all else, since its last digits may look like a number.
     if part == Part::Line && layout == Layout::Kazoo && bare_ticket(name).is_some() {
         reading.elsewhere = Some(Mode::Permit);
         return None;
     }
-    let (ticket, mode, sequence) = match (Named::read(name), foreign) {
-        (Named::Contender { ticket, mode, sequence }, _) => (ticket, mode, sequence),
-        (Named::Foreign { sequence }, ForeignPolicy::Wait) => (None, Mode::Exclusive, sequence),
-        (Named::Foreign { .. }, ForeignPolicy::Refuse) => {
+    let (ticket, mode, sequence) = match (ChildName::read(name), foreign) {
+        (ChildName::Contender { ticket, mode, sequence }, _) => (ticket, mode, sequence),
+        (ChildName::Foreign { sequence }, ForeignPolicy::Wait) => (None, Mode::Exclusive, sequence),
+        (ChildName::Foreign { .. }, ForeignPolicy::Refuse) => {
             reading.foreign.get_or_insert_with(|| name.to_owned());
             return None;
         }
-        (Named::Junk, _) if part == Part::Line && name == CURATOR_PERMITS => {
+        (ChildName::Junk, _) if part == Part::Line && name == CURATOR_PERMITS => {
             reading.parts.push(Part::Permits);
             return None;
         }
-        (Named::Junk, _) if part == Part::Line && name == CURATOR_WAITERS => {
+        (ChildName::Junk, _) if part == Part::Line && name == CURATOR_WAITERS => {
             reading.parts.push(Part::Waiters);
             return None;
         }
-        (Named::Foreign { .. }, ForeignPolicy::Ignore) | (Named::Junk, _) => {
+        (ChildName::Foreign { .. }, ForeignPolicy::Ignore) | (ChildName::Junk, _) => {
             reading.junk.push(name.to_owned());
             return None;
         }
@@ -90,17 +96,17 @@ fn contender(name: &str, part: Part, layout: Layout, foreign: ForeignPolicy, rea
 }
 
 /// Every child counts as a permit, with any name, as Curator and kazoo count them.
-fn permit(name: &str, layout: Layout, reading: &mut Reading) -> Ordered {
-    let (ticket, sequence) = match Named::read(name) {
-        Named::Contender { ticket, mode, sequence } => {
+fn permit(name: &str, layout: Layout, reading: &mut QueueReading) -> Ordered {
+    let (ticket, sequence) = match ChildName::read(name) {
+        ChildName::Contender { ticket, mode, sequence } => {
             // kazoo's permits lie where the contenders of its locks do.
             if layout == Layout::Kazoo {
                 reading.elsewhere = reading.elsewhere.or(Some(mode));
             }
             (ticket, sequence.cast_unsigned())
         }
-        Named::Foreign { sequence } if bare_ticket(name).is_none() => (None, sequence.cast_unsigned()),
-        Named::Foreign { .. } | Named::Junk => (bare_ticket(name), u32::MAX),
+        ChildName::Foreign { sequence } if bare_ticket(name).is_none() => (None, sequence.cast_unsigned()),
+        ChildName::Foreign { .. } | ChildName::Junk => (bare_ticket(name), u32::MAX),
     };
     (sequence, false, Contender { id: ContenderId::new(name), ticket, mode: Mode::Permit })
 }
@@ -131,11 +137,11 @@ mod tests {
     /// A ticket whose last digits look like a sequence number.
     const HEX_AND_NUMBER: &str = "0123456789abcdef0123451057510164";
 
-    fn names(reading: &Reading) -> Vec<&str> {
+    fn names(reading: &QueueReading) -> Vec<&str> {
         reading.contenders.iter().map(|contender| contender.id.as_str()).collect()
     }
 
-    fn modes(reading: &Reading) -> Vec<Mode> {
+    fn modes(reading: &QueueReading) -> Vec<Mode> {
         reading.contenders.iter().map(|contender| contender.mode).collect()
     }
 
@@ -143,7 +149,7 @@ mod tests {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
-    fn line(names: &[&str]) -> Reading {
+    fn line(names: &[&str]) -> QueueReading {
         read_queue(&children(names), Part::Line, Layout::Curator, ForeignPolicy::Refuse)
     }
 

@@ -67,7 +67,7 @@ impl AnchorConfig {
 /// Says what an answered request proves.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "until when a session may be believed depends on each")]
-pub enum Proof {
+pub enum ProofKind {
     /// That the server we are connected to knew the session to live: a read, a ping.
     SignOfLife,
     /// That too, and that the path to the quorum stood after the request was sent: an acknowledged write.
@@ -82,7 +82,7 @@ pub struct Exchange {
     /// A time not before the answer came from the network.
     pub received_at: Timestamp,
     /// What it proves.
-    pub proof: Proof,
+    pub proof: ProofKind,
 }
 
 /// Follows one session's requests and answers, and says until when the session may be believed to live.
@@ -152,7 +152,7 @@ impl Anchor {
 
     /// Notes a request answered on the present connection.
     pub fn handle_exchange(&mut self, exchange: Exchange) {
-        if exchange.proof == Proof::Write {
+        if exchange.proof == ProofKind::Write {
             self.prove(exchange.sent_at);
         }
         self.remember(exchange);
@@ -212,7 +212,7 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
-    fn exchange(sent: u64, received: u64, proof: Proof) -> Exchange {
+    fn exchange(sent: u64, received: u64, proof: ProofKind) -> Exchange {
         Exchange { sent_at: at(sent), received_at: at(received), proof }
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let mut anchor = connected();
         assert_eq!(anchor.safe_until(), None);
         for ping in 2..60 {
-            anchor.handle_exchange(exchange(ping * 1_000, ping * 1_000 + 1, Proof::SignOfLife));
+            anchor.handle_exchange(exchange(ping * 1_000, ping * 1_000 + 1, ProofKind::SignOfLife));
         }
         assert_eq!(anchor.safe_until(), None);
     }
@@ -236,55 +236,55 @@ mod tests {
     #[test]
     fn the_first_write_proves_the_handshake_without_waiting_for_the_leaders_ping() {
         let mut anchor = connected();
-        anchor.handle_exchange(exchange(1_010, 1_020, Proof::Write));
+        anchor.handle_exchange(exchange(1_010, 1_020, ProofKind::Write));
         assert_eq!(anchor.safe_until(), Some(at(11_000 - MARGIN_MS)));
     }
 
     #[test]
     fn a_write_sent_before_the_handshake_was_answered_does_not_prove_it() {
         let mut anchor = connected();
-        anchor.handle_exchange(exchange(1_005, 1_020, Proof::Write));
+        anchor.handle_exchange(exchange(1_005, 1_020, ProofKind::Write));
         assert_eq!(anchor.safe_until(), None);
     }
 
     #[test]
     fn a_write_proves_requests_answered_at_least_the_span_before_it_was_sent() {
         let mut anchor = connected();
-        anchor.handle_exchange(exchange(5_000, 5_010, Proof::SignOfLife));
-        anchor.handle_exchange(exchange(5_500, 5_510, Proof::SignOfLife));
-        anchor.handle_exchange(exchange(5_510 + SPAN_MS - 1, 6_700, Proof::Write));
+        anchor.handle_exchange(exchange(5_000, 5_010, ProofKind::SignOfLife));
+        anchor.handle_exchange(exchange(5_500, 5_510, ProofKind::SignOfLife));
+        anchor.handle_exchange(exchange(5_510 + SPAN_MS - 1, 6_700, ProofKind::Write));
         assert_eq!(anchor.anchored_at(), Some(at(5_000)), "the second was answered a millisecond too late");
-        anchor.handle_exchange(exchange(6_705, 6_710, Proof::Write));
+        anchor.handle_exchange(exchange(6_705, 6_710, ProofKind::Write));
         assert_eq!(anchor.anchored_at(), Some(at(5_500)));
     }
 
     #[test]
     fn a_write_does_not_prove_itself_but_a_later_one_does() {
         let mut anchor = connected();
-        anchor.handle_exchange(exchange(20_000, 20_010, Proof::Write));
+        anchor.handle_exchange(exchange(20_000, 20_010, ProofKind::Write));
         assert_eq!(anchor.anchored_at(), Some(at(1_000)));
-        anchor.handle_exchange(exchange(22_000, 22_010, Proof::Write));
+        anchor.handle_exchange(exchange(22_000, 22_010, ProofKind::Write));
         assert_eq!(anchor.anchored_at(), Some(at(20_000)));
     }
 
     #[test]
     fn what_was_not_proved_on_a_connection_is_lost_with_it_and_what_was_stays() {
         let mut anchor = connected();
-        anchor.handle_exchange(exchange(2_000, 2_010, Proof::Write));
-        anchor.handle_exchange(exchange(5_000, 5_010, Proof::SignOfLife));
+        anchor.handle_exchange(exchange(2_000, 2_010, ProofKind::Write));
+        anchor.handle_exchange(exchange(5_000, 5_010, ProofKind::SignOfLife));
         anchor.handle_disconnected();
         assert_eq!(anchor.anchored_at(), Some(at(1_000)));
         anchor.handle_connected(at(6_000), at(6_010), TIMEOUT);
-        anchor.handle_exchange(exchange(6_000, 6_020, Proof::Write));
+        anchor.handle_exchange(exchange(6_000, 6_020, ProofKind::Write));
         assert_eq!(anchor.anchored_at(), Some(at(1_000)), "sent before the new handshake was answered");
-        anchor.handle_exchange(exchange(6_030, 6_040, Proof::Write));
+        anchor.handle_exchange(exchange(6_030, 6_040, ProofKind::Write));
         assert_eq!(anchor.anchored_at(), Some(at(6_000)));
     }
 
     #[test]
     fn the_least_timeout_ever_granted_counts() {
         let mut anchor = connected();
-        anchor.handle_exchange(exchange(2_000, 2_010, Proof::Write));
+        anchor.handle_exchange(exchange(2_000, 2_010, ProofKind::Write));
         anchor.handle_connected(at(3_000), at(3_010), Duration::from_secs(4));
         assert_eq!(anchor.safe_until(), Some(at(5_000 - 180)));
         anchor.handle_connected(at(4_000), at(4_010), Duration::from_secs(30));
@@ -302,10 +302,10 @@ mod tests {
     fn memory_is_bounded_and_forgetting_only_makes_the_result_earlier() {
         let mut anchor = connected();
         for millis in 0..200_000 {
-            anchor.handle_exchange(exchange(2_000 + millis, 2_000 + millis, Proof::SignOfLife));
+            anchor.handle_exchange(exchange(2_000 + millis, 2_000 + millis, ProofKind::SignOfLife));
         }
         assert!(anchor.samples.len() <= SAMPLES_MAX);
-        anchor.handle_exchange(exchange(202_000, 202_001, Proof::Write));
+        anchor.handle_exchange(exchange(202_000, 202_001, ProofKind::Write));
         let anchored = anchor.anchored_at().unwrap();
         assert!(anchored <= at(202_000 - SPAN_MS));
         assert!(anchored >= at(202_000 - SPAN_MS - 20), "at most one slot is given away: {anchored:?}");

@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 use bytes::{Bytes, BytesMut};
 
 use crate::client::config::{DELETIONS_BYTES_MAX, DELETIONS_MAX};
-use crate::client::event::{Event, Reply, RequestError, RequestId};
-use crate::client::in_flight::{Creation, Deletion, Sent, Together};
-use crate::client::outbox::{Change, Company, Open, Rank, Unsent, parent_of};
+use crate::client::event::{Reply, RequestError, RequestId, SessionEvent};
+use crate::client::in_flight::{Creation, Deletion, SentRequest, Together};
+use crate::client::outbox::{Company, Open, RequestChange, SendRank, Unsent, parent_of};
 use crate::client::session::ClientSession;
 use crate::jute::{DecodeError, Reader};
 use crate::message::{
@@ -29,7 +29,7 @@ const BODY_OFFSET: usize = 3 * size_of::<i32>();
 
 /// What becomes of one of several operations.
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Fate {
+enum OperationFate {
     Done(Response),
     Refused(ErrorCode),
     /// It had no effect, for another's fault.
@@ -61,13 +61,13 @@ impl ClientSession {
         let mut deletions = Vec::with_capacity(count);
         for _ in 0..count {
             let (id, Unsent { open, change, .. }) = self.outbox.pop()?;
-            let Change::Deletes(path) = change else { unreachable!("the first ones are deletions") };
+            let RequestChange::Deletes(path) = change else { unreachable!("the first ones are deletions") };
             deletions.push(Deletion { id, path, open });
         }
         let (creation, open) = made_path.and_then(|path| self.pop_creation(path)).unzip();
         let bytes = frame.len() + self.lengths.foresee(None);
         let id = creation.as_ref().map(|creation| creation.id);
-        let sent = Sent { xid, sent_at: now, opcode: OpCode::Multi, id, bytes };
+        let sent = SentRequest { xid, sent_at: now, opcode: OpCode::Multi, id, bytes };
         self.in_flight.push(sent, open);
         self.in_flight.together.insert(xid, Together { deletions, creation });
         Some(frame)
@@ -103,9 +103,9 @@ impl ClientSession {
         let mut outdated = BTreeSet::new();
         for (deletion, fate) in deletions.into_iter().zip(fates) {
             match fate {
-                Fate::Done(done) => self.tell(deletion.id, header, Ok(done)),
-                Fate::Refused(code) => self.tell(deletion.id, header, Err(RequestError::Refused(code))),
-                Fate::Again => {
+                OperationFate::Done(done) => self.tell(deletion.id, header, Ok(done)),
+                OperationFate::Refused(code) => self.tell(deletion.id, header, Err(RequestError::Refused(code))),
+                OperationFate::Again => {
                     outdated.insert(Box::from(parent_of(&deletion.path)));
                     self.delete_again(deletion);
                 }
@@ -124,13 +124,13 @@ impl ClientSession {
         header: ReplyHeader,
         creation: Creation,
         open: Open,
-        fate: Fate,
+        fate: OperationFate,
         outdated: &mut BTreeSet<Box<str>>,
     ) {
         let outcome = match fate {
-            Fate::Done(made) => Ok(made),
-            Fate::Refused(code) => Err(RequestError::Refused(code)),
-            Fate::Again => {
+            OperationFate::Done(made) => Ok(made),
+            OperationFate::Refused(code) => Err(RequestError::Refused(code)),
+            OperationFate::Again => {
                 outdated.insert(parent_of(&creation.path).into());
                 return self.create_again(creation, open);
             }
@@ -141,19 +141,19 @@ impl ClientSession {
 
     fn tell(&mut self, id: RequestId, header: ReplyHeader, outcome: Result<Response, RequestError>) {
         let reply = Reply { id, epoch: self.epoch, zxid: header.zxid, watch: None, outcome };
-        self.events.push_back(Event::Reply(reply));
+        self.events.push_back(SessionEvent::Reply(reply));
     }
 
     /// Puts a deletion that had no effect back, to be sent alone.
     fn delete_again(&mut self, Deletion { id, path, open }: Deletion) {
         let request = Request::Delete { path: path.into(), version: -1 };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted into a larger frame");
-        self.outbox.push(id, Unsent { frame, open, change: Change::Other }, Rank::Deletion);
+        self.outbox.push(id, Unsent { frame, open, change: RequestChange::Other }, SendRank::Deletion);
     }
 
     /// Puts a creation that had no effect back to where it stood, to be sent alone.
     fn create_again(&mut self, Creation { id, path, frame, turn }: Creation, open: Open) {
-        let change = Change::Makes { below: parent_of(&path).into(), company: Company::Alone };
+        let change = RequestChange::Makes { below: parent_of(&path).into(), company: Company::Alone };
         self.outbox.put_back(id, Unsent { frame, open, change }, turn);
     }
 
@@ -166,36 +166,36 @@ impl ClientSession {
         };
         let frame = encode_request(0, &request, self.config.frame_bytes_max).expect("it fitted before");
         let open = Open { is_outdated: false, ..open };
-        self.outbox.push(id, Unsent { frame, open, change: Change::Other }, Rank::InTurn);
+        self.outbox.push(id, Unsent { frame, open, change: RequestChange::Other }, SendRank::InTurn);
     }
 }
 
 /// Reads what has become of so many deletions, and of the creation behind them if there was one.
-fn fates_of(answer: Result<Response, ErrorCode>, deleted: usize, is_created: bool) -> Vec<Fate> {
+fn fates_of(answer: Result<Response, ErrorCode>, deleted: usize, is_created: bool) -> Vec<OperationFate> {
     let sent = deleted + usize::from(is_created);
     match answer {
         Ok(Response::Multi(results)) if results.len() == sent => results.into_iter().map(fate_of).collect(),
         // It cannot be told which of them took effect.
-        Ok(_) => vec![Fate::Refused(ErrorCode::RuntimeInconsistency); sent],
+        Ok(_) => vec![OperationFate::Refused(ErrorCode::RuntimeInconsistency); sent],
         // It is not said which of them was refused: alone, each is told so itself.
         Err(refusal) if is_created => {
-            let mut fates = vec![Fate::Again; deleted];
-            fates.push(Fate::Refused(refusal));
+            let mut fates = vec![OperationFate::Again; deleted];
+            fates.push(OperationFate::Refused(refusal));
             fates
         }
-        Err(refusal) => vec![Fate::Refused(refusal); deleted],
+        Err(refusal) => vec![OperationFate::Refused(refusal); deleted],
     }
 }
 
 /// A refused transaction marks those before the one at fault as fine and those behind it as inconsistent.
-fn fate_of(result: MultiResult) -> Fate {
+fn fate_of(result: MultiResult) -> OperationFate {
     match result {
-        MultiResult::Error(ErrorCode::Ok | ErrorCode::RuntimeInconsistency) => Fate::Again,
-        MultiResult::Error(code) => Fate::Refused(code),
-        MultiResult::Delete => Fate::Done(Response::Done),
-        MultiResult::Create2 { path, stat } => Fate::Done(Response::Create2 { path, stat }),
+        MultiResult::Error(ErrorCode::Ok | ErrorCode::RuntimeInconsistency) => OperationFate::Again,
+        MultiResult::Error(code) => OperationFate::Refused(code),
+        MultiResult::Delete => OperationFate::Done(Response::Done),
+        MultiResult::Create2 { path, stat } => OperationFate::Done(Response::Create2 { path, stat }),
         // Without a Stat it is no answer to a creation alone.
-        other => Fate::Done(Response::Multi(vec![other])),
+        other => OperationFate::Done(Response::Multi(vec![other])),
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::frame::FrameError;
 use crate::jute::DecodeError;
-use crate::message::{Effect, ErrorCode, Response, WatcherEvent};
+use crate::message::{ErrorCode, RequestEffect, Response, WatcherEvent};
 use crate::watch::WatchId;
 
 /// Names a request of a session. Ids grow in the order of submission, which is the order of sending.
@@ -14,7 +14,7 @@ pub struct RequestId(pub(super) u64);
 
 /// Counts the connections of a session, from 1. What was seen on one connection need not be true on the next.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Epoch(pub(super) u64);
+pub struct ConnectionEpoch(pub(super) u64);
 
 impl RequestId {
     /// The number.
@@ -28,7 +28,7 @@ impl RequestId {
     }
 }
 
-impl Epoch {
+impl ConnectionEpoch {
     /// The number.
     pub const fn number(self) -> u64 {
         self.0
@@ -38,18 +38,18 @@ impl Epoch {
 /// Tells the driver what happened; the order is that in which it happened, and on a connection that of arrival.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum SessionEvent {
     /// A server has accepted the session: requests go out.
     Connected {
         /// The connection.
-        epoch: Epoch,
+        epoch: ConnectionEpoch,
     },
     /// The server has all our watches again; what was missed meanwhile has been told before this.
     ///
     /// Comes on every connection, at once where there are none.
     WatchesRestored {
         /// The connection.
-        epoch: Epoch,
+        epoch: ConnectionEpoch,
     },
     /// A request is over, each exactly once.
     Reply(Reply),
@@ -61,12 +61,12 @@ pub enum Event {
     /// end of each request that was sent on it follows directly.
     Disconnected {
         /// The connection.
-        epoch: Epoch,
+        epoch: ConnectionEpoch,
         /// Why.
         reason: DisconnectReason,
     },
-    /// The session is over for good: drop the connection, if there is one. The last event but for [`Event::Reply`].
-    Over(LossReason),
+    /// The session is over for good: drop the connection, if there is one. Only [`SessionEvent::Reply`] comes after it.
+    Over(SessionLoss),
 }
 
 /// Tells how a request ended.
@@ -75,7 +75,7 @@ pub struct Reply {
     /// The request.
     pub id: RequestId,
     /// The connection on which that became known.
-    pub epoch: Epoch,
+    pub epoch: ConnectionEpoch,
     /// The newest transaction the server had applied; 0 if no server has answered.
     pub zxid: i64,
     /// The watch that is set now, if the request asked for one and it is.
@@ -88,7 +88,7 @@ pub struct Reply {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WatchNotice {
     /// The connection it came on.
-    pub epoch: Epoch,
+    pub epoch: ConnectionEpoch,
     /// The transaction, from servers that tell it; else −1.
     pub zxid: i64,
     /// What happened.
@@ -108,7 +108,7 @@ pub enum RequestError {
     /// It was sent and not answered: a write may have taken effect or may still do so, a read can be asked again.
     Unanswered {
         /// What the request does to the service.
-        effect: Effect,
+        effect: RequestEffect,
         /// Why there is no answer.
         why: WhyUnanswered,
     },
@@ -123,7 +123,7 @@ pub enum WhyUnsent {
     /// Its deadline passed while it waited.
     Deadline,
     /// The session ended.
-    Over(LossReason),
+    Over(SessionLoss),
 }
 
 /// Tells why a request was not answered.
@@ -135,7 +135,7 @@ pub enum WhyUnanswered {
     /// The connection was lost.
     ConnectionLost,
     /// The session ended.
-    Over(LossReason),
+    Over(SessionLoss),
 }
 
 /// Tells why a connection is of no more use.
@@ -184,7 +184,7 @@ pub enum ProtocolError {
 /// Tells why a session is over for good.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum LossReason {
+pub enum SessionLoss {
     /// The service has ended it.
     Expired,
     /// The service refused our credentials.
@@ -211,7 +211,7 @@ pub enum SubmitError {
     /// The session is being closed.
     Closing,
     /// The session is over.
-    Over(LossReason),
+    Over(SessionLoss),
 }
 
 impl fmt::Display for RequestError {
@@ -227,8 +227,8 @@ impl fmt::Display for RequestError {
                     WhyUnanswered::Over(reason) => write!(formatter, "sent, and not answered: {reason}"),
                 }?;
                 match effect {
-                    Effect::Write => formatter.write_str("; it may have taken effect"),
-                    Effect::Read => Ok(()),
+                    RequestEffect::Write => formatter.write_str("; it may have taken effect"),
+                    RequestEffect::Read => Ok(()),
                 }
             }
             Self::Malformed(error) => write!(formatter, "done, but the answer cannot be read: {error}"),
@@ -272,7 +272,7 @@ impl fmt::Display for ProtocolError {
 
 impl Error for ProtocolError {}
 
-impl fmt::Display for LossReason {
+impl fmt::Display for SessionLoss {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Expired => "the session has expired",

@@ -9,13 +9,13 @@ use bytes::BytesMut;
 
 use crate::client::config::{IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX};
 use crate::client::event::{ProtocolError, RequestId};
-use crate::client::outbox::{Aside, Open, Turn, parent_of};
+use crate::client::outbox::{Aside, Open, SendTurn, parent_of};
 use crate::message::{OpCode, XID_AUTH, XID_PING};
 use crate::time::Timestamp;
 
 /// A request in the line of answers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentRequest {
     pub(super) xid: i32,
     pub(super) sent_at: Timestamp,
     pub(super) opcode: OpCode,
@@ -36,7 +36,7 @@ pub(super) struct SentAuth {
 /// The lines of answers of one connection.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    line: VecDeque<Sent>,
+    line: VecDeque<SentRequest>,
     /// How many bytes the line counts for.
     bytes: usize,
     /// What is known of the requests in it; without one that was given up, whose place stays for its reply.
@@ -48,7 +48,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    pub(super) fn push(&mut self, sent: Sent, open: Option<Open>) {
+    pub(super) fn push(&mut self, sent: SentRequest, open: Option<Open>) {
         self.line.push_back(sent);
         self.bytes += sent.bytes;
         if let (Some(id), Some(open)) = (sent.id, open) {
@@ -63,7 +63,7 @@ impl InFlight {
 
     /// Takes the request that a reply with `xid` answers, and what is known of it; nothing is known any more of one
     /// that was given up at its deadline.
-    pub(super) fn pop(&mut self, xid: i32) -> Result<(Sent, Option<Open>), ProtocolError> {
+    pub(super) fn pop(&mut self, xid: i32) -> Result<(SentRequest, Option<Open>), ProtocolError> {
         let expected = self.line.front().map(|sent| sent.xid);
         if expected != Some(xid) {
             return Err(ProtocolError::OutOfOrder { expected, found: xid });
@@ -150,7 +150,7 @@ pub(super) struct Creation {
     pub(super) path: Box<str>,
     pub(super) frame: BytesMut,
     /// Where it stood among those that wait.
-    pub(super) turn: Turn,
+    pub(super) turn: SendTurn,
 }
 
 /// How many nodes are remembered; at this number all are forgotten, and count as unknown.

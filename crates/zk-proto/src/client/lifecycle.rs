@@ -7,10 +7,13 @@ use bytes::Bytes;
 
 use crate::client::config::SessionConfig;
 use crate::client::event::{
-    DisconnectReason, Epoch, Event, LossReason, ProtocolError, Reply, RequestError, RequestId, WhyUnanswered, WhyUnsent,
+    ConnectionEpoch, DisconnectReason, ProtocolError, Reply, RequestError, RequestId, SessionEvent, SessionLoss,
+    WhyUnanswered, WhyUnsent,
 };
 use crate::client::outbox::{Aside, Open};
-use crate::client::session::{ClientSession, Closing, Control, Credentials, Handshake, Online, Phase};
+use crate::client::session::{
+    ClientSession, Closing, ControlFrame, Handshake, Online, SessionCredentials, SessionPhase,
+};
 use crate::frame::Deframer;
 use crate::message::{ConnectRequest, ReadOnlyFlag, Request, XID_SET_WATCHES, encode_request};
 use crate::time::Timestamp;
@@ -30,10 +33,10 @@ impl ClientSession {
     /// A connection that was there before is given up. Does nothing once the session is over.
     pub fn handle_connected(&mut self, now: Timestamp) {
         self.fail_connection(now, DisconnectReason::Closed);
-        if matches!(self.phase, Phase::Over(_)) {
+        if matches!(self.phase, SessionPhase::Over(_)) {
             return;
         }
-        self.epoch = Epoch(self.epoch.0 + 1);
+        self.epoch = ConnectionEpoch(self.epoch.0 + 1);
         let request = ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: self.last_zxid,
@@ -45,14 +48,14 @@ impl ClientSession {
             read_only: ReadOnlyFlag::No,
         };
         let frame = request.to_frame(self.config.frame_bytes_max);
-        self.phase = Phase::Handshake(Handshake {
+        self.phase = SessionPhase::Handshake(Handshake {
             deframer: Deframer::new(self.config.frame_bytes_max),
             deadline: now.after(self.config.handshake_timeout),
             frame: None,
             sent_at: None,
         });
         match (frame, &mut self.phase) {
-            (Ok(frame), Phase::Handshake(handshake)) => handshake.frame = Some(frame),
+            (Ok(frame), SessionPhase::Handshake(handshake)) => handshake.frame = Some(frame),
             (Err(error), _) => self.fail_connection(now, DisconnectReason::Protocol(ProtocolError::Frame(error))),
             (Ok(_), _) => (),
         }
@@ -75,7 +78,7 @@ impl ClientSession {
     pub fn renew(&mut self, now: Timestamp) -> bool {
         let proved_at = self.anchor.anchored_at();
         match &mut self.phase {
-            Phase::Online(online) if online.stalled_until > proved_at && self.closing == Closing::No => {
+            SessionPhase::Online(online) if online.stalled_until > proved_at && self.closing == Closing::No => {
                 online.is_leaving = true;
                 self.leave_if_answered(now);
                 true
@@ -86,25 +89,33 @@ impl ClientSession {
 
     /// Gives up a connection that is to be left, once nothing is unanswered on it.
     pub(super) fn leave_if_answered(&mut self, now: Timestamp) {
-        let is_leaving = matches!(&self.phase, Phase::Online(online) if online.is_leaving);
+        let is_leaving = matches!(&self.phase, SessionPhase::Online(online) if online.is_leaving);
         if is_leaving && self.in_flight.oldest_sent_at().is_none() {
             self.fail_connection(now, DisconnectReason::Renewed);
         }
     }
 
     /// Goes online with the session the server has granted.
-    pub(super) fn go_online(&mut self, now: Timestamp, sent_at: Timestamp, granted: Credentials, timeout: Duration) {
-        let Phase::Handshake(Handshake { deframer, .. }) = std::mem::replace(&mut self.phase, Phase::Offline) else {
+    pub(super) fn go_online(
+        &mut self,
+        now: Timestamp,
+        sent_at: Timestamp,
+        granted: SessionCredentials,
+        timeout: Duration,
+    ) {
+        let SessionPhase::Handshake(Handshake { deframer, .. }) =
+            std::mem::replace(&mut self.phase, SessionPhase::Offline)
+        else {
             return;
         };
         self.reach_deadline = None;
         self.anchor.handle_connected(sent_at, now, timeout);
         self.credentials = Some(granted);
-        let mut control: VecDeque<_> = (0..self.auths.len()).map(Control::Auth).collect();
+        let mut control: VecDeque<_> = (0..self.auths.len()).map(ControlFrame::Auth).collect();
         let restores = self.encode_restores();
         let restores_open = restores.len();
         control.extend(restores);
-        self.phase = Phase::Online(Online {
+        self.phase = SessionPhase::Online(Online {
             deframer,
             timeout,
             last_sent_at: sent_at,
@@ -116,21 +127,21 @@ impl ClientSession {
             is_leaving: false,
         });
         let epoch = self.epoch;
-        self.events.push_back(Event::Connected { epoch });
+        self.events.push_back(SessionEvent::Connected { epoch });
         if restores_open == 0 {
-            self.events.push_back(Event::WatchesRestored { epoch });
+            self.events.push_back(SessionEvent::WatchesRestored { epoch });
         }
         if self.closing == Closing::Asked {
             self.push_close();
         }
     }
 
-    fn encode_restores(&self) -> Vec<Control> {
+    fn encode_restores(&self) -> Vec<ControlFrame> {
         let frame_bytes_max = self.config.frame_bytes_max;
         let encode = |watches| {
             let request = Request::SetWatches(watches);
             let frame = encode_request(XID_SET_WATCHES, &request, frame_bytes_max);
-            Control::Restore(frame.expect("watches that do not fit were refused"), request.opcode())
+            ControlFrame::Restore(frame.expect("watches that do not fit were refused"), request.opcode())
         };
         self.watches.restore(self.last_zxid, frame_bytes_max / 2).into_iter().map(encode).collect()
     }
@@ -138,29 +149,29 @@ impl ClientSession {
     /// Gives up the connection, if there is one, and tells how each request that was sent on it ended.
     pub(super) fn fail_connection(&mut self, now: Timestamp, reason: DisconnectReason) {
         match &self.phase {
-            Phase::Handshake(_) => (),
-            Phase::Online(online) => self.reach_deadline = Some(now.after(online.timeout)),
-            Phase::Offline | Phase::Over(_) => return,
+            SessionPhase::Handshake(_) => (),
+            SessionPhase::Online(online) => self.reach_deadline = Some(now.after(online.timeout)),
+            SessionPhase::Offline | SessionPhase::Over(_) => return,
         }
-        self.phase = Phase::Offline;
+        self.phase = SessionPhase::Offline;
         self.anchor.handle_disconnected();
         self.outbox.handle_disconnected();
-        self.events.push_back(Event::Disconnected { epoch: self.epoch, reason });
+        self.events.push_back(SessionEvent::Disconnected { epoch: self.epoch, reason });
         self.fail_in_flight(WhyUnanswered::ConnectionLost);
         if self.closing == Closing::Asked && self.credentials.is_none() {
             // There never was a session that we know of: there is nothing to close.
-            self.lose(LossReason::Closed);
+            self.lose(SessionLoss::Closed);
         }
     }
 
     /// Ends the session for good, and tells how each request ended.
-    pub(super) fn lose(&mut self, reason: LossReason) {
-        if matches!(self.phase, Phase::Over(_)) {
+    pub(super) fn lose(&mut self, reason: SessionLoss) {
+        if matches!(self.phase, SessionPhase::Over(_)) {
             return;
         }
-        self.phase = Phase::Over(reason);
+        self.phase = SessionPhase::Over(reason);
         self.watches.clear();
-        self.events.push_back(Event::Over(reason));
+        self.events.push_back(SessionEvent::Over(reason));
         self.fail_in_flight(WhyUnanswered::Over(reason));
         let unsent = RequestError::NotSent(WhyUnsent::Over(reason));
         while let Some((id, request)) = self.outbox.pop() {
@@ -178,15 +189,15 @@ impl ClientSession {
     /// Ends the session because the service has: an expiry while we close it is what we asked for.
     pub(super) fn lose_expired(&mut self) {
         self.lose(match self.closing {
-            Closing::No => LossReason::Expired,
-            Closing::Asked => LossReason::Closed,
+            Closing::No => SessionLoss::Expired,
+            Closing::Asked => SessionLoss::Closed,
         });
     }
 
     /// When the session is given up as things are: not while it is being closed, which its driver bounds.
     pub(super) fn reach_deadline(&self) -> Option<Timestamp> {
         match (&self.phase, self.closing) {
-            (Phase::Offline | Phase::Handshake(_), Closing::No) => self.reach_deadline,
+            (SessionPhase::Offline | SessionPhase::Handshake(_), Closing::No) => self.reach_deadline,
             _ => None,
         }
     }
@@ -210,7 +221,7 @@ impl ClientSession {
 
     pub(super) fn tell_failure(&mut self, id: RequestId, error: RequestError) {
         let reply = Reply { id, epoch: self.epoch, zxid: 0, watch: None, outcome: Err(error) };
-        self.events.push_back(Event::Reply(reply));
+        self.events.push_back(SessionEvent::Reply(reply));
     }
 
     /// How long the server may stay silent on the present connection.
@@ -221,7 +232,7 @@ impl ClientSession {
     }
 
     /// Takes the next event; `None` until there is one.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<SessionEvent> {
         self.events.pop_front()
     }
 
@@ -229,9 +240,11 @@ impl ClientSession {
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
         let connection = match &self.phase {
-            Phase::Offline | Phase::Over(_) => None,
-            Phase::Handshake(handshake) => Some(handshake.deadline),
-            Phase::Online(online) => [self.ping_due(online), self.silence_deadline(online)].into_iter().flatten().min(),
+            SessionPhase::Offline | SessionPhase::Over(_) => None,
+            SessionPhase::Handshake(handshake) => Some(handshake.deadline),
+            SessionPhase::Online(online) => {
+                [self.ping_due(online), self.silence_deadline(online)].into_iter().flatten().min()
+            }
         };
         [deadline, connection, self.reach_deadline()].into_iter().flatten().min()
     }
@@ -246,16 +259,16 @@ impl ClientSession {
             self.give_up(id);
         }
         if self.reach_deadline().is_some_and(|deadline| deadline <= now) {
-            self.lose(LossReason::OutOfReach);
+            self.lose(SessionLoss::OutOfReach);
         }
         match &self.phase {
-            Phase::Handshake(handshake) if handshake.deadline <= now => {
+            SessionPhase::Handshake(handshake) if handshake.deadline <= now => {
                 self.fail_connection(now, DisconnectReason::HandshakeTimeout);
             }
-            Phase::Online(online) if self.silence_deadline(online).is_some_and(|deadline| deadline <= now) => {
+            SessionPhase::Online(online) if self.silence_deadline(online).is_some_and(|deadline| deadline <= now) => {
                 self.fail_connection(now, DisconnectReason::Silent);
             }
-            Phase::Online(online) if self.ping_due(online).is_some_and(|due| due <= now) => self.push_ping(now),
+            SessionPhase::Online(online) if self.ping_due(online).is_some_and(|due| due <= now) => self.push_ping(now),
             _ => (),
         }
     }
@@ -267,8 +280,8 @@ impl ClientSession {
     }
 
     fn push_ping(&mut self, now: Timestamp) {
-        if let Phase::Online(online) = &mut self.phase {
-            online.control.push_back(Control::Ping);
+        if let SessionPhase::Online(online) = &mut self.phase {
+            online.control.push_back(ControlFrame::Ping);
             online.ping_waits_since = Some(now);
         }
     }

@@ -12,13 +12,13 @@ mod session;
 mod submit;
 mod transmit;
 
-pub use anchor::{Anchor, AnchorConfig, Exchange, Proof};
+pub use anchor::{Anchor, AnchorConfig, Exchange, ProofKind};
 pub use config::{
     AUTHS_MAX, DELETIONS_BYTES_MAX, DELETIONS_MAX, Engagement, FRAME_BYTES_MIN, IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX,
     QUEUED_AHEAD_MAX, QUEUED_BYTES_MAX, QUEUED_REQUESTS_MAX, SessionConfig, TRANSMIT_BYTES_MAX,
 };
 pub use event::{
-    DisconnectReason, Epoch, Event, LossReason, ProtocolError, Reply, RequestError, RequestId, SubmitError,
-    WatchNotice, WhyUnanswered, WhyUnsent,
+    ConnectionEpoch, DisconnectReason, ProtocolError, Reply, RequestError, RequestId, SessionEvent, SessionLoss,
+    SubmitError, WatchNotice, WhyUnanswered, WhyUnsent,
 };
-pub use session::{ClientSession, Credentials, SessionState};
+pub use session::{ClientSession, SessionCredentials, SessionState};

@@ -15,7 +15,7 @@ pub(super) struct Unsent {
     /// The whole frame, with an xid of 0.
     pub(super) frame: BytesMut,
     pub(super) open: Open,
-    pub(super) change: Change,
+    pub(super) change: RequestChange,
 }
 
 /// What is known of a request whose caller waits.
@@ -32,7 +32,7 @@ pub(super) struct Open {
 
 /// What a request changes, as far as it matters for what it leaves with.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum RequestChange {
     /// Nothing, or something else.
     Other,
     /// It deletes this node, and may do so together with other deletions.
@@ -54,14 +54,14 @@ impl Unsent {
     /// A request of the machine's own.
     pub(super) const fn own(frame: BytesMut, opcode: OpCode, aside: Aside) -> Self {
         let open = Open { opcode, deadline: None, aside, lists: None, is_outdated: false };
-        Self { frame, open, change: Change::Other }
+        Self { frame, open, change: RequestChange::Other }
     }
 
     /// The node below which it makes others, if it does.
     pub(super) fn makes_below(&self) -> Option<&str> {
         match &self.change {
-            Change::Makes { below, .. } => Some(below),
-            Change::Other | Change::Deletes(_) => None,
+            RequestChange::Makes { below, .. } => Some(below),
+            RequestChange::Other | RequestChange::Deletes(_) => None,
         }
     }
 }
@@ -97,9 +97,9 @@ impl Aside {
 
 /// A queue with a maximum, from which a request can be taken by its id.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
-    requests: BTreeMap<Turn, (RequestId, Unsent)>,
-    turns: BTreeMap<RequestId, Turn>,
+pub(super) struct RequestQueue {
+    requests: BTreeMap<SendTurn, (RequestId, Unsent)>,
+    turns: BTreeMap<RequestId, SendTurn>,
     bytes: usize,
     ahead: usize,
     last_number: u64,
@@ -107,14 +107,14 @@ pub(super) struct Outbox {
 
 /// Where a request stands: those of each rank before those of the next, and each in the order in which they came.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Turn {
-    rank: Rank,
+pub(super) struct SendTurn {
+    rank: SendRank,
     number: u64,
 }
 
 /// Which requests a request goes out before.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Rank {
+pub(super) enum SendRank {
     /// Before all that are in their turn.
     Ahead,
     /// Before all that are in their turn, but not before a proof.
@@ -123,27 +123,27 @@ pub(super) enum Rank {
     InTurn,
 }
 
-impl Outbox {
+impl RequestQueue {
     /// Whether a frame of `bytes` more would be too much.
-    pub(super) fn is_full_for(&self, bytes: usize, rank: Rank) -> bool {
+    pub(super) fn is_full_for(&self, bytes: usize, rank: SendRank) -> bool {
         match rank {
-            Rank::Ahead => self.ahead >= QUEUED_AHEAD_MAX,
-            Rank::Deletion | Rank::InTurn => {
+            SendRank::Ahead => self.ahead >= QUEUED_AHEAD_MAX,
+            SendRank::Deletion | SendRank::InTurn => {
                 self.requests.len() - self.ahead >= QUEUED_REQUESTS_MAX
                     || self.bytes.saturating_add(bytes) > QUEUED_BYTES_MAX
             }
         }
     }
 
-    pub(super) fn push(&mut self, id: RequestId, unsent: Unsent, rank: Rank) {
+    pub(super) fn push(&mut self, id: RequestId, unsent: Unsent, rank: SendRank) {
         self.last_number += 1;
-        self.put_back(id, unsent, Turn { rank, number: self.last_number });
+        self.put_back(id, unsent, SendTurn { rank, number: self.last_number });
     }
 
     /// Puts a request back to where it stood.
-    pub(super) fn put_back(&mut self, id: RequestId, unsent: Unsent, turn: Turn) {
+    pub(super) fn put_back(&mut self, id: RequestId, unsent: Unsent, turn: SendTurn) {
         self.bytes += unsent.frame.len();
-        self.ahead += usize::from(turn.rank == Rank::Ahead);
+        self.ahead += usize::from(turn.rank == SendRank::Ahead);
         self.turns.insert(id, turn);
         self.requests.insert(turn, (id, unsent));
     }
@@ -160,16 +160,16 @@ impl Outbox {
     }
 
     /// Takes the next request, and tells where it stood.
-    pub(super) fn pop_with_turn(&mut self) -> Option<(Turn, RequestId, Unsent)> {
+    pub(super) fn pop_with_turn(&mut self) -> Option<(SendTurn, RequestId, Unsent)> {
         let (turn, (id, unsent)) = self.requests.pop_first()?;
         self.turns.remove(&id);
         self.note_gone(turn, &unsent);
         Some((turn, id, unsent))
     }
 
-    fn note_gone(&mut self, turn: Turn, unsent: &Unsent) {
+    fn note_gone(&mut self, turn: SendTurn, unsent: &Unsent) {
         self.bytes -= unsent.frame.len();
-        self.ahead -= usize::from(turn.rank == Rank::Ahead);
+        self.ahead -= usize::from(turn.rank == SendRank::Ahead);
     }
 
     /// Whether all of these are here.
@@ -178,7 +178,7 @@ impl Outbox {
     }
 
     /// The next request.
-    pub(super) fn next(&self) -> Option<(Rank, &Unsent)> {
+    pub(super) fn next(&self) -> Option<(SendRank, &Unsent)> {
         self.requests.first_key_value().map(|(turn, (_, unsent))| (turn.rank, unsent))
     }
 
@@ -188,9 +188,9 @@ impl Outbox {
         let mut bytes = 0;
         let next = self.requests.iter().map_while(|(turn, (_, unsent))| {
             bytes += unsent.frame.len();
-            let is_next = turn.rank == Rank::Deletion && bytes <= bytes_max;
+            let is_next = turn.rank == SendRank::Deletion && bytes <= bytes_max;
             match &unsent.change {
-                Change::Deletes(path) if is_next => Some(&**path),
+                RequestChange::Deletes(path) if is_next => Some(&**path),
                 _ => None,
             }
         });
@@ -202,7 +202,7 @@ impl Outbox {
     pub(super) fn going_along_behind(&self, count: usize) -> Option<&Unsent> {
         let mut waiting = self.requests.values().skip(count).map(|(_, unsent)| unsent);
         let along = waiting.next()?;
-        let Change::Makes { below, company: Company::Deletions } = &along.change else { return None };
+        let RequestChange::Makes { below, company: Company::Deletions } = &along.change else { return None };
         let is_last = waiting.all(|unsent| unsent.makes_below() != Some(below));
         is_last.then_some(along)
     }

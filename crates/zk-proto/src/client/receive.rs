@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::client::anchor::{Exchange, Proof};
-use crate::client::event::{DisconnectReason, Event, LossReason, ProtocolError, Reply, RequestError, WatchNotice};
-use crate::client::in_flight::Sent;
+use crate::client::anchor::{Exchange, ProofKind};
+use crate::client::event::{
+    DisconnectReason, ProtocolError, Reply, RequestError, SessionEvent, SessionLoss, WatchNotice,
+};
+use crate::client::in_flight::SentRequest;
 use crate::client::outbox::{Aside, Open};
-use crate::client::session::{ClientSession, Credentials, Phase};
+use crate::client::session::{ClientSession, SessionCredentials, SessionPhase};
 use crate::frame::FrameError;
 use crate::jute::{DecodeError, Reader};
 use crate::message::{
-    ConnectResponse, Effect, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, Response, WatcherEvent, XID_AUTH,
+    ConnectResponse, ErrorCode, OpCode, ReadOnlyFlag, ReplyHeader, RequestEffect, Response, WatcherEvent, XID_AUTH,
     XID_NOTIFICATION, XID_PING, decode_reply_body,
 };
 use crate::time::Timestamp;
@@ -20,15 +22,15 @@ use crate::time::Timestamp;
 impl ClientSession {
     /// Takes bytes that were read from the connection; `now` must not be earlier than the reading.
     ///
-    /// Bytes that are not ZooKeeper's protocol end the connection, told by [`Event::Disconnected`].
+    /// Bytes that are not ZooKeeper's protocol end the connection, told by [`SessionEvent::Disconnected`].
     pub fn handle_bytes(&mut self, now: Timestamp, bytes: &[u8]) {
         match &mut self.phase {
-            Phase::Handshake(handshake) => handshake.deframer.push(bytes),
-            Phase::Online(online) => {
+            SessionPhase::Handshake(handshake) => handshake.deframer.push(bytes),
+            SessionPhase::Online(online) => {
                 online.last_heard_at = now;
                 online.deframer.push(bytes);
             }
-            Phase::Offline | Phase::Over(_) => return,
+            SessionPhase::Offline | SessionPhase::Over(_) => return,
         }
         while let Some(frame) = self.next_frame() {
             let handled = frame.map_err(DisconnectReason::from).and_then(|frame| self.handle_frame(now, frame));
@@ -42,14 +44,14 @@ impl ClientSession {
     /// The next whole frame, while there is a connection.
     fn next_frame(&mut self) -> Option<Result<Bytes, FrameError>> {
         match &mut self.phase {
-            Phase::Handshake(handshake) => handshake.deframer.next_frame().transpose(),
-            Phase::Online(online) => online.deframer.next_frame().transpose(),
-            Phase::Offline | Phase::Over(_) => None,
+            SessionPhase::Handshake(handshake) => handshake.deframer.next_frame().transpose(),
+            SessionPhase::Online(online) => online.deframer.next_frame().transpose(),
+            SessionPhase::Offline | SessionPhase::Over(_) => None,
         }
     }
 
     fn handle_frame(&mut self, now: Timestamp, frame: Bytes) -> Result<(), DisconnectReason> {
-        if matches!(self.phase, Phase::Handshake(_)) {
+        if matches!(self.phase, SessionPhase::Handshake(_)) {
             return self.handle_handshake(now, frame);
         }
         let bytes = frame.len();
@@ -86,7 +88,7 @@ impl ClientSession {
 
     fn handle_handshake(&mut self, now: Timestamp, frame: Bytes) -> Result<(), DisconnectReason> {
         let response = ConnectResponse::decode(frame)?;
-        let Phase::Handshake(handshake) = &self.phase else {
+        let SessionPhase::Handshake(handshake) = &self.phase else {
             return Ok(());
         };
         let sent_at = handshake.sent_at.ok_or(ProtocolError::UnaskedHandshake)?;
@@ -104,7 +106,7 @@ impl ClientSession {
             Some(_) | None => (),
         }
         let (session_id, password) = (response.session_id, response.password.unwrap_or_default());
-        self.go_online(now, sent_at, Credentials { session_id, password }, Duration::from_millis(timeout_ms));
+        self.go_online(now, sent_at, SessionCredentials { session_id, password }, Duration::from_millis(timeout_ms));
         Ok(())
     }
 
@@ -113,7 +115,7 @@ impl ClientSession {
         if !event.path.is_empty() {
             let fired = self.watches.fire(&event);
             let notice = WatchNotice { epoch: self.epoch, zxid: header.zxid, event, fired };
-            self.events.push_back(Event::Watch(notice));
+            self.events.push_back(SessionEvent::Watch(notice));
         }
         Ok(())
     }
@@ -121,12 +123,12 @@ impl ClientSession {
     fn handle_auth_reply(&mut self, header: ReplyHeader) -> Result<(), DisconnectReason> {
         let sent = self.in_flight.pop_auth()?;
         if header.error != ErrorCode::Ok {
-            self.lose(LossReason::AuthFailed);
+            self.lose(SessionLoss::AuthFailed);
             return Ok(());
         }
         if let Some(id) = self.auths.get_mut(sent.index).and_then(|auth| auth.untold.take()) {
             let reply = Reply { id, epoch: self.epoch, zxid: header.zxid, watch: None, outcome: Ok(Response::Done) };
-            self.events.push_back(Event::Reply(reply));
+            self.events.push_back(SessionEvent::Reply(reply));
         }
         Ok(())
     }
@@ -138,10 +140,10 @@ impl ClientSession {
         if header.error != ErrorCode::Ok {
             return Err(ProtocolError::WatchesRefused(header.error).into());
         }
-        if let Phase::Online(online) = &mut self.phase {
+        if let SessionPhase::Online(online) = &mut self.phase {
             online.restores_open -= 1;
             if online.restores_open == 0 {
-                self.events.push_back(Event::WatchesRestored { epoch: self.epoch });
+                self.events.push_back(SessionEvent::WatchesRestored { epoch: self.epoch });
             }
         }
         Ok(())
@@ -151,7 +153,7 @@ impl ClientSession {
     fn handle_reply(
         &mut self,
         header: ReplyHeader,
-        sent: Sent,
+        sent: SentRequest,
         open: Open,
         reader: &mut Reader,
     ) -> Result<(), DisconnectReason> {
@@ -174,14 +176,14 @@ impl ClientSession {
             let outcome = outcome.and_then(|answer| answer.map_err(RequestError::Refused));
             let watch = is_set.then(|| id.watch());
             let reply = Reply { id, epoch: self.epoch, zxid: header.zxid, watch, outcome };
-            self.events.push_back(Event::Reply(reply));
+            self.events.push_back(SessionEvent::Reply(reply));
         }
         if let Some(error) = unreadable {
             return Err(error.into());
         }
         self.handle_verdict(header.error)?;
         match (open.aside, header.error) {
-            (Aside::Close, ErrorCode::Ok) => self.lose(LossReason::Closed),
+            (Aside::Close, ErrorCode::Ok) => self.lose(SessionLoss::Closed),
             // Not closed, for an overload perhaps: the next connection tries again.
             (Aside::Close, _) => return Err(DisconnectReason::Closed),
             _ => (),
@@ -193,7 +195,7 @@ impl ClientSession {
     fn handle_verdict(&mut self, error: ErrorCode) -> Result<(), DisconnectReason> {
         match error {
             ErrorCode::SessionExpired => self.lose_expired(),
-            ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => self.lose(LossReason::AuthFailed),
+            ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => self.lose(SessionLoss::AuthFailed),
             ErrorCode::SessionMoved => return Err(DisconnectReason::SessionMoved),
             _ => (),
         }
@@ -204,8 +206,8 @@ impl ClientSession {
     fn note_exchange(&mut self, received_at: Timestamp, sent_at: Timestamp, opcode: OpCode, error: ErrorCode) {
         if error.is_verdict() {
             let proof = match opcode.effect() {
-                Effect::Write => Proof::Write,
-                Effect::Read => Proof::SignOfLife,
+                RequestEffect::Write => ProofKind::Write,
+                RequestEffect::Read => ProofKind::SignOfLife,
             };
             self.anchor.handle_exchange(Exchange { sent_at, received_at, proof });
         }

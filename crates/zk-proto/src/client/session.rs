@@ -8,9 +8,9 @@ use bytes::{Bytes, BytesMut};
 
 use crate::client::anchor::Anchor;
 use crate::client::config::{AUTHS_MAX, Engagement, SessionConfig};
-use crate::client::event::{Epoch, Event, LossReason, RequestId, SubmitError};
+use crate::client::event::{ConnectionEpoch, RequestId, SessionEvent, SessionLoss, SubmitError};
 use crate::client::in_flight::{InFlight, ListLengths};
-use crate::client::outbox::{Aside, Audience, Outbox, Rank, Unsent};
+use crate::client::outbox::{Aside, Audience, RequestQueue, SendRank, Unsent};
 use crate::frame::{Deframer, FrameError};
 use crate::message::{Auth, OpCode, Request, WatcherKind, XID_AUTH, XID_FIRST, encode_request};
 use crate::time::Timestamp;
@@ -35,12 +35,12 @@ use crate::watch::{WatchId, WatchRegistry};
 /// bytes are written, and the time given to `handle_bytes` after they were read. Bytes that have arrived should be
 /// handled before a timeout that has passed, or a process that was stopped gives up a good connection.
 ///
-/// One object is one session. Once [`Event::Over`] was told it stays over; the next session is another object.
+/// One object is one session. Once [`SessionEvent::Over`] was told it stays over; the next session is another object.
 pub struct ClientSession {
     pub(super) config: SessionConfig,
-    pub(super) phase: Phase,
-    pub(super) epoch: Epoch,
-    pub(super) credentials: Option<Credentials>,
+    pub(super) phase: SessionPhase,
+    pub(super) epoch: ConnectionEpoch,
+    pub(super) credentials: Option<SessionCredentials>,
     pub(super) last_zxid: i64,
     pub(super) engagement: Engagement,
     pub(super) closing: Closing,
@@ -49,12 +49,12 @@ pub struct ClientSession {
     pub(super) anchor: Anchor,
     pub(super) auths: Vec<StoredAuth>,
     pub(super) watches: WatchRegistry,
-    pub(super) outbox: Outbox,
+    pub(super) outbox: RequestQueue,
     pub(super) in_flight: InFlight,
     pub(super) lengths: ListLengths,
     /// The deadlines of all requests, sent or not.
     pub(super) deadlines: BTreeSet<(Timestamp, RequestId)>,
-    pub(super) events: VecDeque<Event>,
+    pub(super) events: VecDeque<SessionEvent>,
     next_id: u64,
     next_xid: i32,
 }
@@ -62,7 +62,7 @@ pub struct ClientSession {
 /// Proves to a server that a session is ours. It holds a secret: a client that has it can go on with the session or end
 /// it.
 #[derive(Clone, Eq, PartialEq)]
-pub struct Credentials {
+pub struct SessionCredentials {
     /// The session.
     pub session_id: i64,
     /// Its password.
@@ -80,16 +80,16 @@ pub enum SessionState {
     /// Requests go out and are answered.
     Online,
     /// The session is over for good.
-    Over(LossReason),
+    Over(SessionLoss),
 }
 
 /// The state, with what belongs to one connection.
 #[derive(Debug)]
-pub(super) enum Phase {
+pub(super) enum SessionPhase {
     Offline,
     Handshake(Handshake),
     Online(Online),
-    Over(LossReason),
+    Over(SessionLoss),
 }
 
 /// A connection whose handshake is not answered.
@@ -110,7 +110,7 @@ pub(super) struct Online {
     pub(super) last_sent_at: Timestamp,
     pub(super) last_heard_at: Timestamp,
     /// What goes out before any request: credentials, watches, pings.
-    pub(super) control: VecDeque<Control>,
+    pub(super) control: VecDeque<ControlFrame>,
     /// Since when a ping waits to be handed out.
     pub(super) ping_waits_since: Option<Timestamp>,
     /// How many requests to set watches again are unanswered.
@@ -123,7 +123,7 @@ pub(super) struct Online {
 
 /// Something that goes out before any request.
 #[derive(Debug)]
-pub(super) enum Control {
+pub(super) enum ControlFrame {
     /// The credentials with this index.
     Auth(usize),
     /// Some of the watches, encoded.
@@ -151,8 +151,8 @@ impl ClientSession {
     pub fn new(config: SessionConfig) -> Self {
         Self {
             config,
-            phase: Phase::Offline,
-            epoch: Epoch::default(),
+            phase: SessionPhase::Offline,
+            epoch: ConnectionEpoch::default(),
             credentials: None,
             last_zxid: 0,
             engagement: Engagement::Idle,
@@ -161,7 +161,7 @@ impl ClientSession {
             anchor: Anchor::new(config.anchor),
             auths: Vec::new(),
             watches: WatchRegistry::new(),
-            outbox: Outbox::default(),
+            outbox: RequestQueue::default(),
             in_flight: InFlight::default(),
             lengths: ListLengths::default(),
             deadlines: BTreeSet::new(),
@@ -173,7 +173,7 @@ impl ClientSession {
 
     /// Authenticates this connection and every later one, before anything else is sent on it.
     ///
-    /// An [`Event::Reply`] tells of the first time. Refused credentials end the session.
+    /// A [`SessionEvent::Reply`] tells of the first time. Refused credentials end the session.
     ///
     /// # Errors
     ///
@@ -185,8 +185,8 @@ impl ClientSession {
         }
         encode_auth(&auth, self.config.frame_bytes_max).map_err(SubmitError::TooLarge)?;
         let id = self.mint_id();
-        if let Phase::Online(online) = &mut self.phase {
-            online.control.push_back(Control::Auth(self.auths.len()));
+        if let SessionPhase::Online(online) = &mut self.phase {
+            online.control.push_back(ControlFrame::Auth(self.auths.len()));
         }
         self.auths.push(StoredAuth { auth, untold: Some(id) });
         Ok(id)
@@ -200,55 +200,55 @@ impl ClientSession {
     /// Drops a watch that no caller waits for any more, and has the server drop it too where that hits no other.
     pub fn unwatch(&mut self, watch: WatchId) {
         let removable = self.watches.forget(watch);
-        if let (Some((path, kind)), Phase::Online(_), Closing::No) = (removable, &self.phase, self.closing) {
+        if let (Some((path, kind)), SessionPhase::Online(_), Closing::No) = (removable, &self.phase, self.closing) {
             self.push_removal(path, kind);
         }
     }
 
     /// Ends the session once everything submitted so far is sent, over as many connections as it takes.
     ///
-    /// [`Event::Over`] tells when the server has ended it, or at once if there was none. A caller that cannot wait
-    /// drops the object; the service then ends the session at its timeout.
+    /// [`SessionEvent::Over`] tells when the server has ended it, or at once if there was none. A caller that cannot
+    /// wait drops the object; the service then ends the session at its timeout.
     pub fn close(&mut self) {
-        if matches!(self.phase, Phase::Over(_)) || self.closing == Closing::Asked {
+        if matches!(self.phase, SessionPhase::Over(_)) || self.closing == Closing::Asked {
             return;
         }
         self.closing = Closing::Asked;
         match self.phase {
-            Phase::Offline if self.credentials.is_none() => self.lose(LossReason::Closed),
-            Phase::Online(ref mut online) => {
+            SessionPhase::Offline if self.credentials.is_none() => self.lose(SessionLoss::Closed),
+            SessionPhase::Online(ref mut online) => {
                 // The end of the session is as good on this connection as on another one.
                 online.is_leaving = false;
                 self.push_close();
             }
-            Phase::Offline | Phase::Handshake(_) | Phase::Over(_) => (),
+            SessionPhase::Offline | SessionPhase::Handshake(_) | SessionPhase::Over(_) => (),
         }
     }
 
     /// How the session stands.
     pub const fn state(&self) -> SessionState {
         match self.phase {
-            Phase::Offline => SessionState::Offline,
-            Phase::Handshake(_) => SessionState::Handshake,
-            Phase::Online(_) => SessionState::Online,
-            Phase::Over(reason) => SessionState::Over(reason),
+            SessionPhase::Offline => SessionState::Offline,
+            SessionPhase::Handshake(_) => SessionState::Handshake,
+            SessionPhase::Online(_) => SessionState::Online,
+            SessionPhase::Over(reason) => SessionState::Over(reason),
         }
     }
 
     /// The present connection, or the last one; 0 before the first.
-    pub const fn epoch(&self) -> Epoch {
+    pub const fn epoch(&self) -> ConnectionEpoch {
         self.epoch
     }
 
     /// What it takes to go on with the session elsewhere; `None` before there is one.
-    pub const fn credentials(&self) -> Option<&Credentials> {
+    pub const fn credentials(&self) -> Option<&SessionCredentials> {
         self.credentials.as_ref()
     }
 
     /// The timeout granted on the present connection.
     pub const fn timeout(&self) -> Option<Duration> {
         match &self.phase {
-            Phase::Online(online) => Some(online.timeout),
+            SessionPhase::Online(online) => Some(online.timeout),
             _ => None,
         }
     }
@@ -259,7 +259,7 @@ impl ClientSession {
     /// See [`Anchor`] for the bounds under which that is so.
     pub fn safe_until(&self) -> Option<Timestamp> {
         match (&self.phase, self.closing) {
-            (Phase::Over(_), _) | (_, Closing::Asked) => None,
+            (SessionPhase::Over(_), _) | (_, Closing::Asked) => None,
             (_, Closing::No) => self.anchor.safe_until(),
         }
     }
@@ -281,7 +281,7 @@ impl ClientSession {
 
     /// Whether a request waits that goes ahead of all others.
     pub fn has_urgent(&self) -> bool {
-        self.outbox.next().is_some_and(|(rank, _)| rank == Rank::Ahead)
+        self.outbox.next().is_some_and(|(rank, _)| rank == SendRank::Ahead)
     }
 
     /// How many requests were sent and are not answered, pings and authentications aside.
@@ -296,7 +296,7 @@ impl ClientSession {
 
     pub(super) fn check_open(&self) -> Result<(), SubmitError> {
         match (&self.phase, self.closing) {
-            (Phase::Over(reason), _) => Err(SubmitError::Over(*reason)),
+            (SessionPhase::Over(reason), _) => Err(SubmitError::Over(*reason)),
             (_, Closing::Asked) => Err(SubmitError::Closing),
             (_, Closing::No) => Ok(()),
         }
@@ -330,7 +330,7 @@ impl ClientSession {
         let frame = encode_request(0, &Request::CloseSession, self.config.frame_bytes_max);
         let frame = frame.expect("a bare header fits into any frame");
         let id = self.mint_id();
-        self.outbox.push(id, Unsent::own(frame, OpCode::CloseSession, Aside::Close), Rank::InTurn);
+        self.outbox.push(id, Unsent::own(frame, OpCode::CloseSession, Aside::Close), SendRank::InTurn);
     }
 
     /// Queues the removal of a forgotten watch; skips it if there is no room, since a stray event does no harm.
@@ -339,12 +339,12 @@ impl ClientSession {
         let Ok(frame) = encode_request(0, &request, self.config.frame_bytes_max) else {
             return;
         };
-        if self.outbox.is_full_for(frame.len(), Rank::InTurn) {
+        if self.outbox.is_full_for(frame.len(), SendRank::InTurn) {
             return;
         }
         let id = self.mint_id();
         let aside = Aside::Removal { path, kind, audience: Audience::NoCaller };
-        self.outbox.push(id, Unsent::own(frame, OpCode::RemoveWatches, aside), Rank::InTurn);
+        self.outbox.push(id, Unsent::own(frame, OpCode::RemoveWatches, aside), SendRank::InTurn);
     }
 }
 
@@ -375,7 +375,7 @@ impl fmt::Debug for ClientSession {
     }
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for SessionCredentials {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "session {:#x}", self.session_id)
     }

@@ -1,7 +1,7 @@
 //! Requests of the application: accepted, put off, taken back.
 
 use crate::client::event::{RequestId, SubmitError};
-use crate::client::outbox::{Aside, Audience, Change, Company, Open, Rank, Unsent, parent_of};
+use crate::client::outbox::{Aside, Audience, Company, Open, RequestChange, SendRank, Unsent, parent_of};
 use crate::client::session::ClientSession;
 use crate::frame::{FrameError, build_frame};
 use crate::message::{MultiOperation, OpCode, Request, encode_request};
@@ -10,7 +10,7 @@ use crate::watch::WatchWish;
 
 impl ClientSession {
     /// Submits a request. It goes out after all submitted before it, on this connection or a later one, and is told of
-    /// by exactly one [`Event::Reply`](crate::client::Event::Reply).
+    /// by exactly one [`SessionEvent::Reply`](crate::client::SessionEvent::Reply).
     ///
     /// It waits while as much as may be is unanswered: [`IN_FLIGHT_MAX`](super::IN_FLIGHT_MAX) requests,
     /// [`IN_FLIGHT_BYTES_MAX`](super::IN_FLIGHT_BYTES_MAX) bytes.
@@ -23,7 +23,7 @@ impl ClientSession {
     ///
     /// Fails, without any effect, if the request is one of the machine's own, too large, or one too many.
     pub fn submit(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
-        self.enter(request, deadline, Rank::InTurn, Company::Alone)
+        self.enter(request, deadline, SendRank::InTurn, Company::Alone)
     }
 
     /// Submits a request as [`submit`](Self::submit) does. If it is a [`Request::Create2`] and next behind
@@ -44,7 +44,7 @@ impl ClientSession {
         request: &Request,
         deadline: Option<Timestamp>,
     ) -> Result<RequestId, SubmitError> {
-        self.enter(request, deadline, Rank::InTurn, Company::Deletions)
+        self.enter(request, deadline, SendRank::InTurn, Company::Deletions)
     }
 
     /// Submits a request that goes out before all that were submitted and not sent, however much is unanswered: for a
@@ -54,7 +54,7 @@ impl ClientSession {
     ///
     /// Those of [`submit`](Self::submit); at most [`QUEUED_AHEAD_MAX`](super::QUEUED_AHEAD_MAX) may wait this way.
     pub fn submit_ahead(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
-        self.enter(request, deadline, Rank::Ahead, Company::Alone)
+        self.enter(request, deadline, SendRank::Ahead, Company::Alone)
     }
 
     /// Submits a deletion of a node in any version, which goes out before all requests that were submitted and not
@@ -67,14 +67,19 @@ impl ClientSession {
     ///
     /// Those of [`submit`](Self::submit).
     pub fn submit_deletion(&mut self, path: &str) -> Result<RequestId, SubmitError> {
-        self.enter(&Request::Delete { path: path.to_owned(), version: -1 }, None, Rank::Deletion, Company::Deletions)
+        self.enter(
+            &Request::Delete { path: path.to_owned(), version: -1 },
+            None,
+            SendRank::Deletion,
+            Company::Deletions,
+        )
     }
 
     fn enter(
         &mut self,
         request: &Request,
         deadline: Option<Timestamp>,
-        rank: Rank,
+        rank: SendRank,
         company: Company,
     ) -> Result<RequestId, SubmitError> {
         self.check_open()?;
@@ -129,7 +134,7 @@ impl ClientSession {
             let before = std::mem::replace(&mut unsent.open.deadline, deadline);
             self.forget_deadline(before, id);
             self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
-            self.outbox.push(id, unsent, Rank::InTurn);
+            self.outbox.push(id, unsent, SendRank::InTurn);
         }
         true
     }
@@ -156,10 +161,10 @@ fn check_restorable(path: &str, frame_bytes_max: usize) -> Result<(), FrameError
 }
 
 /// Reads what a request changes. Of a transaction that makes nodes, all are made below one.
-fn change_of(request: &Request, company: Company) -> Change {
-    let makes = |path: &str, company| Change::Makes { below: parent_of(path).into(), company };
+fn change_of(request: &Request, company: Company) -> RequestChange {
+    let makes = |path: &str, company| RequestChange::Makes { below: parent_of(path).into(), company };
     match request {
-        Request::Delete { path, .. } if company == Company::Deletions => Change::Deletes(path.as_str().into()),
+        Request::Delete { path, .. } if company == Company::Deletions => RequestChange::Deletes(path.as_str().into()),
         Request::Create2(create) => makes(&create.path, company),
         Request::Create(create) => makes(&create.path, Company::Alone),
         Request::Multi(operations) => {
@@ -167,8 +172,8 @@ fn change_of(request: &Request, company: Company) -> Change {
                 MultiOperation::Create(create) | MultiOperation::Create2(create) => Some(create.path.as_str()),
                 _ => None,
             });
-            made.map_or(Change::Other, |path| makes(path, Company::Alone))
+            made.map_or(RequestChange::Other, |path| makes(path, Company::Alone))
         }
-        _ => Change::Other,
+        _ => RequestChange::Other,
     }
 }

@@ -4,9 +4,9 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::client::config::{SessionConfig, TRANSMIT_BYTES_MAX};
-use crate::client::in_flight::{Sent, SentAuth};
-use crate::client::outbox::{Rank, Unsent};
-use crate::client::session::{ClientSession, Closing, Control, Online, Phase, encode_auth};
+use crate::client::in_flight::{SentAuth, SentRequest};
+use crate::client::outbox::{SendRank, Unsent};
+use crate::client::session::{ClientSession, Closing, ControlFrame, Online, SessionPhase, encode_auth};
 use crate::message::{Request, XID_PING, XID_SET_WATCHES, encode_request};
 use crate::time::Timestamp;
 
@@ -15,7 +15,7 @@ const XID_OFFSET: usize = 4;
 
 /// Whether there must be room for the answers of what goes out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Answers {
+enum ReplyRoom {
     Awaited,
     Unheeded,
 }
@@ -27,14 +27,14 @@ impl ClientSession {
     /// must not be later than the writing. To be called when the socket takes bytes, so that what waits stays here,
     /// where it can be taken back.
     pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Bytes> {
-        if let Phase::Handshake(handshake) = &mut self.phase {
+        if let SessionPhase::Handshake(handshake) = &mut self.phase {
             let frame = handshake.frame.take()?;
             handshake.sent_at = Some(now);
             return Some(frame.freeze());
         }
         let mut gathered: Option<BytesMut> = None;
         let mut room = TRANSMIT_BYTES_MAX;
-        while let Some(frame) = self.next_out(now, gathered.as_ref().map_or(usize::MAX, |_| room), Answers::Awaited) {
+        while let Some(frame) = self.next_out(now, gathered.as_ref().map_or(usize::MAX, |_| room), ReplyRoom::Awaited) {
             room = room.saturating_sub(frame.len());
             match &mut gathered {
                 // A single frame goes out without being copied.
@@ -43,7 +43,7 @@ impl ClientSession {
             }
         }
         let gathered = gathered?;
-        if let Phase::Online(online) = &mut self.phase {
+        if let SessionPhase::Online(online) = &mut self.phase {
             let stall_min = SessionConfig::stall_min(online.timeout, self.engagement);
             if now.since(online.last_sent_at) > stall_min {
                 online.stalled_until = Some(now);
@@ -58,14 +58,15 @@ impl ClientSession {
     ///
     /// How many requests are unanswered does not count any more. Nothing is told of them: the machine is to be dropped.
     pub fn farewell(&mut self, now: Timestamp) -> Option<Bytes> {
-        if !matches!(self.phase, Phase::Online(_)) {
+        if !matches!(self.phase, SessionPhase::Online(_)) {
             return None;
         }
-        if let Phase::Online(online) = &mut self.phase {
+        if let SessionPhase::Online(online) = &mut self.phase {
             online.is_leaving = false;
         }
         let mut farewell = BytesMut::new();
-        while let Some(frame) = self.next_out(now, TRANSMIT_BYTES_MAX.saturating_sub(farewell.len()), Answers::Unheeded)
+        while let Some(frame) =
+            self.next_out(now, TRANSMIT_BYTES_MAX.saturating_sub(farewell.len()), ReplyRoom::Unheeded)
         {
             farewell.extend_from_slice(&frame);
         }
@@ -78,37 +79,39 @@ impl ClientSession {
     }
 
     /// Takes the next frame of at most `room` bytes, and notes it as sent.
-    fn next_out(&mut self, now: Timestamp, room: usize, answers: Answers) -> Option<BytesMut> {
-        let Phase::Online(online) = &self.phase else {
+    fn next_out(&mut self, now: Timestamp, room: usize, answers: ReplyRoom) -> Option<BytesMut> {
+        let SessionPhase::Online(online) = &self.phase else {
             return None;
         };
         if online.is_leaving {
             return None;
         }
         match online.control.front() {
-            Some(Control::Restore(frame, _)) if frame.len() > room => None,
+            Some(ControlFrame::Restore(frame, _)) if frame.len() > room => None,
             Some(_) => self.next_control(now),
             None => {
                 let (rank, next) = self.outbox.next()?;
                 let bytes = next.frame.len() + self.lengths.foresee(next.open.lists.as_deref());
-                let may_go = rank == Rank::Ahead || answers == Answers::Unheeded || self.in_flight.has_room_for(bytes);
+                let may_go =
+                    rank == SendRank::Ahead || answers == ReplyRoom::Unheeded || self.in_flight.has_room_for(bytes);
                 if !may_go || next.frame.len() > room {
                     return None;
                 }
                 let is_behind_another = next.makes_below().is_some_and(|node| self.in_flight.makes_along(node));
-                if rank == Rank::Deletion
+                if rank == SendRank::Deletion
                     && let Some(frame) = self.next_together(now, room)
                 {
                     return Some(frame);
                 }
-                if is_behind_another && answers == Answers::Awaited {
+                if is_behind_another && answers == ReplyRoom::Awaited {
                     // The one before it may have to be sent again, and nodes stand in the order of their requests.
                     return None;
                 }
                 let (id, Unsent { mut frame, open, .. }) = self.outbox.pop()?;
                 let xid = self.mint_xid();
                 frame[XID_OFFSET..XID_OFFSET + size_of::<i32>()].copy_from_slice(&xid.to_be_bytes());
-                self.in_flight.push(Sent { xid, sent_at: now, opcode: open.opcode, id: Some(id), bytes }, Some(open));
+                self.in_flight
+                    .push(SentRequest { xid, sent_at: now, opcode: open.opcode, id: Some(id), bytes }, Some(open));
                 Some(frame)
             }
         }
@@ -116,20 +119,21 @@ impl ClientSession {
 
     fn next_control(&mut self, now: Timestamp) -> Option<BytesMut> {
         let frame_bytes_max = self.config.frame_bytes_max;
-        let Phase::Online(Online { control, ping_waits_since, .. }) = &mut self.phase else {
+        let SessionPhase::Online(Online { control, ping_waits_since, .. }) = &mut self.phase else {
             return None;
         };
         match control.pop_front()? {
-            Control::Auth(index) => {
+            ControlFrame::Auth(index) => {
                 self.in_flight.auths.push_back(SentAuth { sent_at: now, index });
                 let auth = &self.auths.get(index)?.auth;
                 Some(encode_auth(auth, frame_bytes_max).expect("credentials that do not fit were refused"))
             }
-            Control::Restore(frame, opcode) => {
-                self.in_flight.push(Sent { xid: XID_SET_WATCHES, sent_at: now, opcode, id: None, bytes: 0 }, None);
+            ControlFrame::Restore(frame, opcode) => {
+                self.in_flight
+                    .push(SentRequest { xid: XID_SET_WATCHES, sent_at: now, opcode, id: None, bytes: 0 }, None);
                 Some(frame)
             }
-            Control::Ping => {
+            ControlFrame::Ping => {
                 *ping_waits_since = None;
                 self.in_flight.pings.push_back(now);
                 let ping = encode_request(XID_PING, &Request::Ping, frame_bytes_max);

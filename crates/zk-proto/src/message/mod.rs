@@ -18,7 +18,7 @@ pub use envelope::{
 pub use error_code::ErrorCode;
 pub use multi::{MultiOperation, MultiReadOperation, MultiResult};
 pub use node::{Acl, Create, CreateMode, Id, Permissions, Stat};
-pub use opcode::{Effect, OpCode};
+pub use opcode::{OpCode, RequestEffect};
 pub use request::{Auth, Request};
 pub use response::{ClientInfo, Response};
 pub use watch::{AddWatchMode, EventKind, KeeperState, SetWatches, WatcherEvent, WatcherKind};

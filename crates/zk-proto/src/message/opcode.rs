@@ -42,7 +42,7 @@ pub enum OpCode {
 /// What an operation does to the service; decides what a lost reply means.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "an operation changes something, or nothing")]
-pub enum Effect {
+pub enum RequestEffect {
     /// It goes through the quorum and may change something: after a lost reply the client cannot know whether it did.
     Write,
     /// It changes nothing that outlives the connection: it can be asked again.
@@ -95,7 +95,7 @@ impl OpCode {
     }
 
     /// What the operation does to the service.
-    pub const fn effect(self) -> Effect {
+    pub const fn effect(self) -> RequestEffect {
         match self {
             Self::Create
             | Self::Create2
@@ -109,7 +109,7 @@ impl OpCode {
             | Self::Multi
             | Self::Reconfig
             | Self::CreateSession
-            | Self::CloseSession => Effect::Write,
+            | Self::CloseSession => RequestEffect::Write,
             Self::Exists
             | Self::GetData
             | Self::GetAcl
@@ -127,7 +127,7 @@ impl OpCode {
             | Self::GetEphemerals
             | Self::GetAllChildrenNumber
             | Self::AddWatch
-            | Self::WhoAmI => Effect::Read,
+            | Self::WhoAmI => RequestEffect::Read,
         }
     }
 }

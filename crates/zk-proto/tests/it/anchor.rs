@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_zk_proto::client::{Anchor, AnchorConfig, Exchange, Proof};
+use lockkeeper_zk_proto::client::{Anchor, AnchorConfig, Exchange, ProofKind};
 use lockkeeper_zk_proto::time::Timestamp;
 use proptest::prelude::*;
 
@@ -37,8 +37,8 @@ fn believe(setup: &Setup, outcome: &Outcome) -> Beliefs {
                 anchor.handle_connected(sent, received, timeout);
                 continue;
             }
-            Kind::Ping => Proof::SignOfLife,
-            Kind::Write => Proof::Write,
+            Kind::Ping => ProofKind::SignOfLife,
+            Kind::Write => ProofKind::Write,
         };
         anchor.handle_exchange(Exchange { sent_at: sent, received_at: received, proof });
         safe_until = safe_until.max(anchor.safe_until());

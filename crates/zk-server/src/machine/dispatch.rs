@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockkeeper_zk_proto::jute::{DecodeError, DecodeErrorKind};
 use lockkeeper_zk_proto::message::{
-    Auth, Effect, ErrorCode, Id, OpCode, ReplyHeader, Request, RequestHeader, Response, XID_PING, decode_request,
-    encode_reply,
+    Auth, ErrorCode, Id, OpCode, ReplyHeader, Request, RequestEffect, RequestHeader, Response, XID_PING,
+    decode_request, encode_reply,
 };
 
 use crate::auth::{DIGEST, IP, SUPER, client_info, digest_identity};
@@ -63,7 +63,7 @@ impl ServerMachine {
     /// Does what is asked and replies.
     fn execute(&mut self, moment: Moment, caller: &Caller, header: RequestHeader, request: Request) {
         let opcode = request.opcode();
-        let result = if opcode.effect() == Effect::Write {
+        let result = if opcode.effect() == RequestEffect::Write {
             self.write(moment, caller, request)
         } else {
             self.read(caller, request)
@@ -105,7 +105,7 @@ impl ServerMachine {
             (_, DecodeErrorKind::UnknownValue(_)) if error.field() == "flags" => ErrorCode::BadArguments,
             _ => ErrorCode::MarshallingError,
         };
-        if opcode.is_some_and(|opcode| opcode.effect() == Effect::Write) {
+        if opcode.is_some_and(|opcode| opcode.effect() == RequestEffect::Write) {
             self.take_zxid();
         }
         self.reply(moment, id, header, Err(code));

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::dial::Dial;
 use crate::driver::Driver;
 use crate::error::{ClientError, ClientErrorKind};
-use crate::link::{Link, Phase};
+use crate::link::{LinkPhase, SessionLink};
 
 /// One ZooKeeper session; cheap to clone. When the last clone is dropped the session is closed.
 ///
@@ -51,7 +51,7 @@ pub struct Client {
 
 /// What it takes to open sessions of one service.
 #[derive(Clone)]
-pub(crate) struct Access {
+pub(crate) struct ClientOpener {
     pub(crate) config: Arc<Config>,
     pub(crate) dial: Arc<dyn Dial>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -59,7 +59,7 @@ pub(crate) struct Access {
     history: Arc<DialHistory>,
 }
 
-impl Access {
+impl ClientOpener {
     pub(crate) fn new(config: Config, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Self {
         Self { config: Arc::new(config), dial, clock, history: Arc::new(DialHistory::new(random())) }
     }
@@ -77,7 +77,7 @@ impl Access {
 
 /// What a client counts: the session ends with the last clone of the client. The driver holds none.
 struct Handle {
-    link: Arc<Link>,
+    link: Arc<SessionLink>,
 }
 
 impl Drop for Handle {
@@ -118,7 +118,7 @@ impl Client {
         dial: Arc<dyn Dial>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ClientError> {
-        Access::new(config.clone(), dial, clock).open().await
+        ClientOpener::new(config.clone(), dial, clock).open().await
     }
 
     /// Waits until there is a session. It ends when every server has refused, or at the configuration's connection
@@ -144,20 +144,20 @@ impl Client {
     }
 
     /// Starts the task that opens a session and keeps it.
-    pub(crate) fn start(access: &Access) -> Result<Self, ClientError> {
-        let Access { config, dial, clock, history } = access.clone();
+    pub(crate) fn start(access: &ClientOpener) -> Result<Self, ClientError> {
+        let ClientOpener { config, dial, clock, history } = access.clone();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             let message = "a session is kept by a task, and there is no tokio runtime to run it";
             let (kind, operation) = (ClientErrorKind::NoRuntime, OpCode::CreateSession);
             return Err(ClientError::new(kind, Advice::Permanent, operation, "", message));
         };
         let ways = Ways::new(config.servers.clone(), Order::Spread, random(), history);
-        let link = Arc::new(Link::new(&config, clock));
+        let link = Arc::new(SessionLink::new(&config, clock));
         runtime.spawn(at_home(Driver::new(link.clone(), dial, ways, config.dial_share()).run()));
         Ok(Self { handle: Arc::new(Handle { link }) })
     }
 
-    pub(crate) fn link(&self) -> &Arc<Link> {
+    pub(crate) fn link(&self) -> &Arc<SessionLink> {
         &self.handle.link
     }
 
@@ -195,8 +195,8 @@ impl Client {
         let link = self.link().clone();
         link.close();
         async move {
-            match link.until(|status| status.phase == Phase::Offline).await.phase {
-                Phase::Over => Ok(()),
+            match link.until(|status| status.phase == LinkPhase::Offline).await.phase {
+                LinkPhase::Over => Ok(()),
                 _ => {
                     let message = "there is no connection to close the session on; it ends at its timeout";
                     let (kind, operation) = (ClientErrorKind::ConnectionLost, OpCode::CloseSession);

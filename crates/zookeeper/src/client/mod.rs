@@ -6,5 +6,5 @@ mod operations;
 
 pub use changes::{Created, NewNode, Transaction, TransactionResult};
 pub use handle::Client;
-pub(crate) use handle::{Access, random};
-pub use operations::{Watch, WatchEvent};
+pub(crate) use handle::{ClientOpener, random};
+pub use operations::{NodeEvent, NodeWatch};

@@ -11,7 +11,7 @@ use lockkeeper_zk_proto::path::{SequentialPath, ZnodePath};
 use crate::client::changes::{Created, NewNode};
 use crate::client::handle::Client;
 use crate::error::ClientError;
-use crate::link::{Call, Fired, if_there};
+use crate::link::{ClientCall, WatchWait, if_there};
 
 impl Client {
     /// Makes a node.
@@ -53,7 +53,7 @@ impl Client {
     pub fn exists_and_watch(
         &self,
         path: &str,
-    ) -> impl Future<Output = Result<(Option<Stat>, Watch), ClientError>> + Send + use<> {
+    ) -> impl Future<Output = Result<(Option<Stat>, NodeWatch), ClientError>> + Send + use<> {
         let call = self.call_watching(OpCode::Exists, path, |path| Request::Exists { path, watch: true });
         async move {
             let (call, watch) = call?;
@@ -75,7 +75,7 @@ impl Client {
     pub fn get_data_and_watch(
         &self,
         path: &str,
-    ) -> impl Future<Output = Result<(Bytes, Stat, Watch), ClientError>> + Send + use<> {
+    ) -> impl Future<Output = Result<(Bytes, Stat, NodeWatch), ClientError>> + Send + use<> {
         let call = self.call_watching(OpCode::GetData, path, |path| Request::GetData { path, watch: true });
         async move {
             let (call, watch) = call?;
@@ -101,7 +101,7 @@ impl Client {
     pub fn get_children_and_watch(
         &self,
         path: &str,
-    ) -> impl Future<Output = Result<(Vec<String>, Stat, Watch), ClientError>> + Send + use<> {
+    ) -> impl Future<Output = Result<(Vec<String>, Stat, NodeWatch), ClientError>> + Send + use<> {
         let call = self.call_watching(OpCode::GetChildren2, path, |path| Request::GetChildren2 { path, watch: true });
         async move {
             let (call, watch) = call?;
@@ -202,7 +202,7 @@ impl Client {
         operation: OpCode,
         path: &str,
         request: impl FnOnce(String) -> Request,
-    ) -> Result<Call, ClientError> {
+    ) -> Result<ClientCall, ClientError> {
         let server_path = self.server_path(operation, path, false)?;
         Ok(self.link().call(&request(server_path), path))
     }
@@ -212,10 +212,10 @@ impl Client {
         operation: OpCode,
         path: &str,
         request: impl FnOnce(String) -> Request,
-    ) -> Result<(Call, Watch), ClientError> {
+    ) -> Result<(ClientCall, NodeWatch), ClientError> {
         let server_path = self.server_path(operation, path, false)?;
         let (call, fired) = self.link().call_watching(&request(server_path), path);
-        Ok((call, Watch::new(fired, operation, path.to_owned())))
+        Ok((call, NodeWatch::new(fired, operation, path.to_owned())))
     }
 }
 
@@ -228,7 +228,7 @@ fn children(response: Response) -> Option<(Vec<String>, Stat)> {
 
 /// What a watch saw. It does not tell what happened afterwards: read again.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct WatchEvent {
+pub struct NodeEvent {
     /// The path that was watched.
     pub path: String,
     /// What happened there.
@@ -241,24 +241,24 @@ pub struct WatchEvent {
 /// the session is over.
 #[derive(Debug)]
 #[must_use = "dropping it removes the watch"]
-pub struct Watch {
-    fired: Fired,
+pub struct NodeWatch {
+    fired: WatchWait,
     operation: OpCode,
     path: String,
 }
 
-impl Watch {
-    pub(super) fn new(fired: Fired, operation: OpCode, path: String) -> Self {
+impl NodeWatch {
+    pub(super) fn new(fired: WatchWait, operation: OpCode, path: String) -> Self {
         Self { fired, operation, path }
     }
 }
 
-impl Future for Watch {
-    type Output = Result<WatchEvent, ClientError>;
+impl Future for NodeWatch {
+    type Output = Result<NodeEvent, ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Ready(match ready!(Pin::new(&mut self.fired).poll(context)) {
-            Some(happening) => Ok(WatchEvent { path: self.path.clone(), kind: happening.kind }),
+            Some(happening) => Ok(NodeEvent { path: self.path.clone(), kind: happening.kind }),
             None => Err(ClientError::session_lost(self.operation, &self.path)),
         })
     }

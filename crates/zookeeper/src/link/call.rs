@@ -11,12 +11,12 @@ use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::oneshot;
 
 use crate::error::ClientError;
-use crate::link::session::Link;
-use crate::link::state::{Happening, Outcome};
+use crate::link::session::SessionLink;
+use crate::link::state::{Happening, RequestOutcome};
 
 /// What came of a request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CallAnswer {
     /// The connection on which that became known; 0 if it was never sent.
     pub(crate) epoch: u64,
     /// The newest transaction that the server had applied: of a write that took effect, its own.
@@ -24,9 +24,9 @@ pub(crate) struct Answer {
     pub(crate) result: Result<Response, ClientError>,
 }
 
-impl Answer {
+impl CallAnswer {
     /// Turns the end of a request into an answer about this operation and path.
-    pub(crate) fn of(Outcome { epoch, zxid, result }: Outcome, operation: OpCode, path: &str) -> Self {
+    pub(crate) fn of(RequestOutcome { epoch, zxid, result }: RequestOutcome, operation: OpCode, path: &str) -> Self {
         Self { epoch, zxid, result: result.map_err(|error| ClientError::of_request(&error, operation, path)) }
     }
 
@@ -38,20 +38,20 @@ impl Answer {
 
 /// A request that was sent, or is about to be. Dropping it takes the request back if it was not sent.
 #[derive(Debug)]
-pub(crate) struct Call {
-    link: Arc<Link>,
+pub(crate) struct ClientCall {
+    link: Arc<SessionLink>,
     /// The request, until it is answered; or why it was not accepted.
     submitted: Result<Option<RequestId>, ClientError>,
-    answered: oneshot::Receiver<Outcome>,
+    answered: oneshot::Receiver<RequestOutcome>,
     operation: OpCode,
     path: Box<str>,
 }
 
-impl Call {
+impl ClientCall {
     pub(super) fn new(
-        link: Arc<Link>,
+        link: Arc<SessionLink>,
         submitted: Result<RequestId, ClientError>,
-        answered: oneshot::Receiver<Outcome>,
+        answered: oneshot::Receiver<RequestOutcome>,
         operation: OpCode,
         path: &str,
     ) -> Self {
@@ -124,7 +124,7 @@ impl Call {
     }
 
     async fn read_on<T>(mut self, read: impl FnOnce(Response) -> Option<T> + Send) -> (u64, Result<T, ClientError>) {
-        let Answer { epoch, result, .. } = (&mut self).await;
+        let CallAnswer { epoch, result, .. } = (&mut self).await;
         let unexpected = || ClientError::unexpected(self.operation, &self.path);
         (epoch, result.and_then(|response| read(response).ok_or_else(unexpected)))
     }
@@ -141,13 +141,13 @@ pub(crate) fn if_there<T>(found: Result<T, ClientError>) -> Result<Option<T>, Cl
 /// A sync, and a read behind it in one segment: it shows all that was acknowledged to any client before.
 #[derive(Debug)]
 pub(crate) struct Synced {
-    pub(super) sync: Call,
-    pub(super) read: Call,
+    pub(super) sync: ClientCall,
+    pub(super) read: ClientCall,
 }
 
 impl Synced {
     /// Waits for the sync.
-    pub(crate) async fn ready(self) -> Result<Call, ClientError> {
+    pub(crate) async fn ready(self) -> Result<ClientCall, ClientError> {
         self.sync.response().await.map(|_| self.read)
     }
 
@@ -157,24 +157,24 @@ impl Synced {
     }
 }
 
-impl Future for Call {
-    type Output = Answer;
+impl Future for ClientCall {
+    type Output = CallAnswer;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<CallAnswer> {
         let this = &mut *self;
         if let Err(error) = &this.submitted {
-            return Poll::Ready(Answer::none(error.clone()));
+            return Poll::Ready(CallAnswer::none(error.clone()));
         }
         let outcome = ready!(Pin::new(&mut this.answered).poll(context));
         this.submitted = Ok(None);
         Poll::Ready(match outcome {
-            Ok(outcome) => Answer::of(outcome, this.operation, &this.path),
-            Err(_) => Answer::none(ClientError::abandoned(this.operation, &this.path)),
+            Ok(outcome) => CallAnswer::of(outcome, this.operation, &this.path),
+            Err(_) => CallAnswer::none(ClientError::abandoned(this.operation, &this.path)),
         })
     }
 }
 
-impl Drop for Call {
+impl Drop for ClientCall {
     fn drop(&mut self) {
         if let Ok(Some(id)) = self.submitted {
             self.link.cancel(id);
@@ -184,20 +184,20 @@ impl Drop for Call {
 
 /// A watch that is waited for. Dropping it removes the watch.
 #[derive(Debug)]
-pub(crate) struct Fired {
-    link: Arc<Link>,
+pub(crate) struct WatchWait {
+    link: Arc<SessionLink>,
     watch: Option<WatchId>,
     event: oneshot::Receiver<Happening>,
 }
 
-impl Fired {
-    pub(super) fn new(link: Arc<Link>, watch: Option<WatchId>, event: oneshot::Receiver<Happening>) -> Self {
+impl WatchWait {
+    pub(super) fn new(link: Arc<SessionLink>, watch: Option<WatchId>, event: oneshot::Receiver<Happening>) -> Self {
         Self { link, watch, event }
     }
 }
 
 /// Resolves to what the watch saw; `None` if it was never set, or the session is over.
-impl Future for Fired {
+impl Future for WatchWait {
     type Output = Option<Happening>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Happening>> {
@@ -207,7 +207,7 @@ impl Future for Fired {
     }
 }
 
-impl Drop for Fired {
+impl Drop for WatchWait {
     fn drop(&mut self) {
         if let Some(watch) = self.watch {
             self.link.unwatch(watch);

@@ -6,17 +6,17 @@ use bytes::Bytes;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Error, ErrorKind, Liveness, LossReason, Operation};
 use lockkeeper_session::{Failure, LAPSED_IS_ENDED_WITHIN, Server};
-use lockkeeper_zk_proto::client::{ClientSession, LossReason as MachineLoss, SessionState};
+use lockkeeper_zk_proto::client::{ClientSession, SessionLoss, SessionState};
 use lockkeeper_zk_proto::time::Timestamp;
 
-use crate::link::session::Link;
-use crate::link::state::{Phase, State, instant};
+use crate::link::session::SessionLink;
+use crate::link::state::{LinkPhase, LinkState, instant};
 
 /// How many answers and events a single contender waits for at most: those of its join, or of the watches on its own
 /// node and on the one ahead.
 const EXPECTED_OF_ONE_MAX: usize = 2;
 
-impl Link {
+impl SessionLink {
     /// Has the machine take what happened to its connection.
     pub(crate) fn drive(&self, happened: impl FnOnce(&mut ClientSession, Timestamp)) {
         let now = self.now();
@@ -46,7 +46,7 @@ impl Link {
     }
 
     /// When closing is given up as far as callers wait for it, and then as a whole: the service could not be told.
-    fn closing_ends_at(&self, state: &State) -> Option<Timestamp> {
+    fn closing_ends_at(&self, state: &LinkState) -> Option<Timestamp> {
         let patience = match self.is_over() {
             true => LAPSED_IS_ENDED_WITHIN,
             false => state.machine.anchor().timeout_least().unwrap_or(self.timeout_wanted),
@@ -86,7 +86,7 @@ impl Link {
 
     /// Whether the session is over for its callers.
     pub(crate) fn is_over(&self) -> bool {
-        self.status_now().phase == Phase::Over
+        self.status_now().phase == LinkPhase::Over
     }
 
     /// Whether the driver has nothing more to do.
@@ -112,7 +112,7 @@ impl Link {
     }
 
     fn tell_over(&self) {
-        self.status.send_if_modified(|status| std::mem::replace(&mut status.phase, Phase::Over) != Phase::Over);
+        self.status.send_if_modified(|status| std::mem::replace(&mut status.phase, LinkPhase::Over) != LinkPhase::Over);
     }
 
     /// Returns why the last connection failed, if it did.
@@ -125,9 +125,9 @@ impl Link {
         tracing::debug!(target: "lockkeeper", %server, why = %failure, "a connection failed");
         self.with(|state| {
             self.status.send_if_modified(|status| {
-                let was_renewing = status.phase == Phase::Renewing;
+                let was_renewing = status.phase == LinkPhase::Renewing;
                 if was_renewing {
-                    status.phase = Phase::Offline;
+                    status.phase = LinkPhase::Offline;
                 }
                 was_renewing
             });
@@ -150,7 +150,7 @@ impl Link {
 
     /// Whether there is no connection because a new one was asked for.
     pub(crate) fn is_renewing(&self) -> bool {
-        self.status_now().phase == Phase::Renewing
+        self.status_now().phase == LinkPhase::Renewing
     }
 
     /// Whether no server has made the session yet, and no caller has ended it.
@@ -167,12 +167,12 @@ impl Link {
     /// Whether the service itself has ended the session, and all that was made under it.
     pub(crate) fn is_ended_by_service(&self) -> bool {
         let state = self.state().machine.state();
-        matches!(state, SessionState::Over(reason) if reason != MachineLoss::OutOfReach)
+        matches!(state, SessionState::Over(reason) if reason != SessionLoss::OutOfReach)
     }
 
     /// Whether the service refused our credentials.
     pub(crate) fn is_refused(&self) -> bool {
-        self.state().machine.state() == SessionState::Over(MachineLoss::AuthFailed)
+        self.state().machine.state() == SessionState::Over(SessionLoss::AuthFailed)
     }
 }
 
@@ -184,22 +184,22 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::link::state::Status;
+    use crate::link::state::LinkStatus;
 
     #[test]
     fn a_failed_attempt_ends_a_renewal_and_changes_no_other_phase() {
         let config = Config::from_url(&"zk://h1".parse().unwrap()).unwrap();
         for (before, after) in [
-            (Phase::Renewing, Phase::Offline),
-            (Phase::Offline, Phase::Offline),
-            (Phase::Online, Phase::Online),
-            (Phase::Over, Phase::Over),
+            (LinkPhase::Renewing, LinkPhase::Offline),
+            (LinkPhase::Offline, LinkPhase::Offline),
+            (LinkPhase::Online, LinkPhase::Online),
+            (LinkPhase::Over, LinkPhase::Over),
         ] {
-            let link = Link::new(&config, Arc::new(SystemClock));
-            link.status.send_replace(Status { phase: before, epoch: 1 });
+            let link = SessionLink::new(&config, Arc::new(SystemClock));
+            link.status.send_replace(LinkStatus { phase: before, epoch: 1 });
             let status = link.status();
             link.note_failure(&config.servers()[0], Failure::broken(lockkeeper_session::Effect::None));
-            assert_eq!(link.status_now(), Status { phase: after, epoch: 1 });
+            assert_eq!(link.status_now(), LinkStatus { phase: after, epoch: 1 });
             assert_eq!(status.has_changed().unwrap(), before != after, "{before:?}");
         }
     }

@@ -6,6 +6,6 @@ mod requests;
 mod session;
 mod state;
 
-pub(crate) use call::{Answer, Call, Fired, Synced, if_there};
-pub(crate) use session::{Link, holding_interval};
-pub(crate) use state::{Happening, OnReply, Outcome, Phase, Then};
+pub(crate) use call::{CallAnswer, ClientCall, Synced, WatchWait, if_there};
+pub(crate) use session::{SessionLink, holding_interval};
+pub(crate) use state::{Happening, LinkPhase, OnReply, RequestOutcome, Then};

@@ -12,16 +12,16 @@ use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::oneshot;
 
 use crate::error::ClientError;
-use crate::link::call::{Call, Fired, Synced};
-use crate::link::session::Link;
-use crate::link::state::{Happening, OnEach, OnFire, OnReply, Outcome, State, Then, Watcher};
+use crate::link::call::{ClientCall, Synced, WatchWait};
+use crate::link::session::SessionLink;
+use crate::link::state::{Happening, LinkState, OnEach, OnFire, OnReply, RequestOutcome, Then, Watcher};
 
 /// One of the machine's ways of taking a request on.
 type Submit = fn(&mut ClientSession, &Request, Option<Timestamp>) -> Result<RequestId, SubmitError>;
 
-impl Link {
+impl SessionLink {
     /// Sends a request. It is on its way when this returns; dropping the call before it was sent takes it back.
-    pub(crate) fn call(self: &Arc<Self>, request: &Request, path: &str) -> Call {
+    pub(crate) fn call(self: &Arc<Self>, request: &Request, path: &str) -> ClientCall {
         self.begin(request, path, Some(self.operation_time_max), None, ClientSession::submit)
     }
 
@@ -33,12 +33,12 @@ impl Link {
 
     /// As [`call`](Self::call), for a request that makes one node: it may leave as one transaction with deletions that
     /// are not written yet, and is answered as by [`ClientSession::submit_creation`].
-    pub(crate) fn call_creation(self: &Arc<Self>, request: &Request, path: &str) -> Call {
+    pub(crate) fn call_creation(self: &Arc<Self>, request: &Request, path: &str) -> ClientCall {
         self.begin(request, path, Some(self.operation_time_max), None, ClientSession::submit_creation)
     }
 
     /// Sends a request that is never given up while the session lives.
-    pub(crate) fn call_without_deadline(self: &Arc<Self>, request: &Request, path: &str) -> Call {
+    pub(crate) fn call_without_deadline(self: &Arc<Self>, request: &Request, path: &str) -> ClientCall {
         self.begin(request, path, None, None, ClientSession::submit)
     }
 
@@ -54,7 +54,7 @@ impl Link {
     }
 
     /// As [`submit_ahead`](Self::submit_ahead), but the caller waits for the answer.
-    pub(crate) fn call_ahead(self: &Arc<Self>, request: &Request, path: &str) -> Call {
+    pub(crate) fn call_ahead(self: &Arc<Self>, request: &Request, path: &str) -> ClientCall {
         self.begin(request, path, Some(self.timeout()), None, ClientSession::submit_ahead)
     }
 
@@ -98,7 +98,7 @@ impl Link {
     }
 
     /// Sends a request that sets a watch, and waits for its event besides.
-    pub(crate) fn call_watching(self: &Arc<Self>, request: &Request, path: &str) -> (Call, Fired) {
+    pub(crate) fn call_watching(self: &Arc<Self>, request: &Request, path: &str) -> (ClientCall, WatchWait) {
         let (notice, event) = oneshot::channel();
         let on_fire = Box::new(move |happening: Happening| {
             // The waiting caller may have given up.
@@ -106,14 +106,14 @@ impl Link {
         });
         let watcher = Some(Watcher::Once(on_fire));
         let call = self.begin(request, path, Some(self.operation_time_max), watcher, ClientSession::submit);
-        let fired = Fired::new(self.clone(), call.watch(), event);
+        let fired = WatchWait::new(self.clone(), call.watch(), event);
         (call, fired)
     }
 
     /// Watches a node that need not be there, and all below it, for as long as the session lives. What changes while
     /// there is no connection is never told: after each reconnection all must be read again. Refused as
     /// [`ErrorCode::Unimplemented`](lockkeeper_zk_proto::message::ErrorCode::Unimplemented) by servers before 3.6.
-    pub(crate) fn watch_below(self: &Arc<Self>, path: &str, on_each: OnEach) -> Call {
+    pub(crate) fn watch_below(self: &Arc<Self>, path: &str, on_each: OnEach) -> ClientCall {
         let request = Request::AddWatch { path: path.to_owned(), mode: AddWatchMode::PersistentRecursive };
         let watcher = Some(Watcher::Each(on_each));
         self.begin(&request, path, Some(self.operation_time_max), watcher, ClientSession::submit)
@@ -127,14 +127,14 @@ impl Link {
         deadline: Option<Duration>,
         watcher: Option<Watcher>,
         submit: Submit,
-    ) -> Call {
+    ) -> ClientCall {
         let (answer, answered) = oneshot::channel();
         let submitted = self.enter(request, path, deadline, tell(answer), watcher, submit);
-        Call::new(self.clone(), submitted, answered, request.opcode(), path)
+        ClientCall::new(self.clone(), submitted, answered, request.opcode(), path)
     }
 
     /// Authenticates, on this connection and each later one.
-    pub(crate) fn call_auth(self: &Arc<Self>, auth: Auth) -> Call {
+    pub(crate) fn call_auth(self: &Arc<Self>, auth: Auth) -> ClientCall {
         let (answer, answered) = oneshot::channel();
         let submitted = self.take_on(|state, now| {
             let added = state.machine.add_auth(auth);
@@ -142,7 +142,7 @@ impl Link {
             state.expect_reply(id, OpCode::Auth, now, tell(answer), None);
             Ok(id)
         });
-        Call::new(self.clone(), submitted, answered, OpCode::Auth, "")
+        ClientCall::new(self.clone(), submitted, answered, OpCode::Auth, "")
     }
 
     /// Sends a request that is never given up, and whose answer and event are handled where they arrive, under the lock
@@ -188,7 +188,7 @@ impl Link {
     }
 
     /// Hands requests to the machine, and wakes the driver to send them.
-    fn take_on<T>(&self, submit: impl FnOnce(&mut State, Timestamp) -> T) -> T {
+    fn take_on<T>(&self, submit: impl FnOnce(&mut LinkState, Timestamp) -> T) -> T {
         let now = self.now();
         let submitted = self.with(|state| submit(state, now));
         self.wake.notify_one();
@@ -220,7 +220,7 @@ fn check(request: &Request, path: &str) -> Result<(), ClientError> {
 }
 
 /// Sends an answer to the caller that waits for it.
-fn tell(answer: oneshot::Sender<Outcome>) -> OnReply {
+fn tell(answer: oneshot::Sender<RequestOutcome>) -> OnReply {
     Box::new(move |outcome| match answer.send(outcome) {
         Ok(()) => Then::Done,
         Err(_) => Then::Unwanted,

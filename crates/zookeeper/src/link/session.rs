@@ -18,18 +18,18 @@ use lockkeeper_zk_proto::time::Timestamp;
 use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
-use crate::link::state::{Phase, State, Status, instant};
+use crate::link::state::{LinkPhase, LinkState, LinkStatus, instant};
 
 /// The longest answer that is read, in bytes: a list of a million contenders. Servers bound what they take and not what
 /// they send, so a queue that they hold can be longer than a request.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// One session, shared.
-pub(crate) struct Link {
-    state: Mutex<State>,
+pub(crate) struct SessionLink {
+    state: Mutex<LinkState>,
     /// Wakes the driver.
     pub(crate) wake: Notify,
-    pub(super) status: watch::Sender<Status>,
+    pub(super) status: watch::Sender<LinkStatus>,
     pub(crate) bond: SessionBond,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) chroot: Chroot,
@@ -39,12 +39,12 @@ pub(crate) struct Link {
     anchor: AnchorConfig,
 }
 
-impl Link {
+impl SessionLink {
     pub(crate) fn new(config: &Config, clock: Arc<dyn Clock>) -> Self {
         let anchor = AnchorConfig::new(config.tick);
         let machine_config =
             SessionConfig::new(config.session_timeout).with_anchor(anchor).with_frame_bytes_max(ANSWER_BYTES_MAX);
-        let mut state = State::new(machine_config);
+        let mut state = LinkState::new(machine_config);
         // Frequent pings all the time: a lock asked for after a quiet minute is granted on the strength of the last
         // one.
         state.machine.engage(Engagement::Engaged);
@@ -55,7 +55,7 @@ impl Link {
         Self {
             state: Mutex::new(state),
             wake: Notify::new(),
-            status: watch::Sender::new(Status { phase: Phase::Offline, epoch: 0 }),
+            status: watch::Sender::new(LinkStatus { phase: LinkPhase::Offline, epoch: 0 }),
             bond: SessionBond::new(clock.clone(), SafeUntil::ProcessEnd),
             clock,
             chroot: Chroot::new(config.chroot.clone()),
@@ -65,19 +65,19 @@ impl Link {
         }
     }
 
-    pub(crate) fn status(&self) -> watch::Receiver<Status> {
+    pub(crate) fn status(&self) -> watch::Receiver<LinkStatus> {
         self.status.subscribe()
     }
 
     /// Waits until the session's status fulfils a condition, and no longer than until it is over.
-    pub(crate) async fn until(&self, stands: impl Fn(Status) -> bool + Send + Sync) -> Status {
+    pub(crate) async fn until(&self, stands: impl Fn(LinkStatus) -> bool + Send + Sync) -> LinkStatus {
         let mut status = self.status.subscribe();
-        let settled = status.wait_for(|status| status.phase == Phase::Over || stands(*status)).await;
+        let settled = status.wait_for(|status| status.phase == LinkPhase::Over || stands(*status)).await;
         // The sender is ours, so this never fails.
-        settled.map_or(Status { phase: Phase::Over, epoch: 0 }, |status| *status)
+        settled.map_or(LinkStatus { phase: LinkPhase::Over, epoch: 0 }, |status| *status)
     }
 
-    pub(crate) fn status_now(&self) -> Status {
+    pub(crate) fn status_now(&self) -> LinkStatus {
         *self.status.borrow()
     }
 
@@ -165,7 +165,7 @@ impl Link {
     /// Ends a session that cannot be believed any more, and fails all that was asked for under it.
     pub(crate) fn abandon(&self) {
         self.close();
-        let dropped = self.with(State::take_waiters);
+        let dropped = self.with(LinkState::take_waiters);
         drop(dropped);
     }
 
@@ -174,12 +174,12 @@ impl Link {
     }
 
     /// No code panics while the state is locked, so a panic elsewhere leaves it whole.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, LinkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state, then tells the waiting callers about it.
-    pub(super) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut LinkState) -> T) -> T {
         let mut state = self.state();
         let result = act(&mut state);
         // Before a caller is told of the connection, so that it finds the notice.
@@ -192,9 +192,9 @@ impl Link {
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for SessionLink {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Link").field("status", &self.status_now()).field("bond", &self.bond).finish()
+        formatter.debug_struct("SessionLink").field("status", &self.status_now()).field("bond", &self.bond).finish()
     }
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn holding_interval(timeout: Duration) -> Duration {
     (timeout / HOLDING_DIVISOR).min(HOLDING_INTERVAL_MAX)
 }
 
-impl Link {
+impl SessionLink {
     /// Returns for how long the session should be believed at least when a lock is granted: half of its timeout, or
     /// what a proof is worth if that is less.
     pub(crate) fn worth_granting(&self) -> Duration {
@@ -254,7 +254,7 @@ mod tests {
             ("session_timeout=3s&tick=4s", 0),
         ] {
             let config = Config::from_url(&format!("zk://h?{settings}").parse().unwrap()).unwrap();
-            let link = Link::new(&config, Arc::new(SystemClock));
+            let link = SessionLink::new(&config, Arc::new(SystemClock));
             assert_eq!(link.notice_under(link.timeout()), Duration::from_millis(notice_ms), "{settings}");
         }
     }

@@ -7,10 +7,10 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond};
 use lockkeeper_session::{Failure, FailureKind, Server};
 use lockkeeper_zk_proto::client::{
-    ClientSession, DisconnectReason, Event, LossReason as MachineLoss, ProtocolError, Reply, RequestError, RequestId,
-    SessionConfig,
+    ClientSession, DisconnectReason, ProtocolError, Reply, RequestError, RequestId, SessionConfig, SessionEvent,
+    SessionLoss,
 };
-use lockkeeper_zk_proto::message::{Effect, EventKind, OpCode, Response, WatcherEvent};
+use lockkeeper_zk_proto::message::{EventKind, OpCode, RequestEffect, Response, WatcherEvent};
 use lockkeeper_zk_proto::time::Timestamp;
 use lockkeeper_zk_proto::watch::WatchId;
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ const RENEWALS_PER_TIMEOUT: u32 = 50;
 
 /// How a session stands with the service; callers wait for a change of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Phase {
+pub(crate) enum LinkPhase {
     /// There is no connection, or none on which requests go out.
     Offline,
     /// There is no connection, because a new one was asked for. No attempt at it has failed yet.
@@ -33,7 +33,7 @@ pub(crate) enum Phase {
     Over,
 }
 
-impl Phase {
+impl LinkPhase {
     /// Whether requests go out now.
     pub(crate) const fn is_online(self) -> bool {
         matches!(self, Self::Online | Self::Restored)
@@ -42,15 +42,15 @@ impl Phase {
 
 /// The phase, and the connection it is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Status {
-    pub(crate) phase: Phase,
+pub(crate) struct LinkStatus {
+    pub(crate) phase: LinkPhase,
     /// Counts connections from 1.
     pub(crate) epoch: u64,
 }
 
 /// How a request ended.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct RequestOutcome {
     /// The connection on which that became known.
     pub(crate) epoch: u64,
     /// The newest transaction that the server had applied: of a write that took effect, its own.
@@ -75,7 +75,7 @@ pub(crate) enum Then {
     Chore(BoxFuture<()>),
 }
 
-pub(crate) type OnReply = Box<dyn FnOnce(Outcome) -> Then + Send>;
+pub(crate) type OnReply = Box<dyn FnOnce(RequestOutcome) -> Then + Send>;
 pub(crate) type OnFire = Box<dyn FnOnce(Happening) + Send>;
 pub(crate) type OnEach = Box<dyn Fn(&WatcherEvent) + Send>;
 
@@ -88,7 +88,7 @@ pub(crate) enum Watcher {
 }
 
 /// A caller that waits for an answer, and perhaps for an event after it.
-pub(super) struct Pending {
+pub(super) struct PendingReply {
     on_reply: OnReply,
     watcher: Option<Watcher>,
     /// Not later than it was sent.
@@ -96,10 +96,10 @@ pub(super) struct Pending {
     is_write: bool,
 }
 
-pub(super) struct State {
+pub(super) struct LinkState {
     pub(super) machine: ClientSession,
     /// By the request's number, which is its watch's too.
-    pub(super) pending: BTreeMap<u64, Pending>,
+    pub(super) pending: BTreeMap<u64, PendingReply>,
     watchers: BTreeMap<WatchId, Watcher>,
     /// Futures that the driver is to run.
     pub(super) chores: Vec<BoxFuture<()>>,
@@ -125,9 +125,9 @@ pub(super) struct State {
 }
 
 /// The callers that were waiting, to be dropped outside the lock.
-pub(super) type Waiters = (BTreeMap<u64, Pending>, BTreeMap<WatchId, Watcher>);
+pub(super) type Waiters = (BTreeMap<u64, PendingReply>, BTreeMap<WatchId, Watcher>);
 
-impl State {
+impl LinkState {
     pub(super) fn new(config: SessionConfig) -> Self {
         Self {
             machine: ClientSession::new(config),
@@ -156,8 +156,8 @@ impl State {
         on_reply: OnReply,
         watcher: Option<Watcher>,
     ) {
-        let is_write = operation.effect() == Effect::Write;
-        self.pending.insert(id.number(), Pending { on_reply, watcher, submitted_at, is_write });
+        let is_write = operation.effect() == RequestEffect::Write;
+        self.pending.insert(id.number(), PendingReply { on_reply, watcher, submitted_at, is_write });
     }
 
     /// How many answers and events are waited for.
@@ -182,28 +182,28 @@ impl State {
         false
     }
 
-    pub(super) fn route_events(&mut self, status: &watch::Sender<Status>, bond: &SessionBond) {
+    pub(super) fn route_events(&mut self, status: &watch::Sender<LinkStatus>, bond: &SessionBond) {
         while let Some(event) = self.machine.poll_event() {
             match event {
-                Event::Connected { epoch, .. } => {
+                SessionEvent::Connected { epoch, .. } => {
                     self.last_write_at = None;
                     self.trouble = None;
                     self.last_failure = None;
-                    tell(status, Status { phase: Phase::Online, epoch: epoch.number() });
+                    tell(status, LinkStatus { phase: LinkPhase::Online, epoch: epoch.number() });
                 }
-                Event::WatchesRestored { epoch } => {
-                    tell(status, Status { phase: Phase::Restored, epoch: epoch.number() });
+                SessionEvent::WatchesRestored { epoch } => {
+                    tell(status, LinkStatus { phase: LinkPhase::Restored, epoch: epoch.number() });
                 }
-                Event::Disconnected { epoch, reason, .. } => {
+                SessionEvent::Disconnected { epoch, reason, .. } => {
                     let (phase, trouble) = match reason {
-                        DisconnectReason::Renewed => (Phase::Renewing, None),
-                        _ => (Phase::Offline, Some(of_disconnect(reason))),
+                        DisconnectReason::Renewed => (LinkPhase::Renewing, None),
+                        _ => (LinkPhase::Offline, Some(of_disconnect(reason))),
                     };
                     self.trouble = trouble;
-                    tell(status, Status { phase, epoch: epoch.number() });
+                    tell(status, LinkStatus { phase, epoch: epoch.number() });
                 }
-                Event::Reply(reply) => self.route_reply(reply),
-                Event::Watch(notice) => {
+                SessionEvent::Reply(reply) => self.route_reply(reply),
+                SessionEvent::Watch(notice) => {
                     for watch in notice.fired {
                         match self.watchers.remove(&watch) {
                             Some(Watcher::Once(on_fire)) => {
@@ -217,15 +217,15 @@ impl State {
                         }
                     }
                 }
-                Event::Over(reason) => {
+                SessionEvent::Over(reason) => {
                     // Before the requests that end with it are answered, so that their callers find the bond lost.
                     bond.lose(match reason {
-                        MachineLoss::Closed => LossReason::Closed,
-                        MachineLoss::OutOfReach => LossReason::Lapsed,
+                        SessionLoss::Closed => LossReason::Closed,
+                        SessionLoss::OutOfReach => LossReason::Lapsed,
                         _ => LossReason::Expired,
                     });
                     self.watchers.clear();
-                    status.send_modify(|status| status.phase = Phase::Over);
+                    status.send_modify(|status| status.phase = LinkPhase::Over);
                 }
                 // Events that a later version of the machine may add change nothing here.
                 _ => (),
@@ -250,7 +250,8 @@ impl State {
         if pending.is_write && matches!(reply.outcome, Ok(_) | Err(RequestError::Refused(_))) {
             self.last_write_at = self.last_write_at.max(Some(pending.submitted_at));
         }
-        let then = (pending.on_reply)(Outcome { epoch: reply.epoch.number(), zxid: reply.zxid, result: reply.outcome });
+        let then =
+            (pending.on_reply)(RequestOutcome { epoch: reply.epoch.number(), zxid: reply.zxid, result: reply.outcome });
         match (reply.watch, pending.watcher) {
             (Some(watch), Some(watcher)) if !matches!(then, Then::Unwanted) => {
                 self.watchers.insert(watch, watcher);
@@ -265,8 +266,8 @@ impl State {
 
     /// Tells the bond until when it may be believed, if that has changed enough to wake all callers that wait for a
     /// loss. An earlier deadline than the true one does no harm.
-    pub(super) fn publish(&mut self, phase: Phase, bond: &SessionBond) {
-        let is_online = self.machine.state().is_online() || phase == Phase::Renewing;
+    pub(super) fn publish(&mut self, phase: LinkPhase, bond: &SessionBond) {
+        let is_online = self.machine.state().is_online() || phase == LinkPhase::Renewing;
         let safe_until = match (self.is_resting, self.machine.safe_until()) {
             // Nothing is held by it, so nothing could be believed for too long.
             (true, _) => SafeUntil::ProcessEnd,
@@ -292,9 +293,9 @@ impl State {
 }
 
 /// Tells callers of a new status, unless the session is over for them.
-fn tell(status: &watch::Sender<Status>, now: Status) {
+fn tell(status: &watch::Sender<LinkStatus>, now: LinkStatus) {
     status.send_if_modified(|told| {
-        let goes_on = told.phase != Phase::Over;
+        let goes_on = told.phase != LinkPhase::Over;
         if goes_on {
             *told = now;
         }

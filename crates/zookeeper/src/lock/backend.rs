@@ -11,11 +11,11 @@ use lockkeeper_core::{
     StoppedHolder,
 };
 
-use crate::client::{Access, Client};
+use crate::client::{Client, ClientOpener};
 use crate::config::Config;
 use crate::dial::Dial;
 use crate::error::ClientError;
-use crate::link::Link;
+use crate::link::SessionLink;
 use crate::lock::examine::examine;
 use crate::lock::follow::follow;
 use crate::lock::session::ZooKeeperSession;
@@ -49,10 +49,10 @@ const CAPABILITIES: Capabilities =
 /// # Ok::<(), lockkeeper_core::Error>(())
 /// ```
 pub struct ZooKeeperBackend {
-    access: Access,
+    access: ClientOpener,
     onlooker: Arc<Onlooker>,
     /// The session that was begun last, opened or not.
-    latest: Mutex<Weak<Link>>,
+    latest: Mutex<Weak<SessionLink>>,
 }
 
 impl ZooKeeperBackend {
@@ -70,7 +70,7 @@ impl ZooKeeperBackend {
 
     /// Takes a service over other connections and by another clock, which should be the keeper's too.
     pub fn with(config: Config, dial: Arc<dyn Dial>, clock: Arc<dyn Clock>) -> Self {
-        let access = Access::new(config, dial, clock);
+        let access = ClientOpener::new(config, dial, clock);
         let onlooker = Arc::new(Onlooker::new(access.clone()));
         Self { access, onlooker, latest: Mutex::default() }
     }
@@ -166,20 +166,20 @@ impl fmt::Debug for ZooKeeperBackend {
 
 /// Where looks go: over the session of a lock if there is one, else over a separate client, opened at the first look.
 struct Onlooker {
-    access: Access,
+    access: ClientOpener,
     /// The client for looks while no lock has a session.
     opener: Opener<Client>,
     /// The session that was opened last for locks; servers limit the connections of one address.
-    lent: Mutex<Weak<Link>>,
+    lent: Mutex<Weak<SessionLink>>,
 }
 
 impl Onlooker {
-    fn new(access: Access) -> Self {
+    fn new(access: ClientOpener) -> Self {
         Self { access, opener: Opener::new(|_| {}), lent: Mutex::default() }
     }
 
     /// Lets looks go over a lock's session while it lives.
-    fn lend(&self, link: &Arc<Link>) {
+    fn lend(&self, link: &Arc<SessionLink>) {
         *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(link);
     }
 
@@ -194,7 +194,7 @@ impl Onlooker {
         }
     }
 
-    async fn link(&self) -> Result<Arc<Link>> {
+    async fn link(&self) -> Result<Arc<SessionLink>> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         if let Some(link) = lent.filter(|link| !link.is_over() && link.bond.liveness().is_held()) {
             return Ok(link);

@@ -7,15 +7,15 @@ use lockkeeper_zk_proto::message::{ErrorCode, Request, Stat};
 
 use crate::config::Config;
 use crate::error::ClientError;
-use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ForeignPolicy, Layout, Named};
-use crate::link::{Call, Link};
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ChildName, ForeignPolicy, Layout};
+use crate::link::{ClientCall, SessionLink};
 use crate::lock::inspect::{ask_all, children, name_of};
 use crate::queue::{bare_permits, read_queue};
 
 /// What there is below the base.
 #[derive(Debug, Default)]
 pub(super) struct Census {
-    pub(super) locks: Vec<SeenLock>,
+    pub(super) locks: Vec<CensusLock>,
     /// The nodes that this user may not read.
     pub(super) unreadable: Vec<String>,
     /// Whether the base is the root, below which other programs have their nodes too.
@@ -24,27 +24,27 @@ pub(super) struct Census {
 
 /// A node directly below the base.
 #[derive(Debug)]
-pub(super) struct SeenLock {
+pub(super) struct CensusLock {
     pub(super) name: Option<QueueName>,
     /// Its own queue, and those of a semaphore below it.
-    pub(super) queues: Vec<SeenQueue>,
+    pub(super) queues: Vec<CensusQueue>,
     /// Whether there are nodes below it that belong to none of its queues.
     pub(super) has_others: bool,
 }
 
 /// A queue and what stands in it.
 #[derive(Debug)]
-pub(super) struct SeenQueue {
-    pub(super) node: SeenNode,
+pub(super) struct CensusQueue {
+    pub(super) node: CensusNode,
     pub(super) part: Part,
-    pub(super) contenders: Vec<SeenNode>,
+    pub(super) contenders: Vec<CensusNode>,
     /// Nodes with names that an unknown client may have given to contenders.
-    pub(super) foreign: Vec<SeenNode>,
+    pub(super) foreign: Vec<CensusNode>,
 }
 
 /// A node as it was read.
 #[derive(Clone, Debug)]
-pub(super) struct SeenNode {
+pub(super) struct CensusNode {
     /// Its path as the server knows it.
     pub(super) path: String,
     /// Its last name.
@@ -54,10 +54,10 @@ pub(super) struct SeenNode {
 }
 
 /// Reads all of it.
-pub(super) async fn count(link: &Arc<Link>, config: &Config) -> Result<Census, ClientError> {
+pub(super) async fn count(link: &Arc<SessionLink>, config: &Config) -> Result<Census, ClientError> {
     let base = link.chroot.join(&config.base);
     let mut census = Census { is_at_root: config.base.is_root(), ..Census::default() };
-    let reader = Reader { link, shown: config.base.as_str(), layout: config.naming.layout };
+    let reader = CensusReader { link, shown: config.base.as_str(), layout: config.naming.layout };
     for lock in reader.read_below(base.as_str(), &mut census).await? {
         // A node that lives with a session is no queue, and the server's own are not ours to look into.
         if lock.stat.ephemeral_owner == 0 && lock.path != "/zookeeper" {
@@ -67,19 +67,19 @@ pub(super) async fn count(link: &Arc<Link>, config: &Config) -> Result<Census, C
     Ok(census)
 }
 
-struct Reader<'a> {
-    link: &'a Arc<Link>,
+struct CensusReader<'a> {
+    link: &'a Arc<SessionLink>,
     shown: &'a str,
     layout: Layout,
 }
 
-impl Reader<'_> {
+impl CensusReader<'_> {
     /// Reads the queues of a lock.
-    async fn read_lock(&self, node: SeenNode, census: &mut Census) -> Result<(), ClientError> {
+    async fn read_lock(&self, node: CensusNode, census: &mut Census) -> Result<(), ClientError> {
         let is_readable = census.unreadable.len();
         let below = self.read_children(&node, census).await?;
         let name = name_of(&node.name, &node.data, self.layout);
-        let part_of = |child: &SeenNode| match (self.layout, child.name.as_str()) {
+        let part_of = |child: &CensusNode| match (self.layout, child.name.as_str()) {
             (Layout::Curator, CURATOR_WAITERS) => Some(Part::Waiters),
             (Layout::Curator, CURATOR_PERMITS) => Some(Part::Permits),
             _ => None,
@@ -87,7 +87,7 @@ impl Reader<'_> {
         let (parts, below): (Vec<_>, Vec<_>) =
             below.into_iter().partition(|child| child.stat.ephemeral_owner == 0 && part_of(child).is_some());
         let (line, others) = self.queue(node, Part::Line, below);
-        let mut lock = SeenLock { name, queues: vec![line], has_others: others > 0 };
+        let mut lock = CensusLock { name, queues: vec![line], has_others: others > 0 };
         for part in parts {
             let kind = part_of(&part).unwrap_or_default();
             let below = self.read_children(&part, census).await?;
@@ -102,7 +102,7 @@ impl Reader<'_> {
     }
 
     /// Sorts the children of a queue, and counts those that are neither contenders nor look like some.
-    fn queue(&self, node: SeenNode, part: Part, children: Vec<SeenNode>) -> (SeenQueue, usize) {
+    fn queue(&self, node: CensusNode, part: Part, children: Vec<CensusNode>) -> (CensusQueue, usize) {
         let names: Vec<String> = children.iter().map(|child| child.name.clone()).collect();
         let reading = read_queue(&names, part, self.layout, ForeignPolicy::Ignore);
         let permits = if self.layout == Layout::Kazoo { bare_permits(&names) } else { Vec::new() };
@@ -110,12 +110,12 @@ impl Reader<'_> {
             let mut known = reading.contenders.iter().chain(&permits);
             known.any(|contender| contender.id.as_str() == name)
         };
-        let mut queue = SeenQueue { node, part, contenders: Vec::new(), foreign: Vec::new() };
+        let mut queue = CensusQueue { node, part, contenders: Vec::new(), foreign: Vec::new() };
         let mut others = 0;
         for child in children {
             if stands(&child.name) {
                 queue.contenders.push(child);
-            } else if matches!(Named::read(&child.name), Named::Foreign { .. }) {
+            } else if matches!(ChildName::read(&child.name), ChildName::Foreign { .. }) {
                 queue.foreign.push(child);
             } else {
                 others += 1;
@@ -124,7 +124,7 @@ impl Reader<'_> {
         (queue, others)
     }
 
-    async fn read_children(&self, node: &SeenNode, census: &mut Census) -> Result<Vec<SeenNode>, ClientError> {
+    async fn read_children(&self, node: &CensusNode, census: &mut Census) -> Result<Vec<CensusNode>, ClientError> {
         if node.stat.num_children == 0 {
             return Ok(Vec::new());
         }
@@ -132,7 +132,7 @@ impl Reader<'_> {
     }
 
     /// Reads the children of a node; those that are gone by then are left out.
-    async fn read_below(&self, path: &str, census: &mut Census) -> Result<Vec<SeenNode>, ClientError> {
+    async fn read_below(&self, path: &str, census: &mut Census) -> Result<Vec<CensusNode>, ClientError> {
         let names = match children(self.link, path, self.shown).await {
             Err(error) if error.is(ErrorCode::NoAuth) => {
                 census.unreadable.push(path.to_owned());
@@ -142,12 +142,12 @@ impl Reader<'_> {
         };
         let path_of = |name: &str| if path == "/" { format!("/{name}") } else { format!("{path}/{name}") };
         let read = |name: &String| Request::GetData { path: path_of(name), watch: false };
-        let said = ask_all(self.link, self.shown, &names, read, Call::data).await?;
+        let said = ask_all(self.link, self.shown, &names, read, ClientCall::data).await?;
         let mut nodes = Vec::with_capacity(names.len());
         for (name, said) in names.into_iter().zip(said) {
             let path = path_of(&name);
             match said {
-                Ok((data, stat)) => nodes.push(SeenNode { path, name, data: data.into(), stat }),
+                Ok((data, stat)) => nodes.push(CensusNode { path, name, data: data.into(), stat }),
                 Err(error) if error.is(ErrorCode::NoAuth) => census.unreadable.push(path),
                 Err(_) => {}
             }

@@ -7,14 +7,14 @@ use lockkeeper_core::{Operation, QueueName, QueueView, Result, Value, ValueVersi
 use lockkeeper_zk_proto::message::{ErrorCode, Request};
 
 use crate::error::{ClientError, ClientErrorKind};
-use crate::link::{Call, Fired};
-use crate::lock::inner::Inner;
+use crate::link::{ClientCall, WatchWait};
 use crate::lock::paths::QueuePath;
+use crate::lock::session_core::SessionCore;
 use crate::lock::value;
 
 /// Sends the first list; the future waits until the queue differs from what was seen, and returns it.
 pub(super) fn queue_changed(
-    inner: Arc<Inner>,
+    inner: Arc<SessionCore>,
     queue: &QueueName,
     seen: &QueueView,
 ) -> Result<impl Future<Output = Result<QueueView>> + Send + use<>> {
@@ -52,7 +52,7 @@ fn is_otherwise(view: &QueueView, seen: &QueueView) -> bool {
 }
 
 /// Sets a watch on a node that was not there; `None` if it is there by now.
-async fn until_made(inner: &Inner, path: &QueuePath, queue: &QueueName) -> Result<Option<Fired>> {
+async fn until_made(inner: &SessionCore, path: &QueuePath, queue: &QueueName) -> Result<Option<WatchWait>> {
     let (call, fired) = watch_node(inner, path);
     match call.response().await {
         Err(error) if error.is(ErrorCode::NoNode) => Ok(Some(fired)),
@@ -62,13 +62,13 @@ async fn until_made(inner: &Inner, path: &QueuePath, queue: &QueueName) -> Resul
 }
 
 /// Sets a watch whether the node is there or not.
-fn watch_node(inner: &Inner, path: &QueuePath) -> (Call, Fired) {
+fn watch_node(inner: &SessionCore, path: &QueuePath) -> (ClientCall, WatchWait) {
     inner.link.call_watching(&Request::Exists { path: path.on_server(), watch: true }, path.shown())
 }
 
 /// Sends the first read; the future waits until the value differs from the state that was seen, and returns it.
 pub(super) fn value_changed(
-    inner: Arc<Inner>,
+    inner: Arc<SessionCore>,
     queue: &QueueName,
     seen: Option<ValueVersion>,
 ) -> Result<impl Future<Output = Result<Option<Value>>> + Send + use<>> {
@@ -101,13 +101,13 @@ pub(super) fn value_changed(
 }
 
 /// Sends a watch, and a read after it.
-fn send_watching_read(inner: &Inner, path: &QueuePath) -> ((Call, Fired), Call) {
+fn send_watching_read(inner: &SessionCore, path: &QueuePath) -> ((ClientCall, WatchWait), ClientCall) {
     let watch = watch_node(inner, path);
     let read = inner.link.call(&Request::GetData { path: path.on_server(), watch: false }, path.shown());
     (watch, read)
 }
 
-impl Inner {
+impl SessionCore {
     /// Waits for the next connection if a request failed because there was none; any other failure ends the wait.
     pub(super) async fn after_failure(&self, queue: &QueueName, error: ClientError) -> Result<()> {
         match error.kind() {

@@ -11,15 +11,15 @@ use lockkeeper_session::or_never;
 use lockkeeper_zk_proto::message::{ErrorCode, EventKind, Request};
 
 use crate::error::ClientError;
-use crate::link::{Call, Fired, Happening};
-use crate::lock::inner::Inner;
+use crate::link::{ClientCall, Happening, WatchWait};
 use crate::lock::paths::QueuePath;
-use crate::lock::place::{End, Place};
+use crate::lock::place::{NodePlace, PlaceEnd};
 use crate::lock::prover::{self, until_believable};
+use crate::lock::session_core::SessionCore;
 
 /// A wait under way.
-pub(super) struct Wait {
-    inner: Arc<Inner>,
+pub(super) struct DepartureWait {
+    inner: Arc<SessionCore>,
     queue: QueueName,
     path: QueuePath,
     ahead: ContenderId,
@@ -28,18 +28,18 @@ pub(super) struct Wait {
 }
 
 /// How the end of the contender ahead is heard of.
-enum Ahead {
+enum ContenderAhead {
     /// It is one of this session's.
-    Ours(Arc<Place>),
+    Ours(Arc<NodePlace>),
     /// By a watch on its node.
-    Watched(Call, Fired),
+    Watched(ClientCall, WatchWait),
 }
 
 /// Our own place in the queue; it counts as waiting while this value lives.
 struct Mine {
-    inner: Arc<Inner>,
+    inner: Arc<SessionCore>,
     ticket: Ticket,
-    place: Arc<Place>,
+    place: Arc<NodePlace>,
 }
 
 impl Drop for Mine {
@@ -50,10 +50,10 @@ impl Drop for Mine {
     }
 }
 
-impl Wait {
+impl DepartureWait {
     /// Sends the requests that set the watches: on our own node first, so that its removal is known before the other's.
     pub(super) fn begin(
-        inner: Arc<Inner>,
+        inner: Arc<SessionCore>,
         queue: &QueueName,
         mine: Option<&ContenderId>,
         ahead: &ContenderId,
@@ -71,11 +71,11 @@ impl Wait {
         // A session that takes no more requests sets no watch on our own node.
         let is_guarded = |mine: &Mine| mine.place.is_watched.load(Ordering::Acquire);
         let contender = match ours.filter(|_| mine.as_ref().is_none_or(is_guarded)) {
-            Some(place) => Ahead::Ours(place),
+            Some(place) => ContenderAhead::Ours(place),
             None => {
                 let request = Request::GetData { path: path.child_on_server(ahead.as_str()), watch: true };
                 let (call, fired) = inner.link.call_watching(&request, path.shown());
-                Ahead::Watched(call, fired)
+                ContenderAhead::Watched(call, fired)
             }
         };
         let wait = Self { inner, queue: queue.clone(), path, ahead: ahead.clone(), mine, seen: seen.0 };
@@ -83,7 +83,7 @@ impl Wait {
     }
 
     /// Waits until the contender ahead is gone, or a new look is needed.
-    async fn finish(self, ahead: Ahead) -> Result<Departure> {
+    async fn finish(self, ahead: ContenderAhead) -> Result<Departure> {
         let removal = or_never(self.mine.as_ref().map(|mine| mine.place.bond.removed()));
         let departure = tokio::select! {
             biased;
@@ -102,24 +102,24 @@ impl Wait {
     }
 
     /// Waits for the contender ahead alone.
-    async fn departed(&self, ahead: Ahead) -> Result<Departure> {
+    async fn departed(&self, ahead: ContenderAhead) -> Result<Departure> {
         match ahead {
-            Ahead::Ours(place) => self.ended(&place).await,
-            Ahead::Watched(call, fired) => self.watched(call, fired).await,
+            ContenderAhead::Ours(place) => self.ended(&place).await,
+            ContenderAhead::Watched(call, fired) => self.watched(call, fired).await,
         }
     }
 
     /// Waits until a contender of this session has left. That counts only if our own node was not removed before.
-    async fn ended(&self, ahead: &Place) -> Result<Departure> {
+    async fn ended(&self, ahead: &NodePlace) -> Result<Departure> {
         let end = async {
             match (ahead.ended().await, &self.mine) {
-                (End::Deleted { epoch }, _) if epoch != self.seen => Departure::Recheck,
-                (End::Deleted { .. }, Some(mine)) => {
+                (PlaceEnd::Deleted { epoch }, _) if epoch != self.seen => Departure::Recheck,
+                (PlaceEnd::Deleted { .. }, Some(mine)) => {
                     // As with a watch on the other: a removal of our own that came before has been told by now.
                     if *mine.place.is_guarded.wait().await { Departure::Gone } else { Departure::Recheck }
                 }
-                (End::Deleted { .. }, None) => Departure::Gone,
-                (End::Unknown, _) => Departure::Recheck,
+                (PlaceEnd::Deleted { .. }, None) => Departure::Gone,
+                (PlaceEnd::Unknown, _) => Departure::Recheck,
             }
         };
         // An answer on the next connection proves nothing.
@@ -131,7 +131,7 @@ impl Wait {
     ///
     /// The contender counts as gone only if that was seen on the connection that the view was seen on: after a
     /// reconnection, events come in the order of the client's own list.
-    async fn watched(&self, call: Call, fired: Fired) -> Result<Departure> {
+    async fn watched(&self, call: ClientCall, fired: WatchWait) -> Result<Departure> {
         let answer = call.await;
         if answer.result.as_ref().is_err_and(|error| error.is(ErrorCode::NoAuth)) {
             return self.unread().await;

@@ -22,7 +22,7 @@ const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
 /// What a server says of itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Said {
+pub(super) enum ServerAnswer {
     /// It cannot be reached: the server, and why.
     Unreachable(String),
     /// It serves no sessions now, since it has no quorum.
@@ -30,12 +30,12 @@ pub(super) enum Said {
     /// It answers no words, or none that is understood.
     Nothing,
     /// How it is.
-    Itself(Report),
+    Itself(ServerReport),
 }
 
 /// How a server is.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Report {
+pub(super) struct ServerReport {
     /// As in `3.8.0`.
     pub(super) version: String,
     /// `standalone`, `leader`, `follower`, `observer`.
@@ -45,7 +45,7 @@ pub(super) struct Report {
 }
 
 /// Asks one server, at the first of its addresses that answers.
-pub(super) async fn ask(dial: &Arc<dyn Dial>, clock: &Arc<dyn Clock>, server: &Server) -> Said {
+pub(super) async fn ask(dial: &Arc<dyn Dial>, clock: &Arc<dyn Clock>, server: &Server) -> ServerAnswer {
     let resolving = dial.clone();
     let names = Names::resolved_by(move |server| resolving.resolve(server));
     let mut finder = Finder::new(&names, vec![server.clone()], Order::Listed, clock.clone());
@@ -59,12 +59,12 @@ pub(super) async fn ask(dial: &Arc<dyn Dial>, clock: &Arc<dyn Clock>, server: &S
     };
     let (way, answer) = match finder.round(clock.now().saturating_add(ANSWERED_WITHIN), asking).await {
         Ok(answered) => answered,
-        Err(failure) => return Said::Unreachable(failure.to_string()),
+        Err(failure) => return ServerAnswer::Unreachable(failure.to_string()),
     };
     match read_srvr(&answer) {
-        Said::Itself(report) => {
+        ServerAnswer::Itself(report) => {
             let conf = asked(dial, clock, &way, "conf", clock.now().saturating_add(ANSWERED_WITHIN)).await;
-            Said::Itself(Report { tick: conf.ok().and_then(|conf| read_tick(&conf)), ..report })
+            ServerAnswer::Itself(ServerReport { tick: conf.ok().and_then(|conf| read_tick(&conf)), ..report })
         }
         other => other,
     }
@@ -89,17 +89,17 @@ async fn asked(
 }
 
 /// Reads an answer to `srvr`.
-fn read_srvr(answer: &str) -> Said {
+fn read_srvr(answer: &str) -> ServerAnswer {
     if answer.contains("not currently serving requests") {
-        return Said::NotServing;
+        return ServerAnswer::NotServing;
     }
     let after = |start: &str| answer.lines().find_map(|line| line.strip_prefix(start)).map(str::trim);
     match (after("Zookeeper version:"), after("Mode:")) {
         (Some(version), Some(mode)) => {
             let version = version.split([',', '-', ' ']).next().unwrap_or_default().to_owned();
-            Said::Itself(Report { version, mode: mode.to_owned(), tick: None })
+            ServerAnswer::Itself(ServerReport { version, mode: mode.to_owned(), tick: None })
         }
-        _ => Said::Nothing,
+        _ => ServerAnswer::Nothing,
     }
 }
 
@@ -111,9 +111,9 @@ fn read_tick(answer: &str) -> Option<Duration> {
 
 /// What is known of the service.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct ServiceFacts<'a> {
     /// What each server of the URL says.
-    pub(super) said: &'a [(String, Said)],
+    pub(super) said: &'a [(String, ServerAnswer)],
     /// How many servers of the ensemble vote by its configuration, if it tells.
     pub(super) voters: Option<usize>,
     /// The tick that the URL names.
@@ -123,8 +123,8 @@ pub(super) struct Known<'a> {
 }
 
 /// Judges all of it.
-pub(super) fn judge(known: Known<'_>) -> Vec<Finding> {
-    let reports: Vec<(&str, &Report)> = known.said.iter().filter_map(reported).collect();
+pub(super) fn judge(known: ServiceFacts<'_>) -> Vec<Finding> {
+    let reports: Vec<(&str, &ServerReport)> = known.said.iter().filter_map(reported).collect();
     let mut findings = Vec::new();
     findings.extend(known.said.iter().filter_map(|(server, said)| judge_server(server, said)));
     findings.extend(judge_unity(&reports));
@@ -137,31 +137,31 @@ pub(super) fn judge(known: Known<'_>) -> Vec<Finding> {
     findings
 }
 
-fn reported((server, said): &(String, Said)) -> Option<(&str, &Report)> {
+fn reported((server, said): &(String, ServerAnswer)) -> Option<(&str, &ServerReport)> {
     match said {
-        Said::Itself(report) => Some((server, report)),
+        ServerAnswer::Itself(report) => Some((server, report)),
         _ => None,
     }
 }
 
-fn judge_server(server: &str, said: &Said) -> Option<Finding> {
+fn judge_server(server: &str, said: &ServerAnswer) -> Option<Finding> {
     Some(match said {
-        Said::Unreachable(why) => Finding::new(
+        ServerAnswer::Unreachable(why) => Finding::new(
             Severity::Warning,
             format!("a server cannot be reached: {why}"),
             "start it, or take it out of the URL",
         ),
-        Said::NotServing => Finding::new(
+        ServerAnswer::NotServing => Finding::new(
             Severity::Warning,
             format!("{server} serves no clients: it belongs to no quorum"),
             "see its log; a quorum is more than half of the servers",
         ),
-        Said::Nothing => Finding::new(
+        ServerAnswer::Nothing => Finding::new(
             Severity::Note,
             format!("{server} does not answer `srvr`, so its version and its role are not known"),
             "set 4lw.commands.whitelist=srvr,conf in the server's configuration",
         ),
-        Said::Itself(Report { version, mode, tick }) => {
+        ServerAnswer::Itself(ServerReport { version, mode, tick }) => {
             let tick = tick.map(|tick| format!(", with a tick of {tick:?}")).unwrap_or_default();
             Finding::note(format!("{server} runs ZooKeeper {version} ({mode}){tick}"))
         }
@@ -169,7 +169,7 @@ fn judge_server(server: &str, said: &Said) -> Option<Finding> {
 }
 
 /// Servers that do not follow one leader grant one lock several times.
-fn judge_unity(reports: &[(&str, &Report)]) -> Option<Finding> {
+fn judge_unity(reports: &[(&str, &ServerReport)]) -> Option<Finding> {
     let of_mode = |mode: &str| -> Vec<&str> {
         reports.iter().filter(|(_, report)| report.mode == mode).map(|(server, _)| *server).collect()
     };
@@ -186,7 +186,7 @@ fn judge_unity(reports: &[(&str, &Report)]) -> Option<Finding> {
 }
 
 /// Whether locks go on when a server is lost.
-fn judge_size(named: usize, voters: Option<usize>, reports: &[(&str, &Report)]) -> Option<Finding> {
+fn judge_size(named: usize, voters: Option<usize>, reports: &[(&str, &ServerReport)]) -> Option<Finding> {
     let stands_alone = reports.iter().any(|(_, report)| report.mode == "standalone");
     match voters {
         _ if stands_alone => Some(Finding::new(
@@ -214,7 +214,7 @@ fn judge_size(named: usize, voters: Option<usize>, reports: &[(&str, &Report)]) 
 }
 
 /// A holder believes itself by the tick: a greater one than it knows makes it believe too long.
-fn judge_tick(known: Known<'_>, reports: &[(&str, &Report)]) -> Option<Finding> {
+fn judge_tick(known: ServiceFacts<'_>, reports: &[(&str, &ServerReport)]) -> Option<Finding> {
     let (server, tick) =
         reports.iter().filter_map(|(server, report)| Some((*server, report.tick?))).max_by_key(|(_, tick)| *tick)?;
     let believed = known.tick.unwrap_or(known.granted / 2);
@@ -255,7 +255,7 @@ fn judge_shortness(granted: Duration, server: &str, tick: Duration) -> Option<Fi
 const WITH_RECURSIVE_WATCHES: (u32, u32) = (3, 6);
 
 /// A follower of many locks on an older server looks at all of them again and again.
-fn judge_watches(reports: &[(&str, &Report)]) -> Option<Finding> {
+fn judge_watches(reports: &[(&str, &ServerReport)]) -> Option<Finding> {
     let is_older = |version: &str| {
         let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
         matches!((numbers.next(), numbers.next()), (Some(Some(major)), Some(Some(minor)))
@@ -268,7 +268,7 @@ fn judge_watches(reports: &[(&str, &Report)]) -> Option<Finding> {
 }
 
 /// What is not known of the tick, where a server answers other words.
-fn silent_of_tick(reports: &[(&str, &Report)]) -> Option<Finding> {
+fn silent_of_tick(reports: &[(&str, &ServerReport)]) -> Option<Finding> {
     let (server, _) = reports.iter().find(|(_, report)| report.tick.is_none())?;
     Some(Finding::new(
         Severity::Note,
@@ -285,16 +285,16 @@ mod tests {
     fn version_mode_and_tick_are_read_from_the_answers() {
         let srvr = "Zookeeper version: 3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on 2022-02-25\n\
                     Latency min/avg/max: 0/0.0/0\nMode: follower\nNode count: 5\n";
-        let report = Report { version: "3.8.0".to_owned(), mode: "follower".to_owned(), tick: None };
-        assert_eq!(read_srvr(srvr), Said::Itself(report));
+        let report = ServerReport { version: "3.8.0".to_owned(), mode: "follower".to_owned(), tick: None };
+        assert_eq!(read_srvr(srvr), ServerAnswer::Itself(report));
         assert_eq!(read_tick("clientPort=2181\ntickTime=2000\nmaxClientCnxns=60\n"), Some(Duration::from_secs(2)));
     }
 
     #[test]
     fn a_server_that_does_not_serve_and_one_that_answers_no_words_are_told_apart() {
-        assert_eq!(read_srvr("This ZooKeeper instance is not currently serving requests\n"), Said::NotServing);
+        assert_eq!(read_srvr("This ZooKeeper instance is not currently serving requests\n"), ServerAnswer::NotServing);
         for answer in ["", "srvr is not executed because it is not in the whitelist.\n", "HTTP/1.1 400\r\n", "Mode:"] {
-            assert_eq!(read_srvr(answer), Said::Nothing, "{answer}");
+            assert_eq!(read_srvr(answer), ServerAnswer::Nothing, "{answer}");
         }
         assert_eq!(read_tick("conf is not executed because it is not in the whitelist.\n"), None);
         assert_eq!(read_tick("tickTime=soon"), None);
@@ -302,13 +302,18 @@ mod tests {
 
     const TICK: Duration = Duration::from_secs(2);
 
-    fn server(name: &str, mode: &str) -> (String, Said) {
-        let report = Report { version: "3.8.0".to_owned(), mode: mode.to_owned(), tick: Some(TICK) };
-        (name.to_owned(), Said::Itself(report))
+    fn server(name: &str, mode: &str) -> (String, ServerAnswer) {
+        let report = ServerReport { version: "3.8.0".to_owned(), mode: mode.to_owned(), tick: Some(TICK) };
+        (name.to_owned(), ServerAnswer::Itself(report))
     }
 
-    fn found(said: &[(String, Said)], voters: Option<usize>, tick: Option<Duration>, granted_s: u64) -> Vec<Finding> {
-        let mut found = judge(Known { said, voters, tick, granted: Duration::from_secs(granted_s) });
+    fn found(
+        said: &[(String, ServerAnswer)],
+        voters: Option<usize>,
+        tick: Option<Duration>,
+        granted_s: u64,
+    ) -> Vec<Finding> {
+        let mut found = judge(ServiceFacts { said, voters, tick, granted: Duration::from_secs(granted_s) });
         // That it runs, and what.
         found.retain(|finding| !finding.what.contains(" runs ZooKeeper 3.8.0 ("));
         found
@@ -375,7 +380,7 @@ mod tests {
     fn a_version_without_recursive_watches_is_a_note() {
         for (version, is_told) in [("3.5.9", true), ("3.4.14", true), ("3.6.0", false), ("3.10.0", false), ("x", false)]
         {
-            let report = Report { version: version.to_owned(), mode: "leader".to_owned(), tick: Some(TICK) };
+            let report = ServerReport { version: version.to_owned(), mode: "leader".to_owned(), tick: Some(TICK) };
             let told = judge_watches(&[("a", &report)]);
             assert_eq!(told.map(|finding| finding.severity), is_told.then_some(Severity::Note), "{version}");
         }
@@ -384,9 +389,9 @@ mod tests {
     #[test]
     fn a_server_that_cannot_be_asked_is_told_with_the_cure() {
         let said = [
-            ("a".to_owned(), Said::Nothing),
-            ("b".to_owned(), Said::NotServing),
-            ("c".to_owned(), Said::Unreachable("c: Connection refused".to_owned())),
+            ("a".to_owned(), ServerAnswer::Nothing),
+            ("b".to_owned(), ServerAnswer::NotServing),
+            ("c".to_owned(), ServerAnswer::Unreachable("c: Connection refused".to_owned())),
         ];
         let found = found(&said, Some(3), None, 20);
         let severities: Vec<_> = found.iter().map(|finding| finding.severity).collect();

@@ -1,5 +1,5 @@
-//! Examination of the service for an operator, with a separate session: what the session tells, what the nodes below the
-//! base show, and what the servers say of themselves (`ensemble`).
+//! Examination of the service for an operator, with a separate session: what the session tells, what the nodes below
+//! the base show, and what the servers say of themselves (`ensemble`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use lockkeeper_zk_proto::message::Request;
 use lockkeeper_zk_proto::path::ZnodePath;
 use tokio::task::JoinSet;
 
-use crate::client::Access;
+use crate::client::ClientOpener;
 use crate::config::Config;
 use crate::dial::Dial;
 use crate::error::ClientError;
-use crate::layout::{ForeignPolicy, Named};
-use crate::link::Link;
-use crate::lock::census::{Census, SeenNode, count};
-use crate::lock::ensemble::{Known, Said, ask, judge};
+use crate::layout::{ChildName, ForeignPolicy};
+use crate::link::SessionLink;
+use crate::lock::census::{Census, CensusNode, count};
+use crate::lock::ensemble::{ServerAnswer, ServiceFacts, ask, judge};
 use crate::lock::remnants::server_time;
 use crate::lock::trial::{examine_rights, require_fit};
 
@@ -26,7 +26,7 @@ use crate::lock::trial::{examine_rights, require_fit};
 const CONFIGURATION: &str = "/zookeeper/config";
 
 /// Examines the service.
-pub(super) async fn examine(access: Access) -> Result<Vec<Finding>> {
+pub(super) async fn examine(access: ClientOpener) -> Result<Vec<Finding>> {
     let fail = |error: ClientError| -> Error { error.into_core(Operation::Inspect, None) };
     let client = access.open().await.map_err(fail)?;
     let config = &access.config;
@@ -36,12 +36,12 @@ pub(super) async fn examine(access: Access) -> Result<Vec<Finding>> {
     let (mut findings, voters) = told.map_err(fail)?;
     let said = ask_servers(config, &access.dial, &access.clock).await;
     let granted = client.session_timeout();
-    findings.extend(judge(Known { said: &said, voters, tick: config.tick, granted }));
+    findings.extend(judge(ServiceFacts { said: &said, voters, tick: config.tick, granted }));
     Ok(findings)
 }
 
 /// What a session tells, and how many servers vote, if that is known.
-async fn told(link: &Arc<Link>, config: &Config) -> Result<(Vec<Finding>, Option<usize>), ClientError> {
+async fn told(link: &Arc<SessionLink>, config: &Config) -> Result<(Vec<Finding>, Option<usize>), ClientError> {
     require_fit(link).await?;
     let timeouts = link.timeouts();
     let granted = || Finding::note(format!("sessions have a timeout of {:?}, as was asked for", timeouts.granted));
@@ -57,7 +57,7 @@ async fn told(link: &Arc<Link>, config: &Config) -> Result<(Vec<Finding>, Option
 }
 
 /// Asks all servers of the URL at the same time, and returns the answers in the URL's order.
-async fn ask_servers(config: &Config, dial: &Arc<dyn Dial>, clock: &Arc<dyn Clock>) -> Vec<(String, Said)> {
+async fn ask_servers(config: &Config, dial: &Arc<dyn Dial>, clock: &Arc<dyn Clock>) -> Vec<(String, ServerAnswer)> {
     let mut asking = JoinSet::new();
     for (at, server) in config.servers.iter().cloned().enumerate() {
         let (dial, clock) = (dial.clone(), clock.clone());
@@ -83,7 +83,7 @@ const ROUND_TRIPS: usize = 8;
 const ROUND_TRIPS_MIN: u32 = 4;
 
 /// Measures the slowest of a few round trips to the leader.
-async fn slowest_round_trip(link: &Arc<Link>) -> Result<Duration, ClientError> {
+async fn slowest_round_trip(link: &Arc<SessionLink>) -> Result<Duration, ClientError> {
     let clock = link.clock.clone();
     let mut slowest = Duration::ZERO;
     for _ in 0..ROUND_TRIPS {
@@ -121,7 +121,7 @@ fn examine_answers(granted: Duration, slowest: Duration) -> Option<Finding> {
 const SEQUENCE_MAX: u32 = 1 << 30;
 
 /// Looks at all nodes, and at the leader's clock.
-async fn examine_tree(link: &Arc<Link>, config: &Config) -> Result<Vec<Finding>, ClientError> {
+async fn examine_tree(link: &Arc<SessionLink>, config: &Config) -> Result<Vec<Finding>, ClientError> {
     let census = count(link, config).await?;
     let mut findings = judge_census(&census, &config.base, config.foreign);
     let clock = link.clock.clone();
@@ -144,9 +144,9 @@ fn judge_census(census: &Census, base: &ZnodePath, foreign: ForeignPolicy) -> Ve
     }
     let queues = || census.locks.iter().flat_map(|lock| &lock.queues);
     // Below the root other programs keep their nodes; which of them are queues is not known.
-    let unknown: Vec<&SeenNode> = queues().flat_map(|queue| &queue.foreign).collect();
+    let unknown: Vec<&CensusNode> = queues().flat_map(|queue| &queue.foreign).collect();
     if foreign == ForeignPolicy::Refuse && !base.is_root() {
-        let (bound, unbound): (Vec<&SeenNode>, Vec<&SeenNode>) =
+        let (bound, unbound): (Vec<&CensusNode>, Vec<&CensusNode>) =
             unknown.iter().partition(|node| node.stat.ephemeral_owner != 0);
         if let Some(first) = bound.first() {
             let what = format!(
@@ -168,8 +168,8 @@ fn judge_census(census: &Census, base: &ZnodePath, foreign: ForeignPolicy) -> Ve
         }
     }
     let numbered = queues().flat_map(|queue| {
-        let numbers = queue.contenders.iter().filter_map(|contender| match Named::read(&contender.name) {
-            Named::Contender { sequence, .. } => Some(sequence.cast_unsigned()),
+        let numbers = queue.contenders.iter().filter_map(|contender| match ChildName::read(&contender.name) {
+            ChildName::Contender { sequence, .. } => Some(sequence.cast_unsigned()),
             _ => None,
         });
         numbers.max().map(|greatest| (&queue.node.path, greatest))

@@ -10,12 +10,12 @@ use lockkeeper_zk_proto::message::{ErrorCode, Request, Stat};
 
 use crate::config::Config;
 use crate::error::{ClientError, ClientErrorKind};
-use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, Layout, Named};
-use crate::link::{Call, Link, if_there};
+use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ChildName, Layout};
+use crate::link::{ClientCall, SessionLink, if_there};
 use crate::lock::owner::ContenderData;
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data::QueueData;
-use crate::lock::shown::{ChildGroup, Found, describe, own_token, show};
+use crate::lock::shown::{ChildGroup, ContenderReading, describe, own_token, show};
 use crate::lock::trial::require_fit;
 
 /// How many reads are under way at once: enough to fill a round trip, and far from what a session may queue.
@@ -25,7 +25,7 @@ pub(super) const READS_AT_ONCE_MAX: usize = 500;
 const ATTEMPTS_MAX: u32 = 3;
 
 /// Shows the contenders in the queues of a lock: in its own, then the permits, then those that wait for permits.
-pub(super) async fn inspect(link: &Arc<Link>, config: &Config, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
+pub(super) async fn inspect(link: &Arc<SessionLink>, config: &Config, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
     let fail = |error: ClientError| error.into_core(Operation::Inspect, None).at(lock);
     let layout = config.naming.layout;
     let path_of = |group: ChildGroup| {
@@ -49,38 +49,38 @@ pub(super) async fn inspect(link: &Arc<Link>, config: &Config, lock: &QueueName)
 
 /// Reads the contenders of one queue.
 async fn describe_all(
-    link: &Arc<Link>,
+    link: &Arc<SessionLink>,
     path: &QueuePath,
     contenders: Vec<Contender>,
 ) -> Result<Vec<ContenderInfo>, ClientError> {
     let read =
         |contender: &Contender| Request::GetData { path: path.child_on_server(contender.id.as_str()), watch: false };
-    let answers = ask_all(link, path.shown(), &contenders, read, Call::data).await?;
+    let answers = ask_all(link, path.shown(), &contenders, read, ClientCall::data).await?;
     let found = contenders.into_iter().zip(answers).filter_map(|(contender, answer)| {
-        let found = Found::of(&contender, answer)?;
+        let found = ContenderReading::of(&contender, answer)?;
         Some((contender, found))
     });
     Ok(show(found))
 }
 
 /// What the service said to a read: there may be no such node, or this user may not read it.
-pub(super) type Said<T> = Result<T, ClientError>;
+pub(super) type ReadAnswer<T> = Result<T, ClientError>;
 
 /// Asks about each of these, many at a time; the answers come in their order.
 ///
 /// # Errors
 ///
 /// The first one but for a node that is not there or may not be read.
-pub(super) async fn ask_all<Node: Sync, T, Answer: Future<Output = Said<T>> + Send>(
-    link: &Arc<Link>,
+pub(super) async fn ask_all<Node: Sync, T, Answer: Future<Output = ReadAnswer<T>> + Send>(
+    link: &Arc<SessionLink>,
     shown: &str,
     nodes: &[Node],
     request: impl Fn(&Node) -> Request + Send,
-    answer: impl Fn(Call) -> Answer + Send,
-) -> Result<Vec<Said<T>>, ClientError> {
+    answer: impl Fn(ClientCall) -> Answer + Send,
+) -> Result<Vec<ReadAnswer<T>>, ClientError> {
     let mut answers = Vec::with_capacity(nodes.len());
     for batch in nodes.chunks(READS_AT_ONCE_MAX) {
-        let calls: Vec<Call> = batch.iter().map(|node| link.call(&request(node), shown)).collect();
+        let calls: Vec<ClientCall> = batch.iter().map(|node| link.call(&request(node), shown)).collect();
         for call in calls {
             match answer(call).await {
                 Err(error) if !error.is(ErrorCode::NoNode) && !error.is(ErrorCode::NoAuth) => return Err(error),
@@ -93,7 +93,7 @@ pub(super) async fn ask_all<Node: Sync, T, Answer: Future<Output = Said<T>> + Se
 
 /// Returns the token that a contender is shown with.
 pub(super) async fn token_of(
-    link: &Arc<Link>,
+    link: &Arc<SessionLink>,
     path: &QueuePath,
     id: &str,
     data: &[u8],
@@ -101,7 +101,7 @@ pub(super) async fn token_of(
 ) -> Result<Option<FencingToken>, ClientError> {
     let data = ContenderData::read(data);
     let own = own_token(data.as_ref(), stat);
-    let Named::Contender { mode: Mode::Read, sequence, .. } = Named::read(id) else {
+    let ChildName::Contender { mode: Mode::Read, sequence, .. } = ChildName::read(id) else {
         return Ok(own);
     };
     if data.is_some_and(|data| data.shares_place()) {
@@ -110,8 +110,8 @@ pub(super) async fn token_of(
     // A contender of another client may stand in a writer's place without saying so.
     let is_its_writer = |name: &String| {
         matches!(
-            Named::read(name),
-            Named::Contender { mode: Mode::Write | Mode::Exclusive, sequence: number, .. } if number == sequence
+            ChildName::read(name),
+            ChildName::Contender { mode: Mode::Write | Mode::Exclusive, sequence: number, .. } if number == sequence
         )
     };
     let Some(writer) = children(link, &path.on_server(), path.shown()).await?.into_iter().find(is_its_writer) else {
@@ -126,7 +126,7 @@ pub(super) async fn token_of(
 }
 
 /// Lists a node's children after a sync; none if there is no such node, and locks can be had.
-pub(super) async fn children(link: &Arc<Link>, path: &str, shown: &str) -> Result<Vec<String>, ClientError> {
+pub(super) async fn children(link: &Arc<SessionLink>, path: &str, shown: &str) -> Result<Vec<String>, ClientError> {
     let mut attempt = 1;
     loop {
         let list = Request::GetChildren { path: path.to_owned(), watch: false };
@@ -147,7 +147,7 @@ struct LockNode {
 }
 
 /// Names the locks below the base in which a contender stands, each once. Locks at other paths are not among them.
-pub(super) async fn queues(link: &Arc<Link>, config: &Config, prefix: &str) -> Result<Vec<QueueName>> {
+pub(super) async fn queues(link: &Arc<SessionLink>, config: &Config, prefix: &str) -> Result<Vec<QueueName>> {
     let fail = |error: ClientError| error.into_core(Operation::Inspect, None);
     let base = link.chroot.join(&config.base);
     let shown = config.base.as_str();
@@ -164,13 +164,13 @@ pub(super) async fn queues(link: &Arc<Link>, config: &Config, prefix: &str) -> R
 
 /// Reads nodes, and keeps those that have children.
 async fn read_all(
-    link: &Arc<Link>,
+    link: &Arc<SessionLink>,
     nodes: &[String],
     path_of: impl Fn(&str) -> String + Sync,
     shown: &str,
 ) -> Result<Vec<LockNode>, ClientError> {
     let read = |node: &String| Request::GetData { path: path_of(node), watch: false };
-    let said = ask_all(link, shown, nodes, read, Call::data).await?;
+    let said = ask_all(link, shown, nodes, read, ClientCall::data).await?;
     let found = nodes.iter().zip(said).filter_map(|(node, said)| {
         let (data, stat) = said.ok()?;
         (stat.num_children > 0).then(|| LockNode { node: node.clone(), data, children: stat.num_children })
@@ -180,7 +180,7 @@ async fn read_all(
 
 /// Leaves out the nodes whose only children are the parts of a semaphore without contenders.
 async fn leave_out_empty_semaphores(
-    link: &Arc<Link>,
+    link: &Arc<SessionLink>,
     found: &mut Vec<LockNode>,
     path_of: impl Fn(&str) -> String,
     shown: &str,
@@ -193,7 +193,7 @@ async fn leave_out_empty_semaphores(
             parts.map(|part| link.call(&Request::Exists { path: format!("{path}/{part}"), watch: false }, shown))
         })
     };
-    let calls: Vec<Option<[Call; 2]>> = found.iter().map(exists).collect();
+    let calls: Vec<Option<[ClientCall; 2]>> = found.iter().map(exists).collect();
     let mut is_in_use = Vec::with_capacity(calls.len());
     for (found, calls) in found.iter().zip(calls) {
         let mut others = found.children;

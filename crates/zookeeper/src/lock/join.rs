@@ -11,11 +11,11 @@ use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCod
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::find_ticket;
-use crate::link::{Answer, Call, if_there};
-use crate::lock::inner::Inner;
-use crate::lock::node::{Made, MadeNode, Wanted, refusal_of, request};
+use crate::link::{CallAnswer, ClientCall, if_there};
+use crate::lock::node::{Made, MadeNode, WantedNode, refusal_of, request};
 use crate::lock::paths::QueuePath;
-use crate::lock::shared_list::Freshness;
+use crate::lock::session_core::SessionCore;
+use crate::lock::shared_list::ListFreshness;
 use crate::lock::shared_list::ListShare;
 
 /// How often a join is begun anew: because the queue's node was not there, vanished in between, or the connection
@@ -23,41 +23,41 @@ use crate::lock::shared_list::ListShare;
 const ATTEMPTS_MAX: u32 = 8;
 
 /// A join in progress.
-pub(super) struct Join {
-    pub(super) inner: Arc<Inner>,
+pub(super) struct QueueJoin {
+    pub(super) inner: Arc<SessionCore>,
     pub(super) queue: QueueName,
     pub(super) path: QueuePath,
-    pub(super) wanted: Vec<Wanted>,
+    pub(super) wanted: Vec<WantedNode>,
 }
 
 /// The requests of one attempt.
-pub(super) struct Sent {
+pub(super) struct JoinRequests {
     /// Making the node's parents, topmost first, as far as they are not known to be there.
-    parents: Vec<Call>,
+    parents: Vec<ClientCall>,
     /// Whether all of them are made.
     is_whole: bool,
-    make: Call,
+    make: ClientCall,
     list: ListShare,
 }
 
 /// Why an attempt failed.
-enum Failure {
+enum JoinFailure {
     Request(ClientError),
     /// The contender whose place was to be shared is gone.
     AnchorGone,
 }
 
-impl From<ClientError> for Failure {
+impl From<ClientError> for JoinFailure {
     fn from(error: ClientError) -> Self {
         Self::Request(error)
     }
 }
 
-impl Join {
+impl QueueJoin {
     /// Notes the tickets and sends the first attempt.
-    pub(super) fn begin(inner: Arc<Inner>, queue: &QueueName, entries: &[Entry]) -> Result<(Self, Sent)> {
+    pub(super) fn begin(inner: Arc<SessionCore>, queue: &QueueName, entries: &[Entry]) -> Result<(Self, JoinRequests)> {
         let path = inner.path_of(queue)?;
-        let wanted = |(entry, turn)| Wanted::of(&inner, queue, &path, entry, turn);
+        let wanted = |(entry, turn)| WantedNode::of(&inner, queue, &path, entry, turn);
         let wanted = entries.iter().zip(0..).map(wanted).collect::<Result<Vec<_>>>()?;
         inner.report_nesting(queue, &path);
         for wanted in &wanted {
@@ -72,7 +72,7 @@ impl Join {
     /// and a list, unless one is under way that can be put off behind them. So a first join takes one round trip too,
     /// and joins stand in the order of their calls. A single node is made in one transaction with places of this
     /// session that are just being left, unless many of its contenders wait.
-    fn send(&self) -> Sent {
+    fn send(&self) -> JoinRequests {
         let link = &self.inner.link;
         let (parents, is_whole) = self.inner.make_parents(&self.queue, &self.path, self.path.with_parents_on_server());
         let request = request(&self.wanted);
@@ -82,11 +82,16 @@ impl Join {
             true => link.call(&request, self.path.shown()),
             false => link.call_creation(&request, self.path.shown()),
         };
-        Sent { parents, is_whole, make, list: self.inner.send_list(&self.path, self.queue.part(), Freshness::Behind) }
+        JoinRequests {
+            parents,
+            is_whole,
+            make,
+            list: self.inner.send_list(&self.path, self.queue.part(), ListFreshness::Behind),
+        }
     }
 
     /// Goes on until the places are taken, or cannot be.
-    pub(super) async fn finish(self, sent: Sent) -> Result<Vec<Enqueued>> {
+    pub(super) async fn finish(self, sent: JoinRequests) -> Result<Vec<Enqueued>> {
         let made = match self.made(sent).await {
             Ok(made) => made,
             Err(error) => {
@@ -106,18 +111,18 @@ impl Join {
         }
     }
 
-    async fn made(&self, mut sent: Sent) -> Result<Made> {
+    async fn made(&self, mut sent: JoinRequests) -> Result<Made> {
         let mut trouble = None;
         for _ in 0..ATTEMPTS_MAX {
-            let Sent { parents, is_whole, make, list } = sent;
+            let JoinRequests { parents, is_whole, make, list } = sent;
             let answer = make.await;
             let error = match self.read(answer, &list).await {
                 Ok(made) => {
                     self.inner.note_seen(self.path.with_parents_on_server());
                     return Ok(made);
                 }
-                Err(Failure::AnchorGone) => return Err(self.anchor_gone()),
-                Err(Failure::Request(error)) => error,
+                Err(JoinFailure::AnchorGone) => return Err(self.anchor_gone()),
+                Err(JoinFailure::Request(error)) => error,
             };
             // A caller that withdrew a ticket meanwhile must not find another node made after it.
             if !self.wanted.iter().all(|wanted| self.inner.places().is_open(wanted.ticket)) {
@@ -150,7 +155,7 @@ impl Join {
     }
 
     /// Reads the answers of one attempt.
-    async fn read(&self, made: Answer, list: &ListShare) -> Result<Made, Failure> {
+    async fn read(&self, made: CallAnswer, list: &ListShare) -> Result<Made, JoinFailure> {
         let nodes = match made.result? {
             Response::Create2 { path, stat } => vec![MadeNode::of(&path, stat.czxid, Some(stat.ephemeral_owner))],
             // Servers before 3.8.2 send no Stat here; the transaction is the one that the answer is about.
@@ -164,14 +169,14 @@ impl Join {
         Ok(Made { nodes, listing })
     }
 
-    fn read_transaction(&self, results: &[MultiResult], zxid: i64) -> Result<Vec<MadeNode>, Failure> {
+    fn read_transaction(&self, results: &[MultiResult], zxid: i64) -> Result<Vec<MadeNode>, JoinFailure> {
         let mut nodes = Vec::with_capacity(self.wanted.len());
-        let operations = self.wanted.iter().flat_map(Wanted::operations);
+        let operations = self.wanted.iter().flat_map(WantedNode::operations);
         for (operation, result) in operations.zip(results) {
             match (operation, result) {
                 (_, MultiResult::Error(ErrorCode::Ok | ErrorCode::RuntimeInconsistency)) => {}
                 (MultiOperation::Check { .. }, MultiResult::Error(ErrorCode::NoNode)) => {
-                    return Err(Failure::AnchorGone);
+                    return Err(JoinFailure::AnchorGone);
                 }
                 (_, MultiResult::Error(code)) => {
                     return Err(ClientError::of_refusal(*code, OpCode::Multi, self.path.shown()).into());
@@ -191,10 +196,10 @@ impl Join {
     /// that was left behind is taken after the session has moved.
     async fn find(&self) -> Result<Option<Made>> {
         let part = self.queue.part();
-        let look = self.inner.send_list(&self.path, part, Freshness::Synced);
+        let look = self.inner.send_list(&self.path, part, ListFreshness::Synced);
         let listing = self.inner.look(&self.path, part, look).await.map_err(|error| self.fail_unknown(error))?;
         let children = listing.children.as_deref().unwrap_or_default();
-        let name_of = |wanted: &Wanted| find_ticket(children, wanted.ticket).cloned();
+        let name_of = |wanted: &WantedNode| find_ticket(children, wanted.ticket).cloned();
         let names: Vec<_> = self.wanted.iter().filter_map(name_of).collect();
         if names.is_empty() {
             return Ok(None);

@@ -7,7 +7,7 @@ mod departure;
 mod ensemble;
 mod examine;
 mod follow;
-mod inner;
+
 mod inspect;
 mod join;
 mod node;
@@ -19,6 +19,7 @@ mod queue_data;
 mod remnants;
 mod request;
 mod session;
+mod session_core;
 mod settle;
 mod shared_list;
 mod shown;

@@ -6,31 +6,37 @@ use lockkeeper_core::{Entry, Error, ErrorKind, Lifetime, Mode, Operation, QueueN
 use lockkeeper_zk_proto::message::{Acl, Create, CreateMode, ErrorCode, MultiOperation, Request};
 
 use crate::error::ClientError;
-use crate::link::Call;
-use crate::lock::inner::Inner;
+use crate::link::ClientCall;
 use crate::lock::owner::ContenderData;
 use crate::lock::paths::QueuePath;
-use crate::lock::place::Place;
+use crate::lock::place::NodePlace;
 use crate::lock::queue_data;
-use crate::lock::shared_list::Listing;
+use crate::lock::session_core::SessionCore;
+use crate::lock::shared_list::QueueListing;
 
 /// A node to be made for an entry.
-pub(super) struct Wanted {
+pub(super) struct WantedNode {
     pub(super) ticket: Ticket,
     pub(super) turn: u32,
     pub(super) create: Create,
     /// The place of ours that it shares, and that must be there when it is made.
-    pub(super) anchor: Option<Arc<Place>>,
+    pub(super) anchor: Option<Arc<NodePlace>>,
 }
 
-impl Wanted {
+impl WantedNode {
     /// Says which node an entry asks for; `turn` tells it from the others of its transaction.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`], permanent, for anything but a read that is to share another's place;
     /// [`ErrorKind::Removed`] if that contender is gone, or is not ours.
-    pub(super) fn of(inner: &Inner, queue: &QueueName, path: &QueuePath, entry: &Entry, turn: u32) -> Result<Self> {
+    pub(super) fn of(
+        inner: &SessionCore,
+        queue: &QueueName,
+        path: &QueuePath,
+        entry: &Entry,
+        turn: u32,
+    ) -> Result<Self> {
         let anchor = match &entry.rank {
             Rank::Tail => None,
             Rank::With(_) if entry.mode != Mode::Read => {
@@ -69,18 +75,18 @@ impl Wanted {
 
     /// What makes it, in a transaction: only while the contender whose place it shares is there.
     pub(super) fn operations(&self) -> impl Iterator<Item = MultiOperation> {
-        let check = |anchor: &Arc<Place>| MultiOperation::Check { path: anchor.on_server(), version: -1 };
+        let check = |anchor: &Arc<NodePlace>| MultiOperation::Check { path: anchor.on_server(), version: -1 };
         let create = MultiOperation::Create2(self.create.clone());
         self.anchor.as_ref().map(check).into_iter().chain(std::iter::once(create))
     }
 }
 
 /// The request that makes all nodes or none.
-pub(super) fn request(wanted: &[Wanted]) -> Request {
+pub(super) fn request(wanted: &[WantedNode]) -> Request {
     match wanted {
         // A single node is answered with a Stat by every server.
         [one] if one.anchor.is_none() => Request::Create2(one.create.clone()),
-        all => Request::Multi(all.iter().flat_map(Wanted::operations).collect()),
+        all => Request::Multi(all.iter().flat_map(WantedNode::operations).collect()),
     }
 }
 
@@ -88,7 +94,7 @@ pub(super) fn request(wanted: &[Wanted]) -> Request {
 pub(super) struct Made {
     pub(super) nodes: Vec<MadeNode>,
     /// The queue with our nodes in it, if it was listed on the same connection.
-    pub(super) listing: Option<Arc<Listing>>,
+    pub(super) listing: Option<Arc<QueueListing>>,
 }
 
 /// A node of ours, as it was made or found.
@@ -107,10 +113,15 @@ impl MadeNode {
     }
 }
 
-impl Inner {
+impl SessionCore {
     /// Sends the creation of those of these nodes that this session has not seen; they are a queue's own and those
     /// above it, from the top. Tells whether that is all of them.
-    pub(super) fn make_parents(&self, queue: &QueueName, path: &QueuePath, nodes: Vec<String>) -> (Vec<Call>, bool) {
+    pub(super) fn make_parents(
+        &self,
+        queue: &QueueName,
+        path: &QueuePath,
+        nodes: Vec<String>,
+    ) -> (Vec<ClientCall>, bool) {
         let (all, named_at) = (nodes.len(), path.named_at());
         let make = |(at, node): (usize, String)| {
             let data = if at == named_at { queue_data::initial(queue) } else { Vec::new() };
@@ -127,7 +138,7 @@ impl Inner {
 /// Returns why the last parent could not be made, if it could not, and is not there either.
 ///
 /// The nodes above it may be refused for want of a right and exist nevertheless; the last one's parent is then missing.
-pub(super) async fn refusal_of(parents: Vec<Call>) -> Option<ClientError> {
+pub(super) async fn refusal_of(parents: Vec<ClientCall>) -> Option<ClientError> {
     let mut refusal = None;
     for parent in parents {
         match parent.response().await {

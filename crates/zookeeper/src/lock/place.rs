@@ -12,7 +12,7 @@ use tokio::sync::SetOnce;
 use crate::lock::paths::QueuePath;
 
 /// An entry that became a node.
-pub(super) struct Place {
+pub(super) struct NodePlace {
     pub(super) queue: QueueName,
     pub(super) path: QueuePath,
     pub(super) id: ContenderId,
@@ -29,26 +29,26 @@ pub(super) struct Place {
     /// it could not be asked for.
     pub(super) is_guarded: SetOnce<bool>,
     /// How the place ended, for other waiters of this session, who need no watch on it.
-    pub(super) end: SetOnce<End>,
+    pub(super) end: SetOnce<PlaceEnd>,
 }
 
 /// How a place of ours ended, as other waiters of the session may take it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum End {
+pub(super) enum PlaceEnd {
     /// The service has deleted its node for us, and said so on this connection.
     Deleted { epoch: u64 },
     /// It is not known, or not from here: look again.
     Unknown,
 }
 
-impl Place {
+impl NodePlace {
     /// Tells the waiters of this session how the place ended; what is told first stays.
-    pub(super) fn ends(&self, end: End) {
+    pub(super) fn ends(&self, end: PlaceEnd) {
         let _ = self.end.set(end);
     }
 
     /// Waits until it is told how the place ended.
-    pub(super) async fn ended(&self) -> End {
+    pub(super) async fn ended(&self) -> PlaceEnd {
         *self.end.wait().await
     }
 
@@ -58,15 +58,15 @@ impl Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for NodePlace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Place").field(&self.id).finish()
+        formatter.debug_tuple("NodePlace").field(&self.id).finish()
     }
 }
 
 /// One ticket, from before it is sent until it is withdrawn.
 #[derive(Debug)]
-pub(super) enum Entry {
+pub(super) enum TicketEntry {
     /// Its node may or may not have been made.
     Joining {
         queue: QueueName,
@@ -75,7 +75,7 @@ pub(super) enum Entry {
     },
     /// Its node was made.
     Placed {
-        place: Arc<Place>,
+        place: Arc<NodePlace>,
         /// How many waits for the contender ahead are under way.
         waits: usize,
         /// Whether its standing was handed out. From then on the session's deadline counts.
@@ -85,20 +85,20 @@ pub(super) enum Entry {
 
 /// All entries of one session.
 #[derive(Debug, Default)]
-pub(super) struct Places {
-    entries: BTreeMap<Ticket, Entry>,
+pub(super) struct NodePlaces {
+    entries: BTreeMap<Ticket, TicketEntry>,
     /// Those whose own node is to be watched, in the order of their making; the first is looked at first.
-    pub(super) unwatched: VecDeque<Arc<Place>>,
+    pub(super) unwatched: VecDeque<Arc<NodePlace>>,
     /// Those whose deletion is under way.
-    leaving: BTreeMap<Ticket, Arc<Place>>,
+    leaving: BTreeMap<Ticket, Arc<NodePlace>>,
     placed: usize,
     waiting: usize,
 }
 
-impl Places {
+impl NodePlaces {
     /// Notes a ticket before it is sent.
     pub(super) fn begin(&mut self, queue: &QueueName, ticket: Ticket, outlives_session: bool) {
-        self.entries.insert(ticket, Entry::Joining { queue: queue.clone(), outlives_session });
+        self.entries.insert(ticket, TicketEntry::Joining { queue: queue.clone(), outlives_session });
     }
 
     /// Whether a ticket was noted and not withdrawn.
@@ -107,12 +107,12 @@ impl Places {
     }
 
     /// Notes the node that a ticket became; returns whether it is still wanted.
-    pub(super) fn place(&mut self, ticket: Ticket, place: Arc<Place>) -> bool {
+    pub(super) fn place(&mut self, ticket: Ticket, place: Arc<NodePlace>) -> bool {
         let Some(entry) = self.entries.get_mut(&ticket) else {
             return false;
         };
         self.unwatched.push_back(place.clone());
-        *entry = Entry::Placed { place, waits: 0, is_standing: false };
+        *entry = TicketEntry::Placed { place, waits: 0, is_standing: false };
         self.placed += 1;
         true
     }
@@ -120,7 +120,7 @@ impl Places {
     /// Notes that a ticket's standing is handed out; returns whether it is still wanted.
     pub(super) fn stand(&mut self, ticket: Ticket) -> bool {
         match self.entries.get_mut(&ticket) {
-            Some(Entry::Placed { is_standing, .. }) => {
+            Some(TicketEntry::Placed { is_standing, .. }) => {
                 *is_standing = true;
                 true
             }
@@ -129,9 +129,9 @@ impl Places {
     }
 
     /// Forgets a ticket that is being withdrawn, or never took effect. The place is marked as left by ourselves.
-    pub(super) fn take(&mut self, ticket: Ticket) -> Option<Entry> {
+    pub(super) fn take(&mut self, ticket: Ticket) -> Option<TicketEntry> {
         let entry = self.entries.remove(&ticket)?;
-        if let Entry::Placed { place, waits, .. } = &entry {
+        if let TicketEntry::Placed { place, waits, .. } = &entry {
             place.bond.leave();
             self.placed -= 1;
             self.waiting -= usize::from(*waits > 0);
@@ -140,10 +140,10 @@ impl Places {
     }
 
     /// Forgets a ticket of this queue that is being withdrawn.
-    pub(super) fn take_from(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Entry> {
+    pub(super) fn take_from(&mut self, queue: &QueueName, ticket: Ticket) -> Option<TicketEntry> {
         let stands_in = match self.entries.get(&ticket)? {
-            Entry::Joining { queue, .. } => queue,
-            Entry::Placed { place, .. } => &place.queue,
+            TicketEntry::Joining { queue, .. } => queue,
+            TicketEntry::Placed { place, .. } => &place.queue,
         };
         if stands_in != queue {
             return None;
@@ -157,8 +157,8 @@ impl Places {
             return false;
         }
         match self.take_from(queue, ticket) {
-            Some(Entry::Placed { place, is_standing, .. }) => {
-                place.ends(End::Unknown);
+            Some(TicketEntry::Placed { place, is_standing, .. }) => {
+                place.ends(PlaceEnd::Unknown);
                 is_standing
             }
             _ => false,
@@ -166,12 +166,12 @@ impl Places {
     }
 
     /// Notes that the deletion of a place begins.
-    pub(super) fn leave(&mut self, ticket: Ticket, place: Arc<Place>) {
+    pub(super) fn leave(&mut self, ticket: Ticket, place: Arc<NodePlace>) {
         self.leaving.insert(ticket, place);
     }
 
     /// Notes how the first attempt at a deletion ended.
-    pub(super) fn left(&mut self, ticket: Ticket, end: End) {
+    pub(super) fn left(&mut self, ticket: Ticket, end: PlaceEnd) {
         if let Some(place) = self.leaving.remove(&ticket) {
             place.ends(end);
         }
@@ -180,21 +180,21 @@ impl Places {
     /// Tells all waiters of this session that no answer will come.
     pub(super) fn forsake(&mut self) {
         for entry in self.entries.values() {
-            if let Entry::Placed { place, .. } = entry {
-                place.ends(End::Unknown);
+            if let TicketEntry::Placed { place, .. } = entry {
+                place.ends(PlaceEnd::Unknown);
             }
         }
-        std::mem::take(&mut self.leaving).into_values().for_each(|place| place.ends(End::Unknown));
+        std::mem::take(&mut self.leaving).into_values().for_each(|place| place.ends(PlaceEnd::Unknown));
     }
 
     /// Finds a place whose node this session has made and not left for certain.
-    pub(super) fn find_or_leaving(&self, ticket: Ticket) -> Option<&Arc<Place>> {
+    pub(super) fn find_or_leaving(&self, ticket: Ticket) -> Option<&Arc<NodePlace>> {
         self.find(ticket).or_else(|| self.leaving.get(&ticket))
     }
 
-    pub(super) fn find(&self, ticket: Ticket) -> Option<&Arc<Place>> {
+    pub(super) fn find(&self, ticket: Ticket) -> Option<&Arc<NodePlace>> {
         match self.entries.get(&ticket) {
-            Some(Entry::Placed { place, .. }) => Some(place),
+            Some(TicketEntry::Placed { place, .. }) => Some(place),
             _ => None,
         }
     }
@@ -208,11 +208,11 @@ impl Places {
         listed: &[Contender],
         made_before: BootInstant,
     ) -> bool {
-        let is_meant = |entry: &&Entry| match entry {
-            Entry::Placed { place, .. } => {
+        let is_meant = |entry: &&TicketEntry| match entry {
+            TicketEntry::Placed { place, .. } => {
                 place.placed_at < made_before && place.queue.part() == part && place.path == *path
             }
-            Entry::Joining { .. } => false,
+            TicketEntry::Joining { .. } => false,
         };
         let ours = self.entries.values().filter(is_meant).count();
         let is_ours = |contender: &&Contender| {
@@ -222,14 +222,14 @@ impl Places {
     }
 
     pub(super) fn wait_begins(&mut self, ticket: Ticket) {
-        if let Some(Entry::Placed { waits, .. }) = self.entries.get_mut(&ticket) {
+        if let Some(TicketEntry::Placed { waits, .. }) = self.entries.get_mut(&ticket) {
             self.waiting += usize::from(*waits == 0);
             *waits += 1;
         }
     }
 
     pub(super) fn wait_ends(&mut self, ticket: Ticket) {
-        if let Some(Entry::Placed { waits, .. }) = self.entries.get_mut(&ticket) {
+        if let Some(TicketEntry::Placed { waits, .. }) = self.entries.get_mut(&ticket) {
             *waits = waits.saturating_sub(1);
             self.waiting -= usize::from(*waits == 0);
         }
@@ -245,16 +245,16 @@ impl Places {
     }
 
     /// Returns any place that may still be checked.
-    pub(super) fn any(&self, turn: u64) -> Option<Arc<Place>> {
+    pub(super) fn any(&self, turn: u64) -> Option<Arc<NodePlace>> {
         let places = self.entries.values().filter_map(|entry| match entry {
-            Entry::Placed { place, .. } if place.bond.stands() => Some(place),
+            TicketEntry::Placed { place, .. } if place.bond.stands() => Some(place),
             _ => None,
         });
         // The tickets' order is random and stable, so that places take turns.
         let skip = usize::try_from(turn).unwrap_or(0) % self.placed.max(1);
         let mut places = places.skip(skip).chain(self.entries.values().filter_map(|entry| match entry {
-            Entry::Placed { place, .. } => Some(place),
-            Entry::Joining { .. } => None,
+            TicketEntry::Placed { place, .. } => Some(place),
+            TicketEntry::Joining { .. } => None,
         }));
         places.next().cloned()
     }

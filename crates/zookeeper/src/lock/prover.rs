@@ -11,11 +11,11 @@ use lockkeeper_zk_proto::client::RequestError;
 use lockkeeper_zk_proto::message::{ErrorCode, EventKind, MultiOperation, MultiResult, OpCode, Request, Response};
 
 use crate::error::{ClientError, ClientErrorKind};
-use crate::link::{Happening, Outcome, Then, holding_interval};
-use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX, WATCH_AFTER};
+use crate::link::{Happening, RequestOutcome, Then, holding_interval};
 use crate::lock::owner;
-use crate::lock::place::{Occupation, Place};
+use crate::lock::place::{NodePlace, Occupation};
 use crate::lock::queue_data::QueueData;
+use crate::lock::session_core::{LOOK_ATTEMPTS_MAX, SessionCore, WATCH_AFTER};
 
 /// A waiter proves its session once in this part of the timeout, and sooner when less would be left than a grant should
 /// be worth, so that it can be granted at any moment without another write.
@@ -29,7 +29,7 @@ const LEAD_DIVISOR: u32 = 20;
 
 /// The task that proves one session.
 pub(super) struct Prover {
-    inner: Arc<Inner>,
+    inner: Arc<SessionCore>,
     /// Counts proofs, so that the places take turns.
     turn: u64,
     /// When the last proof was sent.
@@ -38,7 +38,7 @@ pub(super) struct Prover {
 }
 
 impl Prover {
-    pub(super) fn new(inner: Arc<Inner>) -> Self {
+    pub(super) fn new(inner: Arc<SessionCore>) -> Self {
         Self { inner, turn: 0, sent_at: None, is_outstanding: Arc::default() }
     }
 
@@ -79,7 +79,7 @@ impl Prover {
             let place = {
                 let mut places = self.inner.places();
                 let due = places.unwatched.front()?.placed_at.saturating_add(WATCH_AFTER);
-                let is_settled = |place: &Place| !place.bond.stands() || place.is_watched.load(Ordering::Acquire);
+                let is_settled = |place: &NodePlace| !place.bond.stands() || place.is_watched.load(Ordering::Acquire);
                 if due > now && !places.unwatched.front().is_some_and(|place| is_settled(place)) {
                     return Some(due);
                 }
@@ -133,14 +133,14 @@ impl Prover {
         last.saturating_add(interval).min(needed.max(last.saturating_add(timeout / REST_DIVISOR)))
     }
 
-    fn send(&self, place: &Arc<Place>, now: BootInstant) {
+    fn send(&self, place: &Arc<NodePlace>, now: BootInstant) {
         self.is_outstanding.store(true, Ordering::Release);
         let (outstanding, later) = (self.is_outstanding.clone(), Arc::downgrade(&self.inner));
         let (place, path) = (place.clone(), place.path.shown().to_owned());
         let request = proof_request(&place);
         let on_reply = {
             let outstanding = outstanding.clone();
-            Box::new(move |outcome: Outcome| {
+            Box::new(move |outcome: RequestOutcome| {
                 outstanding.store(false, Ordering::Release);
                 let result = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Multi, &path));
                 if result.is_ok() {
@@ -164,14 +164,14 @@ impl Prover {
 
 /// Sets the watch on our own node unless it is set. Its removal must be known before that of the contender ahead, so it
 /// is noted where it arrives. A change of its data is no removal; it may be a request to give up.
-pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
+pub(super) fn watch_own(inner: &Arc<SessionCore>, place: &Arc<NodePlace>) {
     if place.is_watched.swap(true, Ordering::AcqRel) {
         return;
     }
     let request = Request::GetData { path: place.on_server(), watch: true };
     let (replied, fired) = (place.clone(), place.clone());
     let (later, later_still) = (Arc::downgrade(inner), Arc::downgrade(inner));
-    let on_reply = Box::new(move |outcome: Outcome| {
+    let on_reply = Box::new(move |outcome: RequestOutcome| {
         let is_answered = matches!(outcome.result, Ok(_) | Err(RequestError::Refused(_)));
         let guarded = replied.clone();
         match outcome.result {
@@ -199,7 +199,7 @@ pub(super) fn watch_own(inner: &Arc<Inner>, place: &Arc<Place>) {
 }
 
 /// Has the prover set a watch again, since the service cannot be asked where answers arrive.
-fn watch_again(later: &Weak<Inner>, place: Arc<Place>) {
+fn watch_again(later: &Weak<SessionCore>, place: Arc<NodePlace>) {
     place.is_watched.store(false, Ordering::Release);
     if let Some(inner) = later.upgrade() {
         inner.look_after(place);
@@ -207,7 +207,7 @@ fn watch_again(later: &Weak<Inner>, place: Arc<Place>) {
 }
 
 /// Notes that the node of a place is gone.
-fn found_gone(later: &Weak<Inner>, place: &Arc<Place>) {
+fn found_gone(later: &Weak<SessionCore>, place: &Arc<NodePlace>) {
     match later.upgrade() {
         Some(inner) => inner.found_gone(place),
         None => {
@@ -216,7 +216,7 @@ fn found_gone(later: &Weak<Inner>, place: &Arc<Place>) {
     }
 }
 
-fn note_revocation(place: &Place, data: Option<&[u8]>) {
+fn note_revocation(place: &NodePlace, data: Option<&[u8]>) {
     if let Some(revocation) = data.and_then(owner::read_request)
         && place.bond.revoke(revocation)
     {
@@ -229,7 +229,7 @@ fn note_revocation(place: &Place, data: Option<&[u8]>) {
 /// Waits until the session may be believed for about half of its timeout, so that a grant is worth something. As a rule
 /// that is at once, since the write that made a node proves as much as any other. After a stall of this process it
 /// takes a new connection and another write.
-pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operation: Operation) -> Result<()> {
+pub(super) async fn until_believable(inner: &SessionCore, place: &Arc<NodePlace>, operation: Operation) -> Result<()> {
     let clock = &inner.link.clock;
     let timeout = inner.link.timeout();
     let give_up_at = clock.now().saturating_add(timeout);
@@ -268,7 +268,7 @@ pub(super) async fn until_believable(inner: &Inner, place: &Arc<Place>, operatio
 
 /// Sends a write that goes through the quorum and changes nothing, and waits for its answer; returns the connection on
 /// which the answer came.
-async fn prove(inner: &Inner, place: &Arc<Place>) -> (u64, Result<(), ClientError>) {
+async fn prove(inner: &SessionCore, place: &Arc<NodePlace>) -> (u64, Result<(), ClientError>) {
     let sent_at = inner.link.clock.now();
     let answer = inner.link.call_ahead(&proof_request(place), place.path.shown()).await;
     if answer.result.is_ok() {
@@ -281,7 +281,7 @@ async fn prove(inner: &Inner, place: &Arc<Place>) -> (u64, Result<(), ClientErro
 }
 
 /// The proof write: a transaction that only checks that a node of ours is there.
-fn proof_request(place: &Place) -> Request {
+fn proof_request(place: &NodePlace) -> Request {
     Request::Multi(vec![MultiOperation::Check { path: place.on_server(), version: -1 }])
 }
 
@@ -300,7 +300,7 @@ fn finds_node_gone(response: &Result<Response, ClientError>) -> bool {
 ///
 /// The answer comes after a sync, and so when it is known whether the session has outlived the node: when the service
 /// ends a session, its nodes' watches fire first, and only then is the connection closed.
-fn explain(inner: &Arc<Inner>, place: Arc<Place>) {
+fn explain(inner: &Arc<SessionCore>, place: Arc<NodePlace>) {
     let chore_inner = inner.clone();
     inner.link.adopt(Box::pin(async move {
         let reason = find_out(chore_inner, &place).await;
@@ -309,7 +309,7 @@ fn explain(inner: &Arc<Inner>, place: Arc<Place>) {
 }
 
 /// Finds out why the node of a place is gone that we did not delete.
-pub(super) async fn find_out(inner: Arc<Inner>, place: &Place) -> LossReason {
+pub(super) async fn find_out(inner: Arc<SessionCore>, place: &NodePlace) -> LossReason {
     let path = place.path.line_on_server();
     for _ in 0..LOOK_ATTEMPTS_MAX {
         let read = Request::GetData { path: path.clone(), watch: false };

@@ -14,7 +14,7 @@ const BROKEN_MAX: usize = 16;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum QueueData {
     /// Notes of ours, and perhaps a value among them.
-    Notes(Notes),
+    Notes(QueueNotes),
     /// A value and nothing else.
     Value(Vec<u8>),
 }
@@ -22,7 +22,7 @@ pub(super) enum QueueData {
 /// Our own form: JSON that has these members and no others.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Notes {
+pub(super) struct QueueNotes {
     /// The lock's name, where the node's own name has lost it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -38,7 +38,7 @@ impl QueueData {
     /// Reads the data of a queue's node. No data is no notes.
     pub(super) fn read(data: &[u8]) -> Self {
         if data.is_empty() {
-            return Self::Notes(Notes::default());
+            return Self::Notes(QueueNotes::default());
         }
         match serde_json::from_slice(data) {
             Ok(notes) => Self::Notes(notes),
@@ -74,14 +74,14 @@ impl QueueData {
     /// The data with another value, or without one.
     pub(super) fn with_value(&self, queue: &QueueName, value: Option<&[u8]>) -> Vec<u8> {
         let kept = match self {
-            Self::Notes(notes) => Notes { value: None, ..notes.clone() },
-            Self::Value(_) => Notes::default(),
+            Self::Notes(notes) => QueueNotes { value: None, ..notes.clone() },
+            Self::Value(_) => QueueNotes::default(),
         };
-        let kept = Notes { name: stored_name(queue).or(kept.name), ..kept };
+        let kept = QueueNotes { name: stored_name(queue).or(kept.name), ..kept };
         match value {
             None => kept.to_bytes(),
             Some(value) if kept.name.is_none() && matches!(Self::read(value), Self::Value(_)) => value.to_vec(),
-            Some(value) => Notes { value: Some(to_hex(value)), ..kept }.to_bytes(),
+            Some(value) => QueueNotes { value: Some(to_hex(value)), ..kept }.to_bytes(),
         }
     }
 
@@ -94,7 +94,7 @@ impl QueueData {
     }
 }
 
-impl Notes {
+impl QueueNotes {
     /// The data for a node; none if there is nothing to note.
     fn to_bytes(&self) -> Vec<u8> {
         if *self == Self::default() {
@@ -106,7 +106,7 @@ impl Notes {
 
 /// The data of a queue's node when it is made: the true name where the encoded one has lost it, otherwise nothing.
 pub(super) fn initial(queue: &QueueName) -> Vec<u8> {
-    Notes { name: stored_name(queue), ..Notes::default() }.to_bytes()
+    QueueNotes { name: stored_name(queue), ..QueueNotes::default() }.to_bytes()
 }
 
 /// The name to be stored with a queue's node; none for a node whose path is the name.

@@ -15,8 +15,8 @@ use lockkeeper_zk_proto::message::{CreateMode, ErrorCode, MultiOperation, MultiR
 
 use crate::config::Config;
 use crate::error::ClientError;
-use crate::link::{Call, Link, if_there};
-use crate::lock::census::{Census, SeenLock, SeenNode, SeenQueue};
+use crate::link::{ClientCall, SessionLink, if_there};
+use crate::lock::census::{Census, CensusLock, CensusNode, CensusQueue};
 use crate::lock::owner::ContenderData;
 use crate::lock::queue_data::QueueData;
 use crate::lock::trial::try_below_base;
@@ -26,7 +26,7 @@ pub(super) fn judge(census: &Census, now: Option<ServerTime>, unused_for: Durati
     let mut remnants = Vec::new();
     for lock in &census.locks {
         for contender in lock.queues.iter().flat_map(|queue| &queue.contenders).filter(|node| is_unbound(node)) {
-            let seen = Seen::new([contender]);
+            let seen = RemnantNodes::new([contender]);
             let remnant = Remnant::new(RemnantKind::Unbound, &contender.path, seen);
             remnants.push(remnant.of_lock(lock.name.clone()));
         }
@@ -37,10 +37,10 @@ pub(super) fn judge(census: &Census, now: Option<ServerTime>, unused_for: Durati
     };
     let times = Times::of(census, now);
     let unused_for_ms = i64::try_from(unused_for.as_millis()).unwrap_or(i64::MAX);
-    let is_unused = |queue: &SeenQueue| times.unused_ms(&queue.node.stat) >= unused_for_ms;
+    let is_unused = |queue: &CensusQueue| times.unused_ms(&queue.node.stat) >= unused_for_ms;
     for lock in census.locks.iter().filter(|lock| is_empty(lock) && lock.queues.iter().all(is_unused)) {
         // The lock's own node is the first, and goes last.
-        let seen = Seen::new(lock.queues.iter().rev().map(|queue| &queue.node));
+        let seen = RemnantNodes::new(lock.queues.iter().rev().map(|queue| &queue.node));
         let place = &lock.queues[0].node.path;
         remnants.push(Remnant::new(RemnantKind::Empty, place, seen).of_lock(lock.name.clone()));
     }
@@ -48,18 +48,18 @@ pub(super) fn judge(census: &Census, now: Option<ServerTime>, unused_for: Durati
 }
 
 /// Whether a contender stands although it depends on no session, and does not say that it freezes its lock.
-fn is_unbound(contender: &SeenNode) -> bool {
+fn is_unbound(contender: &CensusNode) -> bool {
     let is_frozen = || ContenderData::read(&contender.data).is_some_and(|data| data.frozen.is_some());
     contender.stat.ephemeral_owner == 0 && !is_frozen()
 }
 
 /// Whether there is nothing below a lock's node but its empty queues, and no value in any of them. A node that never
 /// had children is a value too, such as a barrier of kazoo's.
-fn is_empty(lock: &SeenLock) -> bool {
+fn is_empty(lock: &CensusLock) -> bool {
     // The value of a semaphore's permits says how many there are, and goes with the last contender.
     let is_valued =
-        |queue: &SeenQueue| queue.part != Part::Permits && QueueData::read(&queue.node.data).value().is_some();
-    let is_vacant = |queue: &SeenQueue| queue.contenders.is_empty() && queue.foreign.is_empty() && !is_valued(queue);
+        |queue: &CensusQueue| queue.part != Part::Permits && QueueData::read(&queue.node.data).value().is_some();
+    let is_vacant = |queue: &CensusQueue| queue.contenders.is_empty() && queue.foreign.is_empty() && !is_valued(queue);
     !lock.has_others && lock.queues[0].node.stat.cversion != 0 && lock.queues.iter().all(is_vacant)
 }
 
@@ -102,7 +102,7 @@ impl Times {
 }
 
 /// Asks for the number and the time of a transaction of now. `None` if this user may not.
-pub(super) async fn server_time(link: &Arc<Link>, config: &Config) -> Result<Option<ServerTime>, ClientError> {
+pub(super) async fn server_time(link: &Arc<SessionLink>, config: &Config) -> Result<Option<ServerTime>, ClientError> {
     let (_, results) = try_below_base(link, config, CreateMode::Persistent).await?;
     Ok(results.into_iter().find_map(|result| match result {
         MultiResult::SetData { stat } => Some(ServerTime { zxid: stat.mzxid, unix_ms: stat.mtime }),
@@ -112,29 +112,29 @@ pub(super) async fn server_time(link: &Arc<Link>, config: &Config) -> Result<Opt
 
 /// The nodes of a remnant, in the order in which they go.
 #[derive(Clone, Debug)]
-struct Seen {
+struct RemnantNodes {
     nodes: Vec<(String, Stat)>,
 }
 
-impl Seen {
-    fn new<'a>(nodes: impl IntoIterator<Item = &'a SeenNode>) -> Self {
+impl RemnantNodes {
+    fn new<'a>(nodes: impl IntoIterator<Item = &'a CensusNode>) -> Self {
         Self { nodes: nodes.into_iter().map(|node| (node.path.clone(), node.stat)).collect() }
     }
 }
 
 /// Removes it; `false` if it is not as it was seen any more.
-pub(super) async fn remove(link: &Arc<Link>, remnant: &Remnant) -> Result<bool> {
-    let Some(seen) = remnant.seen::<Seen>() else {
+pub(super) async fn remove(link: &Arc<SessionLink>, remnant: &Remnant) -> Result<bool> {
+    let Some(seen) = remnant.seen::<RemnantNodes>() else {
         return Ok(false);
     };
     let removed = removed(link, seen, &remnant.place).await;
     removed.map_err(|error| error.into_core(Operation::Configure, None))
 }
 
-async fn removed(link: &Arc<Link>, seen: &Seen, shown: &str) -> Result<bool, ClientError> {
+async fn removed(link: &Arc<SessionLink>, seen: &RemnantNodes, shown: &str) -> Result<bool, ClientError> {
     let sync = link.call(&Request::Sync { path: remnant_root(seen).to_owned() }, shown);
     let look = |(path, _): &(String, Stat)| link.call(&Request::Exists { path: path.clone(), watch: false }, shown);
-    let looks: Vec<Call> = seen.nodes.iter().map(look).collect();
+    let looks: Vec<ClientCall> = seen.nodes.iter().map(look).collect();
     sync.response().await?;
     for ((_, before), look) in seen.nodes.iter().zip(looks) {
         // Its deletion is noted by its version alone, which begins anew with a node that was made anew; so its
@@ -153,7 +153,7 @@ async fn removed(link: &Arc<Link>, seen: &Seen, shown: &str) -> Result<bool, Cli
 }
 
 /// The node that all others lie below.
-fn remnant_root(seen: &Seen) -> &str {
+fn remnant_root(seen: &RemnantNodes) -> &str {
     seen.nodes.last().map_or("/", |(path, _)| path)
 }
 
@@ -173,26 +173,26 @@ mod tests {
     const NOW: ServerTime = ServerTime { zxid: 100, unix_ms: 100 * MINUTE_MS };
 
     /// A node that was made by transaction `czxid` at that minute, and whose children changed last by `pzxid`.
-    fn node(path: &str, czxid: i64, pzxid: i64) -> SeenNode {
+    fn node(path: &str, czxid: i64, pzxid: i64) -> CensusNode {
         let time = czxid * MINUTE_MS;
         let stat = Stat { czxid, mzxid: czxid, ctime: time, mtime: time, pzxid, cversion: 2, ..Stat::default() };
         let name = path.rsplit('/').next().unwrap().to_owned();
-        SeenNode { path: path.to_owned(), name, data: Vec::new(), stat }
+        CensusNode { path: path.to_owned(), name, data: Vec::new(), stat }
     }
 
-    fn queue(node: SeenNode, part: Part) -> SeenQueue {
-        SeenQueue { node, part, contenders: Vec::new(), foreign: Vec::new() }
+    fn queue(node: CensusNode, part: Part) -> CensusQueue {
+        CensusQueue { node, part, contenders: Vec::new(), foreign: Vec::new() }
     }
 
-    fn lock(name: &str, queues: Vec<SeenQueue>) -> SeenLock {
-        SeenLock { name: QueueName::new(name).ok(), queues, has_others: false }
+    fn lock(name: &str, queues: Vec<CensusQueue>) -> CensusLock {
+        CensusLock { name: QueueName::new(name).ok(), queues, has_others: false }
     }
 
-    fn line(czxid: i64, pzxid: i64) -> SeenLock {
+    fn line(czxid: i64, pzxid: i64) -> CensusLock {
         lock("x", vec![queue(node("/b/x", czxid, pzxid), Part::Line)])
     }
 
-    fn found(locks: Vec<SeenLock>, minutes: u64) -> Vec<(RemnantKind, String)> {
+    fn found(locks: Vec<CensusLock>, minutes: u64) -> Vec<(RemnantKind, String)> {
         let census = Census { locks, ..Census::default() };
         let remnants = judge(&census, Some(NOW), Duration::from_secs(minutes * 60));
         remnants.into_iter().map(|remnant| (remnant.kind, remnant.place)).collect()
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn values_contenders_and_unknown_nodes_keep_a_queue() {
-        let keepers: [fn(&mut SeenLock); 6] = [
+        let keepers: [fn(&mut CensusLock); 6] = [
             |lock| lock.queues[0].node.data = b"5".to_vec(),
             |lock| lock.queues[0].node.data = br#"{"value":""}"#.to_vec(),
             |lock| lock.queues[0].node.stat.cversion = 0,
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_queues_of_a_semaphore_go_together_or_stay() {
-        let semaphore = |waiters: SeenQueue| {
+        let semaphore = |waiters: CensusQueue| {
             let line = queue(node("/b/s", 10, 12), Part::Line);
             let mut permits = node("/b/s/leases", 12, 13);
             permits.data = b"2".to_vec();

@@ -9,26 +9,26 @@ use lockkeeper_core::{
 use lockkeeper_zk_proto::message::{ErrorCode, MultiOperation, MultiResult, OpCode, Request, Stat};
 
 use crate::error::ClientError;
-use crate::link::{Call, Synced, if_there};
-use crate::lock::inner::Inner;
+use crate::link::{ClientCall, Synced, if_there};
 use crate::lock::inspect::token_of;
 use crate::lock::owner::{ContenderData, REVOKE};
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data::QueueData;
+use crate::lock::session_core::SessionCore;
 
 /// How often a request is begun anew because another client changed a node in between.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// Starts a request about a contender; `false` if it is not there, or has another token.
 pub(super) fn begin(
-    inner: &Arc<Inner>,
+    inner: &Arc<SessionCore>,
     queue: &QueueName,
     contender: &ContenderId,
     request: lockkeeper_core::Request,
 ) -> Result<BoxFuture<Result<bool>>> {
     let path = inner.path_of(queue)?;
     let first = Read::send(inner, &path, contender);
-    let asking = Asking { inner: inner.clone(), queue: queue.clone(), path, contender: contender.clone() };
+    let asking = ContenderRequest { inner: inner.clone(), queue: queue.clone(), path, contender: contender.clone() };
     Ok(inner.run(Operation::Request, queue, async move {
         match request {
             lockkeeper_core::Request::Yield(revocation) => asking.ask(&revocation, first).await,
@@ -42,8 +42,8 @@ pub(super) fn begin(
 }
 
 /// A request under way.
-struct Asking {
-    inner: Arc<Inner>,
+struct ContenderRequest {
+    inner: Arc<SessionCore>,
     queue: QueueName,
     path: QueuePath,
     contender: ContenderId,
@@ -52,14 +52,14 @@ struct Asking {
 /// A sync, and the contender's node and the lock's own read after it, in one segment.
 struct Read {
     contender: Synced,
-    line: Call,
+    line: ClientCall,
 }
 
 /// A node's data, and what the service knows of it.
-type Node = (Bytes, Stat);
+type NodeData = (Bytes, Stat);
 
 impl Read {
-    fn send(inner: &Inner, path: &QueuePath, contender: &ContenderId) -> Self {
+    fn send(inner: &SessionCore, path: &QueuePath, contender: &ContenderId) -> Self {
         let read = |path| Request::GetData { path, watch: false };
         let contender = read(path.child_on_server(contender.as_str()));
         Self {
@@ -69,7 +69,7 @@ impl Read {
     }
 
     /// Returns the contender's node, if it is there, and as much of the lock's own node as may be read.
-    async fn nodes(self) -> Result<Option<(Node, Option<Node>)>, ClientError> {
+    async fn nodes(self) -> Result<Option<(NodeData, Option<NodeData>)>, ClientError> {
         let Some(contender) = if_there(self.contender.data().await)? else {
             return Ok(None);
         };
@@ -81,7 +81,7 @@ impl Read {
     }
 }
 
-impl Asking {
+impl ContenderRequest {
     /// Asks the owner to give up: within its own data if that has our form, else in Curator's way, which replaces the
     /// data.
     async fn ask(&self, revocation: &Revocation, first: Read) -> Result<bool> {

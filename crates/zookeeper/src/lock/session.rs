@@ -1,5 +1,5 @@
-//! A session as locks see it: the waist's methods. What its parts share is in `inner`; each of the larger operations
-//! has its own file.
+//! A session as locks see it: the waist's methods. What its parts share is in `session_core`; each of the larger
+//! operations has its own file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use lockkeeper_core::{
 
 use crate::client::Client;
 use crate::config::Config;
-use crate::lock::inner::{Inner, begun};
 use crate::lock::prover::Prover;
+use crate::lock::session_core::{SessionCore, begun};
 use crate::lock::shared_list;
 use crate::lock::{change, departure, join, request, value, withdraw};
 
@@ -21,13 +21,13 @@ use crate::lock::{change, departure, join, request, value, withdraw};
 pub(super) struct ZooKeeperSession {
     /// Keeps the session alive.
     client: Client,
-    inner: Arc<Inner>,
+    inner: Arc<SessionCore>,
 }
 
 impl ZooKeeperSession {
     /// Takes a session for locks, and starts what proves it alive.
     pub(super) fn new(client: Client, config: &Config) -> Self {
-        let inner = Arc::new(Inner::new(client.link().clone(), config));
+        let inner = Arc::new(SessionCore::new(client.link().clone(), config));
         client.link().bond.set_timeout(client.link().timeouts());
         client.link().adopt(Box::pin(Prover::new(inner.clone()).run()));
         Self { client, inner }
@@ -43,8 +43,8 @@ impl Session for ZooKeeperSession {
     /// ahead of us, and a list that is too old shows a contender whose departure is told next.
     fn view(&self, queue: &QueueName, freshness: Freshness, _extent: Extent<'_>) -> BoxFuture<Result<QueueView>> {
         let freshness = match freshness {
-            Freshness::Latest => shared_list::Freshness::Synced,
-            Freshness::AfterDeparture => shared_list::Freshness::Behind,
+            Freshness::Latest => shared_list::ListFreshness::Synced,
+            Freshness::AfterDeparture => shared_list::ListFreshness::Behind,
         };
         let (inner, queue) = (self.inner.clone(), queue.clone());
         let asked = inner.path_of(&queue).map(|path| (inner.send_list(&path, queue.part(), freshness), path));
@@ -64,7 +64,7 @@ impl Session for ZooKeeperSession {
             let error = Error::permanent(ErrorKind::LimitReached, Operation::Join, message).at(queue);
             return Box::pin(std::future::ready(Err(error)));
         }
-        begun(join::Join::begin(self.inner.clone(), queue, &entries).map(|(join, sent)| join.finish(sent)))
+        begun(join::QueueJoin::begin(self.inner.clone(), queue, &entries).map(|(join, sent)| join.finish(sent)))
     }
 
     fn departure(
@@ -74,7 +74,7 @@ impl Session for ZooKeeperSession {
         ahead: &ContenderId,
         seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
-        begun(departure::Wait::begin(self.inner.clone(), queue, mine, ahead, seen))
+        begun(departure::DepartureWait::begin(self.inner.clone(), queue, mine, ahead, seen))
     }
 
     fn hears_of(&self, contender: &ContenderId) -> bool {

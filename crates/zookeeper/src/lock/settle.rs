@@ -12,20 +12,20 @@ use lockkeeper_zk_proto::message::OpCode;
 use tokio::sync::SetOnce;
 
 use crate::error::ClientError;
-use crate::layout::Named;
-use crate::lock::inner::Inner;
-use crate::lock::join::Join;
-use crate::lock::node::{Made, MadeNode, Wanted};
-use crate::lock::place::Place;
+use crate::layout::ChildName;
+use crate::lock::join::QueueJoin;
+use crate::lock::node::{Made, MadeNode, WantedNode};
+use crate::lock::place::NodePlace;
 use crate::lock::prover::{until_believable, watch_own};
-use crate::lock::shared_list::Freshness;
+use crate::lock::session_core::SessionCore;
+use crate::lock::shared_list::ListFreshness;
 use crate::lock::withdraw;
 
 /// The first sequence number at which joining is refused: the counter sticks at 2147483647, and orders nothing from
 /// there.
 const SEQUENCE_REFUSED: i32 = i32::MAX - (1 << 20);
 
-impl Join {
+impl QueueJoin {
     /// Turns our nodes into places, and waits until they may be believed.
     pub(super) async fn settle(self, made: Made) -> Result<Vec<Enqueued>> {
         let Made { nodes, listing } = made;
@@ -50,7 +50,7 @@ impl Join {
             Some(listing) => listing,
             None => {
                 let part = self.queue.part();
-                let look = self.inner.send_list(&self.path, part, Freshness::Synced);
+                let look = self.inner.send_list(&self.path, part, ListFreshness::Synced);
                 self.inner.look(&self.path, part, look).await.map_err(|error| self.fail(error))?
             }
         };
@@ -66,24 +66,24 @@ impl Join {
                 return Err(self.withdrawn());
             }
             let (id, token) = (place.id.clone(), place.token);
-            let standing = Arc::new(PlaceStanding::new(self.inner.clone(), place));
+            let standing = Arc::new(NodeStanding::new(self.inner.clone(), place));
             enqueued.push(Enqueued { id, token, view: view.clone(), standing });
         }
         Ok(enqueued)
     }
 
-    fn place(&self, wanted: &Wanted, node: &MadeNode) -> Result<Place> {
+    fn place(&self, wanted: &WantedNode, node: &MadeNode) -> Result<NodePlace> {
         let unexpected = || self.fail(ClientError::unexpected(OpCode::Create2, self.path.shown()));
-        let sequence = match Named::read(&node.name) {
-            Named::Contender { sequence, .. } => Some(sequence),
-            Named::Foreign { .. } | Named::Junk if !wanted.create.mode.is_sequential() => None,
-            Named::Foreign { .. } | Named::Junk => return Err(unexpected()),
+        let sequence = match ChildName::read(&node.name) {
+            ChildName::Contender { sequence, .. } => Some(sequence),
+            ChildName::Foreign { .. } | ChildName::Junk if !wanted.create.mode.is_sequential() => None,
+            ChildName::Foreign { .. } | ChildName::Junk => return Err(unexpected()),
         };
         let token = match &wanted.anchor {
             Some(anchor) => Some(anchor.token),
             None => u64::try_from(node.czxid).ok().and_then(|grant| FencingToken::new(grant, wanted.turn)),
         };
-        Ok(Place {
+        Ok(NodePlace {
             queue: self.queue.clone(),
             path: self.path.clone(),
             id: ContenderId::new(node.name.as_str()),
@@ -98,7 +98,7 @@ impl Join {
         })
     }
 
-    fn check(&self, place: &Place, node: &MadeNode) -> Result<()> {
+    fn check(&self, place: &NodePlace, node: &MadeNode) -> Result<()> {
         let expected = if place.outlives_session { Some(0) } else { self.inner.link.session_id() };
         if node.ephemeral_owner.is_some() && node.ephemeral_owner != expected {
             let message = "the service made our node for another session than ours";
@@ -119,18 +119,18 @@ impl Join {
 
 /// What may be believed of one place: as much as of its session, while its node is there.
 #[derive(Debug)]
-pub(super) struct PlaceStanding {
-    inner: Arc<Inner>,
-    place: Arc<Place>,
+pub(super) struct NodeStanding {
+    inner: Arc<SessionCore>,
+    place: Arc<NodePlace>,
 }
 
-impl PlaceStanding {
-    pub(super) fn new(inner: Arc<Inner>, place: Arc<Place>) -> Self {
+impl NodeStanding {
+    pub(super) fn new(inner: Arc<SessionCore>, place: Arc<NodePlace>) -> Self {
         Self { inner, place }
     }
 }
 
-impl Standing for PlaceStanding {
+impl Standing for NodeStanding {
     fn liveness(&self, _at: LivenessAt) -> Liveness {
         self.place.bond.liveness()
     }

@@ -18,7 +18,7 @@ use tokio::sync::SetOnce;
 
 use crate::error::ClientError;
 use crate::layout::Layout;
-use crate::link::{Answer, Link, OnReply, Outcome, Then};
+use crate::link::{CallAnswer, OnReply, RequestOutcome, SessionLink, Then};
 use crate::lock::paths::QueuePath;
 
 /// How many callers share a list at most when the one before it was answered: few enough that the first of them, which
@@ -40,7 +40,7 @@ const STALL_MIN: Duration = Duration::from_millis(100);
 /// A list under way, with a sync before it or not, and with a list of the lock's own node if the queue lies elsewhere.
 pub(super) struct SharedList {
     gathering: Mutex<Gathering>,
-    listing: SetOnce<Result<Arc<Listing>, ClientError>>,
+    listing: SetOnce<Result<Arc<QueueListing>, ClientError>>,
     /// The queue's path, for errors.
     path: Box<str>,
 }
@@ -55,9 +55,9 @@ pub(super) struct ListShare {
 /// The answers and steps of a list so far.
 #[derive(Debug)]
 struct Gathering {
-    freshness: Freshness,
+    freshness: ListFreshness,
     /// One for each request, in their order.
-    answers: Vec<Option<Answer>>,
+    answers: Vec<Option<CallAnswer>>,
     /// Whether all requests were handed over; or why one was not.
     handed_over: Option<Result<(), ClientError>>,
     /// When the last caller that shares the list asked for it.
@@ -66,7 +66,7 @@ struct Gathering {
 
 impl SharedList {
     /// A list that so many requests make.
-    fn of(path: &str, freshness: Freshness, requests: usize, asked_at: BootInstant) -> Self {
+    fn of(path: &str, freshness: ListFreshness, requests: usize, asked_at: BootInstant) -> Self {
         let answers = (0..requests).map(|_| None).collect();
         let gathering = Gathering { freshness, answers, handed_over: None, asked_at };
         Self { gathering: Mutex::new(gathering), listing: SetOnce::new(), path: path.into() }
@@ -82,7 +82,7 @@ impl SharedList {
         if let Some(handed_over) = gathering.handed_over.take() {
             let answers = std::mem::take(&mut gathering.answers).into_iter().flatten();
             let (freshness, asked_at) = (gathering.freshness, gathering.asked_at);
-            let listing = handed_over.and_then(|()| Listing::of_answers(answers, freshness, asked_at));
+            let listing = handed_over.and_then(|()| QueueListing::of_answers(answers, freshness, asked_at));
             // It is completed once, because what was handed over is taken once.
             let _ = self.listing.set(listing.map(Arc::new));
         }
@@ -96,7 +96,7 @@ impl SharedList {
 
 impl ListShare {
     /// Waits for the list, and no longer than one request may take.
-    pub(super) async fn listing(&self) -> Result<Arc<Listing>, ClientError> {
+    pub(super) async fn listing(&self) -> Result<Arc<QueueListing>, ClientError> {
         tokio::select! {
             biased;
             listing = self.list.listing.wait() => listing.clone(),
@@ -117,14 +117,14 @@ impl ListShare {
 }
 
 /// Delivers one answer to a list; if it is dropped before, it says that there is none.
-struct Teller {
+struct ListAnswerSender {
     list: Option<Arc<SharedList>>,
     at: usize,
     operation: OpCode,
 }
 
-impl Teller {
-    fn tell(&mut self, answer: impl FnOnce(OpCode, &str) -> Answer) {
+impl ListAnswerSender {
+    fn tell(&mut self, answer: impl FnOnce(OpCode, &str) -> CallAnswer) {
         if let Some(list) = self.list.take() {
             let (at, answer) = (self.at, answer(self.operation, &list.path));
             list.note(|gathering| gathering.answers[at] = Some(answer));
@@ -132,28 +132,28 @@ impl Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for ListAnswerSender {
     fn drop(&mut self) {
-        self.tell(|operation, path| Answer::none(ClientError::session_lost(operation, path)));
+        self.tell(|operation, path| CallAnswer::none(ClientError::session_lost(operation, path)));
     }
 }
 
 /// The lists of one session that may be under way.
 #[derive(Debug, Default)]
 pub(super) struct SharedLists {
-    known: Mutex<Known>,
+    known: Mutex<LastLists>,
 }
 
 /// The last list of each queue, until it is found to be answered.
 #[derive(Debug)]
-struct Known {
-    last: BTreeMap<Key, Last>,
+struct LastLists {
+    last: BTreeMap<ListKey, Last>,
     /// At how many of them those are forgotten that are answered.
     sweep_at: usize,
 }
 
 /// What a list shows.
-type Key = (String, Part, Freshness);
+type ListKey = (String, Part, ListFreshness);
 
 /// The list of a queue that was asked for last.
 #[derive(Debug)]
@@ -164,14 +164,14 @@ struct Last {
     sharers_max: usize,
 }
 
-impl Default for Known {
+impl Default for LastLists {
     fn default() -> Self {
         Self { last: BTreeMap::new(), sweep_at: LISTS_SWEPT_MIN }
     }
 }
 
-impl Known {
-    fn note(&mut self, key: Key, last: Last) {
+impl LastLists {
+    fn note(&mut self, key: ListKey, last: Last) {
         if self.last.len() >= self.sweep_at {
             self.last.retain(|_, last| last.list.strong_count() > 0);
             self.sweep_at = LISTS_SWEPT_MIN.max(2 * self.last.len());
@@ -184,11 +184,11 @@ impl SharedLists {
     /// Asks for a list that shows all that was asked for before this call.
     pub(super) fn ask(
         &self,
-        link: &Link,
+        link: &SessionLink,
         layout: Layout,
         path: &QueuePath,
         part: Part,
-        freshness: Freshness,
+        freshness: ListFreshness,
     ) -> ListShare {
         let now = link.clock.now();
         let share = |list| {
@@ -215,30 +215,30 @@ impl SharedLists {
     }
 
     /// Nothing panics while this is locked, so what a panic elsewhere left here is whole.
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, LastLists> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Sends the requests of a list, in one segment: all of them, or none.
 fn send(
-    link: &Link,
+    link: &SessionLink,
     layout: Layout,
     path: &QueuePath,
     part: Part,
-    freshness: Freshness,
+    freshness: ListFreshness,
     now: BootInstant,
 ) -> (Arc<SharedList>, Vec<RequestId>) {
-    let sync = (freshness == Freshness::Synced).then(|| Request::Sync { path: path.on_server() });
+    let sync = (freshness == ListFreshness::Synced).then(|| Request::Sync { path: path.on_server() });
     let queue = Request::GetChildren { path: path.on_server(), watch: false };
     let needs_line = !layout.is_one_node(Part::Line, part);
     let line = needs_line.then(|| Request::GetChildren { path: path.line_on_server(), watch: false });
     let requests: Vec<_> = sync.into_iter().chain([queue]).chain(line).collect();
     let list = Arc::new(SharedList::of(path.shown(), freshness, requests.len(), now));
     let told = |(at, request): (usize, Request)| {
-        let mut teller = Teller { list: Some(list.clone()), at, operation: request.opcode() };
-        let on_reply = move |outcome: Outcome| {
-            teller.tell(|operation, path| Answer::of(outcome, operation, path));
+        let mut teller = ListAnswerSender { list: Some(list.clone()), at, operation: request.opcode() };
+        let on_reply = move |outcome: RequestOutcome| {
+            teller.tell(|operation, path| CallAnswer::of(outcome, operation, path));
             Then::Done
         };
         (request, Box::new(on_reply) as OnReply)
@@ -255,7 +255,7 @@ fn send(
 
 /// Says what a list must show.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Freshness {
+pub(super) enum ListFreshness {
     /// All that this connection was told of; it may be older than what other clients know.
     Behind,
     /// All that was acknowledged to any client before: a sync goes before the list.
@@ -264,7 +264,7 @@ pub(super) enum Freshness {
 
 /// The children of a queue's node, as they were listed on one connection.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(super) struct QueueListing {
     pub(super) epoch: u64,
     /// `None` if there is no such node.
     pub(super) children: Option<Vec<String>>,
@@ -273,30 +273,30 @@ pub(super) struct Listing {
     /// If what was made before this time stands at all, it is in the list.
     pub(super) asked_at: BootInstant,
     /// What the list says, read when it is first needed.
-    pub(super) reading: OnceLock<Reading>,
+    pub(super) reading: OnceLock<ListedQueue>,
     /// Whether it misses a place of ours, found out when it is first needed.
     pub(super) misses_any: OnceLock<bool>,
 }
 
 /// What a list says of a queue.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct ListedQueue {
     /// The queue, as far as this list shows it.
     pub(super) view: QueueView,
     pub(super) foreign: Option<String>,
     pub(super) parts: Vec<Part>,
 }
 
-impl Listing {
+impl QueueListing {
     /// Reads the answers: to a sync if there was one, to the list of the queue, and to that of the lock's own node if
     /// it was listed along.
     pub(super) fn of_answers(
-        mut answers: impl Iterator<Item = Answer>,
-        freshness: Freshness,
+        mut answers: impl Iterator<Item = CallAnswer>,
+        freshness: ListFreshness,
         asked_at: BootInstant,
     ) -> Result<Self, ClientError> {
         let mut next = || answers.next();
-        if freshness == Freshness::Synced
+        if freshness == ListFreshness::Synced
             && let Some(sync) = next()
         {
             sync.result?;
@@ -313,7 +313,7 @@ impl Listing {
 }
 
 /// Reads the answer to a list: the connection, and the children if there is such a node.
-fn children(Answer { epoch, result, .. }: Answer) -> Result<(u64, Option<Vec<String>>), ClientError> {
+fn children(CallAnswer { epoch, result, .. }: CallAnswer) -> Result<(u64, Option<Vec<String>>), ClientError> {
     match result {
         Ok(Response::GetChildren { children }) => Ok((epoch, Some(children))),
         Ok(_) => Err(ClientError::unexpected(OpCode::GetChildren, "")),
@@ -332,7 +332,7 @@ mod tests {
     async fn a_caller_that_stood_still_past_its_time_has_the_answer_that_came_meanwhile() {
         for (stood_still, has_answer) in [(Duration::from_secs(12), true), (Duration::ZERO, false)] {
             let clock: Arc<dyn Clock> = Arc::new(TestClock::new());
-            let list = Arc::new(SharedList::of("/a", Freshness::Behind, 1, clock.now()));
+            let list = Arc::new(SharedList::of("/a", ListFreshness::Behind, 1, clock.now()));
             let give_up_at = clock.now().saturating_add(Duration::from_secs(5));
             let share = ListShare { list: list.clone(), clock, give_up_at };
             let asking = tokio::spawn(async move { share.listing().await });
@@ -341,7 +341,7 @@ mod tests {
             // The connection reads after the caller was woken.
             tokio::time::sleep(Duration::from_millis(if has_answer { 1 } else { 5_001 })).await;
             list.note(|gathering| {
-                gathering.answers[0] = Some(Answer::none(ClientError::session_lost(OpCode::GetChildren, "/a")));
+                gathering.answers[0] = Some(CallAnswer::none(ClientError::session_lost(OpCode::GetChildren, "/a")));
                 gathering.handed_over = Some(Ok(()));
             });
             let error = asking.await.expect("no panic").expect_err("it says why there is no list");
@@ -353,13 +353,13 @@ mod tests {
     #[test]
     fn lists_under_way_are_swept_seldom_and_those_that_were_answered_are_forgotten() {
         const LISTS: usize = 10_000;
-        let mut known = Known::default();
+        let mut known = LastLists::default();
         let mut sweeps = 0;
-        let mut note = |known: &mut Known, number: usize| {
-            let list = Arc::new(SharedList::of("/a", Freshness::Behind, 1, BootInstant::from_nanos(0)));
+        let mut note = |known: &mut LastLists, number: usize| {
+            let list = Arc::new(SharedList::of("/a", ListFreshness::Behind, 1, BootInstant::from_nanos(0)));
             let last = Last { list: Arc::downgrade(&list), requests: Vec::new(), sharers: 1, sharers_max: 1 };
             let sweep_at = known.sweep_at;
-            known.note((number.to_string(), Part::Line, Freshness::Behind), last);
+            known.note((number.to_string(), Part::Line, ListFreshness::Behind), last);
             sweeps += usize::from(known.sweep_at != sweep_at);
             list
         };

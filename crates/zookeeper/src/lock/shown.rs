@@ -7,7 +7,7 @@ use lockkeeper_core::{Answers, Contender, ContenderInfo, FencingToken, Mode, Par
 use lockkeeper_zk_proto::message::{ErrorCode, Stat};
 
 use crate::error::ClientError;
-use crate::layout::{ForeignPolicy, Layout, Named, bare_ticket, is_curators};
+use crate::layout::{ChildName, ForeignPolicy, Layout, bare_ticket, is_curators};
 use crate::lock::owner::{self, ContenderData};
 use crate::queue::{bare_permits, read_queue};
 
@@ -64,14 +64,14 @@ impl ChildGroup {
 
 /// What a read of a contender's node has shown.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Found {
+pub(super) enum ContenderReading {
     /// What the node says.
     Read(Box<ContenderInfo>),
     /// This user may not read it. The contender stands there nevertheless.
     Refused,
 }
 
-impl Found {
+impl ContenderReading {
     /// Reads what the service said to a read; `None` if there is no such node any more.
     pub(super) fn of(contender: &Contender, said: Result<(Bytes, Stat), ClientError>) -> Option<Self> {
         match said {
@@ -82,15 +82,15 @@ impl Found {
 }
 
 /// Shows the contenders of one group, in their order.
-pub(super) fn show(contenders: impl IntoIterator<Item = (Contender, Found)>) -> Vec<ContenderInfo> {
+pub(super) fn show(contenders: impl IntoIterator<Item = (Contender, ContenderReading)>) -> Vec<ContenderInfo> {
     let mut writer = None;
     let shown = contenders.into_iter().map(|(contender, found)| match found {
-        Found::Read(info) => {
+        ContenderReading::Read(info) => {
             let mut info = *info;
             share_place(&mut info, &mut writer);
             info
         }
-        Found::Refused => {
+        ContenderReading::Refused => {
             let mut info = ContenderInfo::new(contender.id, contender.mode);
             info.ticket = contender.ticket;
             info
@@ -101,7 +101,7 @@ pub(super) fn show(contenders: impl IntoIterator<Item = (Contender, Found)>) -> 
 
 /// Gives a reader with a writer's own number the writer's token while the writer stands: it holds within that.
 fn share_place(info: &mut ContenderInfo, writer: &mut Option<(i32, Option<FencingToken>)>) {
-    let Named::Contender { sequence, .. } = Named::read(info.id.as_str()) else {
+    let ChildName::Contender { sequence, .. } = ChildName::read(info.id.as_str()) else {
         return;
     };
     match (info.mode, &*writer) {

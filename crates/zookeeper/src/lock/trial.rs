@@ -13,11 +13,11 @@ use lockkeeper_zk_proto::path::ZnodePath;
 use crate::client::random;
 use crate::config::Config;
 use crate::error::ClientError;
-use crate::link::{Link, if_there};
+use crate::link::{SessionLink, if_there};
 
 /// Fails if the server is too old for locks, or the chroot does not exist. A look asks it where it finds nothing: no
 /// lock is free that cannot be taken.
-pub(super) async fn require_fit(link: &Arc<Link>) -> Result<(), ClientError> {
+pub(super) async fn require_fit(link: &Arc<SessionLink>) -> Result<(), ClientError> {
     let chroot = link.chroot.path();
     let path = || chroot.to_string();
     // It changes nothing, and came with the containers: ZooKeeper 3.4 does not know it.
@@ -32,7 +32,7 @@ pub(super) async fn require_fit(link: &Arc<Link>) -> Result<(), ClientError> {
 
 /// Tries it below the deepest node that there is on the way to the queues; returns that node, and the results.
 pub(super) async fn try_below_base(
-    link: &Arc<Link>,
+    link: &Arc<SessionLink>,
     config: &Config,
     mode: CreateMode,
 ) -> Result<(ZnodePath, Vec<MultiResult>), ClientError> {
@@ -60,7 +60,7 @@ pub(super) async fn try_below_base(
 }
 
 /// Tries it without leaving anything.
-pub(super) async fn examine_rights(link: &Arc<Link>, config: &Config) -> Result<Option<Finding>, ClientError> {
+pub(super) async fn examine_rights(link: &Arc<SessionLink>, config: &Config) -> Result<Option<Finding>, ClientError> {
     let (parent, results) = try_below_base(link, config, CreateMode::Container).await?;
     Ok(judge(MultiResult::blamed(&results).map(|(_, code)| code), &parent))
 }

@@ -19,22 +19,22 @@ use lockkeeper_zk_proto::message::{
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::link::{Synced, if_there};
-use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX};
 use crate::lock::node::refusal_of;
 use crate::lock::paths::QueuePath;
 use crate::lock::queue_data::QueueData;
+use crate::lock::session_core::{LOOK_ATTEMPTS_MAX, SessionCore};
 
 /// How often a write is begun anew because another client changed the node in between.
 const ATTEMPTS_MAX: u32 = 100;
 
 /// A node as it was read.
-pub(super) struct Stored {
+pub(super) struct ValueNode {
     data: QueueData,
     stat: Stat,
     part: Part,
 }
 
-impl Stored {
+impl ValueNode {
     pub(super) fn value(&self) -> Option<Value> {
         let bytes = self.data.value().or_else(|| self.is_mere_existence().then(Vec::new))?.into();
         Some(Value { bytes, version: version(self.stat.mzxid, self.stat.version) })
@@ -52,23 +52,23 @@ fn version(mzxid: i64, data_version: i32) -> ValueVersion {
 }
 
 /// Reads the answer to a read; `None` if there is no such node.
-pub(super) fn stored(found: Result<(Bytes, Stat), ClientError>, part: Part) -> Result<Option<Stored>, ClientError> {
-    Ok(if_there(found)?.map(|(data, stat)| Stored { data: QueueData::read(&data), stat, part }))
+pub(super) fn stored(found: Result<(Bytes, Stat), ClientError>, part: Part) -> Result<Option<ValueNode>, ClientError> {
+    Ok(if_there(found)?.map(|(data, stat)| ValueNode { data: QueueData::read(&data), stat, part }))
 }
 
 /// Sends a read of the node.
-fn send_read(inner: &Inner, path: &QueuePath) -> Synced {
+fn send_read(inner: &SessionCore, path: &QueuePath) -> Synced {
     let request = Request::GetData { path: path.on_server(), watch: false };
     inner.link.call_synced(&path.on_server(), &request, path.shown())
 }
 
 /// Reads, and reads again after a lost connection.
 async fn read_stored(
-    inner: &Inner,
+    inner: &SessionCore,
     path: &QueuePath,
     part: Part,
     first: Synced,
-) -> Result<Option<Stored>, ClientError> {
+) -> Result<Option<ValueNode>, ClientError> {
     let mut read = first;
     for _ in 1..LOOK_ATTEMPTS_MAX {
         match stored(read.data().await, part) {
@@ -81,7 +81,7 @@ async fn read_stored(
 
 /// Starts to read the value of a queue.
 pub(super) fn read(
-    inner: &Arc<Inner>,
+    inner: &Arc<SessionCore>,
     queue: &QueueName,
 ) -> Result<impl Future<Output = Result<Option<Value>>> + Send + use<>> {
     let path = inner.path_of(queue)?;
@@ -96,7 +96,7 @@ pub(super) fn read(
 
 /// Starts to write the value of a queue, or to remove it.
 pub(super) fn write(
-    inner: &Arc<Inner>,
+    inner: &Arc<SessionCore>,
     queue: &QueueName,
     expected: Expected,
     value: Option<Arc<[u8]>>,
@@ -113,7 +113,7 @@ pub(super) fn write(
 
 /// A write under way.
 struct Write {
-    inner: Arc<Inner>,
+    inner: Arc<SessionCore>,
     queue: QueueName,
     path: QueuePath,
     expected: Expected,
@@ -121,7 +121,7 @@ struct Write {
 }
 
 /// The result of one attempt to write.
-enum Attempt {
+enum WriteAttempt {
     Written(ValueVersion),
     /// The node is not as it was read.
     Overtaken,
@@ -133,7 +133,7 @@ impl Write {
         let mut read = first;
         for _ in 0..ATTEMPTS_MAX {
             let found = read_stored(&self.inner, &self.path, self.queue.part(), read).await.map_err(fail)?;
-            let version = found.as_ref().and_then(Stored::value).map(|value| value.version);
+            let version = found.as_ref().and_then(ValueNode::value).map(|value| value.version);
             let is_expected = match self.expected {
                 Expected::Any => true,
                 Expected::Absent => version.is_none(),
@@ -143,14 +143,14 @@ impl Write {
                 return Ok(None);
             }
             let attempt = match (found, &self.value) {
-                (None, None) => Ok(Attempt::Written(ValueVersion(0))),
+                (None, None) => Ok(WriteAttempt::Written(ValueVersion(0))),
                 (None, Some(value)) => self.make(value).await,
                 (Some(stored), Some(value)) => self.set(&stored, value).await,
                 (Some(stored), None) => self.remove(&stored).await,
             };
             match attempt.map_err(fail)? {
-                Attempt::Written(version) => return Ok(Some(version)),
-                Attempt::Overtaken => read = send_read(&self.inner, &self.path),
+                WriteAttempt::Written(version) => return Ok(Some(version)),
+                WriteAttempt::Overtaken => read = send_read(&self.inner, &self.path),
             }
         }
         let message = format!("others changed the value {ATTEMPTS_MAX} times in between");
@@ -167,7 +167,7 @@ impl Write {
     }
 
     /// Makes the node with the value, and its parents in the same segment.
-    async fn make(&self, value: &[u8]) -> Result<Attempt, ClientError> {
+    async fn make(&self, value: &[u8]) -> Result<WriteAttempt, ClientError> {
         let link = &self.inner.link;
         let mut parents = self.path.with_parents_on_server();
         parents.pop();
@@ -178,21 +178,21 @@ impl Write {
             _ => Request::Create2(create),
         };
         match link.call(&request, self.path.shown()).created().await {
-            Ok((_, stat)) => Ok(Attempt::Written(version(stat.mzxid, stat.version))),
-            Err(error) if error.is(ErrorCode::NodeExists) => Ok(Attempt::Overtaken),
+            Ok((_, stat)) => Ok(WriteAttempt::Written(version(stat.mzxid, stat.version))),
+            Err(error) if error.is(ErrorCode::NodeExists) => Ok(WriteAttempt::Overtaken),
             Err(error) if error.is(ErrorCode::NoNode) => {
                 self.inner.note_vanished(&parents);
                 match refusal_of(made_parents).await {
                     Some(refusal) if is_whole => Err(refusal),
                     _ if parents.is_empty() => Err(error),
-                    _ => Ok(Attempt::Overtaken),
+                    _ => Ok(WriteAttempt::Overtaken),
                 }
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn set(&self, stored: &Stored, value: &[u8]) -> Result<Attempt, ClientError> {
+    async fn set(&self, stored: &ValueNode, value: &[u8]) -> Result<WriteAttempt, ClientError> {
         let data = stored.data.with_value(&self.queue, Some(value));
         // The service deletes a queue's node, and a value with it, when the queue has been empty for a while.
         let is_leftover = stored.data.value().is_none() && stored.stat.num_children == 0;
@@ -200,18 +200,18 @@ impl Write {
             && self.queue.part() == Part::Line
             && let Some(version) = self.replace(stored, &data).await?
         {
-            return Ok(Attempt::Written(version));
+            return Ok(WriteAttempt::Written(version));
         }
         let request =
             Request::SetData { path: self.path.on_server(), data: Some(data.into()), version: stored.stat.version };
         match self.inner.link.call(&request, self.path.shown()).stat().await {
-            Ok(stat) => Ok(Attempt::Written(version(stat.mzxid, stat.version))),
+            Ok(stat) => Ok(WriteAttempt::Written(version(stat.mzxid, stat.version))),
             Err(error) => overtaken(error),
         }
     }
 
     /// Puts a node that lives until it is removed in the place of one that may not; `None` if a contender queues there.
-    async fn replace(&self, stored: &Stored, data: &[u8]) -> Result<Option<ValueVersion>, ClientError> {
+    async fn replace(&self, stored: &ValueNode, data: &[u8]) -> Result<Option<ValueVersion>, ClientError> {
         let operations = vec![
             MultiOperation::Delete { path: self.path.on_server(), version: stored.stat.version },
             MultiOperation::Create2(self.create(data.to_vec())),
@@ -225,9 +225,9 @@ impl Write {
         }
     }
 
-    async fn remove(&self, stored: &Stored) -> Result<Attempt, ClientError> {
+    async fn remove(&self, stored: &ValueNode) -> Result<WriteAttempt, ClientError> {
         if stored.value().is_none() {
-            return Ok(Attempt::Written(ValueVersion(0)));
+            return Ok(WriteAttempt::Written(ValueVersion(0)));
         }
         let (path, version) = (self.path.on_server(), stored.stat.version);
         let rest = stored.data.with_value(&self.queue, None);
@@ -237,17 +237,17 @@ impl Write {
             false => Request::Delete { path, version },
         };
         match self.inner.link.call(&request, self.path.shown()).response().await {
-            Ok(_) => Ok(Attempt::Written(ValueVersion(0))),
-            Err(error) if error.is(ErrorCode::NotEmpty) => Ok(Attempt::Overtaken),
+            Ok(_) => Ok(WriteAttempt::Written(ValueVersion(0))),
+            Err(error) if error.is(ErrorCode::NotEmpty) => Ok(WriteAttempt::Overtaken),
             Err(error) => overtaken(error),
         }
     }
 }
 
 /// Tells a node that has changed from a failure.
-fn overtaken(error: ClientError) -> Result<Attempt, ClientError> {
+fn overtaken(error: ClientError) -> Result<WriteAttempt, ClientError> {
     match error.code() {
-        Some(ErrorCode::BadVersion | ErrorCode::NoNode) => Ok(Attempt::Overtaken),
+        Some(ErrorCode::BadVersion | ErrorCode::NoNode) => Ok(WriteAttempt::Overtaken),
         _ => Err(error),
     }
 }

@@ -12,39 +12,39 @@ use lockkeeper_zk_proto::message::Request;
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::Layout;
-use crate::link::{Call, Fired, if_there};
-use crate::lock::inner::{Inner, LOOK_ATTEMPTS_MAX};
+use crate::link::{ClientCall, WatchWait, if_there};
 use crate::lock::paths::QueuePath;
+use crate::lock::session_core::{LOOK_ATTEMPTS_MAX, SessionCore};
 use crate::lock::shared_list::ListShare;
-use crate::lock::shared_list::{Freshness, Listing, Reading};
+use crate::lock::shared_list::{ListFreshness, ListedQueue, QueueListing};
 use crate::queue::{mode_in_line, read_queue};
 
 /// A list that sets a watch under way, and along with it one of the lock's own node if the queue lies elsewhere.
 #[derive(Debug)]
 pub(super) struct WatchingList {
-    queue: Call,
-    line: Option<Call>,
+    queue: ClientCall,
+    line: Option<ClientCall>,
     asked_at: BootInstant,
 }
 
 impl WatchingList {
     /// Waits for the lists.
-    pub(super) async fn listing(self) -> Result<Listing, ClientError> {
+    pub(super) async fn listing(self) -> Result<QueueListing, ClientError> {
         let mut answers = vec![self.queue.await];
         if let Some(line) = self.line {
             answers.push(line.await);
         }
-        Listing::of_answers(answers.into_iter(), Freshness::Behind, self.asked_at)
+        QueueListing::of_answers(answers.into_iter(), ListFreshness::Behind, self.asked_at)
     }
 }
 
-impl Listing {
+impl QueueListing {
     /// Whether some place of ours that was made before the list was asked for is missing in it.
-    pub(super) fn misses_any(&self, inner: &Inner, path: &QueuePath, part: Part, view: &QueueView) -> bool {
+    pub(super) fn misses_any(&self, inner: &SessionCore, path: &QueuePath, part: Part, view: &QueueView) -> bool {
         *self.misses_any.get_or_init(|| inner.places().misses_any(path, part, &view.contenders, self.asked_at))
     }
 
-    fn reading(&self, inner: &Inner, queue: &QueueName, path: &QueuePath) -> &Reading {
+    fn reading(&self, inner: &SessionCore, queue: &QueueName, path: &QueuePath) -> &ListedQueue {
         self.reading.get_or_init(|| {
             let layout = inner.naming.layout;
             let children = self.children.as_deref().unwrap_or_default();
@@ -56,21 +56,21 @@ impl Listing {
             view.mutex_role = path.mutex_role(&inner.base);
             view.candidate = inner.naming.election.shown();
             view.elsewhere = reading.elsewhere.or_else(|| mode_in_line(&self.line, layout, inner.foreign));
-            Reading { view, foreign: reading.foreign, parts: reading.parts }
+            ListedQueue { view, foreign: reading.foreign, parts: reading.parts }
         })
     }
 }
 
-impl Inner {
+impl SessionCore {
     /// Sends a list, or puts one off behind all that was asked for before this call.
     ///
     /// A list after a sync leaves with its sync in one segment, so that it costs one round trip too.
-    pub(super) fn send_list(&self, path: &QueuePath, part: Part, freshness: Freshness) -> ListShare {
+    pub(super) fn send_list(&self, path: &QueuePath, part: Part, freshness: ListFreshness) -> ListShare {
         self.lists.ask(&self.link, self.naming.layout, path, part, freshness)
     }
 
     /// Sends a list that also sets a watch on the queue.
-    pub(super) fn send_watching_list(&self, path: &QueuePath, part: Part) -> (WatchingList, Fired) {
+    pub(super) fn send_watching_list(&self, path: &QueuePath, part: Part) -> (WatchingList, WatchWait) {
         let request = Request::GetChildren { path: path.on_server(), watch: true };
         let (queue, fired) = self.link.call_watching(&request, path.shown());
         let is_needed = !self.naming.layout.is_one_node(Part::Line, part);
@@ -85,12 +85,12 @@ impl Inner {
         path: &QueuePath,
         part: Part,
         first: ListShare,
-    ) -> Result<Arc<Listing>, ClientError> {
+    ) -> Result<Arc<QueueListing>, ClientError> {
         let mut list = first;
         for _ in 1..LOOK_ATTEMPTS_MAX {
             match list.listing().await {
                 Err(error) if error.kind() == ClientErrorKind::ConnectionLost => {
-                    list = self.send_list(path, part, Freshness::Synced);
+                    list = self.send_list(path, part, ListFreshness::Synced);
                 }
                 listing => return listing,
             }
@@ -103,10 +103,10 @@ impl Inner {
         &self,
         queue: &QueueName,
         path: &QueuePath,
-        listing: &Listing,
+        listing: &QueueListing,
         operation: Operation,
     ) -> Result<QueueView> {
-        let Reading { view, foreign, parts } = listing.reading(self, queue, path);
+        let ListedQueue { view, foreign, parts } = listing.reading(self, queue, path);
         if let Some(name) = foreign {
             let message = format!(
                 "`{name}` may be a contender of an unknown kind, so no order with it is certain; `?foreign=ignore` \
@@ -128,7 +128,7 @@ impl Inner {
         &self,
         queue: &QueueName,
         path: &QueuePath,
-        listing: &Listing,
+        listing: &QueueListing,
         operation: Operation,
     ) -> Result<QueueView> {
         let view = self.view(queue, path, listing, operation).await?;

@@ -14,13 +14,13 @@ use tokio::sync::oneshot;
 
 use crate::error::{ClientError, ClientErrorKind};
 use crate::layout::find_ticket;
-use crate::link::{Call, Outcome as Answered, Then};
-use crate::lock::inner::Inner;
+use crate::link::{ClientCall, RequestOutcome, Then};
 use crate::lock::paths::QueuePath;
-use crate::lock::place::{End, Entry, Place};
+use crate::lock::place::{NodePlace, PlaceEnd, TicketEntry};
 use crate::lock::prover::find_out;
 use crate::lock::queue_data::QueueData;
-use crate::lock::shared_list::Freshness;
+use crate::lock::session_core::SessionCore;
+use crate::lock::shared_list::ListFreshness;
 use crate::lock::shared_list::ListShare;
 
 /// From this sequence number on, a contender that leaves tries to delete the queue's node too, so that its counter
@@ -29,7 +29,7 @@ const SEQUENCE_RENEWED: i32 = 1 << 30;
 
 /// How a withdrawal that did not fail ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Ending {
+pub(super) enum WithdrawalEnd {
     /// The node is gone, by our own deletion for all that is known, or was never made.
     Left,
     /// It was removed before, not by us.
@@ -39,20 +39,20 @@ pub(super) enum Ending {
 }
 
 /// How a withdrawal ended, or why it goes on without its caller.
-type Outcome = Result<Ending, ClientError>;
+type WithdrawalOutcome = Result<WithdrawalEnd, ClientError>;
 
 /// Starts to withdraw a ticket.
-pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
+pub(super) fn begin(inner: &Arc<SessionCore>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
     let entry = inner.places().take_from(queue, ticket);
     let (report, outlives_session) = match entry {
         None => return Withdrawal::done(Ok(())),
-        Some(Entry::Placed { place, is_standing, .. }) => {
+        Some(TicketEntry::Placed { place, is_standing, .. }) => {
             if is_standing {
                 inner.link.remove_dependent();
             }
             (delete(inner, ticket, &place), place.outlives_session)
         }
-        Some(Entry::Joining { outlives_session, .. }) => match inner.path_of(queue) {
+        Some(TicketEntry::Joining { outlives_session, .. }) => match inner.path_of(queue) {
             Ok(path) => (search(inner, path, queue.part(), ticket, outlives_session), outlives_session),
             // Nothing can have been sent to a path that is not valid.
             Err(_) => return Withdrawal::done(Ok(())),
@@ -63,20 +63,25 @@ pub(super) fn begin(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket) -> Wi
 
 /// Starts to delete the node of a place that is being left. The first answer tells the waiters of this session how it
 /// ended.
-pub(super) fn delete(inner: &Arc<Inner>, ticket: Ticket, place: &Arc<Place>) -> oneshot::Receiver<Outcome> {
+pub(super) fn delete(
+    inner: &Arc<SessionCore>,
+    ticket: Ticket,
+    place: &Arc<NodePlace>,
+) -> oneshot::Receiver<WithdrawalOutcome> {
     inner.places().leave(ticket, place.clone());
     let (sender, reported) = oneshot::channel();
     let (later, left) = (Arc::downgrade(inner), place.clone());
     // Nearly always this is all: the answer goes straight to the caller that waits for it.
-    let on_reply = Box::new(move |outcome: Answered| {
+    let on_reply = Box::new(move |outcome: RequestOutcome| {
         let inner = later.upgrade();
         if let Some(inner) = &inner {
-            let end = if outcome.result.is_ok() { End::Deleted { epoch: outcome.epoch } } else { End::Unknown };
+            let end =
+                if outcome.result.is_ok() { PlaceEnd::Deleted { epoch: outcome.epoch } } else { PlaceEnd::Unknown };
             inner.places().left(ticket, end);
         }
         if outcome.result.is_ok() && left.sequence < SEQUENCE_RENEWED {
             // The caller may have gone.
-            let _ = sender.send(Ok(Ending::Left));
+            let _ = sender.send(Ok(WithdrawalEnd::Left));
             return Then::Done;
         }
         let Some(inner) = inner else {
@@ -84,7 +89,7 @@ pub(super) fn delete(inner: &Arc<Inner>, ticket: Ticket, place: &Arc<Place>) -> 
             return Then::Done;
         };
         let first = outcome.result.map_err(|error| ClientError::of_request(&error, OpCode::Delete, left.path.shown()));
-        Then::Chore(Box::pin(Leaving::of(inner, &left, sender).leave(left, first)))
+        Then::Chore(Box::pin(WithdrawalTask::of(inner, &left, sender).leave(left, first)))
     });
     let (node, shown) = (place.on_server(), place.path.shown());
     let submitted = if place.outlives_session {
@@ -94,9 +99,9 @@ pub(super) fn delete(inner: &Arc<Inner>, ticket: Ticket, place: &Arc<Place>) -> 
         inner.link.submit_deletion(&node, shown, on_reply)
     };
     if let Err(error) = submitted {
-        inner.places().left(ticket, End::Unknown);
+        inner.places().left(ticket, PlaceEnd::Unknown);
         let (sender, reported) = oneshot::channel();
-        let leaving = Leaving::of(inner.clone(), place, sender);
+        let leaving = WithdrawalTask::of(inner.clone(), place, sender);
         inner.link.adopt(Box::pin(leaving.leave(place.clone(), Err(error))));
         return reported;
     }
@@ -105,7 +110,7 @@ pub(super) fn delete(inner: &Arc<Inner>, ticket: Ticket, place: &Arc<Place>) -> 
 
 /// Deletes the queue's node, so that its counter starts anew; not if it holds a value. The service refuses that while
 /// the queue has contenders; a later one will try again.
-async fn renew(inner: &Inner, place: &Place) {
+async fn renew(inner: &SessionCore, place: &NodePlace) {
     let path = place.path.on_server();
     let read = Request::GetData { path: path.clone(), watch: false };
     let Ok((data, stat)) = inner.link.call(&read, place.path.shown()).data().await else {
@@ -119,42 +124,44 @@ async fn renew(inner: &Inner, place: &Place) {
 
 /// Starts to look for a node whose creation was never answered, and to delete it.
 fn search(
-    inner: &Arc<Inner>,
+    inner: &Arc<SessionCore>,
     path: QueuePath,
     part: Part,
     ticket: Ticket,
     outlives_session: bool,
-) -> oneshot::Receiver<Outcome> {
+) -> oneshot::Receiver<WithdrawalOutcome> {
     // Behind the request that may have made it, on the same connection or after it on the next one.
-    let first = inner.send_list(&path, part, Freshness::Synced);
+    let first = inner.send_list(&path, part, ListFreshness::Synced);
     let (sender, reported) = oneshot::channel();
     let leaving =
-        Leaving { inner: inner.clone(), path, sender: Some(sender), outlives_session, pauses: Backoff::LEAVING };
+        WithdrawalTask { inner: inner.clone(), path, sender: Some(sender), outlives_session, pauses: Backoff::LEAVING };
     inner.link.adopt(Box::pin(leaving.search(part, ticket, first)));
     reported
 }
 
 /// A withdrawal that goes on in the background, and tells its caller once how it went.
-struct Leaving {
-    inner: Arc<Inner>,
+struct WithdrawalTask {
+    inner: Arc<SessionCore>,
     path: QueuePath,
-    sender: Option<oneshot::Sender<Outcome>>,
+    sender: Option<oneshot::Sender<WithdrawalOutcome>>,
     /// Whether the node stays when the session ends.
     outlives_session: bool,
     pauses: Backoff,
 }
 
-impl Leaving {
-    fn of(inner: Arc<Inner>, place: &Place, sender: oneshot::Sender<Outcome>) -> Self {
+impl WithdrawalTask {
+    fn of(inner: Arc<SessionCore>, place: &NodePlace, sender: oneshot::Sender<WithdrawalOutcome>) -> Self {
         let (path, outlives_session) = (place.path.clone(), place.outlives_session);
         Self { inner, path, sender: Some(sender), outlives_session, pauses: Backoff::LEAVING }
     }
 
     /// Goes on with a deletion after its first answer.
-    async fn leave(mut self, place: Arc<Place>, first: Result<Response, ClientError>) {
+    async fn leave(mut self, place: Arc<NodePlace>, first: Result<Response, ClientError>) {
         let ending = match first {
             // It was sent once, so we did not delete the node ourselves.
-            Err(error) if error.is(ErrorCode::NoNode) => Ending::WasGone(find_out(self.inner.clone(), &place).await),
+            Err(error) if error.is(ErrorCode::NoNode) => {
+                WithdrawalEnd::WasGone(find_out(self.inner.clone(), &place).await)
+            }
             first => self.delete_until_certain(&place.on_server(), first).await,
         };
         if place.sequence >= SEQUENCE_RENEWED {
@@ -175,7 +182,7 @@ impl Leaving {
                     }
                 }
             }
-            look = self.inner.send_list(&self.path, part, Freshness::Synced);
+            look = self.inner.send_list(&self.path, part, ListFreshness::Synced);
         };
         if let Some(name) = found {
             let node = self.path.child_on_server(&name);
@@ -183,25 +190,25 @@ impl Leaving {
             self.delete_until_certain(&node, first).await;
         }
         // No caller has believed in a node that was never answered, so nothing can be lost.
-        self.tell(Ok(Ending::Left));
+        self.tell(Ok(WithdrawalEnd::Left));
     }
 
-    fn send_delete(&self, node: &str) -> Call {
+    fn send_delete(&self, node: &str) -> ClientCall {
         let request = Request::Delete { path: node.to_owned(), version: -1 };
         self.inner.link.call_without_deadline(&request, self.path.shown())
     }
 
     /// Deletes until the node is gone, or the session is over and its nodes with it.
-    async fn delete_until_certain(&mut self, node: &str, first: Result<Response, ClientError>) -> Ending {
+    async fn delete_until_certain(&mut self, node: &str, first: Result<Response, ClientError>) -> WithdrawalEnd {
         let mut outcome = first;
         loop {
             match outcome {
-                Ok(_) => return Ending::Left,
+                Ok(_) => return WithdrawalEnd::Left,
                 // The one before may have taken effect.
-                Err(error) if error.is(ErrorCode::NoNode) => return Ending::Left,
+                Err(error) if error.is(ErrorCode::NoNode) => return WithdrawalEnd::Left,
                 Err(error) => {
                     if !self.goes_on(error).await {
-                        return Ending::WithSession;
+                        return WithdrawalEnd::WithSession;
                     }
                 }
             }
@@ -234,7 +241,7 @@ impl Leaving {
         }
     }
 
-    fn tell(&mut self, outcome: Outcome) {
+    fn tell(&mut self, outcome: WithdrawalOutcome) {
         if let Some(sender) = self.sender.take() {
             // The caller may have gone.
             let _ = sender.send(outcome);
@@ -243,8 +250,8 @@ impl Leaving {
 }
 
 async fn until_certain(
-    reported: oneshot::Receiver<Outcome>,
-    inner: Arc<Inner>,
+    reported: oneshot::Receiver<WithdrawalOutcome>,
+    inner: Arc<SessionCore>,
     queue: QueueName,
     ends_with_session: bool,
 ) -> Result<()> {
@@ -255,9 +262,9 @@ async fn until_certain(
         _ => Ok(()),
     };
     match reported.await {
-        Ok(Ok(Ending::Left)) => Ok(()),
-        Ok(Ok(Ending::WasGone(reason))) => Err(inner.lost(reason, Operation::Leave, &queue)),
-        Ok(Ok(Ending::WithSession)) => over(),
+        Ok(Ok(WithdrawalEnd::Left)) => Ok(()),
+        Ok(Ok(WithdrawalEnd::WasGone(reason))) => Err(inner.lost(reason, Operation::Leave, &queue)),
+        Ok(Ok(WithdrawalEnd::WithSession)) => over(),
         Ok(Err(error)) => Err(error.into_core(Operation::Leave, None).at(&queue)),
         Err(_) if ends_with_session && inner.link.is_ended_by_service() => over(),
         Err(_) => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockkeeper_conformance::soon;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_trials::now;
-use lockkeeper_zk_proto::client::{AnchorConfig, ClientSession, Event, Reply, SessionConfig, SessionState};
+use lockkeeper_zk_proto::client::{AnchorConfig, ClientSession, Reply, SessionConfig, SessionEvent, SessionState};
 use lockkeeper_zk_proto::frame::{Deframer, FRAME_BYTES_DEFAULT_MAX};
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
@@ -140,7 +140,7 @@ impl Bare {
         }
         let mut reply = None;
         while let Some(event) = self.machine.poll_event() {
-            if let Event::Reply(told) = event {
+            if let SessionEvent::Reply(told) = event {
                 reply = Some(told);
             }
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use lockkeeper_core::BoxFuture;
-use lockkeeper_zk_proto::client::Credentials;
+use lockkeeper_zk_proto::client::SessionCredentials;
 use lockkeeper_zk_proto::frame::{Deframer, FRAME_BYTES_DEFAULT_MAX};
 use lockkeeper_zk_proto::jute::Reader;
 use lockkeeper_zk_proto::message::{
@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// The sessions granted, oldest first; one that went on is there several times.
-    pub(crate) sessions: Vec<Credentials>,
+    pub(crate) sessions: Vec<SessionCredentials>,
     /// How often a session was refused because it is over, and its client has let go of that connection.
     pub(crate) refusals: usize,
 }
@@ -38,7 +38,7 @@ impl SniffingDial {
     }
 
     /// The session granted last.
-    pub(crate) fn session(&self) -> Option<Credentials> {
+    pub(crate) fn session(&self) -> Option<SessionCredentials> {
         self.seen().sessions.last().cloned()
     }
 
@@ -46,7 +46,9 @@ impl SniffingDial {
     fn note(&self, response: ConnectResponse) -> bool {
         let session_id = response.session_id;
         if session_id != 0 {
-            self.seen().sessions.push(Credentials { session_id, password: response.password.unwrap_or_default() });
+            self.seen()
+                .sessions
+                .push(SessionCredentials { session_id, password: response.password.unwrap_or_default() });
         }
         session_id != 0
     }
@@ -108,7 +110,7 @@ const ENDINGS_MAX: usize = 20;
 
 /// Resumes a session on another connection and closes it there: to its owner it has expired. Returns whether it was
 /// still there.
-pub(crate) async fn expire(server: SocketAddr, session: &Credentials) -> io::Result<bool> {
+pub(crate) async fn expire(server: SocketAddr, session: &SessionCredentials) -> io::Result<bool> {
     for attempt in 0..ENDINGS_MAX {
         if let Ok(was_there) = end(server, session).await {
             // An attempt whose answer was lost may have ended it.
@@ -118,7 +120,7 @@ pub(crate) async fn expire(server: SocketAddr, session: &Credentials) -> io::Res
     Err(io::Error::other("the session cannot be ended"))
 }
 
-async fn end(server: SocketAddr, session: &Credentials) -> io::Result<bool> {
+async fn end(server: SocketAddr, session: &SessionCredentials) -> io::Result<bool> {
     let mut stream = TcpStream::connect(server).await?;
     let connect = ConnectRequest {
         protocol_version: 0,

@@ -16,8 +16,8 @@ fn closing_waits_for_what_was_submitted_and_takes_nothing_more() {
     pair.answer(1, &Response::Done);
     assert_eq!(pair.outcome(), Ok(Response::Done));
     pair.answer(2, &Response::Done);
-    assert_eq!(pair.event(), Event::Over(LossReason::Closed));
-    assert_eq!(pair.client.state(), SessionState::Over(LossReason::Closed));
+    assert_eq!(pair.event(), SessionEvent::Over(SessionLoss::Closed));
+    assert_eq!(pair.client.state(), SessionState::Over(SessionLoss::Closed));
     assert_eq!(pair.hang_up(), [], "the server closing the connection is no event");
 }
 
@@ -33,7 +33,7 @@ fn closing_goes_on_over_a_lost_connection() {
     // This time it took effect, and only the reply was lost.
     pair.dial();
     pair.grant(0, 0);
-    assert_eq!(pair.event(), Event::Over(LossReason::Closed));
+    assert_eq!(pair.event(), SessionEvent::Over(SessionLoss::Closed));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn closing_a_session_that_is_leaving_its_connection_goes_on_there() {
     assert_eq!(pair.requests(), [create("/a"), Request::CloseSession]);
     pair.refuse(1, ErrorCode::NodeExists);
     pair.answer(2, &Response::Done);
-    assert_eq!(pair.client.state(), SessionState::Over(LossReason::Closed));
+    assert_eq!(pair.client.state(), SessionState::Over(SessionLoss::Closed));
 }
 
 #[test]
@@ -56,10 +56,10 @@ fn closing_without_a_session_is_done_at_once() {
     let id = pair.submit(create("/a"));
     pair.client.close();
     let events = pair.events();
-    assert_eq!(events[0], Event::Over(LossReason::Closed));
+    assert_eq!(events[0], SessionEvent::Over(SessionLoss::Closed));
     let told = replies(events);
     assert_eq!(told[0].id, id);
-    assert_eq!(told[0].outcome, Err(RequestError::NotSent(WhyUnsent::Over(LossReason::Closed))));
+    assert_eq!(told[0].outcome, Err(RequestError::NotSent(WhyUnsent::Over(SessionLoss::Closed))));
 }
 
 #[test]
@@ -75,13 +75,13 @@ fn closing_during_the_first_handshake_closes_what_it_makes() {
     let mut pair = Pair::new();
     pair.dial();
     pair.client.close();
-    assert_eq!(*pair.hang_up().last().unwrap(), Event::Over(LossReason::Closed));
+    assert_eq!(*pair.hang_up().last().unwrap(), SessionEvent::Over(SessionLoss::Closed));
 
     let mut pair = Pair::new();
     pair.dial();
     pair.client.close();
     assert_eq!(pair.try_dial(), None, "another connection has nothing to close");
-    assert_eq!(pair.client.state(), SessionState::Over(LossReason::Closed));
+    assert_eq!(pair.client.state(), SessionState::Over(SessionLoss::Closed));
 }
 
 #[test]

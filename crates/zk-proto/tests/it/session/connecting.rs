@@ -19,7 +19,7 @@ fn the_first_handshake_asks_for_a_new_session() {
     assert_eq!(pair.client.state(), SessionState::Handshake);
     pair.grant(6_000, SESSION_ID);
     let epoch = pair.client.epoch();
-    assert_eq!(pair.events(), [Event::Connected { epoch }, Event::WatchesRestored { epoch }]);
+    assert_eq!(pair.events(), [SessionEvent::Connected { epoch }, SessionEvent::WatchesRestored { epoch }]);
     assert_eq!((epoch.number(), pair.client.timeout()), (1, Some(Duration::from_secs(6))));
     assert_eq!(pair.client.credentials().unwrap().session_id, SESSION_ID);
     assert_eq!(pair.client.state(), SessionState::Online);
@@ -36,7 +36,7 @@ fn a_later_handshake_goes_on_with_the_session_and_asks_for_the_same_timeout() {
     pair.events();
     let lost = pair.hang_up();
     let epoch = pair.client.epoch();
-    assert_eq!(lost, [Event::Disconnected { epoch, reason: DisconnectReason::Closed }]);
+    assert_eq!(lost, [SessionEvent::Disconnected { epoch, reason: DisconnectReason::Closed }]);
 
     let request = pair.dial();
     assert_eq!((request.session_id, request.timeout_ms), (SESSION_ID, 12_000));
@@ -57,13 +57,13 @@ fn the_service_says_that_the_session_is_over_by_refusing_the_handshake() {
         pair.dial();
         pair.grant(timeout_ms, session_id);
         let events = pair.events();
-        assert_eq!(events[0], Event::Over(LossReason::Expired));
+        assert_eq!(events[0], SessionEvent::Over(SessionLoss::Expired));
         let replies = replies(events);
         assert_eq!(replies[0].id, waiting);
-        assert_eq!(replies[0].outcome, Err(RequestError::NotSent(WhyUnsent::Over(LossReason::Expired))));
-        assert_eq!(pair.client.state(), SessionState::Over(LossReason::Expired));
+        assert_eq!(replies[0].outcome, Err(RequestError::NotSent(WhyUnsent::Over(SessionLoss::Expired))));
+        assert_eq!(pair.client.state(), SessionState::Over(SessionLoss::Expired));
         assert_eq!(pair.client.safe_until(), None);
-        assert_eq!(pair.client.submit(&exists("/a"), None), Err(SubmitError::Over(LossReason::Expired)));
+        assert_eq!(pair.client.submit(&exists("/a"), None), Err(SubmitError::Over(SessionLoss::Expired)));
         pair.client.handle_connected(pair.time());
         assert_eq!(pair.client.poll_transmit(pair.time()), None, "it stays over");
         assert_eq!(pair.client.poll_timeout(), None);
@@ -80,14 +80,14 @@ fn a_session_that_no_server_goes_on_with_for_a_whole_timeout_is_given_up() {
     for second in 6..17 {
         pair.advance_to(second * 1_000 - 1);
         assert_eq!(pair.dial().session_id, SESSION_ID);
-        assert!(!matches!(pair.hang_up().last(), Some(Event::Over(_))), "after {second} s");
+        assert!(!matches!(pair.hang_up().last(), Some(SessionEvent::Over(_))), "after {second} s");
     }
     pair.dial();
     assert_eq!(pair.client.poll_timeout(), Some(Timestamp::from_millis(5_000 + TIMEOUT_MS)));
     pair.advance_to(5_000 + TIMEOUT_MS);
     let events = pair.events();
-    assert_eq!(events[0], Event::Over(LossReason::OutOfReach));
-    let unsent = RequestError::NotSent(WhyUnsent::Over(LossReason::OutOfReach));
+    assert_eq!(events[0], SessionEvent::Over(SessionLoss::OutOfReach));
+    let unsent = RequestError::NotSent(WhyUnsent::Over(SessionLoss::OutOfReach));
     let told = replies(events);
     assert_eq!((told[0].id, &told[0].outcome), (waiting, &Err(unsent)));
     assert_eq!(pair.client.poll_timeout(), None);
@@ -153,7 +153,7 @@ fn a_new_connection_gives_the_old_one_up() {
     pair.send(exists("/a"));
     pair.dial();
     let events = pair.events();
-    assert!(matches!(events[0], Event::Disconnected { .. }));
+    assert!(matches!(events[0], SessionEvent::Disconnected { .. }));
     assert_eq!(replies(events).len(), 1);
 }
 
@@ -199,7 +199,7 @@ fn refused_credentials_end_the_session() {
     pair.pump();
     pair.refuse(XID_AUTH, ErrorCode::AuthFailed);
     let events = pair.events();
-    assert_eq!(events[0], Event::Over(LossReason::AuthFailed));
+    assert_eq!(events[0], SessionEvent::Over(SessionLoss::AuthFailed));
     assert_eq!(replies(events)[0].id, id);
 }
 

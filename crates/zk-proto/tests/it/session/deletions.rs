@@ -250,7 +250,7 @@ fn a_creation_that_is_given_up_or_cut_off_is_unanswered_and_never_sent_again() {
     delete_all(&mut pair, &["/q/gone"]);
     let created = make(&mut pair, "/q/new");
     assert_eq!(pair.requests().len(), 1);
-    let unanswered = |why| Err(RequestError::Unanswered { effect: Effect::Write, why });
+    let unanswered = |why| Err(RequestError::Unanswered { effect: RequestEffect::Write, why });
     pair.now += 2_000;
     pair.client.handle_timeout(pair.time());
     assert!(pair.outcomes().contains(&(created, unanswered(WhyUnanswered::Deadline))));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use lockkeeper_zk_proto::client::{
-    ClientSession, DisconnectReason, Event, Reply, RequestError, RequestId, SessionConfig,
+    ClientSession, DisconnectReason, Reply, RequestError, RequestId, SessionConfig, SessionEvent,
 };
 use lockkeeper_zk_proto::frame::{Deframer, FRAME_BYTES_DEFAULT_MAX as MAX};
 use lockkeeper_zk_proto::message::*;
@@ -79,22 +79,22 @@ impl Pair {
     }
 
     /// Opens a connection, grants what is asked for, and takes the events of it.
-    pub(super) fn go_online(&mut self) -> Vec<Event> {
+    pub(super) fn go_online(&mut self) -> Vec<SessionEvent> {
         self.dial();
         self.grant(TIMEOUT_MS, SESSION_ID);
         let events = self.events();
-        assert!(matches!(events[0], Event::Connected { .. }), "{events:?}");
+        assert!(matches!(events[0], SessionEvent::Connected { .. }), "{events:?}");
         events
     }
 
     /// The server closes the connection.
-    pub(super) fn hang_up(&mut self) -> Vec<Event> {
+    pub(super) fn hang_up(&mut self) -> Vec<SessionEvent> {
         self.client.handle_disconnected(self.time());
         self.events()
     }
 
     /// The server closes the connection, and takes the next.
-    pub(super) fn reconnect(&mut self) -> Vec<Event> {
+    pub(super) fn reconnect(&mut self) -> Vec<SessionEvent> {
         self.hang_up();
         self.go_online()
     }
@@ -151,12 +151,12 @@ impl Pair {
         self.say(&encode_event(-1, &WatcherEvent::new(kind, path), MAX).unwrap());
     }
 
-    pub(super) fn events(&mut self) -> Vec<Event> {
+    pub(super) fn events(&mut self) -> Vec<SessionEvent> {
         std::iter::from_fn(|| self.client.poll_event()).collect()
     }
 
     /// The one event there is.
-    pub(super) fn event(&mut self) -> Event {
+    pub(super) fn event(&mut self) -> SessionEvent {
         let mut events = self.events();
         assert_eq!(events.len(), 1, "{events:?}");
         events.remove(0)
@@ -170,7 +170,7 @@ impl Pair {
     /// The outcome of the one request that is over.
     pub(super) fn outcome(&mut self) -> Result<Response, RequestError> {
         match self.event() {
-            Event::Reply(reply) => reply.outcome,
+            SessionEvent::Reply(reply) => reply.outcome,
             other => panic!("no reply: {other:?}"),
         }
     }
@@ -206,7 +206,7 @@ impl Pair {
         self.events()
             .into_iter()
             .find_map(|event| match event {
-                Event::Disconnected { reason, .. } => Some(reason),
+                SessionEvent::Disconnected { reason, .. } => Some(reason),
                 _ => None,
             })
             .expect("the connection was given up")
@@ -247,11 +247,11 @@ pub(super) fn stat() -> Response {
 }
 
 /// The replies among events.
-pub(super) fn replies(events: Vec<Event>) -> Vec<Reply> {
+pub(super) fn replies(events: Vec<SessionEvent>) -> Vec<Reply> {
     events
         .into_iter()
         .filter_map(|event| match event {
-            Event::Reply(reply) => Some(reply),
+            SessionEvent::Reply(reply) => Some(reply),
             _ => None,
         })
         .collect()

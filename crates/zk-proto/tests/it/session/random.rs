@@ -112,11 +112,11 @@ impl Audit {
     fn check(&mut self, pair: &mut Pair) {
         for event in pair.events() {
             match event {
-                Event::Reply(reply) => {
+                SessionEvent::Reply(reply) => {
                     let over = self.requests.get_mut(&reply.id).expect("a request that was submitted");
                     assert!(!std::mem::replace(over, true), "{reply:?} is told twice");
                 }
-                Event::Over(_) => assert!(!std::mem::replace(&mut self.is_over, true), "over twice"),
+                SessionEvent::Over(_) => assert!(!std::mem::replace(&mut self.is_over, true), "over twice"),
                 other => assert!(!self.is_over, "{other:?} after the end"),
             }
         }

@@ -35,9 +35,9 @@ fn replies_and_events_are_told_in_the_order_in_which_they_came_with_their_connec
     assert_eq!(
         pair.events(),
         [
-            Event::Reply(Reply { id: first, epoch, zxid: 101, watch: Some(first.watch()), outcome: Ok(data()) }),
-            Event::Watch(WatchNotice { epoch, zxid: -1, event, fired: vec![first.watch()] }),
-            Event::Reply(Reply {
+            SessionEvent::Reply(Reply { id: first, epoch, zxid: 101, watch: Some(first.watch()), outcome: Ok(data()) }),
+            SessionEvent::Watch(WatchNotice { epoch, zxid: -1, event, fired: vec![first.watch()] }),
+            SessionEvent::Reply(Reply {
                 id: second,
                 epoch,
                 zxid: 102,
@@ -60,8 +60,8 @@ fn a_lost_connection_tells_apart_what_was_sent_and_what_was_not() {
     assert_eq!(
         lost,
         [
-            (write, Err(RequestError::Unanswered { effect: Effect::Write, why })),
-            (read, Err(RequestError::Unanswered { effect: Effect::Read, why })),
+            (write, Err(RequestError::Unanswered { effect: RequestEffect::Write, why })),
+            (read, Err(RequestError::Unanswered { effect: RequestEffect::Read, why })),
         ]
     );
     pair.go_online();
@@ -103,7 +103,7 @@ fn a_deadline_that_passes_after_sending_means_unknown_and_the_late_reply_keeps_i
     let next = pair.send(exists("/b"));
     pair.advance_to(1_500);
     let why = WhyUnanswered::Deadline;
-    assert_eq!(pair.outcome(), Err(RequestError::Unanswered { effect: Effect::Write, why }));
+    assert_eq!(pair.outcome(), Err(RequestError::Unanswered { effect: RequestEffect::Write, why }));
     pair.answer(1, &Response::Create2 { path: "/a".into(), stat: Stat::default() });
     assert_eq!(pair.events(), [], "told once");
     pair.answer(2, &stat());
@@ -131,9 +131,8 @@ fn a_reply_out_of_order_ends_the_connection() {
     pair.answer(2, &stat());
     let error = ProtocolError::OutOfOrder { expected: Some(1), found: 2 };
     let events = pair.events();
-    assert!(
-        matches!(&events[0], Event::Disconnected { reason: DisconnectReason::Protocol(found), .. } if *found == error)
-    );
+    let reason = DisconnectReason::Protocol(error);
+    assert!(matches!(&events[0], SessionEvent::Disconnected { reason: found, .. } if *found == reason));
     assert_eq!(replies(events).len(), 2, "both are unanswered");
 }
 
@@ -153,12 +152,12 @@ fn a_reply_that_cannot_be_read_is_told_and_ends_the_connection() {
     pair.send(watch_data("/a"));
     pair.answer(1, &Response::Done);
     let events = pair.events();
-    let Event::Reply(Reply { outcome: Err(RequestError::Malformed(error)), .. }) = &events[0] else {
+    let SessionEvent::Reply(Reply { outcome: Err(RequestError::Malformed(error)), .. }) = &events[0] else {
         panic!("{events:?}");
     };
     assert_eq!(error.field(), "data");
     let reason = DisconnectReason::Protocol(ProtocolError::Message(error.clone()));
-    assert!(matches!(&events[1], Event::Disconnected { reason: found, .. } if *found == reason), "{events:?}");
+    assert!(matches!(&events[1], SessionEvent::Disconnected { reason: found, .. } if *found == reason), "{events:?}");
 }
 
 #[test]
@@ -237,18 +236,18 @@ fn a_server_that_has_lost_the_session_ends_the_connection_or_the_session() {
     pair.refuse(1, ErrorCode::SessionMoved);
     let events = pair.events();
     let moved = Err(RequestError::Refused(ErrorCode::SessionMoved));
-    assert!(matches!(&events[0], Event::Reply(reply) if reply.outcome == moved));
-    assert!(matches!(&events[1], Event::Disconnected { reason: DisconnectReason::SessionMoved, .. }));
+    assert!(matches!(&events[0], SessionEvent::Reply(reply) if reply.outcome == moved));
+    assert!(matches!(&events[1], SessionEvent::Disconnected { reason: DisconnectReason::SessionMoved, .. }));
 
     for (error, loss) in [
-        (ErrorCode::SessionExpired, LossReason::Expired),
-        (ErrorCode::AuthFailed, LossReason::AuthFailed),
-        (ErrorCode::SessionClosedRequireSaslAuth, LossReason::AuthFailed),
+        (ErrorCode::SessionExpired, SessionLoss::Expired),
+        (ErrorCode::AuthFailed, SessionLoss::AuthFailed),
+        (ErrorCode::SessionClosedRequireSaslAuth, SessionLoss::AuthFailed),
     ] {
         let mut pair = Pair::online();
         pair.send(create("/a"));
         pair.refuse(1, error);
-        assert_eq!(pair.events()[1], Event::Over(loss));
+        assert_eq!(pair.events()[1], SessionEvent::Over(loss));
     }
 }
 

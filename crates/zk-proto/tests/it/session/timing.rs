@@ -120,7 +120,7 @@ fn a_handshake_must_be_answered_in_time() {
     pair.advance_to(1_000 + 4_000);
     let epoch = pair.client.epoch();
     let reason = DisconnectReason::HandshakeTimeout;
-    assert_eq!(pair.event(), Event::Disconnected { epoch, reason });
+    assert_eq!(pair.event(), SessionEvent::Disconnected { epoch, reason });
 
     let mut pair = Pair::new();
     pair.client.limit_handshakes(Duration::from_millis(50));

@@ -28,7 +28,7 @@ fn watches_are_set_again_after_a_reconnect_and_before_any_request() {
     pair.hang_up();
     pair.submit(exists("/c"));
     let events = pair.go_online();
-    assert!(!events.iter().any(|event| matches!(event, Event::WatchesRestored { .. })), "not yet");
+    assert!(!events.iter().any(|event| matches!(event, SessionEvent::WatchesRestored { .. })), "not yet");
     assert!(!pair.client.watches().is_set(lost.watch()), "it is not known whether it was set");
     let arrived = pair.arrivals();
     let expected =
@@ -40,8 +40,8 @@ fn watches_are_set_again_after_a_reconnect_and_before_any_request() {
     pair.answer(XID_SET_WATCHES, &Response::Done);
     let epoch = pair.client.epoch();
     let events = pair.events();
-    assert!(matches!(&events[0], Event::Watch(notice) if notice.fired == [id.watch()] && notice.epoch == epoch));
-    assert_eq!(events[1], Event::WatchesRestored { epoch });
+    assert!(matches!(&events[0], SessionEvent::Watch(notice) if notice.fired == [id.watch()] && notice.epoch == epoch));
+    assert_eq!(events[1], SessionEvent::WatchesRestored { epoch });
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn many_watches_are_restored_only_when_every_request_for_them_is_answered() {
         assert_eq!(pair.events(), [], "after {n} answers");
         pair.answer(XID_SET_WATCHES, &Response::Done);
     }
-    assert_eq!(pair.event(), Event::WatchesRestored { epoch: pair.client.epoch() });
+    assert_eq!(pair.event(), SessionEvent::WatchesRestored { epoch: pair.client.epoch() });
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_server_that_lets_us_in_no_more_ends_the_session_also_where_watches_are_set_
         pair.reconnect();
         pair.pump();
         pair.refuse(XID_SET_WATCHES, code);
-        assert!(pair.events().contains(&Event::Over(LossReason::AuthFailed)), "{code}");
+        assert!(pair.events().contains(&SessionEvent::Over(SessionLoss::AuthFailed)), "{code}");
     }
 }
 
@@ -114,5 +114,5 @@ fn a_watch_whose_request_was_given_up_is_forgotten() {
     assert!(pair.client.watches().is_empty());
     pair.answer(1, &data());
     pair.notify(EventKind::NodeDeleted, "/a");
-    assert!(matches!(pair.event(), Event::Watch(notice) if notice.fired.is_empty()));
+    assert!(matches!(pair.event(), SessionEvent::Watch(notice) if notice.fired.is_empty()));
 }

@@ -35,7 +35,7 @@ fn what_is_submitted_ahead_goes_out_before_all_that_was_not_sent_however_much_is
     }
     pair.events();
     pair.refuse(i32::try_from(IN_FLIGHT_MAX).unwrap() + 1, ErrorCode::NoNode);
-    assert!(matches!(pair.event(), Event::Reply(reply) if reply.id == proof));
+    assert!(matches!(pair.event(), SessionEvent::Reply(reply) if reply.id == proof));
 }
 
 #[test]

@@ -11,13 +11,13 @@ use lockkeeper_core::{
 use lockkeeper_session::{Random, or_never, pause_after};
 use lockkeeper_zk_proto::message::ErrorCode;
 
-use crate::client::{Access, Client, random};
+use crate::client::{Client, ClientOpener, random};
 use crate::error::ClientError;
-use crate::link::{Link, Phase};
-use crate::lock::follow::model::Model;
+use crate::link::{LinkPhase, SessionLink};
+use crate::lock::follow::model::FollowedLocks;
 use crate::lock::follow::path_scheme::PathScheme;
-use crate::lock::follow::pending::Pending;
-use crate::lock::follow::reading::{Reader, snapshot, take_in};
+use crate::lock::follow::pending::PendingChanges;
+use crate::lock::follow::reading::{PacedReader, snapshot, take_in};
 use crate::lock::trial::require_fit;
 
 /// Where the service does not tell of all changes, looks take this part of the time at most.
@@ -30,17 +30,17 @@ const LOOK_INTERVAL_MIN: Duration = Duration::from_secs(1);
 const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 /// Follows in a task of the runtime that this is called in.
-pub(in crate::lock) fn follow(access: Access, scope: Scope) -> Follower {
+pub(in crate::lock) fn follow(access: ClientOpener, scope: Scope) -> Follower {
     Follower::run(|telling| {
-        let teller = Teller { telling, is_lost: false, failures: 0 };
+        let teller = FollowSender { telling, is_lost: false, failures: 0 };
         Following { access, teller, random: Random::new(random()) }.run(scope)
     })
 }
 
 /// The task that follows.
 struct Following {
-    access: Access,
-    teller: Teller,
+    access: ClientOpener,
+    teller: FollowSender,
     random: Random,
 }
 
@@ -52,7 +52,7 @@ impl Following {
                 Ok(client) => self.follow(&client, &scope).await,
                 Err(error) => error.into(),
             };
-            let End::Lost(error) = end else {
+            let FollowEnd::Lost(error) = end else {
                 return;
             };
             if !self.goes_on(error).await {
@@ -73,20 +73,20 @@ impl Following {
     }
 
     /// Follows over one session, connection by connection.
-    async fn follow(&mut self, client: &Client, scope: &Scope) -> End {
+    async fn follow(&mut self, client: &Client, scope: &Scope) -> FollowEnd {
         let (link, config) = (client.link(), &self.access.config);
         let scheme = match PathScheme::new(config, &link.chroot, scope) {
             Ok(scheme) => Arc::new(scheme),
-            Err(error) => return End::Lost(error),
+            Err(error) => return FollowEnd::Lost(error),
         };
-        let reader = Reader::new(link.clone(), config.base.as_str().to_owned());
-        let mut session = Session { link: link.clone(), scheme, reader, pending: Arc::default(), tells: None };
+        let reader = PacedReader::new(link.clone(), config.base.as_str().to_owned());
+        let mut session = FollowedSession { link: link.clone(), scheme, reader, pending: Arc::default(), tells: None };
         loop {
             let Err(end) = session.follow_connection(&mut self.teller).await;
             match end {
-                End::Lost(error) if error.advice() != Advice::Permanent && !link.is_over() => {
+                FollowEnd::Lost(error) if error.advice() != Advice::Permanent && !link.is_over() => {
                     if !self.goes_on(error).await {
-                        return End::Unheard;
+                        return FollowEnd::Unheard;
                     }
                 }
                 end => return end,
@@ -96,21 +96,21 @@ impl Following {
 }
 
 /// Why a session, or a connection, is followed no more.
-enum End {
+enum FollowEnd {
     /// No caller hears what is told.
     Unheard,
     /// For this reason.
     Lost(Error),
 }
 
-impl From<ClientError> for End {
+impl From<ClientError> for FollowEnd {
     fn from(error: ClientError) -> Self {
         Self::Lost(error.into_core(Operation::Inspect, None))
     }
 }
 
 /// Tells, and knows what was told.
-struct Teller {
+struct FollowSender {
     telling: EventSender,
     /// Whether a loss was told last.
     is_lost: bool,
@@ -118,7 +118,7 @@ struct Teller {
     failures: u32,
 }
 
-impl Teller {
+impl FollowSender {
     /// Tells of a loss, once until all is told; whether anything follows.
     async fn tell_lost(&mut self, error: Error) -> bool {
         let is_permanent = error.advice() == Advice::Permanent;
@@ -129,37 +129,37 @@ impl Teller {
         self.telling.tell(FollowEvent::Lost(error)).await && !is_permanent
     }
 
-    async fn tell_all(&mut self, locks: Vec<LockSnapshot>) -> Result<(), End> {
+    async fn tell_all(&mut self, locks: Vec<LockSnapshot>) -> Result<(), FollowEnd> {
         (self.is_lost, self.failures) = (false, 0);
         self.tell(FollowEvent::All(locks)).await
     }
 
-    async fn tell(&self, told: FollowEvent) -> Result<(), End> {
-        if self.telling.tell(told).await { Ok(()) } else { Err(End::Unheard) }
+    async fn tell(&self, told: FollowEvent) -> Result<(), FollowEnd> {
+        if self.telling.tell(told).await { Ok(()) } else { Err(FollowEnd::Unheard) }
     }
 }
 
 /// What is followed over one session.
-struct Session {
-    link: Arc<Link>,
+struct FollowedSession {
+    link: Arc<SessionLink>,
     scheme: Arc<PathScheme>,
-    reader: Reader,
-    pending: Arc<Pending>,
+    reader: PacedReader,
+    pending: Arc<PendingChanges>,
     /// Whether its watches are set, and the service tells of changes; unknown before that was asked.
     tells: Option<bool>,
 }
 
 /// What is to be done next.
-enum Next {
+enum FollowStep {
     TakeIn,
     LookAgain,
 }
 
-impl Session {
+impl FollowedSession {
     /// Follows over the present connection, or the next one, until its end.
-    async fn follow_connection(&mut self, teller: &mut Teller) -> Result<Infallible, End> {
-        let status = self.link.until(|status| status.phase == Phase::Restored).await;
-        if status.phase == Phase::Over {
+    async fn follow_connection(&mut self, teller: &mut FollowSender) -> Result<Infallible, FollowEnd> {
+        let status = self.link.until(|status| status.phase == LinkPhase::Restored).await;
+        if status.phase == LinkPhase::Over {
             return Err(self.loss());
         }
         let epoch = status.epoch;
@@ -171,11 +171,11 @@ impl Session {
             let next = self.next(epoch, (!is_told_all).then_some(look_at)).await?;
             // Meanwhile, more may change.
             if !teller.telling.until_taken().await {
-                return Err(End::Unheard);
+                return Err(FollowEnd::Unheard);
             }
             let changes = match next {
-                Next::TakeIn => self.pending.take(),
-                Next::LookAgain => None,
+                FollowStep::TakeIn => self.pending.take(),
+                FollowStep::LookAgain => None,
             };
             match changes {
                 Some(changes) => take_in(&mut self.reader, &mut model, changes).await?,
@@ -193,7 +193,7 @@ impl Session {
     }
 
     /// Sets the watches, which live as long as the session.
-    async fn watch(&mut self) -> Result<(), End> {
+    async fn watch(&mut self) -> Result<(), FollowEnd> {
         if self.tells.is_some() {
             return Ok(());
         }
@@ -216,7 +216,7 @@ impl Session {
     }
 
     /// Reads all; returns it, and when to look next where the service does not tell of all.
-    async fn look(&mut self, epoch: u64) -> Result<(Model, BootInstant), End> {
+    async fn look(&mut self, epoch: u64) -> Result<(FollowedLocks, BootInstant), FollowEnd> {
         let clock = self.link.clock.clone();
         let begun = clock.now();
         // What is told from now on may be missing in what is read.
@@ -232,14 +232,14 @@ impl Session {
     }
 
     /// Waits for changes, or for the time of the next look.
-    async fn next(&self, epoch: u64, look_at: Option<BootInstant>) -> Result<Next, End> {
+    async fn next(&self, epoch: u64, look_at: Option<BootInstant>) -> Result<FollowStep, FollowEnd> {
         let look_time = or_never(look_at.map(|at| self.link.clock.sleep_until(at)));
         // A look is not put off by changes, however many come.
         tokio::select! {
             biased;
             _ = self.link.until(|status| status.epoch != epoch || !status.phase.is_online()) => Err(self.loss()),
-            () = look_time => Ok(Next::LookAgain),
-            () = self.pending.until_any() => Ok(Next::TakeIn),
+            () = look_time => Ok(FollowStep::LookAgain),
+            () = self.pending.until_any() => Ok(FollowStep::TakeIn),
         }
     }
 
@@ -249,13 +249,13 @@ impl Session {
     }
 
     /// Says that the connection, or the session, is lost.
-    fn loss(&self) -> End {
+    fn loss(&self) -> FollowEnd {
         let kind = match self.link.is_over() {
             true => ErrorKind::Lost(LossReason::Expired),
             false => ErrorKind::ConnectionLost,
         };
         let error = Error::transient(kind, Operation::Inspect, "");
-        End::Lost(match self.link.trouble() {
+        FollowEnd::Lost(match self.link.trouble() {
             Some(trouble) => error.caused_by(trouble),
             None => error,
         })

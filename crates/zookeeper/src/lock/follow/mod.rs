@@ -1,8 +1,8 @@
 //! Following all locks of a scope: a service tells of each change, and what changed is read.
 //!
-//! `path_scheme` says which node is which place of which lock, and `model` keeps what is known of them; both are pure.
-//! `pending` takes what watches tell, `reading` reads all or what has changed, and `following` is the task that does one
-//! after the other.
+//! `path_scheme` says which node belongs to which lock, and `model` keeps what is known of the locks; both are pure.
+//! `pending` takes the events of watches, `reading` reads all or what has changed, and `following` is the task that
+//! does one after the other.
 
 mod following;
 mod model;

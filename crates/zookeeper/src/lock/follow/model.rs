@@ -6,14 +6,14 @@ use std::sync::Arc;
 use lockkeeper_core::{Contender, ContenderInfo, LockSnapshot, Mode, QueueName};
 
 use crate::layout::{KAZOO_WAITERS, Layout};
-use crate::lock::follow::path_scheme::{ContenderNode, PathScheme, Site};
+use crate::lock::follow::path_scheme::{ContenderNode, LockSite, PathScheme};
 use crate::lock::queue_data::QueueData;
-use crate::lock::shown::{ChildGroup, Found, show};
+use crate::lock::shown::{ChildGroup, ContenderReading, show};
 use crate::queue::bare_permits;
 
 /// What a site's node itself has said, where its name does not say all.
 #[derive(Debug)]
-enum Known {
+enum SiteIdentity {
     /// It is this lock, whose name is too long for a node.
     Lock(QueueName),
     /// This user may not read it, so no look shows what stands below it.
@@ -21,13 +21,13 @@ enum Known {
 }
 
 /// The contenders of a lock by their nodes' names, group by group.
-type ChildGroups = BTreeMap<ChildGroup, BTreeMap<String, Found>>;
+type ChildGroups = BTreeMap<ChildGroup, BTreeMap<String, ContenderReading>>;
 
 /// What is known of all locks of a scope.
 #[derive(Debug)]
-pub(super) struct Model {
+pub(super) struct FollowedLocks {
     scheme: Arc<PathScheme>,
-    known: BTreeMap<Site, Known>,
+    known: BTreeMap<LockSite, SiteIdentity>,
     locks: BTreeMap<QueueName, ChildGroups>,
     /// The locks that have changed since that was last taken.
     changed: BTreeSet<QueueName>,
@@ -35,7 +35,7 @@ pub(super) struct Model {
     has_refusals: bool,
 }
 
-impl Model {
+impl FollowedLocks {
     pub(super) fn new(scheme: Arc<PathScheme>) -> Self {
         Self { scheme, known: BTreeMap::new(), locks: BTreeMap::new(), changed: BTreeSet::new(), has_refusals: false }
     }
@@ -45,20 +45,20 @@ impl Model {
     }
 
     /// The lock whose contenders stand at a site, if it is followed and may be read.
-    pub(super) fn lock_of(&self, site: &Site) -> Option<QueueName> {
+    pub(super) fn lock_of(&self, site: &LockSite) -> Option<QueueName> {
         match (self.known.get(site), site) {
-            (Some(Known::Closed), _) => None,
-            (Some(Known::Lock(lock)), _) => Some(lock.clone()).filter(|lock| self.scheme.covers(lock)),
-            (None, Site::At(lock)) => Some(lock.clone()),
-            (None, Site::Below(node)) => {
+            (Some(SiteIdentity::Closed), _) => None,
+            (Some(SiteIdentity::Lock(lock)), _) => Some(lock.clone()).filter(|lock| self.scheme.covers(lock)),
+            (None, LockSite::At(lock)) => Some(lock.clone()),
+            (None, LockSite::Below(node)) => {
                 QueueName::decode(self.scheme.layout().own_node(node)).filter(|lock| self.scheme.covers(lock))
             }
         }
     }
 
     /// Tells whether only the data of a site's node says which lock it is.
-    pub(super) fn is_named_by_its_data(&self, site: &Site) -> bool {
-        matches!(site, Site::Below(node) if QueueName::is_digest(self.scheme.layout().own_node(node)))
+    pub(super) fn is_named_by_its_data(&self, site: &LockSite) -> bool {
+        matches!(site, LockSite::Below(node) if QueueName::is_digest(self.scheme.layout().own_node(node)))
     }
 
     /// The contender that a node is by its name; `None` if it is none, or not one of a lock that is followed.
@@ -69,13 +69,13 @@ impl Model {
 
     /// Takes in the data of a site's node; tells whether it is now known to be a lock that is followed, and was not
     /// before, so that its contenders must be listed.
-    pub(super) fn open(&mut self, site: &Site, data: &[u8]) -> bool {
+    pub(super) fn open(&mut self, site: &LockSite, data: &[u8]) -> bool {
         let before = self.lock_of(site);
         self.known.remove(site);
-        if let (true, Site::Below(node)) = (self.is_named_by_its_data(site), site)
+        if let (true, LockSite::Below(node)) = (self.is_named_by_its_data(site), site)
             && let Some(lock) = QueueData::read(data).name(self.scheme.layout().own_node(node))
         {
-            self.known.insert(site.clone(), Known::Lock(lock));
+            self.known.insert(site.clone(), SiteIdentity::Lock(lock));
         }
         let now = self.lock_of(site);
         if now == before {
@@ -88,16 +88,16 @@ impl Model {
     }
 
     /// Notes that this user may not read a site's node.
-    pub(super) fn close(&mut self, site: &Site) {
+    pub(super) fn close(&mut self, site: &LockSite) {
         if let Some(lock) = self.lock_of(site) {
             self.empty(&lock, site);
         }
-        self.known.insert(site.clone(), Known::Closed);
+        self.known.insert(site.clone(), SiteIdentity::Closed);
         self.has_refusals = true;
     }
 
     /// Notes that a site's node is gone, with all below it.
-    pub(super) fn forget(&mut self, site: &Site) {
+    pub(super) fn forget(&mut self, site: &LockSite) {
         if let Some(lock) = self.lock_of(site) {
             self.empty(&lock, site);
         }
@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// Removes the contenders that stand at a site.
-    fn empty(&mut self, lock: &QueueName, site: &Site) {
+    fn empty(&mut self, lock: &QueueName, site: &LockSite) {
         let is_beside = self.scheme.groups(site) == [ChildGroup::Beside];
         let Some(groups) = self.locks.get_mut(lock) else {
             return;
@@ -122,11 +122,11 @@ impl Model {
     }
 
     /// Notes what a contender's node has shown.
-    pub(super) fn put(&mut self, contender_node: &ContenderNode, found: Found) {
+    pub(super) fn put(&mut self, contender_node: &ContenderNode, found: ContenderReading) {
         let Some(lock) = self.lock_of(&contender_node.site) else {
             return;
         };
-        self.has_refusals |= found == Found::Refused;
+        self.has_refusals |= found == ContenderReading::Refused;
         let group = self.locks.entry(lock.clone()).or_default().entry(contender_node.group).or_default();
         if group.get(&contender_node.name) != Some(&found) {
             group.insert(contender_node.name.clone(), found);
@@ -229,7 +229,7 @@ impl Model {
         waiters
     }
 
-    fn contenders(&self, group: ChildGroup, nodes: &BTreeMap<String, Found>) -> Vec<ContenderInfo> {
+    fn contenders(&self, group: ChildGroup, nodes: &BTreeMap<String, ContenderReading>) -> Vec<ContenderInfo> {
         let names: Vec<_> = nodes.keys().collect();
         let contenders = group.contenders(&names, self.scheme.layout()).into_iter();
         show(contenders.filter_map(|contender| {
@@ -246,26 +246,26 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::lock::follow::path_scheme::Place;
+    use crate::lock::follow::path_scheme::NodeRole;
 
-    fn model(url: &str) -> Model {
+    fn model(url: &str) -> FollowedLocks {
         let config = Config::from_url(&url.parse().unwrap()).unwrap();
         let scheme = PathScheme::new(&config, &Chroot::new(config.chroot.clone()), &Scope::default());
-        Model::new(Arc::new(scheme.unwrap()))
+        FollowedLocks::new(Arc::new(scheme.unwrap()))
     }
 
-    fn contender_node(model: &Model, path: &str) -> ContenderNode {
+    fn contender_node(model: &FollowedLocks, path: &str) -> ContenderNode {
         match model.scheme().places(&format!("/lockkeeper/{path}")).pop() {
-            Some(Place::ContenderNode(contender_node)) => contender_node,
+            Some(NodeRole::ContenderNode(contender_node)) => contender_node,
             other => panic!("{other:?}"),
         }
     }
 
-    fn put(model: &mut Model, path: &str) {
+    fn put(model: &mut FollowedLocks, path: &str) {
         let contender_node = contender_node(model, path);
         let contender = model.contender_at(&contender_node).expect("a contender");
         let info = ContenderInfo::new(contender.id, contender.mode);
-        model.put(&contender_node, Found::Read(Box::new(info)));
+        model.put(&contender_node, ContenderReading::Read(Box::new(info)));
     }
 
     fn shown(locks: &[LockSnapshot]) -> Vec<String> {
@@ -311,7 +311,7 @@ mod tests {
         put(&mut model, "a/lock-0000000001");
         put(&mut model, "a-__lock__/x__lock__0000000001");
         assert_eq!(shown(&model.all()), ["a: lock-0000000001 x__lock__0000000001"], "both nodes are of one lock");
-        model.forget(&Site::Below("a-__lock__".to_owned()));
+        model.forget(&LockSite::Below("a-__lock__".to_owned()));
         assert_eq!(shown(&model.take_changed()), ["a: lock-0000000001"]);
     }
 
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_lock_that_may_not_be_read_is_not_shown_until_it_may() {
         let mut model = model("zk://h");
-        let site = Site::Below("a".to_owned());
+        let site = LockSite::Below("a".to_owned());
         assert!(!model.open(&site, b""), "its name says all, so that nothing was missed");
         put(&mut model, "a/lock-0000000001");
         assert!(!model.has_refusals());
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(shown(&model.take_changed()), ["a: "]);
         assert!(model.open(&site, b""), "its contenders must be listed");
         let refused = contender_node(&model, "a/lock-0000000002");
-        model.put(&refused, Found::Refused);
+        model.put(&refused, ContenderReading::Refused);
         let now = model.take_changed();
         assert_eq!(now[0].contenders[0], ContenderInfo::new(ContenderId::new("lock-0000000002"), Mode::Mutex));
     }

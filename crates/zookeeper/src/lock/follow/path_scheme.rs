@@ -10,7 +10,7 @@ use crate::lock::shown::ChildGroup;
 
 /// What the contenders of a lock stand below.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Site {
+pub(super) enum LockSite {
     /// A node below the base, by its name.
     Below(String),
     /// The path of a lock that is followed besides.
@@ -20,16 +20,16 @@ pub(super) enum Site {
 /// The node of a contender, as far as its path says it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct ContenderNode {
-    pub(super) site: Site,
+    pub(super) site: LockSite,
     pub(super) group: ChildGroup,
     pub(super) name: String,
 }
 
 /// What a node may be.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Place {
+pub(super) enum NodeRole {
     /// A node that contenders stand below.
-    Site(Site),
+    Site(LockSite),
     /// A contender's.
     ContenderNode(ContenderNode),
 }
@@ -79,8 +79,8 @@ impl PathScheme {
     }
 
     /// The sites that lie at paths of their own.
-    pub(super) fn sites_besides(&self) -> impl Iterator<Item = Site> {
-        self.also.iter().map(|(lock, _)| Site::At(lock.clone()))
+    pub(super) fn sites_besides(&self) -> impl Iterator<Item = LockSite> {
+        self.also.iter().map(|(lock, _)| LockSite::At(lock.clone()))
     }
 
     /// Tells whether a lock below the base is followed. A name that is a path lies elsewhere.
@@ -90,19 +90,19 @@ impl PathScheme {
     }
 
     /// The groups of a site that are found without a look into another of them.
-    pub(super) fn groups(&self, site: &Site) -> &'static [ChildGroup] {
+    pub(super) fn groups(&self, site: &LockSite) -> &'static [ChildGroup] {
         match (site, self.layout) {
-            (Site::Below(node), _) if self.layout.own_node(node) != node => &[ChildGroup::Beside],
-            (Site::Below(_), _) => &[ChildGroup::Line],
-            (Site::At(_), _) => &[ChildGroup::Line, ChildGroup::Beside],
+            (LockSite::Below(node), _) if self.layout.own_node(node) != node => &[ChildGroup::Beside],
+            (LockSite::Below(_), _) => &[ChildGroup::Line],
+            (LockSite::At(_), _) => &[ChildGroup::Line, ChildGroup::Beside],
         }
     }
 
     /// The path of a group's node, as the server knows it.
-    pub(super) fn path_of(&self, site: &Site, group: ChildGroup) -> String {
+    pub(super) fn path_of(&self, site: &LockSite, group: ChildGroup) -> String {
         let (line, beside) = match site {
-            Site::Below(node) => (format!("{}/{node}", self.base), format!("{}/{node}", self.base)),
-            Site::At(lock) => match self.also.iter().find(|(also, _)| also == lock) {
+            LockSite::Below(node) => (format!("{}/{node}", self.base), format!("{}/{node}", self.base)),
+            LockSite::At(lock) => match self.also.iter().find(|(also, _)| also == lock) {
                 Some((_, [line, beside])) => (line.clone(), beside.clone()),
                 // A site is one of ours.
                 None => (String::new(), String::new()),
@@ -117,20 +117,20 @@ impl PathScheme {
     }
 
     /// What a node may be, by its path: none, or several where a lock at a path lies below the base.
-    pub(super) fn places(&self, path: &str) -> Vec<Place> {
+    pub(super) fn places(&self, path: &str) -> Vec<NodeRole> {
         let mut places = Vec::new();
         if let Some(below) = below(&self.base, path) {
             match below.split_once('/') {
-                None => places.push(Place::Site(Site::Below(below.to_owned()))),
+                None => places.push(NodeRole::Site(LockSite::Below(below.to_owned()))),
                 Some((node, within)) => {
-                    let site = || Site::Below(node.to_owned());
+                    let site = || LockSite::Below(node.to_owned());
                     let is_beside = self.layout.own_node(node) != node;
                     places.extend(if is_beside { beside(site, within) } else { line(site, within) });
                 }
             }
         }
         for (lock, [line_path, beside_path]) in &self.also {
-            let site = || Site::At(lock.clone());
+            let site = || LockSite::At(lock.clone());
             places.extend(below(line_path, path).and_then(|within| line(site, within)));
             places.extend(below(beside_path, path).and_then(|within| beside(site, within)));
         }
@@ -144,20 +144,20 @@ fn below<'a>(above: &str, path: &'a str) -> Option<&'a str> {
 }
 
 /// What lies in a lock's own node.
-fn line(site: impl Fn() -> Site, within: &str) -> Option<Place> {
+fn line(site: impl Fn() -> LockSite, within: &str) -> Option<NodeRole> {
     let (group, name) = match within.split_once('/') {
         None => (ChildGroup::Line, within),
         Some((CURATOR_PERMITS, name)) => (ChildGroup::Permits, name),
         Some((CURATOR_WAITERS, name)) => (ChildGroup::Waiters, name),
         Some(_) => return None,
     };
-    (!name.contains('/')).then(|| Place::ContenderNode(ContenderNode { site: site(), group, name: name.to_owned() }))
+    (!name.contains('/')).then(|| NodeRole::ContenderNode(ContenderNode { site: site(), group, name: name.to_owned() }))
 }
 
 /// What lies in the node of the waiters beside a lock.
-fn beside(site: impl Fn() -> Site, within: &str) -> Option<Place> {
+fn beside(site: impl Fn() -> LockSite, within: &str) -> Option<NodeRole> {
     let contender_node = || ContenderNode { site: site(), group: ChildGroup::Beside, name: within.to_owned() };
-    (!within.contains('/')).then(|| Place::ContenderNode(contender_node()))
+    (!within.contains('/')).then(|| NodeRole::ContenderNode(contender_node()))
 }
 
 #[cfg(test)]
@@ -174,13 +174,13 @@ mod tests {
     }
 
     fn shown(scheme: &PathScheme, path: &str) -> Vec<String> {
-        let site = |site: &Site| match site {
-            Site::Below(node) => node.clone(),
-            Site::At(lock) => format!("at {}", lock.as_str()),
+        let site = |site: &LockSite| match site {
+            LockSite::Below(node) => node.clone(),
+            LockSite::At(lock) => format!("at {}", lock.as_str()),
         };
-        let place = |place: &Place| match place {
-            Place::Site(place) => site(place),
-            Place::ContenderNode(contender_node) => {
+        let place = |place: &NodeRole| match place {
+            NodeRole::Site(place) => site(place),
+            NodeRole::ContenderNode(contender_node) => {
                 format!("{} {:?} {}", site(&contender_node.site), contender_node.group, contender_node.name)
             }
         };
@@ -209,7 +209,7 @@ mod tests {
             assert_eq!(shown(&kazoo, path), by_kazoo, "{path}");
             for scheme in [&curator, &kazoo] {
                 for place in scheme.places(path) {
-                    if let Place::ContenderNode(ContenderNode { site, group, name }) = place {
+                    if let NodeRole::ContenderNode(ContenderNode { site, group, name }) = place {
                         assert_eq!(format!("{}/{name}", scheme.path_of(&site, group)), path);
                     }
                 }
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(kazoo.roots(), ["/app/lockkeeper", "/app/fleet/a", "/app/fleet/a-__lock__"]);
         assert_eq!(shown(&kazoo, "/app/fleet/a-__lock__/x"), ["at /fleet/a Beside x"]);
         assert_eq!(shown(&kazoo, "/app/fleet/a/x"), ["at /fleet/a Line x"]);
-        assert_eq!(kazoo.path_of(&Site::At(name("/fleet/a")), ChildGroup::Beside), "/app/fleet/a-__lock__");
+        assert_eq!(kazoo.path_of(&LockSite::At(name("/fleet/a")), ChildGroup::Beside), "/app/fleet/a-__lock__");
     }
 
     #[test]

@@ -11,7 +11,7 @@ const CHANGES_MAX: usize = 10_000;
 
 /// What happened to a node last.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Change {
+pub(super) enum NodeChange {
     /// It was created, and perhaps written since.
     Created,
     /// It was written.
@@ -21,29 +21,29 @@ pub(super) enum Change {
 }
 
 /// The nodes that have changed, by their paths as the server knows them.
-pub(super) type Changes = BTreeMap<String, Change>;
+pub(super) type NodeChanges = BTreeMap<String, NodeChange>;
 
 /// What watches have told and was not taken yet.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
-    told: Mutex<Told>,
+pub(super) struct PendingChanges {
+    told: Mutex<NotedChanges>,
     came: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Told {
-    changes: Changes,
+struct NotedChanges {
+    changes: NodeChanges,
     /// There were more than are kept, so that none are.
     is_too_much: bool,
 }
 
-impl Pending {
+impl PendingChanges {
     /// Notes an event; quick, since the session waits.
     pub(super) fn note(&self, event: &WatcherEvent) {
         let change = match event.kind {
-            EventKind::NodeCreated => Change::Created,
-            EventKind::NodeDataChanged => Change::Written,
-            EventKind::NodeDeleted => Change::Deleted,
+            EventKind::NodeCreated => NodeChange::Created,
+            EventKind::NodeDataChanged => NodeChange::Written,
+            EventKind::NodeDeleted => NodeChange::Deleted,
             _ => return,
         };
         let mut told = self.told();
@@ -52,9 +52,9 @@ impl Pending {
         }
         let is_full = told.changes.len() >= CHANGES_MAX;
         match told.changes.get_mut(&event.path) {
-            Some(Change::Created) if change == Change::Written => {}
+            Some(NodeChange::Created) if change == NodeChange::Written => {}
             Some(last) => *last = change,
-            None if is_full => *told = Told { is_too_much: true, ..Told::default() },
+            None if is_full => *told = NotedChanges { is_too_much: true, ..NotedChanges::default() },
             None => drop(told.changes.insert(event.path.clone(), change)),
         }
         drop(told);
@@ -63,7 +63,7 @@ impl Pending {
 
     /// Forgets all, before all is read anew.
     pub(super) fn clear(&self) {
-        *self.told() = Told::default();
+        *self.told() = NotedChanges::default();
     }
 
     /// Waits until something was told. Dropping the future loses nothing.
@@ -81,13 +81,13 @@ impl Pending {
     }
 
     /// Takes what was told; `None` if it was too much, and all must be read anew.
-    pub(super) fn take(&self) -> Option<Changes> {
+    pub(super) fn take(&self) -> Option<NodeChanges> {
         let mut told = self.told();
         (!told.is_too_much).then(|| std::mem::take(&mut told.changes))
     }
 
     /// No code panics while it is locked.
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn told(&self) -> MutexGuard<'_, NotedChanges> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -98,13 +98,13 @@ mod tests {
 
     use super::*;
 
-    fn note(pending: &Pending, kind: EventKind, path: &str) {
+    fn note(pending: &PendingChanges, kind: EventKind, path: &str) {
         pending.note(&WatcherEvent { kind, state: KeeperState::SyncConnected, path: path.to_owned() });
     }
 
     #[tokio::test]
     async fn the_last_change_of_a_node_counts_but_a_write_leaves_it_new() {
-        let pending = Pending::default();
+        let pending = PendingChanges::default();
         for (kind, path) in [
             (EventKind::NodeCreated, "/a"),
             (EventKind::NodeDataChanged, "/a"),
@@ -118,8 +118,12 @@ mod tests {
             note(&pending, kind, path);
         }
         pending.until_any().await;
-        let expected =
-            [("/a", Change::Created), ("/b", Change::Created), ("/c", Change::Deleted), ("/e", Change::Written)];
+        let expected = [
+            ("/a", NodeChange::Created),
+            ("/b", NodeChange::Created),
+            ("/c", NodeChange::Deleted),
+            ("/e", NodeChange::Written),
+        ];
         let taken = pending.take().unwrap();
         assert_eq!(taken.iter().map(|(path, change)| (path.as_str(), *change)).collect::<Vec<_>>(), expected);
         assert!(pending.take().unwrap().is_empty());
@@ -127,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn too_many_changes_are_dropped_and_say_so_until_all_is_read_anew() {
-        let pending = Pending::default();
+        let pending = PendingChanges::default();
         for number in 0..CHANGES_MAX {
             note(&pending, EventKind::NodeCreated, &format!("/{number}"));
         }

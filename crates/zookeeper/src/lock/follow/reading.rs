@@ -9,12 +9,12 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_zk_proto::message::{ErrorCode, Request};
 
 use crate::error::ClientError;
-use crate::link::{Call, Link};
-use crate::lock::follow::model::Model;
-use crate::lock::follow::path_scheme::{ContenderNode, PathScheme, Place, Site};
-use crate::lock::follow::pending::{Change, Changes};
-use crate::lock::inspect::{READS_AT_ONCE_MAX, Said, ask_all};
-use crate::lock::shown::{ChildGroup, Found};
+use crate::link::{ClientCall, SessionLink};
+use crate::lock::follow::model::FollowedLocks;
+use crate::lock::follow::path_scheme::{ContenderNode, LockSite, NodeRole, PathScheme};
+use crate::lock::follow::pending::{NodeChange, NodeChanges};
+use crate::lock::inspect::{READS_AT_ONCE_MAX, ReadAnswer, ask_all};
+use crate::lock::shown::{ChildGroup, ContenderReading};
 
 /// How long a read keeps the next one back: 5,000 reads a second leave a server room for its other clients.
 const READ_INTERVAL: Duration = Duration::from_micros(200);
@@ -23,16 +23,16 @@ const READ_INTERVAL: Duration = Duration::from_micros(200);
 const REST_MIN: Duration = Duration::from_millis(20);
 
 /// Asks over one session.
-pub(super) struct Reader {
-    link: Arc<Link>,
+pub(super) struct PacedReader {
+    link: Arc<SessionLink>,
     /// What errors say was asked for.
     shown: String,
     /// When what was asked so far has had its time.
     rested_at: BootInstant,
 }
 
-impl Reader {
-    pub(super) fn new(link: Arc<Link>, shown: String) -> Self {
+impl PacedReader {
+    pub(super) fn new(link: Arc<SessionLink>, shown: String) -> Self {
         let rested_at = link.clock.now();
         Self { link, shown, rested_at }
     }
@@ -43,12 +43,12 @@ impl Reader {
     }
 
     /// As [`ask_all`].
-    async fn ask<Node: Sync, T, Answer: Future<Output = Said<T>> + Send>(
+    async fn ask<Node: Sync, T, Answer: Future<Output = ReadAnswer<T>> + Send>(
         &mut self,
         nodes: &[Node],
         request: impl Fn(&Node) -> Request + Send + Sync,
-        answer: impl Fn(Call) -> Answer + Send + Sync,
-    ) -> Result<Vec<Said<T>>, ClientError> {
+        answer: impl Fn(ClientCall) -> Answer + Send + Sync,
+    ) -> Result<Vec<ReadAnswer<T>>, ClientError> {
         let mut answers = Vec::with_capacity(nodes.len());
         for window in nodes.chunks(READS_AT_ONCE_MAX) {
             self.rest(window.len()).await;
@@ -81,15 +81,15 @@ const fn list(path: String) -> Request {
 /// # Errors
 ///
 /// Also if this user may not list the base.
-pub(super) async fn snapshot(reader: &mut Reader, scheme: &Arc<PathScheme>) -> Result<Model, ClientError> {
-    let mut model = Model::new(scheme.clone());
+pub(super) async fn snapshot(reader: &mut PacedReader, scheme: &Arc<PathScheme>) -> Result<FollowedLocks, ClientError> {
+    let mut model = FollowedLocks::new(scheme.clone());
     reader.sync(scheme.base()).await?;
-    let mut said = reader.ask(&[()], |()| list(scheme.base().to_owned()), Call::children).await?;
+    let mut said = reader.ask(&[()], |()| list(scheme.base().to_owned()), ClientCall::children).await?;
     let nodes = match said.pop() {
         Some(Err(error)) if error.is(ErrorCode::NoAuth) => return Err(error),
         said => said.and_then(Result::ok).unwrap_or_default(),
     };
-    let mut sites: Vec<_> = nodes.into_iter().map(Site::Below).chain(scheme.sites_besides()).collect();
+    let mut sites: Vec<_> = nodes.into_iter().map(LockSite::Below).chain(scheme.sites_besides()).collect();
     let unnamed: Vec<_> = sites.iter().filter(|site| model.is_named_by_its_data(site)).cloned().collect();
     open_sites(reader, &mut model, &unnamed).await?;
     sites.retain(|site| model.lock_of(site).is_some());
@@ -98,10 +98,14 @@ pub(super) async fn snapshot(reader: &mut Reader, scheme: &Arc<PathScheme>) -> R
 }
 
 /// Reads the nodes of sites; returns those whose contenders must be listed.
-async fn open_sites(reader: &mut Reader, model: &mut Model, sites: &[Site]) -> Result<Vec<Site>, ClientError> {
+async fn open_sites(
+    reader: &mut PacedReader,
+    model: &mut FollowedLocks,
+    sites: &[LockSite],
+) -> Result<Vec<LockSite>, ClientError> {
     let scheme = model.scheme().clone();
-    let path_of = |site: &Site| scheme.path_of(site, scheme.groups(site)[0]);
-    let said = reader.ask(sites, |site| read(path_of(site)), Call::data).await?;
+    let path_of = |site: &LockSite| scheme.path_of(site, scheme.groups(site)[0]);
+    let said = reader.ask(sites, |site| read(path_of(site)), ClientCall::data).await?;
     let mut opened = Vec::new();
     for (site, said) in sites.iter().zip(said) {
         match said {
@@ -118,14 +122,19 @@ async fn open_sites(reader: &mut Reader, model: &mut Model, sites: &[Site]) -> R
 }
 
 /// Lists sites, and reads their contenders.
-async fn fill_sites(reader: &mut Reader, model: &mut Model, sites: Vec<Site>) -> Result<(), ClientError> {
+async fn fill_sites(
+    reader: &mut PacedReader,
+    model: &mut FollowedLocks,
+    sites: Vec<LockSite>,
+) -> Result<(), ClientError> {
     let scheme = model.scheme().clone();
-    let groups_of = |site: Site| scheme.groups(&site).iter().map(move |&group| (site.clone(), group));
+    let groups_of = |site: LockSite| scheme.groups(&site).iter().map(move |&group| (site.clone(), group));
     let mut groups: Vec<_> = sites.into_iter().flat_map(groups_of).collect();
     let mut nodes_of_contenders = Vec::new();
     // The second time, the parts of semaphores that the lines have shown.
     while !groups.is_empty() {
-        let said = reader.ask(&groups, |(site, group)| list(scheme.path_of(site, *group)), Call::children).await?;
+        let said =
+            reader.ask(&groups, |(site, group)| list(scheme.path_of(site, *group)), ClientCall::children).await?;
         let mut parts = Vec::new();
         for ((site, group), said) in groups.into_iter().zip(said) {
             if said.as_ref().is_err_and(|error| error.is(ErrorCode::NoAuth)) {
@@ -151,17 +160,18 @@ async fn fill_sites(reader: &mut Reader, model: &mut Model, sites: Vec<Site>) ->
 
 /// Reads contenders.
 async fn read_spots(
-    reader: &mut Reader,
-    model: &mut Model,
+    reader: &mut PacedReader,
+    model: &mut FollowedLocks,
     nodes_of_contenders: &[(ContenderNode, Contender)],
 ) -> Result<(), ClientError> {
     let scheme = model.scheme().clone();
     let path_of = |contender_node: &ContenderNode| {
         format!("{}/{}", scheme.path_of(&contender_node.site, contender_node.group), contender_node.name)
     };
-    let said = reader.ask(nodes_of_contenders, |(contender_node, _)| read(path_of(contender_node)), Call::data).await?;
+    let said =
+        reader.ask(nodes_of_contenders, |(contender_node, _)| read(path_of(contender_node)), ClientCall::data).await?;
     for ((contender_node, contender), said) in nodes_of_contenders.iter().zip(said) {
-        match Found::of(contender, said) {
+        match ContenderReading::of(contender, said) {
             Some(found) => model.put(contender_node, found),
             None => model.remove(contender_node),
         }
@@ -170,19 +180,23 @@ async fn read_spots(
 }
 
 /// Takes in changes. What happens meanwhile comes with the next ones.
-pub(super) async fn take_in(reader: &mut Reader, model: &mut Model, changes: Changes) -> Result<(), ClientError> {
+pub(super) async fn take_in(
+    reader: &mut PacedReader,
+    model: &mut FollowedLocks,
+    changes: NodeChanges,
+) -> Result<(), ClientError> {
     let scheme = model.scheme().clone();
     let (mut sites, mut gone, mut nodes_of_contenders) = (Vec::new(), Vec::new(), Vec::new());
     for (path, change) in changes {
         for place in scheme.places(&path) {
             match (place, change) {
-                (Place::Site(site), Change::Deleted) => gone.push(site),
-                (Place::Site(site), Change::Created) => sites.push(site),
-                (Place::Site(site), Change::Written) if model.is_named_by_its_data(&site) => sites.push(site),
+                (NodeRole::Site(site), NodeChange::Deleted) => gone.push(site),
+                (NodeRole::Site(site), NodeChange::Created) => sites.push(site),
+                (NodeRole::Site(site), NodeChange::Written) if model.is_named_by_its_data(&site) => sites.push(site),
                 // The value of a queue is not shown.
-                (Place::Site(_), Change::Written) => {}
-                (Place::ContenderNode(contender_node), Change::Deleted) => model.remove(&contender_node),
-                (Place::ContenderNode(contender_node), _) => nodes_of_contenders.push(contender_node),
+                (NodeRole::Site(_), NodeChange::Written) => {}
+                (NodeRole::ContenderNode(contender_node), NodeChange::Deleted) => model.remove(&contender_node),
+                (NodeRole::ContenderNode(contender_node), _) => nodes_of_contenders.push(contender_node),
             }
         }
     }

@@ -17,10 +17,10 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::config::Config;
 use crate::error::{ClientError, ClientErrorKind};
-use crate::layout::{ForeignPolicy, Naming};
-use crate::link::{Fired, Happening, Link, Phase};
+use crate::layout::{ForeignPolicy, NodeNaming};
+use crate::link::{Happening, LinkPhase, SessionLink, WatchWait};
 use crate::lock::paths::QueuePath;
-use crate::lock::place::{End, Place, Places};
+use crate::lock::place::{NodePlace, NodePlaces, PlaceEnd};
 use crate::lock::shared_list::SharedLists;
 
 /// How often a look is tried again after a lost connection; each attempt waits for the next connection.
@@ -37,14 +37,14 @@ const SEEN_MAX: usize = 100_000;
 const REPORTED_MAX: usize = 1_000;
 
 /// What the parts of one session share. Holding it does not keep the session alive.
-pub(super) struct Inner {
-    pub(super) link: Arc<Link>,
-    pub(super) naming: Naming,
+pub(super) struct SessionCore {
+    pub(super) link: Arc<SessionLink>,
+    pub(super) naming: NodeNaming,
     /// The access list of the nodes of locks; those above them are open.
     pub(super) acl: Vec<Acl>,
     pub(super) foreign: ForeignPolicy,
     pub(super) base: ZnodePath,
-    places: Mutex<Places>,
+    places: Mutex<NodePlaces>,
     pub(super) lists: SharedLists,
     /// Held by the one place that sends a proof for all that wait for one.
     pub(super) proving: tokio::sync::Mutex<()>,
@@ -58,8 +58,8 @@ pub(super) struct Inner {
     reported: Mutex<HashSet<QueueName>>,
 }
 
-impl Inner {
-    pub(super) fn new(link: Arc<Link>, config: &Config) -> Self {
+impl SessionCore {
+    pub(super) fn new(link: Arc<SessionLink>, config: &Config) -> Self {
         Self {
             link,
             naming: config.naming,
@@ -77,7 +77,7 @@ impl Inner {
     }
 
     /// No code panics while the places are locked, so a panic elsewhere leaves them whole.
-    pub(super) fn places(&self) -> MutexGuard<'_, Places> {
+    pub(super) fn places(&self) -> MutexGuard<'_, NodePlaces> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,23 +193,23 @@ impl Inner {
 
     /// Has the prover look after a place as soon as it can: it sets the watch on its node again, or finds out why it is
     /// gone.
-    pub(super) fn look_after(&self, place: Arc<Place>) {
+    pub(super) fn look_after(&self, place: Arc<NodePlace>) {
         self.places().unwatched.push_front(place);
         self.wake_prover();
     }
 
     /// Notes that the node of a place is gone.
-    pub(super) fn found_gone(&self, place: &Arc<Place>) {
+    pub(super) fn found_gone(&self, place: &Arc<NodePlace>) {
         if place.bond.remove() {
-            place.ends(End::Unknown);
+            place.ends(PlaceEnd::Unknown);
             self.look_after(place.clone());
         }
     }
 
     /// Waits for the next connection, until all that was missed on it has been told.
     pub(super) async fn until_restored(&self, operation: Operation, queue: &QueueName) -> Result<()> {
-        match self.link.until(|status| status.phase == Phase::Restored).await.phase {
-            Phase::Over => Err(self.session_over(operation, queue)),
+        match self.link.until(|status| status.phase == LinkPhase::Restored).await.phase {
+            LinkPhase::Over => Err(self.session_over(operation, queue)),
             _ => Ok(()),
         }
     }
@@ -232,7 +232,7 @@ impl Inner {
     }
 
     /// Waits until a watch that was set on this connection fires, or there is another one.
-    pub(super) async fn fired(&self, fired: Fired, epoch: u64, queue: &QueueName) -> Result<Option<Happening>> {
+    pub(super) async fn fired(&self, fired: WatchWait, epoch: u64, queue: &QueueName) -> Result<Option<Happening>> {
         match self.on_connection(epoch, queue, fired).await? {
             Some(None) => Err(self.session_over(Operation::Wait, queue)),
             happening => Ok(happening.flatten()),
@@ -266,22 +266,22 @@ impl Inner {
     }
 
     /// Finds the place of a contender of ours.
-    pub(super) fn place_of(&self, id: &ContenderId) -> Option<(Ticket, Arc<Place>)> {
+    pub(super) fn place_of(&self, id: &ContenderId) -> Option<(Ticket, Arc<NodePlace>)> {
         let ticket = crate::layout::ticket_of(id.as_str())?;
         let place = self.places().find(ticket).filter(|place| place.id == *id).cloned()?;
         Some((ticket, place))
     }
 
     /// Finds the place of a contender of ours whose end this session will hear of: it stands, or is being left.
-    pub(super) fn own_place(&self, id: &ContenderId) -> Option<Arc<Place>> {
+    pub(super) fn own_place(&self, id: &ContenderId) -> Option<Arc<NodePlace>> {
         let ticket = crate::layout::ticket_of(id.as_str())?;
         self.places().find_or_leaving(ticket).filter(|place| place.id == *id).cloned()
     }
 }
 
-impl fmt::Debug for Inner {
+impl fmt::Debug for SessionCore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Inner").field(&self.link).finish()
+        formatter.debug_tuple("SessionCore").field(&self.link).finish()
     }
 }
 
