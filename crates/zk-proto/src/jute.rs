@@ -18,14 +18,10 @@ pub struct DecodeError {
 /// What was wrong with a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the names of the variants' fields say it")]
 pub enum DecodeErrorKind {
     /// The message ends before the field does.
-    Truncated {
-        /// How many bytes the field needs.
-        needed: usize,
-        /// How many are left.
-        left: usize,
-    },
+    Truncated { needed: usize, left: usize },
     /// A length is below −1; −1 alone means null.
     NegativeLength(i32),
     /// A field that must be there is null.

@@ -25,6 +25,7 @@ pub struct PathError {
 /// Why a string is not a valid path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the names of the variants' fields say it")]
 pub enum PathErrorReason {
     /// It is empty.
     Empty,
@@ -33,22 +34,11 @@ pub enum PathErrorReason {
     /// It ends in a slash and is not the root.
     TrailingSlash,
     /// There is a name of no characters.
-    EmptyName {
-        /// The offset in bytes.
-        at: usize,
-    },
+    EmptyName { at: usize },
     /// There is a name `.` or `..`.
-    Relative {
-        /// The offset of the name in bytes.
-        at: usize,
-    },
+    Relative { at: usize },
     /// There is a character that ZooKeeper refuses.
-    Character {
-        /// The character.
-        character: char,
-        /// Its offset in bytes.
-        at: usize,
-    },
+    Character { character: char, at: usize },
     /// A single name was expected, and there is a slash in it.
     NotOneName,
 }
@@ -109,10 +99,6 @@ impl ZnodePath {
     }
 
     /// Parses a path.
-    ///
-    /// # Errors
-    ///
-    /// Fails if [`validate_path`] does.
     pub fn parse(path: impl Into<String>) -> Result<Self, PathError> {
         let path = path.into();
         match validate_path(&path) {

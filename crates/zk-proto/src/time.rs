@@ -55,7 +55,6 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// The span in nanoseconds, at most what a [`Timestamp`] can hold.
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -231,7 +231,6 @@ impl WatchRegistry {
     }
 }
 
-/// The paths above `path`, nearest first.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| parent(path)).skip(1)
 }
@@ -256,7 +255,6 @@ impl Error for WatchesFull {}
 /// the server stays free for other clients. A single path may be longer.
 pub const RESTORE_BYTES_MAX: usize = 128 * 1024;
 
-/// Cuts the watches that are set into requests; empty if there are none.
 fn batches(paths: &BTreeMap<String, PathWatches>, last_zxid: i64, bytes_max: usize) -> Vec<SetWatches> {
     let mut batches = Vec::new();
     let mut batch = SetWatches { relative_zxid: last_zxid, ..SetWatches::default() };
@@ -318,7 +316,6 @@ impl Family {
         }
     }
 
-    /// Whether the first event ends the watch.
     const fn is_one_shot(self) -> bool {
         matches!(self, Self::Data | Self::Exist | Self::Child)
     }
@@ -346,7 +343,6 @@ impl Family {
     }
 }
 
-/// The watches on one path, in the order in which they were asked for.
 #[derive(Debug, Default)]
 struct PathWatches {
     watches: Vec<PathWatch>,
@@ -405,7 +401,6 @@ impl PathWatches {
         self.of(Family::Recursive)
     }
 
-    /// Takes out the watches of a kind, once the server has removed them.
     fn remove(&mut self, kind: WatcherKind, removed: &mut Vec<WatchId>) {
         self.watches.retain(|watch| {
             let hit = watch.family.is_some_and(|family| family.is_of(kind));

@@ -156,7 +156,6 @@ impl Config {
         Ok(Arc::new(TcpDial))
     }
 
-    /// Returns the time that one way to a server may take.
     pub(crate) const fn dial_share(&self) -> DialShare {
         DialShare { connect_timeout: self.connect_timeout, session_timeout: self.session_timeout }
     }
@@ -191,7 +190,6 @@ const SHARE_MIN: Duration = Duration::from_millis(500);
 /// silent server.
 const SESSION_DIVISOR: u32 = 3;
 
-/// How long one way may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DialShare {
     connect_timeout: Duration,

@@ -48,7 +48,6 @@ impl Dial for TcpDial {
     }
 }
 
-/// TLS over TCP.
 #[cfg(feature = "tls")]
 #[derive(Clone, Debug)]
 pub(crate) struct TlsDial(lockkeeper_tls::Connector);

@@ -31,7 +31,6 @@ const HANGS_UP: &str = "; a server hangs up that has no quorum, or too many conn
 /// How often the driver lets other tasks go first before it writes what is there: each turn takes some microseconds.
 const GATHER_TURNS_MAX: u32 = 16;
 
-/// Moves the bytes of one session while it lives.
 pub(crate) struct Driver {
     link: Arc<SessionLink>,
     dial: Arc<dyn Dial>,
@@ -137,7 +136,6 @@ impl Driver {
         Some(())
     }
 
-    /// Returns the ways that lookups have found, and notes why others found none.
     fn ways_of(&mut self, lookups: impl IntoIterator<Item = Lookup>) -> Vec<Server> {
         let mut ways = Vec::new();
         for Lookup { server, resolved, .. } in lookups {
@@ -180,7 +178,6 @@ impl Driver {
         }
     }
 
-    /// Notes why a way could not be used.
     fn fail(&mut self, way: &Server, failure: Failure) {
         self.is_round_silent |= failure.kind == FailureKind::Deadline;
         self.link.note_failure(way, failure);
@@ -248,7 +245,6 @@ impl Driver {
         arrived_at.map_or(Duration::ZERO, |at| self.clock.now().saturating_duration_since(at))
     }
 
-    /// Starts the futures handed over to this task, and forgets those that are done.
     fn run_chores(&mut self) {
         for chore in self.link.take_chores() {
             self.chores.spawn(chore);

@@ -77,8 +77,7 @@ impl ClientError {
     }
 
     pub(crate) fn session_lost(operation: OpCode, path: &str) -> Self {
-        let message = "the session is over";
-        Self::new(ClientErrorKind::SessionLost, Advice::Transient, operation, path, message)
+        Self::new(ClientErrorKind::SessionLost, Advice::Transient, operation, path, "the session is over")
     }
 
     /// Says that no task is left that could answer.
@@ -93,7 +92,6 @@ impl ClientError {
         Self::unproven(ErrorCode::AuthFailed, operation, path)
     }
 
-    /// Says the same by the server's own refusal.
     fn unproven(code: ErrorCode, operation: OpCode, path: &str) -> Self {
         let message = format!(
             "the server answered {code}: it does not take the user and password, or was given none\
@@ -102,10 +100,8 @@ impl ClientError {
         Self::new(ClientErrorKind::Refused(code), Advice::Permanent, operation, path, message)
     }
 
-    /// Says that a read was given up before there was an answer.
     pub(crate) fn unanswered_in_time(operation: OpCode, path: &str) -> Self {
-        let message = "not answered before the deadline";
-        Self::new(ClientErrorKind::Deadline, Advice::Transient, operation, path, message)
+        Self::new(ClientErrorKind::Deadline, Advice::Transient, operation, path, "not answered before the deadline")
     }
 
     pub(crate) fn unexpected(operation: OpCode, path: &str) -> Self {
@@ -150,7 +146,6 @@ impl ClientError {
                 };
                 (kind, if *effect == RequestEffect::Write { Advice::Unknown } else { Advice::Transient })
             }
-            RequestError::Malformed(_) => (ClientErrorKind::Protocol, Advice::Unknown),
             _ => (ClientErrorKind::Protocol, Advice::Unknown),
         };
         Self::new(kind, advice, operation, path, error.to_string())
@@ -198,7 +193,6 @@ impl ClientError {
         self.code() == Some(code)
     }
 
-    /// Turns it into an error of locks.
     pub(crate) fn into_core(self, operation: Operation, lost: Option<LossReason>) -> Error {
         let kind = match self.kind() {
             ClientErrorKind::Refused(code) => kind_of(code),

@@ -33,18 +33,15 @@ pub enum ElectionLayout {
     Kazoo,
 }
 
-/// How our contenders are named.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct NodeNaming {
     pub(crate) layout: Layout,
     pub(crate) election: ElectionLayout,
 }
 
-/// The name of a node to be made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct NodeName {
     pub(crate) text: String,
-    /// Whether the service appends a sequence number.
     pub(crate) is_sequential: bool,
 }
 
@@ -66,16 +63,9 @@ impl Layout {
         }
     }
 
-    /// Whether these queues of one lock are children of the same node.
-    pub(crate) const fn is_one_node(self, part: Part, other: Part) -> bool {
-        matches!(
-            (self, part, other),
-            (_, Part::Line, Part::Line)
-                | (_, Part::Waiters, Part::Waiters)
-                | (_, Part::Permits, Part::Permits)
-                | (Self::Kazoo, Part::Line, Part::Permits)
-                | (Self::Kazoo, Part::Permits, Part::Line)
-        )
+    /// Whether this queue's contenders are children of the lock's own node.
+    pub(crate) const fn is_in_line(self, part: Part) -> bool {
+        matches!((self, part), (_, Part::Line) | (Self::Kazoo, Part::Permits))
     }
 }
 
@@ -168,7 +158,6 @@ const SEQUENCE_DIGITS: usize = 10;
 /// Where the first dash stands in a ticket as Curator writes it, which others write without dashes.
 const CURATOR_FIRST_DASH: usize = 8;
 
-/// The hexadecimal digits of a ticket.
 const TICKET_DIGITS: usize = 32;
 
 /// What to do about a child that may be a contender of a client we do not know.
@@ -184,19 +173,22 @@ pub enum ForeignPolicy {
     Wait,
 }
 
-/// What a child of a queue's node is, by its name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ChildName {
-    /// A contender of a known client.
-    Contender { ticket: Option<Ticket>, mode: Mode, sequence: i32 },
+    Contender {
+        ticket: Option<Ticket>,
+        mode: Mode,
+        sequence: i32,
+    },
     /// It ends in a sequence number, so it may be an unknown client's contender.
-    Foreign { sequence: i32 },
+    Foreign {
+        sequence: i32,
+    },
     /// Nothing that could be waited for.
     Junk,
 }
 
 impl ChildName {
-    /// Reads a child's name.
     pub(crate) fn read(name: &str) -> Self {
         for (mark, mode) in MARKS {
             if let Some((before, digits)) = name.rsplit_once(mark)

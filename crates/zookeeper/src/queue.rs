@@ -4,14 +4,11 @@ use lockkeeper_core::{Contender, ContenderId, Mode, Part, Ticket};
 
 use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, ChildName, ForeignPolicy, Layout, bare_ticket};
 
-/// What the children of a queue's node are.
 #[derive(Debug, Default)]
 pub(crate) struct QueueReading {
-    /// The contenders, first one first.
     pub(crate) contenders: Vec<Contender>,
     /// One that may be an unknown client's contender, and must not be passed over.
     pub(crate) foreign: Option<String>,
-    /// What was passed over.
     pub(crate) junk: Vec<String>,
     /// What a child asks for that stands on the other side of the lock.
     pub(crate) elsewhere: Option<Mode>,

@@ -36,27 +36,13 @@ pub const AUTHS_MAX: usize = 16;
 /// How many bytes one transmit gathers, in requests not larger by themselves: a few writes of a socket's buffer.
 pub const TRANSMIT_BYTES_MAX: usize = 64 * 1024;
 
-/// How many requests at least are sent in each timeout while something depends on the session.
+/// How many requests at least are sent in each timeout, since a place may be asked for at any moment.
 ///
 /// The anchor is as old as the last answered request that a write has proved, so the requests must be dense.
-const PINGS_PER_TIMEOUT_ENGAGED: u32 = 10;
-
-/// How many pings are sent in each timeout while nothing depends on the session, as Apache's client does.
-const PINGS_PER_TIMEOUT_IDLE: u32 = 3;
+const PINGS_PER_TIMEOUT: u32 = 10;
 
 /// The least frame maximum a session works with, in bytes: room for a handshake and a few watches.
 pub const FRAME_BYTES_MIN: usize = 1024;
-
-/// Tells what depends on the session, and with it how often it says that it lives.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a lock depends on the session, or none does")]
-pub enum Engagement {
-    /// Nothing: no lock is held or waited for.
-    #[default]
-    Idle,
-    /// Something is held or waited for: pings are dense, and a silent server is given up sooner.
-    Engaged,
-}
 
 /// Tells a session machine what to ask for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,30 +80,23 @@ impl SessionConfig {
         Self { anchor, ..self }
     }
 
-    /// The session timeout as the handshake asks for it.
     pub(super) fn session_timeout_ms(&self) -> i32 {
         i32::try_from(self.session_timeout.as_millis()).unwrap_or(i32::MAX)
     }
 
     /// How long to send nothing before a ping is due.
-    pub(super) fn ping_after(timeout: Duration, engagement: Engagement) -> Duration {
-        match engagement {
-            Engagement::Idle => timeout / PINGS_PER_TIMEOUT_IDLE,
-            Engagement::Engaged => timeout / PINGS_PER_TIMEOUT_ENGAGED,
-        }
+    pub(super) fn ping_after(timeout: Duration) -> Duration {
+        timeout / PINGS_PER_TIMEOUT
     }
 
-    /// How long the server may leave something unanswered and say nothing before the connection is given up: a third of
-    /// the timeout.
-    ///
-    /// Idle, that makes two thirds from the last sign of life, as in Apache's client. Engaged, pings are dense, and
-    /// most of the timeout is left to find another server and to prove the session there.
+    /// How long the server may leave something unanswered and say nothing before the connection is given up. Most of
+    /// the timeout is left to find another server and to prove the session there.
     pub(super) fn silence_max(timeout: Duration) -> Duration {
         timeout / 3
     }
 
     /// How long nothing goes out at least when this process has stood still: two pings are missing.
-    pub(super) fn stall_min(timeout: Duration, engagement: Engagement) -> Duration {
-        2 * Self::ping_after(timeout, engagement)
+    pub(super) fn stall_min(timeout: Duration) -> Duration {
+        2 * Self::ping_after(timeout)
     }
 }

@@ -38,19 +38,14 @@ impl ConnectionEpoch {
 /// Tells the driver what happened; the order is that in which it happened, and on a connection that of arrival.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the names of the variants' fields say it")]
 pub enum SessionEvent {
     /// A server has accepted the session: requests go out.
-    Connected {
-        /// The connection.
-        epoch: ConnectionEpoch,
-    },
+    Connected { epoch: ConnectionEpoch },
     /// The server has all our watches again; what was missed meanwhile has been told before this.
     ///
     /// Comes on every connection, at once where there are none.
-    WatchesRestored {
-        /// The connection.
-        epoch: ConnectionEpoch,
-    },
+    WatchesRestored { epoch: ConnectionEpoch },
     /// A request is over, each exactly once.
     Reply(Reply),
     /// Something watched happened.
@@ -59,12 +54,7 @@ pub enum SessionEvent {
     ///
     /// It is about the connection it names: a driver that takes its events late must not drop the next one for it. The
     /// end of each request that was sent on it follows directly.
-    Disconnected {
-        /// The connection.
-        epoch: ConnectionEpoch,
-        /// Why.
-        reason: DisconnectReason,
-    },
+    Disconnected { epoch: ConnectionEpoch, reason: DisconnectReason },
     /// The session is over for good: drop the connection, if there is one. Only [`SessionEvent::Reply`] comes after it.
     Over(SessionLoss),
 }
@@ -100,18 +90,14 @@ pub struct WatchNotice {
 /// Tells why a request has no good answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the names of the variants' fields say it")]
 pub enum RequestError {
     /// The server refused it.
     Refused(ErrorCode),
     /// It certainly took no effect: not a byte of it was sent.
     NotSent(WhyUnsent),
     /// It was sent and not answered: a write may have taken effect or may still do so, a read can be asked again.
-    Unanswered {
-        /// What the request does to the service.
-        effect: RequestEffect,
-        /// Why there is no answer.
-        why: WhyUnanswered,
-    },
+    Unanswered { effect: RequestEffect, why: WhyUnanswered },
     /// The server did it, but its answer cannot be read.
     Malformed(DecodeError),
 }
@@ -161,18 +147,14 @@ pub enum DisconnectReason {
 /// Tells what a server said that it must not say.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the names of the variants' fields say it")]
 pub enum ProtocolError {
     /// A frame of a length that is not admitted.
     Frame(FrameError),
     /// A message that cannot be read.
     Message(DecodeError),
     /// A reply to another request than the oldest unanswered one; requests are answered in order.
-    OutOfOrder {
-        /// The xid of the oldest unanswered request; `None` if all are answered.
-        expected: Option<i32>,
-        /// The xid of the reply.
-        found: i32,
-    },
+    OutOfOrder { expected: Option<i32>, found: i32 },
     /// An answer to the handshake before it was sent.
     UnaskedHandshake,
     /// A new session was asked for and refused.

@@ -13,7 +13,6 @@ use crate::client::outbox::{Aside, Open, SendTurn, parent_of};
 use crate::message::{OpCode, XID_AUTH, XID_PING};
 use crate::time::Timestamp;
 
-/// A request in the line of answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentRequest {
     pub(super) xid: i32,
@@ -25,7 +24,6 @@ pub(super) struct SentRequest {
     pub(super) bytes: usize,
 }
 
-/// An authentication in its line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentAuth {
     pub(super) sent_at: Timestamp,
@@ -33,7 +31,6 @@ pub(super) struct SentAuth {
     pub(super) index: usize,
 }
 
-/// The lines of answers of one connection.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     line: VecDeque<SentRequest>,
@@ -90,7 +87,6 @@ impl InFlight {
         }
     }
 
-    /// How many answers are due in the line, pings and authentications aside.
     pub(super) fn len(&self) -> usize {
         self.line.len()
     }
@@ -135,7 +131,6 @@ impl Together {
     }
 }
 
-/// A deletion that was sent with others.
 #[derive(Debug)]
 pub(super) struct Deletion {
     pub(super) id: RequestId,
@@ -164,7 +159,6 @@ const UNKNOWN_BYTES: usize = 16 * 1024;
 /// What any other answer counts for, in bytes: most are shorter.
 const OTHER_BYTES: usize = 512;
 
-/// Remembers of each node how long the last list of its children was.
 #[derive(Debug, Default)]
 pub(super) struct ListLengths {
     nodes: BTreeMap<Box<str>, usize>,
@@ -179,7 +173,6 @@ impl ListLengths {
         }
     }
 
-    /// Notes how long a list was.
     pub(super) fn note(&mut self, node: Box<str>, bytes: usize) {
         if self.nodes.len() >= NODES_MAX && !self.nodes.contains_key(&node) {
             self.nodes.clear();
@@ -191,16 +184,6 @@ impl ListLengths {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_is_expected_to_be_as_long_as_the_last_one_of_its_node() {
-        let mut lengths = ListLengths::default();
-        assert_eq!(lengths.foresee(Some("/a")), UNKNOWN_BYTES);
-        lengths.note("/a".into(), 600_000);
-        assert_eq!((lengths.foresee(Some("/a")), lengths.foresee(Some("/b"))), (600_000, UNKNOWN_BYTES));
-        lengths.note("/a".into(), 20);
-        assert_eq!((lengths.foresee(Some("/a")), lengths.foresee(None)), (20, OTHER_BYTES));
-    }
 
     #[test]
     fn the_number_of_remembered_nodes_has_a_maximum() {

@@ -95,7 +95,6 @@ impl ClientSession {
         }
     }
 
-    /// Goes online with the session the server has granted.
     pub(super) fn go_online(
         &mut self,
         now: Timestamp,
@@ -275,7 +274,7 @@ impl ClientSession {
 
     /// When the next ping is due; `None` while one waits to be handed out.
     fn ping_due(&self, online: &Online) -> Option<Timestamp> {
-        let due = online.last_sent_at.after(SessionConfig::ping_after(online.timeout, self.engagement));
+        let due = online.last_sent_at.after(SessionConfig::ping_after(online.timeout));
         (online.ping_waits_since.is_none() && !online.is_leaving).then_some(due)
     }
 
@@ -286,7 +285,6 @@ impl ClientSession {
         }
     }
 
-    /// Gives up a request at its deadline.
     fn give_up(&mut self, id: RequestId) {
         if let Some(unsent) = self.outbox.remove(id) {
             if matches!(unsent.open.aside, Aside::Watch) {

@@ -35,18 +35,17 @@ pub(super) struct Open {
 pub(super) enum RequestChange {
     /// Nothing, or something else.
     Other,
-    /// It deletes this node, and may do so together with other deletions.
     Deletes(Box<str>),
-    /// It makes nodes below this one.
-    Makes { below: Box<str>, company: Company },
+    Makes {
+        below: Box<str>,
+        company: Company,
+    },
 }
 
 /// What a creation may share a transaction with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Company {
-    /// Nothing.
     Alone,
-    /// The deletions that wait before it.
     Deletions,
 }
 
@@ -57,7 +56,6 @@ impl Unsent {
         Self { frame, open, change: RequestChange::Other }
     }
 
-    /// The node below which it makes others, if it does.
     pub(super) fn makes_below(&self) -> Option<&str> {
         match &self.change {
             RequestChange::Makes { below, .. } => Some(below),
@@ -69,27 +67,27 @@ impl Unsent {
 /// What a request means to the machine itself.
 #[derive(Debug)]
 pub(super) enum Aside {
-    /// Nothing.
     Nothing,
     /// It asks for a watch, known in the registry by the request's id.
     Watch,
     /// It removes watches; there may be no caller that waits for the answer.
-    Removal { path: String, kind: WatcherKind, audience: Audience },
+    Removal {
+        path: String,
+        kind: WatcherKind,
+        audience: Audience,
+    },
     /// It ends the session; only the machine waits for the answer.
     Close,
 }
 
-/// Which side waits for an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Audience {
-    /// The caller that submitted it.
     Caller,
     /// No caller: the machine cleans up after a forgotten watch.
     NoCaller,
 }
 
 impl Aside {
-    /// Whether the caller is to be told how the request ended.
     pub(super) const fn is_told(&self) -> bool {
         !matches!(self, Self::Removal { audience: Audience::NoCaller, .. } | Self::Close)
     }
@@ -124,7 +122,6 @@ pub(super) enum SendRank {
 }
 
 impl RequestQueue {
-    /// Whether a frame of `bytes` more would be too much.
     pub(super) fn is_full_for(&self, bytes: usize, rank: SendRank) -> bool {
         match rank {
             SendRank::Ahead => self.ahead >= QUEUED_AHEAD_MAX,
@@ -140,7 +137,6 @@ impl RequestQueue {
         self.put_back(id, unsent, SendTurn { rank, number: self.last_number });
     }
 
-    /// Puts a request back to where it stood.
     pub(super) fn put_back(&mut self, id: RequestId, unsent: Unsent, turn: SendTurn) {
         self.bytes += unsent.frame.len();
         self.ahead += usize::from(turn.rank == SendRank::Ahead);
@@ -177,7 +173,6 @@ impl RequestQueue {
         ids.iter().all(|id| self.turns.contains_key(id))
     }
 
-    /// The next request.
     pub(super) fn next(&self) -> Option<(SendRank, &Unsent)> {
         self.requests.first_key_value().map(|(turn, (_, unsent))| (turn.rank, unsent))
     }
@@ -220,7 +215,6 @@ impl RequestQueue {
     }
 }
 
-/// Returns the node that another is a child of.
 pub(super) fn parent_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }

@@ -41,7 +41,6 @@ impl ClientSession {
         self.leave_if_answered(now);
     }
 
-    /// The next whole frame, while there is a connection.
     fn next_frame(&mut self) -> Option<Result<Bytes, FrameError>> {
         match &mut self.phase {
             SessionPhase::Handshake(handshake) => handshake.deframer.next_frame().transpose(),
@@ -133,7 +132,6 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Takes the reply to a request that set watches again.
     fn handle_restored(&mut self, header: ReplyHeader) -> Result<(), DisconnectReason> {
         // A server that does not let us in refuses whatever is asked first.
         self.handle_verdict(header.error)?;
@@ -149,7 +147,6 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Takes the reply to a request that is still open.
     fn handle_reply(
         &mut self,
         header: ReplyHeader,

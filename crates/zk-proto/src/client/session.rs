@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use crate::client::anchor::Anchor;
-use crate::client::config::{AUTHS_MAX, Engagement, SessionConfig};
+use crate::client::config::{AUTHS_MAX, SessionConfig};
 use crate::client::event::{ConnectionEpoch, RequestId, SessionEvent, SessionLoss, SubmitError};
 use crate::client::in_flight::{InFlight, ListLengths};
 use crate::client::outbox::{Aside, Audience, RequestQueue, SendRank, Unsent};
@@ -22,7 +22,7 @@ use crate::watch::{WatchId, WatchRegistry};
 ///
 /// - *getters*, named by nouns: [`state`](Self::state), [`safe_until`](Self::safe_until), …
 /// - *commands* of the application: [`submit`](Self::submit), [`submit_ahead`](Self::submit_ahead),
-///   [`postpone_all`](Self::postpone_all), [`add_auth`](Self::add_auth), [`engage`](Self::engage),
+///   [`postpone_all`](Self::postpone_all), [`add_auth`](Self::add_auth),
 ///   [`unwatch`](Self::unwatch), [`cancel`](Self::cancel), [`close`](Self::close);
 /// - *inputs*, named `handle_*`, which take the time: [`handle_connected`](Self::handle_connected),
 ///   [`handle_bytes`](Self::handle_bytes), [`handle_disconnected`](Self::handle_disconnected),
@@ -42,7 +42,6 @@ pub struct ClientSession {
     pub(super) epoch: ConnectionEpoch,
     pub(super) credentials: Option<SessionCredentials>,
     pub(super) last_zxid: i64,
-    pub(super) engagement: Engagement,
     pub(super) closing: Closing,
     /// When the session is given up unless a server goes on with it; `None` while one does, and before the first.
     pub(super) reach_deadline: Option<Timestamp>,
@@ -52,7 +51,6 @@ pub struct ClientSession {
     pub(super) outbox: RequestQueue,
     pub(super) in_flight: InFlight,
     pub(super) lengths: ListLengths,
-    /// The deadlines of all requests, sent or not.
     pub(super) deadlines: BTreeSet<(Timestamp, RequestId)>,
     pub(super) events: VecDeque<SessionEvent>,
     next_id: u64,
@@ -92,7 +90,6 @@ pub(super) enum SessionPhase {
     Over(SessionLoss),
 }
 
-/// A connection whose handshake is not answered.
 #[derive(Debug)]
 pub(super) struct Handshake {
     pub(super) deframer: Deframer,
@@ -102,7 +99,6 @@ pub(super) struct Handshake {
     pub(super) sent_at: Option<Timestamp>,
 }
 
-/// A connection on which requests go out.
 #[derive(Debug)]
 pub(super) struct Online {
     pub(super) deframer: Deframer,
@@ -121,17 +117,13 @@ pub(super) struct Online {
     pub(super) is_leaving: bool,
 }
 
-/// Something that goes out before any request.
 #[derive(Debug)]
 pub(super) enum ControlFrame {
-    /// The credentials with this index.
     Auth(usize),
-    /// Some of the watches, encoded.
     Restore(BytesMut, OpCode),
     Ping,
 }
 
-/// Credentials of the session, sent on each connection.
 #[derive(Debug)]
 pub(super) struct StoredAuth {
     pub(super) auth: Auth,
@@ -155,7 +147,6 @@ impl ClientSession {
             epoch: ConnectionEpoch::default(),
             credentials: None,
             last_zxid: 0,
-            engagement: Engagement::Idle,
             closing: Closing::No,
             reach_deadline: None,
             anchor: Anchor::new(config.anchor),
@@ -190,11 +181,6 @@ impl ClientSession {
         }
         self.auths.push(StoredAuth { auth, untold: Some(id) });
         Ok(id)
-    }
-
-    /// Says whether anything depends on the session: pings are denser then.
-    pub const fn engage(&mut self, engagement: Engagement) {
-        self.engagement = engagement;
     }
 
     /// Drops a watch that no caller waits for any more, and has the server drop it too where that hits no other.
@@ -348,7 +334,6 @@ impl ClientSession {
     }
 }
 
-/// Encodes credentials as a whole frame.
 pub(super) fn encode_auth(auth: &Auth, frame_bytes_max: usize) -> Result<BytesMut, FrameError> {
     encode_request(XID_AUTH, &Request::Auth(auth.clone()), frame_bytes_max)
 }

@@ -21,7 +21,8 @@ impl ClientSession {
     ///
     /// # Errors
     ///
-    /// Fails, without any effect, if the request is one of the machine's own, too large, or one too many.
+    /// Fails, without any effect, if the request is one of the machine's own, too large, or one too many; so do the
+    /// other ways to submit one.
     pub fn submit(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
         self.enter(request, deadline, SendRank::InTurn, Company::Alone)
     }
@@ -35,10 +36,6 @@ impl ClientSession {
     /// It is answered as if it had been alone, but by servers that tell no `Stat` in transactions: those answer with a
     /// [`Response::Multi`](crate::message::Response::Multi) of its result. If a deletion is refused, it goes out once
     /// more, alone, before all that was submitted after it and not sent, unless it was given up at its deadline.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`submit`](Self::submit).
     pub fn submit_creation(
         &mut self,
         request: &Request,
@@ -48,11 +45,8 @@ impl ClientSession {
     }
 
     /// Submits a request that goes out before all that were submitted and not sent, however much is unanswered: for a
-    /// write that proves the session in time under any load.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`submit`](Self::submit); at most [`QUEUED_AHEAD_MAX`](super::QUEUED_AHEAD_MAX) may wait this way.
+    /// write that proves the session in time under any load. At most [`QUEUED_AHEAD_MAX`](super::QUEUED_AHEAD_MAX) may
+    /// wait this way.
     pub fn submit_ahead(&mut self, request: &Request, deadline: Option<Timestamp>) -> Result<RequestId, SubmitError> {
         self.enter(request, deadline, SendRank::Ahead, Company::Alone)
     }
@@ -62,10 +56,6 @@ impl ClientSession {
     ///
     /// Deletions that wait together leave as one transaction, up to [`DELETIONS_MAX`](super::DELETIONS_MAX) of them.
     /// Each is answered as if it had been alone, and a list without a watch that was sent behind it shows none of them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`submit`](Self::submit).
     pub fn submit_deletion(&mut self, path: &str) -> Result<RequestId, SubmitError> {
         self.enter(
             &Request::Delete { path: path.to_owned(), version: -1 },

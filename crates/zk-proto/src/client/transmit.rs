@@ -44,7 +44,7 @@ impl ClientSession {
         }
         let gathered = gathered?;
         if let SessionPhase::Online(online) = &mut self.phase {
-            let stall_min = SessionConfig::stall_min(online.timeout, self.engagement);
+            let stall_min = SessionConfig::stall_min(online.timeout);
             if now.since(online.last_sent_at) > stall_min {
                 online.stalled_until = Some(now);
             }

@@ -72,10 +72,6 @@ pub struct ConnectResponse {
 
 impl ConnectRequest {
     /// Encodes it as a whole frame.
-    ///
-    /// # Errors
-    ///
-    /// Fails if it is longer than `length_max`.
     pub fn to_frame(&self, length_max: usize) -> Result<BytesMut, FrameError> {
         build_frame(length_max, |writer| {
             writer.i32(self.protocol_version);
@@ -87,11 +83,7 @@ impl ConnectRequest {
         })
     }
 
-    /// Decodes the body of a frame.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the frame ends too early; without its last byte it is a request of the old form.
+    /// Decodes the body of a frame; without its last byte it is a request of the old form.
     pub fn decode(frame: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(frame);
         Ok(Self {
@@ -107,10 +99,6 @@ impl ConnectRequest {
 
 impl ConnectResponse {
     /// Encodes it as a whole frame.
-    ///
-    /// # Errors
-    ///
-    /// Fails if it is longer than `length_max`.
     pub fn to_frame(&self, length_max: usize) -> Result<BytesMut, FrameError> {
         build_frame(length_max, |writer| {
             writer.i32(self.protocol_version);
@@ -121,11 +109,7 @@ impl ConnectResponse {
         })
     }
 
-    /// Decodes the body of a frame.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the frame ends too early; without its last byte it is an answer of the old form.
+    /// Decodes the body of a frame; without its last byte it is an answer of the old form.
     pub fn decode(frame: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(frame);
         Ok(Self {

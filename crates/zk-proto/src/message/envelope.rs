@@ -43,10 +43,6 @@ pub struct ReplyHeader {
 
 impl RequestHeader {
     /// Reads it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the message ends first.
     pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(Self { xid: reader.i32("xid")?, code: reader.i32("type")? })
     }
@@ -61,10 +57,6 @@ impl ReplyHeader {
     }
 
     /// Reads it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the message ends first.
     pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         let (xid, zxid) = (reader.i32("xid")?, reader.i64("zxid")?);
         Ok(Self { xid, zxid, error: ErrorCode::from_code(reader.i32("err")?) })
@@ -72,10 +64,6 @@ impl ReplyHeader {
 }
 
 /// Encodes a request as a whole frame.
-///
-/// # Errors
-///
-/// Fails if it is longer than `length_max`: a server would close the connection.
 pub fn encode_request(xid: i32, request: &Request, length_max: usize) -> Result<BytesMut, FrameError> {
     build_frame(length_max, |writer| {
         writer.i32(xid);
@@ -97,10 +85,6 @@ pub fn decode_request(frame: Bytes) -> Result<(RequestHeader, Result<Request, De
 }
 
 /// Encodes a reply as a whole frame; `None` for `response` when the header says it all.
-///
-/// # Errors
-///
-/// Fails if it is longer than `length_max`.
 pub fn encode_reply(
     header: ReplyHeader,
     response: Option<&Response>,
@@ -115,10 +99,6 @@ pub fn encode_reply(
 }
 
 /// Encodes a watch event as a whole frame.
-///
-/// # Errors
-///
-/// Fails if it is longer than `length_max`.
 pub fn encode_event(zxid: i64, event: &WatcherEvent, length_max: usize) -> Result<BytesMut, FrameError> {
     build_frame(length_max, |writer| {
         ReplyHeader { xid: XID_NOTIFICATION, zxid, error: ErrorCode::Ok }.encode(writer);
@@ -129,10 +109,6 @@ pub fn encode_event(zxid: i64, event: &WatcherEvent, length_max: usize) -> Resul
 /// Decodes what follows the header of a reply: the response, or the error the header names.
 ///
 /// After an error nothing more is read; some servers send a body then too.
-///
-/// # Errors
-///
-/// Fails on a malformed body.
 pub fn decode_reply_body(
     header: ReplyHeader,
     opcode: OpCode,

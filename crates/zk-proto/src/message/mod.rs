@@ -1,4 +1,7 @@
 //! The messages of the protocol, each in both directions, and what they are made of.
+//!
+//! Decoding fails if the message ends first, and on a number without a meaning there. Encoding a whole frame fails if it
+//! would be longer than `length_max`: the peer would close the connection.
 
 mod connect;
 mod envelope;
@@ -21,4 +24,4 @@ pub use node::{Acl, Create, CreateMode, Id, Permissions, Stat};
 pub use opcode::{OpCode, RequestEffect};
 pub use request::{Auth, Request};
 pub use response::{ClientInfo, Response};
-pub use watch::{AddWatchMode, EventKind, KeeperState, SetWatches, WatcherEvent, WatcherKind};
+pub use watch::{AddWatchMode, EventKind, SetWatches, WatcherEvent, WatcherKind};

@@ -16,6 +16,7 @@ const NO_OPERATION: i32 = -1;
 /// One operation of a transaction: all take effect, or none does.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "the server performs every one")]
+#[expect(missing_docs, reason = "the variants' fields carry the protocol's own names")]
 pub enum MultiOperation {
     /// Creates a node; the result holds its path.
     Create(Create),
@@ -25,90 +26,45 @@ pub enum MultiOperation {
     /// Creates a container.
     CreateContainer(Create),
     /// Creates a node with a time to live.
-    CreateTtl {
-        /// The node.
-        create: Create,
-        /// How long it may be childless and unchanged, in milliseconds.
-        ttl_ms: i64,
-    },
+    CreateTtl { create: Create, ttl_ms: i64 },
     /// Deletes a node.
-    Delete {
-        /// Its path.
-        path: String,
-        /// The version it must have; −1 for any.
-        version: i32,
-    },
+    Delete { path: String, version: i32 },
     /// Sets a node's data.
-    SetData {
-        /// Its path.
-        path: String,
-        /// The data.
-        data: Option<Bytes>,
-        /// The version it must have; −1 for any.
-        version: i32,
-    },
+    SetData { path: String, data: Option<Bytes>, version: i32 },
     /// Fails the transaction unless the node exists with this version.
-    Check {
-        /// Its path.
-        path: String,
-        /// The version it must have; −1 for any.
-        version: i32,
-    },
+    Check { path: String, version: i32 },
 }
 
 /// One read of several in a request; each succeeds or fails by itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "the server performs every one")]
+#[expect(missing_docs, reason = "the variants' fields carry the protocol's own names")]
 pub enum MultiReadOperation {
     /// Reads a node's data.
-    GetData {
-        /// Its path.
-        path: String,
-    },
+    GetData { path: String },
     /// Lists a node's children.
-    GetChildren {
-        /// Its path.
-        path: String,
-    },
+    GetChildren { path: String },
 }
 
 /// What became of one operation of a multi or multiRead.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a client reads every one")]
+#[expect(missing_docs, reason = "the variants' fields carry the protocol's own names")]
 pub enum MultiResult {
     /// Created; the path it has. Older servers answer a [`MultiOperation::Create2`] so too.
-    Create {
-        /// The path, with the sequence number if one was asked for.
-        path: String,
-    },
+    Create { path: String },
     /// Created; the path it has, and a Stat. Answers containers and nodes with a time to live too.
-    Create2 {
-        /// The path, with the sequence number if one was asked for.
-        path: String,
-        /// What is known of the node.
-        stat: Stat,
-    },
+    Create2 { path: String, stat: Stat },
     /// Deleted.
     Delete,
     /// Set.
-    SetData {
-        /// What is known of the node now.
-        stat: Stat,
-    },
+    SetData { stat: Stat },
     /// Checked.
     Check,
     /// Listed.
-    GetChildren {
-        /// The children's names.
-        children: Vec<String>,
-    },
+    GetChildren { children: Vec<String> },
     /// Read.
-    GetData {
-        /// The data.
-        data: Option<Bytes>,
-        /// What is known of the node.
-        stat: Stat,
-    },
+    GetData { data: Option<Bytes>, stat: Stat },
     /// Not done.
     ///
     /// In a failed transaction the operation to blame has its own code, those before it have `Ok`, and those after it
@@ -266,14 +222,12 @@ impl MultiResult {
     }
 }
 
-/// Writes the header of one operation.
 fn put_header(writer: &mut Writer, code: i32, error: i32) {
     writer.i32(code);
     writer.boolean(false);
     writer.i32(error);
 }
 
-/// Writes the header that ends a list.
 fn put_end(writer: &mut Writer) {
     writer.i32(NO_OPERATION);
     writer.boolean(true);

@@ -144,10 +144,6 @@ impl Stat {
     }
 
     /// Reads it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the message ends first.
     pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(Self {
             czxid: reader.i64("czxid")?,
@@ -267,11 +263,7 @@ impl Acl {
         writer.string(&self.id.id);
     }
 
-    /// Reads it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the message ends first. A string that is null counts as empty: kazoo sends the id of `auth` as null.
+    /// Reads it. A string that is null counts as empty: kazoo sends the id of `auth` as null.
     pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(Self {
             permissions: Permissions::from_bits(reader.i32("perms")?),
@@ -285,10 +277,6 @@ impl Acl {
     }
 
     /// Reads a whole access list; null is the empty list, which servers refuse as invalid either way.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Acl::decode`] does.
     pub fn decode_list(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
         reader.vector("acl", Self::ENCODED_BYTES_MIN, Self::decode)
     }

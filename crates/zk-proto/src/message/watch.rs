@@ -42,54 +42,14 @@ impl EventKind {
     }
 }
 
-/// Says how the session stood with the server when an event was sent; `SyncConnected` in all events about nodes.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[repr(i32)]
-#[expect(missing_docs, reason = "each is the protocol's own word for the state")]
-#[expect(clippy::exhaustive_enums, reason = "the protocol has these")]
-pub enum KeeperState {
-    Unknown = -1,
-    Disconnected = 0,
-    NoSyncConnected = 1,
-    SyncConnected = 3,
-    AuthFailed = 4,
-    ConnectedReadOnly = 5,
-    SaslAuthenticated = 6,
-    Expired = -112,
-    Closed = 7,
-}
-
-impl KeeperState {
-    const ALL: [Self; 9] = [
-        Self::Unknown,
-        Self::Disconnected,
-        Self::NoSyncConnected,
-        Self::SyncConnected,
-        Self::AuthFailed,
-        Self::ConnectedReadOnly,
-        Self::SaslAuthenticated,
-        Self::Expired,
-        Self::Closed,
-    ];
-
-    /// The number on the wire.
-    pub const fn code(self) -> i32 {
-        self as i32
-    }
-
-    /// The state with this number, if there is one.
-    pub fn from_code(code: i32) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.code() == code)
-    }
-}
+/// How a session stands in an event about a node, `SyncConnected`; other states are in events about the session.
+const SYNC_CONNECTED: i32 = 3;
 
 /// Tells a client that something it watched happened.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WatcherEvent {
     /// What happened.
     pub kind: EventKind,
-    /// How the session stood.
-    pub state: KeeperState,
     /// The node it happened to; empty for events about the session.
     pub path: String,
 }
@@ -97,27 +57,21 @@ pub struct WatcherEvent {
 impl WatcherEvent {
     /// An event about a node.
     pub fn new(kind: EventKind, path: impl Into<String>) -> Self {
-        Self { kind, state: KeeperState::SyncConnected, path: path.into() }
+        Self { kind, path: path.into() }
     }
 
     /// Writes it.
     pub fn encode(&self, writer: &mut Writer) {
         writer.i32(self.kind.code());
-        writer.i32(self.state.code());
+        writer.i32(SYNC_CONNECTED);
         writer.string(&self.path);
     }
 
     /// Reads it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the message ends first or a number is unknown.
     pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self {
-            kind: known(reader, "event type", EventKind::from_code)?,
-            state: known(reader, "event state", KeeperState::from_code)?,
-            path: reader.string_or_empty("path")?,
-        })
+        let kind = known(reader, "event type", EventKind::from_code)?;
+        reader.i32("event state")?;
+        Ok(Self { kind, path: reader.string_or_empty("path")? })
     }
 }
 
@@ -146,7 +100,6 @@ impl WatcherKind {
         self as i32
     }
 
-    /// Reads it.
     pub(crate) fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         known(reader, "watcher type", |code| Self::ALL.into_iter().find(|known| known.code() == code))
     }
@@ -171,7 +124,6 @@ impl AddWatchMode {
         self as i32
     }
 
-    /// Reads it.
     pub(crate) fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         known(reader, "watch mode", |code| Self::ALL.into_iter().find(|known| known.code() == code))
     }
@@ -214,7 +166,6 @@ impl SetWatches {
         }
     }
 
-    /// Reads the old form.
     pub(crate) fn decode_old(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(Self {
             relative_zxid: reader.i64("relativeZxid")?,
@@ -225,7 +176,6 @@ impl SetWatches {
         })
     }
 
-    /// Reads the new form.
     pub(crate) fn decode_new(reader: &mut Reader) -> Result<Self, DecodeError> {
         let old = Self::decode_old(reader)?;
         Ok(Self {

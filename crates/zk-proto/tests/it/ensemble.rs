@@ -11,11 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// What a client sends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
-    /// A handshake on a new connection, to the next follower.
     Connect,
-    /// A ping, or a read.
     Ping,
-    /// A write.
     Write,
 }
 
@@ -36,7 +33,6 @@ pub(crate) struct Setup {
     pub(crate) cut_at: u64,
 }
 
-/// What the client saw of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) kind: Kind,
@@ -44,14 +40,11 @@ pub(crate) struct Answer {
     pub(crate) received_at: u64,
 }
 
-/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// Answers in the order in which they arrived.
     pub(crate) answers: Vec<Answer>,
     /// When the leader last had a sign of life of the session.
     pub(crate) touched_at: u64,
-    /// When the leader ended the session.
     pub(crate) expired_at: u64,
 }
 

@@ -8,7 +8,6 @@ use lockkeeper_zk_proto::message::*;
 use crate::round_trip::body;
 use crate::samples;
 
-/// Each beginning of a message but itself.
 fn truncations(whole: &Bytes) -> impl Iterator<Item = Bytes> {
     (0..whole.len()).map(|length| whole.slice(..length))
 }

@@ -93,7 +93,6 @@ pub(crate) fn requests() -> Vec<Request> {
     all
 }
 
-/// Replies, each with the operations that it can answer.
 pub(crate) fn responses() -> Vec<(OpCode, Response)> {
     use Response::*;
     let (path, stat) = ("/häuser/日本".to_owned(), STAT);
@@ -136,18 +135,11 @@ pub(crate) fn responses() -> Vec<(OpCode, Response)> {
     all
 }
 
-/// Events of each kind, in each state.
 pub(crate) fn events() -> Vec<WatcherEvent> {
     let kinds = (-1..8).filter_map(EventKind::from_code);
-    let states: Vec<_> = (-112..8).filter_map(KeeperState::from_code).collect();
-    let of_kind = |kind| {
-        let paths = PATHS.into_iter().cycle();
-        states.clone().into_iter().zip(paths).map(move |(state, path)| WatcherEvent { kind, state, path: path.into() })
-    };
-    kinds.flat_map(of_kind).collect()
+    kinds.flat_map(|kind| PATHS.map(|path| WatcherEvent::new(kind, path))).collect()
 }
 
-/// Handshakes of each form.
 pub(crate) fn handshakes() -> Vec<(ConnectRequest, ConnectResponse)> {
     let flags = [ReadOnlyFlag::Absent, ReadOnlyFlag::No, ReadOnlyFlag::Yes];
     let of_form = |(read_only, password): (ReadOnlyFlag, Option<Bytes>)| {

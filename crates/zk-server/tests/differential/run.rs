@@ -273,7 +273,7 @@ impl Run {
     fn note_frame(&mut self, client: usize, frame: Frame, request: Option<&Request>) {
         match frame {
             Frame::Event(zxid, event) => {
-                self.note(client, format!("event {:?} {:?} {} ({zxid})", event.kind, event.state, event.path));
+                self.note(client, format!("event {:?} {} ({zxid})", event.kind, event.path));
             }
             Frame::Reply(header, body) => self.note_reply(client, header, body, request),
         }

@@ -76,7 +76,6 @@ impl NewNode {
         self.mode.is_sequential()
     }
 
-    /// The request, with the path as the server knows it.
     pub(super) fn into_request(self, path: String) -> Request {
         let ttl_ms = i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX);
         let mode = self.mode;

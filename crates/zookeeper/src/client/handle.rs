@@ -64,7 +64,6 @@ impl ClientOpener {
         Self { config: Arc::new(config), dial, clock, history: Arc::new(DialHistory::new(random())) }
     }
 
-    /// Opens a session; that begins with the call.
     pub(crate) fn open(&self) -> impl Future<Output = Result<Client, ClientError>> + Send + use<> {
         let (started, config) = (Client::start(self), self.config.clone());
         async move {
@@ -143,7 +142,6 @@ impl Client {
         }
     }
 
-    /// Starts the task that opens a session and keeps it.
     pub(crate) fn start(access: &ClientOpener) -> Result<Self, ClientError> {
         let ClientOpener { config, dial, clock, history } = access.clone();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {

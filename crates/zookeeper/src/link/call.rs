@@ -14,7 +14,6 @@ use crate::error::ClientError;
 use crate::link::session::SessionLink;
 use crate::link::state::{Happening, RequestOutcome};
 
-/// What came of a request.
 #[derive(Debug)]
 pub(crate) struct CallAnswer {
     /// The connection on which that became known; 0 if it was never sent.
@@ -30,7 +29,6 @@ impl CallAnswer {
         Self { epoch, zxid, result: result.map_err(|error| ClientError::of_request(&error, operation, path)) }
     }
 
-    /// Says why there is no answer to a request.
     pub(crate) fn none(error: ClientError) -> Self {
         Self { epoch: 0, zxid: 0, result: Err(error) }
     }
@@ -58,22 +56,18 @@ impl ClientCall {
         Self { link, submitted: submitted.map(Some), answered, operation, path: path.into() }
     }
 
-    /// The watch that the request sets, if it does.
     pub(super) fn watch(&self) -> Option<WatchId> {
         self.submitted.as_ref().ok().copied().flatten().map(RequestId::watch)
     }
 
-    /// Waits for the response only.
     pub(crate) async fn response(self) -> Result<Response, ClientError> {
         self.await.result
     }
 
-    /// Waits for a node's data.
     pub(crate) async fn data(self) -> Result<(Bytes, Stat), ClientError> {
         self.data_on().await.1
     }
 
-    /// Waits for a node's data; also tells the connection on which the answer came.
     pub(crate) async fn data_on(self) -> (u64, Result<(Bytes, Stat), ClientError>) {
         self.read_on(|response| match response {
             Response::GetData { data, stat } => Some((data.unwrap_or_default(), stat)),
@@ -82,7 +76,6 @@ impl ClientCall {
         .await
     }
 
-    /// Waits for what the service knows of a node.
     pub(crate) async fn stat(self) -> Result<Stat, ClientError> {
         self.read(|response| match response {
             Response::Stat(stat) => Some(stat),
@@ -91,7 +84,6 @@ impl ClientCall {
         .await
     }
 
-    /// Waits for the path of a node that was made, and for what the service knows of it.
     pub(crate) async fn created(self) -> Result<(String, Stat), ClientError> {
         self.read(|response| match response {
             Response::Create2 { path, stat } => Some((path, stat)),
@@ -100,7 +92,6 @@ impl ClientCall {
         .await
     }
 
-    /// Waits for the names of a node's children.
     pub(crate) async fn children(self) -> Result<Vec<String>, ClientError> {
         self.read(|response| match response {
             Response::GetChildren { children } => Some(children),
@@ -109,7 +100,6 @@ impl ClientCall {
         .await
     }
 
-    /// Waits for what came of a transaction.
     pub(crate) async fn results(self) -> Result<Vec<MultiResult>, ClientError> {
         self.read(|response| match response {
             Response::Multi(results) => Some(results),
@@ -146,12 +136,10 @@ pub(crate) struct Synced {
 }
 
 impl Synced {
-    /// Waits for the sync.
     pub(crate) async fn ready(self) -> Result<ClientCall, ClientError> {
         self.sync.response().await.map(|_| self.read)
     }
 
-    /// Waits for a node's data.
     pub(crate) async fn data(self) -> Result<(Bytes, Stat), ClientError> {
         self.ready().await?.data().await
     }

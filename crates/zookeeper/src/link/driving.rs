@@ -84,12 +84,10 @@ impl SessionLink {
         !state.is_done && matches!(state.machine.state(), SessionState::Handshake | SessionState::Online)
     }
 
-    /// Whether the session is over for its callers.
     pub(crate) fn is_over(&self) -> bool {
         self.status_now().phase == LinkPhase::Over
     }
 
-    /// Whether the driver has nothing more to do.
     pub(crate) fn is_finished(&self) -> bool {
         let state = self.state();
         state.is_done || matches!(state.machine.state(), SessionState::Over(_))
@@ -115,12 +113,10 @@ impl SessionLink {
         self.status.send_if_modified(|status| std::mem::replace(&mut status.phase, LinkPhase::Over) != LinkPhase::Over);
     }
 
-    /// Returns why the last connection failed, if it did.
     pub(crate) fn take_trouble(&self) -> Option<Failure> {
         self.state().trouble.take()
     }
 
-    /// Notes why a server could not be used.
     pub(crate) fn note_failure(&self, server: &Server, failure: Failure) {
         tracing::debug!(target: "lockkeeper", %server, why = %failure, "a connection failed");
         self.with(|state| {
@@ -159,7 +155,6 @@ impl SessionLink {
         !state.is_done && state.machine.credentials().is_none()
     }
 
-    /// Returns each way that could not be used, and why.
     pub(crate) fn failures(&self) -> BTreeMap<Server, Failure> {
         self.state().failures.clone()
     }
@@ -170,7 +165,6 @@ impl SessionLink {
         matches!(state, SessionState::Over(reason) if reason != SessionLoss::OutOfReach)
     }
 
-    /// Whether the service refused our credentials.
     pub(crate) fn is_refused(&self) -> bool {
         self.state().machine.state() == SessionState::Over(SessionLoss::AuthFailed)
     }

@@ -119,7 +119,6 @@ impl SessionLink {
         self.begin(&request, path, Some(self.operation_time_max), watcher, ClientSession::submit)
     }
 
-    /// Sends a request, whose answer is waited for.
     fn begin(
         self: &Arc<Self>,
         request: &Request,
@@ -213,13 +212,11 @@ impl SessionLink {
     }
 }
 
-/// Refuses a request that servers would not take.
 fn check(request: &Request, path: &str) -> Result<(), ClientError> {
     check_length(request)
         .map_err(|error| ClientError::of_submission(SubmitError::TooLarge(error), request.opcode(), path))
 }
 
-/// Sends an answer to the caller that waits for it.
 fn tell(answer: oneshot::Sender<RequestOutcome>) -> OnReply {
     Box::new(move |outcome| match answer.send(outcome) {
         Ok(()) => Then::Done,
@@ -234,7 +231,6 @@ const REQUEST_BYTES_MAX: usize = FRAME_BYTES_DEFAULT_MAX;
 /// What a request takes besides its paths and its data, in bytes; generously.
 const REQUEST_OVERHEAD_BYTES: usize = 1024;
 
-/// Refuses a request that servers would not take.
 fn check_length(request: &Request) -> Result<(), FrameError> {
     let bulk = match request {
         Request::Create(create) | Request::Create2(create) | Request::CreateContainer(create) => {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, LossReason, SafeUntil, SessionBond, SessionTimeout};
-use lockkeeper_zk_proto::client::{AnchorConfig, Engagement, SessionConfig};
+use lockkeeper_zk_proto::client::{AnchorConfig, SessionConfig};
 use lockkeeper_zk_proto::message::Auth;
 use lockkeeper_zk_proto::path::Chroot;
 use lockkeeper_zk_proto::time::Timestamp;
@@ -24,17 +24,14 @@ use crate::link::state::{LinkPhase, LinkState, LinkStatus, instant};
 /// they send, so a queue that they hold can be longer than a request.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// One session, shared.
 pub(crate) struct SessionLink {
     state: Mutex<LinkState>,
-    /// Wakes the driver.
     pub(crate) wake: Notify,
     pub(super) status: watch::Sender<LinkStatus>,
     pub(crate) bond: SessionBond,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) chroot: Chroot,
     pub(super) timeout_wanted: Duration,
-    /// How long one request may take.
     pub(crate) operation_time_max: Duration,
     anchor: AnchorConfig,
 }
@@ -45,9 +42,6 @@ impl SessionLink {
         let machine_config =
             SessionConfig::new(config.session_timeout).with_anchor(anchor).with_frame_bytes_max(ANSWER_BYTES_MAX);
         let mut state = LinkState::new(machine_config);
-        // Frequent pings all the time: a lock asked for after a quiet minute is granted on the strength of the last
-        // one.
-        state.machine.engage(Engagement::Engaged);
         if let Some(digest) = &config.digest {
             let auth = Auth { scheme: "digest".to_owned(), credentials: Bytes::from(digest.clone()) };
             state.machine.add_auth(auth).expect("one credential of a URL's length fits");
@@ -69,7 +63,6 @@ impl SessionLink {
         self.status.subscribe()
     }
 
-    /// Waits until the session's status fulfils a condition, and no longer than until it is over.
     pub(crate) async fn until(&self, stands: impl Fn(LinkStatus) -> bool + Send + Sync) -> LinkStatus {
         let mut status = self.status.subscribe();
         let settled = status.wait_for(|status| status.phase == LinkPhase::Over || stands(*status)).await;
@@ -81,7 +74,6 @@ impl SessionLink {
         *self.status.borrow()
     }
 
-    /// Returns the session's number once there is one.
     pub(crate) fn session_id(&self) -> Option<i64> {
         self.state().machine.credentials().map(|credentials| credentials.session_id)
     }
@@ -91,7 +83,6 @@ impl SessionLink {
         self.state().machine.anchor().timeout_least().unwrap_or(self.timeout_wanted)
     }
 
-    /// Returns what was asked for and the least that was ever granted.
     pub(crate) fn timeouts(&self) -> SessionTimeout {
         SessionTimeout { asked: self.timeout_wanted, granted: self.timeout() }
     }

@@ -34,7 +34,6 @@ pub(crate) enum LinkPhase {
 }
 
 impl LinkPhase {
-    /// Whether requests go out now.
     pub(crate) const fn is_online(self) -> bool {
         matches!(self, Self::Online | Self::Restored)
     }
@@ -48,7 +47,6 @@ pub(crate) struct LinkStatus {
     pub(crate) epoch: u64,
 }
 
-/// How a request ended.
 #[derive(Debug)]
 pub(crate) struct RequestOutcome {
     /// The connection on which that became known.
@@ -58,7 +56,6 @@ pub(crate) struct RequestOutcome {
     pub(crate) result: Result<Response, RequestError>,
 }
 
-/// What a watch saw.
 #[derive(Clone, Debug)]
 pub(crate) struct Happening {
     pub(crate) epoch: u64,
@@ -67,7 +64,6 @@ pub(crate) struct Happening {
 
 /// What is to be done after an answer was handed over.
 pub(crate) enum Then {
-    /// Nothing.
     Done,
     /// No caller wants the answer: a watch that was set is removed again.
     Unwanted,
@@ -101,7 +97,6 @@ pub(super) struct LinkState {
     /// By the request's number, which is its watch's too.
     pub(super) pending: BTreeMap<u64, PendingReply>,
     watchers: BTreeMap<WatchId, Watcher>,
-    /// Futures that the driver is to run.
     pub(super) chores: Vec<BoxFuture<()>>,
     /// How many places depend on the session.
     pub(super) dependents: usize,
@@ -112,7 +107,6 @@ pub(super) struct LinkState {
     pub(super) closing_since: Option<Timestamp>,
     /// No task moves bytes any more.
     pub(super) is_done: bool,
-    /// Why the last connection failed.
     pub(super) trouble: Option<Failure>,
     /// Why each way could not be used last.
     pub(super) failures: BTreeMap<Server, Failure>,
@@ -165,7 +159,6 @@ impl LinkState {
         self.pending.len() + self.watchers.len()
     }
 
-    /// Takes all callers that wait for an answer or an event.
     pub(super) fn take_waiters(&mut self) -> Waiters {
         (std::mem::take(&mut self.pending), std::mem::take(&mut self.watchers))
     }

@@ -167,7 +167,6 @@ impl fmt::Debug for ZooKeeperBackend {
 /// Where looks go: over the session of a lock if there is one, else over a separate client, opened at the first look.
 struct Onlooker {
     access: ClientOpener,
-    /// The client for looks while no lock has a session.
     opener: Opener<Client>,
     /// The session that was opened last for locks; servers limit the connections of one address.
     lent: Mutex<Weak<SessionLink>>,
@@ -178,7 +177,6 @@ impl Onlooker {
         Self { access, opener: Opener::new(|_| {}), lent: Mutex::default() }
     }
 
-    /// Lets looks go over a lock's session while it lives.
     fn lend(&self, link: &Arc<SessionLink>) {
         *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(link);
     }

@@ -12,17 +12,14 @@ use crate::link::{ClientCall, SessionLink};
 use crate::lock::inspect::{ask_all, children, name_of};
 use crate::queue::{bare_permits, read_queue};
 
-/// What there is below the base.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     pub(super) locks: Vec<CensusLock>,
-    /// The nodes that this user may not read.
     pub(super) unreadable: Vec<String>,
     /// Whether the base is the root, below which other programs have their nodes too.
     pub(super) is_at_root: bool,
 }
 
-/// A node directly below the base.
 #[derive(Debug)]
 pub(super) struct CensusLock {
     pub(super) name: Option<QueueName>,
@@ -32,7 +29,6 @@ pub(super) struct CensusLock {
     pub(super) has_others: bool,
 }
 
-/// A queue and what stands in it.
 #[derive(Debug)]
 pub(super) struct CensusQueue {
     pub(super) node: CensusNode,
@@ -42,18 +38,15 @@ pub(super) struct CensusQueue {
     pub(super) foreign: Vec<CensusNode>,
 }
 
-/// A node as it was read.
 #[derive(Clone, Debug)]
 pub(super) struct CensusNode {
     /// Its path as the server knows it.
     pub(super) path: String,
-    /// Its last name.
     pub(super) name: String,
     pub(super) data: Vec<u8>,
     pub(super) stat: Stat,
 }
 
-/// Reads all of it.
 pub(super) async fn count(link: &Arc<SessionLink>, config: &Config) -> Result<Census, ClientError> {
     let base = link.chroot.join(&config.base);
     let mut census = Census { is_at_root: config.base.is_root(), ..Census::default() };
@@ -74,7 +67,6 @@ struct CensusReader<'a> {
 }
 
 impl CensusReader<'_> {
-    /// Reads the queues of a lock.
     async fn read_lock(&self, node: CensusNode, census: &mut Census) -> Result<(), ClientError> {
         let is_readable = census.unreadable.len();
         let below = self.read_children(&node, census).await?;

@@ -17,7 +17,6 @@ use crate::lock::place::{NodePlace, PlaceEnd};
 use crate::lock::prover::{self, until_believable};
 use crate::lock::session_core::SessionCore;
 
-/// A wait under way.
 pub(super) struct DepartureWait {
     inner: Arc<SessionCore>,
     queue: QueueName,
@@ -93,20 +92,17 @@ impl DepartureWait {
                 }
                 Departure::Recheck
             }
-            departure = self.departed(ahead) => departure?,
+            departure = async {
+                match ahead {
+                    ContenderAhead::Ours(place) => self.ended(&place).await,
+                    ContenderAhead::Watched(call, fired) => self.watched(call, fired).await,
+                }
+            } => departure?,
         };
         if let (Departure::Gone, Some(mine)) = (departure, &self.mine) {
             until_believable(&self.inner, &mine.place, Operation::Wait).await?;
         }
         Ok(departure)
-    }
-
-    /// Waits for the contender ahead alone.
-    async fn departed(&self, ahead: ContenderAhead) -> Result<Departure> {
-        match ahead {
-            ContenderAhead::Ours(place) => self.ended(&place).await,
-            ContenderAhead::Watched(call, fired) => self.watched(call, fired).await,
-        }
     }
 
     /// Waits until a contender of this session has left. That counts only if our own node was not removed before.

@@ -20,7 +20,6 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 /// The most that is read of an answer, in bytes: those to `srvr` and `conf` have less than a tenth of it.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
-/// What a server says of itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum ServerAnswer {
     /// It cannot be reached: the server, and why.
@@ -33,7 +32,6 @@ pub(super) enum ServerAnswer {
     Itself(ServerReport),
 }
 
-/// How a server is.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct ServerReport {
     /// As in `3.8.0`.
@@ -44,7 +42,6 @@ pub(super) struct ServerReport {
     pub(super) tick: Option<Duration>,
 }
 
-/// Asks one server, at the first of its addresses that answers.
 pub(super) async fn ask(dial: &Arc<dyn Dial>, clock: &Arc<dyn Clock>, server: &Server) -> ServerAnswer {
     let resolving = dial.clone();
     let names = Names::resolved_by(move |server| resolving.resolve(server));
@@ -88,7 +85,6 @@ async fn asked(
     within(clock, deadline.saturating_duration_since(clock.now()), "there was no answer", asking).await
 }
 
-/// Reads an answer to `srvr`.
 fn read_srvr(answer: &str) -> ServerAnswer {
     if answer.contains("not currently serving requests") {
         return ServerAnswer::NotServing;
@@ -103,26 +99,20 @@ fn read_srvr(answer: &str) -> ServerAnswer {
     }
 }
 
-/// Reads the tick from an answer to `conf`.
 fn read_tick(answer: &str) -> Option<Duration> {
     let tick_ms = answer.lines().find_map(|line| line.strip_prefix("tickTime="))?;
     tick_ms.trim().parse().ok().map(Duration::from_millis)
 }
 
-/// What is known of the service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServiceFacts<'a> {
-    /// What each server of the URL says.
     pub(super) said: &'a [(String, ServerAnswer)],
     /// How many servers of the ensemble vote by its configuration, if it tells.
     pub(super) voters: Option<usize>,
-    /// The tick that the URL names.
     pub(super) tick: Option<Duration>,
-    /// The session timeout that was granted.
     pub(super) granted: Duration,
 }
 
-/// Judges all of it.
 pub(super) fn judge(known: ServiceFacts<'_>) -> Vec<Finding> {
     let reports: Vec<(&str, &ServerReport)> = known.said.iter().filter_map(reported).collect();
     let mut findings = Vec::new();
@@ -267,7 +257,6 @@ fn judge_watches(reports: &[(&str, &ServerReport)]) -> Option<Finding> {
     Some(Finding::new(Severity::Note, what, "use ZooKeeper 3.6 or later"))
 }
 
-/// What is not known of the tick, where a server answers other words.
 fn silent_of_tick(reports: &[(&str, &ServerReport)]) -> Option<Finding> {
     let (server, _) = reports.iter().find(|(_, report)| report.tick.is_none())?;
     Some(Finding::new(

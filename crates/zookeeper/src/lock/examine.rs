@@ -25,7 +25,6 @@ use crate::lock::trial::{examine_rights, require_fit};
 /// The node in which an ensemble keeps its configuration; no chroot applies to it.
 const CONFIGURATION: &str = "/zookeeper/config";
 
-/// Examines the service.
 pub(super) async fn examine(access: ClientOpener) -> Result<Vec<Finding>> {
     let fail = |error: ClientError| -> Error { error.into_core(Operation::Inspect, None) };
     let client = access.open().await.map_err(fail)?;
@@ -82,7 +81,6 @@ const ROUND_TRIPS: usize = 8;
 /// if two of them are lost.
 const ROUND_TRIPS_MIN: u32 = 4;
 
-/// Measures the slowest of a few round trips to the leader.
 async fn slowest_round_trip(link: &Arc<SessionLink>) -> Result<Duration, ClientError> {
     let clock = link.clock.clone();
     let mut slowest = Duration::ZERO;
@@ -94,7 +92,6 @@ async fn slowest_round_trip(link: &Arc<SessionLink>) -> Result<Duration, ClientE
     Ok(slowest)
 }
 
-/// Judges the timeout that was granted.
 fn examine_timeout(timeout: SessionTimeout) -> Option<Finding> {
     let SessionTimeout { asked, granted } = timeout;
     timeout.is_clipped().then(|| {
@@ -106,7 +103,6 @@ fn examine_timeout(timeout: SessionTimeout) -> Option<Finding> {
     })
 }
 
-/// Judges a session's timeout by how long answers take.
 fn examine_answers(granted: Duration, slowest: Duration) -> Option<Finding> {
     (granted < slowest * ROUND_TRIPS_MIN).then(|| {
         Finding::new(
@@ -120,7 +116,6 @@ fn examine_answers(granted: Duration, slowest: Duration) -> Option<Finding> {
 /// From here on a queue's numbers are told: half of them are used, and joins are refused shortly before 2^31.
 const SEQUENCE_MAX: u32 = 1 << 30;
 
-/// Looks at all nodes, and at the leader's clock.
 async fn examine_tree(link: &Arc<SessionLink>, config: &Config) -> Result<Vec<Finding>, ClientError> {
     let census = count(link, config).await?;
     let mut findings = judge_census(&census, &config.base, config.foreign);

@@ -47,7 +47,6 @@ pub(super) async fn inspect(link: &Arc<SessionLink>, config: &Config, lock: &Que
     Ok(infos)
 }
 
-/// Reads the contenders of one queue.
 async fn describe_all(
     link: &Arc<SessionLink>,
     path: &QueuePath,
@@ -91,7 +90,6 @@ pub(super) async fn ask_all<Node: Sync, T, Answer: Future<Output = ReadAnswer<T>
     Ok(answers)
 }
 
-/// Returns the token that a contender is shown with.
 pub(super) async fn token_of(
     link: &Arc<SessionLink>,
     path: &QueuePath,
@@ -139,7 +137,6 @@ pub(super) async fn children(link: &Arc<SessionLink>, path: &str, shown: &str) -
     }
 }
 
-/// A node below the base, and what it holds.
 struct LockNode {
     node: String,
     data: Bytes,
@@ -162,7 +159,6 @@ pub(super) async fn queues(link: &Arc<SessionLink>, config: &Config, prefix: &st
     Ok(names.into_iter().filter(|name| name.as_str().starts_with(prefix)).collect())
 }
 
-/// Reads nodes, and keeps those that have children.
 async fn read_all(
     link: &Arc<SessionLink>,
     nodes: &[String],

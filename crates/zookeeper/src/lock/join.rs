@@ -22,7 +22,6 @@ use crate::lock::shared_list::ListShare;
 /// broke.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// A join in progress.
 pub(super) struct QueueJoin {
     pub(super) inner: Arc<SessionCore>,
     pub(super) queue: QueueName,
@@ -30,7 +29,6 @@ pub(super) struct QueueJoin {
     pub(super) wanted: Vec<WantedNode>,
 }
 
-/// The requests of one attempt.
 pub(super) struct JoinRequests {
     /// Making the node's parents, topmost first, as far as they are not known to be there.
     parents: Vec<ClientCall>,
@@ -90,7 +88,6 @@ impl QueueJoin {
         }
     }
 
-    /// Goes on until the places are taken, or cannot be.
     pub(super) async fn finish(self, sent: JoinRequests) -> Result<Vec<Enqueued>> {
         let made = match self.made(sent).await {
             Ok(made) => made,
@@ -154,7 +151,6 @@ impl QueueJoin {
         Err(trouble.into_iter().fold(error, |error, trouble| error.caused_by(trouble)))
     }
 
-    /// Reads the answers of one attempt.
     async fn read(&self, made: CallAnswer, list: &ListShare) -> Result<Made, JoinFailure> {
         let nodes = match made.result? {
             Response::Create2 { path, stat } => vec![MadeNode::of(&path, stat.czxid, Some(stat.ephemeral_owner))],

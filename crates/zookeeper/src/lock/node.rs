@@ -14,7 +14,6 @@ use crate::lock::queue_data;
 use crate::lock::session_core::SessionCore;
 use crate::lock::shared_list::QueueListing;
 
-/// A node to be made for an entry.
 pub(super) struct WantedNode {
     pub(super) ticket: Ticket,
     pub(super) turn: u32,
@@ -68,7 +67,6 @@ impl WantedNode {
         Ok(Self { ticket: entry.ticket, turn, create, anchor })
     }
 
-    /// Whether it lives on when its session ends.
     pub(super) fn outlives_session(&self) -> bool {
         !self.create.mode.is_ephemeral()
     }
@@ -81,7 +79,6 @@ impl WantedNode {
     }
 }
 
-/// The request that makes all nodes or none.
 pub(super) fn request(wanted: &[WantedNode]) -> Request {
     match wanted {
         // A single node is answered with a Stat by every server.
@@ -97,10 +94,8 @@ pub(super) struct Made {
     pub(super) listing: Option<Arc<QueueListing>>,
 }
 
-/// A node of ours, as it was made or found.
 pub(super) struct MadeNode {
     pub(super) name: String,
-    /// The transaction that made it.
     pub(super) czxid: i64,
     /// The session that it belongs to, if the answer said so.
     pub(super) ephemeral_owner: Option<i64>,

@@ -11,7 +11,6 @@ use serde_json::Value;
 /// What Curator's `Revoker` writes into a contender's node to ask its owner to give up.
 pub(super) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// The data of a contender's node.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct ContenderData {
     host: String,

@@ -9,7 +9,6 @@ use crate::layout::{CURATOR_PERMITS, CURATOR_WAITERS, KAZOO_WAITERS, Layout};
 /// The node of a queue, as the client names it and as the server knows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct QueuePath {
-    /// The lock's own node.
     line: ZnodePath,
     /// The node of the queue; for most it is the lock's own.
     path: ZnodePath,
@@ -55,12 +54,10 @@ impl QueuePath {
         self.path.as_str()
     }
 
-    /// The path as the server knows it.
     pub(super) fn on_server(&self) -> String {
         self.chroot.join(&self.path).into()
     }
 
-    /// The path of the lock's own node as the server knows it.
     pub(super) fn line_on_server(&self) -> String {
         self.chroot.join(&self.line).into()
     }

@@ -11,7 +11,6 @@ use tokio::sync::SetOnce;
 
 use crate::lock::paths::QueuePath;
 
-/// An entry that became a node.
 pub(super) struct NodePlace {
     pub(super) queue: QueueName,
     pub(super) path: QueuePath,
@@ -21,7 +20,6 @@ pub(super) struct NodePlace {
     pub(super) placed_at: BootInstant,
     /// Whether the node lives on when the session ends.
     pub(super) outlives_session: bool,
-    /// What became of the node.
     pub(super) bond: PlaceBond,
     /// Whether the watch on our own node is set, or being set.
     pub(super) is_watched: AtomicBool,
@@ -47,12 +45,10 @@ impl NodePlace {
         let _ = self.end.set(end);
     }
 
-    /// Waits until it is told how the place ended.
     pub(super) async fn ended(&self) -> PlaceEnd {
         *self.end.wait().await
     }
 
-    /// The node's path as the server knows it.
     pub(super) fn on_server(&self) -> String {
         self.path.child_on_server(self.id.as_str())
     }
@@ -68,11 +64,7 @@ impl fmt::Debug for NodePlace {
 #[derive(Debug)]
 pub(super) enum TicketEntry {
     /// Its node may or may not have been made.
-    Joining {
-        queue: QueueName,
-        /// Whether the node lives on when the session ends.
-        outlives_session: bool,
-    },
+    Joining { queue: QueueName, outlives_session: bool },
     /// Its node was made.
     Placed {
         place: Arc<NodePlace>,
@@ -89,7 +81,6 @@ pub(super) struct NodePlaces {
     entries: BTreeMap<Ticket, TicketEntry>,
     /// Those whose own node is to be watched, in the order of their making; the first is looked at first.
     pub(super) unwatched: VecDeque<Arc<NodePlace>>,
-    /// Those whose deletion is under way.
     leaving: BTreeMap<Ticket, Arc<NodePlace>>,
     placed: usize,
     waiting: usize,
@@ -165,7 +156,6 @@ impl NodePlaces {
         }
     }
 
-    /// Notes that the deletion of a place begins.
     pub(super) fn leave(&mut self, ticket: Ticket, place: Arc<NodePlace>) {
         self.leaving.insert(ticket, place);
     }
@@ -260,7 +250,6 @@ impl NodePlaces {
     }
 }
 
-/// What a session's places do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Occupation {
     /// Some hold a lock, or may.

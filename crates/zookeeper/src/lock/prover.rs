@@ -27,7 +27,6 @@ const REST_DIVISOR: u32 = 10;
 /// How much earlier than needed a proof is sent, as a part of the timeout: room for its way there and back.
 const LEAD_DIVISOR: u32 = 20;
 
-/// The task that proves one session.
 pub(super) struct Prover {
     inner: Arc<SessionCore>,
     /// Counts proofs, so that the places take turns.
@@ -206,7 +205,6 @@ fn watch_again(later: &Weak<SessionCore>, place: Arc<NodePlace>) {
     }
 }
 
-/// Notes that the node of a place is gone.
 fn found_gone(later: &Weak<SessionCore>, place: &Arc<NodePlace>) {
     match later.upgrade() {
         Some(inner) => inner.found_gone(place),

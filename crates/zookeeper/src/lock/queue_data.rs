@@ -10,12 +10,10 @@ use serde::{Deserialize, Serialize};
 /// How many names of broken contenders are remembered in a queue's node: enough for the owners to learn of it.
 const BROKEN_MAX: usize = 16;
 
-/// What a queue's node holds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum QueueData {
     /// Notes of ours, and perhaps a value among them.
     Notes(QueueNotes),
-    /// A value and nothing else.
     Value(Vec<u8>),
 }
 
@@ -26,10 +24,8 @@ pub(super) struct QueueNotes {
     /// The lock's name, where the node's own name has lost it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// The contenders that operators broke, the last one last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     broken: Vec<String>,
-    /// The value, in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<String>,
 }
@@ -66,7 +62,6 @@ impl QueueData {
         Some(notes.to_bytes())
     }
 
-    /// Tells whether a contender was broken.
     pub(super) fn is_broken(&self, contender: &str) -> bool {
         matches!(self, Self::Notes(notes) if notes.broken.iter().any(|broken| broken == contender))
     }

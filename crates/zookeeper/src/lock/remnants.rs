@@ -63,7 +63,6 @@ fn is_empty(lock: &CensusLock) -> bool {
     !lock.has_others && lock.queues[0].node.stat.cversion != 0 && lock.queues.iter().all(is_vacant)
 }
 
-/// A transaction of now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ServerTime {
     pub(super) zxid: i64,
@@ -110,7 +109,6 @@ pub(super) async fn server_time(link: &Arc<SessionLink>, config: &Config) -> Res
     }))
 }
 
-/// The nodes of a remnant, in the order in which they go.
 #[derive(Clone, Debug)]
 struct RemnantNodes {
     nodes: Vec<(String, Stat)>,

@@ -41,7 +41,6 @@ pub(super) fn begin(
     }))
 }
 
-/// A request under way.
 struct ContenderRequest {
     inner: Arc<SessionCore>,
     queue: QueueName,
@@ -55,7 +54,6 @@ struct Read {
     line: ClientCall,
 }
 
-/// A node's data, and what the service knows of it.
 type NodeData = (Bytes, Stat);
 
 impl Read {
@@ -164,7 +162,6 @@ impl ContenderRequest {
     }
 }
 
-/// What came of a break.
 enum Committed {
     Done,
     /// There is no such contender any more.

@@ -17,7 +17,6 @@ use crate::lock::session_core::{SessionCore, begun};
 use crate::lock::shared_list;
 use crate::lock::{change, departure, join, request, value, withdraw};
 
-/// One session of a keeper.
 pub(super) struct ZooKeeperSession {
     /// Keeps the session alive.
     client: Client,

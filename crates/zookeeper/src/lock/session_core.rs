@@ -48,7 +48,6 @@ pub(super) struct SessionCore {
     pub(super) lists: SharedLists,
     /// Held by the one place that sends a proof for all that wait for one.
     pub(super) proving: tokio::sync::Mutex<()>,
-    /// Wakes the prover.
     pub(super) kick: Notify,
     /// When the prover will look by itself; [`u64::MAX`] if it will not, or is just looking.
     prover_wakes_at_nanos: AtomicU64,
@@ -127,7 +126,6 @@ impl SessionCore {
         }
     }
 
-    /// Warns of a queue that lies in another one's path.
     pub(super) fn report_nesting(&self, queue: &QueueName, path: &QueuePath) {
         if path.is_nested_below(&self.base) && self.is_unreported(queue) {
             tracing::warn!(target: "lockkeeper", lock = %queue, "lies in the path of another lock");
@@ -150,15 +148,10 @@ impl SessionCore {
         }
     }
 
-    /// Turns a failure into an error of locks.
     pub(super) fn fail(&self, error: ClientError, operation: Operation, queue: &QueueName) -> Error {
-        let lost = match self.link.bond.liveness() {
-            Liveness::Lost(reason) => Some(reason),
-            Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
-        };
         match self.link.trouble() {
             Some(trouble) if error.kind() == ClientErrorKind::Deadline => error.held_up_by(operation, trouble),
-            _ => error.into_core(operation, lost),
+            _ => error.into_core(operation, self.loss()),
         }
         .at(queue)
     }
@@ -167,13 +160,11 @@ impl SessionCore {
         Error::transient(ErrorKind::Lost(reason), operation, reason.to_string()).at(queue)
     }
 
-    /// How long the session can certainly be believed from now on.
     pub(super) fn safe_for(&self) -> Duration {
         let now = self.link.clock.now();
         self.link.safe_until().map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// Asks the prover to look at what is due.
     pub(super) fn wake_prover(&self) {
         self.kick.notify_one();
     }
@@ -198,7 +189,6 @@ impl SessionCore {
         self.wake_prover();
     }
 
-    /// Notes that the node of a place is gone.
     pub(super) fn found_gone(&self, place: &Arc<NodePlace>) {
         if place.bond.remove() {
             place.ends(PlaceEnd::Unknown);
@@ -239,13 +229,15 @@ impl SessionCore {
         }
     }
 
-    /// Returns the error that the session is over.
     pub(super) fn session_over(&self, operation: Operation, queue: &QueueName) -> Error {
-        let reason = match self.link.bond.liveness() {
-            Liveness::Lost(reason) => reason,
-            Liveness::Held { .. } | Liveness::Jeopardy { .. } => LossReason::Expired,
-        };
-        self.lost(reason, operation, queue)
+        self.lost(self.loss().unwrap_or(LossReason::Expired), operation, queue)
+    }
+
+    fn loss(&self) -> Option<LossReason> {
+        match self.link.bond.liveness() {
+            Liveness::Lost(reason) => Some(reason),
+            Liveness::Held { .. } | Liveness::Jeopardy { .. } => None,
+        }
     }
 
     /// Runs something that takes several requests: it is begun now and goes on in the background, also when its answer
@@ -265,7 +257,6 @@ impl SessionCore {
         Box::pin(async move { answered.await.unwrap_or(Err(over)) })
     }
 
-    /// Finds the place of a contender of ours.
     pub(super) fn place_of(&self, id: &ContenderId) -> Option<(Ticket, Arc<NodePlace>)> {
         let ticket = crate::layout::ticket_of(id.as_str())?;
         let place = self.places().find(ticket).filter(|place| place.id == *id).cloned()?;

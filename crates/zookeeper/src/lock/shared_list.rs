@@ -45,14 +45,12 @@ pub(super) struct SharedList {
     path: Box<str>,
 }
 
-/// One caller's share in a list.
 pub(super) struct ListShare {
     list: Arc<SharedList>,
     clock: Arc<dyn Clock>,
     give_up_at: BootInstant,
 }
 
-/// The answers and steps of a list so far.
 #[derive(Debug)]
 struct Gathering {
     freshness: ListFreshness,
@@ -95,7 +93,6 @@ impl SharedList {
 }
 
 impl ListShare {
-    /// Waits for the list, and no longer than one request may take.
     pub(super) async fn listing(&self) -> Result<Arc<QueueListing>, ClientError> {
         tokio::select! {
             biased;
@@ -138,7 +135,6 @@ impl Drop for ListAnswerSender {
     }
 }
 
-/// The lists of one session that may be under way.
 #[derive(Debug, Default)]
 pub(super) struct SharedLists {
     known: Mutex<LastLists>,
@@ -231,7 +227,7 @@ fn send(
 ) -> (Arc<SharedList>, Vec<RequestId>) {
     let sync = (freshness == ListFreshness::Synced).then(|| Request::Sync { path: path.on_server() });
     let queue = Request::GetChildren { path: path.on_server(), watch: false };
-    let needs_line = !layout.is_one_node(Part::Line, part);
+    let needs_line = !layout.is_in_line(part);
     let line = needs_line.then(|| Request::GetChildren { path: path.line_on_server(), watch: false });
     let requests: Vec<_> = sync.into_iter().chain([queue]).chain(line).collect();
     let list = Arc::new(SharedList::of(path.shown(), freshness, requests.len(), now));
@@ -262,7 +258,6 @@ pub(super) enum ListFreshness {
     Synced,
 }
 
-/// The children of a queue's node, as they were listed on one connection.
 #[derive(Debug)]
 pub(super) struct QueueListing {
     pub(super) epoch: u64,
@@ -278,10 +273,8 @@ pub(super) struct QueueListing {
     pub(super) misses_any: OnceLock<bool>,
 }
 
-/// What a list says of a queue.
 #[derive(Debug)]
 pub(super) struct ListedQueue {
-    /// The queue, as far as this list shows it.
     pub(super) view: QueueView,
     pub(super) foreign: Option<String>,
     pub(super) parts: Vec<Part>,

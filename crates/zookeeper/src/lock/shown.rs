@@ -62,10 +62,8 @@ impl ChildGroup {
     }
 }
 
-/// What a read of a contender's node has shown.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum ContenderReading {
-    /// What the node says.
     Read(Box<ContenderInfo>),
     /// This user may not read it. The contender stands there nevertheless.
     Refused,
@@ -81,7 +79,6 @@ impl ContenderReading {
     }
 }
 
-/// Shows the contenders of one group, in their order.
 pub(super) fn show(contenders: impl IntoIterator<Item = (Contender, ContenderReading)>) -> Vec<ContenderInfo> {
     let mut writer = None;
     let shown = contenders.into_iter().map(|(contender, found)| match found {
@@ -132,7 +129,6 @@ pub(super) fn describe(contender: &Contender, data: &[u8], stat: &Stat) -> Conte
     info
 }
 
-/// The token that a contender's node itself gives.
 pub(super) fn own_token(data: Option<&ContenderData>, stat: &Stat) -> Option<FencingToken> {
     match data {
         Some(data) => data.token(stat.czxid),

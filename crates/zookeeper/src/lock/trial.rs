@@ -23,9 +23,10 @@ pub(super) async fn require_fit(link: &Arc<SessionLink>) -> Result<(), ClientErr
     // It changes nothing, and came with the containers: ZooKeeper 3.4 does not know it.
     let known = link.call(&Request::CheckWatches { path: path(), kind: WatcherKind::Any }, chroot.as_str());
     let stands = link.call(&Request::Exists { path: path(), watch: false }, chroot.as_str());
-    match known.response().await {
-        Err(error) if error.is(ErrorCode::Unimplemented) => return Err(error),
-        _ => {}
+    if let Err(error) = known.response().await
+        && error.is(ErrorCode::Unimplemented)
+    {
+        return Err(error);
     }
     if_there(stands.stat().await)?.map(drop).ok_or_else(|| ClientError::no_chroot(chroot))
 }
@@ -59,13 +60,11 @@ pub(super) async fn try_below_base(
     }
 }
 
-/// Tries it without leaving anything.
 pub(super) async fn examine_rights(link: &Arc<SessionLink>, config: &Config) -> Result<Option<Finding>, ClientError> {
     let (parent, results) = try_below_base(link, config, CreateMode::Container).await?;
     Ok(judge(MultiResult::blamed(&results).map(|(_, code)| code), &parent))
 }
 
-/// Judges what came of it.
 fn judge(refused: Option<ErrorCode>, parent: &ZnodePath) -> Option<Finding> {
     match refused? {
         ErrorCode::Unimplemented | ErrorCode::BadArguments => Some(Finding::new(

@@ -27,7 +27,6 @@ use crate::lock::session_core::{LOOK_ATTEMPTS_MAX, SessionCore};
 /// How often a write is begun anew because another client changed the node in between.
 const ATTEMPTS_MAX: u32 = 100;
 
-/// A node as it was read.
 pub(super) struct ValueNode {
     data: QueueData,
     stat: Stat,
@@ -56,7 +55,6 @@ pub(super) fn stored(found: Result<(Bytes, Stat), ClientError>, part: Part) -> R
     Ok(if_there(found)?.map(|(data, stat)| ValueNode { data: QueueData::read(&data), stat, part }))
 }
 
-/// Sends a read of the node.
 fn send_read(inner: &SessionCore, path: &QueuePath) -> Synced {
     let request = Request::GetData { path: path.on_server(), watch: false };
     inner.link.call_synced(&path.on_server(), &request, path.shown())
@@ -79,7 +77,6 @@ async fn read_stored(
     stored(read.data().await, part)
 }
 
-/// Starts to read the value of a queue.
 pub(super) fn read(
     inner: &Arc<SessionCore>,
     queue: &QueueName,
@@ -94,7 +91,6 @@ pub(super) fn read(
     })
 }
 
-/// Starts to write the value of a queue, or to remove it.
 pub(super) fn write(
     inner: &Arc<SessionCore>,
     queue: &QueueName,
@@ -111,20 +107,12 @@ pub(super) fn write(
     Ok(inner.run(Operation::Value, queue, write.finish(first)))
 }
 
-/// A write under way.
 struct Write {
     inner: Arc<SessionCore>,
     queue: QueueName,
     path: QueuePath,
     expected: Expected,
     value: Option<Arc<[u8]>>,
-}
-
-/// The result of one attempt to write.
-enum WriteAttempt {
-    Written(ValueVersion),
-    /// The node is not as it was read.
-    Overtaken,
 }
 
 impl Write {
@@ -143,15 +131,15 @@ impl Write {
                 return Ok(None);
             }
             let attempt = match (found, &self.value) {
-                (None, None) => Ok(WriteAttempt::Written(ValueVersion(0))),
+                (None, None) => Ok(Some(ValueVersion(0))),
                 (None, Some(value)) => self.make(value).await,
                 (Some(stored), Some(value)) => self.set(&stored, value).await,
                 (Some(stored), None) => self.remove(&stored).await,
             };
-            match attempt.map_err(fail)? {
-                WriteAttempt::Written(version) => return Ok(Some(version)),
-                WriteAttempt::Overtaken => read = send_read(&self.inner, &self.path),
+            if let Some(version) = attempt.map_err(fail)? {
+                return Ok(Some(version));
             }
+            read = send_read(&self.inner, &self.path);
         }
         let message = format!("others changed the value {ATTEMPTS_MAX} times in between");
         Err(Error::transient(ErrorKind::Backend, Operation::Value, message).at(&self.queue))
@@ -166,8 +154,9 @@ impl Write {
         Create { path: self.path.on_server(), data: Some(data.into()), acl: self.inner.acl.clone(), mode }
     }
 
-    /// Makes the node with the value, and its parents in the same segment.
-    async fn make(&self, value: &[u8]) -> Result<WriteAttempt, ClientError> {
+    /// Makes the node with the value, and its parents in the same segment. As all attempts, it returns no version if the
+    /// node was not as it had been read.
+    async fn make(&self, value: &[u8]) -> Result<Option<ValueVersion>, ClientError> {
         let link = &self.inner.link;
         let mut parents = self.path.with_parents_on_server();
         parents.pop();
@@ -178,21 +167,21 @@ impl Write {
             _ => Request::Create2(create),
         };
         match link.call(&request, self.path.shown()).created().await {
-            Ok((_, stat)) => Ok(WriteAttempt::Written(version(stat.mzxid, stat.version))),
-            Err(error) if error.is(ErrorCode::NodeExists) => Ok(WriteAttempt::Overtaken),
+            Ok((_, stat)) => Ok(Some(version(stat.mzxid, stat.version))),
+            Err(error) if error.is(ErrorCode::NodeExists) => Ok(None),
             Err(error) if error.is(ErrorCode::NoNode) => {
                 self.inner.note_vanished(&parents);
                 match refusal_of(made_parents).await {
                     Some(refusal) if is_whole => Err(refusal),
                     _ if parents.is_empty() => Err(error),
-                    _ => Ok(WriteAttempt::Overtaken),
+                    _ => Ok(None),
                 }
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn set(&self, stored: &ValueNode, value: &[u8]) -> Result<WriteAttempt, ClientError> {
+    async fn set(&self, stored: &ValueNode, value: &[u8]) -> Result<Option<ValueVersion>, ClientError> {
         let data = stored.data.with_value(&self.queue, Some(value));
         // The service deletes a queue's node, and a value with it, when the queue has been empty for a while.
         let is_leftover = stored.data.value().is_none() && stored.stat.num_children == 0;
@@ -200,12 +189,12 @@ impl Write {
             && self.queue.part() == Part::Line
             && let Some(version) = self.replace(stored, &data).await?
         {
-            return Ok(WriteAttempt::Written(version));
+            return Ok(Some(version));
         }
         let request =
             Request::SetData { path: self.path.on_server(), data: Some(data.into()), version: stored.stat.version };
         match self.inner.link.call(&request, self.path.shown()).stat().await {
-            Ok(stat) => Ok(WriteAttempt::Written(version(stat.mzxid, stat.version))),
+            Ok(stat) => Ok(Some(version(stat.mzxid, stat.version))),
             Err(error) => overtaken(error),
         }
     }
@@ -225,9 +214,9 @@ impl Write {
         }
     }
 
-    async fn remove(&self, stored: &ValueNode) -> Result<WriteAttempt, ClientError> {
+    async fn remove(&self, stored: &ValueNode) -> Result<Option<ValueVersion>, ClientError> {
         if stored.value().is_none() {
-            return Ok(WriteAttempt::Written(ValueVersion(0)));
+            return Ok(Some(ValueVersion(0)));
         }
         let (path, version) = (self.path.on_server(), stored.stat.version);
         let rest = stored.data.with_value(&self.queue, None);
@@ -237,17 +226,16 @@ impl Write {
             false => Request::Delete { path, version },
         };
         match self.inner.link.call(&request, self.path.shown()).response().await {
-            Ok(_) => Ok(WriteAttempt::Written(ValueVersion(0))),
-            Err(error) if error.is(ErrorCode::NotEmpty) => Ok(WriteAttempt::Overtaken),
+            Ok(_) => Ok(Some(ValueVersion(0))),
+            Err(error) if error.is(ErrorCode::NotEmpty) => Ok(None),
             Err(error) => overtaken(error),
         }
     }
 }
 
-/// Tells a node that has changed from a failure.
-fn overtaken(error: ClientError) -> Result<WriteAttempt, ClientError> {
+fn overtaken(error: ClientError) -> Result<Option<ValueVersion>, ClientError> {
     match error.code() {
-        Some(ErrorCode::BadVersion | ErrorCode::NoNode) => Ok(WriteAttempt::Overtaken),
+        Some(ErrorCode::BadVersion | ErrorCode::NoNode) => Ok(None),
         _ => Err(error),
     }
 }

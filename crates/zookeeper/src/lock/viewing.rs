@@ -28,7 +28,6 @@ pub(super) struct WatchingList {
 }
 
 impl WatchingList {
-    /// Waits for the lists.
     pub(super) async fn listing(self) -> Result<QueueListing, ClientError> {
         let mut answers = vec![self.queue.await];
         if let Some(line) = self.line {
@@ -73,7 +72,7 @@ impl SessionCore {
     pub(super) fn send_watching_list(&self, path: &QueuePath, part: Part) -> (WatchingList, WatchWait) {
         let request = Request::GetChildren { path: path.on_server(), watch: true };
         let (queue, fired) = self.link.call_watching(&request, path.shown());
-        let is_needed = !self.naming.layout.is_one_node(Part::Line, part);
+        let is_needed = !self.naming.layout.is_in_line(part);
         let request = || Request::GetChildren { path: path.line_on_server(), watch: false };
         let line = is_needed.then(|| self.link.call(&request(), path.shown()));
         (WatchingList { queue, line, asked_at: self.link.clock.now() }, fired)

@@ -27,7 +27,6 @@ use crate::lock::shared_list::ListShare;
 /// starts anew. The service refuses that while the queue has contenders.
 const SEQUENCE_RENEWED: i32 = 1 << 30;
 
-/// How a withdrawal that did not fail ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WithdrawalEnd {
     /// The node is gone, by our own deletion for all that is known, or was never made.
@@ -41,7 +40,6 @@ pub(super) enum WithdrawalEnd {
 /// How a withdrawal ended, or why it goes on without its caller.
 type WithdrawalOutcome = Result<WithdrawalEnd, ClientError>;
 
-/// Starts to withdraw a ticket.
 pub(super) fn begin(inner: &Arc<SessionCore>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
     let entry = inner.places().take_from(queue, ticket);
     let (report, outlives_session) = match entry {
@@ -122,7 +120,6 @@ async fn renew(inner: &SessionCore, place: &NodePlace) {
     }
 }
 
-/// Starts to look for a node whose creation was never answered, and to delete it.
 fn search(
     inner: &Arc<SessionCore>,
     path: QueuePath,

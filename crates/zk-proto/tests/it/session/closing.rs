@@ -39,7 +39,6 @@ fn closing_goes_on_over_a_lost_connection() {
 #[test]
 fn closing_a_session_that_is_leaving_its_connection_goes_on_there() {
     let mut pair = Pair::online();
-    pair.client.engage(Engagement::Engaged);
     pair.now += TIMEOUT_MS / 2;
     pair.send(create("/a"));
     assert!(pair.client.renew(pair.time()));
@@ -48,18 +47,6 @@ fn closing_a_session_that_is_leaving_its_connection_goes_on_there() {
     pair.refuse(1, ErrorCode::NodeExists);
     pair.answer(2, &Response::Done);
     assert_eq!(pair.client.state(), SessionState::Over(SessionLoss::Closed));
-}
-
-#[test]
-fn closing_without_a_session_is_done_at_once() {
-    let mut pair = Pair::new();
-    let id = pair.submit(create("/a"));
-    pair.client.close();
-    let events = pair.events();
-    assert_eq!(events[0], SessionEvent::Over(SessionLoss::Closed));
-    let told = replies(events);
-    assert_eq!(told[0].id, id);
-    assert_eq!(told[0].outcome, Err(RequestError::NotSent(WhyUnsent::Over(SessionLoss::Closed))));
 }
 
 #[test]

@@ -148,16 +148,6 @@ fn an_answer_before_the_handshake_was_sent_is_refused() {
 }
 
 #[test]
-fn a_new_connection_gives_the_old_one_up() {
-    let mut pair = Pair::online();
-    pair.send(exists("/a"));
-    pair.dial();
-    let events = pair.events();
-    assert!(matches!(events[0], SessionEvent::Disconnected { .. }));
-    assert_eq!(replies(events).len(), 1);
-}
-
-#[test]
 fn credentials_go_out_before_anything_else_on_each_connection() {
     let mut pair = Pair::new();
     let auth = |name: &'static str| Auth { scheme: "digest".into(), credentials: Bytes::from(name) };
@@ -216,7 +206,6 @@ fn a_session_carries_a_bounded_number_of_credentials() {
 #[test]
 fn a_stall_is_forgotten_when_the_session_was_proved_after_it() {
     let mut pair = Pair::online();
-    pair.client.engage(Engagement::Engaged);
     pair.now += TIMEOUT_MS / 2;
     for xid in 1..=5 {
         pair.send(create("/a"));

@@ -13,10 +13,8 @@ use lockkeeper_zk_proto::time::Timestamp;
 
 /// The timeout asked for and, unless told otherwise, granted.
 pub(super) const TIMEOUT_MS: u64 = 12_000;
-/// The session the server hands out.
 pub(super) const SESSION_ID: i64 = 0x0100_0000_0000_0001;
 
-/// A machine, its server and their time in milliseconds.
 pub(super) struct Pair {
     pub(super) client: ClientSession,
     pub(super) now: u64,
@@ -51,7 +49,6 @@ impl Pair {
         Some(Timestamp::from_millis(self.now + millis))
     }
 
-    /// Opens a connection; returns what the handshake asks for.
     pub(super) fn dial(&mut self) -> ConnectRequest {
         self.try_dial().expect("the handshake goes out at once")
     }
@@ -66,7 +63,6 @@ impl Pair {
         Some(ConnectRequest::decode(self.deframer.next_frame().unwrap().unwrap()).unwrap())
     }
 
-    /// Answers the handshake.
     pub(super) fn grant(&mut self, timeout_ms: u64, session_id: i64) {
         let response = ConnectResponse {
             protocol_version: 0,
@@ -87,7 +83,6 @@ impl Pair {
         events
     }
 
-    /// The server closes the connection.
     pub(super) fn hang_up(&mut self) -> Vec<SessionEvent> {
         self.client.handle_disconnected(self.time());
         self.events()
@@ -117,7 +112,6 @@ impl Pair {
         pieces
     }
 
-    /// The requests that have arrived and were not taken yet.
     pub(super) fn arrivals(&mut self) -> Vec<(RequestHeader, Request)> {
         self.pump();
         self.arrived.drain(..).collect()
@@ -128,7 +122,6 @@ impl Pair {
         self.arrivals().into_iter().map(|(_, request)| request).collect()
     }
 
-    /// The next request that arrives.
     pub(super) fn arrival(&mut self) -> (RequestHeader, Request) {
         self.pump();
         self.arrived.pop_front().expect("a request")
@@ -155,19 +148,16 @@ impl Pair {
         std::iter::from_fn(|| self.client.poll_event()).collect()
     }
 
-    /// The one event there is.
     pub(super) fn event(&mut self) -> SessionEvent {
         let mut events = self.events();
         assert_eq!(events.len(), 1, "{events:?}");
         events.remove(0)
     }
 
-    /// The requests that are over, and their outcomes.
     pub(super) fn outcomes(&mut self) -> Vec<(RequestId, Result<Response, RequestError>)> {
         replies(self.events()).into_iter().map(|reply| (reply.id, reply.outcome)).collect()
     }
 
-    /// The outcome of the one request that is over.
     pub(super) fn outcome(&mut self) -> Result<Response, RequestError> {
         match self.event() {
             SessionEvent::Reply(reply) => reply.outcome,
@@ -194,14 +184,12 @@ impl Pair {
         self.client.submit(&request, None).unwrap()
     }
 
-    /// Submits a request that goes out at once.
     pub(super) fn send(&mut self, request: Request) -> RequestId {
         let id = self.submit(request);
         self.pump();
         id
     }
 
-    /// Why the connection was given up, from the one event of that kind.
     pub(super) fn disconnect_reason(&mut self) -> DisconnectReason {
         self.events()
             .into_iter()
@@ -246,7 +234,6 @@ pub(super) fn stat() -> Response {
     Response::Stat(Stat::default())
 }
 
-/// The replies among events.
 pub(super) fn replies(events: Vec<SessionEvent>) -> Vec<Reply> {
     events
         .into_iter()

@@ -17,7 +17,6 @@ enum Step {
     Unwatch(u8),
     Cancel(u8),
     Auth,
-    Engage,
     Dial,
     Grant,
     Expire,
@@ -37,7 +36,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<u8>().prop_map(Step::Unwatch),
         1 => any::<u8>().prop_map(Step::Cancel),
         1 => Just(Step::Auth),
-        1 => Just(Step::Engage),
         3 => Just(Step::Dial),
         4 => Just(Step::Grant),
         8 => (1..6_u8).prop_map(Step::Serve),
@@ -100,7 +98,6 @@ fn done(operation: &MultiOperation) -> MultiResult {
     }
 }
 
-/// What must hold of the events, over the whole life of a session.
 #[derive(Default)]
 struct Audit {
     /// Requests submitted, and whether they are over.
@@ -158,7 +155,6 @@ fn apply(pair: &mut Pair, audit: &mut Audit, unanswered: &mut Vec<(RequestHeader
                 audit.requests.insert(id, false);
             }
         }
-        Step::Engage => pair.client.engage(Engagement::Engaged),
         Step::Dial => {
             unanswered.clear();
             pair.try_dial();

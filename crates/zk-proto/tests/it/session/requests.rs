@@ -196,7 +196,6 @@ fn requests_in_flight_have_a_maximum_but_pings_still_go_out() {
     }
     assert_eq!(pair.arrivals().len(), IN_FLIGHT_MAX);
     assert_eq!((pair.client.in_flight(), pair.client.queued()), (IN_FLIGHT_MAX, 5));
-    pair.client.engage(Engagement::Engaged);
     pair.advance_to(2_200);
     assert_eq!(pair.arrivals(), [(RequestHeader { xid: XID_PING, code: 11 }, Request::Ping)]);
     pair.answer(1, &Response::WhoAmI(Vec::new()));

@@ -22,25 +22,15 @@ fn answer_pings(pair: &mut Pair, until: u64) -> Vec<u64> {
 }
 
 #[test]
-fn an_idle_session_pings_three_times_a_timeout() {
+fn a_session_pings_ten_times_a_timeout() {
     let mut pair = Pair::online();
-    assert_eq!(answer_pings(&mut pair, 14_000), [5_000, 9_000, 13_000]);
-    assert_eq!(pair.events(), []);
-}
-
-#[test]
-fn an_engaged_session_pings_ten_times_a_timeout() {
-    let mut pair = Pair::online();
-    pair.client.engage(Engagement::Engaged);
     assert_eq!(answer_pings(&mut pair, 5_000), [2_200, 3_400, 4_600]);
-    pair.client.engage(Engagement::Idle);
-    assert_eq!(answer_pings(&mut pair, 9_000), [8_600]);
+    assert_eq!(pair.events(), []);
 }
 
 #[test]
 fn requests_take_the_place_of_pings() {
     let mut pair = Pair::online();
-    pair.client.engage(Engagement::Engaged);
     for n in 0..10 {
         pair.advance_to(1_000 + (n + 1) * 1_100);
         assert_eq!(pair.arrivals(), [], "no ping");
@@ -64,18 +54,11 @@ fn a_ping_that_waits_for_the_socket_is_one_ping() {
 #[test]
 fn a_server_that_goes_silent_is_given_up_a_third_of_the_timeout_after_it_was_asked() {
     let mut pair = Pair::online();
-    pair.client.engage(Engagement::Engaged);
     pair.advance_to(2_200 + 3_999);
     assert_eq!(pair.client.state(), SessionState::Online);
     pair.advance_to(2_200 + 4_000);
     assert_eq!(pair.disconnect_reason(), DisconnectReason::Silent);
     assert_eq!(pair.client.poll_timeout(), pair.in_ms(TIMEOUT_MS), "then the session itself is given up");
-
-    let mut pair = Pair::online();
-    pair.advance_to(5_000 + 3_999);
-    assert_eq!(pair.client.state(), SessionState::Online);
-    pair.advance_to(5_000 + 4_000);
-    assert_eq!(pair.disconnect_reason(), DisconnectReason::Silent, "two thirds of the timeout when idle");
 }
 
 #[test]
@@ -132,7 +115,6 @@ fn a_handshake_must_be_answered_in_time() {
 #[test]
 fn a_session_goes_on_over_a_new_connection_after_a_stall_once_everything_is_answered() {
     let mut pair = Pair::online();
-    pair.client.engage(Engagement::Engaged);
     pair.send(Request::Delete { path: "/a".into(), version: -1 });
     assert!(!pair.client.renew(pair.time()), "nothing has stood still");
     pair.answer(1, &Response::Done);

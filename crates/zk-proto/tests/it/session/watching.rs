@@ -6,7 +6,6 @@ use lockkeeper_zk_proto::watch::RESTORE_BYTES_MAX;
 
 use super::pair::*;
 
-/// Sets a watch on the data of a node.
 fn watch(pair: &mut Pair, path: &str) -> RequestId {
     let id = pair.submit(watch_data(path));
     let (header, _) = pair.arrival();

@@ -37,7 +37,6 @@ pub(in crate::lock) fn follow(access: ClientOpener, scope: Scope) -> Follower {
     })
 }
 
-/// The task that follows.
 struct Following {
     access: ClientOpener,
     teller: FollowSender,
@@ -72,7 +71,6 @@ impl Following {
         is_heard
     }
 
-    /// Follows over one session, connection by connection.
     async fn follow(&mut self, client: &Client, scope: &Scope) -> FollowEnd {
         let (link, config) = (client.link(), &self.access.config);
         let scheme = match PathScheme::new(config, &link.chroot, scope) {
@@ -109,7 +107,6 @@ impl From<ClientError> for FollowEnd {
     }
 }
 
-/// Tells, and knows what was told.
 struct FollowSender {
     telling: EventSender,
     /// Whether a loss was told last.
@@ -149,7 +146,6 @@ struct FollowedSession {
     tells: Option<bool>,
 }
 
-/// What is to be done next.
 enum FollowStep {
     TakeIn,
     LookAgain,
@@ -248,7 +244,6 @@ impl FollowedSession {
         status.epoch == epoch && status.phase.is_online()
     }
 
-    /// Says that the connection, or the session, is lost.
     fn loss(&self) -> FollowEnd {
         let kind = match self.link.is_over() {
             true => ErrorKind::Lost(LossReason::Expired),

@@ -23,13 +23,11 @@ enum SiteIdentity {
 /// The contenders of a lock by their nodes' names, group by group.
 type ChildGroups = BTreeMap<ChildGroup, BTreeMap<String, ContenderReading>>;
 
-/// What is known of all locks of a scope.
 #[derive(Debug)]
 pub(super) struct FollowedLocks {
     scheme: Arc<PathScheme>,
     known: BTreeMap<LockSite, SiteIdentity>,
     locks: BTreeMap<QueueName, ChildGroups>,
-    /// The locks that have changed since that was last taken.
     changed: BTreeSet<QueueName>,
     /// Whether some node might not be read.
     has_refusals: bool,
@@ -87,7 +85,6 @@ impl FollowedLocks {
         now.is_some()
     }
 
-    /// Notes that this user may not read a site's node.
     pub(super) fn close(&mut self, site: &LockSite) {
         if let Some(lock) = self.lock_of(site) {
             self.empty(&lock, site);
@@ -96,7 +93,6 @@ impl FollowedLocks {
         self.has_refusals = true;
     }
 
-    /// Notes that a site's node is gone, with all below it.
     pub(super) fn forget(&mut self, site: &LockSite) {
         if let Some(lock) = self.lock_of(site) {
             self.empty(&lock, site);
@@ -121,7 +117,6 @@ impl FollowedLocks {
         self.note_gate(lock);
     }
 
-    /// Notes what a contender's node has shown.
     pub(super) fn put(&mut self, contender_node: &ContenderNode, found: ContenderReading) {
         let Some(lock) = self.lock_of(&contender_node.site) else {
             return;
@@ -135,7 +130,6 @@ impl FollowedLocks {
         }
     }
 
-    /// Notes that a node is gone.
     pub(super) fn remove(&mut self, contender_node: &ContenderNode) {
         let Some(lock) = self.lock_of(&contender_node.site) else {
             return;
@@ -179,13 +173,11 @@ impl FollowedLocks {
         self.has_refusals
     }
 
-    /// All locks with contenders.
     pub(super) fn all(&mut self) -> Vec<LockSnapshot> {
         self.changed.clear();
         self.locks.keys().map(|lock| self.now(lock)).filter(|now| !now.contenders.is_empty()).collect()
     }
 
-    /// The locks that have changed since this was last asked.
     pub(super) fn take_changed(&mut self) -> Vec<LockSnapshot> {
         std::mem::take(&mut self.changed).iter().map(|lock| self.now(lock)).collect()
     }

@@ -34,7 +34,6 @@ pub(super) enum NodeRole {
     ContenderNode(ContenderNode),
 }
 
-/// The nodes of a scope.
 #[derive(Debug)]
 pub(super) struct PathScheme {
     layout: Layout,
@@ -67,7 +66,6 @@ impl PathScheme {
         self.layout
     }
 
-    /// The path of the base.
     pub(super) fn base(&self) -> &str {
         if self.base.is_empty() { "/" } else { &self.base }
     }

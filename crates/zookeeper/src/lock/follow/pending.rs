@@ -9,14 +9,11 @@ use tokio::sync::Notify;
 /// How many nodes may have changed before all is read anew: some 2 MB of paths, and as many reads as take two seconds.
 const CHANGES_MAX: usize = 10_000;
 
-/// What happened to a node last.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum NodeChange {
     /// It was created, and perhaps written since.
     Created,
-    /// It was written.
     Written,
-    /// It was deleted.
     Deleted,
 }
 
@@ -61,7 +58,6 @@ impl PendingChanges {
         self.came.notify_one();
     }
 
-    /// Forgets all, before all is read anew.
     pub(super) fn clear(&self) {
         *self.told() = NotedChanges::default();
     }
@@ -94,12 +90,10 @@ impl PendingChanges {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_zk_proto::message::KeeperState;
-
     use super::*;
 
     fn note(pending: &PendingChanges, kind: EventKind, path: &str) {
-        pending.note(&WatcherEvent { kind, state: KeeperState::SyncConnected, path: path.to_owned() });
+        pending.note(&WatcherEvent::new(kind, path));
     }
 
     #[tokio::test]

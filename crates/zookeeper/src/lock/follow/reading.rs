@@ -22,7 +22,6 @@ const READ_INTERVAL: Duration = Duration::from_micros(200);
 /// How long reads may go on without a rest: a window of them. A rest is not shorter than timers can count.
 const REST_MIN: Duration = Duration::from_millis(20);
 
-/// Asks over one session.
 pub(super) struct PacedReader {
     link: Arc<SessionLink>,
     /// What errors say was asked for.
@@ -42,7 +41,6 @@ impl PacedReader {
         self.link.call(&Request::Sync { path: path.to_owned() }, &self.shown).response().await.map(drop)
     }
 
-    /// As [`ask_all`].
     async fn ask<Node: Sync, T, Answer: Future<Output = ReadAnswer<T>> + Send>(
         &mut self,
         nodes: &[Node],
@@ -121,7 +119,6 @@ async fn open_sites(
     Ok(opened)
 }
 
-/// Lists sites, and reads their contenders.
 async fn fill_sites(
     reader: &mut PacedReader,
     model: &mut FollowedLocks,
@@ -158,7 +155,6 @@ async fn fill_sites(
     read_spots(reader, model, &nodes_of_contenders).await
 }
 
-/// Reads contenders.
 async fn read_spots(
     reader: &mut PacedReader,
     model: &mut FollowedLocks,
