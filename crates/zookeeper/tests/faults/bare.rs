@@ -41,7 +41,6 @@ pub(crate) enum Rule {
     PingSent,
     /// A timeout, less the interval of proofs and half a tick, from when the last acknowledged write was sent.
     LastWrite,
-    /// The project's own.
     Anchor,
 }
 
@@ -86,7 +85,6 @@ impl Bare {
         bare
     }
 
-    /// Writes what goes through the quorum and changes nothing.
     pub(crate) async fn prove(&mut self) {
         let check = MultiOperation::Check { path: self.node.clone(), version: -1 };
         self.request(&Request::Multi(vec![check])).await;

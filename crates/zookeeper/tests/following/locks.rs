@@ -8,7 +8,6 @@ use libtest_mimic::Failed;
 use lockkeeper_core::{Backend, Entry, Mode, Owner, QueueName, Ticket};
 use lockkeeper_zookeeper::{Client, Config, NewNode, ZooKeeperBackend};
 
-/// How many locks there are.
 pub(crate) const LOCKS: usize = 10_000;
 
 /// The time between two changes: 100 a second.
@@ -23,7 +22,6 @@ const GUESTS: usize = 500;
 /// From one changed lock to the next one: all come by, far from each other.
 const STEP: usize = 7_919;
 
-/// The locks of a server, and who changes them.
 pub(crate) struct Locks {
     client: Client,
     /// What a contender of ours has in its node.
@@ -37,7 +35,6 @@ fn lock(number: usize) -> String {
 }
 
 impl Locks {
-    /// Makes the locks.
     pub(crate) async fn make(url: &str) -> Result<Self, Failed> {
         let url = url.parse()?;
         let client = Client::connect(&Config::from_url(&url)?).await?;

@@ -35,7 +35,6 @@ const ROUND_TIME: Duration = Duration::from_secs(20);
 /// How long changes are made before the first one, in the long run, so that a virtual machine knows its hot code.
 const WARM_TIME: Duration = Duration::from_secs(60);
 
-/// The name of the embedded server's thread.
 const THREAD: &str = "zk-server";
 
 fn main() -> ExitCode {
@@ -47,7 +46,6 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// A server whose work is counted.
 #[derive(Clone, Copy)]
 struct Subject {
     address: SocketAddr,

@@ -29,5 +29,4 @@ mod requests;
 #[path = "both/values.rs"]
 mod values;
 
-/// The server of the tests in these modules.
 const SERVER: Make = Make::Embedded;

@@ -1,6 +1,5 @@
 //! Fleets that mix ours with real clients of other libraries, on Apache's server.
 
-mod elections;
 mod fleet;
 mod following;
 mod kinds;

@@ -75,7 +75,6 @@ async fn serve(mut stream: DuplexStream, is_silent: bool) -> io::Result<()> {
     }
 }
 
-/// Reads until the client has closed the connection.
 async fn drain(mut stream: DuplexStream) -> io::Result<()> {
     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.map(drop)
 }

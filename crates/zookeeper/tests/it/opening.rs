@@ -17,12 +17,9 @@ use lockkeeper_zookeeper::{Config, Dial, Server, Stream, ZooKeeperBackend};
 /// How long a connection takes to open.
 const HANDSHAKE: Duration = Duration::from_millis(400);
 
-/// How attempts at a connection end.
 #[derive(Debug)]
 enum Dialling {
-    /// They succeed after a while.
     Opens(EmbeddedServer),
-    /// They never end.
     Silent,
     /// The first fails so, and the next ones never end.
     FailsOnce(io::ErrorKind, &'static str),

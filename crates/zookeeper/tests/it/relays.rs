@@ -10,7 +10,6 @@ use lockkeeper_zk_proto::message::OpCode;
 use lockkeeper_zk_server::{EmbeddedServer, SeenRequest};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 
-/// A server that notes what it is asked, and one keeper.
 struct World {
     _server: EmbeddedServer,
     keeper: Keeper,
@@ -53,18 +52,6 @@ async fn a_lock_that_is_given_back_and_asked_for_again_at_once_costs_the_service
     assert_eq!(world.contenders().await, [second.hold().contender().clone()]);
     second.release().await.unwrap();
     assert_eq!(world.contenders().await, []);
-}
-
-#[tokio::test]
-async fn a_lock_that_is_given_back_with_certainty_is_asked_for_alone() {
-    let world = World::start().await;
-    let door = world.keeper.mutex("door").unwrap();
-    let first = door.lock().await.unwrap();
-    world.asked();
-    first.release().await.unwrap();
-    let second = door.lock().await.unwrap();
-    assert_eq!(world.asked(), [OpCode::Delete, OpCode::Create2, OpCode::GetChildren]);
-    second.release().await.unwrap();
 }
 
 #[tokio::test]

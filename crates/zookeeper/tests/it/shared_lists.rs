@@ -40,7 +40,6 @@ impl Dial for GatedDial {
     }
 }
 
-/// A session, and the gate between it and the server.
 struct World {
     session: Arc<dyn Session>,
     dial: Arc<GatedDial>,

@@ -20,7 +20,6 @@ const REAPING_SELDOM: Duration = Duration::from_secs(60);
 /// The session timeout of clients of other libraries.
 const PEER_SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A server and a proxy in front of it.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) server: BenchServer,
@@ -78,52 +77,42 @@ impl Bench {
         Self { server, proxy, chroot }
     }
 
-    /// The way past the proxy, as peers and URLs take it.
     pub(crate) fn servers(&self) -> String {
         format!("{}{}", self.server.address(), self.chroot)
     }
 
-    /// The way through the proxy.
     pub(crate) fn proxied(&self) -> String {
         format!("{}{}", self.proxy.address(), self.chroot)
     }
 
-    /// A keeper that goes through the proxy.
     pub(crate) fn party(&self, settings: &str) -> Party {
         way::party(self.proxied(), settings)
     }
 
-    /// A keeper that goes past the proxy.
     pub(crate) fn neighbour(&self, settings: &str) -> Party {
         way::party(self.servers(), settings)
     }
 
-    /// A session that goes through the proxy.
     pub(crate) async fn waist(&self, settings: &str) -> Waist {
         Waist::open(self.proxied(), settings).await
     }
 
-    /// A session that goes past the proxy.
     pub(crate) async fn neighbouring_waist(&self, settings: &str) -> Waist {
         Waist::open(self.servers(), settings).await
     }
 
-    /// A session of Curator's.
     pub(crate) async fn curator(&self) -> Peer {
         curator::start(&self.servers(), PEER_SESSION_TIMEOUT).await.expect("it starts")
     }
 
-    /// A session of kazoo's.
     pub(crate) async fn kazoo(&self) -> Peer {
         kazoo::start(&self.servers(), PEER_SESSION_TIMEOUT).await.expect("it starts")
     }
 
-    /// A session of go-zookeeper's.
     pub(crate) async fn go(&self) -> Peer {
         go::start(&self.servers(), PEER_SESSION_TIMEOUT).await.expect("it starts")
     }
 
-    /// A client past all keepers and past the proxy.
     pub(crate) async fn operator(&self) -> Client {
         way::client(self.servers(), "").await
     }
@@ -144,7 +133,6 @@ impl Bench {
         self.words().ephemerals_under(&format!("{}{path}", self.chroot)).await.expect("an answer").len()
     }
 
-    /// Waits until there are this many ephemeral nodes.
     pub(crate) async fn until_ephemerals(&self, count: usize) {
         until("the number of nodes", async || self.ephemerals().await.len() == count).await;
     }

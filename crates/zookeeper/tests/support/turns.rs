@@ -102,7 +102,7 @@ pub(crate) async fn take_turns(
 }
 
 /// One turn of ours; returns how many are met inside.
-pub(crate) async fn visit(keeper: &Keeper, path: &str, ours: &Ours, ground: &Ground, who: &str) -> usize {
+async fn visit(keeper: &Keeper, path: &str, ours: &Ours, ground: &Ground, who: &str) -> usize {
     match ours {
         Ours::Mutex => inside(keeper.mutex(path).unwrap().lock().await.unwrap(), Mode::Write, ground, who).await,
         Ours::Write => inside(keeper.rw_lock(path).unwrap().write().await.unwrap(), Mode::Write, ground, who).await,

@@ -2,7 +2,6 @@
 
 use crate::support::Make;
 
-mod herd;
 mod round_trips;
 mod sharing;
 

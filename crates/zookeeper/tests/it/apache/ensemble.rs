@@ -12,7 +12,6 @@ use crate::support::way;
 
 use super::SERVER;
 
-/// How many clients count.
 const CLIENTS: usize = 8;
 
 /// How often each takes the lock at least; they go on until the servers are back.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, granted, is_joined, soon};
-use lockkeeper_core::{ErrorKind, LossReason};
+use lockkeeper_core::ErrorKind;
 use lockkeeper_recipes::Event;
 use lockkeeper_zookeeper::NewNode;
 
@@ -54,21 +54,6 @@ async fn a_waiter_removed_together_with_the_one_ahead_during_an_outage_is_not_gr
     bench.proxy.accept_again().await.unwrap();
     let error = soon("the refusal", waiting).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Removed);
-}
-
-#[tokio::test]
-async fn a_session_that_lapsed_but_lives_on_is_closed_when_it_can_be() {
-    // A timeout of which the client believes little: the tick it is told of is nearly as long.
-    let Some(bench) = Bench::start(SERVER).await else { return };
-    let ann = bench.party("?session_timeout=8s&tick=6s");
-    let guard = ann.keeper.mutex("reports").unwrap().lock().await.unwrap();
-    bench.proxy.blackhole();
-    assert_eq!(soon("the loss", guard.hold().lost()).await, LossReason::Lapsed);
-    assert_eq!(bench.ephemerals().await.len(), 1);
-    bench.proxy.heal();
-    // The guard is still there: only the session's own task can have done it.
-    bench.until_ephemerals(0).await;
-    assert!(!guard.hold().is_held());
 }
 
 #[tokio::test]

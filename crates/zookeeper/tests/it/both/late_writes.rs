@@ -21,7 +21,6 @@ use crate::support::way::url;
 /// How often each is tried in the long run; the plain one does a tenth.
 const ROUNDS: u32 = 200;
 
-/// How often a planted fault is tried at most until it does harm in time.
 const TRIES_MAX: u32 = 100;
 
 /// How long the harm of a late write is looked for: a contender is told of requests once it has stood for 80 ms.
@@ -80,7 +79,6 @@ impl Client {
         soon("an answer over the next connection", calling).await.expect("no panic")
     }
 
-    /// Passes on what was held back.
     fn pass(&self) {
         self.way.set_flow(Direction::ToServer, Flow::Pass);
     }
@@ -133,7 +131,6 @@ async fn a_late_deletion_leaves_the_next_contender_of_its_session_alone() {
     }
 }
 
-/// Another session asks the first contender.
 async fn asks_late(write: Operation, request: impl Fn(&Enqueued) -> Request) {
     let Some(bench) = Bench::start(SERVER).await else { return };
     for _ in 0..long::rounds(ROUNDS) {

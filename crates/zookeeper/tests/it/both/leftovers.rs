@@ -19,28 +19,16 @@ const WAIT: Duration = Duration::from_millis(200);
 /// The pause between two looks at the server's counts.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// What is asked for, and so what must be waited for.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Mutex,
-    Read,
-    Write,
-    Permit,
+    Permits,
     /// Another waits for permits before us.
     PermitBehindAnother,
-    Permits,
-    Leadership,
 }
 
-const ALL: [Asked; 7] = [
-    Asked::Mutex,
-    Asked::Read,
-    Asked::Write,
-    Asked::Permit,
-    Asked::PermitBehindAnother,
-    Asked::Permits,
-    Asked::Leadership,
-];
+/// A wait of each kind: all waiters in a line wait alike.
+const ALL: [Asked; 3] = [Asked::Mutex, Asked::Permits, Asked::PermitBehindAnother];
 
 /// What keeps others waiting while it lives.
 type InTheWay = Box<dyn Any + Send>;
@@ -49,9 +37,7 @@ impl Asked {
     async fn block(self, keeper: &Keeper) -> InTheWay {
         match self {
             Self::Mutex => Box::new(keeper.mutex(LOCK).unwrap().lock().await.unwrap()),
-            Self::Read => Box::new(keeper.rw_lock(LOCK).unwrap().write().await.unwrap()),
-            Self::Write => Box::new(keeper.rw_lock(LOCK).unwrap().read().await.unwrap()),
-            Self::Permit | Self::Permits => Box::new(keeper.semaphore(LOCK, 3).unwrap().acquire_many(3).await.unwrap()),
+            Self::Permits => Box::new(keeper.semaphore(LOCK, 3).unwrap().acquire_many(3).await.unwrap()),
             Self::PermitBehindAnother => {
                 let semaphore = keeper.semaphore(LOCK, 3).unwrap();
                 let held = semaphore.acquire_many(3).await.unwrap();
@@ -60,7 +46,6 @@ impl Asked {
                 until("another waits for permits", async || keeper.contenders(LOCK).await.unwrap().len() == 4).await;
                 Box::new((held, waits))
             }
-            Self::Leadership => Box::new(keeper.election(LOCK).unwrap().campaign().await.unwrap()),
         }
     }
 
@@ -68,8 +53,8 @@ impl Asked {
     /// the waiters, one on the permits. A client that took permits leaves the waiters at some later time.
     const fn in_the_way(self) -> (usize, u64) {
         match self {
-            Self::Mutex | Self::Read | Self::Write | Self::Leadership => (1, 1),
-            Self::Permit | Self::Permits => (3, 3),
+            Self::Mutex => (1, 1),
+            Self::Permits => (3, 3),
             Self::PermitBehindAnother => (4, 5),
         }
     }
@@ -79,20 +64,12 @@ impl Asked {
         let semaphore = || keeper.semaphore(LOCK, 3);
         match self {
             Self::Mutex => keeper.mutex(LOCK)?.lock_timeout(within).await.map(|held| held.is_some()),
-            Self::Read => keeper.rw_lock(LOCK)?.read_timeout(within).await.map(|held| held.is_some()),
-            Self::Write => keeper.rw_lock(LOCK)?.write_timeout(within).await.map(|held| held.is_some()),
-            Self::Permit | Self::PermitBehindAnother => {
-                semaphore()?.acquire_timeout(within).await.map(|held| held.is_some())
-            }
+            Self::PermitBehindAnother => semaphore()?.acquire_timeout(within).await.map(|held| held.is_some()),
             Self::Permits => semaphore()?.acquire_many_within(2, Wait::AtMost(within)).await.map(|held| held.is_some()),
-            Self::Leadership => {
-                keeper.election(LOCK)?.campaign_within(Wait::AtMost(within)).await.map(|held| held.is_some())
-            }
         }
     }
 }
 
-/// The waiter, and the contender in the way.
 struct Scene {
     bench: Bench,
     ann: Keeper,
@@ -147,7 +124,7 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_timeout_leaves_no_node_and_no_watch() {
+async fn a_wait_that_times_out_or_is_dropped_leaves_no_node_and_no_watch() {
     let Some(scene) = Scene::set().await else { return };
     // The waits are short: they are for a lock, and not for the session to open.
     scene.ann.mutex(LOCK).unwrap().lock().await.unwrap().release().await.unwrap();
@@ -156,17 +133,6 @@ async fn a_timeout_leaves_no_node_and_no_watch() {
         for _ in 0..3 {
             scene.ask_in_vain(asked).await;
         }
-        scene.expect_nothing_left(asked).await;
-        drop(in_the_way);
-        scene.expect_emptiness(asked).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_wait_leaves_no_node_and_no_watch() {
-    let Some(scene) = Scene::set().await else { return };
-    for asked in ALL {
-        let in_the_way = scene.block(asked).await;
         for millis in [0, 1, 2, 5, 20, 100] {
             let dropped = tokio::time::timeout(Duration::from_millis(millis), asked.ask(&scene.ann, SOON)).await;
             assert!(dropped.is_err(), "{asked:?}");

@@ -25,7 +25,6 @@ struct World {
 }
 
 impl World {
-    /// A server, and a queue whose node was made.
     async fn start() -> Self {
         let server = EmbeddedServer::start().await.unwrap();
         let ann = Waist::open(server.address().unwrap(), "").await;

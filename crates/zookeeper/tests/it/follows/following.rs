@@ -8,7 +8,6 @@ use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Backend, ContenderInfo, Error, FollowEvent, Follower, LockSnapshot, Picture, QueueName, Scope};
 use lockkeeper_zookeeper::ZooKeeperBackend;
 
-/// A follower, what it has told, and a backend for looks.
 pub(crate) struct Following {
     backend: Arc<ZooKeeperBackend>,
     scope: Scope,
@@ -17,7 +16,6 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Follows, and waits until all was told.
     pub(crate) async fn begin(backend: Arc<ZooKeeperBackend>, scope: Scope) -> Self {
         let follower = backend.admin().follow(&scope).expect("it can be followed");
         let mut following = Self { backend, scope, follower, picture: Picture::default() };
@@ -27,7 +25,6 @@ impl Following {
         following
     }
 
-    /// Waits for what is told next.
     pub(crate) async fn hear(&mut self) {
         soon("what is told next", self.take_next()).await;
     }

@@ -51,7 +51,6 @@ impl OlderServer {
         self.address
     }
 
-    /// How many persistent watches were asked for.
     pub(crate) fn refusals(&self) -> usize {
         self.refusals.load(Ordering::SeqCst)
     }

@@ -9,7 +9,6 @@ use lockkeeper_faults::peers::{Kind, curator, kazoo};
 
 use crate::support::Bench;
 
-/// A name that starts with a slash is a node's path.
 const PATH: &str = "/fleet/counter";
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,9 +8,8 @@ use lockkeeper_faults::peers::{Ground, Kind};
 use lockkeeper_recipes::Permits;
 
 use crate::support::turns::Other::{self, Curator, Go, Kazoo};
-use crate::support::turns::{Ours, Turns, bench_with, expect_grants, keepers, start_all, take_turns, visit};
+use crate::support::turns::{Ours, Turns, bench_with, expect_grants, keepers, start_all, take_turns};
 
-/// A name that starts with a slash is a node's path.
 const PATH: &str = "/fleet/lock";
 
 /// Has clients take turns, until each has as many as it wants; none if the test is skipped.
@@ -34,11 +33,6 @@ async fn share_in_order(others: &[Other], ours: &[(&str, Ours)], turns: Turns) {
     if let Some(ground) = share(others, ours, turns).await {
         assert_eq!(ground.overtaken().unwrap(), []);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn curator_go_zookeeper_and_ours_share_a_mutex_as_they_come() {
-    share_in_order(&[Curator(Kind::Mutex), Go], &[("", Ours::Mutex), ("", Ours::Mutex)], (4, 100)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,22 +104,4 @@ async fn kazoos_election_and_ours_in_either_layout_lead_by_turns() {
     for settings in ["?election=kazoo", "?layout=kazoo"] {
         share_in_order(&[Kazoo(Kind::Election)], &[(settings, Ours::Lead), (settings, Ours::Lead)], (3, 20)).await;
     }
-}
-
-/// The proof that the ground tells: contenders on two paths are no fleet.
-#[tokio::test(flavor = "multi_thread")]
-async fn contenders_that_share_no_lock_are_seen_to_meet() {
-    let Some(bench) = bench_with(&[]).await else { return };
-    let ground = Ground::new().unwrap();
-    let mut tasks = tokio::task::JoinSet::new();
-    for (who, path) in ["/one", "/two"].into_iter().enumerate() {
-        let (keeper, ground) = (bench.neighbour("").keeper, ground.clone());
-        tasks.spawn(async move {
-            for _ in 0..50 {
-                visit(&keeper, path, &Ours::Mutex, &ground, &who.to_string()).await;
-            }
-        });
-    }
-    while tasks.join_next().await.is_some() {}
-    assert_ne!(ground.faults().unwrap(), [""; 0]);
 }

@@ -14,7 +14,6 @@ use crate::support::Bench;
 /// How long a client that is kept out must have waited: clients list and watch in a few milliseconds.
 const KEPT_OUT: Duration = Duration::from_millis(300);
 
-/// A name that starts with a slash is a node's path.
 const PATH: &str = "/orders/lock";
 
 fn keeper(bench: &Bench, settings: &str) -> Keeper {
@@ -25,7 +24,6 @@ fn please() -> Revocation {
     Revocation::new(Some("deploy".to_owned()), Some(Duration::from_secs(30)))
 }
 
-/// Waits until this many stand in the queue.
 async fn until_queued(keeper: &Keeper, path: &str, count: usize) {
     until("the length of the queue", async || keeper.contenders(path).await.unwrap().len() == count).await;
 }

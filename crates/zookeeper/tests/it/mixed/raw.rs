@@ -28,7 +28,6 @@ enum Reads {
     OwnNames,
 }
 
-/// What came of an attempt to enter while another holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Entry {
     Entered,
@@ -38,7 +37,6 @@ enum Entry {
 
 use Entry::{Entered, KeptOut, Refused};
 
-/// A contender of a raw queue.
 struct Raw {
     client: Client,
     path: String,
@@ -71,7 +69,6 @@ impl Raw {
         first == Some(&self.name)
     }
 
-    /// Waits until it is first.
     async fn enters(&self) {
         until("the raw contender is first", async || self.is_first().await).await;
     }

@@ -13,10 +13,8 @@ use crate::support::{Bench, Make};
 /// How long a wait in vain goes on: clients look and watch in a few milliseconds.
 const IN_VAIN: Duration = Duration::from_millis(300);
 
-/// A name that starts with a slash is a node's path.
 const PATH: &str = "/values/one";
 
-/// None if the test is skipped.
 async fn with_curator() -> Option<(Bench, Peer)> {
     let bench = Bench::beside(&[curator::availability]).await?;
     let peer = bench.curator().await;
