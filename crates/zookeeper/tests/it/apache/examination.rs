@@ -9,7 +9,7 @@ use lockkeeper_zk_proto::message::Acl;
 use lockkeeper_zookeeper::{NewNode, ZooKeeperBackend};
 
 use super::SERVER;
-use super::remnants::{findings_of, severity_of};
+use super::both::remnants::{findings_of, severity_of};
 use crate::support::{Bench, way};
 
 fn backend(servers: &str, settings: &str) -> ZooKeeperBackend {

@@ -177,7 +177,7 @@ async fn a_write_that_is_for_the_first_contender_and_not_for_a_path_is_found() {
 }
 
 /// Lets the write of a value pass when that was removed and made anew; says whether it replaced the new one.
-pub(super) async fn late_value(bench: &Bench) -> Option<String> {
+pub(crate) async fn late_value(bench: &Bench) -> Option<String> {
     let client = Client::open(bench).await;
     let write = |expected, value: Option<&'static [u8]>| {
         client.session.values().set(&line("count"), expected, value.map(Arc::from))

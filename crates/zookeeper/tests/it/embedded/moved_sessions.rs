@@ -1,7 +1,7 @@
 //! A planted fault of the embedded server: it goes on serving the former connection of a session that has moved.
 
 use super::SERVER;
-use super::late_writes::late_value;
+use super::both::late_writes::late_value;
 use crate::support::Bench;
 use crate::support::server::BenchServer;
 
