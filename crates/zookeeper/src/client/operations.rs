@@ -237,7 +237,7 @@ pub struct NodeEvent {
 
 /// A watch that was set: a future of the one event that ends it. Dropping it removes the watch.
 ///
-/// A watch outlives connections: a change that was missed between two is told after the next one is made. It fails when
+/// A watch outlives connections: a change between two of them comes after the next handshake. It fails when
 /// the session is over.
 #[derive(Debug)]
 #[must_use = "dropping it removes the watch"]

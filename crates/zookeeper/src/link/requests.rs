@@ -111,7 +111,7 @@ impl SessionLink {
     }
 
     /// Watches a node that need not be there, and all below it, for as long as the session lives. What changes while
-    /// there is no connection is never told: after each reconnection all must be read again. Refused as
+    /// there is no connection stays unknown: after each reconnection all must be read again. Refused as
     /// [`ErrorCode::Unimplemented`](lockkeeper_zk_proto::message::ErrorCode::Unimplemented) by servers before 3.6.
     pub(crate) fn watch_below(self: &Arc<Self>, path: &str, on_each: OnEach) -> ClientCall {
         let request = Request::AddWatch { path: path.to_owned(), mode: AddWatchMode::PersistentRecursive };

@@ -270,8 +270,8 @@ impl LinkState {
         };
         let quantum = self.machine.anchor().timeout_least().unwrap_or_default() / RENEWALS_PER_TIMEOUT;
         let is_changed = match (self.published, safe_until) {
-            (Some((was_online, SafeUntil::At(told))), SafeUntil::At(until)) => {
-                was_online != is_online || until < told || until >= told.saturating_add(quantum)
+            (Some((was_online, SafeUntil::At(known))), SafeUntil::At(until)) => {
+                was_online != is_online || until < known || until >= known.saturating_add(quantum)
             }
             (published, _) => published != Some((is_online, safe_until)),
         };
@@ -287,10 +287,10 @@ impl LinkState {
 
 /// Tells callers of a new status, unless the session is over for them.
 fn tell(status: &watch::Sender<LinkStatus>, now: LinkStatus) {
-    status.send_if_modified(|told| {
-        let goes_on = told.phase != LinkPhase::Over;
+    status.send_if_modified(|current| {
+        let goes_on = current.phase != LinkPhase::Over;
         if goes_on {
-            *told = now;
+            *current = now;
         }
         goes_on
     });

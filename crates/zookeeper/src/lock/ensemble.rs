@@ -106,7 +106,7 @@ fn read_tick(answer: &str) -> Option<Duration> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServiceFacts<'a> {
-    pub(super) said: &'a [(String, ServerAnswer)],
+    pub(super) answers: &'a [(String, ServerAnswer)],
     /// How many servers of the ensemble vote by its configuration, if it tells.
     pub(super) voters: Option<usize>,
     pub(super) tick: Option<Duration>,
@@ -114,11 +114,11 @@ pub(super) struct ServiceFacts<'a> {
 }
 
 pub(super) fn judge(known: ServiceFacts<'_>) -> Vec<Finding> {
-    let reports: Vec<(&str, &ServerReport)> = known.said.iter().filter_map(reported).collect();
+    let reports: Vec<(&str, &ServerReport)> = known.answers.iter().filter_map(reported).collect();
     let mut findings = Vec::new();
-    findings.extend(known.said.iter().filter_map(|(server, said)| judge_server(server, said)));
+    findings.extend(known.answers.iter().filter_map(|(server, answer)| judge_server(server, answer)));
     findings.extend(judge_unity(&reports));
-    findings.extend(judge_size(known.said.len(), known.voters, &reports));
+    findings.extend(judge_size(known.answers.len(), known.voters, &reports));
     findings.extend(judge_tick(known, &reports));
     let ticks = reports.iter().filter_map(|(server, report)| judge_shortness(known.granted, server, report.tick?));
     findings.extend(ticks.take(1));
@@ -127,15 +127,15 @@ pub(super) fn judge(known: ServiceFacts<'_>) -> Vec<Finding> {
     findings
 }
 
-fn reported((server, said): &(String, ServerAnswer)) -> Option<(&str, &ServerReport)> {
-    match said {
+fn reported((server, answer): &(String, ServerAnswer)) -> Option<(&str, &ServerReport)> {
+    match answer {
         ServerAnswer::Itself(report) => Some((server, report)),
         _ => None,
     }
 }
 
-fn judge_server(server: &str, said: &ServerAnswer) -> Option<Finding> {
-    Some(match said {
+fn judge_server(server: &str, answer: &ServerAnswer) -> Option<Finding> {
+    Some(match answer {
         ServerAnswer::Unreachable(why) => Finding::new(
             Severity::Warning,
             format!("a server cannot be reached: {why}"),
@@ -297,12 +297,12 @@ mod tests {
     }
 
     fn found(
-        said: &[(String, ServerAnswer)],
+        answers: &[(String, ServerAnswer)],
         voters: Option<usize>,
         tick: Option<Duration>,
         granted_s: u64,
     ) -> Vec<Finding> {
-        let mut found = judge(ServiceFacts { said, voters, tick, granted: Duration::from_secs(granted_s) });
+        let mut found = judge(ServiceFacts { answers, voters, tick, granted: Duration::from_secs(granted_s) });
         // That it runs, and what.
         found.retain(|finding| !finding.what.contains(" runs ZooKeeper 3.8.0 ("));
         found
@@ -321,9 +321,10 @@ mod tests {
 
     #[test]
     fn servers_that_are_not_one_service_are_an_error_that_takes_the_exclusion() {
-        for said in [[server("a", "standalone"), server("b", "leader")], [server("a", "leader"), server("b", "leader")]]
+        for answers in
+            [[server("a", "standalone"), server("b", "leader")], [server("a", "leader"), server("b", "leader")]]
         {
-            let found = found(&said, None, Some(TICK), 20);
+            let found = found(&answers, None, Some(TICK), 20);
             assert_eq!((found[0].severity, found[0].leaves), (Severity::Error, Some(Exclusion::BestEffort)));
             assert!(found[0].what.contains("one lock several times"), "{found:?}");
         }
@@ -333,23 +334,23 @@ mod tests {
     fn a_service_that_one_loss_stops_is_found() {
         let alone = [server("a", "standalone")];
         let one = [server("a", "leader")];
-        for (said, voters, severity, word) in [
+        for (answers, voters, severity, word) in [
             (&alone[..], None, Severity::Note, "stands alone"),
             (&one[..], Some(2), Severity::Warning, "two servers"),
             (&one[..], Some(3), Severity::Warning, "one server of an ensemble of 3"),
             (&[server("a", "leader"), server("b", "follower")], Some(4), Severity::Note, "no more losses"),
         ] {
-            let found = found(said, voters, Some(TICK), 20);
-            let (told, leaves, what) = only(&found);
-            assert!((told, leaves) == (severity, None) && what.contains(word), "{found:?}");
+            let found = found(answers, voters, Some(TICK), 20);
+            let (severity_found, leaves, what) = only(&found);
+            assert!((severity_found, leaves) == (severity, None) && what.contains(word), "{found:?}");
         }
     }
 
     #[test]
     fn a_tick_that_is_greater_than_the_one_that_is_believed_takes_the_exclusion() {
-        let said = [server("a", "leader"), server("b", "follower"), server("c", "follower")];
+        let answers = [server("a", "leader"), server("b", "follower"), server("c", "follower")];
         let tick =
-            |tick_ms: Option<u64>, granted_s| found(&said, Some(3), tick_ms.map(Duration::from_millis), granted_s);
+            |tick_ms: Option<u64>, granted_s| found(&answers, Some(3), tick_ms.map(Duration::from_millis), granted_s);
         assert_eq!(only(&tick(Some(500), 20)).1, Some(Exclusion::BestEffort));
         assert_eq!(tick(None, 3)[0].leaves, Some(Exclusion::BestEffort));
         assert_eq!(only(&tick(None, 20)).0, Severity::Note);
@@ -359,8 +360,8 @@ mod tests {
 
     #[test]
     fn a_timeout_of_less_than_two_ticks_is_found_once() {
-        let said = [server("a", "leader"), server("b", "follower"), server("c", "follower")];
-        let found = found(&said, Some(3), Some(TICK), 3);
+        let answers = [server("a", "leader"), server("b", "follower"), server("c", "follower")];
+        let found = found(&answers, Some(3), Some(TICK), 3);
         let (severity, _, what) = only(&found);
         assert!(severity == Severity::Warning && what.contains("less than two ticks of a (2s each)"), "{what}");
     }
@@ -370,19 +371,19 @@ mod tests {
         for (version, is_told) in [("3.5.9", true), ("3.4.14", true), ("3.6.0", false), ("3.10.0", false), ("x", false)]
         {
             let report = ServerReport { version: version.to_owned(), mode: "leader".to_owned(), tick: Some(TICK) };
-            let told = judge_watches(&[("a", &report)]);
-            assert_eq!(told.map(|finding| finding.severity), is_told.then_some(Severity::Note), "{version}");
+            let finding = judge_watches(&[("a", &report)]);
+            assert_eq!(finding.map(|finding| finding.severity), is_told.then_some(Severity::Note), "{version}");
         }
     }
 
     #[test]
     fn a_server_that_cannot_be_asked_is_told_with_the_cure() {
-        let said = [
+        let answers = [
             ("a".to_owned(), ServerAnswer::Nothing),
             ("b".to_owned(), ServerAnswer::NotServing),
             ("c".to_owned(), ServerAnswer::Unreachable("c: Connection refused".to_owned())),
         ];
-        let found = found(&said, Some(3), None, 20);
+        let found = found(&answers, Some(3), None, 20);
         let severities: Vec<_> = found.iter().map(|finding| finding.severity).collect();
         assert_eq!(severities, [Severity::Note, Severity::Warning, Severity::Warning]);
         assert!(found[0].cure.contains("4lw.commands.whitelist") && found[2].what.contains("refused"), "{found:?}");

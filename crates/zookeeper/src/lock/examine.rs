@@ -29,18 +29,21 @@ pub(super) async fn examine(access: ClientOpener) -> Result<Vec<Finding>> {
     let fail = |error: ClientError| -> Error { error.into_core(Operation::Inspect, None) };
     let client = access.open().await.map_err(fail)?;
     let config = &access.config;
-    let told = told(client.link(), config).await;
-    // What could not be told ends with the session's timeout.
+    let examined = examine_service(client.link(), config).await;
+    // A session whose end does not arrive ends with the session's timeout.
     let _ = client.close().await;
-    let (mut findings, voters) = told.map_err(fail)?;
-    let said = ask_servers(config, &access.dial, &access.clock).await;
+    let (mut findings, voters) = examined.map_err(fail)?;
+    let answers = ask_servers(config, &access.dial, &access.clock).await;
     let granted = client.session_timeout();
-    findings.extend(judge(ServiceFacts { said: &said, voters, tick: config.tick, granted }));
+    findings.extend(judge(ServiceFacts { answers: &answers, voters, tick: config.tick, granted }));
     Ok(findings)
 }
 
-/// What a session tells, and how many servers vote, if that is known.
-async fn told(link: &Arc<SessionLink>, config: &Config) -> Result<(Vec<Finding>, Option<usize>), ClientError> {
+/// What a session shows, and how many servers vote, if that is known.
+async fn examine_service(
+    link: &Arc<SessionLink>,
+    config: &Config,
+) -> Result<(Vec<Finding>, Option<usize>), ClientError> {
     require_fit(link).await?;
     let timeouts = link.timeouts();
     let granted = || Finding::note(format!("sessions have a timeout of {:?}, as was asked for", timeouts.granted));
@@ -62,9 +65,9 @@ async fn ask_servers(config: &Config, dial: &Arc<dyn Dial>, clock: &Arc<dyn Cloc
         let (dial, clock) = (dial.clone(), clock.clone());
         asking.spawn(async move { (at, server.to_string(), ask(&dial, &clock, &server).await) });
     }
-    let mut said = asking.join_all().await;
-    said.sort_by_key(|(at, ..)| *at);
-    said.into_iter().map(|(_, server, said)| (server, said)).collect()
+    let mut answers = asking.join_all().await;
+    answers.sort_by_key(|(at, ..)| *at);
+    answers.into_iter().map(|(_, server, answer)| (server, answer)).collect()
 }
 
 /// Counts the servers that vote, in an ensemble's configuration: `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.

@@ -231,7 +231,7 @@ fn send(
     let line = needs_line.then(|| Request::GetChildren { path: path.line_on_server(), watch: false });
     let requests: Vec<_> = sync.into_iter().chain([queue]).chain(line).collect();
     let list = Arc::new(SharedList::of(path.shown(), freshness, requests.len(), now));
-    let told = |(at, request): (usize, Request)| {
+    let with_callback = |(at, request): (usize, Request)| {
         let mut teller = ListAnswerSender { list: Some(list.clone()), at, operation: request.opcode() };
         let on_reply = move |outcome: RequestOutcome| {
             teller.tell(|operation, path| CallAnswer::of(outcome, operation, path));
@@ -239,7 +239,7 @@ fn send(
         };
         (request, Box::new(on_reply) as OnReply)
     };
-    let submitted = link.submit_all(requests.into_iter().enumerate().map(told).collect(), path.shown());
+    let submitted = link.submit_all(requests.into_iter().enumerate().map(with_callback).collect(), path.shown());
     let (ids, handed_over) = match submitted {
         Ok(ids) => (ids, Ok(())),
         // None was taken on, and so each has told already that there is no answer.
@@ -252,7 +252,7 @@ fn send(
 /// Says what a list must show.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum ListFreshness {
-    /// All that this connection was told of; it may be older than what other clients know.
+    /// All changes that this connection has shown; other clients may know of later ones.
     Behind,
     /// All that was acknowledged to any client before: a sync goes before the list.
     Synced,

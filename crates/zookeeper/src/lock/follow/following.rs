@@ -95,7 +95,7 @@ impl Following {
 
 /// Why a session, or a connection, is followed no more.
 enum FollowEnd {
-    /// No caller hears what is told.
+    /// No caller hears the events any more.
     Unheard,
     /// For this reason.
     Lost(Error),
@@ -109,7 +109,7 @@ impl From<ClientError> for FollowEnd {
 
 struct FollowSender {
     telling: EventSender,
-    /// Whether a loss was told last.
+    /// Whether a loss was the last event.
     is_lost: bool,
     /// How often all was tried in vain since it last succeeded.
     failures: u32,
@@ -131,8 +131,8 @@ impl FollowSender {
         self.tell(FollowEvent::All(locks)).await
     }
 
-    async fn tell(&self, told: FollowEvent) -> Result<(), FollowEnd> {
-        if self.telling.tell(told).await { Ok(()) } else { Err(FollowEnd::Unheard) }
+    async fn tell(&self, event: FollowEvent) -> Result<(), FollowEnd> {
+        if self.telling.tell(event).await { Ok(()) } else { Err(FollowEnd::Unheard) }
     }
 }
 
@@ -215,7 +215,7 @@ impl FollowedSession {
     async fn look(&mut self, epoch: u64) -> Result<(FollowedLocks, BootInstant), FollowEnd> {
         let clock = self.link.clock.clone();
         let begun = clock.now();
-        // What is told from now on may be missing in what is read.
+        // The reading may lack changes that watches show from now on.
         self.pending.clear();
         let model = snapshot(&mut self.reader, &self.scheme).await?;
         if !self.is_on(epoch) {

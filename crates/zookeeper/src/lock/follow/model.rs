@@ -1,4 +1,4 @@
-//! The known state of all locks of a scope. Pure: what is told twice changes nothing.
+//! The known state of all locks of a scope. Pure: an event that comes twice changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -20,10 +20,10 @@ pub(super) enum NodeChange {
 /// The nodes that have changed, by their paths as the server knows them.
 pub(super) type NodeChanges = BTreeMap<String, NodeChange>;
 
-/// What watches have told and was not taken yet.
+/// The changes that watches have shown and no reader has taken.
 #[derive(Debug, Default)]
 pub(super) struct PendingChanges {
-    told: Mutex<NotedChanges>,
+    noted: Mutex<NotedChanges>,
     came: Notify,
 }
 
@@ -43,31 +43,31 @@ impl PendingChanges {
             EventKind::NodeDeleted => NodeChange::Deleted,
             _ => return,
         };
-        let mut told = self.told();
-        if told.is_too_much {
+        let mut noted = self.noted();
+        if noted.is_too_much {
             return;
         }
-        let is_full = told.changes.len() >= CHANGES_MAX;
-        match told.changes.get_mut(&event.path) {
+        let is_full = noted.changes.len() >= CHANGES_MAX;
+        match noted.changes.get_mut(&event.path) {
             Some(NodeChange::Created) if change == NodeChange::Written => {}
             Some(last) => *last = change,
-            None if is_full => *told = NotedChanges { is_too_much: true, ..NotedChanges::default() },
-            None => drop(told.changes.insert(event.path.clone(), change)),
+            None if is_full => *noted = NotedChanges { is_too_much: true, ..NotedChanges::default() },
+            None => drop(noted.changes.insert(event.path.clone(), change)),
         }
-        drop(told);
+        drop(noted);
         self.came.notify_one();
     }
 
     pub(super) fn clear(&self) {
-        *self.told() = NotedChanges::default();
+        *self.noted() = NotedChanges::default();
     }
 
-    /// Waits until something was told. Dropping the future loses nothing.
+    /// Waits until there is a change. Dropping the future loses nothing.
     pub(super) async fn until_any(&self) {
         loop {
             {
-                let told = self.told();
-                if told.is_too_much || !told.changes.is_empty() {
+                let noted = self.noted();
+                if noted.is_too_much || !noted.changes.is_empty() {
                     return;
                 }
             }
@@ -76,15 +76,15 @@ impl PendingChanges {
         }
     }
 
-    /// Takes what was told; `None` if it was too much, and all must be read anew.
+    /// Takes the changes; `None` if there were too many, and all must be read anew.
     pub(super) fn take(&self) -> Option<NodeChanges> {
-        let mut told = self.told();
-        (!told.is_too_much).then(|| std::mem::take(&mut told.changes))
+        let mut noted = self.noted();
+        (!noted.is_too_much).then(|| std::mem::take(&mut noted.changes))
     }
 
     /// No code panics while it is locked.
-    fn told(&self) -> MutexGuard<'_, NotedChanges> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn noted(&self) -> MutexGuard<'_, NotedChanges> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
             note(&pending, EventKind::NodeCreated, &format!("/{number}"));
         }
         note(&pending, EventKind::NodeDeleted, "/0");
-        assert_eq!(pending.told().changes.len(), CHANGES_MAX);
+        assert_eq!(pending.noted().changes.len(), CHANGES_MAX);
         note(&pending, EventKind::NodeCreated, "/one-more");
         note(&pending, EventKind::NodeCreated, "/another");
         pending.until_any().await;

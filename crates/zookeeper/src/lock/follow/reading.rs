@@ -1,4 +1,4 @@
-//! Reads the locks of a scope: all of them, or what watches have told of. Many nodes at a time, and not too many a
+//! Reads the locks of a scope: all of them, or those that watches have shown. Many nodes at a time, and not too many a
 //! second.
 
 use std::sync::Arc;
@@ -152,10 +152,10 @@ async fn fill_sites(
         }
         groups = parts;
     }
-    read_spots(reader, model, &nodes_of_contenders).await
+    read_contenders(reader, model, &nodes_of_contenders).await
 }
 
-async fn read_spots(
+async fn read_contenders(
     reader: &mut PacedReader,
     model: &mut FollowedLocks,
     nodes_of_contenders: &[(ContenderNode, Contender)],
@@ -204,5 +204,5 @@ pub(super) async fn take_in(
         .into_iter()
         .filter_map(|contender_node| model.contender_at(&contender_node).map(|contender| (contender_node, contender)));
     let named: Vec<_> = named.collect();
-    read_spots(reader, model, &named).await
+    read_contenders(reader, model, &named).await
 }
