@@ -20,7 +20,7 @@ mod proto;
 use crate::Outcome;
 use proto::{
     Compare, CompareResult, CompareTarget, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
-    LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, PutRequest, RangeRequest, Request as Operation,
+    LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, OpRequest as Operation, PutRequest, RangeRequest,
     RequestOp, SortOrder, SortTarget, TargetUnion, TxnRequest, TxnResponse,
 };
 

@@ -14,11 +14,11 @@ use lockkeeper_session::{follow, refuse};
 
 use crate::examine::{examine_briefly, examine_cluster, examine_members, renew_tokens, together};
 use crate::follow::Following;
-use crate::layout::Naming;
-use crate::look::{Onlooker, onlooker};
+use crate::layout::KeyNaming;
+use crate::look::{self, Onlooker, onlooker};
 use crate::queue;
 use crate::session::open;
-use crate::url::{Config, Site};
+use crate::url::{Config, EtcdSite};
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("etcd", Exclusion::Timed, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
@@ -55,7 +55,7 @@ const CONDITIONS: &[&str] = &[
 /// ```
 #[derive(Debug)]
 pub struct EtcdBackend {
-    site: Site,
+    site: EtcdSite,
     onlooker: Arc<Onlooker>,
     /// The server that the next session tries first.
     next_server: AtomicUsize,
@@ -74,7 +74,7 @@ impl EtcdBackend {
     /// Takes a service by another clock, which should be the keeper's too.
     pub fn with(config: Config, clock: Arc<dyn Clock>) -> Self {
         let layout = config.layout();
-        let site = Site::new(config, layout, clock);
+        let site = EtcdSite::new(config, layout, clock);
         let next_server = AtomicUsize::new(std::process::id() as usize);
         Self { onlooker: Arc::new(onlooker(&site)), site, next_server }
     }
@@ -93,8 +93,8 @@ impl Backend for EtcdBackend {
 
     fn capabilities(&self) -> &Capabilities {
         match self.site.config.naming {
-            Naming::Ours => &CAPABILITIES,
-            Naming::Etcdctl => &SHARED_CAPABILITIES,
+            KeyNaming::Ours => &CAPABILITIES,
+            KeyNaming::Etcdctl => &SHARED_CAPABILITIES,
         }
     }
 
@@ -128,14 +128,14 @@ impl AdminBackend for EtcdBackend {
         }
         let (name, queue) = (queue.clone(), queue.clone());
         let look = self.onlooker.look_at(&self.site.layout, queue, |looking, queue| {
-            Box::pin(async move { queue::inspect(&looking, queue).await })
+            Box::pin(async move { look::inspect(&looking, queue).await })
         });
         Box::pin(async move { look.await.map_err(|error| error.at(&name)) })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         self.onlooker.look_at(&self.site.layout, prefix.to_owned(), |looking, prefix| {
-            Box::pin(async move { queue::names(&looking, prefix).await })
+            Box::pin(async move { look::names(&looking, prefix).await })
         })
     }
 
@@ -158,12 +158,12 @@ impl AdminBackend for EtcdBackend {
 
     fn remnants(&self, _unused_for: Duration) -> BoxFuture<Result<Vec<Remnant>>> {
         self.onlooker
-            .look_at(&self.site.layout, (), |looking, ()| Box::pin(async move { queue::remnants(&looking).await }))
+            .look_at(&self.site.layout, (), |looking, ()| Box::pin(async move { look::remnants(&looking).await }))
     }
 
     fn remove(&self, remnant: &Remnant) -> BoxFuture<Result<bool>> {
         self.onlooker.look_at(&self.site.layout, remnant.clone(), |looking, remnant| {
-            Box::pin(queue::remove(looking.connection, remnant, looking.deadline))
+            Box::pin(look::remove(looking.connection, remnant, looking.deadline))
         })
     }
 

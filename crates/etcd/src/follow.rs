@@ -13,14 +13,12 @@ use lockkeeper_core::{Backoff, EventSender, FollowEvent, Scope};
 use lockkeeper_session::{Effect, Failure, FailureKind, Follow, Mutex};
 use tokio::sync::mpsc;
 
-use crate::follow::known::Known;
+use crate::follow::known::FollowedLocks;
 use crate::layout::Layout;
-use crate::look::open_from;
+use crate::look::{EtcdLook, KeySnapshot, keys_below, open_from, snapshot};
 use crate::proto::{KeyValue, RangeRequest};
-use crate::queue::{Onlooking, Snapshot, snapshot};
-use crate::rpc::{Connection, Subscriber, Watch, WatchEvent, Watched, Watches};
-use crate::rpc::{key_range, prefix_end};
-use crate::url::Site;
+use crate::rpc::{Connection, KeyEvent, KeyWatch, KeyWatches, Subscriber, WatchRange, key_range};
+use crate::url::EtcdSite;
 
 /// How many changes wait to be noted. They are noted whether they are read or not, so that only a program that stands
 /// still has as many; then all is read anew.
@@ -32,7 +30,7 @@ const CHECKS_PER_TIMEOUT: u32 = 4;
 
 /// Follows a service.
 pub(crate) struct Following {
-    site: Site,
+    site: EtcdSite,
     scope: Scope,
     /// The server that is tried next.
     server: usize,
@@ -51,7 +49,7 @@ impl Follow for Following {
 }
 
 impl Following {
-    pub(crate) fn new(site: Site, scope: Scope) -> Self {
+    pub(crate) fn new(site: EtcdSite, scope: Scope) -> Self {
         Self { site, scope, server: std::process::id() as usize }
     }
 
@@ -59,15 +57,15 @@ impl Following {
     async fn until_over(&self, server: usize, telling: &EventSender, backoff: &mut Backoff) -> Result<(), Failure> {
         let connection = open_from(server, &self.site).await?;
         let layout = &self.site.layout;
-        let watches = Watches::open(&connection, layout.offset(), self.deadline()).await?;
+        let watches = KeyWatches::open(&connection, layout.offset(), self.deadline()).await?;
         let (mut known, mut since) = self.look(&connection, layout, &watches).await?;
         let mut compacted = std::pin::pin!(self.until_compacted(&connection, layout, since.revision));
         let mut is_whole = false;
         loop {
             tokio::select! {
                 change = since.changes.recv() => match change {
-                    Some(Change::Put(kv)) => known.put(&kv),
-                    Some(Change::Deleted(key)) => known.delete(&key),
+                    Some(KeyChange::Put(kv)) => known.put(&kv),
+                    Some(KeyChange::Deleted(key)) => known.delete(&key),
                     None => return Err(ended()),
                 },
                 is_read = telling.until_taken(), if !is_whole || known.has_changed() => {
@@ -98,17 +96,16 @@ impl Following {
         &self,
         connection: &Connection,
         layout: &Layout,
-        watches: &Watches,
-    ) -> Result<(Known, Since), Failure> {
-        let looking = Onlooking { connection, layout, deadline: self.deadline() };
-        let mut known = Known::new(layout, &self.scope);
-        let prefixes = Known::prefixes(layout, &self.scope);
+        watches: &KeyWatches,
+    ) -> Result<(FollowedLocks, WatchedChanges), Failure> {
+        let looking = EtcdLook { connection, layout, deadline: self.deadline() };
+        let mut known = FollowedLocks::new(layout, &self.scope);
+        let prefixes = FollowedLocks::prefixes(layout, &self.scope);
         // That of the first range.
         let mut of_all = 0;
         for prefix in &prefixes {
-            let (key, range_end) = range(prefix.clone());
-            let range = RangeRequest { key, range_end, revision: of_all, ..RangeRequest::default() };
-            let Snapshot { revision, kvs, .. } = snapshot(&looking, range).await?;
+            let range = RangeRequest { revision: of_all, ..keys_below(prefix.clone()) };
+            let KeySnapshot { revision, kvs, .. } = snapshot(&looking, range).await?;
             kvs.iter().for_each(|kv| known.put(kv));
             of_all = revision;
         }
@@ -140,40 +137,40 @@ impl Following {
 }
 
 /// A key that was written, or deleted.
-enum Change {
+enum KeyChange {
     Put(KeyValue),
     Deleted(Vec<u8>),
 }
 
 /// What is watched since a look.
-struct Since {
+struct WatchedChanges {
     /// Of which revision the look was.
     revision: i64,
-    changes: mpsc::Receiver<Change>,
-    _watches: Vec<Watch>,
+    changes: mpsc::Receiver<KeyChange>,
+    _watches: Vec<KeyWatch>,
 }
 
 /// Watches all keys with these prefixes, from behind this revision on. What comes of it ends with the first watch that
 /// ends, or with a change for which there is no room.
-fn watch(watches: &Watches, prefixes: Vec<Vec<u8>>, revision: i64) -> Since {
+fn watch(watches: &KeyWatches, prefixes: Vec<Vec<u8>>, revision: i64) -> WatchedChanges {
     let (sender, changes) = mpsc::channel(CHANGES_WAITING_MAX);
     let sender = Arc::new(Mutex::new(Some(sender)));
     let watch = |prefix: Vec<u8>| {
-        let (key, range_end) = range(prefix);
-        watches.watch(Watched::Since(key, range_end, revision + 1), subscriber(&sender))
+        let RangeRequest { key, range_end, .. } = keys_below(prefix);
+        watches.watch(WatchRange::Since(key, range_end, revision + 1), subscriber(&sender))
     };
-    Since { revision, changes, _watches: prefixes.into_iter().map(watch).collect() }
+    WatchedChanges { revision, changes, _watches: prefixes.into_iter().map(watch).collect() }
 }
 
-fn subscriber(sender: &Arc<Mutex<Option<mpsc::Sender<Change>>>>) -> Subscriber {
+fn subscriber(sender: &Arc<Mutex<Option<mpsc::Sender<KeyChange>>>>) -> Subscriber {
     let sender = sender.clone();
     Box::new(move |event| {
         let mut sender = sender.lock();
         let change = match event {
-            WatchEvent::Created => return,
-            WatchEvent::Put(kv) => Some(Change::Put(kv.clone())),
-            WatchEvent::Deleted(kv) => Some(Change::Deleted(kv.key.clone())),
-            WatchEvent::Over => None,
+            KeyEvent::Created => return,
+            KeyEvent::Put(kv) => Some(KeyChange::Put(kv.clone())),
+            KeyEvent::Deleted(kv) => Some(KeyChange::Deleted(kv.key.clone())),
+            KeyEvent::Over => None,
         };
         let is_sent =
             change.is_some_and(|change| sender.as_ref().is_some_and(|sender| sender.try_send(change).is_ok()));
@@ -181,12 +178,6 @@ fn subscriber(sender: &Arc<Mutex<Option<mpsc::Sender<Change>>>>) -> Subscriber {
             *sender = None;
         }
     })
-}
-
-/// The range of all keys that begin with this; no key is empty.
-fn range(prefix: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
-    let end = prefix_end(&prefix);
-    (if prefix.is_empty() { vec![0] } else { prefix }, end)
 }
 
 fn ended() -> Failure {

@@ -18,27 +18,27 @@
 //! A long queue lies in segments, of some tens of contenders each: all of one segment stand ahead of all of the next.
 //! The server sorts nothing but by reading all of it, so this is how a place in a long queue is looked at without that.
 //!
-//! With [`Naming::Etcdctl`] a lock's name is the prefix of its contenders' keys, as it is for `etcdctl lock`, `etcdctl
+//! With [`KeyNaming::Etcdctl`] a lock's name is the prefix of its contenders' keys, as it is for `etcdctl lock`, `etcdctl
 //! elect` and Go's `clientv3/concurrency`: ours are `<name>/<lease>-<ticket>.<number>`, and every other key there is a
 //! contender of another client. All else of ours stays below the base.
 
-mod identity;
 mod name;
+mod record;
 
 use std::ops::RangeInclusive;
 
 use lockkeeper_core::{Contender, ContenderId, Mode, MutexRole, Part, QueueName, QueueView, Ticket};
 
-use crate::layout::identity::Identity;
-pub(crate) use crate::layout::identity::ticket_of;
-pub(crate) use crate::layout::name::{MODES, Name, Position};
+pub(crate) use crate::layout::name::{MODES, Name, QueuePosition};
 use crate::layout::name::{lease_text, mode_letter, revision_text, segment_text, slot_text};
+use crate::layout::record::ContenderIdentity;
+pub(crate) use crate::layout::record::{KeyRecord, ticket_of};
 use crate::proto::KeyValue;
 use crate::rpc::prefix_end;
 
 /// Whose names the keys of contenders have.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Naming {
+pub(crate) enum KeyNaming {
     /// Ours, below the base.
     #[default]
     Ours,
@@ -53,29 +53,29 @@ pub(crate) type Segments = RangeInclusive<u32>;
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     base: String,
-    naming: Naming,
+    naming: KeyNaming,
 }
 
 impl Layout {
-    pub(crate) fn new(base: &str, naming: Naming) -> Self {
+    pub(crate) fn new(base: &str, naming: KeyNaming) -> Self {
         Self { base: base.to_owned(), naming }
     }
 
     /// Whether other clients stand in the queue of this part of a lock too.
     fn is_shared(&self, part: Part) -> bool {
-        self.naming == Naming::Etcdctl && part == Part::Line
+        self.naming == KeyNaming::Etcdctl && part == Part::Line
     }
 
     /// Whether the keys of a queue lie in segments. Permits are counted, and so read whole.
     pub(crate) fn has_segments(&self, queue: &QueueName) -> bool {
-        self.naming == Naming::Ours && queue.part() != Part::Permits
+        self.naming == KeyNaming::Ours && queue.part() != Part::Permits
     }
 
     /// Says why a lock cannot have this name.
     pub(crate) fn refusal(&self, queue: &QueueName) -> Option<String> {
         let is_ours =
             queue.as_str().strip_prefix(&*self.base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        (self.naming == Naming::Etcdctl && is_ours).then(|| {
+        (self.naming == KeyNaming::Etcdctl && is_ours).then(|| {
             format!(
                 "with `layout=etcdctl` a lock's name is the prefix of its keys, and below {} lie keys of our own",
                 self.base
@@ -86,8 +86,8 @@ impl Layout {
     /// Names the keys that a user must be allowed to read and write.
     pub(crate) fn rights(&self) -> String {
         match self.naming {
-            Naming::Ours => format!("all keys below {}/", self.base),
-            Naming::Etcdctl => format!("all keys below {}/ and below the locks' names", self.base),
+            KeyNaming::Ours => format!("all keys below {}/", self.base),
+            KeyNaming::Etcdctl => format!("all keys below {}/ and below the locks' names", self.base),
         }
     }
 
@@ -95,8 +95,8 @@ impl Layout {
     /// by which its other clients know their contenders.
     pub(crate) fn first_token(&self, offset: u64) -> u64 {
         match self.naming {
-            Naming::Ours => offset,
-            Naming::Etcdctl => 0,
+            KeyNaming::Ours => offset,
+            KeyNaming::Etcdctl => 0,
         }
     }
 
@@ -120,16 +120,16 @@ impl Layout {
     /// What the keys of all contenders begin with of all locks whose names begin with `prefix`, and of others too.
     pub(crate) fn queues(&self, prefix: &str) -> Vec<u8> {
         match self.naming {
-            Naming::Ours => format!("{}/q/", self.base).into_bytes(),
-            Naming::Etcdctl => prefix.as_bytes().to_vec(),
+            KeyNaming::Ours => format!("{}/q/", self.base).into_bytes(),
+            KeyNaming::Etcdctl => prefix.as_bytes().to_vec(),
         }
     }
 
     /// What the keys of all contenders of a lock begin with, whichever queue of it is named.
     pub(crate) fn lock(&self, queue: &QueueName) -> Vec<u8> {
         match self.naming {
-            Naming::Ours => format!("{}/q/{}/", self.base, queue.encoded()).into_bytes(),
-            Naming::Etcdctl => format!("{}/", queue.as_str()).into_bytes(),
+            KeyNaming::Ours => format!("{}/q/{}/", self.base, queue.encoded()).into_bytes(),
+            KeyNaming::Etcdctl => format!("{}/", queue.as_str()).into_bytes(),
         }
     }
 
@@ -143,26 +143,26 @@ impl Layout {
 
     fn text(&self, name: &Name) -> String {
         match self.naming {
-            Naming::Ours => name.text(),
-            Naming::Etcdctl => name.bare(),
+            KeyNaming::Ours => name.text(),
+            KeyNaming::Etcdctl => name.bare(),
         }
     }
 
     fn parse(&self, text: &str) -> Option<Name> {
         match self.naming {
-            Naming::Ours => Name::parse(text),
-            Naming::Etcdctl => Name::parse_bare(Mode::Mutex, 0, text),
+            KeyNaming::Ours => Name::parse(text),
+            KeyNaming::Etcdctl => Name::parse_bare(Mode::Mutex, 0, text),
         }
     }
 
     /// The identity of a contender of ours that was created at this revision.
     pub(crate) fn id(&self, name: &Name, created: i64) -> ContenderId {
-        Identity { text: &self.text(name), created }.id()
+        ContenderIdentity { text: &self.text(name), created }.id()
     }
 
     /// Reads the name of a contender that this library made.
     pub(crate) fn name(&self, id: &ContenderId) -> Option<Name> {
-        self.parse(Identity::parse(id)?.text)
+        self.parse(ContenderIdentity::parse(id)?.text)
     }
 
     /// The key of a contender of ours.
@@ -174,7 +174,7 @@ impl Layout {
     /// contender has this identity.
     pub(crate) fn contender(&self, queue: &QueueName, id: &ContenderId) -> (Vec<u8>, i64) {
         let (text, created) =
-            Identity::parse(id).map_or((id.as_str(), 0), |identity| (identity.text, identity.created));
+            ContenderIdentity::parse(id).map_or((id.as_str(), 0), |identity| (identity.text, identity.created));
         (self.key_of(queue, text), created)
     }
 
@@ -217,25 +217,25 @@ impl Layout {
     pub(crate) fn lock_of<'a>(&self, kv: &'a KeyValue) -> Option<&'a str> {
         let (lock, id) = self.divide(&kv.key)?;
         let is_theirs = || kv.lease != 0 && id == format!("{:x}", kv.lease.cast_unsigned());
-        (self.naming == Naming::Ours || self.parse(id).is_some() || is_theirs()).then_some(lock)
+        (self.naming == KeyNaming::Ours || self.parse(id).is_some() || is_theirs()).then_some(lock)
     }
 
     /// Divides a key into the lock that it is a contender's of, if it is a contender's, and what stands behind it.
     pub(crate) fn divide<'a>(&self, key: &'a [u8]) -> Option<(&'a str, &'a str)> {
         match self.naming {
-            Naming::Ours => {
+            KeyNaming::Ours => {
                 let rest = str::from_utf8(key.strip_prefix(&*self.queues(""))?).ok()?;
                 Some(rest.split_once('/').unwrap_or((rest, "")))
             }
-            Naming::Etcdctl => str::from_utf8(key).ok()?.rsplit_once('/'),
+            KeyNaming::Etcdctl => str::from_utf8(key).ok()?.rsplit_once('/'),
         }
     }
 
     /// Reads a lock's name as keys have it.
     pub(crate) fn lock_name(&self, lock: &str) -> Option<QueueName> {
         match self.naming {
-            Naming::Ours => QueueName::decode(lock),
-            Naming::Etcdctl => QueueName::new(lock).ok(),
+            KeyNaming::Ours => QueueName::decode(lock),
+            KeyNaming::Etcdctl => QueueName::new(lock).ok(),
         }
     }
 
@@ -244,32 +244,32 @@ impl Layout {
     pub(crate) fn behind(&self, key: &[u8], lock: Option<&str>) -> Vec<u8> {
         match (self.naming, lock) {
             // `0` comes right after `/`.
-            (Naming::Ours, Some(lock)) => format!("{}/q/{lock}0", self.base).into_bytes(),
+            (KeyNaming::Ours, Some(lock)) => format!("{}/q/{lock}0", self.base).into_bytes(),
             _ => [key, &[0]].concat(),
         }
     }
 
     /// Reads the part and the contender that a key below that of its lock names.
-    pub(crate) fn read(&self, queue: &QueueName, kv: &KeyValue) -> Option<(Part, Stored)> {
+    pub(crate) fn read(&self, queue: &QueueName, kv: &KeyValue) -> Option<(Part, StoredContender)> {
         let rest = str::from_utf8(kv.key.strip_prefix(&*self.lock(queue))?).ok()?;
         let (part, id) = match self.naming {
-            Naming::Ours => {
+            KeyNaming::Ours => {
                 let (letter, id) = rest.split_once('/')?;
                 (part_of(letter)?, id)
             }
-            Naming::Etcdctl => (Part::Line, rest),
+            KeyNaming::Etcdctl => (Part::Line, rest),
         };
         Some((part, self.stored(id, kv)?))
     }
 
     /// Reads a contender. Among names that are shared, a key below another lock's is none of this lock.
-    fn stored(&self, text: &str, kv: &KeyValue) -> Option<Stored> {
+    fn stored(&self, text: &str, kv: &KeyValue) -> Option<StoredContender> {
         let (name, created) = (self.parse(text), kv.create_revision);
-        if name.is_none() && (self.naming == Naming::Ours || text.is_empty() || text.contains('/')) {
+        if name.is_none() && (self.naming == KeyNaming::Ours || text.is_empty() || text.contains('/')) {
             return None;
         }
-        Some(Stored {
-            id: Identity { text, created }.id(),
+        Some(StoredContender {
+            id: ContenderIdentity { text, created }.id(),
             mode: name.as_ref().map_or(Mode::Mutex, |name| name.mode),
             segment: name.as_ref().map_or(0, |name| name.segment),
             position: Name::position_of(name.as_ref(), created),
@@ -279,7 +279,7 @@ impl Layout {
     }
 
     /// Reads the contenders that keys of a queue name, in the order of the keys. What is no contender is passed over.
-    pub(crate) fn read_keys(&self, queue: &QueueName, kvs: &[KeyValue]) -> Vec<Stored> {
+    pub(crate) fn read_keys(&self, queue: &QueueName, kvs: &[KeyValue]) -> Vec<StoredContender> {
         let read = kvs.iter().filter_map(|kv| self.read(queue, kv));
         read.filter(|(part, _)| *part == queue.part()).map(|(_, stored)| stored).collect()
     }
@@ -291,7 +291,7 @@ impl Layout {
     }
 
     /// Reads the contenders of a queue from its keys, in their order. What is no contender is passed over.
-    pub(crate) fn read_queue(&self, queue: &QueueName, kvs: &[KeyValue]) -> Vec<Stored> {
+    pub(crate) fn read_queue(&self, queue: &QueueName, kvs: &[KeyValue]) -> Vec<StoredContender> {
         let mut stored = self.read_keys(queue, kvs);
         stored.sort_by(|one, other| (one.position, &one.id).cmp(&(other.position, &other.id)));
         stored
@@ -300,7 +300,7 @@ impl Layout {
 
 /// A contender that is stored.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredContender {
     pub(crate) id: ContenderId,
     pub(crate) mode: Mode,
     /// In which segment of the queue it stands.
@@ -309,10 +309,10 @@ pub(crate) struct Stored {
     pub(crate) is_ours: bool,
     /// `None` of another client's, and where only the keys were read.
     pub(crate) ticket: Option<Ticket>,
-    pub(crate) position: Position,
+    pub(crate) position: QueuePosition,
 }
 
-impl Stored {
+impl StoredContender {
     pub(crate) fn contender(&self) -> Contender {
         Contender { id: self.id.clone(), ticket: self.ticket, mode: self.mode }
     }
@@ -340,15 +340,15 @@ mod tests {
         KeyValue { key, create_revision, ..KeyValue::default() }
     }
 
-    fn name(slot: u32, number: u32, beside: Option<Position>) -> Name {
+    fn name(slot: u32, number: u32, beside: Option<QueuePosition>) -> Name {
         Name { mode: Mode::Write, segment: 2, lease: 0x07ae, slot, number, beside }
     }
 
     #[test]
     fn a_contender_has_this_key() {
-        let layout = Layout::new("/lockkeeper", Naming::Ours);
+        let layout = Layout::new("/lockkeeper", KeyNaming::Ours);
         let queue = QueueName::new("a/b").unwrap();
-        let beside = Position { revision: 16, turn: 1, next: 2 };
+        let beside = QueuePosition { revision: 16, turn: 1, next: 2 };
         let key = layout.key(&queue, &name(0xab, 3, Some(beside)));
         let expected = "/lockkeeper/q/a%2Fb/l/w/00000002/00000000000007ae-000000ab.0003\
                         @0000000000000010.0001.0002";
@@ -361,13 +361,13 @@ mod tests {
 
     #[test]
     fn a_queue_is_in_the_order_of_creation_and_one_beside_another_stands_behind_it() {
-        let layout = Layout::new("/x", Naming::Ours);
+        let layout = Layout::new("/x", KeyNaming::Ours);
         let queue = QueueName::new("door").unwrap();
-        let beside = Position { revision: 7, turn: 0, next: 1 };
+        let beside = QueuePosition { revision: 7, turn: 0, next: 1 };
         let names =
             [(name(9, 0, None), 7), (name(1, 1, None), 7), (name(5, 0, Some(beside)), 20), (name(3, 0, None), 8)];
         let kvs: Vec<_> = names.iter().map(|(name, created)| kv(layout.key(&queue, name), *created)).rev().collect();
-        let slot = |stored: &Stored| layout.name(&stored.id).map(|name| name.slot);
+        let slot = |stored: &StoredContender| layout.name(&stored.id).map(|name| name.slot);
         let order: Vec<_> = layout.read_queue(&queue, &kvs).iter().filter_map(slot).collect();
         assert_eq!(order, [9, 5, 1, 3]);
         assert!(layout.read_queue(&queue, &[kv(b"/x/q/door/l/m/other".to_vec(), 1)]).is_empty());
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn in_a_shared_queue_every_key_right_below_the_name_is_a_contender_and_tokens_are_revisions() {
-        let layout = Layout::new("/lockkeeper", Naming::Etcdctl);
+        let layout = Layout::new("/lockkeeper", KeyNaming::Etcdctl);
         let queue = QueueName::new("jobs/nightly").unwrap();
         let ours = layout.key(&queue, &Name { mode: Mode::Mutex, ..name(0xab, 0, None) });
         let expected = "jobs/nightly/00000000000007ae-000000ab.0000";
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_some_segments_are_those_of_one_mode_in_them_and_no_others() {
-        let (layout, queue) = (Layout::new("/x", Naming::Ours), QueueName::new("door").unwrap());
+        let (layout, queue) = (Layout::new("/x", KeyNaming::Ours), QueueName::new("door").unwrap());
         let key = |mode, segment| layout.key(&queue, &Name { mode, segment, ..name(1, 0, None) });
         let (from, end) = layout.segments(&queue, Mode::Write, 1..=u32::MAX);
         let is_in = |key: Vec<u8>| from <= key && key < end;

@@ -38,28 +38,28 @@
 //!   without harm.
 //! - **Late writes.** A contender's key is used again while an earlier deletion of it, or a request to it, may still be
 //!   on its way. So both name the revision at which their contender was created, or that of the record that was read
-//!   (`queue/leave.rs`, `queue/request.rs`), and so does the mark that it was broken. The withdrawal of a join without
-//!   an answer looks first. A value is written under the stamp too, or on the state that was read (`queue/value.rs`).
+//!   (`queue/leave.rs`, `queue/writes.rs`), and so does the mark that it was broken. The withdrawal of a join without
+//!   an answer looks first. A value is written under the stamp too, or on the state that was read (`queue/writes.rs`).
 //! - **Belief** (`session/belief.rs`, pure). The answer to a keepalive counts once a linearizable request that was sent
 //!   after it, on the same connection, was answered in the same term of raft. A leader that stood still while another
 //!   was elected answers keepalives too. A renewal that takes long goes to another member as well
-//!   (`session/elsewhere.rs`).
+//!   (`session/driver.rs`).
 //! - **Names** (`layout/name.rs`). A server walks over every key of a range that was there since its last compaction.
 //!   So a session names its contenders by slots, and uses a slot again once its contender is certainly gone. A
-//!   contender is known by its key and the revision at which that was created (`layout/identity.rs`); its ticket is in
+//!   contender is known by its key and the revision at which that was created (`layout/record.rs`); its ticket is in
 //!   the record. Other clients use their keys again too.
 //! - **Long queues** lie in segments of some 32 contenders (`queue/tail.rs`), since the server sorts nothing but by
 //!   reading all of it. A key beside the queue says which segment is at the tail; a join names it in its transaction,
 //!   and so all of one segment stand ahead of all of the next. A place among thousands is read as its segment, the one
 //!   ahead, and the first few (`queue/around.rs`, pure); the server counts the rest.
-//! - **Requests** go on when their caller gives up (`rpc/connection.rs`): etcd 3.5.0 to 3.5.6 can crash when a
+//! - **Requests** go on when their caller gives up (`rpc.rs`): etcd 3.5.0 to 3.5.6 can crash when a
 //!   transaction that only reads is reset.
 //! - **Waits** watch one key, from now on, and then look once: a watch from a past revision would be told a tenth of a
 //!   second late. A member tells a change a moment before its own looks show it. So a look behind what was told must be
 //!   of that revision or asks the quorum (`queue/view.rs`), and a wait for a change makes its watch anew before each
 //!   look, which comes behind the change that was told (`queue/watch.rs`).
 //! - **Following** (`follow`) reads all keys of all locks over its own connection and watches them from the next
-//!   revision on. `known`, pure, makes locks of keys by the code of looks (`queue/inspect.rs`). Whatever ends the
+//!   revision on. `known`, pure, makes locks of keys by the code of looks (`look.rs`). Whatever ends the
 //!   watch, a compaction too, has all read anew.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]

@@ -1,19 +1,23 @@
-//! Looks at etcd without a session.
+//! Looks without a session: over which connection they go, what they show of queues, and remnants for an operator.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lockkeeper_core::{Operation, Result};
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{Answers, ContenderInfo, Operation, Part, QueueName, Remnant, RemnantKind, Result};
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 
-use crate::rpc::Connection;
-use crate::session::Begun;
-use crate::url::Site;
+use crate::layout::{KeyRecord, Layout, QueuePosition};
+use crate::proto::{KeyValue, OpResponse, RangeRequest, ResponseOp};
+use crate::rpc::{Connection, delete, key_range, modified_at, prefix_range, txn};
+use crate::session::{Begun, TokenEpoch, header};
+use crate::url::EtcdSite;
 
 /// Where looks go.
 pub(crate) type Onlooker = lockkeeper_session::Onlooker<Connection, Begun>;
 
 /// Begins without a connection.
-pub(crate) fn onlooker(site: &Site) -> Onlooker {
+pub(crate) fn onlooker(site: &EtcdSite) -> Onlooker {
     let site = site.clone();
     // Holders have no part in a look that took too long, or that came to a member with too much to do.
     let is_useless = |failure: &Failure| failure.kind == FailureKind::Unavailable && failure.effect == Effect::Unknown;
@@ -27,10 +31,191 @@ pub(crate) fn onlooker(site: &Site) -> Onlooker {
 }
 
 /// Opens a connection for looks to the first member that accepts one, beginning with this one.
-pub(crate) async fn open_from(first: usize, Site { config, clock, .. }: &Site) -> Result<Connection, Failure> {
+pub(crate) async fn open_from(first: usize, EtcdSite { config, clock, .. }: &EtcdSite) -> Result<Connection, Failure> {
     let deadline = clock.now().saturating_add(config.connect_timeout);
     let attempt = |server: Server, attempt_ends| async move {
         Connection::open_for_looks(&server, &config.access, clock, attempt_ends).await
     };
     config.finder(first, clock).round(deadline, attempt).await
+}
+
+/// How many contenders are read at once.
+const PAGE: i64 = 500;
+
+/// How many pages of one lock, or locks of one service, are read: a queue or a service of a million is a mistake.
+const PAGES_MAX: usize = 2_000;
+
+/// What a look is made over.
+pub(crate) type EtcdLook<'a> = lockkeeper_session::Onlooking<'a, Connection, Layout>;
+
+/// Shows the contenders in all queues of a lock.
+pub(crate) async fn inspect(looking: &EtcdLook<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
+    let shot = snapshot(looking, prefix_range(looking.layout.lock(lock))).await?;
+    let seen = shot.kvs.iter().filter_map(|kv| ShownContender::read(looking.layout, lock, kv)).collect();
+    Ok(in_order(seen, shot.epoch.map(|epoch| looking.layout.first_token(epoch.offset))))
+}
+
+/// What lay in a range of keys at one revision.
+pub(crate) struct KeySnapshot {
+    pub(crate) revision: i64,
+    /// Where tokens began then; `None` before the service's first session.
+    pub(crate) epoch: Option<TokenEpoch>,
+    pub(crate) kvs: Vec<KeyValue>,
+}
+
+/// Reads a range of keys, page by page.
+pub(crate) async fn snapshot(looking: &EtcdLook<'_>, range: RangeRequest) -> Result<KeySnapshot, Failure> {
+    let EtcdLook { connection, layout, deadline } = looking;
+    let first = RangeRequest { limit: PAGE, ..range };
+    let request = txn(Vec::new(), vec![first.clone().into(), key_range(layout.offset()).into()], Vec::new());
+    let answer = connection.call(request, *deadline).await?;
+    // The pages of a range that is read at an older revision are all of that.
+    let revision = if first.revision == 0 { header(&answer)?.revision } else { first.revision };
+    let mut answers = answer.responses.into_iter();
+    let Some(ResponseOp { response: Some(OpResponse::Range(mut page)) }) = answers.next() else {
+        return Err(Failure::unexpected());
+    };
+    let epoch = answers.next().and_then(TokenEpoch::of);
+    let mut kvs = std::mem::take(&mut page.kvs);
+    for _ in 1..PAGES_MAX {
+        let Some(last) = kvs.last().filter(|_| page.more) else {
+            break;
+        };
+        let mut key = last.key.clone();
+        key.push(0);
+        page = connection.call(RangeRequest { key, revision, ..first.clone() }, *deadline).await?;
+        kvs.append(&mut page.kvs);
+    }
+    Ok(KeySnapshot { revision, epoch, kvs })
+}
+
+/// A contender as a look shows it, but for its token; and where it stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct ShownContender {
+    rank: u8,
+    position: QueuePosition,
+    info: ContenderInfo,
+}
+
+impl ShownContender {
+    /// Reads a contender of this lock from its key.
+    pub(crate) fn read(layout: &Layout, lock: &QueueName, kv: &KeyValue) -> Option<Self> {
+        let (part, stored) = layout.read(lock, kv)?;
+        let rank = match part {
+            Part::Line => 0,
+            Part::Permits => 1,
+            Part::Waiters => 2,
+        };
+        let mut info = ContenderInfo::new(stored.id, stored.mode);
+        info.ticket = stored.ticket;
+        info.session = (kv.lease != 0).then(|| format!("{:x}", kv.lease));
+        info.answers = if stored.is_ours { Answers::Unknown } else { Answers::No };
+        // What another client has written there may be anything.
+        if let Some(record) = KeyRecord::read(&kv.value).filter(|_| stored.is_ours) {
+            record.describe(&mut info);
+        }
+        Some(Self { rank, position: stored.position, info })
+    }
+}
+
+/// Shows the contenders of a lock in the order of its queues, with their tokens.
+pub(crate) fn in_order(mut seen: Vec<ShownContender>, first_token: Option<u64>) -> Vec<ContenderInfo> {
+    let key = |seen: &ShownContender| (seen.rank, seen.position);
+    seen.sort_by(|one, other| (key(one), &one.info.id).cmp(&(key(other), &other.info.id)));
+    let with_token = |ShownContender { position, mut info, .. }: ShownContender| {
+        info.token = first_token.and_then(|first| position.token(first));
+        info
+    };
+    seen.into_iter().map(with_token).collect()
+}
+
+/// The range of all keys that begin with this; no key is empty.
+pub(crate) fn keys_below(prefix: Vec<u8>) -> RangeRequest {
+    let range = prefix_range(prefix);
+    if range.key.is_empty() { RangeRequest { key: vec![0], ..range } } else { range }
+}
+
+/// Reads the name of a lock from what is stored under a contender's key, where the key does not say it.
+pub(crate) fn name_in(value: &[u8]) -> Option<QueueName> {
+    KeyRecord::read(value)?.lock_name()
+}
+
+/// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names. It reads
+/// pages of keys, and passes over the rest of a lock's contenders where a page ends among them.
+pub(crate) async fn names(looking: &EtcdLook<'_>, prefix: &str) -> Result<Vec<QueueName>, Failure> {
+    let EtcdLook { connection, layout, deadline } = looking;
+    let RangeRequest { mut key, range_end, .. } = keys_below(layout.queues(prefix));
+    let mut names = BTreeSet::new();
+    for _ in 0..PAGES_MAX {
+        let range_end = range_end.clone();
+        let request = RangeRequest { key, range_end, limit: PAGE, keys_only: true, ..RangeRequest::default() };
+        let page = connection.call(request, *deadline).await?;
+        let mut last = None;
+        for kv in &page.kvs {
+            let lock = layout.lock_of(kv);
+            if lock != last
+                && let Some(lock) = lock
+                && let Some(name) = name_of(looking, lock, &kv.key).await?
+            {
+                names.extend(Some(name).filter(|name| name.as_str().starts_with(prefix)));
+            }
+            last = lock;
+        }
+        match page.kvs.last().filter(|_| page.more) {
+            Some(kv) => key = layout.behind(&kv.key, last),
+            None => break,
+        }
+    }
+    Ok(names.into_iter().filter(|name| layout.refusal(name).is_none()).collect())
+}
+
+/// Reads the name of a lock, from one of its contenders if the key does not say it.
+async fn name_of(looking: &EtcdLook<'_>, lock: &str, key: &[u8]) -> Result<Option<QueueName>, Failure> {
+    if let Some(name) = looking.layout.lock_name(lock) {
+        return Ok(Some(name));
+    }
+    let found = looking.connection.call(key_range(key), looking.deadline).await?.kvs.into_iter().next();
+    Ok(found.and_then(|kv| name_in(&kv.value)))
+}
+
+/// A key as it was read.
+#[derive(Clone, Debug)]
+struct SeenKey {
+    key: Vec<u8>,
+    /// The revision at which it was last written. No key has it twice.
+    mod_revision: i64,
+}
+
+/// Lists the contenders that depend on no lease and say no reason why they stand: they block their locks until they are
+/// deleted. All others go with their leases. Keys beside the locks of other clients are not listed.
+pub(crate) async fn remnants(looking: &EtcdLook<'_>) -> Result<Vec<Remnant>, Failure> {
+    let layout = looking.layout;
+    let stored = snapshot(looking, keys_below(layout.queues(""))).await?;
+    Ok(stored.kvs.iter().filter_map(|kv| unbound(layout, kv)).collect())
+}
+
+fn unbound(layout: &Layout, kv: &KeyValue) -> Option<Remnant> {
+    if kv.lease != 0 {
+        return None;
+    }
+    let record = KeyRecord::read(&kv.value);
+    if record.as_ref().is_some_and(KeyRecord::is_frozen) {
+        return None;
+    }
+    let lock = layout.lock_of(kv)?;
+    let name = layout.lock_name(lock).or_else(|| record?.lock_name());
+    // A key that names no contender blocks no contender.
+    layout.read(name.as_ref()?, kv)?;
+    let seen = SeenKey { key: kv.key.clone(), mod_revision: kv.mod_revision };
+    let place = String::from_utf8_lossy(&kv.key);
+    Some(Remnant::new(RemnantKind::Unbound, place, seen).of_lock(name))
+}
+
+/// Deletes one if it was not written since; `false` if it was, or is gone.
+pub(crate) async fn remove(connection: &Connection, remnant: &Remnant, deadline: BootInstant) -> Result<bool, Failure> {
+    let Some(SeenKey { key, mod_revision }) = remnant.seen::<SeenKey>() else {
+        return Ok(false);
+    };
+    let conditions = vec![modified_at(key.clone(), *mod_revision)];
+    Ok(connection.call(txn(conditions, vec![delete(key.clone())], Vec::new()), deadline).await?.succeeded)
 }

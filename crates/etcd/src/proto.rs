@@ -118,12 +118,12 @@ pub(crate) struct DeleteRangeResponse {
 /// One operation of a transaction.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RequestOp {
-    #[prost(oneof = "Request", tags = "1, 2, 3, 4")]
-    pub(crate) request: Option<Request>,
+    #[prost(oneof = "OpRequest", tags = "1, 2, 3, 4")]
+    pub(crate) request: Option<OpRequest>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum Request {
+pub(crate) enum OpRequest {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
     #[prost(message, tag = "2")]
@@ -136,12 +136,12 @@ pub(crate) enum Request {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseOp {
-    #[prost(oneof = "Response", tags = "1, 2, 3, 4")]
-    pub(crate) response: Option<Response>,
+    #[prost(oneof = "OpResponse", tags = "1, 2, 3, 4")]
+    pub(crate) response: Option<OpResponse>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum Response {
+pub(crate) enum OpResponse {
     #[prost(message, tag = "1")]
     Range(RangeResponse),
     #[prost(message, tag = "2")]
@@ -310,7 +310,7 @@ pub(crate) struct WatchResponse {
     #[prost(string, tag = "6")]
     pub(crate) cancel_reason: String,
     #[prost(message, repeated, tag = "11")]
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<MvccEvent>,
 }
 
 #[derive(Clone, Copy, Debug, Enumeration, Eq, PartialEq)]
@@ -321,7 +321,7 @@ pub(crate) enum EventType {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Event {
+pub(crate) struct MvccEvent {
     #[prost(enumeration = "EventType", tag = "1")]
     pub(crate) kind: i32,
     #[prost(message, optional, tag = "2")]
@@ -348,7 +348,7 @@ pub(crate) struct StatusResponse {
 pub(crate) struct MemberListRequest {}
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Member {
+pub(crate) struct ClusterMember {
     #[prost(bool, tag = "5")]
     pub(crate) is_learner: bool,
 }
@@ -356,7 +356,7 @@ pub(crate) struct Member {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct MemberListResponse {
     #[prost(message, repeated, tag = "2")]
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<ClusterMember>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -10,7 +10,7 @@ use lockkeeper_core::url::{Given, Kind, Setting, Settings, invalid};
 use lockkeeper_core::{ContenderId, QueueName, Result, ServiceUrl};
 use lockkeeper_session::{Finder, Names, Order, Server};
 
-use crate::layout::{Layout, Naming};
+use crate::layout::{KeyNaming, Layout};
 
 /// The port of an etcd server if the URL names no port.
 pub const PORT_DEFAULT: u16 = 2379;
@@ -52,15 +52,15 @@ pub const SETTINGS: &Settings = &Settings {
 
 /// Who we are to a cluster that asks for it.
 #[derive(Clone)]
-pub(crate) struct Credentials {
+pub(crate) struct EtcdCredentials {
     pub(crate) user: String,
     pub(crate) password: String,
 }
 
 /// How we show ourselves to a member, and how it shows itself to us.
 #[derive(Clone, Default)]
-pub(crate) struct Access {
-    pub(crate) credentials: Option<Credentials>,
+pub(crate) struct EtcdAccess {
+    pub(crate) credentials: Option<EtcdCredentials>,
     /// Whether servers must speak TLS.
     pub(crate) is_secured: bool,
     /// Which keys the user must be allowed to use.
@@ -84,11 +84,11 @@ pub struct Config {
     pub(crate) servers: Vec<Server>,
     /// How the names of servers are resolved.
     pub(crate) names: Names,
-    pub(crate) access: Access,
+    pub(crate) access: EtcdAccess,
     /// Without a slash at its end.
     pub(crate) base: String,
     /// Whose names the keys of contenders have.
-    pub(crate) naming: Naming,
+    pub(crate) naming: KeyNaming,
     session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     /// How long one request may take.
@@ -106,7 +106,7 @@ pub struct ContenderKey {
 }
 
 /// A service, and what it is used with.
-pub(crate) type Site = lockkeeper_session::Site<Config, Layout>;
+pub(crate) type EtcdSite = lockkeeper_session::Site<Config, Layout>;
 
 impl Config {
     /// Reads an `etcd:` URL: `etcd://[user:password@]host[:port][,…][/base][?key=value…]`.
@@ -122,13 +122,13 @@ impl Config {
     /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for an `etcd+tls:` URL without the feature `tls`.
     pub fn from_url(url: &ServiceUrl) -> Result<Self> {
         let given = SETTINGS.read(url)?;
-        let naming = if given.text("layout") == "etcdctl" { Naming::Etcdctl } else { Naming::Ours };
+        let naming = if given.text("layout") == "etcdctl" { KeyNaming::Etcdctl } else { KeyNaming::Ours };
         let base = base(url, &given)?;
         Ok(Self {
             service: url.to_string(),
             servers: Server::of_url(url, PORT_DEFAULT)?,
             names: Names::default(),
-            access: Access {
+            access: EtcdAccess {
                 credentials: credentials(url)?,
                 is_secured: SETTINGS.is_secured(url),
                 rights: Layout::new(&base, naming).rights().into(),
@@ -180,13 +180,13 @@ fn secured(url: &ServiceUrl) -> Result<lockkeeper_tls::Connector> {
     Ok(lockkeeper_tls::Connector::from_url(url)?.speaking(b"h2"))
 }
 
-fn credentials(url: &ServiceUrl) -> Result<Option<Credentials>> {
+fn credentials(url: &ServiceUrl) -> Result<Option<EtcdCredentials>> {
     match (url.user().filter(|user| !user.is_empty()), url.password()) {
         (None, None) => Ok(None),
         (None, Some(_)) => Err(invalid("a password is given without a user")),
         (Some(user), password) => {
             let password = password.unwrap_or_default().to_owned();
-            Ok(Some(Credentials { user: user.to_owned(), password }))
+            Ok(Some(EtcdCredentials { user: user.to_owned(), password }))
         }
     }
 }
@@ -229,7 +229,7 @@ mod tests {
     fn a_url_without_settings_has_the_defaults() {
         let config = config("etcd://h1").unwrap();
         assert_eq!(config.servers, [Server::new("h1", 2379)]);
-        assert_eq!((config.base.as_str(), config.naming), ("/lockkeeper", Naming::Ours));
+        assert_eq!((config.base.as_str(), config.naming), ("/lockkeeper", KeyNaming::Ours));
         assert!(config.access.credentials.is_none());
     }
 
@@ -238,7 +238,7 @@ mod tests {
         let url = "etcd://ann:s%3Acret@h1:1,[::1]:2/a/b/?session_timeout=6s&layout=etcdctl";
         let config = config(url).unwrap();
         assert_eq!(config.servers.iter().map(ToString::to_string).collect::<Vec<_>>(), ["h1:1", "[::1]:2"]);
-        assert_eq!((config.base.as_str(), config.naming), ("/a/b", Naming::Etcdctl));
+        assert_eq!((config.base.as_str(), config.naming), ("/a/b", KeyNaming::Etcdctl));
         assert_eq!(config.session_timeout, Duration::from_secs(6));
         assert_eq!(self::config("etcd://h1?base=/x/").unwrap().base, "/x");
         let credentials = config.access.credentials.clone().unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_core::{Advice, Error, Exclusion, Finding, Result, Severity};
 
 use crate::proto::StatusResponse;
-use crate::session::Epoch;
+use crate::session::TokenEpoch;
 
 /// The first versions without the lease fault, by their minor number: 3.6 and later never had it.
 const WITHOUT_LEASE_FAULT: [(u32, u32); 2] = [(4, 31), (5, 13)];
@@ -133,7 +133,7 @@ pub(super) enum Offset {
     Absent,
     /// It is no number.
     Unreadable,
-    Present(Epoch),
+    Present(TokenEpoch),
 }
 
 /// Judges where tokens begin; `now` is where they would if it was written now.
@@ -145,7 +145,7 @@ pub(super) fn judge_offset(key: &str, offset: Offset, now: u64) -> Option<Findin
             let cure = "delete the key while no lock is held, and the next session writes it anew";
             Some(Finding::new(Severity::Error, what, cure))
         }
-        Offset::Present(Epoch { offset, .. }) => (offset > now).then(|| {
+        Offset::Present(TokenEpoch { offset, .. }) => (offset > now).then(|| {
             let what = "tokens were begun by a clock that was ahead of this machine's: after a loss of the service's \
                         data they may come twice";
             Finding::new(Severity::Warning, what, "set the clocks of all machines by one time server")
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn where_tokens_begin_must_be_a_number_that_the_clock_has_passed() {
-        let at = |offset| Offset::Present(Epoch { offset, written: 1 });
+        let at = |offset| Offset::Present(TokenEpoch { offset, written: 1 });
         assert_eq!((judge_offset("/x/e", Offset::Absent, 7), judge_offset("/x/e", at(7), 7)), (None, None));
         let severity = |offset| judge_offset("/x/e", offset, 7).unwrap().severity;
         assert_eq!((severity(Offset::Unreadable), severity(at(8))), (Severity::Error, Severity::Warning));

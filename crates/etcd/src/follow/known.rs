@@ -1,18 +1,18 @@
 //! The known state of the locks that are followed: keys that come, change and go, and the locks that look otherwise
-//! then. Pure. What a lock looks like is left to `queue::inspect`, which looks make use of too.
+//! then. Pure. What a lock looks like is left to `look`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockkeeper_core::{LockSnapshot, QueueName, Scope};
 
 use crate::layout::Layout;
+use crate::look::{ShownContender, in_order, name_in};
 use crate::proto::KeyValue;
-use crate::queue::{Seen, in_order, name_in};
-use crate::session::Epoch;
+use crate::session::TokenEpoch;
 
 /// All locks that are followed, as far as they have contenders.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct FollowedLocks {
     layout: Layout,
     prefix: String,
     /// The locks that are followed beside those below the base, by the names that keys have for them.
@@ -20,28 +20,28 @@ pub(super) struct Known {
     /// `None` before the service's first session.
     first_token: Option<u64>,
     /// By the names that keys have for them.
-    locks: BTreeMap<String, Lock>,
+    locks: BTreeMap<String, FollowedLock>,
     /// Those that may look otherwise than they were told last.
     changed: BTreeSet<String>,
 }
 
 #[derive(Debug)]
-struct Lock {
+struct FollowedLock {
     name: QueueName,
-    contenders: BTreeMap<Vec<u8>, Contender>,
+    contenders: BTreeMap<Vec<u8>, FollowedContender>,
     /// Whether it was told of, and not as empty.
     is_told: bool,
 }
 
 #[derive(Debug, Eq, PartialEq)]
-struct Contender {
-    seen: Seen,
+struct FollowedContender {
+    seen: ShownContender,
     /// Whether a lock that has it is named among the locks of the service: beside the keys of other clients' contenders
     /// may lie any.
     is_named: bool,
 }
 
-impl Known {
+impl FollowedLocks {
     /// Begins with nothing.
     pub(super) fn new(layout: &Layout, scope: &Scope) -> Self {
         let by_text = |name: &QueueName| {
@@ -75,7 +75,7 @@ impl Known {
     /// Notes a key that was written.
     pub(super) fn put(&mut self, kv: &KeyValue) {
         if kv.key == self.layout.offset() {
-            let epoch = Epoch::read(kv);
+            let epoch = TokenEpoch::read(kv);
             self.begin_tokens_at(epoch.map(|epoch| self.layout.first_token(epoch.offset)));
             return;
         }
@@ -85,11 +85,11 @@ impl Known {
         let Some(name) = self.name_of(text, kv) else {
             return;
         };
-        let Some(seen) = Seen::read(&self.layout, &name, kv) else {
+        let Some(seen) = ShownContender::read(&self.layout, &name, kv) else {
             return;
         };
-        let contender = Contender { seen, is_named: self.layout.lock_of(kv).is_some() };
-        let new = || Lock { name, contenders: BTreeMap::new(), is_told: false };
+        let contender = FollowedContender { seen, is_named: self.layout.lock_of(kv).is_some() };
+        let new = || FollowedLock { name, contenders: BTreeMap::new(), is_told: false };
         let lock = self.locks.entry(text.to_owned()).or_insert_with(new);
         lock.contenders.insert(kv.key.clone(), contender);
         self.changed.insert(text.to_owned());
@@ -178,15 +178,15 @@ mod tests {
     use lockkeeper_core::FencingToken;
 
     use super::*;
-    use crate::layout::Naming;
+    use crate::layout::KeyNaming;
 
     fn kv(key: &str, revision: i64, lease: i64) -> KeyValue {
         let key = key.as_bytes().to_vec();
         KeyValue { key, create_revision: revision, mod_revision: revision, lease, ..KeyValue::default() }
     }
 
-    fn known(naming: Naming, scope: &Scope) -> Known {
-        Known::new(&Layout::new("/x", naming), scope)
+    fn known(naming: KeyNaming, scope: &Scope) -> FollowedLocks {
+        FollowedLocks::new(&Layout::new("/x", naming), scope)
     }
 
     fn shown(locks: &[LockSnapshot]) -> Vec<String> {
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_lock_is_told_when_a_contender_comes_or_goes_and_once_when_it_is_empty() {
-        let mut known = known(Naming::Ours, &Scope::below_base("a"));
+        let mut known = known(KeyNaming::Ours, &Scope::below_base("a"));
         known.put(&KeyValue { value: b"1000".to_vec(), ..kv("/x/e", 1, 0) });
         for (lock, slot, revision) in [("a", 2, 7), ("a", 1, 8), ("b", 3, 9), ("a%2Fb", 4, 10)] {
             known.put(&kv(&key(lock, slot), revision, 1));
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn of_another_look_only_what_differs_is_told() {
         let look = |offset: &str, held: &[(&str, u32, i64)]| {
-            let mut known = known(Naming::Ours, &Scope::default());
+            let mut known = known(KeyNaming::Ours, &Scope::default());
             known.put(&KeyValue { value: offset.as_bytes().to_vec(), ..kv("/x/e", 1, 0) });
             held.iter().for_each(|&(lock, slot, revision)| known.put(&kv(&key(lock, slot), revision, 1)));
             known
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn among_shared_names_a_stray_key_stands_in_a_lock_but_makes_none() {
         let asked_for = QueueName::new("else").unwrap();
-        let mut known = known(Naming::Etcdctl, &Scope::below_base("d").with(asked_for));
+        let mut known = known(KeyNaming::Etcdctl, &Scope::below_base("d").with(asked_for));
         for (key, lease) in
             [("door/7ae", 0x7ae), ("door/stray", 0), ("den/stray", 0), ("else/stray", 0), ("f/7ae", 0x7ae)]
         {
@@ -261,12 +261,12 @@ mod tests {
     fn what_lies_in_another_range_is_not_watched_twice() {
         let name = |name: &str| QueueName::new(name).unwrap();
         let prefixes = |naming, scope: &Scope| {
-            let prefixes = Known::prefixes(&Layout::new("/x", naming), scope);
+            let prefixes = FollowedLocks::prefixes(&Layout::new("/x", naming), scope);
             prefixes.into_iter().map(|prefix| String::from_utf8(prefix).unwrap()).collect::<Vec<_>>()
         };
         let scope = Scope::below_base("a/b").with(name("a")).with(name("c")).with(name("a/b/c"));
-        assert_eq!(prefixes(Naming::Ours, &scope), ["/x/e", "/x/q/"]);
-        assert_eq!(prefixes(Naming::Etcdctl, &scope), ["/x/e", "a/", "c/"]);
-        assert_eq!(prefixes(Naming::Etcdctl, &Scope::default()), [""]);
+        assert_eq!(prefixes(KeyNaming::Ours, &scope), ["/x/e", "/x/q/"]);
+        assert_eq!(prefixes(KeyNaming::Etcdctl, &scope), ["/x/e", "a/", "c/"]);
+        assert_eq!(prefixes(KeyNaming::Etcdctl, &Scope::default()), [""]);
     }
 }

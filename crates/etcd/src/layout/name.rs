@@ -14,7 +14,7 @@ const NUMBER_DIGITS: usize = 4;
 
 /// Where a contender stands in its queue: they are compared from the first field to the last.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Position {
+pub(crate) struct QueuePosition {
     /// The revision at which it was created, or the one that it stands beside.
     pub(crate) revision: i64,
     /// Its number, or that of the one that it stands beside, among those made in one call.
@@ -35,7 +35,7 @@ pub(crate) struct Name {
     pub(crate) slot: u32,
     pub(crate) number: u32,
     /// Its place, if it stands beside another contender.
-    pub(crate) beside: Option<Position>,
+    pub(crate) beside: Option<QueuePosition>,
 }
 
 impl Name {
@@ -50,7 +50,7 @@ impl Name {
     /// Reads what stands behind the mode and the segment.
     pub(super) fn parse_bare(mode: Mode, segment: u32, rest: &str) -> Option<Self> {
         let (rest, beside) = match rest.split_once('@') {
-            Some((rest, beside)) => (rest, Some(Position::parse(beside)?)),
+            Some((rest, beside)) => (rest, Some(QueuePosition::parse(beside)?)),
             None => (rest, None),
         };
         let (lease, rest) = rest.split_once('-')?;
@@ -72,7 +72,7 @@ impl Name {
     pub(super) fn bare(&self) -> String {
         let Self { lease, slot, number, beside, .. } = self;
         let mut id = format!("{}-{}.{number:0NUMBER_DIGITS$x}", lease_text(*lease), slot_text(*slot));
-        if let Some(Position { revision, turn, next }) = beside {
+        if let Some(QueuePosition { revision, turn, next }) = beside {
             let revision = revision_text(*revision);
             id.push_str(&format!("@{revision}.{turn:0NUMBER_DIGITS$x}.{next:0NUMBER_DIGITS$x}"));
         }
@@ -80,8 +80,8 @@ impl Name {
     }
 
     /// Where a contender stands if it was created at this revision; one that is not ours has no name.
-    pub(crate) fn position_of(name: Option<&Self>, created: i64) -> Position {
-        name.map_or(Position { revision: created, turn: 0, next: 0 }, |name| name.position(created))
+    pub(crate) fn position_of(name: Option<&Self>, created: i64) -> QueuePosition {
+        name.map_or(QueuePosition { revision: created, turn: 0, next: 0 }, |name| name.position(created))
     }
 
     /// The name of one at the tail, in a segment; one beside another keeps the segment of that one.
@@ -93,12 +93,12 @@ impl Name {
     }
 
     /// Where it stands if it was created at this revision.
-    pub(crate) fn position(&self, created: i64) -> Position {
-        self.beside.unwrap_or(Position { revision: created, turn: self.number, next: 0 })
+    pub(crate) fn position(&self, created: i64) -> QueuePosition {
+        self.beside.unwrap_or(QueuePosition { revision: created, turn: self.number, next: 0 })
     }
 }
 
-impl Position {
+impl QueuePosition {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let revision = hexadecimal(parts.next()?, REVISION_DIGITS)?.cast_signed();
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn tokens_grow_along_the_queue_and_one_beside_another_has_its_token() {
-        let token = |revision, turn, next| Position { revision, turn, next }.token(1_000).unwrap();
+        let token = |revision, turn, next| QueuePosition { revision, turn, next }.token(1_000).unwrap();
         assert!(token(7, 0, 0) < token(7, 1, 0) && token(7, 1, 0) < token(8, 0, 0));
         assert_eq!(token(7, 0, 0), token(7, 0, 3));
     }
@@ -175,7 +175,7 @@ mod tests {
             mode in 0..MODES.len(), segment: u32, lease: i64, slot: u32, number in 0..=0xffff_u32,
             beside in proptest::option::of((0..=i64::MAX, 0..=0xffff_u32, 0..=0xffff_u32)),
         ) {
-            let beside = beside.map(|(revision, turn, next)| Position { revision, turn, next });
+            let beside = beside.map(|(revision, turn, next)| QueuePosition { revision, turn, next });
             let name = Name { mode: MODES[mode], segment, lease, slot, number, beside };
             prop_assert_eq!(Name::parse(&name.text()), Some(name));
         }

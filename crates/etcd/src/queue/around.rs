@@ -7,8 +7,8 @@
 use lockkeeper_core::{ConnectionNumber, ContenderId, QueueName, QueueView};
 use lockkeeper_session::Failure;
 
-use crate::layout::{Layout, MODES, Position, Segments, Stored};
-use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp};
+use crate::layout::{Layout, MODES, QueuePosition, Segments, StoredContender};
+use crate::proto::{OpResponse, RangeRequest, RequestOp, ResponseOp};
 use crate::queue::tail::SEGMENT_FULL;
 
 /// How many of each mode are read from the head: a segment, and those that joined it at the same moment.
@@ -26,7 +26,7 @@ pub(super) struct Spot {
 
 /// What was read around a place.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct PlaceView {
     /// All that was read, which is more than decides.
     pub(super) view: QueueView,
     /// How many contenders stand up to the end of the place's segment.
@@ -36,11 +36,11 @@ pub(super) struct Seen {
 /// What was read of one mode.
 #[derive(Debug)]
 struct OfMode {
-    near: Vec<Stored>,
-    head: Vec<Stored>,
+    near: Vec<StoredContender>,
+    head: Vec<StoredContender>,
     /// How many there are from the head to the end of the place's segment.
     count: usize,
-    behind: Option<Stored>,
+    behind: Option<StoredContender>,
 }
 
 impl Spot {
@@ -91,9 +91,9 @@ impl Spot {
         queue: &QueueName,
         connection: ConnectionNumber,
         answers: &[ResponseOp],
-    ) -> Result<Option<Seen>, Failure> {
+    ) -> Result<Option<PlaceView>, Failure> {
         let stored = |answer: &ResponseOp| match &answer.response {
-            Some(Response::Range(range)) => {
+            Some(OpResponse::Range(range)) => {
                 let count = usize::try_from(range.count).map_err(|_| Failure::unexpected())?;
                 Ok((layout.read_keys(queue, &range.kvs), count))
             }
@@ -117,7 +117,7 @@ impl Spot {
         Ok(self.show(connection, modes))
     }
 
-    fn show(&self, connection: ConnectionNumber, modes: Vec<OfMode>) -> Option<Seen> {
+    fn show(&self, connection: ConnectionNumber, modes: Vec<OfMode>) -> Option<PlaceView> {
         let id = self.place.as_ref().map(|(id, _)| id);
         let mut near = modes.iter().flat_map(|of_mode| &of_mode.near);
         let position = id.and_then(|id| near.find(|stored| stored.id == *id)).map(|stored| stored.position);
@@ -128,7 +128,7 @@ impl Spot {
         }
         let length = modes.iter().map(|of_mode| of_mode.count).sum::<usize>();
         // All of these stand in the place's own segment.
-        let is_behind = |stored: &&Stored| position.is_some_and(|position| stored.position >= position);
+        let is_behind = |stored: &&StoredContender| position.is_some_and(|position| stored.position >= position);
         let behind = modes.iter().flat_map(|of_mode| &of_mode.near).filter(is_behind).count();
         let mut shown: Vec<_> = modes.into_iter().flat_map(OfMode::into_shown).collect();
         shown.sort_by(|one, other| (one.position, &one.id).cmp(&(other.position, &other.id)));
@@ -137,9 +137,9 @@ impl Spot {
             Some(position) => shown.iter().filter(|stored| stored.position < position).count(),
             None => shown.len(),
         };
-        let mut view = QueueView::new(connection, shown.iter().map(Stored::contender).collect::<Vec<_>>());
+        let mut view = QueueView::new(connection, shown.iter().map(StoredContender::contender).collect::<Vec<_>>());
         view.omitted = length.saturating_sub(behind).saturating_sub(ahead);
-        Some(Seen { view, length })
+        Some(PlaceView { view, length })
     }
 }
 
@@ -159,7 +159,7 @@ impl OfMode {
     }
 
     /// Whether the nearest ones ahead are among those that were read.
-    fn shows_nearest(&self, near: Option<Segments>, position: Option<Position>) -> bool {
+    fn shows_nearest(&self, near: Option<Segments>, position: Option<QueuePosition>) -> bool {
         let (Some(near), Some(position)) = (near, position) else {
             // Nothing is near the tail alone; and a contender that is gone waits for none.
             return true;
@@ -169,11 +169,11 @@ impl OfMode {
         self.is_head_whole() || ahead >= NEAREST || first.is_none_or(|first| near.contains(&first))
     }
 
-    fn shown(&self) -> impl Iterator<Item = &Stored> {
+    fn shown(&self) -> impl Iterator<Item = &StoredContender> {
         self.near.iter().chain(&self.head).chain(&self.behind)
     }
 
-    fn into_shown(self) -> impl Iterator<Item = Stored> {
+    fn into_shown(self) -> impl Iterator<Item = StoredContender> {
         self.near.into_iter().chain(self.head).chain(self.behind)
     }
 }
@@ -193,15 +193,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::layout::{Name, Naming};
-    use crate::proto::{KeyValue, RangeResponse, Request};
+    use crate::layout::{KeyNaming, Name};
+    use crate::proto::{KeyValue, OpRequest, RangeResponse};
 
     /// Answers ranges as a server would that holds these keys.
     fn answers(ranges: Vec<RequestOp>, kvs: &[KeyValue]) -> Vec<ResponseOp> {
         let mut kvs = kvs.to_vec();
         kvs.sort_by(|one, other| one.key.cmp(&other.key));
         let answer = |operation: RequestOp| {
-            let Some(Request::Range(asked)) = operation.request else {
+            let Some(OpRequest::Range(asked)) = operation.request else {
                 panic!("{operation:?} is no range");
             };
             let is_in = |kv: &&KeyValue| asked.key <= kv.key && kv.key < asked.range_end;
@@ -210,7 +210,7 @@ mod tests {
             let shown = if asked.limit == 0 { found.len() } else { usize::try_from(asked.limit).unwrap() };
             let kvs = found.into_iter().take(shown).collect();
             let range = RangeResponse { kvs, count, ..RangeResponse::default() };
-            ResponseOp { response: Some(Response::Range(range)) }
+            ResponseOp { response: Some(OpResponse::Range(range)) }
         };
         ranges.into_iter().map(answer).collect()
     }
@@ -233,11 +233,11 @@ mod tests {
     }
 
     fn whole(layout: &Layout, kvs: &[KeyValue]) -> QueueView {
-        let contenders: Vec<_> = layout.read_queue(&queue(), kvs).iter().map(Stored::contender).collect();
+        let contenders: Vec<_> = layout.read_queue(&queue(), kvs).iter().map(StoredContender::contender).collect();
         QueueView::new(ConnectionNumber(1), contenders)
     }
 
-    fn see(layout: &Layout, place: Option<&ContenderId>, kvs: &[KeyValue]) -> Option<Seen> {
+    fn see(layout: &Layout, place: Option<&ContenderId>, kvs: &[KeyValue]) -> Option<PlaceView> {
         let spot = Spot::of(layout, place).unwrap();
         let ranges = spot.ranges(layout, &queue(), true);
         assert_eq!(ranges.len(), spot.ranges_count());
@@ -258,7 +258,7 @@ mod tests {
             modes in prop::collection::vec(some_mode(), 1..400), in_segment in 20_usize..60, place: prop::sample::Index,
             left in prop::collection::vec(any::<prop::sample::Index>(), 0..100),
         ) {
-            let layout = Layout::new("/x", Naming::Ours);
+            let layout = Layout::new("/x", KeyNaming::Ours);
             let mut kvs = keys(&layout, &modes, in_segment);
             let me = whole(&layout, &kvs).contenders[place.index(kvs.len())].id.clone();
             for left in left {
@@ -288,13 +288,13 @@ mod tests {
 
     #[test]
     fn a_place_in_a_queue_of_thousands_is_read_with_few_others() {
-        let layout = Layout::new("/x", Naming::Ours);
+        let layout = Layout::new("/x", KeyNaming::Ours);
         let kvs = keys(&layout, &[Mode::Mutex; 5_000], 32);
         let me = whole(&layout, &kvs).contenders[4_321].id.clone();
         let spot = Spot::of(&layout, Some(&me)).unwrap();
         let read = answers(spot.ranges(&layout, &queue(), true), &kvs);
         let shown = |answer: &ResponseOp| match &answer.response {
-            Some(Response::Range(range)) => range.kvs.len(),
+            Some(OpResponse::Range(range)) => range.kvs.len(),
             _ => 0,
         };
         assert!(read.iter().map(shown).sum::<usize>() <= 2 * 32 + 64 + 1);
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_queue_whose_segments_are_not_in_order_is_read_whole() {
-        let layout = Layout::new("/x", Naming::Ours);
+        let layout = Layout::new("/x", KeyNaming::Ours);
         let mut kvs = keys(&layout, &[Mode::Mutex; 100], 32);
         kvs.drain(..90);
         let mut late = keys(&layout, &[Mode::Mutex], 32);
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_place_behind_others_than_its_segment_says_is_not_seen_by_these_ranges() {
-        let layout = Layout::new("/x", Naming::Ours);
+        let layout = Layout::new("/x", KeyNaming::Ours);
         let mut kvs = keys(&layout, &[Mode::Mutex; 192], 32);
         kvs.drain(..64);
         // These have joined the first segment again.
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_place_whose_nearest_lie_far_ahead_among_many_is_not_seen_by_these_ranges() {
-        let layout = Layout::new("/x", Naming::Ours);
+        let layout = Layout::new("/x", KeyNaming::Ours);
         let modes = [vec![Mode::Write; 100], vec![Mode::Read; 100]].concat();
         let kvs = keys(&layout, &modes, 32);
         let me = whole(&layout, &kvs).contenders[199].id.clone();

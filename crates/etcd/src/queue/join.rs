@@ -4,23 +4,23 @@
 //! connection in use. So it can be sent again after a lost answer, and one that was withdrawn has no effect later. They
 //! join the segment at the tail, or the transaction has no effect and says which segment that is.
 
-mod attempt;
-
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Entry, Extent, Lifetime, QueueName, QueueView, Rank, Ticket};
-use lockkeeper_session::{Effect, Failure, Joined, Stood, Stored};
+use lockkeeper_core::{Entry, Extent, Lifetime, Operation, QueueName, QueueView, Rank, Ticket};
+use lockkeeper_session::{Effect, Failure, FailureKind, Joined, Lookable as _, Make, Stood, Stored};
 
-use crate::layout::{Name, Position};
-use crate::queue::claims::{Claim, Joining};
-use crate::queue::inner::Inner;
-use crate::queue::place::{Own, Place};
-use crate::queue::record::Record;
-use crate::queue::service::{Make, Queues};
-use crate::queue::view::By;
-use crate::session::Link;
+use crate::layout::KeyRecord;
+use crate::layout::{Name, QueuePosition, ticket_of};
+use crate::proto::{KeyValue, OpResponse, RangeRequest, RequestOp, ResponseOp, TxnRequest};
+use crate::queue::state::{ContenderClaim, EtcdOwn, EtcdPlace, JoinProgress, QueueCore, Queues};
+use crate::queue::tail::{SEGMENT_FULL, Tail};
+use crate::queue::view;
+use crate::queue::view::ReadSource;
+use crate::rpc::{absent, created_at, delete, group, key_range, modified_at, no_room, put, txn};
+use crate::session::{EtcdLink, TokenEpoch, header};
 
 /// How often a join is sent again because what it was sent with had changed: a stamp changes once a connection, the
 /// offset of tokens once in the life of a service, and the tail while some tens of others join.
@@ -30,27 +30,27 @@ const RESENDS_MAX: u32 = 32;
 const BESIDE_MAX: u32 = 0xffff;
 
 /// One entry that is to be stored.
-struct Wanted {
+struct JoinEntry {
     ticket: Ticket,
     /// Its name, in the first segment unless it stands beside another contender.
     name: Name,
     value: Vec<u8>,
     outlives_session: bool,
-    anchor: Option<Arc<Place>>,
+    anchor: Option<Arc<EtcdPlace>>,
 }
 
 /// The entries of one call.
-struct Join {
+struct JoinCall {
     queues: Weak<Queues>,
-    inner: Arc<Inner>,
+    inner: Arc<QueueCore>,
     queue: QueueName,
-    wanted: Vec<Wanted>,
-    joining: Arc<Joining>,
+    wanted: Vec<JoinEntry>,
+    joining: Arc<JoinProgress>,
     shows_whole: bool,
 }
 
 /// What the transaction has told of entries that are stored.
-struct Told {
+struct StoredEntries {
     created: i64,
     /// Where tokens begin.
     first_token: u64,
@@ -61,8 +61,13 @@ struct Told {
 }
 
 /// Makes the call that stores these entries.
-pub(super) fn make(queues: &Arc<Queues>, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Make<Joined<Own>> {
-    let Some(join) = Join::new(queues, queue, entries, shows_whole).map(Arc::new) else {
+pub(super) fn make(
+    queues: &Arc<Queues>,
+    queue: &QueueName,
+    entries: &[Entry],
+    shows_whole: bool,
+) -> Make<EtcdLink, Joined<EtcdOwn>> {
+    let Some(join) = JoinCall::new(queues, queue, entries, shows_whole).map(Arc::new) else {
         return Arc::new(|_| Box::pin(std::future::ready(Ok(Joined::Full("too many places were taken beside one")))));
     };
     Arc::new(move |link| {
@@ -71,7 +76,7 @@ pub(super) fn make(queues: &Arc<Queues>, queue: &QueueName, entries: &[Entry], s
     })
 }
 
-impl Join {
+impl JoinCall {
     /// Claims names for the entries; `None` if too many places were taken beside one contender.
     fn new(queues: &Arc<Queues>, queue: &QueueName, entries: &[Entry], shows_whole: bool) -> Option<Self> {
         let inner = queues.service.inner.clone();
@@ -88,19 +93,19 @@ impl Join {
                 Some(anchor) => Some(beside(anchor)?),
             };
             let segment = anchor.as_ref().map_or(0, |anchor| anchor.own.name.segment);
-            wanted.push(Wanted {
+            wanted.push(JoinEntry {
                 ticket: entry.ticket,
                 name: Name { mode: entry.mode, segment, lease, slot: 0, number, beside },
-                value: Record::of(entry, queue, since_unix).to_bytes(),
+                value: KeyRecord::of(entry, queue, since_unix).to_bytes(),
                 outlives_session: matches!(entry.lifetime, Lifetime::Persistent { .. }),
                 anchor,
             });
         }
-        let joining = Arc::<Joining>::default();
+        let joining = Arc::<JoinProgress>::default();
         let mut claims = inner.claims.lock();
-        for Wanted { ticket, name, .. } in &mut wanted {
+        for JoinEntry { ticket, name, .. } in &mut wanted {
             name.slot = claims.take_slot(inner.core.epoch().written);
-            claims.begin(*ticket, Claim { name: name.clone(), joining: joining.clone() });
+            claims.begin(*ticket, ContenderClaim { name: name.clone(), joining: joining.clone() });
             inner.core.depend();
         }
         drop(claims);
@@ -108,7 +113,7 @@ impl Join {
     }
 
     /// Sends the entries over one connection until it is known what became of them.
-    async fn store(&self, link: &Link) -> Result<Joined<Own>, Failure> {
+    async fn store(&self, link: &EtcdLink) -> Result<Joined<EtcdOwn>, Failure> {
         // It has waited in its lane.
         let wants = |queues: Arc<Queues>| self.wanted.iter().all(|wanted| queues.wants(wanted.ticket));
         if !self.queues.upgrade().is_some_and(wants) {
@@ -123,13 +128,14 @@ impl Join {
     }
 
     /// Reads what is stored.
-    async fn stored(&self, link: &Link, told: Told) -> Result<Joined<Own>, Failure> {
+    async fn stored(&self, link: &EtcdLink, told: StoredEntries) -> Result<Joined<EtcdOwn>, Failure> {
         self.joining.note_created(told.created);
         let stood: Vec<_> = self.wanted.iter().map(|wanted| Some(self.stood(wanted, &told))).collect();
         let view = match (told.view, stood.first()) {
             (None, Some(Some(first))) => {
                 // The member that has answered the join has it.
-                let looked = self.inner.view(link, &self.queue, By::Member, Extent::Around(Some(&first.id))).await;
+                let looked =
+                    self.inner.view(link, &self.queue, ReadSource::Member, Extent::Around(Some(&first.id))).await;
                 looked.map_err(|mut failure| {
                     // The place is taken.
                     failure.effect = Effect::Unknown;
@@ -141,13 +147,13 @@ impl Join {
         Ok(Joined::Stored(Stored { stood, view, asked_at: told.asked_at }))
     }
 
-    fn stood(&self, wanted: &Wanted, told: &Told) -> Stood<Own> {
+    fn stood(&self, wanted: &JoinEntry, told: &StoredEntries) -> Stood<EtcdOwn> {
         let layout = &self.inner.core.layout;
         let name = wanted.name.in_segment(told.segment);
         let own_token = || name.position(told.created).token(told.first_token);
         let token = wanted.anchor.as_ref().map(|anchor| anchor.token).or_else(own_token);
         let beside = wanted.anchor.as_ref().map(|anchor| anchor.own.beside.clone());
-        let own = Own {
+        let own = EtcdOwn {
             key: layout.key(&self.queue, &name),
             created: told.created,
             beside: beside.unwrap_or_else(|| Arc::new(AtomicU32::new(0))),
@@ -159,7 +165,230 @@ impl Join {
 }
 
 /// Finds the next place beside a contender; `None` if there are too many.
-fn beside(anchor: &Place) -> Option<Position> {
+fn beside(anchor: &EtcdPlace) -> Option<QueuePosition> {
     let next = anchor.own.beside.fetch_add(1, Ordering::SeqCst) + 1;
-    (next <= BESIDE_MAX).then(|| Position { next, ..anchor.own.position() })
+    (next <= BESIDE_MAX).then(|| QueuePosition { next, ..anchor.own.position() })
+}
+
+/// How many operations stand side by side in a transaction: a server takes 128, and some of them are looks.
+const SIDE_BY_SIDE_MAX: usize = 32;
+
+/// How much of the queue a join's own answer shows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Shows {
+    Whole,
+    /// All of it if it is short.
+    Short,
+    /// It is known to be long.
+    Nothing,
+}
+
+impl JoinCall {
+    /// Sends the entries once; `None` if they were sent with a stamp, an offset or a tail that had changed.
+    pub(super) async fn attempt(&self, link: &EtcdLink) -> Result<Option<Joined<EtcdOwn>>, Failure> {
+        let core = &self.inner.core;
+        let Some(stamp) = link.stamp else {
+            // The next connection may find room.
+            link.connection.shut();
+            return Err(no_room());
+        };
+        let (epoch, asked_at) = (core.epoch(), core.life.clock.now());
+        let was_sent = self.joining.send();
+        let (tail, shows) = (self.tail(), self.shows());
+        let request = self.request(stamp, epoch, tail, shows, was_sent);
+        let answer = match core.ask(link, request, Operation::Join, core.life.deadline()).await {
+            Ok(answer) => answer,
+            Err(failure) => {
+                if failure.effect == Effect::None && !was_sent {
+                    self.joining.note_unsent();
+                }
+                return Err(failure);
+            }
+        };
+        let revision = header(&answer)?.revision;
+        let mut answers = answer.responses;
+        // Only an earlier attempt can have stored them if this one has not.
+        let looks = if answer.succeeded || was_sent { self.looks(shows).len() } else { 0 };
+        let at = answers.len().checked_sub(looks).ok_or_else(Failure::unexpected)?;
+        let view = self.seen(link, tail, &answers.split_off(at))?;
+        let first_token = core.layout.first_token(epoch.offset);
+        let told = |created| StoredEntries { created, first_token, segment: tail.segment, view, asked_at };
+        if answer.succeeded {
+            self.note_filled(tail, answers.last());
+            return self.stored(link, told(revision)).await.map(Some);
+        }
+        let [own, session, offset, present_tail] = answers.try_into().map_err(|_| Failure::unexpected())?;
+        match found(&own)? {
+            Some(kv) if ticket_of(&kv.value) == Some(self.wanted[0].ticket) => {
+                return self.stored(link, told(kv.create_revision)).await.map(Some);
+            }
+            Some(kv) => {
+                self.remove_leftover(link, kv).await?;
+                return Ok(None);
+            }
+            None => {}
+        }
+        let stamp = found(&session)?.map(|kv| kv.mod_revision);
+        self.why_refused(link, epoch, stamp, offset, (tail, Tail::of(&present_tail)?))
+    }
+
+    /// The tail that the entries join.
+    fn tail(&self) -> Tail {
+        self.joining.tail(|| match self.has_segments() {
+            true => self.inner.tails.lock().known(&self.queue).tail,
+            false => Tail::default(),
+        })
+    }
+
+    fn has_segments(&self) -> bool {
+        self.inner.core.layout.has_segments(&self.queue)
+    }
+
+    /// How much of the queue is to be shown at once.
+    fn shows(&self) -> Shows {
+        if !self.has_segments() || self.shows_whole {
+            return Shows::Whole;
+        }
+        if self.inner.tails.lock().known(&self.queue).is_long { Shows::Nothing } else { Shows::Short }
+    }
+
+    fn looks(&self, shows: Shows) -> Vec<RequestOp> {
+        let layout = &self.inner.core.layout;
+        match shows {
+            Shows::Whole => view::ranges(layout, &self.queue, ReadSource::Quorum, 0),
+            Shows::Short => view::ranges(layout, &self.queue, ReadSource::Quorum, view::SHORT_MAX),
+            Shows::Nothing => Vec::new(),
+        }
+    }
+
+    /// Reads what the looks show; `None` if that is not the whole queue.
+    fn seen(&self, link: &EtcdLink, tail: Tail, looks: &[ResponseOp]) -> Result<Option<QueueView>, Failure> {
+        if looks.is_empty() {
+            return Ok(None);
+        }
+        let shown = view::read(&self.inner.core.layout, &self.queue, link, looks)?;
+        if self.has_segments() {
+            self.inner.tails.lock().note_length(&self.queue, shown.count > view::SHORT_MAX);
+            if tail.segment == 0 && shown.count >= SEGMENT_FULL {
+                self.inner.begin_segment(&self.queue, tail);
+            }
+        }
+        Ok((!shown.has_more).then_some(shown.view))
+    }
+
+    /// Has the next segment begun if the one that was joined is full: the answer counts it, unless the looks do.
+    fn note_filled(&self, tail: Tail, counted: Option<&ResponseOp>) {
+        if let Some(ResponseOp { response: Some(OpResponse::Range(counted)) }) = counted
+            && counted.count >= SEGMENT_FULL
+        {
+            self.inner.begin_segment(&self.queue, tail);
+        }
+    }
+
+    /// Removes what has the name of the first entry and is none of ours any more: a contender that had left came back
+    /// with older data of the service.
+    async fn remove_leftover(&self, link: &EtcdLink, leftover: &KeyValue) -> Result<(), Failure> {
+        let is_it = modified_at(leftover.key.clone(), leftover.mod_revision);
+        let request = txn(vec![is_it], vec![delete(leftover.key.clone())], Vec::new());
+        let core = &self.inner.core;
+        core.ask(link, request, Operation::Join, core.life.deadline()).await.map(|_| ())
+    }
+
+    /// Finds out why the entries were not stored, though the first of them is not there.
+    fn why_refused(
+        &self,
+        link: &EtcdLink,
+        epoch: TokenEpoch,
+        stamp: Option<i64>,
+        offset: ResponseOp,
+        (tail, present_tail): (Tail, Tail),
+    ) -> Result<Option<Joined<EtcdOwn>>, Failure> {
+        let core = &self.inner.core;
+        let Some(written) = stamp else {
+            return Err(Failure::session_gone());
+        };
+        match TokenEpoch::of(offset) {
+            Some(present) if present != epoch => {
+                core.set_epoch(present);
+                return Ok(None);
+            }
+            Some(_) => {}
+            None => {
+                core.life.expire();
+                let message = "the key from which tokens are counted was deleted; a new session writes it anew";
+                return Err(Failure::new(FailureKind::Other, Effect::None, message));
+            }
+        }
+        if Some(written) != link.stamp {
+            // Another connection of the session has taken over.
+            link.connection.shut();
+            return Err(Failure::superseded());
+        }
+        if tail != present_tail && self.joins_tail() {
+            self.inner.tails.lock().note_tail(&self.queue, present_tail);
+            self.joining.turn_to(present_tail);
+            return Ok(None);
+        }
+        Ok(Some(Joined::AnchorGone))
+    }
+
+    /// Whether any of the entries is to stand at the tail.
+    fn joins_tail(&self) -> bool {
+        self.has_segments() && self.wanted.iter().any(|wanted| wanted.anchor.is_none())
+    }
+
+    fn key(&self, wanted: &JoinEntry, tail: Tail) -> Vec<u8> {
+        self.inner.core.layout.key(&self.queue, &wanted.name.in_segment(tail.segment))
+    }
+
+    fn request(&self, stamp: i64, epoch: TokenEpoch, tail: Tail, shows: Shows, was_sent: bool) -> TxnRequest {
+        let (core, layout) = (&self.inner.core, &self.inner.core.layout);
+        let first = self.key(&self.wanted[0], tail);
+        let (session, tail_key) = (layout.session(core.lease), layout.tail(&self.queue));
+        let mut conditions = vec![
+            absent(first.clone()),
+            modified_at(session.clone(), stamp),
+            modified_at(layout.offset(), epoch.written),
+        ];
+        if self.joins_tail() {
+            conditions.push(modified_at(tail_key.clone(), tail.written));
+        }
+        let anchors = self.wanted.iter().filter_map(|wanted| wanted.anchor.as_ref());
+        let anchors: BTreeMap<_, _> = anchors.map(|anchor| (&anchor.own.key, anchor.own.created)).collect();
+        conditions.extend(anchors.into_iter().map(|(key, created)| created_at(key.clone(), created)));
+        let puts = self.wanted.iter().map(|wanted| {
+            let lease = if wanted.outlives_session { 0 } else { core.lease };
+            put(self.key(wanted, tail), wanted.value.clone(), lease)
+        });
+        let mut success = side_by_side(puts.collect());
+        let mut failure: Vec<RequestOp> =
+            [first, session, layout.offset(), tail_key].into_iter().map(|key| key_range(key).into()).collect();
+        if tail.segment > 0 || shows == Shows::Nothing {
+            let segment = tail.segment..=tail.segment;
+            let (key, range_end) = layout.segments(&self.queue, self.wanted[0].name.mode, segment);
+            success.push(RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() }.into());
+        }
+        let looks = self.looks(shows);
+        if was_sent {
+            failure.extend(looks.iter().cloned());
+        }
+        success.extend(looks);
+        txn(conditions, success, failure)
+    }
+}
+
+/// Takes operations together where there are too many to stand side by side.
+fn side_by_side(operations: Vec<RequestOp>) -> Vec<RequestOp> {
+    if operations.len() <= SIDE_BY_SIDE_MAX {
+        return operations;
+    }
+    operations.chunks(SIDE_BY_SIDE_MAX).map(|some| group(some.to_vec())).collect()
+}
+
+/// Reads the key of a range; `None` if it is not there.
+fn found(answer: &ResponseOp) -> Result<Option<&KeyValue>, Failure> {
+    match &answer.response {
+        Some(OpResponse::Range(range)) => Ok(range.kvs.first()),
+        _ => Err(Failure::unexpected()),
+    }
 }

@@ -13,13 +13,12 @@ use lockkeeper_core::{ContenderId, LossReason, Operation, QueueName, Ticket};
 use lockkeeper_session::{Bug, Effect, Failure, Left, Link as _};
 
 use crate::layout::Name;
-use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnRequest, TxnResponse};
-use crate::queue::claims::Claim;
-use crate::queue::inner::Inner;
-use crate::queue::service::Make;
+use crate::proto::{OpResponse, RangeRequest, RequestOp, ResponseOp, TxnRequest, TxnResponse};
+use crate::queue::state::{ContenderClaim, QueueCore};
 use crate::queue::tail::Tail;
 use crate::rpc::{created_at, delete, key_range, no_room, prefix_range};
-use crate::session::{Link, Removal};
+use crate::session::{EtcdLink, QueuedRemoval};
+use lockkeeper_session::Make;
 
 /// A deletion that is not answered after a renewal's time, but not before this, goes over the next connection: a
 /// request that went down with a leader is answered only seconds after another one was elected.
@@ -30,51 +29,56 @@ const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
 const TOGETHER_MAX: usize = 64;
 
 /// What is to be left.
-struct Leaving {
-    inner: Arc<Inner>,
+struct LeaveCall {
+    inner: Arc<QueueCore>,
     queue: QueueName,
-    meant: Meant,
+    meant: LeaveTarget,
 }
 
 /// Which contender is to go: another one may have its name by the time that a deletion is taken in.
-enum Meant {
+enum LeaveTarget {
     /// The one of this name that was created at this revision.
     Created(Name, i64),
     /// The one of a join that was under way when it was withdrawn: no caller has believed in it.
-    Of(Claim),
+    Of(ContenderClaim),
     /// None that can be there.
     Nothing,
 }
 
 /// Makes the call that removes a contender of ours, or asks why it is gone.
-pub(super) fn make(inner: &Arc<Inner>, queue: &QueueName, ticket: Ticket, id: Option<&ContenderId>) -> Make<Left> {
+pub(super) fn make(
+    inner: &Arc<QueueCore>,
+    queue: &QueueName,
+    ticket: Ticket,
+    id: Option<&ContenderId>,
+) -> Make<EtcdLink, Left> {
     let layout = &inner.core.layout;
     let meant = match id {
-        Some(id) => layout.name(id).map(|name| Meant::Created(name, layout.contender(queue, id).1)),
-        None => inner.claims.lock().get(ticket).cloned().map(Meant::Of),
+        Some(id) => layout.name(id).map(|name| LeaveTarget::Created(name, layout.contender(queue, id).1)),
+        None => inner.claims.lock().get(ticket).cloned().map(LeaveTarget::Of),
     };
     let (inner, queue) = (inner.clone(), queue.clone());
-    let leaving = Arc::new(Leaving { inner, queue, meant: meant.unwrap_or(Meant::Nothing) });
+    let leaving = Arc::new(LeaveCall { inner, queue, meant: meant.unwrap_or(LeaveTarget::Nothing) });
     Arc::new(move |link| {
         let (work, named, over) = (leaving.clone(), leaving.clone(), link.clone());
-        let removal = Removal::new(move || named.key());
+        let removal = QueuedRemoval::new(move || named.key());
         let own = removal.clone();
         leaving.inner.run_removal(&leaving.queue, removal, async move { work.leave(&over, &own).await })
     })
 }
 
-impl Leaving {
-    async fn leave(&self, link: &Link, own: &Removal) -> Result<Left, Failure> {
+impl LeaveCall {
+    async fn leave(&self, link: &EtcdLink, own: &QueuedRemoval) -> Result<Left, Failure> {
         if let Some(outcome) = own.outcome() {
             return outcome.map(|()| Left::Removed);
         }
-        if matches!(&self.meant, Meant::Of(claim) if !claim.joining.was_sent()) {
+        if matches!(&self.meant, LeaveTarget::Of(claim) if !claim.joining.was_sent()) {
             return Ok(Left::Gone(LossReason::Removed));
         }
         let core = &self.inner.core;
         let again = core.life.clock.now().saturating_add(core.timing.patience().max(AGAIN_AFTER_MIN));
         let left = self.delete(link, core.life.deadline().min(again)).await?;
-        if matches!(self.meant, Meant::Of(_)) && self.known().is_none() && link.stamp.is_none() {
+        if matches!(self.meant, LeaveTarget::Of(_)) && self.known().is_none() && link.stamp.is_none() {
             // Without a new stamp the join can still take effect. The next connection may find room for one.
             link.shut();
             return Err(no_room());
@@ -82,7 +86,7 @@ impl Leaving {
         Ok(left)
     }
 
-    async fn delete(&self, link: &Link, deadline: BootInstant) -> Result<Left, Failure> {
+    async fn delete(&self, link: &EtcdLink, deadline: BootInstant) -> Result<Left, Failure> {
         let Some((name, created)) = self.found(link, deadline).await? else {
             return Ok(Left::Gone(LossReason::Removed));
         };
@@ -96,7 +100,7 @@ impl Leaving {
 
     /// Deletes it together with those that are to leave next; returns whether all were there. If one was not, each is
     /// deleted alone.
-    async fn delete_with_next(&self, link: &Link, deadline: BootInstant) -> Result<bool, Failure> {
+    async fn delete_with_next(&self, link: &EtcdLink, deadline: BootInstant) -> Result<bool, Failure> {
         let core = &self.inner.core;
         let next = core.lanes.next_removals(&self.queue, TOGETHER_MAX - 1);
         let (next, mut keys): (Vec<_>, Vec<_>) =
@@ -134,15 +138,15 @@ impl Leaving {
     /// Returns its name and the revision at which it was created, as far as answers have told that.
     fn known(&self) -> Option<(Name, i64)> {
         match &self.meant {
-            Meant::Created(name, created) => Some((name.clone(), *created)),
-            Meant::Of(claim) => Some((name_of(claim), claim.joining.created()?)),
-            Meant::Nothing => None,
+            LeaveTarget::Created(name, created) => Some((name.clone(), *created)),
+            LeaveTarget::Of(claim) => Some((name_of(claim), claim.joining.created()?)),
+            LeaveTarget::Nothing => None,
         }
     }
 
     /// Finds its name and the revision at which it was created; `None` if it is not there.
-    async fn found(&self, link: &Link, deadline: BootInstant) -> Result<Option<(Name, i64)>, Failure> {
-        let (None, Meant::Of(claim)) = (self.known(), &self.meant) else {
+    async fn found(&self, link: &EtcdLink, deadline: BootInstant) -> Result<Option<(Name, i64)>, Failure> {
+        let (None, LeaveTarget::Of(claim)) = (self.known(), &self.meant) else {
             return Ok(self.known());
         };
         let name = name_of(claim);
@@ -176,7 +180,7 @@ impl Leaving {
             (false, [mark, session, others @ ..]) => (Some((mark, session)), others),
             _ => return Err(Failure::unexpected()),
         };
-        if let [ResponseOp { response: Some(Response::Range(others)) }] = others
+        if let [ResponseOp { response: Some(OpResponse::Range(others)) }] = others
             && others.kvs.is_empty()
         {
             self.inner.begin_anew(&self.queue);
@@ -189,7 +193,7 @@ impl Leaving {
 }
 
 /// The join has ended behind which this is asked, so that its segment is known.
-fn name_of(claim: &Claim) -> Name {
+fn name_of(claim: &ContenderClaim) -> Name {
     claim.name.in_segment(claim.joining.tail(Tail::default).segment)
 }
 
@@ -197,7 +201,7 @@ fn name_of(claim: &Claim) -> Name {
 /// session.
 fn reason(mark: &ResponseOp, session: &ResponseOp) -> Option<LossReason> {
     match (&mark.response, &session.response) {
-        (Some(Response::DeleteRange(mark)), Some(Response::Range(session))) => {
+        (Some(OpResponse::DeleteRange(mark)), Some(OpResponse::Range(session))) => {
             Some(match (mark.deleted, session.kvs.is_empty()) {
                 (1.., _) => LossReason::Broken,
                 (_, true) => LossReason::Expired,

@@ -5,16 +5,11 @@
 //! full begins the next one; the last to leave a queue that was long has it begin with the first one again.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use lockkeeper_core::{Operation, QueueName};
+use lockkeeper_core::QueueName;
 use lockkeeper_session::Failure;
 
-use crate::layout::{Layout, MODES};
-use crate::proto::{Compare, KeyValue, Response, ResponseOp};
-use crate::queue::inner::Inner;
-use crate::rpc::{absent, delete, key_range, modified_at, prefix_end, put, txn};
-use crate::session::header;
+use crate::proto::{KeyValue, OpResponse, ResponseOp};
 
 /// How many contenders a segment has before the next one is begun; those that join at the same moment come on top. What
 /// is read of a long queue is some of these.
@@ -35,7 +30,7 @@ impl Tail {
     /// Reads it from the answer to a range of its key.
     pub(super) fn of(answer: &ResponseOp) -> Result<Self, Failure> {
         match &answer.response {
-            Some(Response::Range(range)) => range.kvs.first().map_or_else(|| Ok(Self::default()), Self::read),
+            Some(OpResponse::Range(range)) => range.kvs.first().map_or_else(|| Ok(Self::default()), Self::read),
             _ => Err(Failure::unexpected()),
         }
     }
@@ -48,7 +43,7 @@ impl Tail {
 
 /// What is known of a queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Known {
+pub(super) struct KnownTail {
     pub(super) tail: Tail,
     /// Whether it was too long to be shown whole, when it was looked at last.
     pub(super) is_long: bool,
@@ -57,24 +52,24 @@ pub(super) struct Known {
 /// What is known of all queues that are, or were, long.
 #[derive(Debug, Default)]
 pub(super) struct Tails {
-    by_queue: BTreeMap<QueueName, Known>,
+    by_queue: BTreeMap<QueueName, KnownTail>,
 }
 
 impl Tails {
-    pub(super) fn known(&self, queue: &QueueName) -> Known {
+    pub(super) fn known(&self, queue: &QueueName) -> KnownTail {
         self.by_queue.get(queue).copied().unwrap_or_default()
     }
 
     pub(super) fn note_tail(&mut self, queue: &QueueName, tail: Tail) {
-        self.set(queue, Known { tail, ..self.known(queue) });
+        self.set(queue, KnownTail { tail, ..self.known(queue) });
     }
 
     pub(super) fn note_length(&mut self, queue: &QueueName, is_long: bool) {
-        self.set(queue, Known { is_long, ..self.known(queue) });
+        self.set(queue, KnownTail { is_long, ..self.known(queue) });
     }
 
-    fn set(&mut self, queue: &QueueName, known: Known) {
-        if known == Known::default() {
+    fn set(&mut self, queue: &QueueName, known: KnownTail) {
+        if known == KnownTail::default() {
             self.by_queue.remove(queue);
             return;
         }
@@ -87,73 +82,6 @@ impl Tails {
         }
         self.by_queue.insert(queue.clone(), known);
     }
-}
-
-impl Inner {
-    /// Begins the next segment, in the background, unless another client has done so. If it fails, the next contender
-    /// to join begins it. Where contenders stand in it, or behind it, the key of the tail was deleted by hand: they
-    /// stand ahead of all that join now, which then stay in one segment until these have left.
-    pub(super) fn begin_segment(self: &Arc<Self>, queue: &QueueName, full: Tail) {
-        let (inner, queue) = (self.clone(), queue.clone());
-        let Some(next) = full.segment.checked_add(1) else {
-            return;
-        };
-        self.core.life.runtime.spawn(async move {
-            let key = inner.core.layout.tail(&queue);
-            let mut conditions = none_from(&inner.core.layout, &queue, next);
-            conditions.push(modified_at(key.clone(), full.written));
-            let text = next.to_string().into_bytes();
-            let request = txn(conditions, vec![put(key.clone(), text, 0)], vec![key_range(key).into()]);
-            let Some(link) = inner.core.life.present_link() else {
-                return;
-            };
-            let asking = inner.core.ask(&link, request, Operation::Value, inner.core.life.deadline());
-            let Ok(answer) = asking.await else {
-                return;
-            };
-            let tail = match (answer.succeeded, header(&answer), answer.responses.first()) {
-                (true, Ok(header), _) => Ok(Tail { segment: next, written: header.revision }),
-                (false, _, Some(present)) => Tail::of(present),
-                _ => Err(Failure::unexpected()),
-            };
-            if let Ok(tail) = tail {
-                inner.tails.lock().note_tail(&queue, tail);
-            }
-        });
-    }
-
-    /// Begins with the first segment again, in the background, if the queue is empty.
-    pub(super) fn begin_anew(self: &Arc<Self>, queue: &QueueName) {
-        let (inner, queue) = (self.clone(), queue.clone());
-        self.core.life.runtime.spawn(async move {
-            let key = inner.core.layout.tail(&queue);
-            let empty = none_below(inner.core.layout.queue(&queue));
-            let Some(link) = inner.core.life.present_link() else {
-                return;
-            };
-            let request = txn(vec![empty], vec![delete(key)], Vec::new());
-            let answer = inner.core.ask(&link, request, Operation::Value, inner.core.life.deadline()).await;
-            if answer.is_ok_and(|answer| answer.succeeded) {
-                inner.tails.lock().note_tail(&queue, Tail::default());
-            }
-        });
-    }
-}
-
-/// There is no key that begins with this prefix.
-fn none_below(prefix: Vec<u8>) -> Compare {
-    let range_end = prefix_end(&prefix);
-    none_in((prefix, range_end))
-}
-
-/// There is no contender in this segment of a queue, or behind it.
-fn none_from(layout: &Layout, queue: &QueueName, segment: u32) -> Vec<Compare> {
-    MODES.into_iter().map(|mode| none_in(layout.segments(queue, mode, segment..=u32::MAX))).collect()
-}
-
-/// There is no key in a range: of no key at all each condition on a number is true that is true of 0.
-fn none_in((key, range_end): (Vec<u8>, Vec<u8>)) -> Compare {
-    Compare { range_end, ..absent(key) }
 }
 
 #[cfg(test)]
@@ -175,17 +103,17 @@ mod tests {
         }
         assert!(tails.by_queue.len() <= QUEUES_MAX);
         let last = queue(2 * QUEUES_MAX - 1);
-        assert_eq!(tails.known(&last), Known { tail: Tail { segment: 1, written: 7 }, is_long: true });
+        assert_eq!(tails.known(&last), KnownTail { tail: Tail { segment: 1, written: 7 }, is_long: true });
         tails.note_length(&last, false);
         tails.note_tail(&last, Tail::default());
-        assert_eq!(tails.known(&last), Known::default());
+        assert_eq!(tails.known(&last), KnownTail::default());
         assert!(!tails.by_queue.contains_key(&last));
     }
 
     #[test]
     fn a_tail_that_was_never_written_is_the_first_segment_and_a_strange_one_is_refused() {
         let answer = |kvs| ResponseOp {
-            response: Some(Response::Range(crate::proto::RangeResponse { kvs, ..Default::default() })),
+            response: Some(OpResponse::Range(crate::proto::RangeResponse { kvs, ..Default::default() })),
         };
         let kv = |value: &str| KeyValue { value: value.into(), mod_revision: 9, ..KeyValue::default() };
         assert_eq!(Tail::of(&answer(vec![])).unwrap(), Tail::default());

@@ -3,26 +3,26 @@
 use lockkeeper_core::{ContenderId, Extent, Mode, Operation, Part, QueueName, QueueView};
 use lockkeeper_session::{Failure, Link as _};
 
-use crate::layout::{Layout, Stored};
-use crate::proto::{RangeRequest, RequestOp, Response, ResponseOp, TxnResponse};
+use crate::layout::{Layout, StoredContender};
+use crate::proto::{OpResponse, RangeRequest, RequestOp, ResponseOp, TxnResponse};
 use crate::queue::around::Spot;
-use crate::queue::inner::Inner;
+use crate::queue::state::QueueCore;
 use crate::rpc::{prefix_range, txn};
-use crate::session::{Link, header};
+use crate::session::{EtcdLink, header};
 
 /// How many contenders are read at most where few decide; a queue that has more is read around the place in question.
 pub(super) const SHORT_MAX: i64 = 64;
 
 /// Who answers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum By {
+pub(super) enum ReadSource {
     Quorum,
     Member,
 }
 
 /// What the ranges of a queue show.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ShownQueue {
     pub(super) view: QueueView,
     /// Whether there are more contenders than were to be shown.
     pub(super) has_more: bool,
@@ -33,8 +33,8 @@ pub(super) struct Shown {
 /// The ranges that show a queue: the queue itself, at most so many of it if this is not 0, and the first key of each
 /// queue of the same lock that belongs to another kind of lock. A line is mostly the only queue of its lock, and then
 /// one range shows all of that.
-pub(super) fn ranges(layout: &Layout, queue: &QueueName, by: By, limit: i64) -> Vec<RequestOp> {
-    let serializable = by == By::Member;
+pub(super) fn ranges(layout: &Layout, queue: &QueueName, by: ReadSource, limit: i64) -> Vec<RequestOp> {
+    let serializable = by == ReadSource::Member;
     if shows_lock(layout, queue) {
         return vec![RangeRequest { serializable, limit, ..prefix_range(layout.lock(queue)) }.into()];
     }
@@ -50,8 +50,8 @@ fn shows_lock(layout: &Layout, queue: &QueueName) -> bool {
     queue.part() == Part::Line && layout.has_segments(queue)
 }
 
-fn elsewhere(layout: &Layout, queue: &QueueName, by: By) -> impl Iterator<Item = RequestOp> {
-    let serializable = by == By::Member;
+fn elsewhere(layout: &Layout, queue: &QueueName, by: ReadSource) -> impl Iterator<Item = RequestOp> {
+    let serializable = by == ReadSource::Member;
     queue.part().opposite().iter().map(move |&part| {
         let first = prefix_range(layout.queue(&queue.with_part(part)));
         RangeRequest { keys_only: true, limit: 1, serializable, ..first }.into()
@@ -59,25 +59,30 @@ fn elsewhere(layout: &Layout, queue: &QueueName, by: By) -> impl Iterator<Item =
 }
 
 /// Reads the answers to these ranges.
-pub(super) fn read(layout: &Layout, queue: &QueueName, link: &Link, answers: &[ResponseOp]) -> Result<Shown, Failure> {
+pub(super) fn read(
+    layout: &Layout,
+    queue: &QueueName,
+    link: &EtcdLink,
+    answers: &[ResponseOp],
+) -> Result<ShownQueue, Failure> {
     let (shown, others) = answers.split_first().ok_or_else(Failure::unexpected)?;
-    let Some(Response::Range(shown)) = &shown.response else {
+    let Some(OpResponse::Range(shown)) = &shown.response else {
         return Err(Failure::unexpected());
     };
-    let contenders: Vec<_> = layout.read_queue(queue, &shown.kvs).iter().map(Stored::contender).collect();
+    let contenders: Vec<_> = layout.read_queue(queue, &shown.kvs).iter().map(StoredContender::contender).collect();
     let mut view = QueueView::new(link.connection_number(), contenders);
     layout.mark(queue, &mut view);
     view.elsewhere = match shows_lock(layout, queue) {
         true => layout.first_outside(queue, &shown.kvs),
         false => found_elsewhere(layout, queue, others)?,
     };
-    Ok(Shown { view, has_more: shown.more, count: shown.count })
+    Ok(ShownQueue { view, has_more: shown.more, count: shown.count })
 }
 
 fn found_elsewhere(layout: &Layout, queue: &QueueName, answers: &[ResponseOp]) -> Result<Option<Mode>, Failure> {
     let mut found = None;
     for answer in answers {
-        let Some(Response::Range(others)) = &answer.response else {
+        let Some(OpResponse::Range(others)) = &answer.response else {
             return Err(Failure::unexpected());
         };
         let first = others.kvs.first().and_then(|kv| layout.read(queue, kv)).map(|(_, stored)| stored.mode);
@@ -86,13 +91,13 @@ fn found_elsewhere(layout: &Layout, queue: &QueueName, answers: &[ResponseOp]) -
     Ok(found)
 }
 
-impl Inner {
+impl QueueCore {
     /// Looks at a queue over one connection.
     pub(super) async fn view(
         &self,
-        link: &Link,
+        link: &EtcdLink,
         queue: &QueueName,
-        by: By,
+        by: ReadSource,
         extent: Extent<'_>,
     ) -> Result<QueueView, Failure> {
         match extent {
@@ -106,9 +111,9 @@ impl Inner {
     /// Looks at what decides for a place, or for one at the tail.
     async fn view_around(
         &self,
-        link: &Link,
+        link: &EtcdLink,
         queue: &QueueName,
-        mut by: By,
+        mut by: ReadSource,
         place: Option<&ContenderId>,
     ) -> Result<QueueView, Failure> {
         if let Some(spot) = Spot::of(&self.core.layout, place) {
@@ -118,18 +123,24 @@ impl Inner {
                     return Ok(shown.view.around(place));
                 }
                 // A member that has answered a look, itself or for a quorum, does not go back behind it.
-                by = By::Member;
+                by = ReadSource::Member;
             }
             if let Some(view) = self.view_spot(link, queue, by, &spot).await? {
                 return Ok(view.around(place));
             }
-            by = By::Member;
+            by = ReadSource::Member;
         }
         Ok(self.view_at_most(link, queue, by, 0).await?.view.around(place))
     }
 
     /// Looks at a queue; shows it whole, unless it has more contenders than these, if this is not 0.
-    async fn view_at_most(&self, link: &Link, queue: &QueueName, by: By, limit: i64) -> Result<Shown, Failure> {
+    async fn view_at_most(
+        &self,
+        link: &EtcdLink,
+        queue: &QueueName,
+        by: ReadSource,
+        limit: i64,
+    ) -> Result<ShownQueue, Failure> {
         let layout = &self.core.layout;
         let answer = self.ask_by(link, by, |by| ranges(layout, queue, by, limit)).await?;
         read(layout, queue, link, &answer.responses)
@@ -138,14 +149,14 @@ impl Inner {
     /// Looks at a place in a long queue; `None` if the queue must be looked at whole.
     async fn view_spot(
         &self,
-        link: &Link,
+        link: &EtcdLink,
         queue: &QueueName,
-        by: By,
+        by: ReadSource,
         spot: &Spot,
     ) -> Result<Option<QueueView>, Failure> {
         let layout = &self.core.layout;
         let ranges = |by| {
-            let mut ranges = spot.ranges(layout, queue, by == By::Member);
+            let mut ranges = spot.ranges(layout, queue, by == ReadSource::Member);
             ranges.extend(elsewhere(layout, queue, by));
             ranges
         };
@@ -163,16 +174,21 @@ impl Inner {
 
     /// Reads ranges. A member tells a change before its own looks show it, by the moment that it takes to write it
     /// down; so one that does not show yet what was told asks the quorum, whose looks wait for that.
-    async fn ask_by(&self, link: &Link, by: By, ranges: impl Fn(By) -> Vec<RequestOp>) -> Result<TxnResponse, Failure> {
+    async fn ask_by(
+        &self,
+        link: &EtcdLink,
+        by: ReadSource,
+        ranges: impl Fn(ReadSource) -> Vec<RequestOp>,
+    ) -> Result<TxnResponse, Failure> {
         let (core, deadline) = (&self.core, self.core.life.deadline());
-        if by == By::Member {
-            let request = txn(Vec::new(), ranges(By::Member), Vec::new());
+        if by == ReadSource::Member {
+            let request = txn(Vec::new(), ranges(ReadSource::Member), Vec::new());
             let answer = core.send(link, request, Operation::View, deadline).await?;
             let revision = header(&answer)?.revision;
             if self.told(link).is_none_or(|told| told <= revision) {
                 return Ok(answer);
             }
         }
-        core.ask(link, txn(Vec::new(), ranges(By::Quorum), Vec::new()), Operation::View, deadline).await
+        core.ask(link, txn(Vec::new(), ranges(ReadSource::Quorum), Vec::new()), Operation::View, deadline).await
     }
 }

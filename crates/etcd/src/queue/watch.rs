@@ -1,43 +1,50 @@
-//! Looks at a queue or a value, and tells when it may have changed. The watch is made before the look, so that no
-//! change falls between them; it ends with the future.
+//! Watches: on the contender ahead, on a queue or a value, and on our own contenders and the session's key.
+//!
+//! A wait watches one key, so that one departure wakes one waiter. A watch is made before the look behind it, so that no
+//! change falls between them. Most locks are released soon, and then a watch would cost more than the lock: so a
+//! contender of ours is watched only once it has stood for a while, or its owner waits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use lockkeeper_core::{BoxFuture, Extent, QueueName, QueueView, Value};
-use lockkeeper_session::{Failure, Watch};
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{BoxFuture, Departure, Extent, Operation, QueueName, QueueView, Value};
+use lockkeeper_session::{Departing, Failure, Lookable as _, Watch, or_never};
+use tokio::sync::watch;
 
-use crate::queue::inner::Inner;
-use crate::queue::subscription::{Notification, Subscription, WATCH_AGAIN_AFTER};
-use crate::queue::value;
-use crate::queue::view::By;
-use crate::rpc::Watched;
-use crate::session::Link;
+use crate::layout::KeyRecord;
+use crate::proto::{KeyValue, RangeRequest};
+use crate::queue::state::{Etcd, EtcdPlace, QueueCore, Queues};
+use crate::queue::view::ReadSource;
+use crate::queue::writes;
+use crate::rpc::{KeyEvent, KeyWatch, WatchRange, key_range};
+use crate::session::{EtcdLink, header};
 
 /// Looks at a queue, and at what else stands under its lock.
-pub(super) fn of_queue(inner: &Arc<Inner>, queue: &QueueName) -> Watch<Link, QueueView> {
+pub(super) fn of_queue(inner: &Arc<QueueCore>, queue: &QueueName) -> Watch<EtcdLink, QueueView> {
     let queue = queue.clone();
-    let watched = Watched::Prefix(inner.core.layout.lock(&queue));
-    begin(inner, watched, move |inner, link| {
+    let watched = WatchRange::Prefix(inner.core.layout.lock(&queue));
+    begin_watch(inner, watched, move |inner, link| {
         let queue = queue.clone();
-        Box::pin(async move { inner.view(&link, &queue, By::Member, Extent::Whole).await })
+        Box::pin(async move { inner.view(&link, &queue, ReadSource::Member, Extent::Whole).await })
     })
 }
 
 /// Reads the value of a queue.
-pub(super) fn of_value(inner: &Arc<Inner>, queue: &QueueName) -> Watch<Link, Option<Value>> {
+pub(super) fn of_value(inner: &Arc<QueueCore>, queue: &QueueName) -> Watch<EtcdLink, Option<Value>> {
     let queue = queue.clone();
-    let watched = Watched::Key(inner.core.layout.value(&queue));
-    begin(inner, watched, move |inner, link| {
+    let watched = WatchRange::Key(inner.core.layout.value(&queue));
+    begin_watch(inner, watched, move |inner, link| {
         let queue = queue.clone();
-        Box::pin(async move { value::of_member(&inner, &link, &queue).await })
+        Box::pin(async move { writes::value_of_member(&inner, &link, &queue).await })
     })
 }
 
-fn begin<T: Send + 'static>(
-    inner: &Arc<Inner>,
-    watched: Watched,
-    look: impl Fn(Arc<Inner>, Arc<Link>) -> BoxFuture<Result<T, Failure>> + Send + Sync + 'static,
-) -> Watch<Link, T> {
+fn begin_watch<T: Send + 'static>(
+    inner: &Arc<QueueCore>,
+    watched: WatchRange,
+    look: impl Fn(Arc<QueueCore>, Arc<EtcdLink>) -> BoxFuture<Result<T, Failure>> + Send + Sync + 'static,
+) -> Watch<EtcdLink, T> {
     let inner = inner.clone();
     Box::new(move |link| {
         let mut subscription = Subscription::begin(link, watched.clone());
@@ -61,4 +68,282 @@ fn begin<T: Send + 'static>(
             Ok((seen, told))
         })
     })
+}
+
+/// How long after the server has ended a watch another one is made on the same connection.
+pub(super) const WATCH_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What was told so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct SubscriptionState {
+    is_created: bool,
+    changes: u64,
+    /// The revision of the last one.
+    revision: i64,
+    is_over: bool,
+}
+
+/// What a subscription reports.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Notification {
+    /// All changes from now on are told.
+    Created,
+    /// There was a change.
+    Changed,
+    /// Nothing more is told.
+    Over,
+}
+
+/// A watch under way. Dropping it ends it.
+pub(super) struct Subscription {
+    _watch: KeyWatch,
+    state: watch::Receiver<SubscriptionState>,
+    /// How many changes were reported.
+    reported: u64,
+}
+
+impl Subscription {
+    pub(super) fn begin(link: &EtcdLink, watched: WatchRange) -> Self {
+        let (tell, state) = watch::channel(SubscriptionState::default());
+        let subscriber = move |event: KeyEvent<'_>| {
+            tell.send_modify(|state| match event {
+                KeyEvent::Created => state.is_created = true,
+                KeyEvent::Put(kv) | KeyEvent::Deleted(kv) => {
+                    state.changes += 1;
+                    state.revision = kv.mod_revision;
+                }
+                KeyEvent::Over => state.is_over = true,
+            });
+        };
+        Self { _watch: link.watches.watch(watched, Box::new(subscriber)), state, reported: 0 }
+    }
+
+    /// Returns the revision of the last change that was told.
+    pub(super) fn revision(&self) -> i64 {
+        self.state.borrow().revision
+    }
+
+    /// Waits until the watch is made.
+    pub(super) async fn created(&mut self) -> Notification {
+        self.until(true).await
+    }
+
+    /// Waits until there is a change that was not reported yet.
+    pub(super) async fn changed(&mut self) -> Notification {
+        self.until(false).await
+    }
+
+    async fn until(&mut self, creation_counts: bool) -> Notification {
+        let reported = self.reported;
+        let is_new = |state: &SubscriptionState| {
+            state.changes > reported || state.is_over || (creation_counts && state.is_created)
+        };
+        let Ok(state) = self.state.wait_for(is_new).await.map(|state| *state) else {
+            return Notification::Over;
+        };
+        if state.changes > reported {
+            self.reported = state.changes;
+            return Notification::Changed;
+        }
+        if state.is_over { Notification::Over } else { Notification::Created }
+    }
+}
+
+/// The key of the contender ahead, and the revision at which it was created.
+type AheadKey = (Vec<u8>, i64);
+
+/// Sets the watches, now: on our own contender first, so that its removal is known before the other's.
+pub(super) fn depart(queues: &Arc<Queues>, departing: Departing<Etcd>) -> BoxFuture<Result<Departure, Failure>> {
+    let Departing { link, queue, ahead, mine } = departing;
+    if let Some(mine) = mine.filter(|mine| !mine.own.is_watched()) {
+        watch_place(queues, &link, &mine);
+    }
+    let inner = queues.service.inner.clone();
+    let ahead = inner.core.layout.contender(&queue, &ahead);
+    let mut subscription = Subscription::begin(&link, WatchRange::Deletion(ahead.0.clone()));
+    Box::pin(async move {
+        if let Some(revision) = until_gone(&inner, &link, &ahead, &mut subscription).await? {
+            inner.note_told(&link, revision);
+            return Ok(Departure::Gone);
+        }
+        drop(subscription);
+        let again = inner.core.life.clock.now().saturating_add(WATCH_AGAIN_AFTER);
+        inner.core.until_other(&link, again).await;
+        Ok(Departure::Recheck)
+    })
+}
+
+/// Waits until the contender ahead is gone, and returns a revision by which it is; `None` if nothing more is told
+/// before.
+async fn until_gone(
+    inner: &QueueCore,
+    link: &EtcdLink,
+    ahead: &AheadKey,
+    subscription: &mut Subscription,
+) -> Result<Option<i64>, Failure> {
+    match subscription.created().await {
+        Notification::Changed => return Ok(Some(subscription.revision())),
+        Notification::Over => return Ok(None),
+        Notification::Created => {}
+    }
+    // What happened before the watch was made is not told. Some servers may miss to tell a deletion beside a
+    // compaction, so that a look now and then is needed too.
+    while !link.connection.is_over() {
+        tokio::select! {
+            biased;
+            notification = subscription.changed() => {
+                return Ok((notification == Notification::Changed).then(|| subscription.revision()));
+            }
+            gone_by = look_and_pause(inner, link, ahead) => if let Some(revision) = gone_by? {
+                return Ok(Some(revision));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Looks whether the contender ahead is gone, and by which revision. If it is there, waits until the next look is due.
+async fn look_and_pause(inner: &QueueCore, link: &EtcdLink, ahead: &AheadKey) -> Result<Option<i64>, Failure> {
+    let gone_by = gone_by(inner, link, ahead).await?;
+    if gone_by.is_none() {
+        let (life, timeout) = (&inner.core.life, inner.core.timing.timeout);
+        life.clock.sleep_until(life.clock.now().saturating_add(timeout)).await;
+    }
+    Ok(gone_by)
+}
+
+/// Another contender may have its key by now.
+async fn gone_by(inner: &QueueCore, link: &EtcdLink, (key, created): &AheadKey) -> Result<Option<i64>, Failure> {
+    let range = RangeRequest { keys_only: true, serializable: true, ..key_range(key.clone()) };
+    let answer = inner.core.send(link, range, Operation::Wait, inner.core.life.deadline()).await?;
+    let is_there = answer.kvs.first().is_some_and(|kv| kv.create_revision == *created);
+    let revision = header(&answer)?.revision;
+    Ok((!is_there).then_some(revision))
+}
+
+/// How long a contender stands before it is watched, unless its owner waits.
+const WATCH_AFTER: Duration = Duration::from_millis(100);
+
+/// Watches for one session, until it is over.
+pub(super) async fn run_guard(queues: Arc<Queues>) {
+    let inner = queues.service.inner.clone();
+    while let Some(link) = inner.core.life.next_link().await {
+        let mut links = inner.core.life.links();
+        let expiring = inner.clone();
+        let on_session = move |event: KeyEvent<'_>| {
+            if matches!(event, KeyEvent::Deleted(_)) {
+                expiring.core.life.expire();
+            }
+        };
+        let session = inner.core.layout.session(inner.core.lease);
+        let _session_watch = link.watches.watch(WatchRange::Deletion(session), Box::new(on_session));
+        for place in queues.standing() {
+            watch_place(&queues, &link, &place);
+        }
+        loop {
+            let due = watch_those_due(&queues, &link);
+            let is_other =
+                |present: &Option<Arc<EtcdLink>>| present.as_ref().is_none_or(|present| present.number != link.number);
+            tokio::select! {
+                biased;
+                // The sender lives in the session that we hold.
+                _ = links.wait_for(is_other) => break,
+                () = inner.kick.notified() => {}
+                () = or_never(due.map(|due| inner.core.life.clock.sleep_until(due))) => {}
+            }
+        }
+    }
+}
+
+/// Watches the places that have stood long enough; returns when the next one has.
+fn watch_those_due(queues: &Arc<Queues>, link: &Arc<EtcdLink>) -> Option<BootInstant> {
+    let inner = &queues.service.inner;
+    let now = inner.core.life.clock.now();
+    loop {
+        let place = {
+            let mut unwatched = inner.unwatched.lock();
+            let (due, place) = unwatched.front()?;
+            if *due > now && place.bond.stands() {
+                return Some(*due);
+            }
+            unwatched.pop_front()?.1
+        };
+        if !place.own.is_watched() {
+            watch_place(queues, link, &place);
+        }
+    }
+}
+
+/// Watches one place.
+pub(super) fn watch_place(queues: &Arc<Queues>, link: &Arc<EtcdLink>, place: &Arc<EtcdPlace>) {
+    if !place.bond.stands() {
+        return;
+    }
+    // The place has its watch, and the watch must not keep the place.
+    let (weak_queues, weak_link, weak_place) = (Arc::downgrade(queues), Arc::downgrade(link), Arc::downgrade(place));
+    let on_place = move |event: KeyEvent<'_>| {
+        let (Some(queues), Some(place)) = (weak_queues.upgrade(), weak_place.upgrade()) else {
+            return;
+        };
+        let inner = &queues.service.inner;
+        match event {
+            KeyEvent::Created => {
+                if let Some(link) = weak_link.upgrade() {
+                    inner.core.life.runtime.spawn(check_place(queues.clone(), link, place));
+                }
+            }
+            KeyEvent::Put(kv) => note_record(&place, kv),
+            KeyEvent::Deleted(_) => queues.found_gone(&place),
+            // On another connection all that stand are watched anew.
+            KeyEvent::Over if weak_link.upgrade().is_some_and(|link| !link.connection.is_over()) => {
+                let later = inner.core.life.clock.now().saturating_add(WATCH_AGAIN_AFTER);
+                inner.unwatched.lock().push_back((later, place));
+                inner.kick.notify_one();
+            }
+            KeyEvent::Over => {}
+        }
+    };
+    let watch = link.watches.watch(WatchRange::Key(place.own.key.clone()), Box::new(on_place));
+    drop(place.own.swap_watch(Some(watch)));
+    if place.bond.is_left() {
+        drop(place.own.swap_watch(None));
+    }
+}
+
+/// Looks at a place that is watched from now on.
+async fn check_place(queues: Arc<Queues>, link: Arc<EtcdLink>, place: Arc<EtcdPlace>) {
+    let core = &queues.service.inner.core;
+    let range = RangeRequest { serializable: true, ..key_range(place.own.key.clone()) };
+    // After a failure the next connection begins with another look.
+    let Ok(answer) = core.send(&link, range, Operation::View, core.life.deadline()).await else {
+        return;
+    };
+    match answer.kvs.first().filter(|kv| kv.create_revision == place.own.created) {
+        Some(kv) => note_record(&place, kv),
+        None => queues.found_gone(&place),
+    }
+}
+
+/// Notes what is stored of a place now.
+fn note_record(place: &EtcdPlace, kv: &KeyValue) {
+    let record =
+        Some(kv).filter(|kv| kv.create_revision == place.own.created).and_then(|kv| KeyRecord::read(&kv.value));
+    if let Some(revocation) = record.and_then(|record| record.revocation()) {
+        place.bond.revoke(revocation);
+    }
+}
+
+impl QueueCore {
+    /// Has a new place watched once it has stood for a while.
+    pub(super) fn watch_later(&self, place: Arc<EtcdPlace>) {
+        let due = place.placed_at.saturating_add(WATCH_AFTER);
+        let was_empty = {
+            let mut unwatched = self.unwatched.lock();
+            unwatched.push_back((due, place));
+            unwatched.len() == 1
+        };
+        if was_empty {
+            self.kick.notify_one();
+        }
+    }
 }

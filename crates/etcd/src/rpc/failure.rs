@@ -5,7 +5,7 @@ use std::fmt;
 use lockkeeper_session::{Effect, Failure, FailureKind, GIVE_CREDENTIALS, Server};
 use tonic::{Code, Status};
 
-use crate::url::Access;
+use crate::url::EtcdAccess;
 
 /// The connector's answer when it is asked for a second socket: the first has ended, and nothing was sent.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(super) fn of_status(status: Status) -> Failure {
 
 /// Adds which member it was, and what may be wrong if the first call on a connection found no answer: until then a
 /// connection to a server that speaks otherwise looks like any other.
-pub(super) fn of_first_call(failure: Failure, server: &Server, access: &Access) -> Failure {
+pub(super) fn of_first_call(failure: Failure, server: &Server, access: &EtcdAccess) -> Failure {
     let failure = failure.at(server);
     match failure.kind {
         FailureKind::Broken if !access.is_secured => {

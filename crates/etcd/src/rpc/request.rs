@@ -1,8 +1,12 @@
-//! Builds the requests that are made of keys: ranges, conditions and transactions. Pure.
+//! Requests: ranges, conditions and transactions made of keys, and the path and the answer of each call. Pure.
+
+use prost::Message;
 
 use crate::proto::{
-    Compare, CompareResult, CompareTarget, DeleteRangeRequest, PutRequest, RangeRequest, Request, RequestOp,
-    TargetUnion, TxnRequest,
+    AuthenticateRequest, AuthenticateResponse, Compare, CompareResult, CompareTarget, DeleteRangeRequest,
+    LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, MemberListRequest,
+    MemberListResponse, OpRequest, PutRequest, RangeRequest, RangeResponse, RequestOp, ResponseHeader, StatusRequest,
+    StatusResponse, TargetUnion, TxnRequest, TxnResponse,
 };
 
 /// The end of the range of all keys that begin with `prefix`.
@@ -32,26 +36,26 @@ pub(crate) fn prefix_range(prefix: impl Into<Vec<u8>>) -> RangeRequest {
 
 /// Writes a key that goes with a lease; 0 is none.
 pub(crate) fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>, lease: i64) -> RequestOp {
-    operation(Request::Put(PutRequest { key: key.into(), value: value.into(), lease, ignore_lease: false }))
+    operation(OpRequest::Put(PutRequest { key: key.into(), value: value.into(), lease, ignore_lease: false }))
 }
 
 /// Deletes one key.
 pub(crate) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
-    operation(Request::DeleteRange(DeleteRangeRequest { key: key.into(), range_end: Vec::new() }))
+    operation(OpRequest::DeleteRange(DeleteRangeRequest { key: key.into(), range_end: Vec::new() }))
 }
 
 /// Takes several operations as one, since the server limits how many stand side by side.
 pub(crate) fn group(operations: Vec<RequestOp>) -> RequestOp {
-    operation(Request::Txn(txn(Vec::new(), operations, Vec::new())))
+    operation(OpRequest::Txn(txn(Vec::new(), operations, Vec::new())))
 }
 
-pub(crate) const fn operation(request: Request) -> RequestOp {
+pub(crate) const fn operation(request: OpRequest) -> RequestOp {
     RequestOp { request: Some(request) }
 }
 
 impl From<RangeRequest> for RequestOp {
     fn from(range: RangeRequest) -> Self {
-        operation(Request::Range(range))
+        operation(OpRequest::Range(range))
     }
 }
 
@@ -82,6 +86,66 @@ pub(crate) fn modified_at(key: impl Into<Vec<u8>>, revision: i64) -> Compare {
 fn compare(key: impl Into<Vec<u8>>, target: CompareTarget, value: TargetUnion) -> Compare {
     let result = CompareResult::Equal.into();
     Compare { result, target: target.into(), key: key.into(), target_union: Some(value), range_end: Vec::new() }
+}
+
+/// A request that is answered once.
+pub(crate) trait UnaryCall: Message + 'static {
+    type Answer: Message + Default + Unpin + 'static;
+
+    /// The path of the call, as HTTP/2 carries it.
+    const PATH: &'static str;
+}
+
+/// An answer that says at which revision, and in which term of raft, it was given.
+pub(crate) trait RevisionAnswer {
+    fn header(&self) -> Option<ResponseHeader>;
+}
+
+impl RevisionAnswer for RangeResponse {
+    fn header(&self) -> Option<ResponseHeader> {
+        self.header
+    }
+}
+
+impl RevisionAnswer for TxnResponse {
+    fn header(&self) -> Option<ResponseHeader> {
+        self.header
+    }
+}
+
+impl UnaryCall for RangeRequest {
+    type Answer = RangeResponse;
+    const PATH: &'static str = "/etcdserverpb.KV/Range";
+}
+
+impl UnaryCall for TxnRequest {
+    type Answer = TxnResponse;
+    const PATH: &'static str = "/etcdserverpb.KV/Txn";
+}
+
+impl UnaryCall for LeaseGrantRequest {
+    type Answer = LeaseGrantResponse;
+    const PATH: &'static str = "/etcdserverpb.Lease/LeaseGrant";
+}
+
+impl UnaryCall for LeaseRevokeRequest {
+    type Answer = LeaseRevokeResponse;
+    const PATH: &'static str = "/etcdserverpb.Lease/LeaseRevoke";
+}
+
+impl UnaryCall for StatusRequest {
+    type Answer = StatusResponse;
+    const PATH: &'static str = "/etcdserverpb.Maintenance/Status";
+}
+
+impl UnaryCall for MemberListRequest {
+    type Answer = MemberListResponse;
+    const PATH: &'static str = "/etcdserverpb.Cluster/MemberList";
+}
+
+impl UnaryCall for AuthenticateRequest {
+    type Answer = AuthenticateResponse;
+    const PATH: &'static str = "/etcdserverpb.Auth/Authenticate";
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
 
 use crate::proto::{
-    Event, EventType, KeyValue, WatchCancelRequest, WatchCreateRequest, WatchFilter, WatchRequest, WatchResponse,
+    EventType, KeyValue, MvccEvent, WatchCancelRequest, WatchCreateRequest, WatchFilter, WatchRequest, WatchResponse,
     WatchUnion,
 };
-use crate::rpc::connection::Connection;
+use crate::rpc::Connection;
 use crate::rpc::failure::of_status;
 use crate::rpc::request::prefix_end;
 
@@ -31,7 +31,7 @@ const PROXY: &str = "this is `etcd grpc-proxy`, behind which no lease can be pro
 
 /// What is watched.
 #[derive(Clone, Debug)]
-pub(crate) enum Watched {
+pub(crate) enum WatchRange {
     /// The deletion of one key.
     Deletion(Vec<u8>),
     /// All changes of one key.
@@ -44,7 +44,7 @@ pub(crate) enum Watched {
 
 /// What a watch tells.
 #[derive(Debug)]
-pub(crate) enum WatchEvent<'a> {
+pub(crate) enum KeyEvent<'a> {
     /// All changes from now on are told.
     Created,
     /// A key was written.
@@ -57,23 +57,23 @@ pub(crate) enum WatchEvent<'a> {
 
 /// Hears what a watch tells. It is called by the task that reads the stream, and must not wait. It may still be called
 /// while its watch is dropped, and may itself drop any watch.
-pub(crate) type Subscriber = Box<dyn FnMut(WatchEvent<'_>) + Send>;
+pub(crate) type Subscriber = Box<dyn FnMut(KeyEvent<'_>) + Send>;
 
 /// The watches of one connection.
 #[derive(Clone)]
-pub(crate) struct Watches {
-    shared: Arc<Shared>,
+pub(crate) struct KeyWatches {
+    shared: Arc<WatchStream>,
 }
 
-struct Shared {
+struct WatchStream {
     /// Each watch sends two requests at most, so that their number is bounded by that of the waits.
     requests: mpsc::UnboundedSender<WatchRequest>,
-    registry: Mutex<Registry>,
+    registry: Mutex<SubscriberTable>,
     is_over: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct Registry {
+struct SubscriberTable {
     last_id: i64,
     /// `None` while one of them hears something.
     subscribers: BTreeMap<i64, Option<Subscriber>>,
@@ -82,7 +82,7 @@ struct Registry {
     is_over: bool,
 }
 
-impl Watches {
+impl KeyWatches {
     /// Opens the stream, and starts the task that reads it; it ends with the connection. The first watch is of a key
     /// that our user may read.
     ///
@@ -90,8 +90,8 @@ impl Watches {
     /// the number that is asked for, from `etcd grpc-proxy`, which counts.
     pub(crate) async fn open(connection: &Connection, key: Vec<u8>, deadline: BootInstant) -> Result<Self, Failure> {
         let (requests, sent) = mpsc::unbounded_channel();
-        let shared = Shared { requests, registry: Mutex::default(), is_over: watch::Sender::new(false) };
-        shared.send(WatchUnion::Create(Watched::Deletion(key).request(FIRST_WATCH)));
+        let shared = WatchStream { requests, registry: Mutex::default(), is_over: watch::Sender::new(false) };
+        shared.send(WatchUnion::Create(WatchRange::Deletion(key).request(FIRST_WATCH)));
         let mut answers = connection.stream(PATH, UnboundedReceiverStream::new(sent), deadline).await?;
         let first = connection.until(deadline, answers.message()).await?.map_err(of_status)?;
         // A watch that is refused has no number.
@@ -105,22 +105,22 @@ impl Watches {
         Ok(Self { shared })
     }
 
-    /// Starts a watch. All changes after [`WatchEvent::Created`] are told; what was changed before must be looked at
+    /// Starts a watch. All changes after [`KeyEvent::Created`] are told; what was changed before must be looked at
     /// then.
-    pub(crate) fn watch(&self, watched: Watched, mut subscriber: Subscriber) -> Watch {
+    pub(crate) fn watch(&self, watched: WatchRange, mut subscriber: Subscriber) -> KeyWatch {
         let mut registry = self.shared.registry.lock();
         registry.last_id += 1;
         let id = registry.last_id;
         if registry.is_over {
             drop(registry);
-            subscriber(WatchEvent::Over);
+            subscriber(KeyEvent::Over);
         } else {
             registry.subscribers.insert(id, Some(subscriber));
             registry.unconfirmed.insert(id);
             drop(registry);
             self.shared.send(WatchUnion::Create(watched.request(id)));
         }
-        Watch { id, shared: self.shared.clone() }
+        KeyWatch { id, shared: self.shared.clone() }
     }
 
     /// Waits until the stream has ended.
@@ -131,7 +131,7 @@ impl Watches {
     }
 }
 
-impl Watched {
+impl WatchRange {
     fn request(self, watch_id: i64) -> WatchCreateRequest {
         let all = WatchCreateRequest { watch_id, fragment: true, ..WatchCreateRequest::default() };
         match self {
@@ -143,7 +143,7 @@ impl Watched {
     }
 }
 
-impl Shared {
+impl WatchStream {
     fn send(&self, request: WatchUnion) {
         // If the stream has ended, the reader tells all subscribers.
         let _ = self.requests.send(WatchRequest { request_union: Some(request) });
@@ -175,7 +175,7 @@ impl Shared {
         };
         drop(registry);
         if answer.created {
-            subscriber(WatchEvent::Created);
+            subscriber(KeyEvent::Created);
         }
         answer.events.iter().filter_map(told).for_each(&mut subscriber);
         // Unless its watch was dropped meanwhile.
@@ -199,44 +199,44 @@ impl Shared {
 }
 
 fn tell_over(subscribers: impl IntoIterator<Item = Option<Subscriber>>) {
-    subscribers.into_iter().flatten().for_each(|mut subscriber| subscriber(WatchEvent::Over));
+    subscribers.into_iter().flatten().for_each(|mut subscriber| subscriber(KeyEvent::Over));
 }
 
-fn told(event: &Event) -> Option<WatchEvent<'_>> {
+fn told(event: &MvccEvent) -> Option<KeyEvent<'_>> {
     let kv = event.kv.as_ref()?;
-    Some(if event.kind == i32::from(EventType::Delete) { WatchEvent::Deleted(kv) } else { WatchEvent::Put(kv) })
+    Some(if event.kind == i32::from(EventType::Delete) { KeyEvent::Deleted(kv) } else { KeyEvent::Put(kv) })
 }
 
 /// Tells the subscribers that all is over, however the task that reads ends.
-struct End(Arc<Shared>);
+struct WatchesEnd(Arc<WatchStream>);
 
-impl Drop for End {
+impl Drop for WatchesEnd {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
-async fn read(mut answers: Streaming<WatchResponse>, shared: Arc<Shared>) {
-    let end = End(shared);
+async fn read(mut answers: Streaming<WatchResponse>, shared: Arc<WatchStream>) {
+    let end = WatchesEnd(shared);
     while let Ok(Some(answer)) = answers.message().await {
         end.0.tell(&answer);
     }
 }
 
 /// A watch under way. Dropping it ends it.
-pub(crate) struct Watch {
+pub(crate) struct KeyWatch {
     id: i64,
-    shared: Arc<Shared>,
+    shared: Arc<WatchStream>,
 }
 
-impl Watch {
+impl KeyWatch {
     /// Whether it may still tell something.
     pub(crate) fn is_live(&self) -> bool {
         self.shared.registry.lock().subscribers.contains_key(&self.id)
     }
 }
 
-impl Drop for Watch {
+impl Drop for KeyWatch {
     fn drop(&mut self) {
         let mut registry = self.shared.registry.lock();
         registry.unconfirmed.remove(&self.id);
@@ -254,30 +254,30 @@ mod tests {
 
     use super::*;
 
-    fn watches() -> (Watches, mpsc::UnboundedReceiver<WatchRequest>) {
+    fn watches() -> (KeyWatches, mpsc::UnboundedReceiver<WatchRequest>) {
         let (requests, sent) = mpsc::unbounded_channel();
-        let shared = Shared { requests, registry: Mutex::default(), is_over: watch::Sender::new(false) };
-        (Watches { shared: Arc::new(shared) }, sent)
+        let shared = WatchStream { requests, registry: Mutex::default(), is_over: watch::Sender::new(false) };
+        (KeyWatches { shared: Arc::new(shared) }, sent)
     }
 
     fn deletion(watch_id: i64) -> WatchResponse {
-        let event = Event { kind: EventType::Delete.into(), kv: Some(KeyValue::default()) };
+        let event = MvccEvent { kind: EventType::Delete.into(), kv: Some(KeyValue::default()) };
         WatchResponse { watch_id, events: vec![event], ..WatchResponse::default() }
     }
 
     #[test]
     fn a_subscriber_may_drop_watches_and_its_own_too_and_then_hears_no_more() {
         let (watches, mut sent) = watches();
-        let kept: Arc<Mutex<Vec<Watch>>> = Arc::default();
+        let kept: Arc<Mutex<Vec<KeyWatch>>> = Arc::default();
         let heard = Arc::new(Mutex::new(0));
         for _ in 0..2 {
             let (all, count) = (kept.clone(), heard.clone());
-            let subscriber = move |_: WatchEvent<'_>| {
+            let subscriber = move |_: KeyEvent<'_>| {
                 *count.lock() += 1;
                 let dropped = std::mem::take(&mut *all.lock());
                 drop(dropped);
             };
-            let watch = watches.watch(Watched::Deletion(b"x".to_vec()), Box::new(subscriber));
+            let watch = watches.watch(WatchRange::Deletion(b"x".to_vec()), Box::new(subscriber));
             kept.lock().push(watch);
         }
         let (done, is_done) = std::sync::mpsc::channel();
@@ -299,11 +299,11 @@ mod tests {
         let (watches, _sent) = watches();
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
         let hears = heard.clone();
-        let subscriber = move |event: WatchEvent<'_>| {
+        let subscriber = move |event: KeyEvent<'_>| {
             let name = format!("{event:?}");
             hears.lock().push(name.split('(').next().unwrap_or_default().to_owned());
         };
-        let _watch = watches.watch(Watched::Deletion(b"x".to_vec()), Box::new(subscriber));
+        let _watch = watches.watch(WatchRange::Deletion(b"x".to_vec()), Box::new(subscriber));
         for answer in [
             WatchResponse { watch_id: 1, created: true, ..WatchResponse::default() },
             deletion(1),

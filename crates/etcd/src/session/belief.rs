@@ -91,11 +91,11 @@ pub(crate) struct Renewal {
 
 /// What the answer to a linearizable request proves, noted when the request is sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Witness(Option<Renewal>);
+pub(crate) struct TermWitness(Option<Renewal>);
 
 /// Until when one session may be believed.
 #[derive(Debug)]
-pub(crate) struct Belief {
+pub(crate) struct LeaseBelief {
     /// The least time to live that was answered.
     timeout: Duration,
     newest: Renewal,
@@ -103,7 +103,7 @@ pub(crate) struct Belief {
     anchor: Option<BootInstant>,
 }
 
-impl Belief {
+impl LeaseBelief {
     /// Begins with the grant of the lease, which counts as a renewal that is not proven.
     pub(crate) fn new(granted: Renewal, timeout: Duration) -> Self {
         Self { timeout, newest: granted, anchor: None }
@@ -116,13 +116,13 @@ impl Belief {
     }
 
     /// Notes that a linearizable request is about to be sent on this connection.
-    pub(crate) fn witness(&self, connection: u64) -> Witness {
-        Witness(Some(self.newest).filter(|newest| newest.connection == connection))
+    pub(crate) fn witness(&self, connection: u64) -> TermWitness {
+        TermWitness(Some(self.newest).filter(|newest| newest.connection == connection))
     }
 
     /// Notes that such a request was answered, in this term. Returns until when the session may be believed, if that is
     /// longer than before.
-    pub(crate) fn prove(&mut self, witness: Witness, term: u64) -> Option<BootInstant> {
+    pub(crate) fn prove(&mut self, witness: TermWitness, term: u64) -> Option<BootInstant> {
         let renewal = witness.0.filter(|renewal| renewal.term == term)?;
         if self.anchor.is_some_and(|anchor| anchor >= renewal.sent_at) {
             return None;
@@ -154,8 +154,8 @@ mod tests {
         Renewal { sent_at: at(sent_ms), connection, term }
     }
 
-    fn believed() -> Belief {
-        let mut belief = Belief::new(renewal(1_000, 1, 2), TIMEOUT);
+    fn believed() -> LeaseBelief {
+        let mut belief = LeaseBelief::new(renewal(1_000, 1, 2), TIMEOUT);
         let witness = belief.witness(1);
         assert_eq!(belief.prove(witness, 2), Some(at(1_000 + 20_000 - 500)));
         belief
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_session_is_believed_from_the_sending_of_a_proven_renewal_for_its_timeout_less_a_margin() {
-        let mut belief = Belief::new(renewal(1_000, 1, 2), TIMEOUT);
+        let mut belief = LeaseBelief::new(renewal(1_000, 1, 2), TIMEOUT);
         assert_eq!(belief.safe_until(), None, "a grant alone proves nothing");
         let witness = belief.witness(1);
         belief.prove(witness, 2);
@@ -218,7 +218,7 @@ mod tests {
         fn belief_never_goes_beyond_a_proven_renewal(
             events in proptest::collection::vec((0..3_u8, 1..4_u64, 0..4_usize), 0..60),
         ) {
-            let mut belief = Belief::new(renewal(0, 1, 1), TIMEOUT);
+            let mut belief = LeaseBelief::new(renewal(0, 1, 1), TIMEOUT);
             let (mut now_ms, mut newest, mut proven) = (0, renewal(0, 1, 1), None);
             let mut sent = Vec::new();
             for (kind, term, which) in events {

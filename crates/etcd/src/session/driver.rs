@@ -1,18 +1,21 @@
-//! The keeping of a session on etcd: what its connections are used for, how it is taken over, and how it is ended.
+//! The keeping of a session: its lease is renewed and proven over one connection, the session is taken over to the next
+//! one, and ended.
+//!
+//! Each renewal is proven by a read that goes through the quorum. A member whose leader stands still answers no renewal
+//! for seconds, even when the others have elected another leader. Its connection may still be of use for all else, so
+//! the lease is renewed over another member before the connection is given up.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{Liveness, LossReason};
-use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life, Server};
+use lockkeeper_core::{Liveness, LossReason, Operation};
+use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life, Lookable as _, Server, late};
 
-use crate::proto::LeaseRevokeRequest;
-use crate::rpc::Connection;
-use crate::session::core::Core;
-use crate::session::link::Link;
-use crate::session::renewal;
-use crate::session::restore::restore;
+use crate::proto::{LeaseRevokeRequest, RangeRequest, RangeResponse, TxnResponse};
+use crate::rpc::{Connection, KeepAlive, KeyWatches, exists, key_range, modified_at, put, txn};
+use crate::session::belief::Renewal;
+use crate::session::{Begun, Core, EtcdLink, TokenEpoch, first_offset, header};
 
 /// How long a session that is closed waits for what was asked before.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
@@ -21,14 +24,14 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Driver(pub(super) Arc<Core>);
 
 impl Keeping for Driver {
-    type Link = Link;
-    type Taken = Arc<Link>;
+    type Link = EtcdLink;
+    type Taken = Arc<EtcdLink>;
 
-    fn life(&self) -> &Life<Link> {
+    fn life(&self) -> &Life<EtcdLink> {
         &self.0.life
     }
 
-    fn link(taken: &Arc<Link>) -> Arc<Link> {
+    fn link(taken: &Arc<EtcdLink>) -> Arc<EtcdLink> {
         taken.clone()
     }
 
@@ -38,24 +41,24 @@ impl Keeping for Driver {
         self.0.timing.patience().saturating_mul(members)
     }
 
-    async fn serve(&mut self, link: Arc<Link>) -> Failure {
+    async fn serve(&mut self, link: Arc<EtcdLink>) -> Failure {
         let core = &self.0;
         core.life.attach(link.clone());
         tokio::select! {
             biased;
             () = link.connection.over() => Failure::broken(Effect::None),
             () = link.watches.over() => Failure::broken(Effect::None),
-            failure = renewal::run(core, &link) => failure,
+            failure = renew_until_lost(core, &link) => failure,
         }
     }
 
-    async fn take_over(&self, server: Server, number: u64, deadline: BootInstant) -> Result<Arc<Link>, Failure> {
+    async fn take_over(&self, server: Server, number: u64, deadline: BootInstant) -> Result<Arc<EtcdLink>, Failure> {
         let core = &self.0;
         let deadline = deadline.min(core.life.clock.now().saturating_add(core.timing.patience()));
         restore(core, core.connect(&server, deadline).await?, number, deadline).await
     }
 
-    async fn end(&mut self, link: &Link) -> Result<(), Failure> {
+    async fn end(&mut self, link: &EtcdLink) -> Result<(), Failure> {
         match self.0.life.bond().liveness() {
             // Its contenders went with the lease.
             Liveness::Lost(LossReason::Expired) => return Ok(()),
@@ -72,7 +75,7 @@ impl Keeping for Driver {
 
 impl Driver {
     /// Lets what was asked before the session was closed be answered.
-    async fn drain(&self, link: &Link) {
+    async fn drain(&self, link: &EtcdLink) {
         let clock = &self.0.life.clock;
         tokio::select! {
             biased;
@@ -90,4 +93,218 @@ async fn revoke(core: &Core, connection: &Connection) -> Result<(), Failure> {
         Err(failure) if failure.kind == FailureKind::SessionGone => Ok(()),
         Err(failure) => Err(failure),
     }
+}
+
+/// Renews until the connection fails, or the service has ended the session: then the failure's kind is
+/// [`FailureKind::SessionGone`].
+pub(super) async fn renew_until_lost(core: &Arc<Core>, link: &EtcdLink) -> Failure {
+    let mut stream = None;
+    loop {
+        let sent_at = core.life.clock.now();
+        if let Err(failure) = renew(core, link, &mut stream, sent_at).await {
+            return failure;
+        }
+        core.life.proven(sent_at);
+        until_due(core, sent_at).await;
+    }
+}
+
+/// Waits until the renewal after one that was sent at this moment is due, or is asked for.
+async fn until_due(core: &Core, sent_at: BootInstant) {
+    loop {
+        let interval = match core.has_dependents() {
+            true => core.timing.holding_interval(),
+            false => core.timing.idle_interval(),
+        };
+        tokio::select! {
+            biased;
+            () = core.life.urged() => return,
+            () = core.entered.notified() => {}
+            () = core.life.clock.sleep_until(sent_at.saturating_add(interval)) => return,
+        }
+    }
+}
+
+/// Renews over this connection; and over another member too, where that takes long.
+async fn renew(
+    core: &Arc<Core>,
+    link: &EtcdLink,
+    stream: &mut Option<KeepAlive>,
+    sent_at: BootInstant,
+) -> Result<(), Failure> {
+    let deadline = sent_at.saturating_add(core.timing.patience());
+    let renewing = renew_over(core, link, stream, sent_at, deadline);
+    let elsewhere = async {
+        core.life.clock.sleep_until(sent_at.saturating_add(core.timing.doubt())).await;
+        renew_elsewhere(core, link.connection.server(), deadline).await;
+        // This connection may still be of use.
+        std::future::pending().await
+    };
+    tokio::select! {
+        biased;
+        renewed = renewing => renewed,
+        () = late(&*core.life.clock, deadline) => Err(Failure::late(Effect::Unknown)),
+        never = elsewhere => never,
+    }
+}
+
+async fn renew_over(
+    core: &Core,
+    link: &EtcdLink,
+    stream: &mut Option<KeepAlive>,
+    sent_at: BootInstant,
+    deadline: BootInstant,
+) -> Result<(), Failure> {
+    let answer = match stream {
+        Some(stream) => stream.renew().await?,
+        None => {
+            let (opened, answer) = KeepAlive::open(&link.connection, core.lease, deadline).await?;
+            *stream = Some(opened);
+            answer
+        }
+    };
+    let Ok(seconds @ 1..) = u64::try_from(answer.ttl) else {
+        return Err(Failure::session_gone());
+    };
+    let term = answer.header.ok_or_else(Failure::unexpected)?.raft_term;
+    let renewal = Renewal { sent_at, connection: link.number, term };
+    core.belief.lock().renewed(renewal, Duration::from_secs(seconds));
+    let answer = core.ask(link, proof(core), Operation::Connect, deadline).await?;
+    header(&answer)?;
+    if !finds_session(&answer) {
+        return Err(Failure::session_gone());
+    }
+    Ok(())
+}
+
+/// A request that goes through the quorum, and shows whether the session is there.
+pub(super) fn proof(core: &Core) -> RangeRequest {
+    key_range(core.layout.session(core.lease))
+}
+
+/// Whether the session's key is there; it goes with the lease.
+pub(super) fn finds_session(answer: &RangeResponse) -> bool {
+    !answer.kvs.is_empty()
+}
+
+/// The number of a connection that no session has: their numbers begin at 1.
+const NO_CONNECTION: u64 = 0;
+
+/// Tries the ways to the other members in turn until one has renewed the lease, and has proven it; or until the
+/// deadline.
+pub(super) async fn renew_elsewhere(core: &Core, silent: &Server, deadline: BootInstant) {
+    let clock = &core.life.clock;
+    let renewing = |way: Server, attempt_ends| async move {
+        if way == *silent {
+            return Err(Failure::late(Effect::None));
+        }
+        tokio::select! {
+            biased;
+            renewed = renew_at(core, &way, attempt_ends) => renewed,
+            () = late(&**clock, attempt_ends) => Err(Failure::late(Effect::Unknown)),
+        }
+    };
+    if let Err(failure) = core.config.finder(0, clock).round(deadline, renewing).await {
+        tracing::debug!(target: "lockkeeper", %failure, "no other member has renewed the lease");
+    }
+}
+
+/// Renews over one member. That the lease has ended is left to the connection in use to tell.
+async fn renew_at(core: &Core, server: &Server, deadline: BootInstant) -> Result<(), Failure> {
+    let connection = core.connect(server, deadline).await?;
+    let sent_at = core.life.clock.now();
+    let (_stream, answer) = KeepAlive::open(&connection, core.lease, deadline).await?;
+    let Ok(seconds @ 1..) = u64::try_from(answer.ttl) else {
+        return Err(Failure::unexpected());
+    };
+    let term = answer.header.ok_or_else(Failure::unexpected)?.raft_term;
+    let renewal = Renewal { sent_at, connection: NO_CONNECTION, term };
+    core.belief.lock().renewed(renewal, Duration::from_secs(seconds));
+    let witness = core.belief.lock().witness(NO_CONNECTION);
+    let answer = connection.call(proof(core), deadline).await?;
+    let term = header(&answer)?.raft_term;
+    if finds_session(&answer)
+        && let Some(safe_until) = core.belief.lock().prove(witness, term)
+    {
+        core.life.bond().note_proof(sent_at);
+        core.life.believe(safe_until);
+    }
+    Ok(())
+}
+
+/// Writes the session's stamp anew, so that joins of older connections have no effect from then on, and opens the
+/// stream of watches.
+pub(super) async fn restore(
+    core: &Core,
+    connection: Connection,
+    number: u64,
+    deadline: BootInstant,
+) -> Result<Arc<EtcdLink>, Failure> {
+    let stamping = stamp(core, &connection, number, deadline);
+    let ((answer, is_stamped), watches) =
+        tokio::try_join!(stamping, KeyWatches::open(&connection, core.layout.offset(), deadline))?;
+    if !answer.succeeded {
+        return Err(Failure::session_gone());
+    }
+    let revision = header(&answer)?.revision;
+    let epoch = answer.responses.into_iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)?;
+    let known = core.epoch();
+    let went_back = !core.note_revision(revision) || epoch.offset < known.offset;
+    let epoch = if went_back {
+        let passed = known.offset.max(epoch.offset).saturating_add(core.greatest_revision().cast_unsigned());
+        let anew = begin_anew(core, &connection, (epoch, passed), deadline).await?;
+        core.begin_revisions_at(revision);
+        anew
+    } else {
+        epoch
+    };
+    core.set_epoch(epoch);
+    Ok(EtcdLink::new(connection, number, Begun { watches, stamp: is_stamped.then_some(revision) }))
+}
+
+/// Writes the session's key, if it is there; without room for that it only looks at it. Returns whether it was written.
+async fn stamp(
+    core: &Core,
+    connection: &Connection,
+    number: u64,
+    deadline: BootInstant,
+) -> Result<(TxnResponse, bool), Failure> {
+    let session = core.layout.session(core.lease);
+    let look = || key_range(core.layout.offset()).into();
+    let write = put(session.clone(), session_data(number), core.lease);
+    let stamping = txn(vec![exists(session.clone())], vec![write, look()], Vec::new());
+    match connection.call(stamping, deadline).await {
+        Ok(answer) => Ok((answer, true)),
+        // Holders hold on, and can leave.
+        Err(failure) if failure.kind == FailureKind::Full => {
+            let looking = txn(vec![exists(session)], vec![look()], Vec::new());
+            Ok((connection.call(looking, deadline).await?, false))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Begins tokens anew, behind the one that this session has passed, also if the clock was set back: the service's
+/// revisions, or where tokens begin, went back, as after the restoration of a snapshot, so that tokens come twice.
+async fn begin_anew(
+    core: &Core,
+    connection: &Connection,
+    (seen, passed): (TokenEpoch, u64),
+    deadline: BootInstant,
+) -> Result<TokenEpoch, Failure> {
+    let key = core.layout.offset();
+    let offset = first_offset(core.life.clock.unix_time()).max(passed);
+    let look = || key_range(key.clone()).into();
+    let write = put(key.clone(), offset.to_string(), 0);
+    let request = txn(vec![modified_at(key.clone(), seen.written)], vec![write, look()], vec![look()]);
+    let answer = connection.call(request, deadline).await?;
+    tracing::warn!(target: "lockkeeper", "etcd's revisions went back; tokens are counted anew from the clock");
+    answer.responses.into_iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)
+}
+
+/// What is stored under the session's key, for people.
+pub(super) fn session_data(connection: u64) -> String {
+    let owner = lockkeeper_core::Owner::this_process();
+    serde_json::json!({ "host": owner.host, "pid": owner.pid, "command": owner.command, "connection": connection })
+        .to_string()
 }

@@ -14,18 +14,18 @@ use tokio::sync::Notify;
 /// What waits in a lane.
 struct Job {
     work: BoxFuture<()>,
-    removal: Option<Arc<Removal>>,
+    removal: Option<Arc<QueuedRemoval>>,
 }
 
 /// A removal of a contender, which the job before it may do too, if that is one as well.
-pub(crate) struct Removal {
+pub(crate) struct QueuedRemoval {
     /// Names the contender once that is known: its key, and the revision at which it was created.
     names: Box<dyn Fn() -> Option<(Vec<u8>, i64)> + Send + Sync>,
     /// What came of it, if another job has done it.
     outcome: OnceLock<Result<(), Failure>>,
 }
 
-impl Removal {
+impl QueuedRemoval {
     pub(crate) fn new(names: impl Fn() -> Option<(Vec<u8>, i64)> + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { names: Box::new(names), outcome: OnceLock::new() })
     }
@@ -47,13 +47,13 @@ impl Removal {
 /// The lanes of one session. Their jobs are bounded by the calls that the program makes.
 pub(crate) struct Lanes {
     runtime: Handle,
-    state: Mutex<State>,
+    state: Mutex<LanesState>,
     /// Tells that the last lane has ended.
     idle: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct LanesState {
     /// Those that have a runner at work, with the jobs that wait behind the one that runs.
     busy: BTreeMap<String, VecDeque<Job>>,
     /// Whether the runtime has ended, so that no job can run.
@@ -90,7 +90,7 @@ impl Lanes {
     }
 
     /// The removals that are next on a lock, so many at most: what runs now may do them too.
-    pub(crate) fn next_removals(&self, queue: &QueueName, most: usize) -> Vec<Arc<Removal>> {
+    pub(crate) fn next_removals(&self, queue: &QueueName, most: usize) -> Vec<Arc<QueuedRemoval>> {
         let lanes = self.state.lock();
         let waiting = lanes.busy.get(queue.as_str()).into_iter().flatten();
         waiting.map_while(|job| job.removal.clone()).take(most).collect()
@@ -101,7 +101,7 @@ impl Lanes {
     pub(crate) fn run(
         self: &Arc<Self>,
         queue: &QueueName,
-        removal: Option<Arc<Removal>>,
+        removal: Option<Arc<QueuedRemoval>>,
         job: impl Future<Output = ()> + Send + 'static,
     ) {
         let mut lanes = self.state.lock();
@@ -117,20 +117,20 @@ impl Lanes {
         }
         lanes.busy.insert(queue.as_str().to_owned(), VecDeque::new());
         drop(lanes);
-        let runner = Runner { lanes: self.clone(), lock: queue.as_str().to_owned(), is_done: false };
+        let runner = LaneRunner { lanes: self.clone(), lock: queue.as_str().to_owned(), is_done: false };
         // If the runtime has ended, the runner is dropped at once.
         self.runtime.spawn(runner.run(job));
     }
 }
 
 /// What takes the jobs of one lane, one after the other.
-struct Runner {
+struct LaneRunner {
     lanes: Arc<Lanes>,
     lock: String,
     is_done: bool,
 }
 
-impl Runner {
+impl LaneRunner {
     async fn run(mut self, first: Job) {
         let mut job = first;
         loop {
@@ -158,7 +158,7 @@ impl Runner {
     }
 }
 
-impl Drop for Runner {
+impl Drop for LaneRunner {
     fn drop(&mut self) {
         if self.is_done {
             return;

@@ -9,20 +9,18 @@ use lockkeeper_session::{FIRST_CONNECTION, Failure, Server, Unclaimed, keep, run
 use tokio::runtime::Handle;
 
 use crate::proto::{LeaseGrantRequest, LeaseRevokeRequest};
-use crate::rpc::{Connection, Watches, absent, key_range, put, txn};
-use crate::session::belief::{Belief, Renewal};
-use crate::session::core::{Core, Granted};
-use crate::session::driver::Driver;
-use crate::session::link::{Begun, Epoch, Link, first_offset, header};
-use crate::session::restore::session_data;
-use crate::url::Site;
+use crate::rpc::{Connection, KeyWatches, absent, key_range, put, txn};
+use crate::session::belief::{LeaseBelief, Renewal};
+use crate::session::driver::{Driver, session_data};
+use crate::session::{Begun, Core, EtcdLink, GrantedLease, TokenEpoch, first_offset, header};
+use crate::url::EtcdSite;
 
 /// How long the end of a lease that is not used may take.
 const REVOKED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Opens a session at the first server that lets us, beginning with this one of the URL. Dropping the future ends what
 /// it has begun.
-pub(crate) async fn open(site: Site, first_server: usize) -> Result<Arc<Core>> {
+pub(crate) async fn open(site: EtcdSite, first_server: usize) -> Result<Arc<Core>> {
     let runtime = runtime_for("etcd")?;
     let deadline = site.clock.now().saturating_add(site.config.connect_timeout);
     let mut finder = site.config.finder(first_server, &site.clock);
@@ -34,12 +32,12 @@ pub(crate) async fn open(site: Site, first_server: usize) -> Result<Arc<Core>> {
 }
 
 async fn attempt(
-    site: &Site,
+    site: &EtcdSite,
     server: Server,
     deadline: BootInstant,
     runtime: &Handle,
-) -> Result<(Arc<Core>, Arc<Link>), Failure> {
-    let Site { config, clock, .. } = site;
+) -> Result<(Arc<Core>, Arc<EtcdLink>), Failure> {
+    let EtcdSite { config, clock, .. } = site;
     let connection = Connection::open(&server, &config.access, clock, deadline).await?;
     let sent_at = clock.now();
     let ttl = i64::try_from(config.session_timeout().as_secs()).unwrap_or(i64::MAX);
@@ -54,26 +52,26 @@ async fn attempt(
     let timeout = Duration::from_secs(granted.ttl.try_into().map_err(|_| Failure::unexpected())?);
     let term = granted.header.ok_or_else(Failure::unexpected)?.raft_term;
     let renewal = Renewal { sent_at, connection: FIRST_CONNECTION, term };
-    let mut belief = Belief::new(renewal, timeout);
+    let mut belief = LeaseBelief::new(renewal, timeout);
     let begun = begin(site, &connection, lease, &mut belief, deadline);
     let ((epoch, stamp), watches) =
-        tokio::try_join!(begun, Watches::open(&connection, site.layout.offset(), deadline))?;
+        tokio::try_join!(begun, KeyWatches::open(&connection, site.layout.offset(), deadline))?;
     // A grant whose term had passed at once is believed after the first renewal.
     let safe_until = belief.safe_until().unwrap_or_else(|| sent_at.saturating_add(timeout / 2));
-    let core = Arc::new(Core::new(site, Granted { lease, timeout, belief, safe_until }, runtime.clone()));
+    let core = Arc::new(Core::new(site, GrantedLease { lease, timeout, belief, safe_until }, runtime.clone()));
     core.set_epoch(epoch);
     core.note_revision(stamp);
-    Ok((core, Link::new(connection.claim(), FIRST_CONNECTION, Begun { watches, stamp: Some(stamp) })))
+    Ok((core, EtcdLink::new(connection.claim(), FIRST_CONNECTION, Begun { watches, stamp: Some(stamp) })))
 }
 
 /// Writes the session's key, and the offset of tokens if there is none. Returns the offset, and the session's stamp.
 async fn begin(
-    site: &Site,
+    site: &EtcdSite,
     connection: &Connection,
     lease: i64,
-    belief: &mut Belief,
+    belief: &mut LeaseBelief,
     deadline: BootInstant,
-) -> Result<(Epoch, i64), Failure> {
+) -> Result<(TokenEpoch, i64), Failure> {
     let layout = &site.layout;
     let offset = first_offset(site.clock.unix_time());
     let session = || put(layout.session(lease), session_data(FIRST_CONNECTION), lease);
@@ -87,7 +85,7 @@ async fn begin(
     let answer = connection.call(request, deadline).await?;
     let header = header(&answer)?;
     belief.prove(witness, header.raft_term);
-    let epoch = answer.responses.into_iter().find_map(Epoch::of).ok_or_else(Failure::unexpected)?;
+    let epoch = answer.responses.into_iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)?;
     Ok((epoch, header.revision))
 }
 

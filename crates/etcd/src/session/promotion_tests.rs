@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use proptest::prelude::*;
 
-use super::belief::{Belief, Renewal, Witness};
+use super::belief::{LeaseBelief, Renewal, TermWitness};
 
 const TIMEOUT: Duration = Duration::from_secs(8);
 const TIMEOUT_MS: u64 = 8_000;
@@ -67,14 +67,14 @@ impl Leaders {
 
 /// A client at one member, and what is under way between them.
 struct Client {
-    belief: Belief,
+    belief: LeaseBelief,
     /// What the simple rule believes: a timeout from the sending of a keepalive that was answered.
     simple_ms: u64,
     /// Keepalives on their way: when they were sent, and the term that the member knew when they came.
     keepalives: Vec<(u64, usize)>,
     answers: Vec<Renewal>,
-    reads: Vec<Witness>,
-    read_answers: Vec<(Witness, u64)>,
+    reads: Vec<TermWitness>,
+    read_answers: Vec<(TermWitness, u64)>,
 }
 
 fn at(ms: u64) -> BootInstant {
@@ -89,7 +89,7 @@ impl Client {
     fn new() -> Self {
         let granted = Renewal { sent_at: at(0), connection: CONNECTION, term: 0 };
         Self {
-            belief: Belief::new(granted, TIMEOUT),
+            belief: LeaseBelief::new(granted, TIMEOUT),
             simple_ms: TIMEOUT_MS,
             keepalives: Vec::new(),
             answers: Vec::new(),

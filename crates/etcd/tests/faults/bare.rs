@@ -12,7 +12,7 @@ use lockkeeper_faults::etcd::Server;
 use lockkeeper_trials::now;
 use serde_json::{Value, json};
 
-use crate::belief::{Belief, Renewal};
+use crate::belief::{LeaseBelief, Renewal};
 
 /// The number of the one connection.
 const CONNECTION: u64 = 1;
@@ -24,7 +24,7 @@ pub(crate) struct Bare {
     key: String,
     pub(crate) token: FencingToken,
     /// By our rule.
-    pub(crate) belief: Belief,
+    pub(crate) belief: LeaseBelief,
     /// Until when it is believed by the simple rule: a timeout from the sending of a keepalive that was answered.
     pub(crate) renewed_until: BootInstant,
 }
@@ -35,7 +35,7 @@ impl Bare {
         let sent_at = now();
         let granted = ask(member, "/v3/lease/grant", json!({ "TTL": timeout.as_secs().to_string() })).await;
         let lease = granted["ID"].as_str().expect("a lease").to_owned();
-        let belief = Belief::new(renewal(sent_at, &granted["header"]), timeout);
+        let belief = LeaseBelief::new(renewal(sent_at, &granted["header"]), timeout);
         let number = lease.parse::<i64>().expect("a number");
         let key = format!("/lockkeeper/q/{lock}/l/m/00000000/{number:016x}-00000000.0000");
         let put = json!({ "key": encoded(&key), "value": encoded("{}"), "lease": lease });

@@ -1,7 +1,22 @@
-//! One connection: one socket to one member, which is never opened again.
+//! Calls over one connection: one socket to one member, which is never opened again, and the stream that keeps a lease
+//! alive.
 //!
 //! The channel would connect anew by itself, and requests would then reach another server state without a word. So its
-//! connector gives it one socket, and fails from then on.
+//! connector gives it one socket, and fails from then on. Which member, and what is done when a connection is lost, is
+//! left to `session` and to the backend.
+//!
+//! - `request`: what is asked. `watches`: all watches of a connection. `failure`: why a call fails.
+
+mod failure;
+mod request;
+mod watches;
+
+pub(crate) use failure::no_room;
+pub(crate) use request::{
+    RevisionAnswer, UnaryCall, absent, created_at, delete, exists, group, key_range, modified_at, operation,
+    prefix_end, prefix_range, put, txn,
+};
+pub(crate) use watches::{KeyEvent, KeyWatch, KeyWatches, Subscriber, WatchRange};
 
 use std::sync::Arc;
 
@@ -14,8 +29,9 @@ use lockkeeper_session::{
 };
 use prost::Message;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
@@ -23,10 +39,9 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use crate::proto::{AuthenticateRequest, RangeRequest};
-use crate::rpc::call::Call;
+use crate::proto::{AuthenticateRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, RangeRequest};
 use crate::rpc::failure::{Gone, for_lack_of, of_first_call, of_status};
-use crate::url::{Access, Credentials};
+use crate::url::{EtcdAccess, EtcdCredentials};
 
 /// The longest answer, in bytes: a queue of a hundred thousand contenders, without their data, has a fifth of it.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -49,7 +64,7 @@ impl Connection {
     /// Connects, and makes sure that the other end is a member of an etcd cluster.
     pub(crate) async fn open_for_looks(
         server: &Server,
-        access: &Access,
+        access: &EtcdAccess,
         clock: &Arc<dyn Clock>,
         deadline: BootInstant,
     ) -> Result<Self, Failure> {
@@ -68,13 +83,13 @@ impl Connection {
     /// Connects. Any port accepts a connection: what is on the other end shows itself at the first call.
     pub(crate) async fn open(
         server: &Server,
-        access: &Access,
+        access: &EtcdAccess,
         clock: &Arc<dyn Clock>,
         deadline: BootInstant,
     ) -> Result<Self, Failure> {
         let opening = async {
             let mut connection = Self::connect(server, access, clock).await.map_err(|failure| failure.at(server))?;
-            if let Some(Credentials { user, password }) = &access.credentials {
+            if let Some(EtcdCredentials { user, password }) = &access.credentials {
                 let request = AuthenticateRequest { name: user.clone(), password: password.clone() };
                 let answer = connection.call(request, deadline).await;
                 let token = answer.map_err(|failure| connection.of_first_call(failure, access))?.token;
@@ -90,7 +105,7 @@ impl Connection {
         }
     }
 
-    async fn connect(server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
+    async fn connect(server: &Server, access: &EtcdAccess, clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
         let unreachable = |error: std::io::Error| Failure::unreachable("cannot be reached", error);
         let stream = connect_tcp(server).await.map_err(unreachable)?;
         let closer = stream.closer().map_err(unreachable)?;
@@ -115,14 +130,14 @@ impl Connection {
 
     /// Says that the first call found no answer. Until then a connection to a server that speaks otherwise, or that
     /// refuses our certificate, looks like any other.
-    pub(crate) fn of_first_call(&self, failure: Failure, access: &Access) -> Failure {
+    pub(crate) fn of_first_call(&self, failure: Failure, access: &EtcdAccess) -> Failure {
         of_first_call(self.meter.judge(failure), &self.server, access)
     }
 
     /// Asks, and waits for the answer until the deadline. Dropping the future does not take the request back: one that
     /// is given up would be reset, and etcd 3.5.0 to 3.5.6 can crash if that is a transaction that only reads
     /// (etcd-io/etcd#14110, #14891).
-    pub(crate) async fn call<C: Call>(&self, request: C, deadline: BootInstant) -> Result<C::Answer, Failure> {
+    pub(crate) async fn call<C: UnaryCall>(&self, request: C, deadline: BootInstant) -> Result<C::Answer, Failure> {
         let (channel, request) = (self.channel.clone(), self.request(request));
         let (is_over, clock) = (self.is_over.clone(), self.clock.clone());
         let asking = async move {
@@ -141,7 +156,7 @@ impl Connection {
     }
 
     /// Opens a stream in both directions. It is answered only after the first request, which must be there already.
-    pub(super) async fn stream<Q: Message + 'static, R: Message + Default + 'static>(
+    async fn stream<Q: Message + 'static, R: Message + Default + 'static>(
         &self,
         path: &'static str,
         requests: impl Stream<Item = Q> + Send + 'static,
@@ -162,7 +177,7 @@ impl Connection {
     }
 
     /// Waits for something until the deadline.
-    pub(super) async fn until<T>(&self, deadline: BootInstant, work: impl Future<Output = T>) -> Result<T, Failure> {
+    async fn until<T>(&self, deadline: BootInstant, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             biased;
             done = work => Ok(done),
@@ -212,7 +227,7 @@ async fn grpc(channel: Channel) -> Result<Grpc<Channel>, Failure> {
 
 /// Where requests go. The driver does not know of TLS, which lies below; but a member takes the certificate of a client
 /// for its user only if its requests say that they are secured.
-fn endpoint(server: &Server, access: &Access) -> Result<Endpoint, tonic::transport::Error> {
+fn endpoint(server: &Server, access: &EtcdAccess) -> Result<Endpoint, tonic::transport::Error> {
     let authority = Server::new(&server.name, server.port);
     let endpoint = Endpoint::from_shared(format!("http://{authority}"))?;
     match format!("https://{authority}").parse() {
@@ -224,5 +239,46 @@ fn endpoint(server: &Server, access: &Access) -> Result<Endpoint, tonic::transpo
 impl Drop for Connection {
     fn drop(&mut self) {
         self.shut();
+    }
+}
+
+const PATH: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
+
+/// How many requests can be on their way: one, since the next is sent after the answer.
+const REQUESTS_MAX: usize = 1;
+
+/// The stream of one lease on one connection.
+pub(crate) struct KeepAlive {
+    lease: i64,
+    requests: mpsc::Sender<LeaseKeepAliveRequest>,
+    answers: Streaming<LeaseKeepAliveResponse>,
+}
+
+impl KeepAlive {
+    /// Opens the stream with a first request; returns its answer too.
+    pub(crate) async fn open(
+        connection: &Connection,
+        lease: i64,
+        deadline: BootInstant,
+    ) -> Result<(Self, LeaseKeepAliveResponse), Failure> {
+        let (requests, sent) = mpsc::channel(REQUESTS_MAX);
+        let first = requests.send(LeaseKeepAliveRequest { id: lease });
+        first.await.map_err(|_| Failure::broken(Effect::None))?;
+        let answers = connection.stream(PATH, ReceiverStream::new(sent), deadline).await?;
+        let mut stream = Self { lease, requests, answers };
+        let answer = stream.answer().await?;
+        Ok((stream, answer))
+    }
+
+    /// Renews the lease. The caller ends the wait; after that the stream is of no use.
+    pub(crate) async fn renew(&mut self) -> Result<LeaseKeepAliveResponse, Failure> {
+        let request = LeaseKeepAliveRequest { id: self.lease };
+        self.requests.send(request).await.map_err(|_| Failure::broken(Effect::None))?;
+        self.answer().await
+    }
+
+    async fn answer(&mut self) -> Result<LeaseKeepAliveResponse, Failure> {
+        let answer = self.answers.message().await.map_err(of_status)?;
+        answer.ok_or_else(|| Failure::broken(Effect::Unknown))
     }
 }

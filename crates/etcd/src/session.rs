@@ -1,4 +1,22 @@
-//! State that all parts of one session share: its lease, its present connection, what is believed, and its lanes.
+//! One session: a lease that is kept alive, until when it may be believed, and the order of what is asked under it.
+//!
+//! Here is the state that all parts of a session share, and what a connection of it begins with.
+//!
+//! - `belief`: the rule, pure. `lanes`: the order of the calls.
+//! - `driver`: keeps the lease alive, connects again, and ends the session. `open`: grants the lease.
+//!
+//! What is stored for locks, and what is asked of them, is left to `queue`.
+
+mod belief;
+mod driver;
+mod lanes;
+mod open;
+#[cfg(test)]
+mod promotion_tests;
+
+pub(crate) use belief::Timing;
+pub(crate) use lanes::QueuedRemoval;
+pub(crate) use open::open;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -11,12 +29,11 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::layout::Layout;
-use crate::proto::{Compare, RequestOp, TxnRequest};
-use crate::rpc::{Answer, Call, Connection, txn};
-use crate::session::belief::{Belief, Timing};
+use crate::proto::{Compare, KeyValue, OpResponse, RequestOp, ResponseHeader, ResponseOp, TxnRequest};
+use crate::rpc::{Connection, KeyWatches, RevisionAnswer, UnaryCall, txn};
+use crate::session::belief::LeaseBelief;
 use crate::session::lanes::Lanes;
-use crate::session::link::{Epoch, Link, header};
-use crate::url::{Config, Site};
+use crate::url::{Config, EtcdSite};
 
 /// What the parts of a session share. Holding it does not keep the session alive.
 pub(crate) struct Core {
@@ -24,30 +41,30 @@ pub(crate) struct Core {
     pub(crate) layout: Layout,
     pub(crate) lease: i64,
     pub(crate) timing: Timing,
-    pub(crate) life: Arc<Life<Link>>,
-    pub(super) belief: Mutex<Belief>,
-    epoch: Mutex<Epoch>,
+    pub(crate) life: Arc<Life<EtcdLink>>,
+    belief: Mutex<LeaseBelief>,
+    epoch: Mutex<TokenEpoch>,
     /// The greatest revision that a quorum has answered with.
     revision: AtomicI64,
     pub(crate) lanes: Arc<Lanes>,
     /// How many contenders of the session stand in queues, or are about to.
     dependents: AtomicUsize,
     /// Wakes the renewal when there is a first dependent.
-    pub(super) entered: Notify,
+    entered: Notify,
 }
 
 /// What was granted to a session.
-pub(super) struct Granted {
-    pub(super) lease: i64,
-    pub(super) timeout: Duration,
-    pub(super) belief: Belief,
-    pub(super) safe_until: BootInstant,
+struct GrantedLease {
+    lease: i64,
+    timeout: Duration,
+    belief: LeaseBelief,
+    safe_until: BootInstant,
 }
 
 impl Core {
-    pub(super) fn new(site: &Site, granted: Granted, runtime: Handle) -> Self {
-        let Site { config, layout, clock, testing } = site.clone();
-        let Granted { lease, timeout, belief, safe_until } = granted;
+    fn new(site: &EtcdSite, granted: GrantedLease, runtime: Handle) -> Self {
+        let EtcdSite { config, layout, clock, testing } = site.clone();
+        let GrantedLease { lease, timeout, belief, safe_until } = granted;
         let (timing, asked) = (Timing { timeout }, config.session_timeout());
         let beginning = Beginning {
             session: lease.to_string(),
@@ -66,33 +83,33 @@ impl Core {
             lanes: Lanes::new(runtime.clone()),
             life: Arc::new(Life::new(clock, runtime, beginning).asked_for(asked)),
             belief: Mutex::new(belief),
-            epoch: Mutex::new(Epoch { offset: 0, written: 0 }),
+            epoch: Mutex::new(TokenEpoch { offset: 0, written: 0 }),
             revision: AtomicI64::new(0),
             dependents: AtomicUsize::new(0),
             entered: Notify::new(),
         }
     }
 
-    pub(crate) fn epoch(&self) -> Epoch {
+    pub(crate) fn epoch(&self) -> TokenEpoch {
         *self.epoch.lock()
     }
 
-    pub(crate) fn set_epoch(&self, epoch: Epoch) {
+    pub(crate) fn set_epoch(&self, epoch: TokenEpoch) {
         *self.epoch.lock() = epoch;
     }
 
     /// Notes a revision with which a quorum has answered. `false` if it is less than one before: then the service's
     /// data went back.
-    pub(super) fn note_revision(&self, revision: i64) -> bool {
+    fn note_revision(&self, revision: i64) -> bool {
         self.revision.fetch_max(revision, Ordering::SeqCst) <= revision
     }
 
-    pub(super) fn greatest_revision(&self) -> i64 {
+    fn greatest_revision(&self) -> i64 {
         self.revision.load(Ordering::SeqCst)
     }
 
     /// Begins to note revisions anew from this one.
-    pub(super) fn begin_revisions_at(&self, revision: i64) {
+    fn begin_revisions_at(&self, revision: i64) {
         self.revision.store(revision, Ordering::SeqCst);
     }
 
@@ -107,12 +124,12 @@ impl Core {
         self.dependents.fetch_sub(1, Ordering::SeqCst);
     }
 
-    pub(super) fn has_dependents(&self) -> bool {
+    fn has_dependents(&self) -> bool {
         self.dependents.load(Ordering::SeqCst) > 0
     }
 
     /// Waits until this connection is not in use any more, but not beyond the deadline.
-    pub(crate) async fn until_other(&self, link: &Link, deadline: BootInstant) {
+    pub(crate) async fn until_other(&self, link: &EtcdLink, deadline: BootInstant) {
         tokio::select! {
             biased;
             () = self.life.until_other(link) => {}
@@ -132,14 +149,14 @@ impl Core {
     }
 
     /// Opens another connection, for the session alone.
-    pub(super) async fn connect(&self, server: &Server, deadline: BootInstant) -> Result<Connection, Failure> {
+    async fn connect(&self, server: &Server, deadline: BootInstant) -> Result<Connection, Failure> {
         Connection::open(server, &self.config.access, &self.life.clock, deadline).await
     }
 
     /// Makes a request that goes through the quorum, so that its answer proves the session too.
-    pub(crate) async fn ask<C: Call<Answer: Answer>>(
+    pub(crate) async fn ask<C: UnaryCall<Answer: RevisionAnswer>>(
         &self,
-        link: &Link,
+        link: &EtcdLink,
         request: C,
         operation: Operation,
         deadline: BootInstant,
@@ -156,9 +173,9 @@ impl Core {
     }
 
     /// Makes a request that proves nothing: one that the member answers by itself.
-    pub(crate) async fn send<C: Call>(
+    pub(crate) async fn send<C: UnaryCall>(
         &self,
-        link: &Link,
+        link: &EtcdLink,
         request: C,
         operation: Operation,
         deadline: BootInstant,
@@ -176,4 +193,52 @@ impl Core {
 /// Whether a failure ends the use of its connection.
 fn needs_another(failure: &Failure) -> bool {
     failure.kind == FailureKind::Broken || failure.effect == Effect::Unknown
+}
+
+/// Where the tokens of a service begin, and when that was written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct TokenEpoch {
+    pub(crate) offset: u64,
+    /// The revision at which it was written.
+    pub(crate) written: i64,
+}
+
+/// A connection of a session. It is used once the session's stamp was written over it.
+pub(crate) type EtcdLink = lockkeeper_session::Linked<Connection, Begun>;
+
+/// What a connection begins with.
+pub(crate) struct Begun {
+    pub(crate) watches: KeyWatches,
+    /// The revision at which the session's key was written when this connection began. A join names it, so that none of
+    /// an older connection takes effect any more. `None` if the service had no room for that: then nothing joins.
+    pub(crate) stamp: Option<i64>,
+}
+
+/// How far tokens may run ahead of a service's revisions: so many revisions a millisecond leave room for a service that
+/// begins anew.
+const OFFSET_SHIFT: u32 = 20;
+
+/// Where tokens begin in a service that is used from now on.
+pub(crate) fn first_offset(unix_time: Duration) -> u64 {
+    u64::try_from(unix_time.as_millis()).unwrap_or(u64::MAX).saturating_mul(1 << OFFSET_SHIFT)
+}
+
+pub(crate) fn header(answer: &impl RevisionAnswer) -> Result<ResponseHeader, Failure> {
+    answer.header().ok_or_else(Failure::unexpected)
+}
+
+impl TokenEpoch {
+    /// Reads the offset of tokens from the answer to a range of its key.
+    pub(crate) fn of(answer: ResponseOp) -> Option<Self> {
+        let Some(OpResponse::Range(range)) = answer.response else {
+            return None;
+        };
+        Self::read(range.kvs.first()?)
+    }
+
+    /// Reads it from its key.
+    pub(crate) fn read(kv: &KeyValue) -> Option<Self> {
+        let offset = str::from_utf8(&kv.value).ok()?.parse().ok()?;
+        Some(Self { offset, written: kv.mod_revision })
+    }
 }

@@ -1,0 +1,369 @@
+//! State that the calls of one session share: the session below, its own contenders from their joins until they are
+//! certainly gone, and what is known of long queues.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{BoxFuture, Operation, QueueName, Ticket};
+use lockkeeper_session::{Effect, Failure, Mutex};
+use tokio::sync::{Notify, oneshot};
+
+use crate::layout::{Layout, MODES, Name, QueuePosition};
+use crate::proto::Compare;
+use crate::queue::tail::{Tail, Tails};
+use crate::rpc::{KeyWatch, absent, delete, key_range, modified_at, prefix_end, put, txn};
+use crate::session::{Core, EtcdLink, QueuedRemoval, header};
+
+/// One session's queues on etcd.
+pub(crate) struct Etcd {
+    pub(super) inner: Arc<QueueCore>,
+}
+
+/// The queues of one session.
+pub(super) type Queues = lockkeeper_session::Queues<Etcd>;
+
+/// What the calls of one session share. Holding it does not keep the session alive.
+pub(super) struct QueueCore {
+    pub(super) core: Arc<Core>,
+    pub(super) claims: Mutex<Claims>,
+    pub(super) tails: Mutex<Tails>,
+    /// The places to be watched, and from when on; the first is looked at first.
+    pub(super) unwatched: Mutex<VecDeque<(BootInstant, Arc<EtcdPlace>)>>,
+    /// Wakes the guard.
+    pub(super) kick: Notify,
+    told: Mutex<ToldDeparture>,
+}
+
+/// What a member has told last.
+#[derive(Clone, Copy, Debug, Default)]
+struct ToldDeparture {
+    /// The number of the connection.
+    link: u64,
+    /// The revision of the departure that was told.
+    revision: i64,
+}
+
+impl QueueCore {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Self {
+            core,
+            claims: Mutex::default(),
+            tails: Mutex::default(),
+            unwatched: Mutex::default(),
+            kick: Notify::new(),
+            told: Mutex::default(),
+        }
+    }
+
+    /// Gives up the claim of a ticket, if it has one. The slot of a contender that is gone is taken again.
+    pub(super) fn end_claim(&self, ticket: Ticket, is_gone: bool) {
+        let had_one = self.claims.lock().end(ticket, is_gone);
+        if had_one {
+            self.core.remove_dependent();
+        }
+    }
+
+    /// Notes that a departure at this revision was told on this connection.
+    pub(super) fn note_told(&self, link: &EtcdLink, revision: i64) {
+        *self.told.lock() = ToldDeparture { link: link.number, revision };
+    }
+
+    /// Returns the revision of the last departure, if the member behind this connection has told it.
+    pub(super) fn told(&self, link: &EtcdLink) -> Option<i64> {
+        let told = *self.told.lock();
+        (told.link == link.number).then_some(told.revision)
+    }
+
+    /// Runs something behind all earlier calls on the same lock: it is begun now, whether or not its answer is awaited.
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        queue: &QueueName,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> BoxFuture<Result<T, Failure>> {
+        let (job, answer) = answered(work);
+        self.core.lanes.run(queue, None, job);
+        answer
+    }
+
+    /// Runs a removal likewise, which the one before it may do too.
+    pub(super) fn run_removal<T: Send + 'static>(
+        &self,
+        queue: &QueueName,
+        removal: Arc<QueuedRemoval>,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> BoxFuture<Result<T, Failure>> {
+        let (job, answer) = answered(work);
+        self.core.lanes.run(queue, Some(removal), job);
+        answer
+    }
+
+    /// Runs a look behind all earlier calls on the same lock: it is begun now, whether or not its answer is awaited.
+    pub(super) fn run_look<T: Send + 'static>(
+        &self,
+        queue: &QueueName,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> BoxFuture<Result<T, Failure>> {
+        let (job, answer) = answered(work);
+        self.core.lanes.run_look(queue, job);
+        answer
+    }
+}
+
+/// Parts work from its answer: the work goes on without a caller, and a caller hears if the work cannot go on.
+fn answered<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> (impl Future<Output = ()> + Send + 'static, BoxFuture<Result<T, Failure>>) {
+    let (give, given) = oneshot::channel();
+    let job = async move {
+        // The caller may have gone.
+        let _ = give.send(work.await);
+    };
+    let answer = async move { given.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown))) };
+    (job, Box::pin(answer))
+}
+
+impl QueueCore {
+    /// Begins the next segment, in the background, unless another client has done so. If it fails, the next contender
+    /// to join begins it. Where contenders stand in it, or behind it, the key of the tail was deleted by hand: they
+    /// stand ahead of all that join now, which then stay in one segment until these have left.
+    pub(super) fn begin_segment(self: &Arc<Self>, queue: &QueueName, full: Tail) {
+        let (inner, queue) = (self.clone(), queue.clone());
+        let Some(next) = full.segment.checked_add(1) else {
+            return;
+        };
+        self.core.life.runtime.spawn(async move {
+            let key = inner.core.layout.tail(&queue);
+            let mut conditions = none_from(&inner.core.layout, &queue, next);
+            conditions.push(modified_at(key.clone(), full.written));
+            let text = next.to_string().into_bytes();
+            let request = txn(conditions, vec![put(key.clone(), text, 0)], vec![key_range(key).into()]);
+            let Some(link) = inner.core.life.present_link() else {
+                return;
+            };
+            let asking = inner.core.ask(&link, request, Operation::Value, inner.core.life.deadline());
+            let Ok(answer) = asking.await else {
+                return;
+            };
+            let tail = match (answer.succeeded, header(&answer), answer.responses.first()) {
+                (true, Ok(header), _) => Ok(Tail { segment: next, written: header.revision }),
+                (false, _, Some(present)) => Tail::of(present),
+                _ => Err(Failure::unexpected()),
+            };
+            if let Ok(tail) = tail {
+                inner.tails.lock().note_tail(&queue, tail);
+            }
+        });
+    }
+
+    /// Begins with the first segment again, in the background, if the queue is empty.
+    pub(super) fn begin_anew(self: &Arc<Self>, queue: &QueueName) {
+        let (inner, queue) = (self.clone(), queue.clone());
+        self.core.life.runtime.spawn(async move {
+            let key = inner.core.layout.tail(&queue);
+            let empty = none_below(inner.core.layout.queue(&queue));
+            let Some(link) = inner.core.life.present_link() else {
+                return;
+            };
+            let request = txn(vec![empty], vec![delete(key)], Vec::new());
+            let answer = inner.core.ask(&link, request, Operation::Value, inner.core.life.deadline()).await;
+            if answer.is_ok_and(|answer| answer.succeeded) {
+                inner.tails.lock().note_tail(&queue, Tail::default());
+            }
+        });
+    }
+}
+
+/// There is no key that begins with this prefix.
+fn none_below(prefix: Vec<u8>) -> Compare {
+    let range_end = prefix_end(&prefix);
+    none_in((prefix, range_end))
+}
+
+/// There is no contender in this segment of a queue, or behind it.
+fn none_from(layout: &Layout, queue: &QueueName, segment: u32) -> Vec<Compare> {
+    MODES.into_iter().map(|mode| none_in(layout.segments(queue, mode, segment..=u32::MAX))).collect()
+}
+
+/// There is no key in a range: of no key at all each condition on a number is true that is true of 0.
+fn none_in((key, range_end): (Vec<u8>, Vec<u8>)) -> Compare {
+    Compare { range_end, ..absent(key) }
+}
+
+/// What one contender of ours claims.
+#[derive(Clone, Debug)]
+pub(super) struct ContenderClaim {
+    /// Its name in the first segment.
+    pub(super) name: Name,
+    pub(super) joining: Arc<JoinProgress>,
+}
+
+/// How far a join is, shared by all of its entries.
+#[derive(Debug, Default)]
+pub(super) struct JoinProgress {
+    /// Whether it may have taken effect.
+    was_sent: AtomicBool,
+    /// The tail that the entries were sent to, or are to be sent to.
+    tail: Mutex<Option<Tail>>,
+    /// The revision at which they were created, once that was answered.
+    created: OnceLock<i64>,
+}
+
+impl JoinProgress {
+    /// Notes that it is about to be sent; returns whether an attempt before may have taken effect.
+    pub(super) fn send(&self) -> bool {
+        self.was_sent.swap(true, Ordering::SeqCst)
+    }
+
+    /// Whether an attempt may have taken effect.
+    pub(super) fn was_sent(&self) -> bool {
+        self.was_sent.load(Ordering::SeqCst)
+    }
+
+    /// Notes that no attempt has taken effect.
+    pub(super) fn note_unsent(&self) {
+        self.was_sent.store(false, Ordering::SeqCst);
+    }
+
+    /// Returns the tail that the entries are sent to: the same each time, since an earlier attempt may have taken
+    /// effect, until it is known that none has. At first it is the one that is known.
+    pub(super) fn tail(&self, known: impl FnOnce() -> Tail) -> Tail {
+        *self.tail.lock().get_or_insert_with(known)
+    }
+
+    /// Notes that no attempt has taken effect, since the tail was another one.
+    pub(super) fn turn_to(&self, tail: Tail) {
+        *self.tail.lock() = Some(tail);
+    }
+
+    pub(super) fn note_created(&self, created: i64) {
+        self.created.get_or_init(|| created);
+    }
+
+    pub(super) fn created(&self) -> Option<i64> {
+        self.created.get().copied()
+    }
+}
+
+/// All claims of one session.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    by_ticket: BTreeMap<Ticket, ContenderClaim>,
+    slots: Slots,
+}
+
+/// Which slots the names of new contenders may have.
+#[derive(Debug, Default)]
+struct Slots {
+    free: BTreeSet<u32>,
+    /// The first that was never taken.
+    next: u32,
+    /// Which state of the service they are free in: the revision at which the offset of tokens was written.
+    epoch: i64,
+}
+
+impl Claims {
+    /// Takes a slot for a new name. None that was taken before is free in a service whose data went back: what had it
+    /// may have come back too.
+    pub(super) fn take_slot(&mut self, epoch: i64) -> u32 {
+        let Slots { free, next, epoch: present } = &mut self.slots;
+        if *present != epoch {
+            *present = epoch;
+            free.clear();
+        }
+        free.pop_first().unwrap_or_else(|| {
+            let slot = *next;
+            // A session never has so many contenders that it begins again.
+            *next = next.wrapping_add(1);
+            slot
+        })
+    }
+
+    /// Notes a claim before its join is sent.
+    pub(super) fn begin(&mut self, ticket: Ticket, claim: ContenderClaim) {
+        self.by_ticket.insert(ticket, claim);
+    }
+
+    /// Finds the claim of a ticket.
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&ContenderClaim> {
+        self.by_ticket.get(&ticket)
+    }
+
+    /// Forgets a claim; returns whether there was one. Its slot is free if its contender is certainly gone, and cannot
+    /// come any more.
+    pub(super) fn end(&mut self, ticket: Ticket, is_gone: bool) -> bool {
+        let ended = self.by_ticket.remove(&ticket);
+        if let Some(claim) = &ended
+            && is_gone
+        {
+            self.slots.free.insert(claim.name.slot);
+        }
+        ended.is_some()
+    }
+}
+
+/// A contender of ours that is stored.
+pub(super) type EtcdPlace = lockkeeper_session::Place<EtcdOwn>;
+
+/// What etcd keeps of it.
+pub(crate) struct EtcdOwn {
+    pub(super) key: Vec<u8>,
+    pub(super) name: Name,
+    /// The revision at which it was created.
+    pub(super) created: i64,
+    /// Counts those that stand beside this one, or beside the one that this one stands beside.
+    pub(super) beside: Arc<AtomicU32>,
+    pub(super) watch: Mutex<Option<KeyWatch>>,
+}
+
+impl EtcdOwn {
+    pub(super) fn position(&self) -> QueuePosition {
+        self.name.position(self.created)
+    }
+
+    /// Whether it is being watched.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watch.lock().as_ref().is_some_and(KeyWatch::is_live)
+    }
+
+    /// Keeps a watch on it in place of another one, which is returned: it ends when it is dropped.
+    pub(super) fn swap_watch(&self, watch: Option<KeyWatch>) -> Option<KeyWatch> {
+        std::mem::replace(&mut *self.watch.lock(), watch)
+    }
+}
+
+impl lockkeeper_session::Own for EtcdOwn {
+    fn withdrawn(&self) {
+        drop(self.swap_watch(None));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::Mode;
+
+    use super::*;
+
+    #[test]
+    fn a_slot_is_taken_again_once_it_is_free_but_not_in_a_service_whose_data_went_back() {
+        let mut claims = Claims::default();
+        let take = |claims: &mut Claims, epoch| {
+            let slot = claims.take_slot(epoch);
+            let name = Name { mode: Mode::Mutex, segment: 0, lease: 1, slot, number: 0, beside: None };
+            claims.begin(Ticket::from_bits(slot.into()), ContenderClaim { name, joining: Arc::default() });
+            slot
+        };
+        let end = |claims: &mut Claims, slot: u32| claims.end(Ticket::from_bits(slot.into()), true);
+        let taken: Vec<_> = (0..3).map(|_| take(&mut claims, 7)).collect();
+        assert_eq!(taken, [0, 1, 2]);
+        assert!(end(&mut claims, 1) && !end(&mut claims, 1));
+        assert_eq!([take(&mut claims, 7), take(&mut claims, 7)], [1, 3]);
+        end(&mut claims, 0);
+        assert_eq!([take(&mut claims, 9), take(&mut claims, 9)], [4, 5]);
+        end(&mut claims, 4);
+        assert_eq!(take(&mut claims, 9), 4);
+        assert!(claims.end(Ticket::from_bits(5), false));
+        assert_eq!(take(&mut claims, 9), 6, "the name of one that stays is not taken again");
+    }
+}

@@ -1,0 +1,235 @@
+//! Writes that may be taken in late: requests to a contender of any client, and the values of queues. Each names the
+//! revision that it is meant for.
+
+use std::sync::Arc;
+
+use lockkeeper_core::{
+    ContenderId, ErrorKind, Expected, FencingToken, Operation, QueueName, Request, Revocation, Value, ValueVersion,
+};
+use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Make, Refusal};
+
+use crate::layout::KeyRecord;
+use crate::layout::Name;
+use crate::proto;
+use crate::proto::{KeyValue, OpResponse, PutRequest, RangeRequest, RangeResponse, ResponseOp};
+use crate::queue::state::QueueCore;
+use crate::rpc::{absent, created_at, delete, key_range, modified_at, no_room, operation, put};
+use crate::session::{EtcdLink, header};
+
+/// How often a contender's record is read again because another request was written meanwhile.
+const REWRITES_MAX: u32 = 16;
+
+/// Makes the call that sends a request.
+pub(super) fn request(
+    inner: &Arc<QueueCore>,
+    queue: &QueueName,
+    contender: &ContenderId,
+    request: &Request,
+) -> Result<Option<Make<EtcdLink, bool>>, Refusal> {
+    let refuse = |message: &str| Err((ErrorKind::Unsupported, message.to_owned()));
+    let name = inner.core.layout.name(contender);
+    match request {
+        Request::Yield(_) if name.is_none() => {
+            return refuse("it was made by another client, which hears no requests");
+        }
+        Request::Yield(_) | Request::Break { .. } => {}
+        _ => return refuse("there is no such request on etcd"),
+    }
+    let (key, created) = inner.core.layout.contender(queue, contender);
+    let (inner, queue, request) = (inner.clone(), queue.clone(), request.clone());
+    let asking = Arc::new(RequestTarget { inner: inner.clone(), name, key, created });
+    Ok(Some(Arc::new(move |link| {
+        let (asking, request, over) = (asking.clone(), request.clone(), link.clone());
+        inner.run(&queue, async move {
+            match &request {
+                Request::Yield(revocation) => asking.ask_to_yield(&over, revocation).await,
+                Request::Break { token } => asking.break_it(&over, *token).await,
+                _ => Ok(false),
+            }
+        })
+    })))
+}
+
+struct RequestTarget {
+    inner: Arc<QueueCore>,
+    /// `None` of another client's contender.
+    name: Option<Name>,
+    key: Vec<u8>,
+    /// The revision at which it was created.
+    created: i64,
+}
+
+impl RequestTarget {
+    /// Writes the request into the contender's record; its owner watches it.
+    async fn ask_to_yield(&self, link: &EtcdLink, revocation: &Revocation) -> Result<bool, Failure> {
+        let core = &self.inner.core;
+        let deadline = core.life.deadline();
+        for _ in 0..REWRITES_MAX {
+            let read = core.ask(link, key_range(self.key.clone()), Operation::Request, deadline).await?;
+            let Some(found) = read.kvs.into_iter().next().filter(|found| found.create_revision == self.created) else {
+                return Ok(false);
+            };
+            let mut record = KeyRecord::read(&found.value).unwrap_or_default();
+            record.ask_to_yield(revocation);
+            let (key, value) = (self.key.clone(), record.to_bytes());
+            let write = operation(proto::OpRequest::Put(PutRequest { key, value, lease: 0, ignore_lease: true }));
+            let conditions = vec![modified_at(self.key.clone(), found.mod_revision)];
+            let request = core.meant(conditions, vec![write], Vec::new());
+            if core.ask(link, request, Operation::Request, deadline).await?.succeeded {
+                return Ok(true);
+            }
+        }
+        Err(Failure::unexpected())
+    }
+
+    /// Removes the contender, with a mark for its owner that ends with the owner's session.
+    async fn break_it(&self, link: &EtcdLink, token: FencingToken) -> Result<bool, Failure> {
+        let core = &self.inner.core;
+        let grant = token
+            .as_u64()
+            .checked_sub(core.layout.first_token(core.epoch().offset))
+            .and_then(|grant| i64::try_from(grant).ok());
+        let Some(grant) = grant else {
+            return Ok(false);
+        };
+        let position = Name::position_of(self.name.as_ref(), self.created);
+        if (position.revision, position.turn) != (grant, token.turn()) || self.created == 0 {
+            return Ok(false);
+        }
+        let is_it = created_at(self.key.clone(), self.created);
+        let mark = |name: &Name| core.layout.broken(name.lease, name.slot, self.created);
+        let marks = self.name.iter().map(|name| put(mark(name), "broken", name.lease));
+        let changes = std::iter::once(delete(self.key.clone())).chain(marks).collect();
+        let deadline = core.life.deadline();
+        let request = core.meant(vec![is_it.clone()], changes, Vec::new());
+        match core.ask(link, request, Operation::Request, deadline).await {
+            Ok(answer) => Ok(answer.succeeded),
+            // The owner's session is over; a contender that outlives it is there all the same.
+            Err(failure) if failure.kind == FailureKind::SessionGone => {
+                let request = core.meant(vec![is_it], vec![delete(self.key.clone())], Vec::new());
+                Ok(core.ask(link, request, Operation::Request, deadline).await?.succeeded)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+/// The state of a value is where tokens begin and the revision at which it was written: a service that begins anew uses
+/// its revisions again.
+fn version(offset: u64, revision: i64) -> ValueVersion {
+    ValueVersion(u128::from(offset) + u128::from(revision.cast_unsigned()))
+}
+
+/// Returns the revision of a state, if it is one of this service.
+fn revision(offset: u64, version: ValueVersion) -> Option<i64> {
+    i64::try_from(version.0.checked_sub(u128::from(offset))?).ok()
+}
+
+fn read_answer(inner: &QueueCore, answer: RangeResponse) -> Option<Value> {
+    let offset = inner.core.epoch().offset;
+    let value = |kv: KeyValue| Value { version: version(offset, kv.mod_revision), bytes: kv.value.into() };
+    answer.kvs.into_iter().next().map(value)
+}
+
+/// Makes the call that reads the value of a queue.
+pub(super) fn read_value(inner: &Arc<QueueCore>, queue: &QueueName) -> Make<EtcdLink, Option<Value>> {
+    let (inner, queue) = (inner.clone(), queue.clone());
+    Arc::new(move |link| {
+        let (reader, key, over) = (inner.clone(), inner.core.layout.value(&queue), link.clone());
+        inner.run_look(&queue, async move {
+            let core = &reader.core;
+            let answer = core.ask(&over, key_range(key), Operation::Value, core.life.deadline()).await?;
+            Ok(read_answer(&reader, answer))
+        })
+    })
+}
+
+/// Reads the value of a queue as the member behind this connection has it.
+pub(super) async fn value_of_member(
+    inner: &QueueCore,
+    link: &EtcdLink,
+    queue: &QueueName,
+) -> Result<Option<Value>, Failure> {
+    let range = RangeRequest { serializable: true, ..key_range(inner.core.layout.value(queue)) };
+    let answer = inner.core.send(link, range, Operation::Wait, inner.core.life.deadline()).await?;
+    Ok(read_answer(inner, answer))
+}
+
+/// Makes the call that writes the value of a queue, or removes it, if it is as expected.
+pub(super) fn write_value(
+    inner: &Arc<QueueCore>,
+    queue: &QueueName,
+    expected: Expected,
+    value: Option<Arc<[u8]>>,
+) -> Make<EtcdLink, Option<ValueVersion>> {
+    let (inner, queue) = (inner.clone(), queue.clone());
+    Arc::new(move |link| {
+        let (writer, name, value, over) = (inner.clone(), queue.clone(), value.clone(), link.clone());
+        inner.run(&queue, async move { write(&writer, &over, &name, expected, value).await })
+    })
+}
+
+/// Writes under the stamp of the connection, as a join does: a write that was not answered never takes effect behind
+/// one that comes after it over the next connection. Without a stamp only a write on a state that was read does so: no
+/// state comes twice, but a value can be absent again.
+async fn write(
+    inner: &QueueCore,
+    link: &EtcdLink,
+    queue: &QueueName,
+    expected: Expected,
+    value: Option<Arc<[u8]>>,
+) -> Result<Option<ValueVersion>, Failure> {
+    let core = &inner.core;
+    let (key, offset) = (core.layout.value(queue), core.epoch().offset);
+    let is_on_state = matches!(expected, Expected::Version(_));
+    let mut conditions = match expected {
+        Expected::Any => Vec::new(),
+        Expected::Absent => vec![absent(key.clone())],
+        Expected::Version(version) => match revision(offset, version) {
+            Some(revision) => vec![modified_at(key.clone(), revision)],
+            None => return Ok(None),
+        },
+    };
+    let change = match value {
+        Some(value) => put(key, &*value, 0),
+        None => delete(key),
+    };
+    let deadline = core.life.deadline();
+    if link.stamp.is_none() && !is_on_state {
+        // The next connection may find room for one.
+        link.connection.shut();
+        return Err(no_room());
+    }
+    let session = core.layout.session(core.lease);
+    conditions.extend(link.stamp.map(|stamp| modified_at(session.clone(), stamp)));
+    let request = core.meant(conditions, vec![change], vec![key_range(session).into()]);
+    let answer = core.ask(link, request, Operation::Value, deadline).await?;
+    if answer.succeeded {
+        return Ok(Some(version(offset, header(&answer)?.revision)));
+    }
+    let stamp = match answer.responses.first() {
+        Some(ResponseOp { response: Some(OpResponse::Range(range)) }) => range.kvs.first().map(|kv| kv.mod_revision),
+        _ => return Err(Failure::unexpected()),
+    };
+    match stamp {
+        None => Err(Failure::session_gone()),
+        Some(stamp) if link.stamp.is_some_and(|written| written != stamp) => {
+            // Another connection of the session has taken over.
+            link.connection.shut();
+            Err(Failure::broken(Effect::None))
+        }
+        Some(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_of_a_service_that_began_anew_is_another_one() {
+        assert_eq!(revision(1_000, version(1_000, 7)), Some(7));
+        assert_ne!(version(1_000, 7), version(2_000, 7));
+        assert_eq!(revision(2_000, version(1_000, 7)), None);
+    }
+}
