@@ -11,10 +11,11 @@ use lockkeeper_session::{follow, refuse};
 
 use crate::examine::{examine_briefly, examine_wholly};
 use crate::follow::Following;
-use crate::look::{Onlooker, onlooker};
+use crate::look::{self, Onlooker, onlooker};
 use crate::queue;
+use crate::script::KeyScheme;
 use crate::session::open;
-use crate::url::{Config, Naming, Site};
+use crate::url::{Config, RedisSite};
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("redis", Exclusion::BestEffort, Fencing::Clock, StoppedHolder::Expires, Removal::Told)
@@ -61,7 +62,7 @@ const SHARED_CONDITIONS: &[&str] = &[
 /// ```
 #[derive(Debug)]
 pub struct RedisBackend {
-    site: Site,
+    site: RedisSite,
     onlooker: Arc<Onlooker>,
 }
 
@@ -78,7 +79,7 @@ impl RedisBackend {
     /// Takes a service by another clock, which should be the keeper's too.
     pub fn with(config: Config, clock: Arc<dyn Clock>) -> Self {
         let layout = config.layout();
-        let site = Site::new(config, layout, clock);
+        let site = RedisSite::new(config, layout, clock);
         Self { onlooker: Arc::new(onlooker(&site)), site }
     }
 
@@ -92,8 +93,8 @@ impl RedisBackend {
 impl Backend for RedisBackend {
     fn capabilities(&self) -> &Capabilities {
         match self.site.config.naming {
-            Naming::Ours => &CAPABILITIES,
-            Naming::Setnx => &SHARED_CAPABILITIES,
+            KeyScheme::Ours => &CAPABILITIES,
+            KeyScheme::Setnx => &SHARED_CAPABILITIES,
         }
     }
 
@@ -131,13 +132,13 @@ impl AdminBackend for RedisBackend {
         let name = queue.clone();
         let looking = self
             .onlooker
-            .look_at(&self.site.layout, queue.clone(), |looking, name| Box::pin(queue::inspect(looking, name)));
+            .look_at(&self.site.layout, queue.clone(), |looking, name| Box::pin(look::inspect(looking, name)));
         Box::pin(async move { looking.await.map_err(|error| error.at(&name)) })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         self.onlooker
-            .look_at(&self.site.layout, prefix.to_owned(), |looking, prefix| Box::pin(queue::names(looking, prefix)))
+            .look_at(&self.site.layout, prefix.to_owned(), |looking, prefix| Box::pin(look::names(looking, prefix)))
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {

@@ -19,13 +19,14 @@ use lockkeeper_core::{Backoff, EventSender, FollowEvent, LockSnapshot, QueueName
 use lockkeeper_session::{Effect, Failure, Finder, Follow, Lookable as _, Server, or_never};
 use redis::cmd;
 
-use crate::answers::{list, number, only, texts};
-use crate::connection::{Batch, Connection, Marked, Marks, answer, until_replaced};
-use crate::follow::known::Known;
-use crate::queue::{self, Onlooking};
+use crate::connection::{Batch, Connection, KeyMarks, Marked, answer, until_replaced};
+use crate::connection::{list, number, only, texts};
+use crate::follow::known::FollowedNames;
+use crate::look;
+use crate::look::RedisLook;
 use crate::script::Script;
 use crate::session::{Timing, taught, teach};
-use crate::url::Site;
+use crate::url::RedisSite;
 
 /// How many locks are looked at in one batch: others wait for the server meanwhile, a millisecond or two.
 const LOOKS_AT_ONCE: usize = 20;
@@ -48,7 +49,7 @@ const DEAD_MAX: usize = 1_000;
 
 /// Follows a service.
 pub(crate) struct Following {
-    site: Site,
+    site: RedisSite,
     scope: Scope,
     timing: Timing,
     finder: Finder,
@@ -59,11 +60,11 @@ struct Connections {
     connection: Connection,
     /// That over which plain locks are read; `None` where there are none.
     plain: Option<Connection>,
-    marks: Arc<Marks>,
+    marks: Arc<KeyMarks>,
 }
 
 impl Following {
-    pub(crate) fn new(site: Site, scope: Scope) -> Self {
+    pub(crate) fn new(site: RedisSite, scope: Scope) -> Self {
         let timing = Timing { timeout: site.config.session_timeout() };
         Self { finder: site.config.finder(&site.clock), site, scope, timing }
     }
@@ -75,7 +76,7 @@ impl Following {
         telling: &EventSender,
         backoff: &mut Backoff,
     ) -> Result<(), Failure> {
-        let mut known = Known::new(self.scope.clone());
+        let mut known = FollowedNames::new(self.scope.clone());
         if !telling.tell(FollowEvent::All(self.look_at_all(&connections, &mut known).await?)).await {
             return Ok(());
         }
@@ -120,7 +121,7 @@ impl Following {
 
     /// Waits until what is told is of no use any more.
     async fn lost(&self, connections: &Connections) -> Failure {
-        let (Site { config, clock, .. }, server) = (&self.site, connections.connection.server());
+        let (RedisSite { config, clock, .. }, server) = (&self.site, connections.connection.server());
         let of_plain = or_never(connections.plain.as_ref().map(|plain| plain.over()));
         tokio::select! {
             () = connections.connection.over() => Failure::broken(Effect::None),
@@ -133,31 +134,39 @@ impl Following {
         self.site.clock.now().saturating_add(self.timing.patience())
     }
 
-    fn looking<'a>(&'a self, connections: &'a Connections) -> Onlooking<'a> {
-        Onlooking { connection: &connections.connection, layout: &self.site.layout, deadline: self.deadline() }
+    fn looking<'a>(&'a self, connections: &'a Connections) -> RedisLook<'a> {
+        RedisLook { connection: &connections.connection, layout: &self.site.layout, deadline: self.deadline() }
     }
 
     /// Names the locks of which keys have changed; `None` if any may have.
-    async fn of_keys(&self, connections: &Connections, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
+    async fn of_keys(
+        &self,
+        connections: &Connections,
+        known: &FollowedNames,
+    ) -> Result<Option<Vec<QueueName>>, Failure> {
         let Marked::Keys(keys) = connections.marks.take() else {
             return Ok(None);
         };
         let mut locks = BTreeSet::new();
         for key in keys.iter().filter_map(|key| str::from_utf8(key).ok()) {
             match known.lock_of(self.site.layout.subject(key)) {
-                known::Meant::Lock(name) => drop(locks.insert(name)),
-                known::Meant::Digest(digest) => {
-                    let name = queue::long_name(self.looking(connections), digest).await?;
+                known::LockOfKey::Lock(name) => drop(locks.insert(name)),
+                known::LockOfKey::Digest(digest) => {
+                    let name = look::long_name(self.looking(connections), digest).await?;
                     locks.extend(name.filter(|name| known.is_followed(name)));
                 }
-                known::Meant::None => {}
+                known::LockOfKey::None => {}
             }
         }
         Ok(Some(locks.into_iter().collect()))
     }
 
     /// Names the locks with dead contenders that no session has removed yet; `None` if any may be.
-    async fn of_the_dead(&self, connections: &Connections, known: &Known) -> Result<Option<Vec<QueueName>>, Failure> {
+    async fn of_the_dead(
+        &self,
+        connections: &Connections,
+        known: &FollowedNames,
+    ) -> Result<Option<Vec<QueueName>>, Failure> {
         let batch = Batch::new().script(
             self.site.layout.script(Script::Dead),
             &[self.site.layout.base()],
@@ -179,13 +188,17 @@ impl Following {
     }
 
     /// Looks at all locks with contenders, and at those that are asked for.
-    async fn look_at_all(&self, connections: &Connections, known: &mut Known) -> Result<Vec<LockSnapshot>, Failure> {
+    async fn look_at_all(
+        &self,
+        connections: &Connections,
+        known: &mut FollowedNames,
+    ) -> Result<Vec<LockSnapshot>, Failure> {
         // What is told of from now on may be missing in what is seen.
         drop(connections.marks.take());
         let mut names: BTreeSet<_> =
-            queue::names(self.looking(connections), &self.scope.prefix).await?.into_iter().collect();
+            look::names(self.looking(connections), &self.scope.prefix).await?.into_iter().collect();
         names.extend(self.scope.also.iter().filter(|name| self.site.layout.refusal(name).is_none()).cloned());
-        *known = Known::new(self.scope.clone());
+        *known = FollowedNames::new(self.scope.clone());
         let names: Vec<_> = names.into_iter().collect();
         self.look_at(connections, &names, known).await
     }
@@ -195,7 +208,7 @@ impl Following {
         &self,
         connections: &Connections,
         names: &[QueueName],
-        known: &mut Known,
+        known: &mut FollowedNames,
     ) -> Result<Vec<LockSnapshot>, Failure> {
         let mut changed = Vec::new();
         for some in names.chunks(LOOKS_AT_ONCE) {
@@ -204,7 +217,7 @@ impl Following {
                 let batch = keys.fold(Batch::new(), |batch, key| batch.tracked("GET", key.as_bytes()));
                 plain.send_until(batch, self.deadline()).await?;
             }
-            let seen = queue::inspect_each(self.looking(connections), some).await?;
+            let seen = look::inspect_each(self.looking(connections), some).await?;
             changed.extend(some.iter().zip(seen).filter_map(|(name, contenders)| known.see(name, contenders)));
         }
         Ok(changed)
@@ -226,8 +239,8 @@ impl Follow for Following {
 }
 
 /// Connects to a server, and has it tell of what changes from then on.
-async fn open(site: &Site, server: Server, deadline: BootInstant) -> Result<Connections, Failure> {
-    let marks = Arc::<Marks>::default();
+async fn open(site: &RedisSite, server: Server, deadline: BootInstant) -> Result<Connections, Failure> {
+    let marks = Arc::<KeyMarks>::default();
     let connection = Connection::open(&server, &site.config.access, &site.clock, deadline).await?;
     site.config.check(&connection)?;
     connection.mark(marks.clone());

@@ -17,15 +17,15 @@
 //!
 //! A queue is ordered by grant and number. One contender beside another has its grant, and the next number.
 //!
-//! With [`Naming::Setnx`] all of these begin with `{base}:setnx` instead, and there is one more:
+//! With [`KeyScheme::Setnx`] all of these begin with `{base}:setnx` instead, and there is one more:
 //! `{base}:setnx:h:<session>`, a sorted set of the plain locks that contenders of a session hold. A plain lock is a key
 //! that has the lock's name alone, outside the base. Its value is ours if it is the key of a contender's record.
 
 use lockkeeper_core::{Contender, ContenderId, FencingToken, Mode, Part, QueueName, Ticket};
 
 use crate::connection;
+use crate::script::KeyScheme;
 use crate::script::Script;
-use crate::url::Naming;
 
 /// The bits of a session's number: 10 digits of 5 bits, so that a member has at most 64 bytes.
 const SESSION_BITS: u32 = 50;
@@ -38,16 +38,16 @@ const SESSION_DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 pub(crate) struct Layout {
     /// With the braces of its hash tag.
     base: String,
-    naming: Naming,
+    naming: KeyScheme,
 }
 
 impl Layout {
     /// Takes a base, which has no braces.
-    pub(crate) fn new(base: &str, naming: Naming) -> Self {
+    pub(crate) fn new(base: &str, naming: KeyScheme) -> Self {
         let base = match naming {
-            Naming::Ours => format!("{{{base}}}"),
+            KeyScheme::Ours => format!("{{{base}}}"),
             // So the queues of both layouts are apart, and the rights to a base are the rights to both.
-            Naming::Setnx => format!("{{{base}}}:setnx"),
+            KeyScheme::Setnx => format!("{{{base}}}:setnx"),
         };
         Self { base, naming }
     }
@@ -58,12 +58,12 @@ impl Layout {
     }
 
     /// What is sent of a script.
-    pub(crate) fn script(&self, script: Script) -> &'static connection::Script {
+    pub(crate) fn script(&self, script: Script) -> &'static connection::LoadedScript {
         script.get(self.naming)
     }
 
     /// The scripts that locks need, for a connection that is to know them.
-    pub(crate) fn scripts(&self) -> &'static [connection::Script] {
+    pub(crate) fn scripts(&self) -> &'static [connection::LoadedScript] {
         Script::of_locks(self.naming)
     }
 
@@ -73,16 +73,16 @@ impl Layout {
     }
 
     /// Says what a key is that has changed.
-    pub(crate) fn subject<'a>(&self, key: &'a str) -> Subject<'a> {
+    pub(crate) fn subject<'a>(&self, key: &'a str) -> KeySubject<'a> {
         let [queues, records] = self.shown_keys();
         if let Some(ticket) = key.strip_prefix(&records) {
-            return Ticket::parse(ticket).map_or(Subject::Nothing, Subject::Record);
+            return Ticket::parse(ticket).map_or(KeySubject::Nothing, KeySubject::Record);
         }
         let Some(rest) = key.strip_prefix(&queues) else {
-            return if self.naming == Naming::Setnx { Subject::Plain(key) } else { Subject::Nothing };
+            return if self.naming == KeyScheme::Setnx { KeySubject::Plain(key) } else { KeySubject::Nothing };
         };
         let lock = rest.split_once(':').and_then(|(_, rest)| rest.rsplit_once(':'));
-        lock.map_or(Subject::Nothing, |(lock, _)| Subject::Lock(lock))
+        lock.map_or(KeySubject::Nothing, |(lock, _)| KeySubject::Lock(lock))
     }
 
     /// The list of the locks that have contenders.
@@ -92,17 +92,17 @@ impl Layout {
 
     /// The key of the plain lock that the first contender of a queue takes; `None` where there is none.
     pub(crate) fn plain<'a>(&self, queue: &'a QueueName) -> Option<&'a str> {
-        (self.naming == Naming::Setnx && queue.part() == Part::Line).then(|| queue.as_str())
+        (self.naming == KeyScheme::Setnx && queue.part() == Part::Line).then(|| queue.as_str())
     }
 
     /// Whether first contenders take plain locks.
     pub(crate) fn has_plain(&self) -> bool {
-        self.naming == Naming::Setnx
+        self.naming == KeyScheme::Setnx
     }
 
     /// Says why a lock cannot have this name.
     pub(crate) fn refusal(&self, queue: &QueueName) -> Option<String> {
-        if self.naming == Naming::Ours {
+        if self.naming == KeyScheme::Ours {
             return None;
         }
         let tag = self.base.strip_suffix(":setnx").unwrap_or(&self.base);
@@ -111,7 +111,7 @@ impl Layout {
     }
 
     /// The key that is there while a session is.
-    pub(crate) fn alive(&self, session: SessionId) -> String {
+    pub(crate) fn alive(&self, session: RedisSessionId) -> String {
         format!("{}:a:{session}", self.base)
     }
 
@@ -136,7 +136,7 @@ impl Layout {
 
 /// What a key is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Subject<'a> {
+pub(crate) enum KeySubject<'a> {
     /// A queue of a lock, by the lock's encoded name.
     Lock(&'a str),
     /// A contender's record.
@@ -163,9 +163,9 @@ pub(crate) fn read_listed(listed: &str) -> Option<QueueName> {
 
 /// A session, by a random number.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) struct SessionId(u64);
+pub(crate) struct RedisSessionId(u64);
 
-impl SessionId {
+impl RedisSessionId {
     /// Takes the last bits of random ones.
     pub(crate) const fn from_random(bits: u128) -> Self {
         Self((bits & ((1 << SESSION_BITS) - 1)) as u64)
@@ -180,7 +180,7 @@ impl SessionId {
     }
 }
 
-impl std::fmt::Display for SessionId {
+impl std::fmt::Display for RedisSessionId {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut digits = [0; (SESSION_BITS / 5) as usize];
         for (at, digit) in digits.iter_mut().rev().enumerate() {
@@ -192,17 +192,17 @@ impl std::fmt::Display for SessionId {
 
 /// What the name of a contender in its queue says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Member {
+pub(crate) struct QueueMember {
     pub(crate) grant: u64,
     /// Which one it is among those with this grant.
     pub(crate) number: u32,
     pub(crate) mode: Mode,
     pub(crate) ticket: Ticket,
     /// `None` if it outlives its session.
-    pub(crate) session: Option<SessionId>,
+    pub(crate) session: Option<RedisSessionId>,
 }
 
-impl Member {
+impl QueueMember {
     /// Reads a name as the scripts write it; `None` if it is none.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split(':');
@@ -211,7 +211,7 @@ impl Member {
         let ticket = Ticket::parse(fields.next()?)?;
         let session = match fields.next()? {
             "-" => None,
-            session => Some(SessionId::parse(session)?),
+            session => Some(RedisSessionId::parse(session)?),
         };
         let hexadecimal = |digits: &str, count: usize| {
             let is_ours = digits.len() == count && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -245,7 +245,7 @@ impl Member {
     }
 }
 
-impl std::fmt::Display for Member {
+impl std::fmt::Display for QueueMember {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { grant, number, mode, ticket, session } = self;
         write!(formatter, "{grant:014x}.{number:03x}:{}:{ticket}:", mode_letter(*mode))?;
@@ -306,20 +306,20 @@ mod tests {
 
     use super::*;
 
-    fn member() -> impl Strategy<Value = Member> {
+    fn member() -> impl Strategy<Value = QueueMember> {
         let mode = proptest::sample::select(MODES.map(|(mode, _)| mode).to_vec());
-        let session = proptest::option::of(any::<u128>().prop_map(SessionId::from_random));
+        let session = proptest::option::of(any::<u128>().prop_map(RedisSessionId::from_random));
         (0..1_u64 << 53, 0..4_096_u32, mode, any::<u128>(), session).prop_map(|(grant, number, mode, bits, session)| {
             let ticket = Ticket::from_bits(bits);
-            Member { grant, number, mode, ticket, session }
+            QueueMember { grant, number, mode, ticket, session }
         })
     }
 
     #[test]
     fn all_keys_of_a_base_lie_in_one_slot() {
-        let layout = Layout::new("lockkeeper", Naming::Ours);
+        let layout = Layout::new("lockkeeper", KeyScheme::Ours);
         let queue = QueueName::new("a/b").unwrap();
-        let session = SessionId::from_random(33);
+        let session = RedisSessionId::from_random(33);
         let keys = [layout.alive(session), layout.contender(Ticket::from_bits(1)), layout.value(&queue)];
         for key in keys.iter().chain(&layout.queues(&queue)) {
             assert!(key.starts_with("{lockkeeper}:"), "{key}");
@@ -332,31 +332,31 @@ mod tests {
 
     #[test]
     fn a_key_says_what_has_changed() {
-        let (layout, shared) = (Layout::new("x", Naming::Ours), Layout::new("x", Naming::Setnx));
+        let (layout, shared) = (Layout::new("x", KeyScheme::Ours), Layout::new("x", KeyScheme::Setnx));
         let queue = QueueName::new("a:b/c").unwrap();
         for key in layout.queues(&queue) {
-            assert_eq!(layout.subject(&key), Subject::Lock(&queue.encoded()));
+            assert_eq!(layout.subject(&key), KeySubject::Lock(&queue.encoded()));
         }
         let ticket = Ticket::from_bits(7);
-        assert_eq!(layout.subject(&layout.contender(ticket)), Subject::Record(ticket));
-        assert_eq!(shared.subject(&shared.contender(ticket)), Subject::Record(ticket));
-        assert_eq!(shared.subject("door"), Subject::Plain("door"));
+        assert_eq!(layout.subject(&layout.contender(ticket)), KeySubject::Record(ticket));
+        assert_eq!(shared.subject(&shared.contender(ticket)), KeySubject::Record(ticket));
+        assert_eq!(shared.subject("door"), KeySubject::Plain("door"));
         for key in ["door", "{x}:c:7", "{x}:q:", "{x}:q:l:door", "{x}:ss"] {
-            assert_eq!(layout.subject(key), Subject::Nothing, "{key}");
+            assert_eq!(layout.subject(key), KeySubject::Nothing, "{key}");
         }
     }
 
     #[test]
     fn a_plain_lock_has_the_locks_name_and_cannot_be_a_key_of_ours() {
-        let layout = Layout::new("lockkeeper", Naming::Setnx);
+        let layout = Layout::new("lockkeeper", KeyScheme::Setnx);
         let queue = |name: &str| QueueName::new(name).unwrap();
         assert_eq!(layout.base(), "{lockkeeper}:setnx");
         assert_eq!(layout.plain(&queue("Lock-0")), Some("Lock-0"));
         assert_eq!(layout.plain(&queue("Lock-0").with_part(Part::Permits)), None);
-        assert_eq!(Layout::new("lockkeeper", Naming::Ours).plain(&queue("Lock-0")), None);
+        assert_eq!(Layout::new("lockkeeper", KeyScheme::Ours).plain(&queue("Lock-0")), None);
         for refused in ["{lockkeeper}", "{lockkeeper}:setnx:c:1", "{lockkeeper}x"] {
             assert!(layout.refusal(&queue(refused)).is_some(), "{refused}");
-            assert!(Layout::new("lockkeeper", Naming::Ours).refusal(&queue(refused)).is_none(), "{refused}");
+            assert!(Layout::new("lockkeeper", KeyScheme::Ours).refusal(&queue(refused)).is_none(), "{refused}");
         }
         for taken in ["Lock-0", "lockkeeper", "a b/c:{d}", "%41", &"é".repeat(100)] {
             assert!(layout.refusal(&queue(taken)).is_none(), "{taken}");
@@ -382,18 +382,18 @@ mod tests {
         fn a_member_is_read_back_and_has_at_most_64_bytes(member in member()) {
             let text = member.to_string();
             prop_assert!(text.len() <= 64);
-            prop_assert_eq!(Member::parse(&text), Some(member));
+            prop_assert_eq!(QueueMember::parse(&text), Some(member));
         }
 
         #[test]
         fn members_with_one_grant_are_in_the_order_of_their_numbers(one in member(), number in 0..4_096_u32) {
-            let other = Member { number, ..one };
+            let other = QueueMember { number, ..one };
             prop_assert_eq!(one.to_string().cmp(&other.to_string()), one.place().cmp(&other.place()));
         }
 
         #[test]
         fn what_is_no_member_is_none(text in "\\PC{0,70}") {
-            if let Some(member) = Member::parse(&text) {
+            if let Some(member) = QueueMember::parse(&text) {
                 prop_assert_eq!(member.to_string(), text);
             }
         }

@@ -9,9 +9,9 @@
 //!
 //! - **One connection** for a session, in order: what is sent later is executed later. The session is opened in the
 //!   batch that asks what the server is; an opening that is given up goes on until it can be undone
-//!   (`session/open.rs`). A `Connection` (`connection/wire.rs`) never comes back. `connection/find.rs` finds the server
+//!   (`session/open.rs`). A `Connection` (`connection.rs`) never comes back. `connection/find.rs` finds the server
 //!   with the keys: a master, what sentinels say, or where a cluster leads.
-//! - **Plain locks** (`layout=setnx`: `script/setnx.lua`, `queue/plain.rs`). A view for the first contender takes the
+//! - **Plain locks** (`layout=setnx`: `script/setnx.lua`, `queue/guard.rs`). A view for the first contender takes the
 //!   key that has the lock's name, renewals renew it, and the removal of the contender gives it back. While another
 //!   client has it, views show that first.
 //! - **Waits** are tracked reads (`CLIENT TRACKING`, `connection/tracking.rs`): the server tells once when the record
@@ -37,16 +37,14 @@
 //!   refuses the rest of a script only if its first write needs some.
 //! - **Long queues.** A view shows what decides for a place: the nearest ahead of each mode and the first; the server
 //!   counts the rest.
-//! - **Examination** (`examine`): `judge` knows the rules, `report` reads what the server says, `trial` tries what
-//!   locks need.
+//! - **Examination** (`examine`) tries what locks need; `judge` knows the rules for what the server says.
 //! - **Following** (`follow`) has its own connection, which is told of every change of a queue or a record (`BCAST`).
-//!   It marks keys (`connection/marks.rs`), and their locks are looked at again by the code of looks. The dead are
+//!   It marks keys (`connection/tracking.rs`), and their locks are looked at again by the code of looks. The dead are
 //!   asked for, since that changes no key; plain locks are read over a second connection. Whatever may be missing has
 //!   all looked at anew.
 
 #![warn(clippy::exhaustive_enums, unnameable_types)]
 
-mod answers;
 mod backend;
 mod connection;
 mod examine;

@@ -1,19 +1,27 @@
 //! The scripts that run in the server, each behind what it needs of the common beginning. What each takes and answers,
 //! its own file says.
 
-mod parts;
+#[cfg(test)]
+mod tests;
 
 use std::sync::LazyLock;
 
 use crate::connection;
-use crate::script::parts::joined;
-use crate::url::Naming;
 
 /// What scripts begin with, as far as they need it.
 const COMMON: &str = include_str!("script/common.lua");
 
 /// What comes behind it where the first contender of a lock takes a plain lock too.
 const SETNX: &str = include_str!("script/setnx.lua");
+
+/// Whose keys a lock's holders are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum KeyScheme {
+    /// Those below the base alone.
+    Ours,
+    /// Besides, the key that has the lock's name, which others set by `SET key random NX PX`.
+    Setnx,
+}
 
 /// A script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,40 +57,82 @@ const BODIES: [(&str, &str); 12] = [
     ("dead", include_str!("script/dead.lua")),
 ];
 
-static OURS: LazyLock<Vec<connection::Script>> = LazyLock::new(|| all(Naming::Ours));
-static WITH_SETNX: LazyLock<Vec<connection::Script>> = LazyLock::new(|| all(Naming::Setnx));
+static OURS: LazyLock<Vec<connection::LoadedScript>> = LazyLock::new(|| all(KeyScheme::Ours));
+static WITH_SETNX: LazyLock<Vec<connection::LoadedScript>> = LazyLock::new(|| all(KeyScheme::Setnx));
 
-fn all(naming: Naming) -> Vec<connection::Script> {
-    BODIES.iter().map(|(name, body)| connection::Script::new(name, text(naming, body))).collect()
+fn all(naming: KeyScheme) -> Vec<connection::LoadedScript> {
+    BODIES.iter().map(|(name, body)| connection::LoadedScript::new(name, text(naming, body))).collect()
 }
 
-fn text(naming: Naming, body: &str) -> String {
+fn text(naming: KeyScheme, body: &str) -> String {
     match naming {
-        Naming::Ours => joined(COMMON, body),
-        Naming::Setnx => joined(COMMON, &format!("{SETNX}\n{body}")),
+        KeyScheme::Ours => joined(COMMON, body),
+        KeyScheme::Setnx => joined(COMMON, &format!("{SETNX}\n{body}")),
     }
 }
 
 impl Script {
     /// Returns what is sent of it.
-    pub(crate) fn get(self, naming: Naming) -> &'static connection::Script {
+    pub(crate) fn get(self, naming: KeyScheme) -> &'static connection::LoadedScript {
         &every(naming)[self as usize]
     }
 
     /// Returns those that locks need, for a connection that is to know them.
-    pub(crate) fn of_locks(naming: Naming) -> &'static [connection::Script] {
+    pub(crate) fn of_locks(naming: KeyScheme) -> &'static [connection::LoadedScript] {
         &every(naming)[..Self::Dead as usize]
     }
 }
 
-fn every(naming: Naming) -> &'static [connection::Script] {
+fn every(naming: KeyScheme) -> &'static [connection::LoadedScript] {
     match naming {
-        Naming::Ours => &OURS,
-        Naming::Setnx => &WITH_SETNX,
+        KeyScheme::Ours => &OURS,
+        KeyScheme::Setnx => &WITH_SETNX,
     }
 }
 
-#[cfg(test)]
-mod setnx_tests;
-#[cfg(test)]
-mod tests;
+/// Joins a script to those parts of the beginning that it needs, in their order. A part begins with each `local` at
+/// the left margin, with the comment above it; a script needs a part if it, or another part that it needs, has a name
+/// of it.
+fn joined(beginning: &str, script: &str) -> String {
+    let mut text = script.to_owned();
+    for part in parts(beginning).iter().rev() {
+        if names(part).any(|name| words(&text).any(|word| word == name)) {
+            text = format!("{part}{text}");
+        }
+    }
+    text
+}
+
+fn parts(beginning: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    // Comments that may belong to the next part.
+    let mut comments = String::new();
+    for line in beginning.split_inclusive('\n') {
+        if line.starts_with("--") {
+            comments.push_str(line);
+            continue;
+        }
+        if line.starts_with("local ") {
+            parts.push(String::new());
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push_str(&std::mem::take(&mut comments));
+            part.push_str(line);
+        }
+    }
+    parts
+}
+
+/// The names that a part gives to what is behind it.
+fn names(part: &str) -> impl Iterator<Item = &str> {
+    let line = part.lines().find_map(|line| line.strip_prefix("local ")).unwrap_or_default();
+    let listed = line.strip_prefix("function ").map_or(line, |function| function.split('(').next().unwrap_or_default());
+    words(listed.split('=').next().unwrap_or_default())
+}
+
+/// The words of a text, without its comments.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("--"));
+    code.flat_map(|line| line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_'))
+        .filter(|word| !word.is_empty())
+}

@@ -13,6 +13,7 @@ use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Names, Ser
 
 use crate::connection::Connection;
 use crate::layout::Layout;
+use crate::script::KeyScheme;
 
 /// The port of a server if the URL names no port.
 pub const PORT_DEFAULT: u16 = 6379;
@@ -96,7 +97,7 @@ pub(crate) enum Address {
 
 /// Who we are to a server that asks for it.
 #[derive(Clone)]
-pub(crate) struct Credentials {
+pub(crate) struct RedisCredentials {
     /// Without it the server's default user.
     pub(crate) user: Option<String>,
     pub(crate) password: String,
@@ -104,10 +105,10 @@ pub(crate) struct Credentials {
 
 /// How we show ourselves to a server, how it shows itself to us, and which of its databases is used.
 #[derive(Clone, Default)]
-pub(crate) struct Access {
-    pub(crate) credentials: Option<Credentials>,
+pub(crate) struct RedisAccess {
+    pub(crate) credentials: Option<RedisCredentials>,
     /// Who we are to sentinels, where that is told apart.
-    pub(crate) of_sentinels: Option<Credentials>,
+    pub(crate) of_sentinels: Option<RedisCredentials>,
     pub(crate) database: u32,
     /// Whether servers must speak TLS.
     pub(crate) is_secured: bool,
@@ -122,15 +123,6 @@ pub(crate) enum ClockGuard {
     Guarded,
     /// It can. In return those that died in a long silence are buried at once after it.
     Trusting,
-}
-
-/// Whose keys a lock's holders are.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Naming {
-    /// Those below the base alone.
-    Ours,
-    /// Besides, the key that has the lock's name, which others set by `SET key random NX PX`.
-    Setnx,
 }
 
 /// What is known of a Redis or Valkey service before it is reached.
@@ -148,10 +140,10 @@ pub struct Config {
     pub(crate) address: Address,
     /// How the names of servers are resolved.
     pub(crate) names: Names,
-    pub(crate) access: Access,
+    pub(crate) access: RedisAccess,
     /// What all keys carry in their hash tag; it has no brace.
     pub(crate) base: String,
-    pub(crate) naming: Naming,
+    pub(crate) naming: KeyScheme,
     session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     /// How long one request may take.
@@ -162,7 +154,7 @@ pub struct Config {
 }
 
 /// A service, and what it is used with.
-pub(crate) type Site = lockkeeper_session::Site<Config, Layout>;
+pub(crate) type RedisSite = lockkeeper_session::Site<Config, Layout>;
 
 impl Config {
     /// Reads a `redis:` URL: `redis://[[user]:password@]host[:port][,…][/database][?key=value…]`.
@@ -189,7 +181,7 @@ impl Config {
             service: url.to_string(),
             address,
             names: Names::default(),
-            access: Access {
+            access: RedisAccess {
                 credentials: credentials(url),
                 of_sentinels,
                 database,
@@ -198,7 +190,7 @@ impl Config {
                 tls: SETTINGS.is_secured(url).then(|| lockkeeper_tls::Connector::from_url(url)).transpose()?,
             },
             base: given.text("base").to_owned(),
-            naming: if given.text("layout") == "setnx" { Naming::Setnx } else { Naming::Ours },
+            naming: if given.text("layout") == "setnx" { KeyScheme::Setnx } else { KeyScheme::Ours },
             session_timeout: given.time("session_timeout"),
             connect_timeout: given.time("connect_timeout"),
             operation_timeout: given.operation_timeout(),
@@ -209,7 +201,7 @@ impl Config {
 
     /// Refuses a server that cannot have both our keys and those of others.
     pub(crate) fn check(&self, connection: &Connection) -> Result<(), Failure> {
-        if self.naming == Naming::Setnx && connection.greeting.is_of_cluster {
+        if self.naming == KeyScheme::Setnx && connection.greeting.is_of_cluster {
             let message = "`layout=setnx` needs a server that is in no cluster: there the lock's own key and our queue \
                            would lie on different servers";
             return Err(Failure::new(FailureKind::Settings, Effect::None, message).at(connection.server()));
@@ -268,16 +260,16 @@ fn database(path: &str) -> Result<u32> {
 }
 
 /// A user without a password is one that needs none.
-fn credentials(url: &ServiceUrl) -> Option<Credentials> {
+fn credentials(url: &ServiceUrl) -> Option<RedisCredentials> {
     let user = url.user().filter(|user| !user.is_empty()).map(str::to_owned);
     match (user, url.password()) {
         (None, None) => None,
-        (user, password) => Some(Credentials { user, password: password.unwrap_or_default().to_owned() }),
+        (user, password) => Some(RedisCredentials { user, password: password.unwrap_or_default().to_owned() }),
     }
 }
 
 /// Reads who we are to sentinels, if that is said apart.
-fn of_sentinels(given: &Given, address: &Address) -> Result<Option<Credentials>> {
+fn of_sentinels(given: &Given, address: &Address) -> Result<Option<RedisCredentials>> {
     let [user, file] = ["sentinel_user", "sentinel_password_file"].map(|key| given.text(key));
     if user.is_empty() && file.is_empty() {
         return Ok(None);
@@ -296,7 +288,7 @@ fn of_sentinels(given: &Given, address: &Address) -> Result<Option<Credentials>>
         }
     };
     let user = Some(user).filter(|user| !user.is_empty()).map(str::to_owned);
-    Ok(Some(Credentials { user, password }))
+    Ok(Some(RedisCredentials { user, password }))
 }
 
 fn is_named(name: &str) -> bool {

@@ -1,9 +1,7 @@
-//! Judges what a server says when it refuses a command: the words are Redis' and Valkey's.
+//! The answers of a server: what scripts answer, what a refusal says, and what a failure of this end means.
 
 use lockkeeper_session::{Effect, Failure, FailureKind, GIVE_CREDENTIALS, Server};
-use redis::{ServerError, Value};
-
-use crate::connection::failure::WRONG_PASSWORD;
+use redis::{RedisError, ServerError, Value};
 
 /// The longest text of a server that is repeated to a user, in characters: its own texts are shorter.
 const DETAIL_CHARS_MAX: usize = 300;
@@ -153,6 +151,59 @@ fn one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(DETAIL_CHARS_MAX).collect()
 }
 
+/// Reads a list.
+pub(crate) fn list(value: Value) -> Result<Vec<Value>, Failure> {
+    match value {
+        Value::Array(values) => Ok(values),
+        _ => Err(Failure::unexpected()),
+    }
+}
+
+/// Reads a text.
+pub(crate) fn text(value: Value) -> Result<String, Failure> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).map_err(|_| Failure::unexpected()),
+        Value::SimpleString(text) => Ok(text),
+        _ => Err(Failure::unexpected()),
+    }
+}
+
+/// Reads the texts of a list.
+pub(crate) fn texts(value: Value) -> Result<Vec<String>, Failure> {
+    list(value)?.into_iter().map(text).collect()
+}
+
+/// Reads a number that is not negative.
+pub(crate) fn number(value: &Value) -> Result<u64, Failure> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).map_err(|_| Failure::unexpected()),
+        _ => Err(Failure::unexpected()),
+    }
+}
+
+/// Reads the only answer of a batch.
+pub(crate) fn only(answers: Vec<Value>) -> Result<Value, Failure> {
+    <[Value; 1]>::try_from(answers).map(|[answer]| answer).map_err(|_| Failure::unexpected())
+}
+
+/// What is told of credentials that the server refuses.
+pub(super) const WRONG_PASSWORD: &str = "the password is wrong, or the server does not know the user";
+
+/// Judges a failure of this end: the connection has ended, or what came over it is no answer.
+pub(super) fn of_transport(error: RedisError, effect: Effect) -> Failure {
+    let failure = match error.kind() {
+        redis::ErrorKind::Parse => {
+            Failure::new(FailureKind::Protocol, effect, "the server does not speak as Redis does")
+        }
+        // The crate `redis` has thrown away what the server said.
+        redis::ErrorKind::AuthenticationFailed => {
+            return Failure::new(FailureKind::Refused, Effect::None, WRONG_PASSWORD);
+        }
+        _ => Failure::broken(effect),
+    };
+    failure.caused_by(error)
+}
+
 #[cfg(test)]
 mod tests {
     use lockkeeper_core::{Advice, ErrorKind, Operation};
@@ -176,7 +227,7 @@ mod tests {
             ("DENIED Redis is running in protected mode", ErrorKind::Refused, Permanent, "protected mode"),
             ("READONLY You can't write against a replica.", ErrorKind::ConnectionLost, Transient, "replica"),
             ("LOADING Redis is loading the dataset", ErrorKind::ConnectionLost, Transient, "loading"),
-            ("MASTERDOWN Link with MASTER is down", ErrorKind::ConnectionLost, Transient, "lost its master"),
+            ("MASTERDOWN RedisLink with MASTER is down", ErrorKind::ConnectionLost, Transient, "lost its master"),
             ("CLUSTERDOWN Hash slot not served", ErrorKind::ConnectionLost, Transient, "slot not served"),
             ("BUSY Redis is busy running a script", ErrorKind::ConnectionLost, Transient, "busy"),
             ("OOM command not allowed", ErrorKind::LimitReached, Transient, "memory is full"),

@@ -9,9 +9,8 @@ use lockkeeper_session::{Effect, Failure, FailureKind, Finder, Order, Server, So
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, Value, cmd};
 
-use crate::connection::answer::answer;
-use crate::connection::failure::of_transport;
-use crate::url::{Access, Address, Config, Credentials};
+use crate::connection::answer::{answer, of_transport};
+use crate::url::{Address, Config, RedisAccess, RedisCredentials};
 
 impl Config {
     /// Begins to find the server with the keys: among those of the URL, or as its sentinels name it.
@@ -67,7 +66,7 @@ pub(crate) async fn until_replaced(
 async fn ask(
     sentinel: &Server,
     master: &str,
-    access: &Access,
+    access: &RedisAccess,
     clock: &dyn Clock,
     deadline: BootInstant,
 ) -> Result<Server, Failure> {
@@ -102,11 +101,12 @@ const SAME_CREDENTIALS: &str = "; sentinels are told what the master is told, un
 async fn ask_as(
     sentinel: &Server,
     master: &str,
-    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "it says how TLS is spoken"))] access: &Access,
-    credentials: Option<&Credentials>,
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "it says how TLS is spoken"))]
+    access: &RedisAccess,
+    credentials: Option<&RedisCredentials>,
 ) -> Result<Server, Failure> {
     let mut info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2).set_skip_set_lib_name();
-    if let Some(Credentials { user, password }) = credentials {
+    if let Some(RedisCredentials { user, password }) = credentials {
         info = info.set_password(password);
         if let Some(user) = user {
             info = info.set_username(user);

@@ -36,7 +36,7 @@ impl fmt::Display for Version {
 
 /// What a server says of itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Greeting {
+pub(crate) struct ServerGreeting {
     /// `redis` or `valkey`.
     pub(crate) software: String,
     pub(crate) version: Version,
@@ -45,7 +45,7 @@ pub(crate) struct Greeting {
     pub(crate) is_replica: bool,
 }
 
-impl Greeting {
+impl ServerGreeting {
     /// Reads the answer to `HELLO`, and refuses a sentinel.
     pub(super) fn of(answer: &Value) -> Result<Self, Failure> {
         let Value::Map(fields) = answer else {
@@ -90,10 +90,10 @@ fn text(value: &Value) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn greeting(fields: &[(&str, &str)]) -> Result<Greeting, Failure> {
+    fn greeting(fields: &[(&str, &str)]) -> Result<ServerGreeting, Failure> {
         let value = |text: &str| Value::BulkString(text.into());
         let fields = fields.iter().map(|(name, text)| (value(name), value(text))).collect();
-        Greeting::of(&Value::Map(fields)).and_then(|greeting| greeting.check_use().map(|()| greeting))
+        ServerGreeting::of(&Value::Map(fields)).and_then(|greeting| greeting.check_use().map(|()| greeting))
     }
 
     #[test]
@@ -120,6 +120,6 @@ mod tests {
         ] {
             assert_eq!(greeting(&fields).expect_err("it is refused").kind, kind, "{fields:?}");
         }
-        assert_eq!(Greeting::of(&Value::Okay).expect_err("it is no map").kind, FailureKind::Protocol);
+        assert_eq!(ServerGreeting::of(&Value::Okay).expect_err("it is no map").kind, FailureKind::Protocol);
     }
 }

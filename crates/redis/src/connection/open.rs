@@ -10,13 +10,11 @@ use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInf
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::connection::answer::{HELLO, answer, refusal, refusal_of_hello};
-use crate::connection::batch::Batch;
-use crate::connection::failure::of_transport;
-use crate::connection::greeting::Greeting;
-use crate::connection::tracking::Registry;
-use crate::connection::wire::{Connection, Driver, FLIGHTS_MAX, Line, Over, send, sorted};
-use crate::url::{Access, Credentials};
+use crate::connection::answer::{HELLO, answer, of_transport, refusal, refusal_of_hello};
+use crate::connection::greeting::ServerGreeting;
+use crate::connection::tracking::WaitRegistry;
+use crate::connection::{Batch, Connection, ConnectionEnd, Driver, FLIGHTS_MAX, SendLine, send, sorted};
+use crate::url::{RedisAccess, RedisCredentials};
 
 /// What an operator sees in the server's list of connections.
 const NAME: &str = "lockkeeper";
@@ -26,7 +24,7 @@ const NAME: &str = "lockkeeper";
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// A connection whose server was asked more with what asks who it is.
-pub(crate) struct Opened {
+pub(crate) struct OpenedConnection {
     pub(crate) connection: Connection,
     /// When that was sent, or before.
     pub(crate) sent_at: BootInstant,
@@ -40,7 +38,7 @@ impl Connection {
     /// It is driven on the runtime in which this is called.
     pub(crate) async fn open(
         server: &Server,
-        access: &Access,
+        access: &RedisAccess,
         clock: &Arc<dyn Clock>,
         deadline: BootInstant,
     ) -> Result<Self, Failure> {
@@ -53,10 +51,10 @@ impl Connection {
     pub(crate) async fn open_with(
         first: Batch,
         server: &Server,
-        access: &Access,
+        access: &RedisAccess,
         clock: &Arc<dyn Clock>,
         deadline: BootInstant,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<OpenedConnection, Failure> {
         tokio::select! {
             biased;
             opened = connect(first, server, access, clock) => opened.map_err(|failure| failure.at(server)),
@@ -66,12 +64,17 @@ impl Connection {
 }
 
 /// Says that a server did not answer. A Redis without TLS waits for the end of what it takes for a command.
-fn silent(access: &Access) -> Failure {
+fn silent(access: &RedisAccess) -> Failure {
     let failure = Failure::late(Effect::None);
     if access.is_secured { failure.with_hint("; a server without TLS needs `redis:`") } else { failure }
 }
 
-async fn connect(first: Batch, server: &Server, access: &Access, clock: &Arc<dyn Clock>) -> Result<Opened, Failure> {
+async fn connect(
+    first: Batch,
+    server: &Server,
+    access: &RedisAccess,
+    clock: &Arc<dyn Clock>,
+) -> Result<OpenedConnection, Failure> {
     let socket = Socket::connect(server, "redis").await?;
     #[cfg(feature = "tls")]
     let socket = match &access.tls {
@@ -79,7 +82,7 @@ async fn connect(first: Batch, server: &Server, access: &Access, clock: &Arc<dyn
         None => socket,
     };
     let socket = socket.limited_to(ANSWER_BYTES_MAX);
-    let (meter, waits) = (socket.meter(), Arc::<Registry>::default());
+    let (meter, waits) = (socket.meter(), Arc::<WaitRegistry>::default());
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_connection_timeout(None)
@@ -88,7 +91,7 @@ async fn connect(first: Batch, server: &Server, access: &Access, clock: &Arc<dyn
     let begun = MultiplexedConnection::new_with_config(&info(access), socket, config).await;
     let (connection, driver) = begun.map_err(|error| meter.judge(of_first_answers(error, access)))?;
     let (is_over, over) = watch::channel(false);
-    let ending = Over { is_over, waits: waits.clone() };
+    let ending = ConnectionEnd { is_over, waits: waits.clone() };
     let runtime = Handle::current();
     let driving = runtime.spawn(async move {
         driver.await;
@@ -106,7 +109,7 @@ async fn connect(first: Batch, server: &Server, access: &Access, clock: &Arc<dyn
     let connection = Connection {
         server: server.clone(),
         greeting,
-        line: Mutex::new(Line { connection, queued_bytes: meter.written() }),
+        line: Mutex::new(SendLine { connection, queued_bytes: meter.written() }),
         meter,
         waits,
         driver,
@@ -115,13 +118,13 @@ async fn connect(first: Batch, server: &Server, access: &Access, clock: &Arc<dyn
         runtime,
         batches: Arc::new(AtomicUsize::new(0)),
     };
-    Ok(Opened { connection, sent_at, answers })
+    Ok(OpenedConnection { connection, sent_at, answers })
 }
 
 /// Takes in what the server tells unasked.
 fn push_sender(
     meter: &Arc<Meter>,
-    waits: &Arc<Registry>,
+    waits: &Arc<WaitRegistry>,
 ) -> impl Fn(PushInfo) -> Result<(), std::convert::Infallible> + Send + Sync + 'static {
     let (meter, waits) = (meter.clone(), waits.clone());
     move |push| {
@@ -132,15 +135,15 @@ fn push_sender(
 }
 
 /// What the crate `redis` does by itself: it greets, says who we are, and takes the database.
-fn info(access: &Access) -> RedisConnectionInfo {
+fn info(access: &RedisAccess) -> RedisConnectionInfo {
     let info = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP3)
         .set_skip_set_lib_name()
         .set_db(i64::from(access.database));
     match &access.credentials {
         None => info,
-        Some(Credentials { user: None, password }) => info.set_password(password),
-        Some(Credentials { user: Some(user), password }) => info.set_username(user).set_password(password),
+        Some(RedisCredentials { user: None, password }) => info.set_password(password),
+        Some(RedisCredentials { user: Some(user), password }) => info.set_username(user).set_password(password),
     }
 }
 
@@ -162,9 +165,9 @@ async fn introduce(
 }
 
 /// Reads the answers to that.
-fn greeting(answers: Vec<Value>) -> Result<Greeting, Failure> {
+fn greeting(answers: Vec<Value>) -> Result<ServerGreeting, Failure> {
     let [named, tracked, cached, greeted] = <[_; 4]>::try_from(answers).map_err(|_| Failure::unexpected())?;
-    let greeting = Greeting::of(&answer(greeted, HELLO)?)?;
+    let greeting = ServerGreeting::of(&answer(greeted, HELLO)?)?;
     greeting.check_use()?;
     answer(named, "CLIENT SETNAME")?;
     answer(tracked, "CLIENT TRACKING")?;
@@ -188,7 +191,7 @@ async fn ask(
 }
 
 /// Judges why there was no greeting.
-fn of_first_answers(error: RedisError, access: &Access) -> Failure {
+fn of_first_answers(error: RedisError, access: &RedisAccess) -> Failure {
     if let Some(errors) = error.clone().into_server_errors() {
         return errors.first().map_or_else(Failure::unexpected, |(_, error)| refusal(error, HELLO));
     }
@@ -205,7 +208,7 @@ fn of_first_answers(error: RedisError, access: &Access) -> Failure {
 }
 
 /// Judges why the connection ended before there was one, and adds what may be wrong.
-fn of_broken_greeting(error: RedisError, access: &Access) -> Failure {
+fn of_broken_greeting(error: RedisError, access: &RedisAccess) -> Failure {
     let failure = of_transport(error, Effect::None);
     match failure.kind {
         FailureKind::Broken if !access.is_secured => {

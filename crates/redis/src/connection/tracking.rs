@@ -1,26 +1,25 @@
-//! Waits for the server to tell that a key has changed since it was read.
+//! Changes that a server tells of: waits for a change of a key since it was read, and the keys to be looked at again.
 //!
 //! A wait is registered before the read is sent: what the server tells may come before the answer to the read. So it
 //! may be told of a change before the read as well, and its owner looks again. The server tells of a key once for each
-//! read; each wait has its own read. Besides, all keys that it tells of can be marked for an onlooker.
+//! read; each wait has its own read. All keys that it tells of can be marked for an onlooker too.
 
-use lockkeeper_session::{Effect, Failure, FailureKind, Mutex};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
+use lockkeeper_session::{Effect, Failure, FailureKind, Mutex};
 use redis::{PushInfo, PushKind, Value};
-use tokio::sync::oneshot;
-
-use crate::connection::marks::Marks;
+use tokio::sync::{Notify, oneshot};
 
 /// The most waits of one connection: a hundred times the contenders that one process is tested with.
 const WAITS_MAX: usize = 1 << 20;
 
 /// What a wait was woken by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Wake {
+pub(crate) enum KeyWake {
     /// The key was changed or deleted, or everything was.
     Changed,
     /// The connection has ended, and with it the server's memory of what was read.
@@ -29,14 +28,14 @@ pub(crate) enum Wake {
 
 /// All waits of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Registry {
-    inner: Mutex<Inner>,
+pub(super) struct WaitRegistry {
+    inner: Mutex<RegisteredWaits>,
     /// Where all that the server tells of is noted too.
-    marks: OnceLock<Arc<Marks>>,
+    marks: OnceLock<Arc<KeyMarks>>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RegisteredWaits {
     waits: HashMap<Arc<[u8]>, BTreeMap<u64, oneshot::Sender<()>>>,
     /// How many waits there are.
     count: usize,
@@ -45,9 +44,9 @@ struct Inner {
     is_over: bool,
 }
 
-impl Registry {
+impl WaitRegistry {
     /// Registers a wait. The key is to be read only after this.
-    pub(super) fn register(self: &Arc<Self>, key: &[u8]) -> Result<Told, Failure> {
+    pub(super) fn register(self: &Arc<Self>, key: &[u8]) -> Result<KeyWait, Failure> {
         let (wake, woken) = oneshot::channel();
         let key: Arc<[u8]> = key.into();
         let mut inner = self.inner.lock();
@@ -62,11 +61,11 @@ impl Registry {
             inner.waits.entry(key.clone()).or_default().insert(number, wake);
         }
         drop(inner);
-        Ok(Told { key, number, woken, registry: self.clone() })
+        Ok(KeyWait { key, number, woken, registry: self.clone() })
     }
 
     /// Has all that the server tells of noted there; what it was told first stays.
-    pub(super) fn mark(&self, marks: Arc<Marks>) {
+    pub(super) fn mark(&self, marks: Arc<KeyMarks>) {
         let _ = self.marks.set(marks);
     }
 
@@ -106,7 +105,7 @@ impl Registry {
 
     fn wake_all(&self) {
         let mut inner = self.inner.lock();
-        let woken = std::mem::take(&mut inner.waits);
+        let woken = mem::take(&mut inner.waits);
         inner.count = 0;
         drop(inner);
         woken.into_values().flat_map(BTreeMap::into_values).for_each(notify);
@@ -117,7 +116,7 @@ impl Registry {
         let mut inner = self.inner.lock();
         inner.is_over = true;
         inner.count = 0;
-        let ended = std::mem::take(&mut inner.waits);
+        let ended = mem::take(&mut inner.waits);
         drop(inner);
         drop(ended);
     }
@@ -145,34 +144,92 @@ fn notify(wake: oneshot::Sender<()>) {
 /// A wait for a change of a key: a future that is ready once the server has told of one, or the connection has ended.
 /// Dropping it gives the wait up.
 #[must_use = "a wait that is dropped is told nothing"]
-pub(crate) struct Told {
+pub(crate) struct KeyWait {
     key: Arc<[u8]>,
     number: u64,
     woken: oneshot::Receiver<()>,
-    registry: Arc<Registry>,
+    registry: Arc<WaitRegistry>,
 }
 
-impl Told {
+impl KeyWait {
     /// Returns the key that is waited for.
     pub(crate) fn key(&self) -> &[u8] {
         &self.key
     }
 }
 
-impl Future for Told {
-    type Output = Wake;
+impl Future for KeyWait {
+    type Output = KeyWake;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Wake> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<KeyWake> {
         Poll::Ready(match ready!(Pin::new(&mut self.woken).poll(context)) {
-            Ok(()) => Wake::Changed,
-            Err(_) => Wake::ConnectionOver,
+            Ok(()) => KeyWake::Changed,
+            Err(_) => KeyWake::ConnectionOver,
         })
     }
 }
 
-impl Drop for Told {
+impl Drop for KeyWait {
     fn drop(&mut self) {
         self.registry.forget(&self.key, self.number);
+    }
+}
+
+/// How many keys are marked at most. They are taken after each look, so that only a program that stands still, or a
+/// service whose locks all change at once, has as many; then all is looked at.
+const KEYS_MAX: usize = 10_000;
+
+/// The keys that are to be looked at again. It is filled by the driver of a connection, and never blocks.
+#[derive(Debug, Default)]
+pub(crate) struct KeyMarks {
+    marked: Mutex<Marked>,
+    changed: Notify,
+}
+
+/// What is marked.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Marked {
+    Keys(BTreeSet<Vec<u8>>),
+    /// Any key may have changed.
+    All,
+}
+
+impl Default for Marked {
+    fn default() -> Self {
+        Self::Keys(BTreeSet::new())
+    }
+}
+
+impl KeyMarks {
+    /// Marks a key.
+    pub(super) fn note(&self, key: &[u8]) {
+        let mut marked = self.marked.lock();
+        if let Marked::Keys(keys) = &mut *marked {
+            keys.insert(key.to_vec());
+            if keys.len() > KEYS_MAX {
+                *marked = Marked::All;
+            }
+        }
+        drop(marked);
+        self.changed.notify_one();
+    }
+
+    /// Marks all keys.
+    pub(super) fn note_all(&self) {
+        *self.marked.lock() = Marked::All;
+        self.changed.notify_one();
+    }
+
+    /// Waits until something is marked. One at a time waits.
+    pub(crate) async fn until_any(&self) {
+        while *self.marked.lock() == Marked::default() {
+            self.changed.notified().await;
+        }
+    }
+
+    /// Takes what is marked.
+    pub(crate) fn take(&self) -> Marked {
+        mem::take(&mut *self.marked.lock())
     }
 }
 
@@ -188,25 +245,25 @@ mod tests {
         Value::BulkString(key.into())
     }
 
-    async fn is_pending(told: &mut Told) -> bool {
+    async fn is_pending(told: &mut KeyWait) -> bool {
         std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *told).poll(context).is_pending())).await
     }
 
     #[tokio::test]
     async fn a_push_wakes_every_wait_for_its_keys_and_no_other() {
-        let registry = Arc::new(Registry::default());
+        let registry = Arc::new(WaitRegistry::default());
         let [one, same, mut other] = ["a", "a", "b"].map(|key| registry.register(key.as_bytes()).unwrap());
         registry.take_in(told_of(Value::Array(vec![key("unasked"), key("a")])));
-        assert_eq!((one.await, same.await), (Wake::Changed, Wake::Changed));
+        assert_eq!((one.await, same.await), (KeyWake::Changed, KeyWake::Changed));
         assert!(is_pending(&mut other).await);
         registry.take_in(told_of(Value::Nil));
-        assert_eq!(other.await, Wake::Changed);
+        assert_eq!(other.await, KeyWake::Changed);
         assert_eq!(registry.inner.lock().count, 0);
     }
 
     #[tokio::test]
     async fn a_push_that_is_no_invalidation_and_one_that_makes_no_sense_wake_nothing() {
-        let registry = Arc::new(Registry::default());
+        let registry = Arc::new(WaitRegistry::default());
         let mut told = registry.register(b"a").unwrap();
         registry.take_in(PushInfo { kind: PushKind::Message, data: vec![Value::Array(vec![key("a")])] });
         registry.take_in(PushInfo { kind: PushKind::Invalidate, data: Vec::new() });
@@ -217,19 +274,40 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_the_connection_wakes_waits_before_and_after_it() {
-        let registry = Arc::new(Registry::default());
+        let registry = Arc::new(WaitRegistry::default());
         let before = registry.register(b"a").unwrap();
         registry.end();
         let after = registry.register(b"a").unwrap();
-        assert_eq!((before.await, after.await), (Wake::ConnectionOver, Wake::ConnectionOver));
+        assert_eq!((before.await, after.await), (KeyWake::ConnectionOver, KeyWake::ConnectionOver));
     }
 
     #[test]
     fn a_wait_that_is_given_up_leaves_nothing_behind() {
-        let registry = Arc::new(Registry::default());
+        let registry = Arc::new(WaitRegistry::default());
         let waits: Vec<_> = (0..3).map(|_| registry.register(b"a").unwrap()).collect();
         drop(waits);
         assert!(registry.inner.lock().waits.is_empty());
         assert_eq!(registry.inner.lock().count, 0);
+    }
+
+    #[tokio::test]
+    async fn each_key_is_marked_once_and_all_keys_if_there_are_too_many() {
+        let marks = KeyMarks::default();
+        for key in [b"b", b"a", b"b"] {
+            marks.note(key);
+        }
+        marks.until_any().await;
+        assert_eq!(marks.take(), Marked::Keys([b"a".to_vec(), b"b".to_vec()].into()));
+        for number in 0..=KEYS_MAX {
+            marks.note(&number.to_be_bytes());
+        }
+        marks.note(b"one more");
+        assert_eq!(marks.take(), Marked::All);
+        let mut waiting = std::pin::pin!(marks.until_any());
+        let is_pending = std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()));
+        assert!(is_pending.await, "nothing is marked");
+        marks.note_all();
+        waiting.await;
+        assert_eq!(marks.take(), Marked::All);
     }
 }

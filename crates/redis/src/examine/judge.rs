@@ -1,14 +1,14 @@
-//! Judges what was seen of a server. Pure.
+//! Judgements of what a server says of itself, in its answers to `INFO` and to `CONFIG GET`. Pure.
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use lockkeeper_core::{Finding, Severity};
 
-use super::report::Report;
-use crate::connection::{Greeting, Version};
+use crate::connection::{ServerGreeting, Version};
 
 /// The first versions of Redis that do not crash when more is read with tracking than their table takes (redis #11814),
 /// by their series: 6.2 and 7.0. Later series never did.
@@ -22,7 +22,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 const LAYOUT: &str = "1";
 
 /// Judges the version.
-pub(super) fn judge_version(Greeting { software, version, .. }: &Greeting) -> Option<Finding> {
+pub(super) fn judge_version(ServerGreeting { software, version, .. }: &ServerGreeting) -> Option<Finding> {
     let [of_6, of_7] = WITHOUT_TRACKING_CRASH;
     let is_sound = software != "redis" || *version >= of_7 || (of_6..Version::new(7, 0, 0)).contains(version);
     (!is_sound).then(|| {
@@ -32,7 +32,7 @@ pub(super) fn judge_version(Greeting { software, version, .. }: &Greeting) -> Op
 }
 
 /// Judges what becomes of our keys when the memory is full.
-pub(super) fn judge_eviction(report: &Report) -> Option<Finding> {
+pub(super) fn judge_eviction(report: &ServerReport) -> Option<Finding> {
     let policy = report.get("maxmemory_policy").filter(|policy| policy.starts_with("allkeys-"))?;
     if report.number("maxmemory") == Some(0) {
         let what = format!("`maxmemory-policy {policy}` would evict locks that are held, if `maxmemory` was set");
@@ -43,14 +43,14 @@ pub(super) fn judge_eviction(report: &Report) -> Option<Finding> {
 }
 
 /// Judges what happens to plain locks when the memory is full: they have a time to live, as no other key of ours has.
-pub(super) fn judge_eviction_of_plain(report: &Report) -> Option<Finding> {
+pub(super) fn judge_eviction_of_plain(report: &ServerReport) -> Option<Finding> {
     let policy = report.get("maxmemory_policy").filter(|policy| policy.starts_with("volatile-"))?;
     let what = format!("`maxmemory-policy {policy}` may evict the keys that `layout=setnx` shares with others");
     Some(Finding::new(Severity::Warning, what, "set `maxmemory-policy noeviction`"))
 }
 
 /// Judges what a restart forgets.
-pub(super) fn judge_persistence(report: &Report) -> Option<Finding> {
+pub(super) fn judge_persistence(report: &ServerReport) -> Option<Finding> {
     let cure = "set `appendonly yes` and `appendfsync always`";
     let warning = |what: &str| Some(Finding::new(Severity::Warning, what, cure));
     if report.get("aof_enabled")? == "1" {
@@ -75,7 +75,7 @@ pub(super) fn judge_persistence(report: &Report) -> Option<Finding> {
 }
 
 /// Judges what a failover may lose, and whether the master notices that it has none to follow it.
-pub(super) fn judge_replication(report: &Report, timeout: Duration) -> Vec<Finding> {
+pub(super) fn judge_replication(report: &ServerReport, timeout: Duration) -> Vec<Finding> {
     let Some(replicas) = report.replicas() else {
         return Vec::new();
     };
@@ -87,8 +87,7 @@ pub(super) fn judge_replication(report: &Report, timeout: Duration) -> Vec<Findi
         let cure = "use sentinels or a cluster, with two replicas or more, if that may not be";
         return vec![Finding::new(Severity::Note, what, cure)];
     }
-    let is_good =
-        |replica: &&super::report::Replica| replica.is_online && (lag_max_s == 0 || replica.lag_s <= lag_max_s);
+    let is_good = |replica: &&Replica| replica.is_online && (lag_max_s == 0 || replica.lag_s <= lag_max_s);
     let good = replicas.iter().filter(is_good).count();
     match asked_for {
         Some(0) => {
@@ -149,4 +148,55 @@ pub(super) fn not_told(command: &str, subject: &str, why: &str) -> Finding {
 pub(super) fn not_tracked() -> Finding {
     let what = "the server tells no changes of what is read: waiters learn of their turn only when they look again";
     Finding::new(Severity::Error, what, "connect to the server itself, not through a proxy")
+}
+
+/// What a server says of itself, by the names of its fields and settings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServerReport(HashMap<String, String>);
+
+/// A replica, as its master knows it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Replica {
+    /// Whether it has all data and is sent each write.
+    pub(super) is_online: bool,
+    /// How many seconds ago it was heard of.
+    pub(super) lag_s: u64,
+}
+
+impl ServerReport {
+    /// Reads the answer to `INFO`.
+    pub(super) fn of_info(info: &str) -> Self {
+        let field =
+            |line: &str| line.trim_end().split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Self(info.lines().filter_map(field).collect())
+    }
+
+    /// Notes a setting.
+    pub(super) fn set(&mut self, name: &str, value: String) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok()
+    }
+
+    /// The replicas of this server; `None` if it does not say how many there are.
+    pub(super) fn replicas(&self) -> Option<Vec<Replica>> {
+        let count = self.number("connected_slaves")?;
+        let replicas = (0..count).map_while(|number| self.get(&format!("slave{number}")));
+        Some(replicas.map(replica).collect())
+    }
+}
+
+/// Reads `ip=10.0.0.7,port=6379,state=online,offset=84,lag=1`.
+fn replica(text: &str) -> Replica {
+    let field = |name: &str| text.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    Replica {
+        is_online: field("state") == Some("online"),
+        lag_s: field("lag").and_then(|lag| lag.parse().ok()).unwrap_or(0),
+    }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use lockkeeper_core::{ContenderInfo, LockSnapshot, QueueName, Scope, Ticket};
 
-use crate::layout::Subject;
+use crate::layout::KeySubject;
 
 /// All locks that are followed, as far as they have contenders.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct FollowedNames {
     scope: Scope,
     /// By their encoded names.
     locks: BTreeMap<String, LockSnapshot>,
@@ -19,14 +19,14 @@ pub(super) struct Known {
 
 /// Which lock is meant by a key.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Meant<'a> {
+pub(super) enum LockOfKey<'a> {
     Lock(QueueName),
     /// One that is not known, by what keys have in place of its name.
     Digest(&'a str),
     None,
 }
 
-impl Known {
+impl FollowedNames {
     /// Begins with nothing.
     pub(super) const fn new(scope: Scope) -> Self {
         Self { scope, locks: BTreeMap::new(), tickets: BTreeMap::new() }
@@ -38,23 +38,23 @@ impl Known {
 
     /// Finds the lock that looks otherwise when a key has changed. A record that is not known is that of a contender
     /// whose queue has changed too.
-    pub(super) fn lock_of<'a>(&self, subject: Subject<'a>) -> Meant<'a> {
+    pub(super) fn lock_of<'a>(&self, subject: KeySubject<'a>) -> LockOfKey<'a> {
         let name = match subject {
-            Subject::Record(ticket) => self.tickets.get(&ticket).cloned(),
-            Subject::Lock(encoded) => match self.locks.get(encoded) {
+            KeySubject::Record(ticket) => self.tickets.get(&ticket).cloned(),
+            KeySubject::Lock(encoded) => match self.locks.get(encoded) {
                 Some(known) => Some(known.lock.clone()),
                 None if QueueName::is_digest(encoded) => return self.asked_for(encoded),
                 None => QueueName::decode(encoded),
             },
-            Subject::Plain(name) => QueueName::new(name).ok(),
-            Subject::Nothing => None,
+            KeySubject::Plain(name) => QueueName::new(name).ok(),
+            KeySubject::Nothing => None,
         };
-        name.filter(|name| self.is_followed(name)).map_or(Meant::None, Meant::Lock)
+        name.filter(|name| self.is_followed(name)).map_or(LockOfKey::None, LockOfKey::Lock)
     }
 
-    fn asked_for<'a>(&self, digest: &'a str) -> Meant<'a> {
+    fn asked_for<'a>(&self, digest: &'a str) -> LockOfKey<'a> {
         let name = self.scope.also.iter().find(|name| name.encoded() == digest);
-        name.map_or(Meant::Digest(digest), |name| Meant::Lock(name.clone()))
+        name.map_or(LockOfKey::Digest(digest), |name| LockOfKey::Lock(name.clone()))
     }
 
     /// Names the locks with contenders of these sessions.
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_lock_is_told_when_it_looks_otherwise_and_once_when_it_is_empty() {
-        let mut known = Known::new(Scope::below_base("a"));
+        let mut known = FollowedNames::new(Scope::below_base("a"));
         let counts = |now: Option<LockSnapshot>| now.map(|now| now.contenders.len());
         let contenders = vec![contender(1, "s"), contender(2, "t")];
         assert_eq!(counts(known.see(&name("a"), contenders.clone())), Some(2));
@@ -122,25 +122,25 @@ mod tests {
     #[test]
     fn a_key_is_of_a_lock_that_is_followed_and_a_record_of_the_lock_of_its_contender() {
         let long = name(&format!("a{}", "é".repeat(90)));
-        let mut known = Known::new(Scope::below_base("a").with(name("else")));
+        let mut known = FollowedNames::new(Scope::below_base("a").with(name("else")));
         known.see(&name("a/b"), vec![contender(1, "s"), contender(2, "t")]);
-        let lock = |text: &str| Meant::Lock(name(text));
-        assert_eq!(known.lock_of(Subject::Record(Ticket::from_bits(2))), lock("a/b"));
-        assert_eq!(known.lock_of(Subject::Record(Ticket::from_bits(3))), Meant::None);
-        assert_eq!(known.lock_of(Subject::Lock("a%2Fnew")), lock("a/new"));
-        assert_eq!(known.lock_of(Subject::Plain("else")), lock("else"));
-        for other in [Subject::Lock("b"), Subject::Plain("other"), Subject::Nothing] {
-            assert_eq!(known.lock_of(other), Meant::None, "{other:?}");
+        let lock = |text: &str| LockOfKey::Lock(name(text));
+        assert_eq!(known.lock_of(KeySubject::Record(Ticket::from_bits(2))), lock("a/b"));
+        assert_eq!(known.lock_of(KeySubject::Record(Ticket::from_bits(3))), LockOfKey::None);
+        assert_eq!(known.lock_of(KeySubject::Lock("a%2Fnew")), lock("a/new"));
+        assert_eq!(known.lock_of(KeySubject::Plain("else")), lock("else"));
+        for other in [KeySubject::Lock("b"), KeySubject::Plain("other"), KeySubject::Nothing] {
+            assert_eq!(known.lock_of(other), LockOfKey::None, "{other:?}");
         }
         let digest = long.encoded();
-        assert_eq!(known.lock_of(Subject::Lock(&digest)), Meant::Digest(&digest));
+        assert_eq!(known.lock_of(KeySubject::Lock(&digest)), LockOfKey::Digest(&digest));
         known.see(&long, vec![contender(4, "s")]);
-        assert_eq!(known.lock_of(Subject::Lock(&digest)), Meant::Lock(long));
+        assert_eq!(known.lock_of(KeySubject::Lock(&digest)), LockOfKey::Lock(long));
     }
 
     #[test]
     fn the_locks_of_a_session_are_found_and_those_that_outlive_theirs_are_of_none() {
-        let mut known = Known::new(Scope::default());
+        let mut known = FollowedNames::new(Scope::default());
         known.see(&name("a"), vec![contender(1, "s"), contender(2, "t")]);
         known.see(&name("b"), vec![contender(3, "t")]);
         known.see(&name("c"), vec![outliving(4)]);
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_plain_lock_is_shown_where_a_contender_of_ours_wants_it_or_it_is_asked_for() {
         let foreign = ContenderInfo::new(ContenderId::new("plain:1"), Mode::Mutex);
-        let mut known = Known::new(Scope::default().with(name("asked")));
+        let mut known = FollowedNames::new(Scope::default().with(name("asked")));
         assert!(known.see(&name("a"), vec![foreign.clone(), contender(1, "s")]).is_some());
         assert_eq!(known.see(&name("a"), vec![foreign.clone()]).map(|now| now.contenders), Some(Vec::new()));
         assert_eq!(known.see(&name("asked"), vec![foreign]).map(|now| now.contenders.len()), Some(1));

@@ -3,83 +3,28 @@
 //! Most locks are released soon, and then a watch would cost more than the lock. So a task reads a contender's record
 //! once that has stood for a while, again after each change, and over each new connection.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
-use lockkeeper_core::Operation;
-use lockkeeper_core::clock::Clock;
-use lockkeeper_session::{Failure, Mutex};
+use lockkeeper_core::{Operation, QueueView};
+use lockkeeper_session::Failure;
 use redis::Value;
-use tokio::sync::Notify;
 
-use crate::answers::only;
-use crate::connection::{Batch, Wake, answer};
-use crate::queue::place::Place;
-use crate::queue::record::Stored;
-use crate::queue::service::Queues;
+use crate::connection::only;
+use crate::connection::{Batch, KeyWake, answer};
+use crate::queue::state::{Queues, RedisPlace, watch_plain_by};
+use crate::queue::view::StoredRecord;
 use crate::session::Core;
-
-/// How long a contender stands before it is watched.
-const WATCH_AFTER: Duration = Duration::from_millis(100);
-
-/// The places that have not stood for long. Each costs its join a note here, and no task.
-#[derive(Debug, Default)]
-pub(super) struct Young {
-    /// In the order in which they were placed. The joins of a tenth of a second are their limit.
-    places: Mutex<VecDeque<Weak<Place>>>,
-    /// Tells that there is one again.
-    first: Notify,
-}
-
-impl Young {
-    pub(super) fn add(&self, place: &Arc<Place>) {
-        let mut places = self.places.lock();
-        places.push_back(Arc::downgrade(place));
-        if places.len() == 1 {
-            self.first.notify_one();
-        }
-    }
-
-    /// Waits until one has stood for long enough, and returns it. Dropping the future loses none.
-    async fn grown(&self, clock: &dyn Clock) -> Arc<Place> {
-        loop {
-            let Some(place) = self.oldest() else {
-                self.first.notified().await;
-                continue;
-            };
-            let due_at = place.placed_at.saturating_add(WATCH_AFTER);
-            if clock.now() >= due_at {
-                self.places.lock().pop_front();
-                return place;
-            }
-            drop(place);
-            clock.sleep_until(due_at).await;
-        }
-    }
-
-    /// Returns the oldest that stands, and forgets those before it.
-    fn oldest(&self) -> Option<Arc<Place>> {
-        let mut places = self.places.lock();
-        loop {
-            match places.front()?.upgrade().filter(|place| place.bond.stands()) {
-                Some(place) => return Some(place),
-                None => drop(places.pop_front()),
-            }
-        }
-    }
-}
 
 /// Takes in which contenders renewals found to be gone, and has those watched that have stood for a while, until the
 /// session is over.
-pub(super) async fn run(queues: Arc<Queues>) {
+pub(super) async fn run_guard(queues: Arc<Queues>) {
     let core = &queues.service.core;
     let mut told = core.contenders.told();
     loop {
         tokio::select! {
             biased;
             _ = core.life.ended() => return,
-            place = queues.service.young.grown(&*core.life.clock) => begin(&queues, &place),
+            place = queues.service.young.grown(&*core.life.clock) => watch_place(&queues, &place),
             news = told.recv() => match news {
                 Some(news) => queues.hear(news),
                 None => return,
@@ -89,10 +34,10 @@ pub(super) async fn run(queues: Arc<Queues>) {
 }
 
 /// Has a place watched. The task holds the place, and ends with its withdrawal.
-fn begin(queues: &Arc<Queues>, place: &Arc<Place>) {
+fn watch_place(queues: &Arc<Queues>, place: &Arc<RedisPlace>) {
     let core = &queues.service.core;
     let key = core.layout.contender(place.ticket);
-    let watching = core.life.runtime.spawn(watch(queues.clone(), place.clone(), key, note));
+    let watching = core.life.runtime.spawn(watch_key(queues.clone(), place.clone(), key, note_record));
     place.own.watch_by(Some(watching.abort_handle()));
     if place.bond.is_left() {
         place.own.watch_by(None);
@@ -100,11 +45,11 @@ fn begin(queues: &Arc<Queues>, place: &Arc<Place>) {
 }
 
 /// Watches the key of one place until that is gone, or is the place's no more.
-pub(super) async fn watch(
+pub(super) async fn watch_key(
     queues: Arc<Queues>,
-    place: Arc<Place>,
+    place: Arc<RedisPlace>,
     key: String,
-    is_there: fn(&Core, &Place, Value) -> Result<bool, Failure>,
+    is_there: fn(&Core, &RedisPlace, Value) -> Result<bool, Failure>,
 ) {
     let core = &queues.service.core;
     while place.bond.stands() {
@@ -117,7 +62,7 @@ pub(super) async fn watch(
         match reading.await {
             Ok(Some(told)) => {
                 // After the end of a connection all is read over the next one.
-                let _: Wake = told.await;
+                let _: KeyWake = told.await;
             }
             Ok(None) => queues.found_gone(&place),
             Err(failure) => core.life.pause_after(&link, &failure).await,
@@ -126,14 +71,34 @@ pub(super) async fn watch(
 }
 
 /// Notes what is stored of a place now; returns whether it is there.
-fn note(_core: &Core, place: &Place, record: Value) -> Result<bool, Failure> {
+fn note_record(_core: &Core, place: &RedisPlace, record: Value) -> Result<bool, Failure> {
     let bytes = match answer(record, "GET")? {
         Value::Nil => return Ok(false),
         Value::BulkString(bytes) => bytes,
         _ => return Err(Failure::unexpected()),
     };
-    if let Some(revocation) = Stored::read(&bytes).and_then(|stored| stored.revocation()) {
+    if let Some(revocation) = StoredRecord::read(&bytes).and_then(|stored| stored.revocation()) {
         place.bond.revoke(revocation);
     }
     Ok(true)
+}
+
+/// Has a contender's plain lock watched from the view on that was made for it and shows it first: that view took it.
+pub(super) fn note_turn(queues: &Arc<Queues>, place: &Arc<RedisPlace>, view: &QueueView) {
+    let core = &queues.service.core;
+    let Some(key) = core.layout.plain(&place.queue) else { return };
+    if view.contenders.first().is_some_and(|first| first.id == place.id) {
+        watch_plain_by(place, || {
+            core.life.runtime.spawn(watch_key(queues.clone(), place.clone(), key.to_owned(), is_ours)).abort_handle()
+        });
+    }
+}
+
+/// Whether a plain lock is still that of this contender.
+fn is_ours(core: &Core, place: &RedisPlace, value: Value) -> Result<bool, Failure> {
+    if matches!(&value, Value::ServerError(error) if error.code() == "WRONGTYPE") {
+        return Ok(false);
+    }
+    let ours = core.layout.contender(place.ticket);
+    Ok(answer(value, "GET")? == Value::BulkString(ours.into_bytes()))
 }

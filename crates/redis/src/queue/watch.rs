@@ -1,46 +1,57 @@
-//! Looks at a queue or a value, and hears when it may have changed: the server is to tell of changes before it looks.
+//! Waits: for a change of a queue or a value, and for the departure of the contender ahead.
+//!
+//! The server is to tell of changes before it looks. A departure is waited for by a tracked read of the contender's
+//! record alone, so that one departure wakes one waiter. Once that is told or the record is not there, it is checked
+//! that the contender has gone, and our own stands.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
+use std::vec;
 
-use lockkeeper_core::{BoxFuture, Operation, QueueName, QueueView, Value};
-use lockkeeper_session::{Failure, Link as _, Watch};
-use redis::Value as Answer;
+use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{BoxFuture, ContenderId, Departure, Operation, QueueName, QueueView, Value};
+use lockkeeper_session::{Departing, Effect, Failure, Link as _, Watch, or_never};
+use redis::{Value as Answer, cmd};
 
-use crate::connection::{Batch, Told, answer};
-use crate::layout::part_letter;
-use crate::queue::{value, view};
+use crate::connection::number;
+use crate::connection::{Batch, KeyWait, KeyWake, answer};
+use crate::layout::{QueueMember, part_letter};
+use crate::queue::guard::note_turn;
+use crate::queue::state::{Queues, Redis, RedisPlace};
+use crate::queue::view::{StoredRecord, is_foreign, read_with_foreigner};
+use crate::queue::{calls, view};
 use crate::script::Script;
-use crate::session::{Core, Link};
+use crate::session::{Core, RedisLink};
 
 /// Looks at a queue whose keys are watched.
-pub(super) fn of_queue(core: &Arc<Core>, queue: &QueueName) -> Watch<Link, QueueView> {
+pub(super) fn of_queue(core: &Arc<Core>, queue: &QueueName) -> Watch<RedisLink, QueueView> {
     let mut keys = core.layout.queues(queue);
     keys.extend(core.layout.plain(queue).map(str::to_owned));
     let look = [part_letter(queue.part()).to_owned(), queue.encoded(), String::new(), "whole".to_owned()];
     let of_script = core.clone();
     let looking =
         move |batch: Batch| batch.script(of_script.layout.script(Script::Look), &[of_script.layout.base()], &look[..]);
-    begin(core, keys, looking, |link, shown| view::read(link.connection_number(), answer(shown, "look")?))
+    begin_watch(core, keys, looking, |link, shown| view::read(link.connection_number(), answer(shown, "look")?))
 }
 
 /// Reads a value whose key is watched.
-pub(super) fn of_value(core: &Arc<Core>, queue: &QueueName) -> Watch<Link, Option<Value>> {
+pub(super) fn of_value(core: &Arc<Core>, queue: &QueueName) -> Watch<RedisLink, Option<Value>> {
     let key = core.layout.value(queue);
     let keys = vec![key.clone()];
-    let reading = move |batch: Batch| batch.command(value::get(&key));
-    begin(core, keys, reading, |_, read| value::read_answer(answer(read, "HMGET")?))
+    let reading = move |batch: Batch| batch.command(calls::get_value(&key));
+    begin_watch(core, keys, reading, |_, read| calls::read_value_answer(answer(read, "HMGET")?))
 }
 
 /// Watches keys, and looks behind that, all in one batch.
-fn begin<T: Send + 'static>(
+fn begin_watch<T: Send + 'static>(
     core: &Arc<Core>,
     keys: Vec<String>,
     look: impl Fn(Batch) -> Batch + Send + Sync + 'static,
-    read: fn(&Link, Answer) -> Result<T, Failure>,
-) -> Watch<Link, T> {
+    read: fn(&RedisLink, Answer) -> Result<T, Failure>,
+) -> Watch<RedisLink, T> {
     let core = core.clone();
     Box::new(move |link| {
         let tolds: Result<Vec<_>, _> = keys.iter().map(|key| link.connection.wait_for(key.as_bytes())).collect();
@@ -60,9 +71,184 @@ fn begin<T: Send + 'static>(
 }
 
 /// Waits until the first of them is told.
-fn first_of(mut tolds: Vec<Told>) -> BoxFuture<()> {
+fn first_of(mut tolds: Vec<KeyWait>) -> BoxFuture<()> {
     Box::pin(poll_fn(move |context| {
         let is_told = tolds.iter_mut().any(|told| Pin::new(told).poll(context).is_ready());
         if is_told { Poll::Ready(()) } else { Poll::Pending }
     }))
+}
+
+/// How long after the end of another client's key it is looked at: the server tells of an end by time only once it
+/// comes across it, mostly within a tenth of a second, and removes what is read after its time.
+const ENDED_AFTER: Duration = Duration::from_millis(20);
+
+type Looking = BoxFuture<Result<AheadLook, Failure>>;
+
+/// What a look shows.
+enum AheadLook {
+    /// The contender ahead is there; the wait tells when its record changes, or another client's key, which ends at
+    /// this moment if it is not renewed.
+    Ahead(KeyWait, Option<BootInstant>),
+    /// Its record changed, but it is there.
+    There,
+    /// Its record is not there.
+    Absent,
+    /// It is gone, and our own contender stands.
+    Gone,
+    /// It is gone, and another client has the plain lock that our own contender needs.
+    Overtaken,
+    /// Our own contender is gone.
+    NotMine,
+}
+
+/// Looks at the contender ahead, now, and waits until it is gone.
+pub(super) fn depart(queues: &Arc<Queues>, departing: Departing<Redis>) -> BoxFuture<Result<Departure, Failure>> {
+    let Departing { link, queue, ahead, mine } = departing;
+    let waiting = DepartureWait { queues: queues.clone(), link, queue, ahead, mine };
+    let looking = waiting.look();
+    Box::pin(async move { waiting.departure(looking).await })
+}
+
+/// What is waited for, over one connection.
+#[derive(Clone)]
+struct DepartureWait {
+    queues: Arc<Queues>,
+    link: Arc<RedisLink>,
+    queue: QueueName,
+    ahead: ContenderId,
+    mine: Option<Arc<RedisPlace>>,
+}
+
+impl DepartureWait {
+    /// Waits until the contender ahead is gone.
+    async fn departure(&self, mut looking: Looking) -> Result<Departure, Failure> {
+        loop {
+            match looking.await? {
+                AheadLook::Ahead(told, ends_at) => {
+                    let clock = &self.queues.service.core.life.clock;
+                    let wake = tokio::select! {
+                        biased;
+                        wake = told => wake,
+                        // Another client's key should have ended.
+                        () = or_never(ends_at.map(|ends_at| clock.sleep_until(ends_at))) => KeyWake::Changed,
+                    };
+                    match wake {
+                        KeyWake::Changed if is_foreign(&self.ahead) => looking = self.look(),
+                        KeyWake::Changed => looking = self.check(),
+                        KeyWake::ConnectionOver => return Err(Failure::broken(Effect::None)),
+                    }
+                }
+                AheadLook::There => looking = self.look(),
+                AheadLook::Absent => looking = self.check(),
+                AheadLook::Gone => return Ok(Departure::Gone),
+                AheadLook::Overtaken => return Ok(Departure::Recheck),
+                AheadLook::NotMine => {
+                    if let Some(mine) = &self.mine {
+                        self.queues.found_gone(mine);
+                    }
+                    return Ok(Departure::Recheck);
+                }
+            }
+        }
+    }
+
+    /// Reads the contender ahead, so that a change of it is told. If it is another client, this looks for its end too.
+    fn look(&self) -> Looking {
+        let layout = &self.queues.service.core.layout;
+        let (key, read) = match (QueueMember::of(&self.ahead), layout.plain(&self.queue)) {
+            (Some(member), _) => (layout.contender(member.ticket), "GET"),
+            // Another program's data may be no text.
+            (None, Some(plain)) if is_foreign(&self.ahead) => (plain.to_owned(), "EXISTS"),
+            (None, _) => return Box::pin(std::future::ready(Ok(AheadLook::Gone))),
+        };
+        let told = match self.link.connection.wait_for(key.as_bytes()) {
+            Ok(told) => told,
+            Err(failure) => return Box::pin(std::future::ready(Err(failure))),
+        };
+        let batch = Batch::new().tracked_read(read, &told);
+        let is_foreign = is_foreign(&self.ahead);
+        let asking = self.send(if is_foreign { self.with_proofs(batch) } else { batch });
+        let waiting = self.clone();
+        Box::pin(async move {
+            let mut answers = asking.await?.into_iter();
+            let read = next(&mut answers, read)?;
+            match is_foreign {
+                true => waiting.judge(answers, Some(told)),
+                false if waiting.is_ahead(read) => Ok(AheadLook::Ahead(told, None)),
+                false => Ok(AheadLook::Absent),
+            }
+        })
+    }
+
+    /// Looks whether the contender ahead, which is one of ours, has gone, and what that proves.
+    fn check(&self) -> Looking {
+        let Some(member) = QueueMember::of(&self.ahead) else { return self.look() };
+        let mut get = cmd("GET");
+        get.arg(self.queues.service.core.layout.contender(member.ticket));
+        let asking = self.send(self.with_proofs(Batch::new().command(get)));
+        let waiting = self.clone();
+        Box::pin(async move {
+            let mut answers = asking.await?.into_iter();
+            let read = next(&mut answers, "GET")?;
+            if waiting.is_ahead(read) { Ok(AheadLook::There) } else { waiting.judge(answers, None) }
+        })
+    }
+
+    /// Whether this is the record of the contender ahead.
+    fn is_ahead(&self, read: Answer) -> bool {
+        let Answer::BulkString(bytes) = read else { return false };
+        StoredRecord::read(&bytes).is_some_and(|stored| stored.member == self.ahead.as_str())
+    }
+
+    /// Adds what a departure is judged by. If all data was lost at once, the contender ahead went with our own and with
+    /// the session, and its departure proves nothing. Where a plain lock is needed too, the look takes it.
+    fn with_proofs(&self, batch: Batch) -> Batch {
+        let layout = &self.queues.service.core.layout;
+        let mut exist = cmd("EXISTS");
+        exist.arg(layout.alive(self.queues.service.core.id));
+        if let Some(mine) = &self.mine {
+            exist.arg(layout.contender(mine.ticket));
+        }
+        let batch = batch.command(exist);
+        if layout.plain(&self.queue).is_none() {
+            return batch;
+        }
+        let place = self.mine.as_ref().map_or("", |mine| mine.id.as_str());
+        let around = [part_letter(self.queue.part()), &self.queue.encoded(), place, "around"];
+        batch.script(layout.script(Script::Look), &[layout.base()], &around[..])
+    }
+
+    fn send(&self, batch: Batch) -> BoxFuture<Result<Vec<Answer>, Failure>> {
+        self.queues.service.core.send(&self.link, batch, Operation::Wait)
+    }
+
+    /// Judges a departure by its proofs.
+    fn judge(&self, mut answers: vec::IntoIter<Answer>, told: Option<KeyWait>) -> Result<AheadLook, Failure> {
+        let there = number(&next(&mut answers, "EXISTS")?)?;
+        if there < 1 + u64::from(self.mine.is_some()) {
+            // Our own contender may have gone with the session; its removal says so.
+            return if self.mine.is_some() { Ok(AheadLook::NotMine) } else { Err(Failure::session_gone()) };
+        }
+        if self.queues.service.core.layout.plain(&self.queue).is_none() {
+            return Ok(AheadLook::Gone);
+        }
+        // This view was made for our own contender, and shows it first if it has the plain lock now.
+        let (view, foreigner) = read_with_foreigner(self.link.connection_number(), next(&mut answers, "look")?)?;
+        if let Some(told) = told
+            && let Some(foreigner) = foreigner.filter(|foreigner| foreigner.id == self.ahead)
+        {
+            let ends_in = foreigner.ends_in.map(|ends_in| ends_in.saturating_add(ENDED_AFTER));
+            let now = self.queues.service.core.life.clock.now();
+            return Ok(AheadLook::Ahead(told, ends_in.map(|ends_in| now.saturating_add(ends_in))));
+        }
+        let Some(mine) = &self.mine else { return Ok(AheadLook::Gone) };
+        note_turn(&self.queues, mine, &view);
+        let is_first = view.contenders.first().is_some_and(|first| first.id == mine.id);
+        Ok(if is_first { AheadLook::Gone } else { AheadLook::Overtaken })
+    }
+}
+
+/// The next answer, which may be a refusal.
+fn next(answers: &mut vec::IntoIter<Answer>, command: &'static str) -> Result<Answer, Failure> {
+    answer(answers.next().ok_or_else(Failure::unexpected)?, command)
 }

@@ -1,6 +1,7 @@
 //! The scripts in a real server, against the model and against what no model shows: memory, time and pieces.
 
 mod model;
+mod setnx;
 
 use std::sync::LazyLock;
 
@@ -10,8 +11,8 @@ use proptest::sample::Index;
 use redis::{Connection, RedisResult, Value};
 
 use self::model::{Model, Stored};
-use super::{Naming, Script};
-use crate::layout::{Member, SessionId};
+use super::{KeyScheme, Script, joined};
+use crate::layout::{QueueMember, RedisSessionId};
 use crate::session::Timing;
 use crate::url::SESSION_TIMEOUT_MIN;
 
@@ -52,7 +53,7 @@ const CLOCK: &str = "{test}:clock";
 
 /// The scripts that read [`CLOCK`], in the order of their declaration: making one takes longer than a call.
 static WITH_CLOCK: LazyLock<Vec<String>> =
-    LazyLock::new(|| super::BODIES.iter().map(|(_, body)| with_clock(&super::text(Naming::Ours, body))).collect());
+    LazyLock::new(|| super::BODIES.iter().map(|(_, body)| with_clock(&super::text(KeyScheme::Ours, body))).collect());
 
 /// The script that tells the service's time.
 static NOW: LazyLock<String> = LazyLock::new(|| format!("{}\nreturn whole(vt)", with_clock(super::COMMON)));
@@ -64,7 +65,7 @@ fn with_clock(script: &str) -> String {
 
 /// The number of one of the test's sessions.
 pub(super) fn session(number: usize) -> String {
-    SessionId::from_random(number as u128 + 1).to_string()
+    RedisSessionId::from_random(number as u128 + 1).to_string()
 }
 
 pub(super) fn ticket(bits: u128) -> String {
@@ -150,7 +151,7 @@ impl Runs {
     /// The members in the line, in their order, as a whole view shows them.
     fn line(&mut self) -> Vec<String> {
         let mut view = self.answer(Script::Look, &["l", LOCK, "", "whole"]).split_off(2);
-        view.sort_by_key(|member| Member::parse(member).expect("a member").place());
+        view.sort_by_key(|member| QueueMember::parse(member).expect("a member").place());
         view
     }
 
@@ -251,7 +252,7 @@ fn play(runs: &mut Runs, model: &mut Model, made: &mut Made, step: &Step) {
             let member = anchor.as_ref().map_or_else(String::new, |(_, _, member)| member.clone());
             let wanted = Wanted { mode: *mode, bits, anchor: member, outlives: *outlives };
             let (word, members, _) = runs.join(*by, epoch, &[wanted]).expect("an answer");
-            let read = members.first().map(|member| Member::parse(member).expect("a member"));
+            let read = members.first().map(|member| QueueMember::parse(member).expect("a member"));
             let place = read.map_or((0, 0), |member| member.place());
             let anchor = anchor.map(|(bits, ..)| bits);
             let beside = anchor.and_then(|bits| model.find(bits)).map(|stored| stored.place.0);
@@ -287,7 +288,8 @@ fn play(runs: &mut Runs, model: &mut Model, made: &mut Made, step: &Step) {
         }
     }
     model.pass(runs.now_ms());
-    let shown: Vec<_> = runs.line().iter().map(|member| Member::parse(member).expect("a member").place()).collect();
+    let shown: Vec<_> =
+        runs.line().iter().map(|member| QueueMember::parse(member).expect("a member").place()).collect();
     let expected: Vec<_> = model.line.iter().map(|stored| stored.place).collect();
     assert_eq!(shown, expected, "after {step:?}");
 }
@@ -477,7 +479,7 @@ fn a_clock_centuries_ahead_spends_no_tokens() {
     assert_eq!(spent, "1");
     runs.open(0);
     let (_, members, _) = runs.join(0, 1, &[mutex(1)]).expect("an answer");
-    let grant = Member::parse(&members[0]).expect("a member").grant;
+    let grant = QueueMember::parse(&members[0]).expect("a member").grant;
     assert!((1 << 50..1 << 52).contains(&grant), "{grant} is the clock's");
 }
 
@@ -499,4 +501,25 @@ fn the_only_contender_of_a_lock_is_told_so_and_takes_the_number_of_permits_with_
     assert_eq!(text(&runs.command("EXISTS", &["{test}:v:p:door"])), "1", "one has not left");
     assert_eq!(runs.leave(0, 2, ""), "left");
     assert_eq!(runs.keys(), before);
+}
+
+const BEGINNING: &str = "-- What is here.
+
+local one, two = 1, 2
+if one then
+  two = 3
+end
+
+-- Adds.
+local function add() return two + 1 end
+local function other() return add() end
+";
+
+#[test]
+fn a_script_has_what_it_names_and_what_that_names_and_no_more() {
+    assert_eq!(joined(BEGINNING, "return 7"), "return 7");
+    let with_add = joined(BEGINNING, "-- Not other.\nreturn add()");
+    assert!(with_add.contains("local one, two = 1, 2\nif one then\n  two = 3\nend\n"), "{with_add}");
+    assert!(with_add.contains("-- Adds.\nlocal function add()"), "{with_add}");
+    assert!(!with_add.contains("function other"), "{with_add}");
 }

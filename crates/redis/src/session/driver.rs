@@ -1,17 +1,19 @@
-//! The keeping of a session on Redis: what its connections are used for, how it is taken over, and how it is ended.
+//! The keeping of a session: it is renewed over one connection, taken over to the next one, and ended. A renewal removes
+//! what dead sessions have left.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Effect, Failure, Keeping, Life, Lookable as _, Server};
+use lockkeeper_core::{Operation, Ticket};
+use lockkeeper_session::{Effect, Failure, Keeping, Life, Lookable as _, News, Server, late};
+use redis::Value;
 
-use crate::answers::number;
-use crate::connection::{Batch, Connection, until_replaced};
+use crate::connection::{Batch, Connection, KeyWake, answer, until_replaced};
+use crate::connection::{list, number, only, text};
+use crate::layout::Layout;
 use crate::script::Script;
-use crate::session::core::Core;
-use crate::session::restore::{restore, taught, teach};
-use crate::session::{Link, renewal};
+use crate::session::{Core, RedisLink, check_copies, copied};
 
 /// How many pieces of a session are ended one after the other: more contenders than one process is tested with.
 const PIECES_MAX: usize = 10_000;
@@ -20,14 +22,14 @@ const PIECES_MAX: usize = 10_000;
 pub(super) struct Driver(pub(super) Arc<Core>);
 
 impl Keeping for Driver {
-    type Link = Link;
-    type Taken = Arc<Link>;
+    type Link = RedisLink;
+    type Taken = Arc<RedisLink>;
 
-    fn life(&self) -> &Life<Link> {
+    fn life(&self) -> &Life<RedisLink> {
         &self.0.life
     }
 
-    fn link(taken: &Arc<Link>) -> Arc<Link> {
+    fn link(taken: &Arc<RedisLink>) -> Arc<RedisLink> {
         taken.clone()
     }
 
@@ -35,24 +37,24 @@ impl Keeping for Driver {
         self.0.timing.patience()
     }
 
-    async fn serve(&mut self, link: Arc<Link>) -> Failure {
+    async fn serve(&mut self, link: Arc<RedisLink>) -> Failure {
         let core = &self.0;
         let (clock, server) = (&core.life.clock, link.connection.server());
         core.life.attach(link.clone());
         tokio::select! {
             biased;
             () = link.connection.over() => Failure::broken(Effect::None),
-            failure = renewal::until_gone(core, &link.connection) => failure,
+            failure = until_gone(core, &link.connection) => failure,
             failure = until_replaced(&core.config, clock, server, core.timing.interval()) => failure,
-            failure = renewal::run(core, &link) => failure,
+            failure = renew_until_lost(core, &link) => failure,
         }
     }
 
-    async fn take_over(&self, server: Server, number: u64, deadline: BootInstant) -> Result<Arc<Link>, Failure> {
+    async fn take_over(&self, server: Server, number: u64, deadline: BootInstant) -> Result<Arc<RedisLink>, Failure> {
         restore(&self.0, self.0.connect(&server, deadline).await?, number, deadline).await
     }
 
-    async fn end(&mut self, link: &Link) -> Result<(), Failure> {
+    async fn end(&mut self, link: &RedisLink) -> Result<(), Failure> {
         close(&self.0, &link.connection, Batch::new).await
     }
 
@@ -72,4 +74,129 @@ async fn close(core: &Core, connection: &Connection, begin: impl Fn() -> Batch) 
         }
     }
     Err(Failure::unexpected())
+}
+
+/// The pause before the next renewal if more of the dead is to be removed: others wait for the server too.
+const BURIAL_PAUSE: Duration = Duration::from_millis(5);
+
+/// What a renewal was answered.
+struct Renewed {
+    /// By how much the service's clock goes on at most at once.
+    guard: Duration,
+    /// Whether the dead have left more.
+    has_more_dead: bool,
+}
+
+/// Renews until the connection fails, or the service has ended the session: then the failure's kind is
+/// [`FailureKind::SessionGone`](lockkeeper_session::FailureKind::SessionGone).
+pub(super) async fn renew_until_lost(core: &Arc<Core>, link: &Arc<RedisLink>) -> Failure {
+    loop {
+        let sent_at = core.life.clock.now();
+        let pause = match renew(core, link, sent_at).await {
+            Ok(Renewed { has_more_dead: true, .. }) => BURIAL_PAUSE,
+            Ok(Renewed { guard, .. }) => core.timing.interval_under(guard),
+            // The server turns us away for now; the session may still be renewed in time.
+            Err(failure) if failure.is_passing() && failure.effect == Effect::None && !failure.needs_another() => {
+                core.life.set_trouble(Some(failure));
+                core.timing.interval() / 4
+            }
+            Err(failure) => return failure,
+        };
+        tokio::select! {
+            biased;
+            () = core.life.urged() => {}
+            () = core.life.clock.sleep_until(sent_at.saturating_add(pause)) => {}
+        }
+    }
+}
+
+async fn renew(core: &Arc<Core>, link: &Arc<RedisLink>, sent_at: BootInstant) -> Result<Renewed, Failure> {
+    let mut arguments = vec![core.id.to_string(), core.timing.timeout.as_millis().to_string()];
+    arguments.extend(core.contenders.next().into_iter().flat_map(|(_, at)| at));
+    let batch = Batch::new().script(core.layout.script(Script::Renew), &[core.layout.base()], arguments);
+    let asking = core.send(link, copied(batch, &core.config), Operation::Connect);
+    let answers = tokio::select! {
+        biased;
+        answers = asking => answers?,
+        () = late(&*core.life.clock, sent_at.saturating_add(core.timing.patience())) => {
+            return Err(Failure::broken(Effect::Unknown));
+        }
+    };
+    let mut answers = answers.into_iter();
+    let mut answer = list(answer(answers.next().ok_or_else(Failure::unexpected)?, "renew")?)?.into_iter();
+    let mut next = || answer.next().ok_or_else(Failure::unexpected);
+    if text(next()?)? == "gone" {
+        return Err(Failure::session_gone());
+    }
+    let (guard_ms, has_more_dead) = (number(&next()?)?, number(&next()?)? != 0);
+    check_copies(&core.config, &mut answers)?;
+    core.renews_under(guard_ms);
+    core.renewed(sent_at);
+    core.life.set_trouble(None);
+    for gone in answer {
+        if let Some(ticket) = Ticket::parse(&text(gone)?) {
+            core.contenders.tell(News::Missing(ticket));
+        }
+    }
+    Ok(Renewed { guard: Duration::from_millis(guard_ms), has_more_dead })
+}
+
+/// Waits until the service says that the session is over: the key that is there while the session is was deleted.
+/// Returns at any failure too.
+pub(super) async fn until_gone(core: &Core, connection: &Connection) -> Failure {
+    loop {
+        match watch_once(core, connection).await {
+            Ok(KeyWake::Changed) => {}
+            Ok(KeyWake::ConnectionOver) => return Failure::broken(Effect::None),
+            Err(failure) => return failure,
+        }
+    }
+}
+
+async fn watch_once(core: &Core, connection: &Connection) -> Result<KeyWake, Failure> {
+    let told = connection.wait_for(core.layout.alive(core.id).as_bytes())?;
+    let answers = connection.send(Batch::new().tracked_get(&told)).await?;
+    match answer(only(answers)?, "GET")? {
+        Value::Nil => Err(Failure::session_gone()),
+        _ => Ok(told.await),
+    }
+}
+
+/// Begins a batch by which the server gets to know the scripts.
+pub(crate) fn teach(layout: &Layout) -> Batch {
+    layout.scripts().iter().fold(Batch::new(), Batch::load)
+}
+
+/// Reads the answers to such a batch; returns that to the script behind.
+pub(crate) fn taught(mut answers: Vec<Value>, what: &str) -> Result<Value, Failure> {
+    let last = answers.pop().ok_or_else(Failure::unexpected)?;
+    for loaded in answers {
+        answer(loaded, "SCRIPT LOAD")?;
+    }
+    answer(last, what)
+}
+
+/// Takes a session over to another connection. From then on no join of an older one takes effect.
+pub(super) async fn restore(
+    core: &Core,
+    connection: Connection,
+    number: u64,
+    deadline: BootInstant,
+) -> Result<Arc<RedisLink>, Failure> {
+    let sent_at = core.life.clock.now();
+    let timeout = core.timing.timeout.as_millis().to_string();
+    let arguments = [core.id.to_string(), timeout, core.epoch(number)];
+    let batch = teach(&core.layout).script(core.layout.script(Script::Attach), &[core.layout.base()], &arguments[..]);
+    let mut answers = connection.send_until(copied(batch, &core.config), deadline).await?;
+    let copies = answers.split_off((core.layout.scripts().len() + 1).min(answers.len()));
+    let mut answer = list(taught(answers, "attach")?)?.into_iter();
+    match text(answer.next().ok_or_else(Failure::unexpected)?)?.as_str() {
+        "ok" => {
+            check_copies(&core.config, &mut copies.into_iter())?;
+            core.renewed(sent_at);
+            Ok(RedisLink::new(connection, number, ()))
+        }
+        "gone" => Err(Failure::session_gone()),
+        _ => Err(Failure::superseded()),
+    }
 }

@@ -8,17 +8,14 @@ use lockkeeper_core::{BoxFuture, Operation, Owner, Result, Ticket};
 use lockkeeper_session::{FIRST_CONNECTION, Failure, Server, Unclaimed, keep, of_task, runtime_for};
 use tokio::runtime::Handle;
 
-use crate::answers::{list, text};
-use crate::connection::{Batch, Connection, Opened};
-use crate::layout::SessionId;
+use crate::connection::{Batch, Connection, OpenedConnection};
+use crate::connection::{list, text};
+use crate::layout::RedisSessionId;
 use crate::script::Script;
-use crate::session::Link;
 use crate::session::belief::Timing;
-use crate::session::core::Core;
-use crate::session::driver::Driver;
-use crate::session::replicas::{check, copied};
-use crate::session::restore::{taught, teach};
-use crate::url::{ClockGuard, Site};
+use crate::session::driver::{Driver, taught, teach};
+use crate::session::{Core, RedisLink, check_copies, copied};
+use crate::url::{ClockGuard, RedisSite};
 
 /// How far the service's clock may go on at once where the server's is trusted, in milliseconds: a century.
 const TRUSTED_GUARD_MS: u128 = 100 * 365 * 24 * 60 * 60 * 1_000;
@@ -27,7 +24,7 @@ const TRUSTED_GUARD_MS: u128 = 100 * 365 * 24 * 60 * 60 * 1_000;
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Opens a session at the first server that lets us. Dropping the future ends what it has begun.
-pub(crate) async fn open(site: Site) -> Result<Arc<Core>> {
+pub(crate) async fn open(site: RedisSite) -> Result<Arc<Core>> {
     let runtime = runtime_for("Redis")?;
     let deadline = site.clock.now().saturating_add(site.config.connect_timeout);
     let mut finder = site.config.finder(&site.clock);
@@ -36,7 +33,7 @@ pub(crate) async fn open(site: Site) -> Result<Arc<Core>> {
         // Each attempt opens another session: the end of one that failed may come late, and under another name of the
         // same server.
         let bits = Ticket::mint().map_err(|error| Failure::unreachable("no session can be named", error))?.bits();
-        attempt(site, SessionId::from_random(bits), server, attempt_ends, place).await
+        attempt(site, RedisSessionId::from_random(bits), server, attempt_ends, place).await
     });
     let (core, link) = opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))?;
     runtime.spawn(keep(Driver(core.clone()), finder, link));
@@ -44,13 +41,13 @@ pub(crate) async fn open(site: Site) -> Result<Arc<Core>> {
 }
 
 async fn attempt(
-    site: &Site,
-    id: SessionId,
+    site: &RedisSite,
+    id: RedisSessionId,
     server: Server,
     deadline: BootInstant,
     runtime: &Handle,
-) -> Result<(Arc<Core>, Arc<Link>), Failure> {
-    let Site { config, layout, clock, .. } = site;
+) -> Result<(Arc<Core>, Arc<RedisLink>), Failure> {
+    let RedisSite { config, layout, clock, .. } = site;
     let timing = Timing { timeout: config.session_timeout() };
     let guard_ms = match config.clock_guard {
         ClockGuard::Guarded => timing.guard().as_millis(),
@@ -76,22 +73,22 @@ async fn attempt(
     });
     let opened = (&mut *opening).await.map_err(of_task);
     drop(opening.claim());
-    let Opened { connection, sent_at: opened_at, answers } = opened??;
+    let OpenedConnection { connection, sent_at: opened_at, answers } = opened??;
     let connection = Unclaimed::new(connection, |connection| drop(runtime.spawn(close(site, id)(connection))));
     config.check(&connection)?;
     let mut answers = answers?;
     let copies = answers.split_off((layout.scripts().len() + 1).min(answers.len()));
     let mut answer = list(taught(answers, "open")?)?.into_iter();
-    check(config, &mut copies.into_iter())?;
+    check_copies(config, &mut copies.into_iter())?;
     if text(answer.next().ok_or_else(Failure::unexpected)?)? != "ok" {
         return Err(Failure::unexpected());
     }
     let core = Arc::new(Core::new(site, id, opened_at, runtime.clone()));
-    Ok((core, Link::new(connection.claim(), FIRST_CONNECTION, ())))
+    Ok((core, RedisLink::new(connection.claim(), FIRST_CONNECTION, ())))
 }
 
 /// Ends a session that is not used.
-fn close(site: &Site, id: SessionId) -> impl FnOnce(Connection) -> BoxFuture<()> + Send + use<> {
+fn close(site: &RedisSite, id: RedisSessionId) -> impl FnOnce(Connection) -> BoxFuture<()> + Send + use<> {
     let batch = Batch::new().script(site.layout.script(Script::Close), &[site.layout.base()], id.to_string());
     let clock = site.clock.clone();
     move |connection| {

@@ -17,7 +17,7 @@ fn a_url_without_settings_has_the_defaults() {
     let config = config("redis://h1").unwrap();
     assert_eq!(config.address, Address::Servers(vec![server("h1", 6379)]));
     assert_eq!((config.base.as_str(), config.replicas), ("lockkeeper", 0));
-    assert_eq!((config.clock_guard, config.naming), (ClockGuard::Guarded, Naming::Ours));
+    assert_eq!((config.clock_guard, config.naming), (ClockGuard::Guarded, KeyScheme::Ours));
     assert!(config.access.credentials.is_none() && config.access.database == 0 && !config.access.is_secured);
 }
 
@@ -27,7 +27,7 @@ fn every_setting_is_read() {
     let config = config(url).unwrap();
     assert_eq!(config.address, Address::Servers(vec![server("h1", 1), server("::1", 2)]));
     assert_eq!((config.base.as_str(), config.session_timeout), ("app", Duration::from_millis(2_500)));
-    assert_eq!((config.replicas, config.clock_guard, config.naming), (2, ClockGuard::Trusting, Naming::Setnx));
+    assert_eq!((config.replicas, config.clock_guard, config.naming), (2, ClockGuard::Trusting, KeyScheme::Setnx));
     assert_eq!(config.access.database, 3);
     let credentials = config.access.credentials.clone().unwrap();
     assert_eq!((credentials.user.as_deref(), credentials.password.as_str()), (Some("ann"), "s:cret"));
@@ -56,7 +56,7 @@ fn sentinels_may_know_us_otherwise_than_the_master_does_and_speak_tls() {
     std::fs::write(&file, "other\n").unwrap();
     let query = format!("sentinel_user=sam&sentinel_password_file={}", file.display());
     let access = config(&format!("redis+sentinel://ann:secret@h1/orders?{query}")).unwrap().access;
-    let shown = |given: Option<Credentials>| given.map(|given| (given.user.unwrap_or_default(), given.password));
+    let shown = |given: Option<RedisCredentials>| given.map(|given| (given.user.unwrap_or_default(), given.password));
     assert_eq!(shown(access.of_sentinels), Some(("sam".to_owned(), "other".to_owned())));
     assert_eq!(shown(access.credentials), Some(("ann".to_owned(), "secret".to_owned())));
     assert!(config("redis+sentinel://h1/orders").unwrap().access.of_sentinels.is_none());

@@ -9,7 +9,7 @@ use lockkeeper_session::{Effect, FailureKind, Lookable as _};
 use redis::cmd;
 
 use crate::connection::tests::support::{NOTHING, SOON, ask, deadline, open, soon, words};
-use crate::connection::{Batch, Connection, Script};
+use crate::connection::{Batch, Connection, LoadedScript};
 
 /// How many batches wait when the connection is lost, and how long each is: more than the machine's buffers take.
 const FLIGHTS: usize = 2_000;
@@ -134,7 +134,8 @@ async fn a_flight_with_a_deadline_is_late_and_goes_on() {
 async fn a_server_that_lost_the_scripts_ends_the_connection_and_nothing_has_happened() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let (connection, other) = (open(server.address()).await, open(server.address()).await);
-    let [kept, lost] = ["kept", "lost"].map(|name| Script::new(name, format!("return redis.call('INCR', '{name}')")));
+    let [kept, lost] =
+        ["kept", "lost"].map(|name| LoadedScript::new(name, format!("return redis.call('INCR', '{name}')")));
     let loaded = Batch::new().load(&kept).load(&lost);
     soon("the load", connection.send(loaded)).await.expect("the scripts are there");
     ask(&other, "SCRIPT FLUSH").await;

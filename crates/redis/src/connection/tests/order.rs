@@ -6,7 +6,7 @@ use lockkeeper_faults::redis::Server;
 use redis::{Value, cmd};
 
 use crate::connection::tests::support::{ask, open, soon, words};
-use crate::connection::{Batch, Script, answer};
+use crate::connection::{Batch, LoadedScript, answer};
 
 /// How many batches are sent, by how many tasks.
 const FLIGHTS: u32 = 40_000;
@@ -69,7 +69,7 @@ async fn a_flight_that_is_given_up_is_executed_all_the_same() {
 async fn each_command_has_its_answer_and_a_refusal_stands_in_its_place() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
-    let set = Script::new("set", "redis.call('SET', KEYS[1], ARGV[1]); return ARGV[2]");
+    let set = LoadedScript::new("set", "redis.call('SET', KEYS[1], ARGV[1]); return ARGV[2]");
     let told = connection.wait_for(b"key").expect("a wait");
     let batch = Batch::new()
         .load(&set)
@@ -91,7 +91,7 @@ async fn each_command_has_its_answer_and_a_refusal_stands_in_its_place() {
 async fn nothing_of_another_flight_comes_between_a_script_and_its_tracked_read() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = Arc::new(open(server.address()).await);
-    let set = Arc::new(Script::new("set", "return redis.call('SET', KEYS[1], ARGV[1])"));
+    let set = Arc::new(LoadedScript::new("set", "return redis.call('SET', KEYS[1], ARGV[1])"));
     soon("the load", connection.send(Batch::new().load(&set))).await.expect("the script is there");
     let tasks: Vec<_> = (0..64)
         .map(|task| {

@@ -9,7 +9,7 @@ use lockkeeper_session::{Failure, Server};
 use redis::{Cmd, Value, cmd};
 
 use crate::connection::{Batch, Connection, answer};
-use crate::url::{Access, Address, Config};
+use crate::url::{Address, Config, RedisAccess};
 
 /// What a script takes that takes nothing but its keys.
 pub(super) const NOTHING: [&str; 0] = [];
@@ -32,7 +32,7 @@ pub(super) fn server_at(address: SocketAddr) -> Server {
 }
 
 pub(super) async fn open(address: SocketAddr) -> Connection {
-    Connection::open(&server_at(address), &Access::default(), &clock(), deadline()).await.expect("a connection")
+    Connection::open(&server_at(address), &RedisAccess::default(), &clock(), deadline()).await.expect("a connection")
 }
 
 /// Opens a connection to the first server of a URL.

@@ -2,14 +2,14 @@
 
 use redis::{Connection, Value};
 
-use super::tests::{connect, member_alone, session, start, texts, ticket};
-use super::{BODIES, Script, text};
-use crate::url::Naming;
+use super::{connect, member_alone, session, start, texts, ticket};
+use crate::script::KeyScheme;
+use crate::script::{BODIES, Script, text};
 
 const BASE: &str = "{test}:setnx";
 
 fn run(connection: &mut Connection, script: Script, arguments: &[&str]) -> Vec<Value> {
-    let source = text(Naming::Setnx, BODIES[script as usize].1);
+    let source = text(KeyScheme::Setnx, BODIES[script as usize].1);
     let answer = redis::cmd("EVAL").arg(source).arg(1).arg(BASE).arg(arguments).query(connection).expect("an answer");
     match answer {
         Value::Array(values) => values,

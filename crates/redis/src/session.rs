@@ -1,27 +1,43 @@
-//! State that all parts of one session share: its number, its present connection, what is believed, and the calls.
+//! A session: its record in the service, renewed over one connection after the other, and until when it is believed.
+//!
+//! Here is what its parts share, and the wait for copies, where the URL asks for it: so many replicas must have what a
+//! session or a contender stands on. Replication is asynchronous. The wait narrows the time in which a promotion can
+//! lose a grant, and does not end it: a replica that has not heard of it may be promoted all the same.
+//!
+//! - `belief`: until when a session is believed, pure. `open`: opens it. `driver`: keeps it.
+
+mod belief;
+mod driver;
+mod open;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Operation};
-use lockkeeper_session::{Beginning, Bug, Failure, Life, OwnContenders, Server};
-use redis::Value;
+use lockkeeper_session::{Beginning, Bug, Effect, Failure, FailureKind, Life, OwnContenders, Server};
+use redis::{Value, cmd};
 use tokio::runtime::Handle;
 
-use crate::connection::{Batch, Connection};
-use crate::layout::{Layout, SessionId};
-use crate::session::Link;
-use crate::session::belief::Timing;
-use crate::url::{Config, Site};
+use crate::connection::number;
+use crate::connection::{Batch, Connection, answer};
+use crate::layout::{Layout, RedisSessionId};
+use crate::url::{Config, RedisSite};
+pub(crate) use belief::Timing;
+pub(crate) use driver::{taught, teach};
+pub(crate) use open::open;
+
+/// A connection that a session has been taken over to.
+pub(crate) type RedisLink = lockkeeper_session::Linked<Connection>;
 
 /// What the parts of a session share. Holding it does not keep the session alive.
 pub(crate) struct Core {
     pub(crate) config: Arc<Config>,
     pub(crate) layout: Layout,
-    pub(crate) id: SessionId,
+    pub(crate) id: RedisSessionId,
     pub(crate) timing: Timing,
-    pub(crate) life: Arc<Life<Link>>,
+    pub(crate) life: Arc<Life<RedisLink>>,
     /// The least guard of all sessions as the last renewal was told it, in milliseconds.
     guard_ms: AtomicU64,
     /// The contenders that renewals ask for.
@@ -31,8 +47,8 @@ pub(crate) struct Core {
 
 impl Core {
     /// Begins a session that was asked for at this moment.
-    pub(super) fn new(site: &Site, id: SessionId, opened_at: BootInstant, runtime: Handle) -> Self {
-        let Site { config, layout, clock, testing } = site.clone();
+    fn new(site: &RedisSite, id: RedisSessionId, opened_at: BootInstant, runtime: Handle) -> Self {
+        let RedisSite { config, layout, clock, testing } = site.clone();
         let timing = Timing { timeout: config.session_timeout() };
         let beginning = Beginning {
             session: id.to_string(),
@@ -61,7 +77,7 @@ impl Core {
     }
 
     /// Notes the guard, in milliseconds, by which the next renewal is timed.
-    pub(super) fn renews_under(&self, guard_ms: u64) {
+    fn renews_under(&self, guard_ms: u64) {
         self.guard_ms.store(guard_ms, Ordering::Relaxed);
     }
 
@@ -74,14 +90,14 @@ impl Core {
     }
 
     /// Opens another connection, for the session alone.
-    pub(super) async fn connect(&self, server: &Server, deadline: BootInstant) -> Result<Connection, Failure> {
+    async fn connect(&self, server: &Server, deadline: BootInstant) -> Result<Connection, Failure> {
         Connection::open(server, &self.config.access, &self.life.clock, deadline).await
     }
 
     /// Sends a batch over a connection, whose use ends if it brings nothing any more.
     pub(crate) fn send(
         &self,
-        link: &Arc<Link>,
+        link: &Arc<RedisLink>,
         batch: Batch,
         operation: Operation,
     ) -> BoxFuture<Result<Vec<Value>, Failure>> {
@@ -93,4 +109,39 @@ impl Core {
     pub(crate) fn epoch(&self, number: u64) -> String {
         if self.life.testing.has(Bug::IgnoresEpochs) { "1".to_owned() } else { number.to_string() }
     }
+}
+
+/// How long the copies may take: more than the round trip to any replica that is of use …
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// … and at most this part of the session timeout, so that the connection is not given up meanwhile.
+const WAIT_DIVISOR: u32 = 10;
+
+fn wait(config: &Config) -> Duration {
+    (config.session_timeout() / WAIT_DIVISOR).min(WAIT_MAX)
+}
+
+/// Waits for the copies of what was sent before.
+pub(crate) fn copied(batch: Batch, config: &Config) -> Batch {
+    if config.replicas == 0 {
+        return batch;
+    }
+    let mut copies = cmd("WAIT");
+    copies.arg(config.replicas).arg(wait(config).as_millis().to_string());
+    batch.command(copies)
+}
+
+/// Reads from the answers whether there are enough copies.
+pub(crate) fn check_copies(config: &Config, answers: &mut impl Iterator<Item = Value>) -> Result<(), Failure> {
+    let wanted = config.replicas;
+    if wanted == 0 {
+        return Ok(());
+    }
+    let waited = answer(answers.next().ok_or_else(Failure::unexpected)?, "WAIT")?;
+    let count = number(&waited)?;
+    if count >= u64::from(wanted) {
+        return Ok(());
+    }
+    let message = format!("{count} of the {wanted} replicas that `replicas` asks for have it after {:?}", wait(config));
+    Err(Failure::new(FailureKind::TooFewReplicas, Effect::None, message))
 }

@@ -1,5 +1,25 @@
-//! The connection: batches are queued in the order of the calls, and each failure says whether it may have had an
-//! effect.
+//! One connection to a server: batches of commands, scripts and tracked reads, queued in the order of the calls. Each
+//! failure says whether it may have had an effect.
+//!
+//! A connection is one socket, which never comes back. What is done when it is lost, and what the scripts do, is left
+//! to the session.
+//!
+//! - `find`, `open`, `greeting`: which server has the keys, how it is connected to, and what it says of itself.
+//! - `answer`: what is answered. `tracking`: what is told unasked.
+
+mod answer;
+mod find;
+mod greeting;
+mod open;
+#[cfg(test)]
+mod tests;
+mod tracking;
+
+pub(crate) use answer::{answer, list, number, only, text, texts};
+pub(crate) use find::until_replaced;
+pub(crate) use greeting::{ServerGreeting, Version};
+pub(crate) use open::OpenedConnection;
+pub(crate) use tracking::{KeyMarks, KeyWait, KeyWake, Marked};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,43 +28,40 @@ use lockkeeper_core::BoxFuture;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_session::{Asking, Effect, Failure, FailureKind, Lookable, Meter, Mutex, Server, answered, late};
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, RedisError, Value};
+use redis::{Cmd, Pipeline, RedisError, ToRedisArgs, Value, cmd};
+use sha1::{Digest, Sha1};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::connection::answer::{HELLO, answer, explained, lacks_script};
-use crate::connection::batch::{Batch, Part};
-use crate::connection::failure::of_transport;
-use crate::connection::greeting::Greeting;
-use crate::connection::marks::Marks;
-use crate::connection::tracking::{Registry, Told};
+use crate::connection::answer::{HELLO, explained, lacks_script, of_transport};
+use crate::connection::tracking::WaitRegistry;
 
 /// The most batches that wait for their answers: a hundred times the contenders that one process is tested with.
-pub(super) const FLIGHTS_MAX: usize = 1 << 20;
+const FLIGHTS_MAX: usize = 1 << 20;
 
 /// A connection to one server. Dropping it closes it.
 pub(crate) struct Connection {
-    pub(super) server: Server,
+    server: Server,
     /// What the server says of itself.
-    pub(crate) greeting: Greeting,
-    pub(super) line: Mutex<Line>,
-    pub(super) meter: Arc<Meter>,
-    pub(super) waits: Arc<Registry>,
-    pub(super) driver: Driver,
-    pub(super) is_over: watch::Receiver<bool>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(crate) greeting: ServerGreeting,
+    line: Mutex<SendLine>,
+    meter: Arc<Meter>,
+    waits: Arc<WaitRegistry>,
+    driver: Driver,
+    is_over: watch::Receiver<bool>,
+    clock: Arc<dyn Clock>,
     /// Where batches go on that are given up.
-    pub(super) runtime: Handle,
+    runtime: Handle,
     /// How many batches wait for their answers.
-    pub(super) batches: Arc<AtomicUsize>,
+    batches: Arc<AtomicUsize>,
 }
 
 /// Where batches stand in line for the driver.
-pub(super) struct Line {
-    pub(super) connection: MultiplexedConnection,
+struct SendLine {
+    connection: MultiplexedConnection,
     /// How many bytes were queued since the socket was opened.
-    pub(super) queued_bytes: u64,
+    queued_bytes: u64,
 }
 
 impl Connection {
@@ -58,7 +75,7 @@ impl Connection {
         if parts.is_empty() {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }
-        let place = match Place::take(&self.batches) {
+        let place = match BatchSlot::take(&self.batches) {
             Ok(place) => place,
             Err(failure) => return Box::pin(std::future::ready(Err(failure))),
         };
@@ -100,19 +117,19 @@ impl Connection {
 
     /// Registers a wait for a change of a key, which is then to be read by a batch
     /// ([`tracked_get`](Batch::tracked_get)). A change after that read is told; one before it may be told too.
-    pub(crate) fn wait_for(&self, key: &[u8]) -> Result<Told, Failure> {
+    pub(crate) fn wait_for(&self, key: &[u8]) -> Result<KeyWait, Failure> {
         self.waits.register(key)
     }
 
     /// Has all keys noted that the server tells of.
-    pub(crate) fn mark(&self, marks: Arc<Marks>) {
+    pub(crate) fn mark(&self, marks: Arc<KeyMarks>) {
         self.waits.mark(marks);
     }
 
     /// Queues a batch, waits for its answers until the deadline, and fails if the server is no master any more.
     pub(crate) async fn send_to_master(&self, batch: Batch, deadline: BootInstant) -> Result<Vec<Value>, Failure> {
-        let mut answers = self.send_until(batch.command(redis::cmd(HELLO)), deadline).await?;
-        Greeting::of(&answer(answers.pop().ok_or_else(Failure::unexpected)?, HELLO)?)?.check_master()?;
+        let mut answers = self.send_until(batch.command(cmd(HELLO)), deadline).await?;
+        ServerGreeting::of(&answer(answers.pop().ok_or_else(Failure::unexpected)?, HELLO)?)?.check_master()?;
         Ok(answers)
     }
 
@@ -139,7 +156,7 @@ impl Lookable for Connection {
 }
 
 /// Hands commands to the driver, and waits for an answer to each.
-pub(super) async fn send(
+async fn send(
     mut connection: MultiplexedConnection,
     commands: &Pipeline,
     meter: &Meter,
@@ -151,13 +168,13 @@ pub(super) async fn send(
 }
 
 /// Gives each command its answer. The preparation of a tracked read has none, but a refusal of it is the read's.
-pub(super) fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, Failure> {
+fn sorted(parts: &[AnswerPart], answers: Vec<Value>) -> Result<Vec<Value>, Failure> {
     if parts.len() != answers.len() {
         return Err(Failure::unexpected());
     }
     let lost = answers.iter().filter(|answer| lacks_script(answer)).count();
     if lost > 0 {
-        let scripts = parts.iter().filter(|part| matches!(part, Part::Script(..))).count();
+        let scripts = parts.iter().filter(|part| matches!(part, AnswerPart::Script(..))).count();
         let effect = if lost == scripts { Effect::None } else { Effect::Unknown };
         return Err(Failure::new(FailureKind::Broken, effect, SCRIPTS_LOST));
     }
@@ -165,9 +182,9 @@ pub(super) fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, 
     let mut refused = None;
     for (part, answer) in parts.iter().zip(answers) {
         match part {
-            Part::Preparation => refused = matches!(answer, Value::ServerError(_)).then_some(answer),
-            Part::Command => sorted.push(refused.take().unwrap_or(answer)),
-            Part::Script(source, base) => sorted.push(explained(answer, source, base)),
+            AnswerPart::Preparation => refused = matches!(answer, Value::ServerError(_)).then_some(answer),
+            AnswerPart::Command => sorted.push(refused.take().unwrap_or(answer)),
+            AnswerPart::Script(source, base) => sorted.push(explained(answer, source, base)),
         }
     }
     Ok(sorted)
@@ -176,9 +193,9 @@ pub(super) fn sorted(parts: &[Part], answers: Vec<Value>) -> Result<Vec<Value>, 
 const SCRIPTS_LOST: &str = "an operator removed the server's scripts, and a new connection will give them to it again";
 
 /// One of the batches that wait for their answers.
-struct Place(Arc<AtomicUsize>);
+struct BatchSlot(Arc<AtomicUsize>);
 
-impl Place {
+impl BatchSlot {
     fn take(batches: &Arc<AtomicUsize>) -> Result<Self, Failure> {
         let place = Self(batches.clone());
         if batches.fetch_add(1, Ordering::Relaxed) < FLIGHTS_MAX {
@@ -189,14 +206,14 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for BatchSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The task with the socket, which ends with this.
-pub(super) struct Driver(pub(super) AbortHandle);
+struct Driver(AbortHandle);
 
 impl Drop for Driver {
     fn drop(&mut self) {
@@ -205,14 +222,107 @@ impl Drop for Driver {
 }
 
 /// Says that the connection is over when its driver ends, also if that is because the runtime has ended.
-pub(super) struct Over {
-    pub(super) is_over: watch::Sender<bool>,
-    pub(super) waits: Arc<Registry>,
+struct ConnectionEnd {
+    is_over: watch::Sender<bool>,
+    waits: Arc<WaitRegistry>,
 }
 
-impl Drop for Over {
+impl Drop for ConnectionEnd {
     fn drop(&mut self) {
         self.is_over.send_replace(true);
         self.waits.end();
+    }
+}
+
+/// A script that a server runs in one piece.
+#[derive(Debug)]
+pub(crate) struct LoadedScript {
+    /// What it is called where it is spoken of.
+    pub(crate) name: &'static str,
+    source: Arc<str>,
+    /// By what the server knows it.
+    sha: String,
+}
+
+impl LoadedScript {
+    pub(crate) fn new(name: &'static str, source: impl Into<String>) -> Self {
+        let source: String = source.into();
+        let sha = Sha1::digest(source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { name, source: source.into(), sha }
+    }
+}
+
+/// What one of the server's answers belongs to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum AnswerPart {
+    /// A command that changes nothing.
+    Command,
+    /// A script, by its source, and what all of its keys begin with.
+    Script(Arc<str>, String),
+    /// What makes the next read a tracked one: its answer is given to none.
+    Preparation,
+}
+
+/// Commands that are sent together, and stay together: nothing of another batch comes between them.
+///
+/// The server goes on behind a command that it refused. So what stands behind a script must do no harm if the script
+/// was refused. A batch that changes anything does so by scripts alone.
+#[derive(Debug, Default)]
+#[must_use = "it is not sent before it is given to a connection"]
+pub(crate) struct Batch {
+    pipeline: Pipeline,
+    parts: Vec<AnswerPart>,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        Self { pipeline: Pipeline::new(), parts: Vec::new() }
+    }
+
+    /// Gives a script to the server, which then knows it until it restarts or an operator removes it.
+    pub(crate) fn load(self, script: &LoadedScript) -> Self {
+        let mut command = cmd("SCRIPT");
+        command.arg("LOAD").arg(&*script.source);
+        self.command(command)
+    }
+
+    /// Runs a script that the server was given over this connection. A server that has lost it ends the connection.
+    pub(crate) fn script(mut self, script: &LoadedScript, keys: &[&str], arguments: impl ToRedisArgs) -> Self {
+        let mut command = cmd("EVALSHA");
+        command.arg(&script.sha).arg(keys.len()).arg(keys).arg(arguments);
+        let base = keys.first().copied().unwrap_or_default();
+        self.push(command, AnswerPart::Script(script.source.clone(), base.to_owned()));
+        self
+    }
+
+    /// Sends a command that changes nothing.
+    pub(crate) fn command(mut self, command: Cmd) -> Self {
+        self.push(command, AnswerPart::Command);
+        self
+    }
+
+    /// Reads the key of a wait, so that the wait is told when that changes.
+    pub(crate) fn tracked_get(self, told: &KeyWait) -> Self {
+        self.tracked_read("GET", told)
+    }
+
+    /// Reads the key of a wait by a command that takes nothing else, so that the wait is told when that changes.
+    pub(crate) fn tracked_read(self, command: &str, told: &KeyWait) -> Self {
+        self.tracked(command, told.key())
+    }
+
+    /// Reads a key by a command that takes nothing else, so that the server tells of its next change.
+    pub(crate) fn tracked(mut self, command: &str, key: &[u8]) -> Self {
+        let (mut caching, mut read) = (cmd("CLIENT"), cmd(command));
+        caching.arg("CACHING").arg("YES");
+        read.arg(key);
+        self.push(caching, AnswerPart::Preparation);
+        self.push(read, AnswerPart::Command);
+        self
+    }
+
+    fn push(&mut self, command: Cmd, part: AnswerPart) {
+        self.pipeline.add_command(command);
+        self.parts.push(part);
     }
 }
