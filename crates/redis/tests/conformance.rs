@@ -2,12 +2,10 @@
 
 #[path = "support/fixture.rs"]
 mod fixture;
-#[path = "support/suite.rs"]
-mod suite;
 
 use std::process::ExitCode;
 
-use crate::suite::Suite;
+use crate::fixture::Suite;
 
 fn main() -> ExitCode {
     Suite::DEBIAN.run("conformance")

@@ -3,14 +3,12 @@
 
 #[path = "support/fixture.rs"]
 mod fixture;
-#[path = "support/suite.rs"]
-mod suite;
 
 use std::process::ExitCode;
 
 use lockkeeper_faults::redis::Release;
 
-use crate::suite::Suite;
+use crate::fixture::Suite;
 
 fn main() -> ExitCode {
     let plain = Some("token");

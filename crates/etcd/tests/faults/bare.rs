@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use crate::belief::{LeaseBelief, Renewal};
 
-/// The number of the one connection.
 const CONNECTION: u64 = 1;
 
 /// A holder whose key stands first in the queue.
@@ -23,7 +22,6 @@ pub(crate) struct Bare {
     lease: String,
     key: String,
     pub(crate) token: FencingToken,
-    /// By our rule.
     pub(crate) belief: LeaseBelief,
     /// Until when it is believed by the simple rule: a timeout from the sending of a keepalive that was answered.
     pub(crate) renewed_until: BootInstant,

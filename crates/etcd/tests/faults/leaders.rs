@@ -9,10 +9,9 @@ use lockkeeper_faults::long;
 use lockkeeper_faults::namespaces::Network;
 use lockkeeper_trials::{Contest, Ends, Outcome, now};
 
+use crate::on_both_releases;
 use crate::service::ETCD;
-use crate::stage::on_both_releases;
 
-/// How many rounds the long run has of each kind.
 const ROUNDS: u32 = 20;
 
 /// Long enough for a holder to find the next leader.

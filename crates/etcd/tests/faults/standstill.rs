@@ -21,15 +21,13 @@ use lockkeeper_trials::{Contest, Ends, Outcome, Rival, Span, none_of, now, span}
 
 use crate::bare::Bare;
 use crate::service::ETCD;
-use crate::stage::{findings, on_both_releases};
+use crate::{findings, on_both_releases};
 
-/// How many rounds the long run has.
 const ROUNDS: u32 = 20;
 
 /// How much longer than the simple rule the one believes by which the short run must see double holds.
 const LONGER: Span = 1.0;
 
-/// How many bare holders there are in a round.
 const BARE_HOLDERS: usize = 6;
 
 /// The bare holders' timeout: more than the standstill, or else the leader that goes on knows that it is over.

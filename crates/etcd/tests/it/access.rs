@@ -12,17 +12,15 @@ use lockkeeper_faults::etcd::Server;
 use lockkeeper_recipes::Keeper;
 use serde_json::{Value, json};
 
-use crate::client::open;
+use crate::open;
 use crate::operator::Operator;
 
-/// The password of all users.
 const PASSWORD: &str = "s:cret";
 
 async fn ask(address: SocketAddr, path: &str, request: Value) {
     Server::ask(address, path, &request.to_string()).await.expect(path);
 }
 
-/// The range of keys below `/lockkeeper/`.
 fn below_the_base() -> [String; 2] {
     ["/lockkeeper/", "/lockkeeper0"].map(|key| BASE64_STANDARD.encode(key))
 }
@@ -33,13 +31,11 @@ pub(crate) fn right_granted() -> Value {
     json!({ "name": "locks", "perm": { "permType": 2, "key": key, "range_end": range_end } })
 }
 
-/// A request that takes this right away.
 pub(crate) fn right_revoked() -> Value {
     let [key, range_end] = below_the_base();
     json!({ "role": "locks", "key": key, "range_end": range_end })
 }
 
-/// A request that deletes every contender.
 pub(crate) fn all_contenders() -> Value {
     let [key, range_end] = ["/lockkeeper/q/", "/lockkeeper/q0"].map(|key| BASE64_STANDARD.encode(key));
     json!({ "key": key, "range_end": range_end })

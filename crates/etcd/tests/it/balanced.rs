@@ -13,12 +13,11 @@ use lockkeeper_recipes::MutexGuard;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::client::keeper;
+use crate::keeper;
 
 /// Passes connections on, to one member after the other.
 struct Balancer {
     address: SocketAddr,
-    /// How many connections each member was given.
     given: Arc<[AtomicUsize]>,
 }
 

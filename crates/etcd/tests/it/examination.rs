@@ -9,8 +9,8 @@ use lockkeeper_recipes::Keeper;
 use serde_json::json;
 
 use crate::access::{as_ann, guarded};
-use crate::client::{backend, keeper, open};
 use crate::operator::Operator;
+use crate::{backend, keeper, open};
 
 /// Where it is written where tokens begin.
 const TOKENS_BEGIN: &str = "/lockkeeper/e";

@@ -15,8 +15,8 @@ use lockkeeper_trials::Onlooker;
 use serde_json::json;
 
 use crate::access::{as_ann, guarded, operate, right_revoked};
-use crate::client::{backend, keeper};
 use crate::operator::{Operator, encoded, number};
+use crate::{backend, keeper};
 
 /// A session timeout by which nothing is given up while a watch is overtaken; a quarter of it is the time until a
 /// follower looks for compactions.
@@ -33,7 +33,6 @@ const CHANGES_BEHIND: usize = 1_400;
 /// etcd before 3.4.31 and 3.5.13 then mostly forgets what it has not sent (etcd-io/etcd#17529).
 const SLOW_WAY: Duration = Duration::from_millis(100);
 
-/// How long the way stays slow.
 const SLOW: Duration = Duration::from_secs(3);
 
 /// How often a watch is overtaken until it is told that, by an etcd that is known to forget it.
@@ -43,14 +42,12 @@ const OVERTAKEN_MAX: usize = 5;
 const COMPACTIONS: usize = 20;
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
 
-/// How many changes are timed.
 const TIMED: usize = 100;
 
 /// The most that half of the changes may take, from the call until it is told, as a thread counts it that only sleeps:
 /// ten times what they take.
 const MEDIAN_MAX: Duration = Duration::from_millis(100);
 
-/// Forgets all revisions before the newest.
 async fn compact(operator: Operator) {
     let answer = operator.ask("/v3/kv/range", json!({ "key": encoded("x") })).await.expect("a range");
     let request = json!({ "revision": number(&answer["header"]["revision"]).to_string(), "physical": true });

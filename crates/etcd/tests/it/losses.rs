@@ -14,7 +14,7 @@ use lockkeeper_faults::wait;
 use lockkeeper_trials::waist::{door, entry, session, ticket};
 
 use crate::access::{all_contenders, as_ann, guarded, operate, right_revoked};
-use crate::client::backend;
+use crate::backend;
 use crate::operator::Operator;
 
 /// How long a caller may wait for what it cannot be told: a pause of a second, and a few more. A session of a minute

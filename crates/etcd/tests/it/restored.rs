@@ -10,19 +10,17 @@ use lockkeeper_recipes::Keeper;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::client::keeper;
+use crate::keeper;
 
 /// How many grants a snapshot knows nothing of.
 const GRANTS: usize = 20;
 
-/// A server, and a client of it.
 struct Stage {
     server: Server,
     ann: Keeper,
 }
 
 impl Stage {
-    /// `None` where etcd is not installed.
     async fn set() -> Option<Self> {
         let server = Server::standalone_or_skip().await?;
         let ann = keeper(server.address(), "");

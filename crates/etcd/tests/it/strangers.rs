@@ -1,17 +1,14 @@
-//! Servers that are no etcd, that never answer, and ports without one: one clear line each, and the others are tried.
-
-use std::time::Duration;
+//! Servers that are no member: one clear line each. `etcd grpc-proxy` answers for leases by itself, so that no lock can
+//! be proven behind it.
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::{Backend, Error, ErrorKind};
-use lockkeeper_faults::etcd::Server;
+use lockkeeper_core::{Advice, Backend, Error, ErrorKind, Scrutiny, Severity};
+use lockkeeper_faults::etcd::{GrpcProxy, Release, Server, availability_of};
 use lockkeeper_faults::ports::ReservedPort;
-use lockkeeper_faults::sleeper::Sleeper;
-use lockkeeper_trials::waist::session;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::client::{backend, open};
+use crate::{backend, keeper};
 
 /// A server that says this to each client once it has heard something.
 async fn stranger(says: &'static [u8]) -> std::net::SocketAddr {
@@ -44,10 +41,18 @@ async fn failure(address: std::net::SocketAddr, settings: &str) -> Error {
 async fn what_is_no_etcd_is_told_in_one_line_with_its_address() {
     let unused = ReservedPort::take().expect("a port");
     let silent = stranger(b"").await;
+    let hangs_up = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let hanging_up = hangs_up.local_addr().expect("it is bound");
+    tokio::spawn(async move { while hangs_up.accept().await.is_ok() {} });
     for (address, kind, word) in [
         (unused.address(), ErrorKind::ConnectionLost, "refused"),
         (stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n").await, ErrorKind::Backend, "an HTTP server"),
         (silent, ErrorKind::ConnectionLost, "not answered"),
+        (
+            hanging_up,
+            ErrorKind::ConnectionLost,
+            "if it is an etcd that speaks TLS, the URL must begin with `etcd+tls:`",
+        ),
     ] {
         let error = failure(address, if address == silent { HASTY } else { PATIENT }).await;
         let told = format!("{error:#}");
@@ -56,36 +61,27 @@ async fn what_is_no_etcd_is_told_in_one_line_with_its_address() {
     }
 }
 
-#[tokio::test]
-async fn a_server_that_hangs_up_may_be_no_etcd_or_speak_tls() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
-    let error = failure(address, PATIENT).await;
+async fn is_refused_by_name(release: Release) {
+    let server = Server::standalone_of(release).await.expect("a server");
+    let proxy = GrpcProxy::start(&server).await.expect("a proxy");
+    let locking = keeper(proxy.address(), "").mutex("door").expect("a name");
+    let error = soon("the refusal", locking.lock()).await.expect_err("no lock can be had");
     let told = format!("{error:#}");
-    assert_eq!(error.kind(), ErrorKind::ConnectionLost, "{told}");
-    let has_all = ["if it is an etcd", "`etcd+tls:`", &address.to_string()].iter().all(|word| told.contains(word));
-    assert!(has_all && !told.contains('\n'), "{told}");
+    assert_eq!((error.kind(), error.advice()), (ErrorKind::InvalidConfig, Advice::Permanent), "{told}");
+    assert!(told.contains("`etcd grpc-proxy`") && told.contains("name the members"), "{told}");
+    let examined = soon("the examination", backend(proxy.address(), "").admin().examine(Scrutiny::Full)).await;
+    let found = examined.expect("the proxy answers");
+    let is_found = found.iter().any(|it| it.severity == Severity::Error && it.what.contains("`etcd grpc-proxy`"));
+    assert!(is_found, "{found:?}");
+    let guard = soon("the lock", keeper(server.address(), "").mutex("door").expect("a name").lock()).await;
+    soon("the release", guard.expect("the member serves").release()).await.expect("it was held");
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_costs_no_more_than_the_connect_timeout() {
-    let address = stranger(b"").await;
-    let since_call = Sleeper::start();
-    failure(address, HASTY).await;
-    assert!(since_call.slept() < Duration::from_secs(2), "{:?}", since_call.slept());
-}
-
-#[tokio::test]
-async fn a_member_that_never_answers_leaves_time_for_the_others() {
-    let Some(server) = Server::standalone_or_skip().await else { return };
-    let silent = stranger(b"").await;
-    let url = format!("etcd://{silent},{}?connect_timeout=6s", server.address());
-    let backend = open(&url);
-    // Looks begin with the first server of the URL; of two sessions, one begins with each.
-    let named = soon("the names", backend.admin().queues("")).await;
-    assert!(named.is_ok_and(|named| named.is_empty()), "the other member answers looks");
-    for _ in 0..2 {
-        session(&backend).await;
+async fn a_grpc_proxy_is_refused_by_its_name_at_once_and_an_examination_says_so() {
+    for release in Release::ALL {
+        if availability_of(release).or_skip_here() {
+            is_refused_by_name(release).await;
+        }
     }
 }

@@ -9,9 +9,8 @@ use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::etcd::{self, Server};
 use lockkeeper_recipes::Keeper;
 
-use crate::client::open;
+use crate::open;
 
-/// What the server's certificate is for.
 const NAME: &str = "etcd.example";
 
 fn keeper(url: &str) -> Keeper {

@@ -16,8 +16,8 @@ use lockkeeper_trials::waist::{door, entry, session, ticket};
 use serde_json::json;
 
 use crate::access::{as_ann, guarded, operate, right_granted, right_revoked};
-use crate::client::{self, backend, keeper, open};
 use crate::operator::Operator;
+use crate::{backend, keeper, open};
 
 /// One clear line.
 fn told(error: &Error) -> String {
@@ -43,7 +43,7 @@ async fn a_full_database_refuses_joins_with_the_cure_and_lets_holders_leave() {
     let guard = soon("the grant", keeper.mutex("door").expect("a name").lock()).await.expect("it is granted");
     let alarm = json!({ "action": "ACTIVATE", "alarm": "NOSPACE" }).to_string();
     Server::ask(address, "/v3/maintenance/alarm", &alarm).await.expect("an alarm");
-    for full in [keeper.clone(), client::keeper(address, "")] {
+    for full in [keeper.clone(), crate::keeper(address, "")] {
         let error =
             soon("the refusal", full.mutex("window").expect("a name").try_lock()).await.expect_err("it is full");
         assert_eq!((error.kind(), error.advice()), (ErrorKind::LimitReached, Advice::Transient), "{error}");
@@ -94,7 +94,7 @@ async fn without_a_quorum_a_call_ends_at_its_deadline_and_says_so() {
     // A second member that never comes: from now on two are needed.
     let member = json!({ "peerURLs": ["http://127.0.0.1:9"] }).to_string();
     Server::ask(address, "/v3/cluster/member/add", &member).await.expect("a member");
-    for cut_off in [keeper, client::keeper(address, settings)] {
+    for cut_off in [keeper, crate::keeper(address, settings)] {
         let mutex = cut_off.mutex("window").expect("a name");
         let error =
             soon("the error", mutex.lock_timeout(Duration::from_secs(3))).await.expect_err("it cannot be known");

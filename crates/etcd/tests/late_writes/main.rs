@@ -1,5 +1,6 @@
-//! Writes that the server takes in late, when what they were meant for is gone: a deletion or a request when another
-//! contender has the same key, a value when a later one was written. It is a separate binary, since it has long rounds.
+//! Writes that the server takes in late, when what they were meant for is gone: a join after its withdrawal was
+//! answered, a deletion or a request when another contender has the same key, a value when a later one was written. It
+//! is a separate binary, since it has long rounds.
 //!
 //! A session that stands in the queue again has the same key as before. In `stopped` a member of a cluster stands still
 //! with a release unread, and goes on.
@@ -76,4 +77,10 @@ late! {
     Write::Value, "":
         a_late_value_never_replaces_a_later_one,
         without_the_condition_a_late_value_replaces_a_later_one;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_whose_withdrawal_was_answered_never_stands_in_the_queue_later() {
+    let Some((_server, stage)) = stage("", false).await else { return };
+    stage.play("etcd, joins", Write::Join).await;
 }

@@ -3,21 +3,22 @@
 //!
 //! A thousand rounds in `cargo xtask test --long`, a tenth otherwise. The file is alone, since it plays long rounds.
 
-mod keys;
 #[path = "../support/service.rs"]
 mod service;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use lockkeeper_conformance::soon;
 use lockkeeper_core::{Remnant, RemnantKind, Severity, Wait};
 use lockkeeper_faults::etcd::Server;
 use lockkeeper_faults::{figures, long};
 use lockkeeper_recipes::{Keeper, LockKind};
 use lockkeeper_trials::Passers;
+use serde_json::{Value, json};
 
-use crate::keys::{contenders, put};
 use crate::service::ETCD;
 
 /// How often all that is left is removed in the long run.
@@ -84,4 +85,22 @@ async fn no_contender_that_lives_is_removed_while_clients_come_and_go() {
         "gc on etcd: {rounds} rounds, {holds} holds meanwhile and none lost, {removed} removed, {left} left since they \
          were written"
     ));
+}
+
+async fn ask(address: SocketAddr, path: &str, request: Value) -> Value {
+    let answer = Server::ask(address, path, &request.to_string()).await.expect(path);
+    serde_json::from_str(&answer).expect("an answer in JSON")
+}
+
+/// The keys of the contenders of this lock, with what is stored there; both as the server encodes them.
+async fn contenders(address: SocketAddr, lock: &str) -> Vec<(String, String)> {
+    let (begin, end) = (format!("/lockkeeper/q/{lock}/"), format!("/lockkeeper/q/{lock}0"));
+    let range = json!({ "key": BASE64_STANDARD.encode(begin), "range_end": BASE64_STANDARD.encode(end) });
+    let found = ask(address, "/v3/kv/range", range).await;
+    let text = |kv: &Value, field| kv[field].as_str().expect("a text").to_owned();
+    found["kvs"].as_array().into_iter().flatten().map(|kv| (text(kv, "key"), text(kv, "value"))).collect()
+}
+
+async fn put(address: SocketAddr, (key, value): &(String, String)) {
+    ask(address, "/v3/kv/put", json!({ "key": key, "value": value })).await;
 }

@@ -40,10 +40,8 @@ pub(crate) trait Service: Debug + Send {
     /// Stops them and starts them again without any data; comes back when they serve.
     fn wipe(&mut self) -> Acting<'_>;
 
-    /// Has all their processes stand still.
     fn pause(&mut self) -> lockkeeper_faults::Result<()>;
 
-    /// Has them go on.
     fn resume(&mut self) -> lockkeeper_faults::Result<()>;
 }
 
@@ -78,9 +76,7 @@ pub(crate) struct EtcdFixture {
     /// Whether other cases use it, below other bases.
     is_shared: bool,
     addresses: Vec<SocketAddr>,
-    /// Where the keys of the case lie.
     base: String,
-    /// Whose names its contenders have.
     naming: Naming,
     clients: Clients<Testing>,
 }

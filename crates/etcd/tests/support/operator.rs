@@ -9,15 +9,12 @@ use lockkeeper_faults::etcd::Server;
 use lockkeeper_trials::fixture::failed;
 use serde_json::{Value, json};
 
-/// One server, asked in JSON.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operator(pub(crate) SocketAddr);
 
-/// A key that is stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) key: String,
-    /// 0 if it has none.
     pub(crate) lease: i64,
 }
 
@@ -51,7 +48,6 @@ impl Operator {
         }
     }
 
-    /// Asks the server in JSON.
     pub(crate) async fn ask(self, path: &str, request: Value) -> Result<Value> {
         let answer = Server::ask(self.0, path, &request.to_string()).await.map_err(failed)?;
         serde_json::from_str(&answer).map_err(failed)

@@ -9,7 +9,6 @@ use lockkeeper_trials::Service;
 
 pub(crate) const ETCD: Service = Service { url, open };
 
-/// The URL of these members of one cluster.
 fn url(servers: &[SocketAddr], settings: &str) -> String {
     let hosts: Vec<_> = servers.iter().map(SocketAddr::to_string).collect();
     format!("etcd://{}?{settings}", hosts.join(","))

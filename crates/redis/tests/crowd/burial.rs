@@ -10,7 +10,7 @@ use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::{figures, long, wait};
 use lockkeeper_trials::waist::{join_all, ticket};
 
-use crate::stage::session;
+use crate::session;
 
 /// How many contenders the dead session has; in the plain run a tenth.
 const DEAD: u32 = 10_000;

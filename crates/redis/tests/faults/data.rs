@@ -13,7 +13,6 @@ const ROUNDS: u32 = 20;
 /// So long that no hold ends by time.
 const SETTINGS: &str = "session_timeout=20s";
 
-/// How many rounds are played at the same time, each on another server.
 const AT_ONCE: u32 = 2;
 
 /// How long a holder may believe itself after a flush, which is told to it. It counts in the long run, beside which

@@ -7,18 +7,9 @@
 //! greater. Where a rule is left out, two hold at once, and the same judge must see it. It is a separate binary, since
 //! it has long rounds, and plays the other processes too.
 //!
-//! | file | what is claimed there |
-//! | --- | --- |
-//! | `deaths` | holders that are killed, stopped, or cut off |
-//! | `servers` | a server that is killed, stands still, or whose clock jumps |
-//! | `promotion` | a replica that is promoted without a grant, or without a release |
-//! | `data` | data that is lost at once, and tokens over it |
-//! | `memory` | a server whose memory is full |
-//!
 //! What the trials of all backends share is in `lockkeeper-trials`.
 
 mod data;
-mod deaths;
 mod memory;
 mod promotion;
 mod servers;
@@ -29,10 +20,10 @@ use std::process::ExitCode;
 
 use libtest_mimic::Trial;
 use lockkeeper_conformance::Random;
-use lockkeeper_faults::Availability;
-use lockkeeper_faults::redis::{availability, clock_availability};
+use lockkeeper_faults::redis::{Server, availability, clock_availability};
+use lockkeeper_faults::{Availability, long};
 use lockkeeper_trials::deaths::Death;
-use lockkeeper_trials::suite;
+use lockkeeper_trials::{Span, rounds, suite};
 
 use crate::servers::Harm;
 use crate::service::REDIS;
@@ -40,20 +31,14 @@ use crate::service::REDIS;
 type Test = (&'static str, fn() -> Availability, fn(Random) -> Result<(), String>);
 
 const TESTS: [Test; 17] = [
-    ("no_two_hold_when_holders_are_killed", availability, |random| {
-        deaths::play(Death::Killed, deaths::SETTINGS, random)
-    }),
-    ("no_two_hold_when_holders_are_stopped", availability, |random| {
-        deaths::play(Death::Stopped, deaths::SETTINGS, random)
-    }),
-    ("no_two_hold_when_holders_are_cut_off", availability, |random| {
-        deaths::play(Death::CutOff, deaths::SETTINGS, random)
-    }),
+    ("no_two_hold_when_holders_are_killed", availability, |random| play_deaths(Death::Killed, DEATHS, random)),
+    ("no_two_hold_when_holders_are_stopped", availability, |random| play_deaths(Death::Stopped, DEATHS, random)),
+    ("no_two_hold_when_holders_are_cut_off", availability, |random| play_deaths(Death::CutOff, DEATHS, random)),
     ("no_two_hold_plain_locks_when_holders_are_killed", availability, |random| {
-        deaths::play(Death::Killed, deaths::PLAIN, random)
+        play_deaths(Death::Killed, PLAIN, random)
     }),
     ("no_two_hold_plain_locks_when_holders_are_stopped", availability, |random| {
-        deaths::play(Death::Stopped, deaths::PLAIN, random)
+        play_deaths(Death::Stopped, PLAIN, random)
     }),
     ("no_two_hold_when_the_server_is_killed_and_has_a_log", availability, |random| servers::play(Harm::Killed, random)),
     ("two_hold_when_the_server_is_killed_and_has_no_log", availability, |random| {
@@ -84,4 +69,33 @@ fn movable_clock() -> Availability {
 fn main() -> ExitCode {
     let trial = |(name, needed, play)| -> Trial { suite::of_rounds(env!("CARGO_PKG_NAME"), name, needed, play) };
     suite::run(&REDIS, TESTS.map(trial).into())
+}
+
+/// The least session timeout: a round takes little more.
+const DEATHS: &str = "session_timeout=2s";
+
+/// The same where the holder has a plain lock too.
+const PLAIN: &str = "session_timeout=2s&layout=setnx";
+
+const TIMEOUT_S: Span = 2.0;
+
+/// How long after its holder's death a lock is handed on at the latest, in seconds: the timeout, the time until the
+/// rival's next renewal, and half a second. It counts in the long run, beside which nothing else runs.
+const HANDED_ON_WITHIN_S: Span = TIMEOUT_S + TIMEOUT_S / 6.0 + 0.5;
+
+/// How many rounds are played on one server at the same time.
+const DEATHS_AT_ONCE: u32 = 6;
+
+fn play_deaths(death: Death, settings: &'static str, random: Random) -> Result<(), String> {
+    let server = rounds::runtime().block_on(Server::standalone()).expect("a server");
+    let servers = [server.address()];
+    let tally = rounds::play(death.rounds(), DEATHS_AT_ONCE, random, async |round, mut random| {
+        let lock = format!("{death:?}-{}", round % DEATHS_AT_ONCE);
+        vec![death.play(&REDIS, &servers, settings, &lock, &mut random).await]
+    });
+    tally.tell(&format!("faults: holders {death:?}"), "");
+    if death == Death::Killed && long::is_asked_for() {
+        tally.check_handed_on(HANDED_ON_WITHIN_S)?;
+    }
+    tally.check(death.asked_for())
 }

@@ -25,10 +25,8 @@ const TIMEOUT: Span = 10.0;
 
 const SETTINGS: &str = "session_timeout=10s";
 
-/// How many rounds are played at the same time, each on other servers.
 const AT_ONCE: u32 = 3;
 
-/// The lock whose grant is lost.
 const LOST: &str = "lost";
 
 /// How long after the promotion the old master goes on at most.
@@ -94,7 +92,6 @@ impl Pair {
     }
 }
 
-/// Has a server follow another one.
 async fn follow(server: &Server, master: SocketAddr) {
     let (host, port) = (master.ip().to_string(), master.port().to_string());
     server.ask::<()>(&["REPLICAOF", &host, &port]).await.expect("it is told");

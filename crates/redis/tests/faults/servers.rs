@@ -22,10 +22,8 @@ const TRUSTING: &str = "session_timeout=10s&clock=trust";
 /// Longer than the session timeout.
 const STANDSTILL: Duration = Duration::from_secs(4);
 
-/// How far the clock jumps, in seconds.
 const JUMP_S: i64 = 3_600;
 
-/// How many rounds are played at the same time, each on another server.
 const AT_ONCE: u32 = 3;
 
 /// How long after the rivals have joined the fault comes at most.
@@ -37,15 +35,12 @@ const DOWN_MAX_MS: u64 = 300;
 /// How many rounds are played without the rule.
 const PLANTED_ROUNDS: u32 = 20;
 
-/// What becomes of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Harm {
     /// It is started again, with what it has on the disk.
     Killed,
     StoodStill,
-    /// Its clock jumps forward.
     Forward,
-    /// Its clock jumps back.
     Back,
 }
 

@@ -4,7 +4,7 @@ use lockkeeper_conformance::{SOON, soon};
 use lockkeeper_core::{Backend, Finding, Scrutiny, Severity};
 use lockkeeper_faults::redis::{Flush, Server, Setup};
 
-use crate::client::backend;
+use crate::backend;
 
 async fn examine(server: &Server, scrutiny: Scrutiny) -> Vec<Finding> {
     soon("the examination", backend(server.address(), "").admin().examine(scrutiny)).await.expect("it is examined")

@@ -9,7 +9,7 @@ use lockkeeper_faults::redis::{Server, Setup};
 use lockkeeper_recipes::{Keeper, MutexGuard};
 use lockkeeper_trials::Onlooker;
 
-use crate::client::{backend, keeper, open};
+use crate::{backend, keeper, open};
 
 async fn lock(keeper: &Keeper, name: &str) -> MutexGuard {
     soon("the lock", keeper.mutex(name).expect("a name").lock()).await.expect("the lock is granted")

@@ -1,14 +1,26 @@
 //! Tests beyond the common suites of Redis: users and their rights, databases, services of several servers, servers
 //! that are none, what an examination finds, and what one who follows is told.
 
-mod client;
-mod connection_services;
-mod connection_strangers;
-mod connection_users;
-mod copies;
-mod databases;
 mod examining;
 mod following;
-mod mixed_timeouts;
-mod reconnecting;
-mod tracking_table;
+mod services;
+mod sessions;
+mod users;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use lockkeeper_recipes::Keeper;
+use lockkeeper_redis::RedisBackend;
+
+pub(crate) fn open(url: &str) -> RedisBackend {
+    RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL")
+}
+
+pub(crate) fn backend(address: SocketAddr, settings: &str) -> RedisBackend {
+    open(&format!("redis://{address}{settings}"))
+}
+
+pub(crate) fn keeper(address: SocketAddr, settings: &str) -> Keeper {
+    Keeper::new(Arc::new(backend(address, settings)))
+}

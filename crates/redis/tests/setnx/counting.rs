@@ -11,8 +11,7 @@ use lockkeeper_faults::process::{self, Process};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::{figures, long};
 
-use crate::keeper;
-use crate::peer::Peer;
+use crate::{Peer, keeper};
 
 /// How far they count in the long run, two of each kind and more; the plain one goes a tenth of it.
 const COUNT: u32 = 500;

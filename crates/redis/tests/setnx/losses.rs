@@ -9,8 +9,7 @@ use lockkeeper_faults::figures;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::sleeper::Sleeper;
 
-use crate::peer::Peer;
-use crate::{keeper, keeper_with, until_contenders};
+use crate::{Peer, keeper, keeper_with, until_contenders};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -7,8 +7,7 @@ use lockkeeper_core::{ErrorKind, Revocation, Wait};
 use lockkeeper_faults::redis::{self, Cluster, Server};
 use lockkeeper_recipes::LockKind;
 
-use crate::peer::Peer;
-use crate::{keeper, keeper_with, until_contenders};
+use crate::{Peer, keeper, keeper_with, until_contenders};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_client_is_shown_by_what_it_wrote_and_hears_no_request() {

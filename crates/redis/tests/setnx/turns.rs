@@ -8,8 +8,7 @@ use lockkeeper_faults::figures;
 use lockkeeper_faults::redis::Server;
 use lockkeeper_faults::sleeper::Sleeper;
 
-use crate::peer::Peer;
-use crate::{keeper, until_contenders};
+use crate::{Peer, keeper, until_contenders};
 
 /// How long after a release ours may be granted the lock: it is told by a push, and no poll is this fast.
 const TOLD_WITHIN: Duration = Duration::from_millis(400);

@@ -1,30 +1,31 @@
-//! The fixture of the conformance suite: a real server for each case, and a proxy for each client.
+//! The fixture of the conformance suite: a real server for each case, and a proxy for each client; and the run of the
+//! suite.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ::redis::FromRedisValue;
 use lockkeeper_conformance as suite;
-use lockkeeper_conformance::{Fault, FaultKind, Fixture, Sessions, soon};
+use lockkeeper_conformance::{Arguments, Fault, FaultKind, Fixture, HANDOFFS, Sessions, soon};
 use lockkeeper_core::clock::SystemClock;
 use lockkeeper_core::{Backend, BoxFuture, ContenderId, Error, Result, Session};
-use lockkeeper_faults::redis::Server;
+use lockkeeper_faults::redis::{Flush, Release, Server, Setup};
+use lockkeeper_faults::{long, redis};
 use lockkeeper_redis::{Config, RedisBackend, Testing};
-use lockkeeper_trials::fixture::{Clients, Way, on_one_thread, until_seen};
-use redis::FromRedisValue;
+use lockkeeper_trials::fixture::{CASES_AT_ONCE, Clients, Way, failed, on_one_thread, until_seen};
 
 /// How much later than its time a session may end: a sixth of the timeout until the next renewal of another one, and a
 /// second for a busy machine.
 const SESSION_LATE_MAX: Duration = Duration::from_millis(1_700);
 
-/// One case's server.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisFixture {
     server: Arc<tokio::sync::Mutex<Server>>,
     address: SocketAddr,
     /// Whether it keeps a log of its writes.
     has_log: bool,
-    /// Whether its holders have plain locks too.
     is_setnx: bool,
     clients: Clients<Testing>,
     /// A session that lives on when a case has ended: what a client leaves that died, the living remove.
@@ -44,7 +45,6 @@ impl RedisFixture {
         }
     }
 
-    /// What its keys begin with.
     const fn base(&self) -> &'static str {
         if self.is_setnx { "{lockkeeper}:setnx" } else { "{lockkeeper}" }
     }
@@ -194,5 +194,50 @@ impl suite::Client for RedisClient {
             }
         }
         Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suite {
+    pub(crate) release: Release,
+    /// The way in which servers flush the log of their writes (AOF), if they keep one.
+    pub(crate) log: Option<Flush>,
+    pub(crate) is_setnx: bool,
+    /// What the names of the cases have in them that the plain run has, if it has not all.
+    pub(crate) plain: Option<&'static str>,
+}
+
+impl Suite {
+    /// Debian's servers, which keep nothing.
+    pub(crate) const DEBIAN: Self = Self { release: Release::Debian, log: None, is_setnx: false, plain: None };
+
+    /// Runs it, or skips the whole binary by its name.
+    pub(crate) fn run(self, binary: &str) -> ExitCode {
+        if !redis::availability_of(self.release).or_skip(binary) {
+            return ExitCode::SUCCESS;
+        }
+        static SUITE: OnceLock<Suite> = OnceLock::new();
+        SUITE.set(self).expect("set once");
+        let mut arguments = Arguments::from_args();
+        arguments.test_threads.get_or_insert(CASES_AT_ONCE);
+        if !long::is_asked_for() {
+            arguments.filter = arguments.filter.or_else(|| self.plain.map(str::to_owned));
+        }
+        let start = || -> BoxFuture<Result<Arc<dyn Fixture>>> {
+            Box::pin(async {
+                // The harness's futures stay on one thread.
+                let runtime = tokio::runtime::Handle::current();
+                let Self { release, log, is_setnx, .. } = *SUITE.get().expect("just set");
+                let mut setup = Setup::new().release(release);
+                if let Some(flush) = log {
+                    setup = setup.append_only(flush);
+                }
+                let starting = tokio::task::spawn_blocking(move || runtime.block_on(setup.start()));
+                let server = starting.await.expect("no panic").map_err(failed)?;
+                Ok(Arc::new(RedisFixture::new(server, log.is_some(), is_setnx)) as Arc<dyn Fixture>)
+            })
+        };
+        let handoffs = if self.is_setnx || !long::is_asked_for() { &HANDOFFS[..1] } else { &HANDOFFS };
+        suite::run_under(&arguments, start, handoffs)
     }
 }

@@ -9,7 +9,6 @@ use lockkeeper_trials::Service;
 
 pub(crate) const REDIS: Service = Service { url, open };
 
-/// The URL of these servers, of which one is a master.
 fn url(servers: &[SocketAddr], settings: &str) -> String {
     let hosts: Vec<_> = servers.iter().map(SocketAddr::to_string).collect();
     format!("redis://{}?{settings}", hosts.join(","))

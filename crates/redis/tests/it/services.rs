@@ -1,16 +1,18 @@
-//! Services of several servers: sentinels that replace the master, and a cluster whose slots move.
+//! Services: sentinels that replace the master, a cluster whose slots move, copies on replicas, and numbered databases.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_conformance::{SOON, soon};
-use lockkeeper_faults::redis::{self, Cluster, Sentinels, Server};
+use lockkeeper_core::{Advice, Backend, ErrorKind};
+use lockkeeper_faults::redis::{Cluster, Sentinels, Server, Setup};
+use lockkeeper_faults::{redis, wait};
 use lockkeeper_recipes::{Keeper, MutexGuard};
-use lockkeeper_trials::waist::{door, entry, session, ticket};
+use lockkeeper_trials::waist::{door, entry, session, ticket, tickets};
 
-use crate::client::{backend, open};
+use crate::{backend, open};
 
-fn keeper(url: &str) -> Keeper {
+fn keeper_of(url: &str) -> Keeper {
     Keeper::new(Arc::new(open(url)))
 }
 
@@ -26,7 +28,7 @@ async fn a_lock_is_taken_before_and_after_a_failover_with_growing_tokens() {
     }
     let service = Sentinels::start(1).await.expect("sentinels");
     let hosts: Vec<_> = service.addresses().iter().map(ToString::to_string).collect();
-    let keeper = keeper(&format!("redis+sentinel://{}/{}?session_timeout=4s", hosts.join(","), Sentinels::MASTER));
+    let keeper = keeper_of(&format!("redis+sentinel://{}/{}?session_timeout=4s", hosts.join(","), Sentinels::MASTER));
     let before = lock(&keeper).await;
     let token = before.fencing_token();
     service.failover().await.expect("a failover");
@@ -57,8 +59,10 @@ async fn a_lock_in_a_cluster_goes_on_when_its_slot_moves() {
     let cluster = Cluster::start().await.expect("a cluster");
     let slot = cluster.slot_of("{lockkeeper}").await.expect("a slot");
     let owner = cluster.owner(slot).await.expect("it is served");
+    let replicas = [cluster.replica_of(0).await.expect("a replica"), cluster.replica_of(1).await.expect("another")];
+    let addresses = cluster.addresses().into_iter().chain(replicas.iter().map(|replica| replica.address()));
     let keepers: Vec<_> =
-        cluster.addresses().iter().map(|address| keeper(&format!("redis://{address}?session_timeout=20s"))).collect();
+        addresses.map(|address| keeper_of(&format!("redis://{address}?session_timeout=20s"))).collect();
     let mut token = None;
     for keeper in &keepers {
         let guard = lock(keeper).await;
@@ -73,7 +77,7 @@ async fn a_lock_in_a_cluster_goes_on_when_its_slot_moves() {
         let contenders = keepers[1].contenders("door").await.ok()?;
         (contenders.len() == 1).then_some(())
     };
-    lockkeeper_faults::wait::until("a look at the new place", SOON, found).await.expect("it is found");
+    wait::until("a look at the new place", SOON, found).await.expect("it is found");
     assert!(held.hold().is_held(), "the hold goes on");
     soon("the release", held.release()).await.expect("it is given back");
     for keeper in &keepers {
@@ -114,7 +118,7 @@ async fn while_a_slot_is_between_two_servers_holders_hold_on_and_callers_wait_un
         let to = (cluster.owner(slot).await.expect("it is served") + 1) % 3;
         let hosts: Vec<_> = cluster.addresses().iter().map(ToString::to_string).collect();
         let keepers: Vec<_> =
-            (0..2).map(|_| keeper(&format!("redis://{}?session_timeout=20s", hosts.join(",")))).collect();
+            (0..2).map(|_| keeper_of(&format!("redis://{}?session_timeout=20s", hosts.join(",")))).collect();
         // Each has its session.
         for keeper in &keepers {
             soon("the release", lock(keeper).await.release()).await.expect("it is given back");
@@ -125,7 +129,7 @@ async fn while_a_slot_is_between_two_servers_holders_hold_on_and_callers_wait_un
         let waiting = keepers[1].mutex("door").expect("a name");
         let waiting = tokio::spawn(async move { waiting.lock().await });
         let joined = async || (keepers[0].contenders("door").await.ok()?.len() == 2).then_some(());
-        lockkeeper_faults::wait::until("the second contender", SOON, joined).await.expect("it waits");
+        wait::until("the second contender", SOON, joined).await.expect("it waits");
         cluster.begin_to_move_slot(slot, to, moves).await.expect("some keys move");
         let refused_before = refused(&cluster).await;
         let late = ticket();
@@ -145,4 +149,50 @@ async fn while_a_slot_is_between_two_servers_holders_hold_on_and_callers_wait_un
             soon("the end", keeper.close()).await.expect("the end");
         }
     }
+}
+
+/// A replica has a tenth of the session timeout to have its copy.
+const COPIES: &str = "?replicas=1&session_timeout=10s";
+
+/// Long enough for one on a busy machine.
+const PATIENT_COPIES: &str = "?replicas=1&session_timeout=40s";
+
+/// Waits until the master counts its replica: until then it asks it for nothing.
+async fn until_heard_of(master: &Server) {
+    let is_heard_of = async || {
+        let replica = master.info("slave0").await.ok()?;
+        (replica.contains("state=online") && replica.contains("lag=0")).then_some(())
+    };
+    wait::until("the replica is heard of", SOON, is_heard_of).await.expect("it is heard of");
+}
+
+#[tokio::test]
+async fn a_join_counts_once_a_replica_has_it_and_is_taken_back_where_none_has() {
+    let Some(master) = Server::standalone_or_skip().await else { return };
+    let mut replica = Setup::new().replica_of(&master).start().await.expect("a server");
+    soon("the replica", until_heard_of(&master)).await;
+    let backend = backend(master.address(), PATIENT_COPIES);
+    let ours = session(&backend).await;
+    let copied = ticket();
+    soon("a place", ours.enqueue_one(&door(), entry(copied))).await.expect("a place");
+    let found: u64 = replica.ask(&["EXISTS", &format!("{{lockkeeper}}:c:{copied}")]).await.expect("a look");
+    assert_eq!(found, 1, "the replica has it by then");
+    replica.pause().expect("it runs");
+    let refused = soon("the refusal", ours.enqueue_one(&door(), entry(ticket()))).await.expect_err("no copy");
+    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::ConnectionLost, Advice::Transient), "{refused}");
+    assert!(refused.to_string().contains("0 of the 1 replicas"), "{refused}");
+    assert_eq!(tickets(&*ours).await, [Some(copied)], "what has no copy does not stay");
+    replica.resume().expect("it runs");
+    soon("the replica", until_heard_of(&master)).await;
+    soon("a place", ours.enqueue_one(&door(), entry(ticket()))).await.expect("a place");
+    assert!(ours.bond().liveness().is_held());
+    soon("the end", ours.close()).await.expect("the end");
+}
+
+#[tokio::test]
+async fn a_session_that_asks_for_copies_is_refused_where_no_replica_is() {
+    let Some(server) = Server::standalone_or_skip().await else { return };
+    let refused = soon("the refusal", backend(server.address(), COPIES).session()).await.expect_err("no replica");
+    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::ConnectionLost, Advice::Transient), "{refused}");
+    assert!(refused.to_string().contains("0 of the 1 replicas"), "{refused}");
 }

@@ -8,7 +8,7 @@ use lockkeeper_core::{Advice, Error, ErrorKind, FollowEvent, Scope};
 use lockkeeper_faults::redis::Server;
 use lockkeeper_recipes::Keeper;
 
-use crate::client::open;
+use crate::open;
 
 /// The commands that a user needs for locks.
 const RIGHTS: [&str; 26] = [
@@ -53,7 +53,6 @@ fn keeper(address: SocketAddr, user: &str) -> Keeper {
     Keeper::new(Arc::new(open(&format!("redis://{user}:{user}-s3cret@{address}?connect_timeout=60s"))))
 }
 
-/// Why a user cannot lock.
 async fn refusal(address: SocketAddr, user: &str) -> Option<Error> {
     let keeper = keeper(address, user);
     let lock = keeper.mutex("door").expect("a name");
