@@ -57,7 +57,6 @@ const CONDITIONS: &[&str] = &[
 pub struct EtcdBackend {
     site: EtcdSite,
     onlooker: Arc<Onlooker>,
-    /// The server that the next session tries first.
     next_server: AtomicUsize,
 }
 

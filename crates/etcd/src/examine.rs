@@ -43,7 +43,6 @@ pub(crate) fn together(members: Members, of_cluster: Result<Vec<Finding>>) -> Re
     Ok(findings)
 }
 
-/// Examines the cluster over one of its members.
 pub(crate) async fn examine_cluster(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Vec<Finding>, Failure> {
     if let Some(refused) = try_watch(looking, site).await? {
         return Ok(vec![refused]);
@@ -77,7 +76,6 @@ async fn judge_cluster(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Vec<Fi
 /// How long a member may take to say how it is. It needs no quorum for that.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 
-/// What the members say.
 #[derive(Debug)]
 pub(crate) struct Members {
     findings: Vec<Finding>,
@@ -206,7 +204,6 @@ async fn try_least_timeout(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Op
     Ok(judge_least(site.config.session_timeout(), least))
 }
 
-/// Looks where tokens begin.
 async fn try_offset(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
     let (offset, _) = offset(looking, site).await?;
     let key = String::from_utf8_lossy(&site.layout.offset()).into_owned();

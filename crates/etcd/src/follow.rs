@@ -28,11 +28,9 @@ const CHANGES_WAITING_MAX: usize = 10_000;
 /// is compacted. Its answer may take as long again: so a member that is cut off is given up after half of that timeout.
 const CHECKS_PER_TIMEOUT: u32 = 4;
 
-/// Follows a service.
 pub(crate) struct Following {
     site: EtcdSite,
     scope: Scope,
-    /// The server that is tried next.
     server: usize,
 }
 

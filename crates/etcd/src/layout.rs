@@ -18,9 +18,9 @@
 //! A long queue lies in segments, of some tens of contenders each: all of one segment stand ahead of all of the next.
 //! The server sorts nothing but by reading all of it, so this is how a place in a long queue is looked at without that.
 //!
-//! With [`KeyNaming::Etcdctl`] a lock's name is the prefix of its contenders' keys, as it is for `etcdctl lock`, `etcdctl
-//! elect` and Go's `clientv3/concurrency`: ours are `<name>/<lease>-<ticket>.<number>`, and every other key there is a
-//! contender of another client. All else of ours stays below the base.
+//! With [`KeyNaming::Etcdctl`] a lock's name is the prefix of its contenders' keys, as it is for `etcdctl lock`,
+//! `etcdctl elect` and Go's `clientv3/concurrency`: ours are `<name>/<lease>-<ticket>.<number>`, and every other key
+//! there is a contender of another client. All else of ours stays below the base.
 
 mod name;
 mod record;
@@ -46,10 +46,8 @@ pub(crate) enum KeyNaming {
     Etcdctl,
 }
 
-/// Some segments of a queue, from the head of it to the tail.
 pub(crate) type Segments = RangeInclusive<u32>;
 
-/// All keys of one service.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     base: String,
@@ -71,7 +69,6 @@ impl Layout {
         self.naming == KeyNaming::Ours && queue.part() != Part::Permits
     }
 
-    /// Says why a lock cannot have this name.
     pub(crate) fn refusal(&self, queue: &QueueName) -> Option<String> {
         let is_ours =
             queue.as_str().strip_prefix(&*self.base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -155,17 +152,14 @@ impl Layout {
         }
     }
 
-    /// The identity of a contender of ours that was created at this revision.
     pub(crate) fn id(&self, name: &Name, created: i64) -> ContenderId {
         ContenderIdentity { text: &self.text(name), created }.id()
     }
 
-    /// Reads the name of a contender that this library made.
     pub(crate) fn name(&self, id: &ContenderId) -> Option<Name> {
         self.parse(ContenderIdentity::parse(id)?.text)
     }
 
-    /// The key of a contender of ours.
     pub(crate) fn key(&self, queue: &QueueName, name: &Name) -> Vec<u8> {
         self.key_of(queue, &self.text(name))
     }
@@ -195,7 +189,6 @@ impl Layout {
         (of_mode(*segments.start()), prefix_end(&of_mode(*segments.end())))
     }
 
-    /// The key that says which segment is at the tail of a queue.
     pub(crate) fn tail(&self, queue: &QueueName) -> Vec<u8> {
         format!("{}/t/{}/{}", self.base, queue.encoded(), part_letter(queue.part())).into_bytes()
     }
@@ -204,7 +197,6 @@ impl Layout {
         format!("{}/v/{}/{}", self.base, queue.encoded(), part_letter(queue.part())).into_bytes()
     }
 
-    /// The key that says that a contender was broken.
     pub(crate) fn broken(&self, lease: i64, slot: u32, created: i64) -> Vec<u8> {
         let (lease, slot, created) = (lease_text(lease), slot_text(slot), revision_text(created));
         format!("{}/x/{lease}/{slot}.{created}", self.base).into_bytes()
@@ -298,14 +290,11 @@ impl Layout {
     }
 }
 
-/// A contender that is stored.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredContender {
     pub(crate) id: ContenderId,
     pub(crate) mode: Mode,
-    /// In which segment of the queue it stands.
     pub(crate) segment: u32,
-    /// Whether this library made it.
     pub(crate) is_ours: bool,
     /// `None` of another client's, and where only the keys were read.
     pub(crate) ticket: Option<Ticket>,

@@ -13,10 +13,8 @@ use crate::rpc::{Connection, delete, key_range, modified_at, prefix_range, txn};
 use crate::session::{Begun, TokenEpoch, header};
 use crate::url::EtcdSite;
 
-/// Where looks go.
 pub(crate) type Onlooker = lockkeeper_session::Onlooker<Connection, Begun>;
 
-/// Begins without a connection.
 pub(crate) fn onlooker(site: &EtcdSite) -> Onlooker {
     let site = site.clone();
     // Holders have no part in a look that took too long, or that came to a member with too much to do.
@@ -39,23 +37,19 @@ pub(crate) async fn open_from(first: usize, EtcdSite { config, clock, .. }: &Etc
     config.finder(first, clock).round(deadline, attempt).await
 }
 
-/// How many contenders are read at once.
 const PAGE: i64 = 500;
 
 /// How many pages of one lock, or locks of one service, are read: a queue or a service of a million is a mistake.
 const PAGES_MAX: usize = 2_000;
 
-/// What a look is made over.
 pub(crate) type EtcdLook<'a> = lockkeeper_session::Onlooking<'a, Connection, Layout>;
 
-/// Shows the contenders in all queues of a lock.
 pub(crate) async fn inspect(looking: &EtcdLook<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
     let shot = snapshot(looking, prefix_range(looking.layout.lock(lock))).await?;
     let seen = shot.kvs.iter().filter_map(|kv| ShownContender::read(looking.layout, lock, kv)).collect();
     Ok(in_order(seen, shot.epoch.map(|epoch| looking.layout.first_token(epoch.offset))))
 }
 
-/// What lay in a range of keys at one revision.
 pub(crate) struct KeySnapshot {
     pub(crate) revision: i64,
     /// Where tokens began then; `None` before the service's first session.
@@ -63,7 +57,6 @@ pub(crate) struct KeySnapshot {
     pub(crate) kvs: Vec<KeyValue>,
 }
 
-/// Reads a range of keys, page by page.
 pub(crate) async fn snapshot(looking: &EtcdLook<'_>, range: RangeRequest) -> Result<KeySnapshot, Failure> {
     let EtcdLook { connection, layout, deadline } = looking;
     let first = RangeRequest { limit: PAGE, ..range };
@@ -98,7 +91,6 @@ pub(crate) struct ShownContender {
 }
 
 impl ShownContender {
-    /// Reads a contender of this lock from its key.
     pub(crate) fn read(layout: &Layout, lock: &QueueName, kv: &KeyValue) -> Option<Self> {
         let (part, stored) = layout.read(lock, kv)?;
         let rank = match part {
@@ -178,7 +170,6 @@ async fn name_of(looking: &EtcdLook<'_>, lock: &str, key: &[u8]) -> Result<Optio
     Ok(found.and_then(|kv| name_in(&kv.value)))
 }
 
-/// A key as it was read.
 #[derive(Clone, Debug)]
 struct SeenKey {
     key: Vec<u8>,

@@ -32,10 +32,8 @@ use crate::session::{Core, EtcdLink};
 /// Beside how many contenders the entries of one call may stand: the transaction compares each of them.
 const ANCHORS_MAX: usize = 32;
 
-/// A session of a keeper.
 pub(crate) type EtcdSession = lockkeeper_session::QueueSession<Etcd>;
 
-/// Takes a session for locks.
 pub(crate) fn begin(core: Arc<Core>) -> EtcdSession {
     EtcdSession::new(Etcd { inner: Arc::new(QueueCore::new(core)) }, watch::run_guard)
 }

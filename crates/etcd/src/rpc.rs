@@ -46,7 +46,6 @@ use crate::url::{EtcdAccess, EtcdCredentials};
 /// The longest answer, in bytes: a queue of a hundred thousand contenders, without their data, has a fifth of it.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// A connection to one member. Dropping it closes it.
 pub(crate) struct Connection {
     server: Server,
     channel: Channel,
@@ -56,7 +55,6 @@ pub(crate) struct Connection {
     is_over: watch::Receiver<bool>,
     clock: Arc<dyn Clock>,
     token: Option<MetadataValue<Ascii>>,
-    /// Which keys its user must be allowed to use.
     rights: Arc<str>,
 }
 
@@ -176,7 +174,6 @@ impl Connection {
         }
     }
 
-    /// Waits for something until the deadline.
     async fn until<T>(&self, deadline: BootInstant, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             biased;
@@ -195,7 +192,6 @@ impl Connection {
         request
     }
 
-    /// Waits until it has ended.
     pub(crate) async fn over(&self) {
         let mut is_over = self.is_over.clone();
         // An error says that the socket was dropped.
@@ -247,7 +243,6 @@ const PATH: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 /// How many requests can be on their way: one, since the next is sent after the answer.
 const REQUESTS_MAX: usize = 1;
 
-/// The stream of one lease on one connection.
 pub(crate) struct KeepAlive {
     lease: i64,
     requests: mpsc::Sender<LeaseKeepAliveRequest>,

@@ -53,7 +53,6 @@ pub(crate) struct Core {
     entered: Notify,
 }
 
-/// What was granted to a session.
 struct GrantedLease {
     lease: i64,
     timeout: Duration,
@@ -108,12 +107,10 @@ impl Core {
         self.revision.load(Ordering::SeqCst)
     }
 
-    /// Begins to note revisions anew from this one.
     fn begin_revisions_at(&self, revision: i64) {
         self.revision.store(revision, Ordering::SeqCst);
     }
 
-    /// Notes a contender that depends on the session.
     pub(crate) fn depend(&self) {
         if self.dependents.fetch_add(1, Ordering::SeqCst) == 0 {
             self.entered.notify_one();
@@ -148,7 +145,6 @@ impl Core {
         txn(if is_planted { Vec::new() } else { conditions }, success, failure)
     }
 
-    /// Opens another connection, for the session alone.
     async fn connect(&self, server: &Server, deadline: BootInstant) -> Result<Connection, Failure> {
         Connection::open(server, &self.config.access, &self.life.clock, deadline).await
     }
@@ -190,7 +186,6 @@ impl Core {
     }
 }
 
-/// Whether a failure ends the use of its connection.
 fn needs_another(failure: &Failure) -> bool {
     failure.kind == FailureKind::Broken || failure.effect == Effect::Unknown
 }
@@ -199,14 +194,12 @@ fn needs_another(failure: &Failure) -> bool {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct TokenEpoch {
     pub(crate) offset: u64,
-    /// The revision at which it was written.
     pub(crate) written: i64,
 }
 
 /// A connection of a session. It is used once the session's stamp was written over it.
 pub(crate) type EtcdLink = lockkeeper_session::Linked<Connection, Begun>;
 
-/// What a connection begins with.
 pub(crate) struct Begun {
     pub(crate) watches: KeyWatches,
     /// The revision at which the session's key was written when this connection began. A join names it, so that none of
@@ -236,7 +229,6 @@ impl TokenEpoch {
         Self::read(range.kvs.first()?)
     }
 
-    /// Reads it from its key.
     pub(crate) fn read(kv: &KeyValue) -> Option<Self> {
         let offset = str::from_utf8(&kv.value).ok()?.parse().ok()?;
         Some(Self { offset, written: kv.mod_revision })

@@ -61,9 +61,7 @@ pub(crate) struct EtcdCredentials {
 #[derive(Clone, Default)]
 pub(crate) struct EtcdAccess {
     pub(crate) credentials: Option<EtcdCredentials>,
-    /// Whether servers must speak TLS.
     pub(crate) is_secured: bool,
-    /// Which keys the user must be allowed to use.
     pub(crate) rights: Arc<str>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<lockkeeper_tls::Connector>,
@@ -82,7 +80,6 @@ pub(crate) struct EtcdAccess {
 pub struct Config {
     pub(crate) service: String,
     pub(crate) servers: Vec<Server>,
-    /// How the names of servers are resolved.
     pub(crate) names: Names,
     pub(crate) access: EtcdAccess,
     /// Without a slash at its end.
@@ -91,7 +88,6 @@ pub struct Config {
     pub(crate) naming: KeyNaming,
     session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
-    /// How long one request may take.
     pub(crate) operation_timeout: Duration,
 }
 
@@ -105,7 +101,6 @@ pub struct ContenderKey {
     pub create_revision: i64,
 }
 
-/// A service, and what it is used with.
 pub(crate) type EtcdSite = lockkeeper_session::Site<Config, Layout>;
 
 impl Config {
@@ -156,7 +151,6 @@ impl Config {
         Finder::new(&self.names, servers, Order::Onward, clock.clone())
     }
 
-    /// Returns where the keys of the service lie.
     pub(crate) fn layout(&self) -> Layout {
         Layout::new(&self.base, self.naming)
     }
@@ -191,7 +185,6 @@ fn credentials(url: &ServiceUrl) -> Result<Option<EtcdCredentials>> {
     }
 }
 
-/// The base: the path of the URL, or the setting.
 fn base(url: &ServiceUrl, given: &Given) -> Result<String> {
     let (path, base) = (url.path().trim_end_matches('/'), given.text("base").trim_end_matches('/'));
     if path.is_empty() {
@@ -209,7 +202,6 @@ fn base(url: &ServiceUrl, given: &Given) -> Result<String> {
 /// What a base is. The keys of all locks begin with it: an empty part would stand in each.
 const BASE_WORDS: &str = "a text of at most 200 bytes that begins with `/` and has no empty part";
 
-/// Whether a text is that, but for slashes at its end.
 fn is_base(text: &str) -> bool {
     let base = text.trim_end_matches('/');
     base.starts_with('/') && base.len() <= BASE_BYTES_MAX && !base.contains("//")

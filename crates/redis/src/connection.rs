@@ -40,10 +40,8 @@ use crate::connection::tracking::WaitRegistry;
 /// The most batches that wait for their answers: a hundred times the contenders that one process is tested with.
 const FLIGHTS_MAX: usize = 1 << 20;
 
-/// A connection to one server. Dropping it closes it.
 pub(crate) struct Connection {
     server: Server,
-    /// What the server says of itself.
     pub(crate) greeting: ServerGreeting,
     line: Mutex<SendLine>,
     meter: Arc<Meter>,
@@ -53,7 +51,6 @@ pub(crate) struct Connection {
     clock: Arc<dyn Clock>,
     /// Where batches go on that are given up.
     runtime: Handle,
-    /// How many batches wait for their answers.
     batches: Arc<AtomicUsize>,
 }
 
@@ -121,7 +118,6 @@ impl Connection {
         self.waits.register(key)
     }
 
-    /// Has all keys noted that the server tells of.
     pub(crate) fn mark(&self, marks: Arc<KeyMarks>) {
         self.waits.mark(marks);
     }
@@ -133,7 +129,6 @@ impl Connection {
         Ok(answers)
     }
 
-    /// Waits until it has ended.
     pub(crate) async fn over(&self) {
         let mut is_over = self.is_over.clone();
         // An error says that the driver was dropped.
@@ -234,13 +229,11 @@ impl Drop for ConnectionEnd {
     }
 }
 
-/// A script that a server runs in one piece.
 #[derive(Debug)]
 pub(crate) struct LoadedScript {
     /// What it is called where it is spoken of.
     pub(crate) name: &'static str,
     source: Arc<str>,
-    /// By what the server knows it.
     sha: String,
 }
 
@@ -255,7 +248,6 @@ impl LoadedScript {
 /// What one of the server's answers belongs to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum AnswerPart {
-    /// A command that changes nothing.
     Command,
     /// A script, by its source, and what all of its keys begin with.
     Script(Arc<str>, String),
@@ -295,7 +287,6 @@ impl Batch {
         self
     }
 
-    /// Sends a command that changes nothing.
     pub(crate) fn command(mut self, command: Cmd) -> Self {
         self.push(command, AnswerPart::Command);
         self

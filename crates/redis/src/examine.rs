@@ -1,5 +1,5 @@
-//! Examination of the service: findings that its users should know, and trials of what locks need. `judge` has the rules,
-//! pure.
+//! Examination of the service: findings that its users should know, and trials of what locks need. `judge` has the
+//! rules, pure.
 
 mod judge;
 
@@ -35,7 +35,6 @@ pub(crate) async fn examine_briefly(looking: RedisLook<'_>) -> Result<Vec<Findin
     Ok(version.into_iter().chain(eviction).collect())
 }
 
-/// Examines the server in full.
 pub(crate) async fn examine_wholly(looking: RedisLook<'_>, site: &RedisSite) -> Result<Vec<Finding>, Failure> {
     let mut findings: Vec<_> = judge_version(&looking.connection.greeting).into_iter().collect();
     findings.extend(judge_report(looking, &site.config).await?);
@@ -104,7 +103,6 @@ const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// After how many milliseconds the server removes what the trial has left because the connection ended.
 const KEPT_MS: u32 = 10_000;
 
-/// Sends one command, and returns its answer.
 async fn ask(looking: RedisLook<'_>, command: Cmd, name: &str) -> Result<Value, Failure> {
     let answers = looking.connection.send_until(Batch::new().command(command), looking.deadline).await?;
     answer(only(answers)?, name)

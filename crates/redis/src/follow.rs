@@ -47,7 +47,6 @@ const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
 /// How many dead are named at once. If there are more, all locks are looked at.
 const DEAD_MAX: usize = 1_000;
 
-/// Follows a service.
 pub(crate) struct Following {
     site: RedisSite,
     scope: Scope,

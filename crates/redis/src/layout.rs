@@ -30,10 +30,8 @@ use crate::script::Script;
 /// The bits of a session's number: 10 digits of 5 bits, so that a member has at most 64 bytes.
 const SESSION_BITS: u32 = 50;
 
-/// The digits of a session's number.
 const SESSION_DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
-/// All keys of one service.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// With the braces of its hash tag.
@@ -52,12 +50,10 @@ impl Layout {
         Self { base, naming }
     }
 
-    /// The key that all others begin with.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// What is sent of a script.
     pub(crate) fn script(&self, script: Script) -> &'static connection::LoadedScript {
         script.get(self.naming)
     }
@@ -85,7 +81,6 @@ impl Layout {
         lock.map_or(KeySubject::Nothing, |(lock, _)| KeySubject::Lock(lock))
     }
 
-    /// The list of the locks that have contenders.
     pub(crate) fn names(&self) -> String {
         format!("{}:n", self.base)
     }
@@ -95,12 +90,10 @@ impl Layout {
         (self.naming == KeyScheme::Setnx && queue.part() == Part::Line).then(|| queue.as_str())
     }
 
-    /// Whether first contenders take plain locks.
     pub(crate) fn has_plain(&self) -> bool {
         self.naming == KeyScheme::Setnx
     }
 
-    /// Says why a lock cannot have this name.
     pub(crate) fn refusal(&self, queue: &QueueName) -> Option<String> {
         if self.naming == KeyScheme::Ours {
             return None;
@@ -110,12 +103,10 @@ impl Layout {
         is_ours.then(|| format!("with `layout=setnx` a lock's name is a key, and those that begin with {tag} are ours"))
     }
 
-    /// The key that is there while a session is.
     pub(crate) fn alive(&self, session: RedisSessionId) -> String {
         format!("{}:a:{session}", self.base)
     }
 
-    /// The record of a contender.
     pub(crate) fn contender(&self, ticket: Ticket) -> String {
         format!("{}:c:{ticket}", self.base)
     }
@@ -134,16 +125,12 @@ impl Layout {
     }
 }
 
-/// What a key is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum KeySubject<'a> {
     /// A queue of a lock, by the lock's encoded name.
     Lock(&'a str),
-    /// A contender's record.
     Record(Ticket),
-    /// A plain lock that has this name.
     Plain(&'a str),
-    /// Nothing that is shown.
     Nothing,
 }
 
@@ -161,7 +148,6 @@ pub(crate) fn read_listed(listed: &str) -> Option<QueueName> {
     }
 }
 
-/// A session, by a random number.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct RedisSessionId(u64);
 
@@ -221,7 +207,6 @@ impl QueueMember {
         fields.next().is_none().then_some(Self { grant, number, mode, ticket, session })
     }
 
-    /// Reads the member of a contender.
     pub(crate) fn of(id: &ContenderId) -> Option<Self> {
         Self::parse(id.as_str())
     }
@@ -239,7 +224,6 @@ impl QueueMember {
         FencingToken::new(self.grant, 0)
     }
 
-    /// Where it stands in its queue.
     pub(crate) const fn place(&self) -> (u64, u32) {
         (self.grant, self.number)
     }

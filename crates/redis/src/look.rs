@@ -15,10 +15,8 @@ use crate::script::Script;
 use crate::session::{taught, teach};
 use crate::url::RedisSite;
 
-/// Where looks go.
 pub(crate) type Onlooker = lockkeeper_session::Onlooker<Connection, ()>;
 
-/// Begins without a connection.
 pub(crate) fn onlooker(site: &RedisSite) -> Onlooker {
     let site = site.clone();
     Onlooker::new(site.clock.clone(), site.config.operation_timeout, Failure::needs_another, move || {
@@ -51,10 +49,8 @@ const PAGES_MAX: usize = 5_000;
 /// The parts of a lock, as they are shown: of a semaphore the permits come first.
 const PARTS: [Part; 3] = [Part::Line, Part::Permits, Part::Waiters];
 
-/// What a look is made over.
 pub(crate) type RedisLook<'a> = lockkeeper_session::Onlooking<'a, Connection, Layout>;
 
-/// Shows the contenders in all queues of a lock.
 pub(crate) async fn inspect(looking: RedisLook<'_>, lock: &QueueName) -> Result<Vec<ContenderInfo>, Failure> {
     inspect_each(looking, std::slice::from_ref(lock)).await?.pop().ok_or_else(Failure::unexpected)
 }

@@ -30,16 +30,13 @@ use crate::queue::view::is_foreign;
 use crate::script::Script;
 use crate::session::{Core, RedisLink};
 
-/// A session of a keeper.
 pub(crate) type RedisSession = lockkeeper_session::QueueSession<Redis>;
 
-/// Takes a session for locks.
 pub(crate) fn begin(core: Arc<Core>) -> RedisSession {
     RedisSession::new(Redis { core, young: Young::default() }, guard::run_guard)
 }
 
 impl Redis {
-    /// Makes the call of one script.
     fn run<T: Send + 'static>(
         &self,
         script: Script,
@@ -172,7 +169,6 @@ impl Service for Redis {
     }
 }
 
-/// The arguments of a script.
 fn arguments<const N: usize>(texts: [&str; N]) -> Vec<Vec<u8>> {
     texts.into_iter().map(|text| text.as_bytes().to_vec()).collect()
 }

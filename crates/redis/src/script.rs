@@ -23,7 +23,6 @@ pub(crate) enum KeyScheme {
     Setnx,
 }
 
-/// A script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Script {
     Open,
@@ -72,7 +71,6 @@ fn text(naming: KeyScheme, body: &str) -> String {
 }
 
 impl Script {
-    /// Returns what is sent of it.
     pub(crate) fn get(self, naming: KeyScheme) -> &'static connection::LoadedScript {
         &every(naming)[self as usize]
     }

@@ -89,7 +89,6 @@ impl Core {
         }
     }
 
-    /// Opens another connection, for the session alone.
     async fn connect(&self, server: &Server, deadline: BootInstant) -> Result<Connection, Failure> {
         Connection::open(server, &self.config.access, &self.life.clock, deadline).await
     }

@@ -110,7 +110,6 @@ pub(crate) struct RedisAccess {
     /// Who we are to sentinels, where that is told apart.
     pub(crate) of_sentinels: Option<RedisCredentials>,
     pub(crate) database: u32,
-    /// Whether servers must speak TLS.
     pub(crate) is_secured: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<lockkeeper_tls::Connector>,
@@ -138,7 +137,6 @@ pub(crate) enum ClockGuard {
 pub struct Config {
     pub(crate) service: String,
     pub(crate) address: Address,
-    /// How the names of servers are resolved.
     pub(crate) names: Names,
     pub(crate) access: RedisAccess,
     /// What all keys carry in their hash tag; it has no brace.
@@ -146,14 +144,12 @@ pub struct Config {
     pub(crate) naming: KeyScheme,
     session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
-    /// How long one request may take.
     pub(crate) operation_timeout: Duration,
     /// How many replicas must have each join and each renewal.
     pub(crate) replicas: u32,
     pub(crate) clock_guard: ClockGuard,
 }
 
-/// A service, and what it is used with.
 pub(crate) type RedisSite = lockkeeper_session::Site<Config, Layout>;
 
 impl Config {
@@ -209,7 +205,6 @@ impl Config {
         Ok(())
     }
 
-    /// Where its keys lie.
     pub(crate) fn layout(&self) -> Layout {
         Layout::new(&self.base, self.naming)
     }

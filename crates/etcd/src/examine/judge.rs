@@ -56,7 +56,6 @@ pub(super) fn judge_standstill(is_any_member_there: bool, why: Error) -> Result<
     Ok(Finding::new(Severity::Error, what, cure).leaving(Exclusion::BestEffort))
 }
 
-/// Tells what is known to be wrong with a version.
 fn judge_version(version: &str) -> Vec<Finding> {
     let mut numbers = version.split(['.', '-', '+']).map(|number| number.parse::<u32>().ok());
     let (Some(Some(major)), Some(Some(minor)), Some(Some(patch))) = (numbers.next(), numbers.next(), numbers.next())
@@ -84,7 +83,6 @@ fn judge_version(version: &str) -> Vec<Finding> {
     findings
 }
 
-/// Judges how many members vote.
 pub(super) fn judge_members(count: usize) -> Option<Finding> {
     match count {
         1 => {
@@ -99,7 +97,6 @@ pub(super) fn judge_members(count: usize) -> Option<Finding> {
     }
 }
 
-/// Judges whether locks go on when the members of the URL are lost.
 pub(super) fn judge_url(named: usize, count: usize) -> Option<Finding> {
     (named == 1 && count > 2).then(|| {
         let what = format!("the URL names one of {count} members: without it no lock can be had");
@@ -117,7 +114,6 @@ pub(super) fn judge_unity(clusters: &[u64]) -> Option<Finding> {
     })
 }
 
-/// Judges the session timeout by the least one that the cluster grants.
 pub(super) fn judge_least(asked: Duration, least: Duration) -> Option<Finding> {
     (asked < least).then(|| {
         let what = format!("the cluster grants a session timeout of {least:?} instead of {asked:?}");
@@ -126,12 +122,10 @@ pub(super) fn judge_least(asked: Duration, least: Duration) -> Option<Finding> {
     })
 }
 
-/// What is stored where tokens begin.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Offset {
     /// No session was opened below the base yet.
     Absent,
-    /// It is no number.
     Unreadable,
     Present(TokenEpoch),
 }

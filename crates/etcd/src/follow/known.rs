@@ -10,7 +10,6 @@ use crate::look::{ShownContender, in_order, name_in};
 use crate::proto::KeyValue;
 use crate::session::TokenEpoch;
 
-/// All locks that are followed, as far as they have contenders.
 #[derive(Debug)]
 pub(super) struct FollowedLocks {
     layout: Layout,
@@ -42,7 +41,6 @@ struct FollowedContender {
 }
 
 impl FollowedLocks {
-    /// Begins with nothing.
     pub(super) fn new(layout: &Layout, scope: &Scope) -> Self {
         let by_text = |name: &QueueName| {
             let key = layout.lock(name);
@@ -72,7 +70,6 @@ impl FollowedLocks {
         prefixes
     }
 
-    /// Notes a key that was written.
     pub(super) fn put(&mut self, kv: &KeyValue) {
         if kv.key == self.layout.offset() {
             let epoch = TokenEpoch::read(kv);
@@ -95,7 +92,6 @@ impl FollowedLocks {
         self.changed.insert(text.to_owned());
     }
 
-    /// Notes a key that was deleted.
     pub(super) fn delete(&mut self, key: &[u8]) {
         if key == self.layout.offset() {
             self.begin_tokens_at(None);
@@ -124,7 +120,6 @@ impl FollowedLocks {
         self.locks.append(&mut found);
     }
 
-    /// Notes where tokens begin.
     fn begin_tokens_at(&mut self, first_token: Option<u64>) {
         if self.first_token != first_token {
             self.first_token = first_token;
@@ -132,7 +127,6 @@ impl FollowedLocks {
         }
     }
 
-    /// Reads the name of a lock that is followed.
     fn name_of(&self, text: &str, kv: &KeyValue) -> Option<QueueName> {
         let known = self.locks.get(text).map(|lock| &lock.name).or_else(|| self.also.get(text)).cloned();
         let name = known.or_else(|| self.layout.lock_name(text)).or_else(|| name_in(&kv.value))?;
@@ -140,12 +134,10 @@ impl FollowedLocks {
         (is_followed && self.layout.refusal(&name).is_none()).then_some(name)
     }
 
-    /// Whether a lock may look otherwise than it was told.
     pub(super) fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// Shows all locks with contenders.
     pub(super) fn all(&mut self) -> Vec<LockSnapshot> {
         self.changed = self.locks.keys().cloned().collect();
         self.locks.values_mut().for_each(|lock| lock.is_told = false);

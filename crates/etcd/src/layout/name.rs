@@ -23,13 +23,10 @@ pub(crate) struct QueuePosition {
     pub(crate) next: u32,
 }
 
-/// A contender's name: what its key says.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Name {
     pub(crate) mode: Mode,
-    /// In which segment of the queue it stands.
     pub(crate) segment: u32,
-    /// The lease of the session that made it.
     pub(crate) lease: i64,
     /// Tells it from the other contenders of the session.
     pub(crate) slot: u32,
@@ -47,7 +44,6 @@ impl Name {
         Self::parse_bare(mode_of(mode)?, segment, rest)
     }
 
-    /// Reads what stands behind the mode and the segment.
     pub(super) fn parse_bare(mode: Mode, segment: u32, rest: &str) -> Option<Self> {
         let (rest, beside) = match rest.split_once('@') {
             Some((rest, beside)) => (rest, Some(QueuePosition::parse(beside)?)),
@@ -92,7 +88,6 @@ impl Name {
         }
     }
 
-    /// Where it stands if it was created at this revision.
     pub(crate) fn position(&self, created: i64) -> QueuePosition {
         self.beside.unwrap_or(QueuePosition { revision: created, turn: self.number, next: 0 })
     }
@@ -130,7 +125,6 @@ pub(super) fn segment_text(segment: u32) -> String {
     format!("{segment:0SEGMENT_DIGITS$x}")
 }
 
-/// Reads a number of this many lower-case hexadecimal digits.
 fn hexadecimal(text: &str, digits: usize) -> Option<u64> {
     let is_ours = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     u64::from_str_radix(text, 16).ok().filter(|_| is_ours)

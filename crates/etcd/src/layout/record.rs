@@ -10,7 +10,6 @@ use lockkeeper_core::{ContenderId, ContenderInfo, Entry, QueueName, Revocation, 
 use lockkeeper_session::Ask;
 use serde::{Deserialize, Serialize};
 
-/// A contender, as it is stored.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub(crate) struct KeyRecord {
@@ -26,7 +25,6 @@ pub(crate) struct KeyRecord {
 }
 
 impl KeyRecord {
-    /// Describes an entry that is about to be made.
     pub(crate) fn of(entry: &Entry, queue: &QueueName, since_unix: Duration) -> Self {
         Self {
             ticket: entry.ticket.to_string(),
@@ -60,24 +58,20 @@ impl KeyRecord {
         self.revoke = Some(Ask::of(revocation));
     }
 
-    /// Returns the request to give up, if there is one.
     pub(crate) fn revocation(&self) -> Option<Revocation> {
         self.revoke.clone().map(Ask::revocation)
     }
 
-    /// Fills in what is known of a contender.
     pub(crate) fn describe(&self, info: &mut ContenderInfo) {
         self.owner.clone().describe(info);
         info.revocation = self.revocation();
     }
 }
 
-/// What a contender's identity says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ContenderIdentity<'a> {
     /// What stands behind the queue in its key.
     pub(super) text: &'a str,
-    /// The revision at which the key was created.
     pub(super) created: i64,
 }
 

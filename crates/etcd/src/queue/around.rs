@@ -24,7 +24,6 @@ pub(super) struct Spot {
     place: Option<(ContenderId, u32)>,
 }
 
-/// What was read around a place.
 #[derive(Debug)]
 pub(super) struct PlaceView {
     /// All that was read, which is more than decides.
@@ -33,7 +32,6 @@ pub(super) struct PlaceView {
     pub(super) length: usize,
 }
 
-/// What was read of one mode.
 #[derive(Debug)]
 struct OfMode {
     near: Vec<StoredContender>,
@@ -79,7 +77,6 @@ impl Spot {
         MODES.into_iter().flat_map(of_mode).collect()
     }
 
-    /// How many ranges these are.
     pub(super) fn ranges_count(&self) -> usize {
         if self.place.is_some() { 3 * MODES.len() } else { MODES.len() }
     }

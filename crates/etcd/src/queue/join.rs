@@ -29,7 +29,6 @@ const RESENDS_MAX: u32 = 32;
 /// The greatest number of contenders that may have stood beside one contender: its number has four digits.
 const BESIDE_MAX: u32 = 0xffff;
 
-/// One entry that is to be stored.
 struct JoinEntry {
     ticket: Ticket,
     /// Its name, in the first segment unless it stands beside another contender.
@@ -39,7 +38,6 @@ struct JoinEntry {
     anchor: Option<Arc<EtcdPlace>>,
 }
 
-/// The entries of one call.
 struct JoinCall {
     queues: Weak<Queues>,
     inner: Arc<QueueCore>,
@@ -60,7 +58,6 @@ struct StoredEntries {
     asked_at: BootInstant,
 }
 
-/// Makes the call that stores these entries.
 pub(super) fn make(
     queues: &Arc<Queues>,
     queue: &QueueName,
@@ -127,7 +124,6 @@ impl JoinCall {
         Err(Failure::unexpected())
     }
 
-    /// Reads what is stored.
     async fn stored(&self, link: &EtcdLink, told: StoredEntries) -> Result<Joined<EtcdOwn>, Failure> {
         self.joining.note_created(told.created);
         let stood: Vec<_> = self.wanted.iter().map(|wanted| Some(self.stood(wanted, &told))).collect();
@@ -177,9 +173,7 @@ const SIDE_BY_SIDE_MAX: usize = 32;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Shows {
     Whole,
-    /// All of it if it is short.
     Short,
-    /// It is known to be long.
     Nothing,
 }
 
@@ -232,7 +226,6 @@ impl JoinCall {
         self.why_refused(link, epoch, stamp, offset, (tail, Tail::of(&present_tail)?))
     }
 
-    /// The tail that the entries join.
     fn tail(&self) -> Tail {
         self.joining.tail(|| match self.has_segments() {
             true => self.inner.tails.lock().known(&self.queue).tail,
@@ -244,7 +237,6 @@ impl JoinCall {
         self.inner.core.layout.has_segments(&self.queue)
     }
 
-    /// How much of the queue is to be shown at once.
     fn shows(&self) -> Shows {
         if !self.has_segments() || self.shows_whole {
             return Shows::Whole;
@@ -332,7 +324,6 @@ impl JoinCall {
         Ok(Some(Joined::AnchorGone))
     }
 
-    /// Whether any of the entries is to stand at the tail.
     fn joins_tail(&self) -> bool {
         self.has_segments() && self.wanted.iter().any(|wanted| wanted.anchor.is_none())
     }

@@ -28,7 +28,6 @@ const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
 /// longest request has are needed anyway.
 const TOGETHER_MAX: usize = 64;
 
-/// What is to be left.
 struct LeaveCall {
     inner: Arc<QueueCore>,
     queue: QueueName,

@@ -16,12 +16,10 @@ use crate::queue::tail::{Tail, Tails};
 use crate::rpc::{KeyWatch, absent, delete, key_range, modified_at, prefix_end, put, txn};
 use crate::session::{Core, EtcdLink, QueuedRemoval, header};
 
-/// One session's queues on etcd.
 pub(crate) struct Etcd {
     pub(super) inner: Arc<QueueCore>,
 }
 
-/// The queues of one session.
 pub(super) type Queues = lockkeeper_session::Queues<Etcd>;
 
 /// What the calls of one session share. Holding it does not keep the session alive.
@@ -31,7 +29,6 @@ pub(super) struct QueueCore {
     pub(super) tails: Mutex<Tails>,
     /// The places to be watched, and from when on; the first is looked at first.
     pub(super) unwatched: Mutex<VecDeque<(BootInstant, Arc<EtcdPlace>)>>,
-    /// Wakes the guard.
     pub(super) kick: Notify,
     told: Mutex<ToldDeparture>,
 }
@@ -39,9 +36,7 @@ pub(super) struct QueueCore {
 /// What a member has told last.
 #[derive(Clone, Copy, Debug, Default)]
 struct ToldDeparture {
-    /// The number of the connection.
     link: u64,
-    /// The revision of the departure that was told.
     revision: i64,
 }
 
@@ -65,7 +60,6 @@ impl QueueCore {
         }
     }
 
-    /// Notes that a departure at this revision was told on this connection.
     pub(super) fn note_told(&self, link: &EtcdLink, revision: i64) {
         *self.told.lock() = ToldDeparture { link: link.number, revision };
     }
@@ -175,13 +169,11 @@ impl QueueCore {
     }
 }
 
-/// There is no key that begins with this prefix.
 fn none_below(prefix: Vec<u8>) -> Compare {
     let range_end = prefix_end(&prefix);
     none_in((prefix, range_end))
 }
 
-/// There is no contender in this segment of a queue, or behind it.
 fn none_from(layout: &Layout, queue: &QueueName, segment: u32) -> Vec<Compare> {
     MODES.into_iter().map(|mode| none_in(layout.segments(queue, mode, segment..=u32::MAX))).collect()
 }
@@ -191,7 +183,6 @@ fn none_in((key, range_end): (Vec<u8>, Vec<u8>)) -> Compare {
     Compare { range_end, ..absent(key) }
 }
 
-/// What one contender of ours claims.
 #[derive(Clone, Debug)]
 pub(super) struct ContenderClaim {
     /// Its name in the first segment.
@@ -202,7 +193,6 @@ pub(super) struct ContenderClaim {
 /// How far a join is, shared by all of its entries.
 #[derive(Debug, Default)]
 pub(super) struct JoinProgress {
-    /// Whether it may have taken effect.
     was_sent: AtomicBool,
     /// The tail that the entries were sent to, or are to be sent to.
     tail: Mutex<Option<Tail>>,
@@ -216,12 +206,10 @@ impl JoinProgress {
         self.was_sent.swap(true, Ordering::SeqCst)
     }
 
-    /// Whether an attempt may have taken effect.
     pub(super) fn was_sent(&self) -> bool {
         self.was_sent.load(Ordering::SeqCst)
     }
 
-    /// Notes that no attempt has taken effect.
     pub(super) fn note_unsent(&self) {
         self.was_sent.store(false, Ordering::SeqCst);
     }
@@ -246,7 +234,6 @@ impl JoinProgress {
     }
 }
 
-/// All claims of one session.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     by_ticket: BTreeMap<Ticket, ContenderClaim>,
@@ -280,12 +267,10 @@ impl Claims {
         })
     }
 
-    /// Notes a claim before its join is sent.
     pub(super) fn begin(&mut self, ticket: Ticket, claim: ContenderClaim) {
         self.by_ticket.insert(ticket, claim);
     }
 
-    /// Finds the claim of a ticket.
     pub(super) fn get(&self, ticket: Ticket) -> Option<&ContenderClaim> {
         self.by_ticket.get(&ticket)
     }
@@ -303,14 +288,11 @@ impl Claims {
     }
 }
 
-/// A contender of ours that is stored.
 pub(super) type EtcdPlace = lockkeeper_session::Place<EtcdOwn>;
 
-/// What etcd keeps of it.
 pub(crate) struct EtcdOwn {
     pub(super) key: Vec<u8>,
     pub(super) name: Name,
-    /// The revision at which it was created.
     pub(super) created: i64,
     /// Counts those that stand beside this one, or beside the one that this one stands beside.
     pub(super) beside: Arc<AtomicU32>,
@@ -322,7 +304,6 @@ impl EtcdOwn {
         self.name.position(self.created)
     }
 
-    /// Whether it is being watched.
     pub(super) fn is_watched(&self) -> bool {
         self.watch.lock().as_ref().is_some_and(KeyWatch::is_live)
     }

@@ -18,7 +18,6 @@ pub(super) const SEGMENT_FULL: i64 = 32;
 /// How many queues with more than one segment are remembered: one that was forgotten costs its next join a round trip.
 const QUEUES_MAX: usize = 1_024;
 
-/// The segment at the tail of a queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Tail {
     pub(super) segment: u32,
@@ -41,7 +40,6 @@ impl Tail {
     }
 }
 
-/// What is known of a queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct KnownTail {
     pub(super) tail: Tail,

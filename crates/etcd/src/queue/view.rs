@@ -13,20 +13,17 @@ use crate::session::{EtcdLink, header};
 /// How many contenders are read at most where few decide; a queue that has more is read around the place in question.
 pub(super) const SHORT_MAX: i64 = 64;
 
-/// Who answers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ReadSource {
     Quorum,
     Member,
 }
 
-/// What the ranges of a queue show.
 #[derive(Debug)]
 pub(super) struct ShownQueue {
     pub(super) view: QueueView,
     /// Whether there are more contenders than were to be shown.
     pub(super) has_more: bool,
-    /// How many there are.
     pub(super) count: i64,
 }
 
@@ -92,7 +89,6 @@ fn found_elsewhere(layout: &Layout, queue: &QueueName, answers: &[ResponseOp]) -
 }
 
 impl QueueCore {
-    /// Looks at a queue over one connection.
     pub(super) async fn view(
         &self,
         link: &EtcdLink,

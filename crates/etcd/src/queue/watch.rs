@@ -1,7 +1,7 @@
 //! Watches: on the contender ahead, on a queue or a value, and on our own contenders and the session's key.
 //!
-//! A wait watches one key, so that one departure wakes one waiter. A watch is made before the look behind it, so that no
-//! change falls between them. Most locks are released soon, and then a watch would cost more than the lock: so a
+//! A wait watches one key, so that one departure wakes one waiter. A watch is made before the look behind it, so that
+//! no change falls between them. Most locks are released soon, and then a watch would cost more than the lock: so a
 //! contender of ours is watched only once it has stood for a while, or its owner waits.
 
 use std::sync::Arc;
@@ -30,7 +30,6 @@ pub(super) fn of_queue(inner: &Arc<QueueCore>, queue: &QueueName) -> Watch<EtcdL
     })
 }
 
-/// Reads the value of a queue.
 pub(super) fn of_value(inner: &Arc<QueueCore>, queue: &QueueName) -> Watch<EtcdLink, Option<Value>> {
     let queue = queue.clone();
     let watched = WatchRange::Key(inner.core.layout.value(&queue));
@@ -73,24 +72,19 @@ fn begin_watch<T: Send + 'static>(
 /// How long after the server has ended a watch another one is made on the same connection.
 pub(super) const WATCH_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What was told so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct SubscriptionState {
     is_created: bool,
     changes: u64,
-    /// The revision of the last one.
     revision: i64,
     is_over: bool,
 }
 
-/// What a subscription reports.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Notification {
     /// All changes from now on are told.
     Created,
-    /// There was a change.
     Changed,
-    /// Nothing more is told.
     Over,
 }
 
@@ -98,7 +92,6 @@ pub(super) enum Notification {
 pub(super) struct Subscription {
     _watch: KeyWatch,
     state: watch::Receiver<SubscriptionState>,
-    /// How many changes were reported.
     reported: u64,
 }
 
@@ -118,12 +111,10 @@ impl Subscription {
         Self { _watch: link.watches.watch(watched, Box::new(subscriber)), state, reported: 0 }
     }
 
-    /// Returns the revision of the last change that was told.
     pub(super) fn revision(&self) -> i64 {
         self.state.borrow().revision
     }
 
-    /// Waits until the watch is made.
     pub(super) async fn created(&mut self) -> Notification {
         self.until(true).await
     }
@@ -224,7 +215,6 @@ async fn gone_by(inner: &QueueCore, link: &EtcdLink, (key, created): &AheadKey) 
 /// How long a contender stands before it is watched, unless its owner waits.
 const WATCH_AFTER: Duration = Duration::from_millis(100);
 
-/// Watches for one session, until it is over.
 pub(super) async fn run_guard(queues: Arc<Queues>) {
     let inner = queues.service.inner.clone();
     while let Some(link) = inner.core.life.next_link().await {
@@ -274,7 +264,6 @@ fn watch_those_due(queues: &Arc<Queues>, link: &Arc<EtcdLink>) -> Option<BootIns
     }
 }
 
-/// Watches one place.
 pub(super) fn watch_place(queues: &Arc<Queues>, link: &Arc<EtcdLink>, place: &Arc<EtcdPlace>) {
     if !place.bond.stands() {
         return;
@@ -310,7 +299,6 @@ pub(super) fn watch_place(queues: &Arc<Queues>, link: &Arc<EtcdLink>, place: &Ar
     }
 }
 
-/// Looks at a place that is watched from now on.
 async fn check_place(queues: Arc<Queues>, link: Arc<EtcdLink>, place: Arc<EtcdPlace>) {
     let core = &queues.service.inner.core;
     let range = RangeRequest { serializable: true, ..key_range(place.own.key.clone()) };
@@ -324,7 +312,6 @@ async fn check_place(queues: Arc<Queues>, link: Arc<EtcdLink>, place: Arc<EtcdPl
     }
 }
 
-/// Notes what is stored of a place now.
 fn note_record(place: &EtcdPlace, kv: &KeyValue) {
     let record =
         Some(kv).filter(|kv| kv.create_revision == place.own.created).and_then(|kv| KeyRecord::read(&kv.value));

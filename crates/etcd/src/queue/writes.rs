@@ -19,7 +19,6 @@ use crate::session::{EtcdLink, header};
 /// How often a contender's record is read again because another request was written meanwhile.
 const REWRITES_MAX: u32 = 16;
 
-/// Makes the call that sends a request.
 pub(super) fn request(
     inner: &Arc<QueueCore>,
     queue: &QueueName,
@@ -55,7 +54,6 @@ struct RequestTarget {
     /// `None` of another client's contender.
     name: Option<Name>,
     key: Vec<u8>,
-    /// The revision at which it was created.
     created: i64,
 }
 
@@ -131,7 +129,6 @@ fn read_answer(inner: &QueueCore, answer: RangeResponse) -> Option<Value> {
     answer.kvs.into_iter().next().map(value)
 }
 
-/// Makes the call that reads the value of a queue.
 pub(super) fn read_value(inner: &Arc<QueueCore>, queue: &QueueName) -> Make<EtcdLink, Option<Value>> {
     let (inner, queue) = (inner.clone(), queue.clone());
     Arc::new(move |link| {

@@ -31,7 +31,6 @@ const RIGHTS: [&str; 3] = ["permission denied", NO_USER, "invalid user ID or pas
 /// What the HTTP/2 driver says of an answer in HTTP/1.
 const NOT_HTTP2: &str = "frame with invalid size";
 
-/// Says that etcd's database is full.
 pub(crate) fn no_room() -> Failure {
     let message = "etcd's database is full: free space by compaction and defragmentation, and disarm its NOSPACE alarm";
     Failure::new(FailureKind::Full, Effect::None, message)
@@ -82,7 +81,6 @@ fn of_transport(status: &Status) -> Failure {
     Failure::broken(Effect::Unknown)
 }
 
-/// Judges an answer of the server.
 fn of_answer(code: Code, message: &str) -> Failure {
     let (kind, effect) = match code {
         Code::ResourceExhausted if message.contains(NO_SPACE) => return no_room(),

@@ -22,12 +22,10 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     vec![0]
 }
 
-/// Reads one key.
 pub(crate) fn key_range(key: impl Into<Vec<u8>>) -> RangeRequest {
     RangeRequest { key: key.into(), ..RangeRequest::default() }
 }
 
-/// Reads all keys that begin with a prefix.
 pub(crate) fn prefix_range(prefix: impl Into<Vec<u8>>) -> RangeRequest {
     let key = prefix.into();
     let range_end = prefix_end(&key);
@@ -39,7 +37,6 @@ pub(crate) fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>, lease: i64
     operation(OpRequest::Put(PutRequest { key: key.into(), value: value.into(), lease, ignore_lease: false }))
 }
 
-/// Deletes one key.
 pub(crate) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
     operation(OpRequest::DeleteRange(DeleteRangeRequest { key: key.into(), range_end: Vec::new() }))
 }
@@ -63,12 +60,10 @@ pub(crate) const fn txn(compare: Vec<Compare>, success: Vec<RequestOp>, failure:
     TxnRequest { compare, success, failure }
 }
 
-/// The key is not there.
 pub(crate) fn absent(key: impl Into<Vec<u8>>) -> Compare {
     created_at(key, 0)
 }
 
-/// The key is there.
 pub(crate) fn exists(key: impl Into<Vec<u8>>) -> Compare {
     Compare { result: CompareResult::Greater.into(), ..created_at(key, 0) }
 }
@@ -88,11 +83,9 @@ fn compare(key: impl Into<Vec<u8>>, target: CompareTarget, value: TargetUnion) -
     Compare { result, target: target.into(), key: key.into(), target_union: Some(value), range_end: Vec::new() }
 }
 
-/// A request that is answered once.
 pub(crate) trait UnaryCall: Message + 'static {
     type Answer: Message + Default + Unpin + 'static;
 
-    /// The path of the call, as HTTP/2 carries it.
     const PATH: &'static str;
 }
 

@@ -29,25 +29,19 @@ const FIRST_WATCH: i64 = 1 << 32;
 /// time of a renewal says nothing of when the lease ends.
 const PROXY: &str = "this is `etcd grpc-proxy`, behind which no lease can be proven: the URL must name the members";
 
-/// What is watched.
 #[derive(Clone, Debug)]
 pub(crate) enum WatchRange {
-    /// The deletion of one key.
     Deletion(Vec<u8>),
-    /// All changes of one key.
     Key(Vec<u8>),
-    /// All changes of all keys that begin with this.
     Prefix(Vec<u8>),
     /// All changes of a range of keys, from a revision on: what it begins at, and what it is less than.
     Since(Vec<u8>, Vec<u8>, i64),
 }
 
-/// What a watch tells.
 #[derive(Debug)]
 pub(crate) enum KeyEvent<'a> {
     /// All changes from now on are told.
     Created,
-    /// A key was written.
     Put(&'a KeyValue),
     /// A key was deleted: this one, at this revision.
     Deleted(&'a KeyValue),
@@ -59,7 +53,6 @@ pub(crate) enum KeyEvent<'a> {
 /// while its watch is dropped, and may itself drop any watch.
 pub(crate) type Subscriber = Box<dyn FnMut(KeyEvent<'_>) + Send>;
 
-/// The watches of one connection.
 #[derive(Clone)]
 pub(crate) struct KeyWatches {
     shared: Arc<WatchStream>,
@@ -123,7 +116,6 @@ impl KeyWatches {
         KeyWatch { id, shared: self.shared.clone() }
     }
 
-    /// Waits until the stream has ended.
     pub(crate) async fn over(&self) {
         let mut is_over = self.shared.is_over.subscribe();
         // The sender lives in what we hold.
@@ -149,7 +141,6 @@ impl WatchStream {
         let _ = self.requests.send(WatchRequest { request_union: Some(request) });
     }
 
-    /// Tells the subscribers what the server says.
     fn tell(&self, answer: &WatchResponse) {
         let mut registry = self.registry.lock();
         if answer.watch_id < 0 && answer.canceled {
@@ -185,7 +176,6 @@ impl WatchStream {
         }
     }
 
-    /// Tells all subscribers that nothing more is told.
     fn end(&self) {
         let subscribers = {
             let mut registry = self.registry.lock();
@@ -230,7 +220,6 @@ pub(crate) struct KeyWatch {
 }
 
 impl KeyWatch {
-    /// Whether it may still tell something.
     pub(crate) fn is_live(&self) -> bool {
         self.shared.registry.lock().subscribers.contains_key(&self.id)
     }

@@ -20,7 +20,6 @@ use crate::session::{Begun, Core, EtcdLink, TokenEpoch, first_offset, header};
 /// How long a session that is closed waits for what was asked before.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Drives one session until it is over.
 pub(super) struct Driver(pub(super) Arc<Core>);
 
 impl Keeping for Driver {
@@ -74,7 +73,6 @@ impl Keeping for Driver {
 }
 
 impl Driver {
-    /// Lets what was asked before the session was closed be answered.
     async fn drain(&self, link: &EtcdLink) {
         let clock = &self.0.life.clock;
         tokio::select! {

@@ -11,7 +11,6 @@ use lockkeeper_session::{Failure, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-/// What waits in a lane.
 struct Job {
     work: BoxFuture<()>,
     removal: Option<Arc<QueuedRemoval>>,
@@ -48,7 +47,6 @@ impl QueuedRemoval {
 pub(crate) struct Lanes {
     runtime: Handle,
     state: Mutex<LanesState>,
-    /// Tells that the last lane has ended.
     idle: Notify,
 }
 
@@ -78,7 +76,6 @@ impl Lanes {
         }
     }
 
-    /// Waits until all jobs have ended.
     pub(super) async fn idle(&self) {
         loop {
             let idle = self.idle.notified();
@@ -123,7 +120,6 @@ impl Lanes {
     }
 }
 
-/// What takes the jobs of one lane, one after the other.
 struct LaneRunner {
     lanes: Arc<Lanes>,
     lock: String,
@@ -142,7 +138,6 @@ impl LaneRunner {
         }
     }
 
-    /// Takes the next job; without one the lane ends.
     fn next(&mut self) -> Option<Job> {
         let mut lanes = self.lanes.state.lock();
         let next = lanes.busy.get_mut(&self.lock).and_then(VecDeque::pop_front);

@@ -15,7 +15,6 @@ const TIMEOUT: Duration = Duration::from_secs(8);
 const TIMEOUT_MS: u64 = 8_000;
 const ELECTION_MS: u64 = 1_000;
 
-/// The longest step of time between two events.
 const STEP_MS_MAX: u64 = 1_500;
 
 const CONNECTION: u64 = 1;
@@ -24,7 +23,6 @@ const CONNECTION: u64 = 1;
 struct Leaders {
     /// When the lease ends, by each leader's memory.
     ends_ms: Vec<u64>,
-    /// When it was revoked.
     revoked_ms: Option<u64>,
 }
 
@@ -33,7 +31,6 @@ impl Leaders {
         Self { ends_ms: vec![TIMEOUT_MS], revoked_ms: None }
     }
 
-    /// The term that a quorum follows, from 0.
     fn term(&self) -> usize {
         self.ends_ms.len() - 1
     }
@@ -59,7 +56,6 @@ impl Leaders {
         true
     }
 
-    /// When the lease is revoked if nothing more happens.
     fn end_ms(&self) -> u64 {
         self.revoked_ms.unwrap_or_else(|| self.ends_ms[self.term()])
     }

@@ -54,7 +54,6 @@ fn denied_command(detail: &str, source: &str) -> Option<String> {
     call.split_once('\'').map(|(command, _)| command.to_lowercase())
 }
 
-/// Judges a refusal.
 pub(super) fn refusal(error: &ServerError, what: &str) -> Failure {
     let detail = one_line(error.details().unwrap_or_default());
     let (code, detail) = innermost(error.code(), &detail);
@@ -151,7 +150,6 @@ fn one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(DETAIL_CHARS_MAX).collect()
 }
 
-/// Reads a list.
 pub(crate) fn list(value: Value) -> Result<Vec<Value>, Failure> {
     match value {
         Value::Array(values) => Ok(values),
@@ -159,7 +157,6 @@ pub(crate) fn list(value: Value) -> Result<Vec<Value>, Failure> {
     }
 }
 
-/// Reads a text.
 pub(crate) fn text(value: Value) -> Result<String, Failure> {
     match value {
         Value::BulkString(bytes) => String::from_utf8(bytes).map_err(|_| Failure::unexpected()),
@@ -168,7 +165,6 @@ pub(crate) fn text(value: Value) -> Result<String, Failure> {
     }
 }
 
-/// Reads the texts of a list.
 pub(crate) fn texts(value: Value) -> Result<Vec<String>, Failure> {
     list(value)?.into_iter().map(text).collect()
 }

@@ -34,13 +34,11 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a server says of itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ServerGreeting {
     /// `redis` or `valkey`.
     pub(crate) software: String,
     pub(crate) version: Version,
-    /// Whether it is one of a cluster.
     pub(crate) is_of_cluster: bool,
     pub(crate) is_replica: bool,
 }
@@ -68,7 +66,6 @@ impl ServerGreeting {
         if self.is_of_cluster { Ok(()) } else { self.check_master() }
     }
 
-    /// Refuses a server that is no master.
     pub(super) fn check_master(&self) -> Result<(), Failure> {
         if !self.is_replica {
             return Ok(());

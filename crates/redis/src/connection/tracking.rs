@@ -26,7 +26,6 @@ pub(crate) enum KeyWake {
     ConnectionOver,
 }
 
-/// All waits of one connection.
 #[derive(Debug, Default)]
 pub(super) struct WaitRegistry {
     inner: Mutex<RegisteredWaits>,
@@ -37,9 +36,7 @@ pub(super) struct WaitRegistry {
 #[derive(Debug, Default)]
 struct RegisteredWaits {
     waits: HashMap<Arc<[u8]>, BTreeMap<u64, oneshot::Sender<()>>>,
-    /// How many waits there are.
     count: usize,
-    /// The number of the next wait.
     next: u64,
     is_over: bool,
 }
@@ -152,7 +149,6 @@ pub(crate) struct KeyWait {
 }
 
 impl KeyWait {
-    /// Returns the key that is waited for.
     pub(crate) fn key(&self) -> &[u8] {
         &self.key
     }
@@ -186,7 +182,6 @@ pub(crate) struct KeyMarks {
     changed: Notify,
 }
 
-/// What is marked.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Marked {
     Keys(BTreeSet<Vec<u8>>),
@@ -201,7 +196,6 @@ impl Default for Marked {
 }
 
 impl KeyMarks {
-    /// Marks a key.
     pub(super) fn note(&self, key: &[u8]) {
         let mut marked = self.marked.lock();
         if let Marked::Keys(keys) = &mut *marked {
@@ -214,7 +208,6 @@ impl KeyMarks {
         self.changed.notify_one();
     }
 
-    /// Marks all keys.
     pub(super) fn note_all(&self) {
         *self.marked.lock() = Marked::All;
         self.changed.notify_one();
@@ -227,7 +220,6 @@ impl KeyMarks {
         }
     }
 
-    /// Takes what is marked.
     pub(crate) fn take(&self) -> Marked {
         mem::take(&mut *self.marked.lock())
     }
@@ -270,15 +262,6 @@ mod tests {
         registry.take_in(told_of(Value::Int(1)));
         registry.take_in(told_of(Value::Array(vec![Value::Int(1), Value::Nil])));
         assert!(is_pending(&mut told).await);
-    }
-
-    #[tokio::test]
-    async fn the_end_of_the_connection_wakes_waits_before_and_after_it() {
-        let registry = Arc::new(WaitRegistry::default());
-        let before = registry.register(b"a").unwrap();
-        registry.end();
-        let after = registry.register(b"a").unwrap();
-        assert_eq!((before.await, after.await), (KeyWake::ConnectionOver, KeyWake::ConnectionOver));
     }
 
     #[test]

@@ -21,7 +21,6 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 /// The layout that this crate writes.
 const LAYOUT: &str = "1";
 
-/// Judges the version.
 pub(super) fn judge_version(ServerGreeting { software, version, .. }: &ServerGreeting) -> Option<Finding> {
     let [of_6, of_7] = WITHOUT_TRACKING_CRASH;
     let is_sound = software != "redis" || *version >= of_7 || (of_6..Version::new(7, 0, 0)).contains(version);
@@ -164,14 +163,12 @@ pub(super) struct Replica {
 }
 
 impl ServerReport {
-    /// Reads the answer to `INFO`.
     pub(super) fn of_info(info: &str) -> Self {
         let field =
             |line: &str| line.trim_end().split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));
         Self(info.lines().filter_map(field).collect())
     }
 
-    /// Notes a setting.
     pub(super) fn set(&mut self, name: &str, value: String) {
         self.0.insert(name.to_owned(), value);
     }

@@ -7,7 +7,6 @@ use lockkeeper_core::{ContenderInfo, LockSnapshot, QueueName, Scope, Ticket};
 
 use crate::layout::KeySubject;
 
-/// All locks that are followed, as far as they have contenders.
 #[derive(Debug)]
 pub(super) struct FollowedNames {
     scope: Scope,
@@ -27,7 +26,6 @@ pub(super) enum LockOfKey<'a> {
 }
 
 impl FollowedNames {
-    /// Begins with nothing.
     pub(super) const fn new(scope: Scope) -> Self {
         Self { scope, locks: BTreeMap::new(), tickets: BTreeMap::new() }
     }

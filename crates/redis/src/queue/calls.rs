@@ -18,7 +18,6 @@ use crate::queue::view;
 use crate::script::Script;
 use crate::session::{Core, RedisLink, check_copies, copied};
 
-/// Makes the call that stores these entries.
 pub(super) fn join(
     core: &Arc<Core>,
     queue: &QueueName,
@@ -100,7 +99,6 @@ fn read_alone(answer: &[u8]) -> Option<(QueueMember, u64)> {
     Some((QueueMember::parse(member)?, guard_ms.parse().ok()?))
 }
 
-/// Reads a value by its key.
 pub(super) fn get_value(key: &str) -> Cmd {
     let mut get = cmd("HMGET");
     get.arg(key).arg(&["version", "bytes"]);
@@ -120,7 +118,6 @@ pub(super) fn read_value_answer(answer: Answer) -> Result<Option<Value>, Failure
     }
 }
 
-/// Makes the call that reads the value of a queue.
 pub(super) fn read_value(core: &Arc<Core>, queue: &QueueName) -> Make<RedisLink, Option<Value>> {
     let (core, key) = (core.clone(), core.layout.value(queue));
     Arc::new(move |link: &Arc<RedisLink>| {

@@ -11,22 +11,17 @@ use tokio::task::AbortHandle;
 
 use crate::session::Core;
 
-/// One session's queues on Redis.
 pub(crate) struct Redis {
     pub(super) core: Arc<Core>,
     pub(super) young: Young,
 }
 
-/// The queues of one session.
 pub(super) type Queues = lockkeeper_session::Queues<Redis>;
 
-/// A contender of ours that is stored.
 pub(super) type RedisPlace = lockkeeper_session::Place<RedisOwn>;
 
-/// What Redis keeps of it.
 #[derive(Debug, Default)]
 pub(crate) struct RedisOwn {
-    /// The task that watches it.
     watcher: Mutex<Option<AbortHandle>>,
     /// The task that watches the plain lock that it took, if it took one.
     plain_watcher: Mutex<Option<AbortHandle>>,

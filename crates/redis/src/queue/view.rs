@@ -42,10 +42,8 @@ pub(crate) fn read_with_foreigner(
     Ok((view, foreigner))
 }
 
-/// A contender's whole record, as it was read.
 #[derive(Debug)]
 pub(crate) struct StoredRecord<'a> {
-    /// Its name in its queue.
     pub(crate) member: &'a str,
     revocation: &'a str,
     record: &'a str,
@@ -59,12 +57,10 @@ impl<'a> StoredRecord<'a> {
         Some(Self { member: place.split(' ').nth(3)?, revocation, record })
     }
 
-    /// Returns the request to give up, if there is one.
     pub(crate) fn revocation(&self) -> Option<Revocation> {
         Ask::read(self.revocation)
     }
 
-    /// Fills in what is known of the contender.
     pub(crate) fn describe(&self, info: &mut ContenderInfo) {
         info.revocation = self.revocation();
         if let Some(record) = Record::read(self.record) {
@@ -82,7 +78,6 @@ const MARK: char = '=';
 /// How much of another client's value is shown, in bytes: it may be anything.
 const LABEL_BYTES_MAX: usize = 200;
 
-/// Another client that has the plain lock.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Foreigner {
     pub(crate) id: ContenderId,
@@ -103,7 +98,6 @@ impl Foreigner {
     }
 }
 
-/// Whether this is another client's identity.
 pub(crate) fn is_foreign(id: &ContenderId) -> bool {
     id.as_str().starts_with(PREFIX)
 }

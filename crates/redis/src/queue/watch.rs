@@ -26,7 +26,6 @@ use crate::queue::{calls, view};
 use crate::script::Script;
 use crate::session::{Core, RedisLink};
 
-/// Looks at a queue whose keys are watched.
 pub(super) fn of_queue(core: &Arc<Core>, queue: &QueueName) -> Watch<RedisLink, QueueView> {
     let mut keys = core.layout.queues(queue);
     keys.extend(core.layout.plain(queue).map(str::to_owned));
@@ -37,7 +36,6 @@ pub(super) fn of_queue(core: &Arc<Core>, queue: &QueueName) -> Watch<RedisLink, 
     begin_watch(core, keys, looking, |link, shown| view::read(link.connection_number(), answer(shown, "look")?))
 }
 
-/// Reads a value whose key is watched.
 pub(super) fn of_value(core: &Arc<Core>, queue: &QueueName) -> Watch<RedisLink, Option<Value>> {
     let key = core.layout.value(queue);
     let keys = vec![key.clone()];
@@ -70,7 +68,6 @@ fn begin_watch<T: Send + 'static>(
     })
 }
 
-/// Waits until the first of them is told.
 fn first_of(mut tolds: Vec<KeyWait>) -> BoxFuture<()> {
     Box::pin(poll_fn(move |context| {
         let is_told = tolds.iter_mut().any(|told| Pin::new(told).poll(context).is_ready());
@@ -84,7 +81,6 @@ const ENDED_AFTER: Duration = Duration::from_millis(20);
 
 type Looking = BoxFuture<Result<AheadLook, Failure>>;
 
-/// What a look shows.
 enum AheadLook {
     /// The contender ahead is there; the wait tells when its record changes, or another client's key, which ends at
     /// this moment if it is not renewed.
@@ -109,7 +105,6 @@ pub(super) fn depart(queues: &Arc<Queues>, departing: Departing<Redis>) -> BoxFu
     Box::pin(async move { waiting.departure(looking).await })
 }
 
-/// What is waited for, over one connection.
 #[derive(Clone)]
 struct DepartureWait {
     queues: Arc<Queues>,
@@ -120,7 +115,6 @@ struct DepartureWait {
 }
 
 impl DepartureWait {
-    /// Waits until the contender ahead is gone.
     async fn departure(&self, mut looking: Looking) -> Result<Departure, Failure> {
         loop {
             match looking.await? {

@@ -36,7 +36,6 @@ pub(super) fn connect(server: &Server) -> Connection {
     client.get_connection().expect("a connection")
 }
 
-/// Runs scripts over one connection.
 struct Runs(Connection);
 
 /// A server with one session; `None` as for [`start`].
@@ -63,7 +62,6 @@ fn with_clock(script: &str) -> String {
     script.replace("redis.call('TIME')", &format!("{read} redis.call('TIME'))"))
 }
 
-/// The number of one of the test's sessions.
 pub(super) fn session(number: usize) -> String {
     RedisSessionId::from_random(number as u128 + 1).to_string()
 }
@@ -148,7 +146,6 @@ impl Runs {
         self.answer(script, &[&session(number), "l", LOCK, &ticket(bits), member]).remove(0)
     }
 
-    /// The members in the line, in their order, as a whole view shows them.
     fn line(&mut self) -> Vec<String> {
         let mut view = self.answer(Script::Look, &["l", LOCK, "", "whole"]).split_off(2);
         view.sort_by_key(|member| QueueMember::parse(member).expect("a member").place());
@@ -186,7 +183,6 @@ impl Runs {
 struct Wanted {
     mode: char,
     bits: u128,
-    /// A member, or nothing.
     anchor: String,
     outlives: bool,
 }
@@ -195,7 +191,6 @@ fn mutex(bits: u128) -> Wanted {
     Wanted { mode: 'm', bits, anchor: String::new(), outlives: false }
 }
 
-/// What is done in one step.
 #[derive(Clone, Debug)]
 enum Step {
     Open(usize),
@@ -225,7 +220,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All contenders that were ever made: the ticket, the session and the member.
 type Made = Vec<(u128, usize, String)>;
 
 fn play(runs: &mut Runs, model: &mut Model, made: &mut Made, step: &Step) {
@@ -311,19 +305,6 @@ fn the_line_is_that_of_the_model_in_any_order_of_calls() {
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
-}
-
-#[test]
-fn what_a_line_leaves_behind_is_nothing() {
-    let Some((_server, mut runs)) = opened() else { return };
-    let before = runs.keys();
-    let (_, members, view) = runs.join(0, 1, &[mutex(1), mutex(2)]).expect("an answer");
-    assert_eq!(view.len(), 2 + 2, "{view:?}");
-    assert_eq!(runs.leave(0, 1, &members[0]), "left");
-    assert_eq!(runs.leave(0, 2, ""), "left");
-    assert_eq!(runs.keys(), before);
-    assert_eq!(runs.answer(Script::Close, &[&session(0)]), ["0"]);
-    assert_eq!(runs.keys(), [BASE]);
 }
 
 #[test]

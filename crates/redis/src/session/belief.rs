@@ -37,7 +37,6 @@ const PATIENCE_MIN: Duration = Duration::from_millis(500);
 /// For what part of the timeout a session should be believed at least when a lock is granted.
 const WORTH_DIVISOR: u32 = 3;
 
-/// What follows from a session's timeout.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Timing {
     pub(crate) timeout: Duration,
@@ -69,12 +68,10 @@ impl Timing {
         self.timeout.saturating_sub(self.guard() + self.margin())
     }
 
-    /// How long a renewal may take before the connection is given up.
     pub(crate) fn patience(self) -> Duration {
         (self.timeout / PATIENCE_DIVISOR).max(PATIENCE_MIN)
     }
 
-    /// For how long the session should be believed at least when a lock is granted.
     pub(crate) fn worth_granting(self) -> Duration {
         self.timeout / WORTH_DIVISOR
     }

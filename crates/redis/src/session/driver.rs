@@ -1,5 +1,5 @@
-//! The keeping of a session: it is renewed over one connection, taken over to the next one, and ended. A renewal removes
-//! what dead sessions have left.
+//! The keeping of a session: it is renewed over one connection, taken over to the next one, and ended. A renewal
+//! removes what dead sessions have left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,6 @@ use crate::session::{Core, RedisLink, check_copies, copied};
 /// How many pieces of a session are ended one after the other: more contenders than one process is tested with.
 const PIECES_MAX: usize = 10_000;
 
-/// Drives one session until it is over.
 pub(super) struct Driver(pub(super) Arc<Core>);
 
 impl Keeping for Driver {
@@ -79,7 +78,6 @@ async fn close(core: &Core, connection: &Connection, begin: impl Fn() -> Batch) 
 /// The pause before the next renewal if more of the dead is to be removed: others wait for the server too.
 const BURIAL_PAUSE: Duration = Duration::from_millis(5);
 
-/// What a renewal was answered.
 struct Renewed {
     /// By how much the service's clock goes on at most at once.
     guard: Duration,

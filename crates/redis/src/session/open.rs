@@ -87,7 +87,6 @@ async fn attempt(
     Ok((core, RedisLink::new(connection.claim(), FIRST_CONNECTION, ())))
 }
 
-/// Ends a session that is not used.
 fn close(site: &RedisSite, id: RedisSessionId) -> impl FnOnce(Connection) -> BoxFuture<()> + Send + use<> {
     let batch = Batch::new().script(site.layout.script(Script::Close), &[site.layout.base()], id.to_string());
     let clock = site.clock.clone();

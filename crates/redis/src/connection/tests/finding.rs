@@ -5,18 +5,16 @@ use std::time::Duration;
 
 use lockkeeper_core::{Backend, ErrorKind, Operation};
 use lockkeeper_faults::ports::ReservedPort;
-use lockkeeper_faults::redis::{Cluster, Sentinels, Setup};
+use lockkeeper_faults::redis::{Sentinels, Setup};
 use lockkeeper_session::{Failure, FailureKind, Names, Server};
-use redis::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::RedisBackend;
 use crate::connection::tests::strangers::stranger;
-use crate::connection::tests::support::{SOON, clock, config, deadline, open_url, server_at, soon, words};
-use crate::connection::{Batch, Connection, answer, until_replaced};
+use crate::connection::tests::support::{SOON, clock, config, deadline, open_url, server_at, soon};
+use crate::connection::until_replaced;
 
-/// How often sentinels are asked.
 const ROUND: Duration = Duration::from_millis(200);
 
 /// The server that is tried first, or why there is none.
@@ -171,34 +169,4 @@ async fn a_sentinel_that_asks_for_a_password_is_given_that_of_the_servers_and_ma
     assert_eq!(named.to_string(), "127.0.0.1:7000");
     let refused = first(&format!("redis+sentinel://:wrong@{address}/orders")).await.expect_err("it is refused");
     assert!(refused.kind == FailureKind::Refused && refused.to_string().contains("password is wrong"), "{refused}");
-}
-
-/// Asks for a key of the default base.
-async fn probe(connection: &Connection) -> Result<Value, Failure> {
-    let batch = Batch::new().command(words("HGET {lockkeeper} tok"));
-    let mut answers = soon("the answer", connection.send(batch)).await?;
-    answer(answers.pop().expect("one answer"), "HGET")
-}
-
-#[tokio::test]
-async fn a_cluster_leads_from_any_of_its_servers_a_replica_too_to_the_one_with_the_keys() {
-    if !lockkeeper_faults::redis::availability().or_skip_here() {
-        return;
-    }
-    let cluster = Cluster::start().await.expect("a cluster");
-    let slot = cluster.slot_of("{lockkeeper}").await.expect("a slot");
-    let owner = server_at(cluster.servers()[cluster.owner(slot).await.expect("it is served")].address());
-    let replicas = [cluster.replica_of(0).await.expect("a replica"), cluster.replica_of(1).await.expect("another")];
-    for address in cluster.addresses().into_iter().chain(replicas.iter().map(|replica| replica.address())) {
-        let url = format!("redis://{address}");
-        let mut finder = Arc::new(config(&url)).finder(&clock());
-        let access = &config(&url).access;
-        let found = finder.round(deadline(), |server, until| async move {
-            probe(&Connection::open(&server, access, &clock(), until).await?).await.map(|_| server)
-        });
-        assert!(owner.is_reached_by(&found.await.expect("the way leads to the keys")));
-        let backend = RedisBackend::open(&url.parse().expect("a URL")).expect("a good URL");
-        soon("a session", backend.session()).await.expect("the owner serves");
-        soon("a look", backend.admin().queues("")).await.expect("the owner shows");
-    }
 }

@@ -15,7 +15,6 @@ use crate::connection::{Batch, Connection, LoadedScript};
 const FLIGHTS: usize = 2_000;
 const FLIGHT_BYTES: usize = 16 << 10;
 
-/// A batch that adds its number to a set.
 fn add(number: usize) -> Batch {
     let mut command = cmd("SADD");
     command.arg("set").arg(format!("{number:0>FLIGHT_BYTES$}"));
@@ -71,24 +70,6 @@ async fn a_flight_that_never_left_had_no_effect_and_one_that_was_executed_may_ha
     let false_ones: Vec<_> = executed.intersection(&harmless).collect();
     assert!(false_ones.is_empty(), "they are said to have had no effect, and were executed: {false_ones:?}");
     eprintln!("{} without effect, {} executed of {FLIGHTS}", harmless.len(), executed.len());
-}
-
-#[tokio::test]
-async fn a_killed_server_ends_all_that_waits_at_once() {
-    let Some(mut server) = Server::standalone_or_skip().await else { return };
-    let connection = open(server.address()).await;
-    server.pause().expect("it stands still");
-    let batches: Vec<_> = (0..1_000).map(|_| connection.send(Batch::new().command(words("INCR key")))).collect();
-    // The driver writes them all before the server ends.
-    let written = async || (connection.meter.written() == connection.line.lock().queued_bytes).then_some(());
-    lockkeeper_faults::wait::until("the writing", SOON, written).await.expect("all is written");
-    server.kill();
-    for batch in batches {
-        let failure = soon("the failure", batch).await.expect_err("the server is gone");
-        assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::Unknown));
-        assert!(failure.is_passing() && failure.needs_another());
-    }
-    soon("the end of the connection", connection.over()).await;
 }
 
 /// How often a connection is shut while batches are queued: of some dozens one would have a batch without an end.

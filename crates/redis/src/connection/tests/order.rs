@@ -18,7 +18,6 @@ fn append(number: u32) -> Batch {
     Batch::new().command(command)
 }
 
-/// The numbers of the list.
 fn numbers(value: Value) -> Vec<u32> {
     redis::from_redis_value(value).expect("numbers")
 }

@@ -35,7 +35,6 @@ pub(super) async fn open(address: SocketAddr) -> Connection {
     Connection::open(&server_at(address), &RedisAccess::default(), &clock(), deadline()).await.expect("a connection")
 }
 
-/// Opens a connection to the first server of a URL.
 pub(super) async fn open_url(url: &str) -> Result<Connection, Failure> {
     let config = config(url);
     let (Address::Servers(servers) | Address::Sentinels { sentinels: servers, .. }) = &config.address;
@@ -43,7 +42,6 @@ pub(super) async fn open_url(url: &str) -> Result<Connection, Failure> {
     Connection::open(&servers[0], &config.access, &clock(), deadline).await
 }
 
-/// A command of words.
 pub(super) fn words(text: &str) -> Cmd {
     let mut words = text.split(' ');
     let mut command = cmd(words.next().expect("a name"));
@@ -53,7 +51,6 @@ pub(super) fn words(text: &str) -> Cmd {
     command
 }
 
-/// Sends one command, and returns its answer.
 pub(super) async fn ask(connection: &Connection, command: &str) -> Value {
     let mut answers = soon(command, connection.send(Batch::new().command(words(command)))).await.expect(command);
     answer(answers.pop().expect("one answer"), command).expect(command)

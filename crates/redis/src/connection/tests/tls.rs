@@ -6,7 +6,6 @@ use lockkeeper_faults::redis::{Server, Setup};
 
 use crate::connection::tests::support::{ask, open_url, soon};
 
-/// What the server's certificate is for.
 const NAME: &str = "redis.example";
 
 #[tokio::test]

@@ -8,7 +8,6 @@ use redis::Value;
 use crate::connection::tests::support::{NOTHING, ask, open, soon, words};
 use crate::connection::{Batch, Connection, KeyWait, KeyWake, LoadedScript};
 
-/// How often a key is read and deleted at the same time.
 const RACES: u32 = 5_000;
 
 /// Queues a read of a key, with a wait for its change.
