@@ -15,7 +15,7 @@ use lockkeeper_core::{QueueName, Session};
 use lockkeeper_faults::etcd::{self, Server};
 use lockkeeper_trials::crowd::Crowd;
 use lockkeeper_trials::waist::{entry, ticket};
-use lockkeeper_trials::{Cost, outage, suite, waits};
+use lockkeeper_trials::{Cost, outage, suite, waist};
 use peak_alloc::PeakAlloc;
 use tokio::runtime::Runtime;
 

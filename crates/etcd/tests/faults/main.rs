@@ -8,7 +8,6 @@
 //!
 //! What the trials of all backends share is in `lockkeeper-trials`.
 
-mod bare;
 #[path = "../../src/session/belief.rs"]
 #[expect(dead_code, reason = "the trials need the rule of belief alone")]
 mod belief;

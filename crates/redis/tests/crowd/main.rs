@@ -20,7 +20,7 @@ use lockkeeper_faults::figures;
 use lockkeeper_faults::redis::{self, Flush, Server, Setup};
 use lockkeeper_trials::crowd::Crowd;
 use lockkeeper_trials::waist::{door, entry, ticket};
-use lockkeeper_trials::{Cost, outage, suite, waits};
+use lockkeeper_trials::{Cost, outage, suite, waist};
 use peak_alloc::PeakAlloc;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;

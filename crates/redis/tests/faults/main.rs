@@ -10,7 +10,6 @@
 //! What the trials of all backends share is in `lockkeeper-trials`.
 
 mod data;
-mod memory;
 mod promotion;
 mod servers;
 #[path = "../support/service.rs"]
@@ -30,7 +29,7 @@ use crate::service::REDIS;
 
 type Test = (&'static str, fn() -> Availability, fn(Random) -> Result<(), String>);
 
-const TESTS: [Test; 17] = [
+const TESTS: [Test; 16] = [
     ("no_two_hold_when_holders_are_killed", availability, |random| play_deaths(Death::Killed, DEATHS, random)),
     ("no_two_hold_when_holders_are_stopped", availability, |random| play_deaths(Death::Stopped, DEATHS, random)),
     ("no_two_hold_when_holders_are_cut_off", availability, |random| play_deaths(Death::CutOff, DEATHS, random)),
@@ -56,10 +55,9 @@ const TESTS: [Test; 17] = [
         availability,
         promotion::play_releases,
     ),
-    ("tokens_grow_over_the_loss_of_all_data", availability, data::play),
-    ("a_full_memory_ends_no_hold_and_no_wait_and_refuses_joins", availability, |_| memory::play_full()),
-    ("a_contender_that_is_evicted_is_told_at_once", availability, memory::play_evicted),
-    ("memory_that_is_free_again_lets_joins_in", availability, |_| memory::play_freed()),
+    ("tokens_grow_over_the_loss_of_all_data", availability, data::play_lost),
+    ("a_full_memory_ends_no_hold_and_no_wait_and_refuses_joins", availability, |_| data::play_full()),
+    ("a_contender_that_is_evicted_is_told_at_once", availability, data::play_evicted),
 ];
 
 fn movable_clock() -> Availability {

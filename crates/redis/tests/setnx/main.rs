@@ -1,8 +1,6 @@
 //! Plain locks with `layout=setnx`: ours beside clients that take `SET key random NX PX` and give it back by comparing
 //! and deleting. It is a separate binary, since it has long rounds.
 
-mod counting;
-mod losses;
 mod operating;
 #[path = "../support/service.rs"]
 mod service;

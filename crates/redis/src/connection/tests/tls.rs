@@ -4,7 +4,7 @@ use lockkeeper_core::{Advice, ErrorKind, Operation};
 use lockkeeper_faults::authority::Authority;
 use lockkeeper_faults::redis::{Server, Setup};
 
-use crate::connection::tests::support::{ask, open_url, soon};
+use crate::connection::tests::{ask, open_url, soon};
 
 const NAME: &str = "redis.example";
 
