@@ -19,8 +19,7 @@ use crate::examine::judge::{
 };
 use crate::look::EtcdLook;
 use crate::proto::{
-    LeaseGrantRequest, LeaseRevokeRequest, MemberListRequest, OpResponse, RangeRequest, ResponseOp, StatusRequest,
-    StatusResponse,
+    LeaseGrantRequest, LeaseRevokeRequest, MemberListRequest, RangeRequest, StatusRequest, StatusResponse,
 };
 use crate::rpc::{
     Connection, KeepAlive, KeyWatches, created_at, delete, key_range, modified_at, prefix_range, put, txn,
@@ -214,11 +213,11 @@ async fn try_offset(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Fi
 async fn offset(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<(Offset, i64), Failure> {
     let answer = looking.connection.call(read_offset(site), looking.deadline).await?;
     let revision = answer.header.ok_or_else(Failure::unexpected)?.revision;
-    if answer.kvs.is_empty() {
-        return Ok((Offset::Absent, revision));
-    }
-    let epoch = TokenEpoch::of(ResponseOp { response: Some(OpResponse::Range(answer)) });
-    Ok((epoch.map_or(Offset::Unreadable, Offset::Present), revision))
+    let offset = match answer.kvs.first() {
+        None => Offset::Absent,
+        Some(kv) => TokenEpoch::read(kv).map_or(Offset::Unreadable, Offset::Present),
+    };
+    Ok((offset, revision))
 }
 
 fn read_offset(site: &EtcdSite) -> RangeRequest {

@@ -68,7 +68,7 @@ pub(crate) async fn snapshot(looking: &EtcdLook<'_>, range: RangeRequest) -> Res
     let Some(ResponseOp { response: Some(OpResponse::Range(mut page)) }) = answers.next() else {
         return Err(Failure::unexpected());
     };
-    let epoch = answers.next().and_then(TokenEpoch::of);
+    let epoch = answers.next().as_ref().and_then(TokenEpoch::of);
     let mut kvs = std::mem::take(&mut page.kvs);
     for _ in 1..PAGES_MAX {
         let Some(last) = kvs.last().filter(|_| page.more) else {

@@ -69,8 +69,6 @@ pub(crate) struct RangeRequest {
     pub(crate) keys_only: bool,
     #[prost(bool, tag = "9")]
     pub(crate) count_only: bool,
-    #[prost(int64, tag = "13")]
-    pub(crate) max_create_revision: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -307,8 +305,6 @@ pub(crate) struct WatchResponse {
     pub(crate) created: bool,
     #[prost(bool, tag = "4")]
     pub(crate) canceled: bool,
-    #[prost(string, tag = "6")]
-    pub(crate) cancel_reason: String,
     #[prost(message, repeated, tag = "11")]
     pub(crate) events: Vec<MvccEvent>,
 }
@@ -337,8 +333,6 @@ pub(crate) struct StatusResponse {
     pub(crate) header: Option<ResponseHeader>,
     #[prost(string, tag = "2")]
     pub(crate) version: String,
-    #[prost(uint64, tag = "4")]
-    pub(crate) leader: u64,
     /// What is wrong with the cluster: its alarms, and the lack of a leader.
     #[prost(string, repeated, tag = "8")]
     pub(crate) errors: Vec<String>,

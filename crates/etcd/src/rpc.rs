@@ -14,7 +14,7 @@ mod watches;
 pub(crate) use failure::no_room;
 pub(crate) use request::{
     RevisionAnswer, UnaryCall, absent, created_at, delete, exists, group, key_range, modified_at, operation,
-    prefix_end, prefix_range, put, txn,
+    prefix_end, prefix_range, put, range_of, txn,
 };
 pub(crate) use watches::{KeyEvent, KeyWatch, KeyWatches, Subscriber, WatchRange};
 
@@ -145,12 +145,8 @@ impl Connection {
             let answer = answered(asking, is_over, &*clock).await.ok_or_else(|| Failure::broken(Effect::Unknown))?;
             answer.map(tonic::Response::into_inner).map_err(of_status)
         };
-        let asking = Asking::begin(asking, Handle::current());
-        tokio::select! {
-            biased;
-            answer = asking => answer.map_err(|failure| for_lack_of(failure, &self.rights)),
-            () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
-        }
+        let answer = self.until(deadline, Asking::begin(asking, Handle::current())).await?;
+        answer.map_err(|failure| for_lack_of(failure, &self.rights))
     }
 
     /// Opens a stream in both directions. It is answered only after the first request, which must be there already.
@@ -167,11 +163,7 @@ impl Connection {
             let answer = answered(asking, self.is_over.clone(), &*self.clock).await;
             answer.ok_or_else(|| Failure::broken(Effect::Unknown))?.map(tonic::Response::into_inner).map_err(of_status)
         };
-        tokio::select! {
-            biased;
-            answer = asking => answer.map_err(|failure| for_lack_of(failure, &self.rights)),
-            () = late(&*self.clock, deadline) => Err(Failure::late(Effect::Unknown)),
-        }
+        self.until(deadline, asking).await?.map_err(|failure| for_lack_of(failure, &self.rights))
     }
 
     async fn until<T>(&self, deadline: BootInstant, work: impl Future<Output = T>) -> Result<T, Failure> {

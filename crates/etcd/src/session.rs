@@ -29,8 +29,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::layout::Layout;
-use crate::proto::{Compare, KeyValue, OpResponse, RequestOp, ResponseHeader, ResponseOp, TxnRequest};
-use crate::rpc::{Connection, KeyWatches, RevisionAnswer, UnaryCall, txn};
+use crate::proto::{Compare, KeyValue, RequestOp, ResponseHeader, ResponseOp, TxnRequest};
+use crate::rpc::{Connection, KeyWatches, RevisionAnswer, UnaryCall, range_of, txn};
 use crate::session::belief::LeaseBelief;
 use crate::session::lanes::Lanes;
 use crate::url::{Config, EtcdSite};
@@ -222,11 +222,8 @@ pub(crate) fn header(answer: &impl RevisionAnswer) -> Result<ResponseHeader, Fai
 
 impl TokenEpoch {
     /// Reads the offset of tokens from the answer to a range of its key.
-    pub(crate) fn of(answer: ResponseOp) -> Option<Self> {
-        let Some(OpResponse::Range(range)) = answer.response else {
-            return None;
-        };
-        Self::read(range.kvs.first()?)
+    pub(crate) fn of(answer: &ResponseOp) -> Option<Self> {
+        Self::read(range_of(answer).ok()?.kvs.first()?)
     }
 
     pub(crate) fn read(kv: &KeyValue) -> Option<Self> {

@@ -186,7 +186,6 @@ mod tests {
     fn alarms_are_errors() {
         let status = |errors: &[&str]| StatusResponse {
             version: "3.5.18".to_owned(),
-            leader: 7,
             errors: errors.iter().map(|&error| error.to_owned()).collect(),
             ..StatusResponse::default()
         };

@@ -8,8 +8,9 @@ use lockkeeper_core::{ConnectionNumber, ContenderId, QueueName, QueueView};
 use lockkeeper_session::Failure;
 
 use crate::layout::{Layout, MODES, QueuePosition, Segments, StoredContender};
-use crate::proto::{OpResponse, RangeRequest, RequestOp, ResponseOp};
+use crate::proto::{RangeRequest, RequestOp, ResponseOp};
 use crate::queue::tail::SEGMENT_FULL;
+use crate::rpc::range_of;
 
 /// How many of each mode are read from the head: a segment, and those that joined it at the same moment.
 const HEAD_MAX: i64 = 2 * SEGMENT_FULL;
@@ -89,12 +90,10 @@ impl Spot {
         connection: ConnectionNumber,
         answers: &[ResponseOp],
     ) -> Result<Option<PlaceView>, Failure> {
-        let stored = |answer: &ResponseOp| match &answer.response {
-            Some(OpResponse::Range(range)) => {
-                let count = usize::try_from(range.count).map_err(|_| Failure::unexpected())?;
-                Ok((layout.read_keys(queue, &range.kvs), count))
-            }
-            _ => Err(Failure::unexpected()),
+        let stored = |answer: &ResponseOp| {
+            let range = range_of(answer)?;
+            let count = usize::try_from(range.count).map_err(|_| Failure::unexpected())?;
+            Ok::<_, Failure>((layout.read_keys(queue, &range.kvs), count))
         };
         let mut modes = Vec::with_capacity(MODES.len());
         for answers in answers.chunks(self.ranges_count() / MODES.len()) {
@@ -191,7 +190,7 @@ mod tests {
 
     use super::*;
     use crate::layout::{KeyNaming, Name};
-    use crate::proto::{KeyValue, OpRequest, RangeResponse};
+    use crate::proto::{KeyValue, OpRequest, OpResponse, RangeResponse};
 
     /// Answers ranges as a server would that holds these keys.
     fn answers(ranges: Vec<RequestOp>, kvs: &[KeyValue]) -> Vec<ResponseOp> {
@@ -290,10 +289,7 @@ mod tests {
         let me = whole(&layout, &kvs).contenders[4_321].id.clone();
         let spot = Spot::of(&layout, Some(&me)).unwrap();
         let read = answers(spot.ranges(&layout, &queue(), true), &kvs);
-        let shown = |answer: &ResponseOp| match &answer.response {
-            Some(OpResponse::Range(range)) => range.kvs.len(),
-            _ => 0,
-        };
+        let shown = |answer: &ResponseOp| range_of(answer).map_or(0, |range| range.kvs.len());
         assert!(read.iter().map(shown).sum::<usize>() <= 2 * 32 + 64 + 1);
         let seen = spot.read(&layout, &queue(), ConnectionNumber(1), &read).unwrap().expect("it shows enough");
         let view = seen.view.around(Some(&me));

@@ -14,12 +14,12 @@ use lockkeeper_session::{Effect, Failure, FailureKind, Joined, Lookable as _, Ma
 
 use crate::layout::KeyRecord;
 use crate::layout::{Name, QueuePosition, ticket_of};
-use crate::proto::{KeyValue, OpResponse, RangeRequest, RequestOp, ResponseOp, TxnRequest};
+use crate::proto::{KeyValue, RangeRequest, RequestOp, ResponseOp, TxnRequest};
 use crate::queue::state::{ContenderClaim, EtcdOwn, EtcdPlace, JoinProgress, QueueCore, Queues};
 use crate::queue::tail::{SEGMENT_FULL, Tail};
 use crate::queue::view;
 use crate::queue::view::ReadSource;
-use crate::rpc::{absent, created_at, delete, group, key_range, modified_at, no_room, put, txn};
+use crate::rpc::{absent, created_at, delete, group, key_range, modified_at, no_room, put, range_of, txn};
 use crate::session::{EtcdLink, TokenEpoch, header};
 
 /// How often a join is sent again because what it was sent with had changed: a stamp changes once a connection, the
@@ -69,7 +69,7 @@ pub(super) fn make(
     };
     Arc::new(move |link| {
         let (work, over) = (join.clone(), link.clone());
-        join.inner.run(&join.queue, async move { work.store(&over).await })
+        join.inner.run(&join.queue, None, async move { work.store(&over).await })
     })
 }
 
@@ -212,7 +212,7 @@ impl JoinCall {
             return self.stored(link, told(revision)).await.map(Some);
         }
         let [own, session, offset, present_tail] = answers.try_into().map_err(|_| Failure::unexpected())?;
-        match found(&own)? {
+        match range_of(&own)?.kvs.first() {
             Some(kv) if ticket_of(&kv.value) == Some(self.wanted[0].ticket) => {
                 return self.stored(link, told(kv.create_revision)).await.map(Some);
             }
@@ -222,7 +222,7 @@ impl JoinCall {
             }
             None => {}
         }
-        let stamp = found(&session)?.map(|kv| kv.mod_revision);
+        let stamp = range_of(&session)?.kvs.first().map(|kv| kv.mod_revision);
         self.why_refused(link, epoch, stamp, offset, (tail, Tail::of(&present_tail)?))
     }
 
@@ -270,9 +270,7 @@ impl JoinCall {
 
     /// Has the next segment begun if the one that was joined is full: the answer counts it, unless the looks do.
     fn note_filled(&self, tail: Tail, counted: Option<&ResponseOp>) {
-        if let Some(ResponseOp { response: Some(OpResponse::Range(counted)) }) = counted
-            && counted.count >= SEGMENT_FULL
-        {
+        if counted.and_then(|counted| range_of(counted).ok()).is_some_and(|range| range.count >= SEGMENT_FULL) {
             self.inner.begin_segment(&self.queue, tail);
         }
     }
@@ -299,7 +297,7 @@ impl JoinCall {
         let Some(written) = stamp else {
             return Err(Failure::session_gone());
         };
-        match TokenEpoch::of(offset) {
+        match TokenEpoch::of(&offset) {
             Some(present) if present != epoch => {
                 core.set_epoch(present);
                 return Ok(None);
@@ -374,12 +372,4 @@ fn side_by_side(operations: Vec<RequestOp>) -> Vec<RequestOp> {
         return operations;
     }
     operations.chunks(SIDE_BY_SIDE_MAX).map(|some| group(some.to_vec())).collect()
-}
-
-/// Reads the key of a range; `None` if it is not there.
-fn found(answer: &ResponseOp) -> Result<Option<&KeyValue>, Failure> {
-    match &answer.response {
-        Some(OpResponse::Range(range)) => Ok(range.kvs.first()),
-        _ => Err(Failure::unexpected()),
-    }
 }

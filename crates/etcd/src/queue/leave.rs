@@ -16,7 +16,7 @@ use crate::layout::Name;
 use crate::proto::{OpResponse, RangeRequest, RequestOp, ResponseOp, TxnRequest, TxnResponse};
 use crate::queue::state::{ContenderClaim, QueueCore};
 use crate::queue::tail::Tail;
-use crate::rpc::{created_at, delete, key_range, no_room, prefix_range};
+use crate::rpc::{created_at, delete, key_range, no_room, prefix_range, range_of};
 use crate::session::{EtcdLink, QueuedRemoval};
 use lockkeeper_session::Make;
 
@@ -62,7 +62,7 @@ pub(super) fn make(
         let (work, named, over) = (leaving.clone(), leaving.clone(), link.clone());
         let removal = QueuedRemoval::new(move || named.key());
         let own = removal.clone();
-        leaving.inner.run_removal(&leaving.queue, removal, async move { work.leave(&over, &own).await })
+        leaving.inner.run(&leaving.queue, Some(removal), async move { work.leave(&over, &own).await })
     })
 }
 
@@ -179,9 +179,7 @@ impl LeaveCall {
             (false, [mark, session, others @ ..]) => (Some((mark, session)), others),
             _ => return Err(Failure::unexpected()),
         };
-        if let [ResponseOp { response: Some(OpResponse::Range(others)) }] = others
-            && others.kvs.is_empty()
-        {
+        if others.first().and_then(|others| range_of(others).ok()).is_some_and(|others| others.kvs.is_empty()) {
             self.inner.begin_anew(&self.queue);
         }
         match why_gone {

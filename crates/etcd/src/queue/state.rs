@@ -11,7 +11,7 @@ use lockkeeper_session::{Effect, Failure, Mutex};
 use tokio::sync::{Notify, oneshot};
 
 use crate::layout::{Layout, MODES, Name, QueuePosition};
-use crate::proto::Compare;
+use crate::proto::{Compare, TxnRequest, TxnResponse};
 use crate::queue::tail::{Tail, Tails};
 use crate::rpc::{KeyWatch, absent, delete, key_range, modified_at, prefix_end, put, txn};
 use crate::session::{Core, EtcdLink, QueuedRemoval, header};
@@ -71,25 +71,15 @@ impl QueueCore {
     }
 
     /// Runs something behind all earlier calls on the same lock: it is begun now, whether or not its answer is awaited.
+    /// A removal may be done by the one before it.
     pub(super) fn run<T: Send + 'static>(
         &self,
         queue: &QueueName,
+        removal: Option<Arc<QueuedRemoval>>,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> BoxFuture<Result<T, Failure>> {
         let (job, answer) = answered(work);
-        self.core.lanes.run(queue, None, job);
-        answer
-    }
-
-    /// Runs a removal likewise, which the one before it may do too.
-    pub(super) fn run_removal<T: Send + 'static>(
-        &self,
-        queue: &QueueName,
-        removal: Arc<QueuedRemoval>,
-        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
-    ) -> BoxFuture<Result<T, Failure>> {
-        let (job, answer) = answered(work);
-        self.core.lanes.run(queue, Some(removal), job);
+        self.core.lanes.run(queue, removal, job);
         answer
     }
 
@@ -102,6 +92,47 @@ impl QueueCore {
         let (job, answer) = answered(work);
         self.core.lanes.run_look(queue, job);
         answer
+    }
+
+    /// Begins the next segment, in the background, unless another client has done so. If it fails, the next contender
+    /// to join begins it. Where contenders stand in it, or behind it, the key of the tail was deleted by hand: they
+    /// stand ahead of all that join now, which then stay in one segment until these have left.
+    pub(super) fn begin_segment(self: &Arc<Self>, queue: &QueueName, full: Tail) {
+        let Some(next) = full.segment.checked_add(1) else { return };
+        let key = self.core.layout.tail(queue);
+        let mut conditions = none_from(&self.core.layout, queue, next);
+        conditions.push(modified_at(key.clone(), full.written));
+        let write = put(key.clone(), next.to_string(), 0);
+        self.change_tail(queue, txn(conditions, vec![write], vec![key_range(key).into()]), move |answer| {
+            match (answer.succeeded, header(&answer), answer.responses.first()) {
+                (true, Ok(header), _) => Some(Tail { segment: next, written: header.revision }),
+                (false, _, Some(present)) => Tail::of(present).ok(),
+                _ => None,
+            }
+        });
+    }
+
+    /// Begins with the first segment again, in the background, if the queue is empty.
+    pub(super) fn begin_anew(self: &Arc<Self>, queue: &QueueName) {
+        let empty = none_below(self.core.layout.queue(queue));
+        let request = txn(vec![empty], vec![delete(self.core.layout.tail(queue))], Vec::new());
+        self.change_tail(queue, request, |answer| answer.succeeded.then(Tail::default));
+    }
+
+    fn change_tail(
+        self: &Arc<Self>,
+        queue: &QueueName,
+        request: TxnRequest,
+        read: impl FnOnce(TxnResponse) -> Option<Tail> + Send + 'static,
+    ) {
+        let (inner, queue) = (self.clone(), queue.clone());
+        self.core.life.runtime.spawn(async move {
+            let Some(link) = inner.core.life.present_link() else { return };
+            let answer = inner.core.ask(&link, request, Operation::Value, inner.core.life.deadline()).await;
+            if let Some(tail) = answer.ok().and_then(read) {
+                inner.tails.lock().note_tail(&queue, tail);
+            }
+        });
     }
 }
 
@@ -116,57 +147,6 @@ fn answered<T: Send + 'static>(
     };
     let answer = async move { given.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown))) };
     (job, Box::pin(answer))
-}
-
-impl QueueCore {
-    /// Begins the next segment, in the background, unless another client has done so. If it fails, the next contender
-    /// to join begins it. Where contenders stand in it, or behind it, the key of the tail was deleted by hand: they
-    /// stand ahead of all that join now, which then stay in one segment until these have left.
-    pub(super) fn begin_segment(self: &Arc<Self>, queue: &QueueName, full: Tail) {
-        let (inner, queue) = (self.clone(), queue.clone());
-        let Some(next) = full.segment.checked_add(1) else {
-            return;
-        };
-        self.core.life.runtime.spawn(async move {
-            let key = inner.core.layout.tail(&queue);
-            let mut conditions = none_from(&inner.core.layout, &queue, next);
-            conditions.push(modified_at(key.clone(), full.written));
-            let text = next.to_string().into_bytes();
-            let request = txn(conditions, vec![put(key.clone(), text, 0)], vec![key_range(key).into()]);
-            let Some(link) = inner.core.life.present_link() else {
-                return;
-            };
-            let asking = inner.core.ask(&link, request, Operation::Value, inner.core.life.deadline());
-            let Ok(answer) = asking.await else {
-                return;
-            };
-            let tail = match (answer.succeeded, header(&answer), answer.responses.first()) {
-                (true, Ok(header), _) => Ok(Tail { segment: next, written: header.revision }),
-                (false, _, Some(present)) => Tail::of(present),
-                _ => Err(Failure::unexpected()),
-            };
-            if let Ok(tail) = tail {
-                inner.tails.lock().note_tail(&queue, tail);
-            }
-        });
-    }
-
-    /// Begins with the first segment again, in the background, if the queue is empty.
-    pub(super) fn begin_anew(self: &Arc<Self>, queue: &QueueName) {
-        let (inner, queue) = (self.clone(), queue.clone());
-        self.core.life.runtime.spawn(async move {
-            let key = inner.core.layout.tail(&queue);
-            let empty = none_below(inner.core.layout.queue(&queue));
-            let Some(link) = inner.core.life.present_link() else {
-                return;
-            };
-            let request = txn(vec![empty], vec![delete(key)], Vec::new());
-            let answer = inner.core.ask(&link, request, Operation::Value, inner.core.life.deadline()).await;
-            if answer.is_ok_and(|answer| answer.succeeded) {
-                inner.tails.lock().note_tail(&queue, Tail::default());
-            }
-        });
-    }
 }
 
 fn none_below(prefix: Vec<u8>) -> Compare {

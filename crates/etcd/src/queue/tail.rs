@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use lockkeeper_core::QueueName;
 use lockkeeper_session::Failure;
 
-use crate::proto::{KeyValue, OpResponse, ResponseOp};
+use crate::proto::{KeyValue, ResponseOp};
+use crate::rpc::range_of;
 
 /// How many contenders a segment has before the next one is begun; those that join at the same moment come on top. What
 /// is read of a long queue is some of these.
@@ -28,10 +29,7 @@ pub(super) struct Tail {
 impl Tail {
     /// Reads it from the answer to a range of its key.
     pub(super) fn of(answer: &ResponseOp) -> Result<Self, Failure> {
-        match &answer.response {
-            Some(OpResponse::Range(range)) => range.kvs.first().map_or_else(|| Ok(Self::default()), Self::read),
-            _ => Err(Failure::unexpected()),
-        }
+        range_of(answer)?.kvs.first().map_or_else(|| Ok(Self::default()), Self::read)
     }
 
     fn read(kv: &KeyValue) -> Result<Self, Failure> {
@@ -111,7 +109,7 @@ mod tests {
     #[test]
     fn a_tail_that_was_never_written_is_the_first_segment_and_a_strange_one_is_refused() {
         let answer = |kvs| ResponseOp {
-            response: Some(OpResponse::Range(crate::proto::RangeResponse { kvs, ..Default::default() })),
+            response: Some(crate::proto::OpResponse::Range(crate::proto::RangeResponse { kvs, ..Default::default() })),
         };
         let kv = |value: &str| KeyValue { value: value.into(), mod_revision: 9, ..KeyValue::default() };
         assert_eq!(Tail::of(&answer(vec![])).unwrap(), Tail::default());

@@ -4,10 +4,10 @@ use lockkeeper_core::{ContenderId, Extent, Mode, Operation, Part, QueueName, Que
 use lockkeeper_session::{Failure, Link as _};
 
 use crate::layout::{Layout, StoredContender};
-use crate::proto::{OpResponse, RangeRequest, RequestOp, ResponseOp, TxnResponse};
+use crate::proto::{RangeRequest, RequestOp, ResponseOp, TxnResponse};
 use crate::queue::around::Spot;
 use crate::queue::state::QueueCore;
-use crate::rpc::{prefix_range, txn};
+use crate::rpc::{prefix_range, range_of, txn};
 use crate::session::{EtcdLink, header};
 
 /// How many contenders are read at most where few decide; a queue that has more is read around the place in question.
@@ -63,9 +63,7 @@ pub(super) fn read(
     answers: &[ResponseOp],
 ) -> Result<ShownQueue, Failure> {
     let (shown, others) = answers.split_first().ok_or_else(Failure::unexpected)?;
-    let Some(OpResponse::Range(shown)) = &shown.response else {
-        return Err(Failure::unexpected());
-    };
+    let shown = range_of(shown)?;
     let contenders: Vec<_> = layout.read_queue(queue, &shown.kvs).iter().map(StoredContender::contender).collect();
     let mut view = QueueView::new(link.connection_number(), contenders);
     layout.mark(queue, &mut view);
@@ -79,10 +77,7 @@ pub(super) fn read(
 fn found_elsewhere(layout: &Layout, queue: &QueueName, answers: &[ResponseOp]) -> Result<Option<Mode>, Failure> {
     let mut found = None;
     for answer in answers {
-        let Some(OpResponse::Range(others)) = &answer.response else {
-            return Err(Failure::unexpected());
-        };
-        let first = others.kvs.first().and_then(|kv| layout.read(queue, kv)).map(|(_, stored)| stored.mode);
+        let first = range_of(answer)?.kvs.first().and_then(|kv| layout.read(queue, kv)).map(|(_, stored)| stored.mode);
         found = found.or(first);
     }
     Ok(found)

@@ -10,10 +10,9 @@ use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Make, Refu
 
 use crate::layout::KeyRecord;
 use crate::layout::Name;
-use crate::proto;
-use crate::proto::{KeyValue, OpResponse, PutRequest, RangeRequest, RangeResponse, ResponseOp};
+use crate::proto::{self, KeyValue, PutRequest, RangeRequest, RangeResponse};
 use crate::queue::state::QueueCore;
-use crate::rpc::{absent, created_at, delete, key_range, modified_at, no_room, operation, put};
+use crate::rpc::{absent, created_at, delete, key_range, modified_at, no_room, operation, put, range_of};
 use crate::session::{EtcdLink, header};
 
 /// How often a contender's record is read again because another request was written meanwhile.
@@ -39,7 +38,7 @@ pub(super) fn request(
     let asking = Arc::new(RequestTarget { inner: inner.clone(), name, key, created });
     Ok(Some(Arc::new(move |link| {
         let (asking, request, over) = (asking.clone(), request.clone(), link.clone());
-        inner.run(&queue, async move {
+        inner.run(&queue, None, async move {
             match &request {
                 Request::Yield(revocation) => asking.ask_to_yield(&over, revocation).await,
                 Request::Break { token } => asking.break_it(&over, *token).await,
@@ -162,7 +161,7 @@ pub(super) fn write_value(
     let (inner, queue) = (inner.clone(), queue.clone());
     Arc::new(move |link| {
         let (writer, name, value, over) = (inner.clone(), queue.clone(), value.clone(), link.clone());
-        inner.run(&queue, async move { write(&writer, &over, &name, expected, value).await })
+        inner.run(&queue, None, async move { write(&writer, &over, &name, expected, value).await })
     })
 }
 
@@ -204,11 +203,8 @@ async fn write(
     if answer.succeeded {
         return Ok(Some(version(offset, header(&answer)?.revision)));
     }
-    let stamp = match answer.responses.first() {
-        Some(ResponseOp { response: Some(OpResponse::Range(range)) }) => range.kvs.first().map(|kv| kv.mod_revision),
-        _ => return Err(Failure::unexpected()),
-    };
-    match stamp {
+    let session = range_of(answer.responses.first().ok_or_else(Failure::unexpected)?)?;
+    match session.kvs.first().map(|kv| kv.mod_revision) {
         None => Err(Failure::session_gone()),
         Some(stamp) if link.stamp.is_some_and(|written| written != stamp) => {
             // Another connection of the session has taken over.

@@ -2,11 +2,13 @@
 
 use prost::Message;
 
+use lockkeeper_session::Failure;
+
 use crate::proto::{
     AuthenticateRequest, AuthenticateResponse, Compare, CompareResult, CompareTarget, DeleteRangeRequest,
     LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, MemberListRequest,
-    MemberListResponse, OpRequest, PutRequest, RangeRequest, RangeResponse, RequestOp, ResponseHeader, StatusRequest,
-    StatusResponse, TargetUnion, TxnRequest, TxnResponse,
+    MemberListResponse, OpRequest, OpResponse, PutRequest, RangeRequest, RangeResponse, RequestOp, ResponseHeader,
+    ResponseOp, StatusRequest, StatusResponse, TargetUnion, TxnRequest, TxnResponse,
 };
 
 /// The end of the range of all keys that begin with `prefix`.
@@ -66,6 +68,14 @@ pub(crate) fn absent(key: impl Into<Vec<u8>>) -> Compare {
 
 pub(crate) fn exists(key: impl Into<Vec<u8>>) -> Compare {
     Compare { result: CompareResult::Greater.into(), ..created_at(key, 0) }
+}
+
+/// Reads the answer to a range among those of a transaction.
+pub(crate) fn range_of(answer: &ResponseOp) -> Result<&RangeResponse, Failure> {
+    match &answer.response {
+        Some(OpResponse::Range(range)) => Ok(range),
+        _ => Err(Failure::unexpected()),
+    }
 }
 
 /// The key was created at this revision; 0 says that it is not there.

@@ -12,7 +12,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Liveness, LossReason, Operation};
 use lockkeeper_session::{Effect, Failure, FailureKind, Keeping, Life, Lookable as _, Server, late};
 
-use crate::proto::{LeaseRevokeRequest, RangeRequest, RangeResponse, TxnResponse};
+use crate::proto::{LeaseKeepAliveResponse, LeaseRevokeRequest, RangeRequest, TxnResponse};
 use crate::rpc::{Connection, KeepAlive, KeyWatches, exists, key_range, modified_at, put, txn};
 use crate::session::belief::Renewal;
 use crate::session::{Begun, Core, EtcdLink, TokenEpoch, first_offset, header};
@@ -161,28 +161,26 @@ async fn renew_over(
             answer
         }
     };
-    let Ok(seconds @ 1..) = u64::try_from(answer.ttl) else {
-        return Err(Failure::session_gone());
-    };
-    let term = answer.header.ok_or_else(Failure::unexpected)?.raft_term;
-    let renewal = Renewal { sent_at, connection: link.number, term };
-    core.belief.lock().renewed(renewal, Duration::from_secs(seconds));
+    note_renewal(core, &answer, sent_at, link.number)?;
     let answer = core.ask(link, proof(core), Operation::Connect, deadline).await?;
-    header(&answer)?;
-    if !finds_session(&answer) {
-        return Err(Failure::session_gone());
-    }
+    if answer.kvs.is_empty() { Err(Failure::session_gone()) } else { Ok(()) }
+}
+
+fn note_renewal(
+    core: &Core,
+    answer: &LeaseKeepAliveResponse,
+    sent_at: BootInstant,
+    connection: u64,
+) -> Result<(), Failure> {
+    let Ok(seconds @ 1..) = u64::try_from(answer.ttl) else { return Err(Failure::session_gone()) };
+    let term = answer.header.ok_or_else(Failure::unexpected)?.raft_term;
+    core.belief.lock().renewed(Renewal { sent_at, connection, term }, Duration::from_secs(seconds));
     Ok(())
 }
 
-/// A request that goes through the quorum, and shows whether the session is there.
+/// A request that goes through the quorum, and shows the session's key, which goes with the lease.
 pub(super) fn proof(core: &Core) -> RangeRequest {
     key_range(core.layout.session(core.lease))
-}
-
-/// Whether the session's key is there; it goes with the lease.
-pub(super) fn finds_session(answer: &RangeResponse) -> bool {
-    !answer.kvs.is_empty()
 }
 
 /// The number of a connection that no session has: their numbers begin at 1.
@@ -212,16 +210,11 @@ async fn renew_at(core: &Core, server: &Server, deadline: BootInstant) -> Result
     let connection = core.connect(server, deadline).await?;
     let sent_at = core.life.clock.now();
     let (_stream, answer) = KeepAlive::open(&connection, core.lease, deadline).await?;
-    let Ok(seconds @ 1..) = u64::try_from(answer.ttl) else {
-        return Err(Failure::unexpected());
-    };
-    let term = answer.header.ok_or_else(Failure::unexpected)?.raft_term;
-    let renewal = Renewal { sent_at, connection: NO_CONNECTION, term };
-    core.belief.lock().renewed(renewal, Duration::from_secs(seconds));
+    note_renewal(core, &answer, sent_at, NO_CONNECTION).map_err(|_| Failure::unexpected())?;
     let witness = core.belief.lock().witness(NO_CONNECTION);
     let answer = connection.call(proof(core), deadline).await?;
     let term = header(&answer)?.raft_term;
-    if finds_session(&answer)
+    if !answer.kvs.is_empty()
         && let Some(safe_until) = core.belief.lock().prove(witness, term)
     {
         core.life.bond().note_proof(sent_at);
@@ -245,7 +238,7 @@ pub(super) async fn restore(
         return Err(Failure::session_gone());
     }
     let revision = header(&answer)?.revision;
-    let epoch = answer.responses.into_iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)?;
+    let epoch = answer.responses.iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)?;
     let known = core.epoch();
     let went_back = !core.note_revision(revision) || epoch.offset < known.offset;
     let epoch = if went_back {
@@ -297,7 +290,7 @@ async fn begin_anew(
     let request = txn(vec![modified_at(key.clone(), seen.written)], vec![write, look()], vec![look()]);
     let answer = connection.call(request, deadline).await?;
     tracing::warn!(target: "lockkeeper", "etcd's revisions went back; tokens are counted anew from the clock");
-    answer.responses.into_iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)
+    answer.responses.iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)
 }
 
 /// What is stored under the session's key, for people.

@@ -85,7 +85,7 @@ async fn begin(
     let answer = connection.call(request, deadline).await?;
     let header = header(&answer)?;
     belief.prove(witness, header.raft_term);
-    let epoch = answer.responses.into_iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)?;
+    let epoch = answer.responses.iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)?;
     Ok((epoch, header.revision))
 }
 
