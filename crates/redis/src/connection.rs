@@ -113,7 +113,7 @@ impl Connection {
     }
 
     /// Registers a wait for a change of a key, which is then to be read by a batch
-    /// ([`tracked_get`](Batch::tracked_get)). A change after that read is told; one before it may be told too.
+    /// ([`tracked`](Batch::tracked)). A change after that read is told; one before it may be told too.
     pub(crate) fn wait_for(&self, key: &[u8]) -> Result<KeyWait, Failure> {
         self.waits.register(key)
     }
@@ -290,16 +290,6 @@ impl Batch {
     pub(crate) fn command(mut self, command: Cmd) -> Self {
         self.push(command, AnswerPart::Command);
         self
-    }
-
-    /// Reads the key of a wait, so that the wait is told when that changes.
-    pub(crate) fn tracked_get(self, told: &KeyWait) -> Self {
-        self.tracked_read("GET", told)
-    }
-
-    /// Reads the key of a wait by a command that takes nothing else, so that the wait is told when that changes.
-    pub(crate) fn tracked_read(self, command: &str, told: &KeyWait) -> Self {
-        self.tracked(command, told.key())
     }
 
     /// Reads a key by a command that takes nothing else, so that the server tells of its next change.

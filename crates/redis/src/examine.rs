@@ -10,8 +10,7 @@ use lockkeeper_core::{Finding, Severity, Ticket};
 use lockkeeper_session::{Clocks, FOR_TOKENS, Failure, FailureKind, judge_round_trip, late, median_round_trip};
 use redis::{Cmd, Value, cmd};
 
-use crate::connection::{Batch, KeyWake, answer};
-use crate::connection::{list, only, text};
+use crate::connection::{Batch, KeyWake, answer, list, only, text};
 use crate::examine::judge::{
     ServerReport, judge_eviction, judge_eviction_of_plain, judge_layout, judge_persistence, judge_replication,
     judge_token, judge_version, not_told, not_tracked,
@@ -135,7 +134,7 @@ async fn try_tracking(looking: RedisLook<'_>, clock: &dyn Clock) -> Result<Optio
     let told = connection.wait_for(key.as_bytes())?;
     let mut delete = cmd("DEL");
     delete.arg(&key);
-    let batch = Batch::new().tracked_get(&told).command(delete);
+    let batch = Batch::new().tracked("GET", told.key()).command(delete);
     for (value, name) in connection.send_until(batch, deadline).await?.into_iter().zip(["GET", "DEL"]) {
         answer(value, name)?;
     }

@@ -19,8 +19,7 @@ use lockkeeper_core::{Backoff, EventSender, FollowEvent, LockSnapshot, QueueName
 use lockkeeper_session::{Effect, Failure, Finder, Follow, Lookable as _, Server, or_never};
 use redis::cmd;
 
-use crate::connection::{Batch, Connection, KeyMarks, Marked, answer, until_replaced};
-use crate::connection::{list, number, only, texts};
+use crate::connection::{Batch, Connection, KeyMarks, Marked, answer, list, number, only, texts, until_replaced};
 use crate::follow::known::FollowedNames;
 use crate::look;
 use crate::look::RedisLook;

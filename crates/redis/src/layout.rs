@@ -24,8 +24,7 @@
 use lockkeeper_core::{Contender, ContenderId, FencingToken, Mode, Part, QueueName, Ticket};
 
 use crate::connection;
-use crate::script::KeyScheme;
-use crate::script::Script;
+use crate::script::{KeyScheme, Script};
 
 /// The bits of a session's number: 10 digits of 5 bits, so that a member has at most 64 bytes.
 const SESSION_BITS: u32 = 50;

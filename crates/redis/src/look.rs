@@ -7,8 +7,7 @@ use lockkeeper_core::{ConnectionNumber, Contender, ContenderInfo, Operation, Par
 use lockkeeper_session::Failure;
 use redis::{Cmd, Value, cmd};
 
-use crate::connection::{Batch, Connection, answer};
-use crate::connection::{only, texts};
+use crate::connection::{Batch, Connection, answer, only, texts};
 use crate::layout::{Layout, QueueMember, part_letter, read_listed};
 use crate::queue::view::{self, StoredRecord, describe, is_foreign};
 use crate::script::Script;

@@ -21,8 +21,7 @@ use lockkeeper_session::{
     Ask, Departing, Failure, Joined, Left, Life, Link as _, Make, Refusal, Service, Stage, Watch,
 };
 
-use crate::connection::{Batch, answer};
-use crate::connection::{number, only, text};
+use crate::connection::{Batch, answer, number, only, text};
 use crate::layout::{QueueMember, part_letter};
 use crate::queue::guard::note_turn;
 use crate::queue::state::{Queues, Redis, RedisOwn, Young};

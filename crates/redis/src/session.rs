@@ -20,8 +20,7 @@ use lockkeeper_session::{Beginning, Bug, Effect, Failure, FailureKind, Life, Own
 use redis::{Value, cmd};
 use tokio::runtime::Handle;
 
-use crate::connection::number;
-use crate::connection::{Batch, Connection, answer};
+use crate::connection::{Batch, Connection, answer, number};
 use crate::layout::{Layout, RedisSessionId};
 use crate::url::{Config, RedisSite};
 pub(crate) use belief::Timing;

@@ -12,8 +12,7 @@ use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{Entry, Extent, Lifetime, Operation, QueueName, QueueView, Rank, Ticket};
 use lockkeeper_session::{Effect, Failure, FailureKind, Joined, Lookable as _, Make, Stood, Stored};
 
-use crate::layout::KeyRecord;
-use crate::layout::{Name, QueuePosition, ticket_of};
+use crate::layout::{KeyRecord, Name, QueuePosition, ticket_of};
 use crate::proto::{KeyValue, RangeRequest, RequestOp, ResponseOp, TxnRequest};
 use crate::queue::state::{ContenderClaim, EtcdOwn, EtcdPlace, JoinProgress, QueueCore, Queues};
 use crate::queue::tail::{SEGMENT_FULL, Tail};

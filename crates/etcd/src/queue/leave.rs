@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, LossReason, Operation, QueueName, Ticket};
-use lockkeeper_session::{Bug, Effect, Failure, Left, Link as _};
+use lockkeeper_session::{Bug, Effect, Failure, Left, Link as _, Make};
 
 use crate::layout::Name;
 use crate::proto::{OpResponse, RangeRequest, RequestOp, ResponseOp, TxnRequest, TxnResponse};
@@ -18,7 +18,6 @@ use crate::queue::state::{ContenderClaim, QueueCore};
 use crate::queue::tail::Tail;
 use crate::rpc::{created_at, delete, key_range, no_room, prefix_range, range_of};
 use crate::session::{EtcdLink, QueuedRemoval};
-use lockkeeper_session::Make;
 
 /// A deletion that is not answered after a renewal's time, but not before this, goes over the next connection: a
 /// request that went down with a leader is answered only seconds after another one was elected.

@@ -8,8 +8,7 @@ use lockkeeper_core::{
 };
 use lockkeeper_session::{Effect, Failure, FailureKind, Lookable as _, Make, Refusal};
 
-use crate::layout::KeyRecord;
-use crate::layout::Name;
+use crate::layout::{KeyRecord, Name};
 use crate::proto::{self, KeyValue, PutRequest, RangeRequest, RangeResponse};
 use crate::queue::state::QueueCore;
 use crate::rpc::{absent, created_at, delete, key_range, modified_at, no_room, operation, put, range_of};

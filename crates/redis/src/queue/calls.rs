@@ -10,8 +10,7 @@ use lockkeeper_core::{Entry, Expected, Lifetime, Operation, QueueName, QueueView
 use lockkeeper_session::{Failure, Joined, Link as _, Make, Record, Stood, Stored};
 use redis::{Cmd, Value as Answer, cmd};
 
-use crate::connection::{Batch, answer};
-use crate::connection::{list, number, only, text, texts};
+use crate::connection::{Batch, answer, list, number, only, text, texts};
 use crate::layout::{QueueMember, listed, mode_letter, part_letter};
 use crate::queue::state::RedisOwn;
 use crate::queue::view;

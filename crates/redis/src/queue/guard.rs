@@ -9,8 +9,7 @@ use lockkeeper_core::{Operation, QueueView};
 use lockkeeper_session::Failure;
 use redis::Value;
 
-use crate::connection::only;
-use crate::connection::{Batch, KeyWake, answer};
+use crate::connection::{Batch, KeyWake, answer, only};
 use crate::queue::state::{Queues, RedisPlace, watch_plain_by};
 use crate::queue::view::StoredRecord;
 use crate::session::Core;
@@ -56,7 +55,7 @@ pub(super) async fn watch_key(
         let Some(link) = core.life.next_link().await else { return };
         let reading = async {
             let told = link.connection.wait_for(key.as_bytes())?;
-            let answers = core.send(&link, Batch::new().tracked_get(&told), Operation::Wait).await?;
+            let answers = core.send(&link, Batch::new().tracked("GET", told.key()), Operation::Wait).await?;
             Ok::<_, Failure>(is_there(core, &place, only(answers)?)?.then_some(told))
         };
         match reading.await {

@@ -16,8 +16,7 @@ use lockkeeper_core::{BoxFuture, ContenderId, Departure, Operation, QueueName, Q
 use lockkeeper_session::{Departing, Effect, Failure, Link as _, Watch, or_never};
 use redis::{Value as Answer, cmd};
 
-use crate::connection::number;
-use crate::connection::{Batch, KeyWait, KeyWake, answer};
+use crate::connection::{Batch, KeyWait, KeyWake, answer, number};
 use crate::layout::{QueueMember, part_letter};
 use crate::queue::guard::note_turn;
 use crate::queue::state::{Queues, Redis, RedisPlace};
@@ -57,7 +56,7 @@ fn begin_watch<T: Send + 'static>(
             Ok(tolds) => tolds,
             Err(failure) => return Box::pin(std::future::ready(Err(failure))),
         };
-        let tracked = tolds.iter().fold(Batch::new(), |batch, told| batch.tracked_read("EXISTS", told));
+        let tracked = tolds.iter().fold(Batch::new(), |batch, told| batch.tracked("EXISTS", told.key()));
         let (asking, link) = (core.send(link, look(tracked), Operation::Wait), link.clone());
         Box::pin(async move {
             let mut answers = asking.await?;
@@ -159,7 +158,7 @@ impl DepartureWait {
             Ok(told) => told,
             Err(failure) => return Box::pin(std::future::ready(Err(failure))),
         };
-        let batch = Batch::new().tracked_read(read, &told);
+        let batch = Batch::new().tracked(read, told.key());
         let is_foreign = is_foreign(&self.ahead);
         let asking = self.send(if is_foreign { self.with_proofs(batch) } else { batch });
         let waiting = self.clone();

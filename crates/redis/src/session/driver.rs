@@ -9,11 +9,11 @@ use lockkeeper_core::{Operation, Ticket};
 use lockkeeper_session::{Effect, Failure, Keeping, Life, Lookable as _, News, Server, late};
 use redis::Value;
 
-use crate::connection::{Batch, Connection, KeyWake, answer, until_replaced};
-use crate::connection::{list, number, only, text};
+use crate::connection::{Batch, Connection, KeyWake, answer, list, number, only, text, until_replaced};
 use crate::layout::Layout;
 use crate::script::Script;
 use crate::session::{Core, RedisLink, check_copies, copied};
+use crate::url::Config;
 
 /// How many pieces of a session are ended one after the other: more contenders than one process is tested with.
 const PIECES_MAX: usize = 10_000;
@@ -153,7 +153,7 @@ pub(super) async fn until_gone(core: &Core, connection: &Connection) -> Failure 
 
 async fn watch_once(core: &Core, connection: &Connection) -> Result<KeyWake, Failure> {
     let told = connection.wait_for(core.layout.alive(core.id).as_bytes())?;
-    let answers = connection.send(Batch::new().tracked_get(&told)).await?;
+    let answers = connection.send(Batch::new().tracked("GET", told.key())).await?;
     match answer(only(answers)?, "GET")? {
         Value::Nil => Err(Failure::session_gone()),
         _ => Ok(told.await),
@@ -174,6 +174,23 @@ pub(crate) fn taught(mut answers: Vec<Value>, what: &str) -> Result<Value, Failu
     answer(last, what)
 }
 
+/// Reads the answers to such a batch and to the wait for copies behind it; returns the first word of the script's, which
+/// says of what there are copies if it is `ok`.
+pub(super) fn taught_and_copied(
+    layout: &Layout,
+    config: &Config,
+    mut answers: Vec<Value>,
+    what: &str,
+) -> Result<String, Failure> {
+    let copies = answers.split_off((layout.scripts().len() + 1).min(answers.len()));
+    let mut answer = list(taught(answers, what)?)?.into_iter();
+    let word = text(answer.next().ok_or_else(Failure::unexpected)?)?;
+    if word == "ok" {
+        check_copies(config, &mut copies.into_iter())?;
+    }
+    Ok(word)
+}
+
 /// Takes a session over to another connection. From then on no join of an older one takes effect.
 pub(super) async fn restore(
     core: &Core,
@@ -185,12 +202,9 @@ pub(super) async fn restore(
     let timeout = core.timing.timeout.as_millis().to_string();
     let arguments = [core.id.to_string(), timeout, core.epoch(number)];
     let batch = teach(&core.layout).script(core.layout.script(Script::Attach), &[core.layout.base()], &arguments[..]);
-    let mut answers = connection.send_until(copied(batch, &core.config), deadline).await?;
-    let copies = answers.split_off((core.layout.scripts().len() + 1).min(answers.len()));
-    let mut answer = list(taught(answers, "attach")?)?.into_iter();
-    match text(answer.next().ok_or_else(Failure::unexpected)?)?.as_str() {
+    let answers = connection.send_until(copied(batch, &core.config), deadline).await?;
+    match taught_and_copied(&core.layout, &core.config, answers, "attach")?.as_str() {
         "ok" => {
-            check_copies(&core.config, &mut copies.into_iter())?;
             core.renewed(sent_at);
             Ok(RedisLink::new(connection, number, ()))
         }

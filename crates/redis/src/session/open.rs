@@ -9,12 +9,11 @@ use lockkeeper_session::{FIRST_CONNECTION, Failure, Server, Unclaimed, keep, of_
 use tokio::runtime::Handle;
 
 use crate::connection::{Batch, Connection, OpenedConnection};
-use crate::connection::{list, text};
 use crate::layout::RedisSessionId;
 use crate::script::Script;
 use crate::session::belief::Timing;
-use crate::session::driver::{Driver, taught, teach};
-use crate::session::{Core, RedisLink, check_copies, copied};
+use crate::session::driver::{Driver, taught_and_copied, teach};
+use crate::session::{Core, RedisLink, copied};
 use crate::url::{ClockGuard, RedisSite};
 
 /// How far the service's clock may go on at once where the server's is trusted, in milliseconds: a century.
@@ -76,11 +75,7 @@ async fn attempt(
     let OpenedConnection { connection, sent_at: opened_at, answers } = opened??;
     let connection = Unclaimed::new(connection, |connection| drop(runtime.spawn(close(site, id)(connection))));
     config.check(&connection)?;
-    let mut answers = answers?;
-    let copies = answers.split_off((layout.scripts().len() + 1).min(answers.len()));
-    let mut answer = list(taught(answers, "open")?)?.into_iter();
-    check_copies(config, &mut copies.into_iter())?;
-    if text(answer.next().ok_or_else(Failure::unexpected)?)? != "ok" {
+    if taught_and_copied(layout, config, answers?, "open")? != "ok" {
         return Err(Failure::unexpected());
     }
     let core = Arc::new(Core::new(site, id, opened_at, runtime.clone()));

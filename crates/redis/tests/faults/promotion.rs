@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use lockkeeper_conformance::{Random, SOON, soon};
 use lockkeeper_core::LossReason;
-use lockkeeper_faults::long;
 use lockkeeper_faults::proxy::Proxy;
 use lockkeeper_faults::redis::{Server, Setup};
-use lockkeeper_faults::wait;
+use lockkeeper_faults::{long, wait};
 use lockkeeper_trials::{Contest, Ends, Holder, Outcome, Span, none_of, now, rounds};
 
 use crate::service::REDIS;

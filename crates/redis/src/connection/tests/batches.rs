@@ -79,8 +79,8 @@ async fn each_command_has_its_answer_and_a_refusal_stands_in_its_place() {
         .load(&set)
         .script(&set, &["key"], &["value", "done"])
         .command(words("LPUSH key x"))
-        .tracked_get(&told)
-        .tracked_read("ZCARD", &told);
+        .tracked("GET", told.key())
+        .tracked("ZCARD", told.key());
     let answers = soon("the answers", connection.send(batch)).await.expect("answers");
     let [_, done, refused, read, miscalled] = &answers[..] else { panic!("{answers:?}") };
     assert_eq!(*done, Value::BulkString(b"done".to_vec()));
@@ -104,7 +104,7 @@ async fn nothing_of_another_flight_comes_between_a_script_and_its_tracked_read()
                 for round in 0..100 {
                     let told = connection.wait_for(b"key").expect("a wait");
                     let text = format!("{task}-{round}");
-                    let batch = Batch::new().script(&set, &["key"], &text).tracked_get(&told);
+                    let batch = Batch::new().script(&set, &["key"], &text).tracked("GET", told.key());
                     let answers = soon("the answers", connection.send(batch)).await.expect("answers");
                     assert_eq!(answers, [Value::Okay, Value::BulkString(text.into_bytes())]);
                 }
@@ -226,7 +226,7 @@ async fn a_server_that_lost_the_scripts_ends_the_connection_and_nothing_has_happ
     soon("the load", connection.send(loaded)).await.expect("the scripts are there");
     ask(&other, "SCRIPT FLUSH").await;
     let told = connection.wait_for(b"lost").expect("a wait");
-    let batch = connection.send(Batch::new().script(&lost, &["lost"], &NOTHING).tracked_get(&told));
+    let batch = connection.send(Batch::new().script(&lost, &["lost"], &NOTHING).tracked("GET", told.key()));
     let failure = soon("the failure", batch).await.expect_err("the script is not there");
     assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::None), "{failure}");
     soon("the end of the connection", connection.over()).await;
@@ -259,7 +259,7 @@ const RACES: u32 = 5_000;
 /// Queues a read of a key, with a wait for its change.
 fn reading(connection: &Connection, key: &str) -> (BoxFuture<Result<Vec<Value>, Failure>>, KeyWait) {
     let told = connection.wait_for(key.as_bytes()).expect("a wait");
-    (connection.send(Batch::new().tracked_get(&told)), told)
+    (connection.send(Batch::new().tracked("GET", told.key())), told)
 }
 
 async fn track(connection: &Connection, key: &str) -> (Value, KeyWait) {

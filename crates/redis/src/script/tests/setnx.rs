@@ -3,8 +3,7 @@
 use redis::{Connection, Value};
 
 use super::{connect, member_alone, session, start, texts, ticket};
-use crate::script::KeyScheme;
-use crate::script::{BODIES, Script, text};
+use crate::script::{BODIES, KeyScheme, Script, text};
 
 const BASE: &str = "{test}:setnx";
 
