@@ -25,7 +25,7 @@ const CAPABILITIES: Capabilities =
         .followed(lockkeeper_core::Following::Told)
         .on_condition(CONDITIONS);
 
-/// What is promised of queues that are shared with other clients: they have mutexes and elections alone, and know their
+/// The promises for queues that are shared with other clients: they have mutexes and elections alone, and know their
 /// contenders by etcd's revisions, which begin anew in a service that lost its data.
 const SHARED_CAPABILITIES: Capabilities =
     Capabilities::new("etcd", Exclusion::Timed, Fencing::Service, StoppedHolder::Expires, Removal::Told)
@@ -33,7 +33,7 @@ const SHARED_CAPABILITIES: Capabilities =
         .carrying(Modes::MUTEX.with(Modes::ELECTION))
         .on_condition(CONDITIONS);
 
-/// What the exclusion rests on.
+/// Conditions of the exclusion.
 const CONDITIONS: &[&str] = &[
     "the members run etcd 3.4.31, 3.5.13 or later: older ones can revoke a lease that was renewed",
     "the clock of the holder's machine goes on while the machine stands still",

@@ -27,12 +27,12 @@ use crate::rpc::{
 use crate::session::{Timing, TokenEpoch, first_offset};
 use crate::url::{Config, EtcdSite};
 
-/// Asks one member, once, what weakens locks.
+/// Asks one member once for what weakens locks.
 pub(crate) async fn examine_briefly(looking: &EtcdLook<'_>) -> Result<Vec<Finding>, Failure> {
     Ok(judge_status(&looking.connection.call(StatusRequest {}, looking.deadline).await?))
 }
 
-/// Adds what was found of the cluster to what its members say, or that it serves no requests.
+/// Adds the findings on the cluster to those on its members, or that it serves no requests.
 pub(crate) fn together(members: Members, of_cluster: Result<Vec<Finding>>) -> Result<Vec<Finding>> {
     let Members { mut findings, is_any_there } = members;
     match of_cluster {
@@ -72,17 +72,17 @@ async fn judge_cluster(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Vec<Fi
     Ok(judge_members(count).into_iter().chain(judge_url(site.config.servers.len(), count)).collect())
 }
 
-/// How long a member may take to say how it is. It needs no quorum for that.
+/// The time in which a member must answer with its status, for which it needs no quorum.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct Members {
     findings: Vec<Finding>,
-    /// Whether any of them runs, if only without the others.
+    /// Whether any member runs, with or without the others.
     is_any_there: bool,
 }
 
-/// Asks all members at the same time; what several of them say is told once.
+/// Asks all members at the same time; a finding of several members is reported once.
 pub(crate) async fn examine_members(config: &Arc<Config>, clock: &Arc<dyn Clock>) -> Members {
     let mut asking = JoinSet::new();
     for at in 0..config.servers.len() {
@@ -164,7 +164,7 @@ async fn try_rights(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Fi
     }
 }
 
-/// What etcd says of a transaction that is too long for it.
+/// etcd's message for a transaction that is too long.
 const TOO_MANY: &str = "too many operations";
 
 /// Measures requests that go through the quorum, as a holder's proofs do.
@@ -175,7 +175,7 @@ async fn try_round_trips(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Opti
     Ok(judge_round_trip(interval, median, "a holder proves its session"))
 }
 
-/// Watches, as waiters do. What gives it another answer than a member is refused by its name.
+/// Watches a key, as waiters do. A proxy, which answers otherwise than a member, is reported by its name.
 async fn try_watch(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Finding>, Failure> {
     match KeyWatches::open(looking.connection, site.layout.offset(), looking.deadline).await {
         Ok(_) => Ok(None),
@@ -209,7 +209,7 @@ async fn try_offset(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<Option<Fi
     Ok(judge_offset(&key, offset, first_offset(site.clock.unix_time())))
 }
 
-/// Reads where tokens begin, and the service's revision.
+/// Reads the offset of tokens and the service's revision.
 async fn offset(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<(Offset, i64), Failure> {
     let answer = looking.connection.call(read_offset(site), looking.deadline).await?;
     let revision = answer.header.ok_or_else(Failure::unexpected)?.revision;
@@ -224,7 +224,7 @@ fn read_offset(site: &EtcdSite) -> RangeRequest {
     key_range(site.layout.offset())
 }
 
-/// Writes where tokens begin anew, from the clock, unless another client does meanwhile.
+/// Writes a new offset of tokens, from the clock, unless another client does so meanwhile.
 pub(crate) async fn renew_tokens(looking: &EtcdLook<'_>, site: &EtcdSite) -> Result<(), Failure> {
     let (found, revision) = offset(looking, site).await?;
     let refuse = |message: &str| Failure::new(FailureKind::Other, Effect::None, message);
@@ -244,7 +244,7 @@ pub(crate) async fn renew_tokens(looking: &EtcdLook<'_>, site: &EtcdSite) -> Res
     }
 }
 
-/// Where tokens begin from now on: behind all that this service can have granted, unless the clock was set back.
+/// The new offset: behind all tokens that this service can have granted, unless the clock was set back.
 fn next_offset(seen: TokenEpoch, revision: i64, unix_time: Duration) -> Option<u64> {
     let next = first_offset(unix_time);
     (next > seen.offset.saturating_add(revision.cast_unsigned())).then_some(next)

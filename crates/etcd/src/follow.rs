@@ -51,7 +51,7 @@ impl Following {
         Self { site, scope, server: std::process::id() as usize }
     }
 
-    /// Follows over one connection until that is of no use any more, or there is no reader.
+    /// Follows over one connection until it ends, or there is no reader.
     async fn until_over(&self, server: usize, telling: &EventSender, backoff: &mut Backoff) -> Result<(), Failure> {
         let connection = open_from(server, &self.site).await?;
         let layout = &self.site.layout;
@@ -89,7 +89,7 @@ impl Following {
         }
     }
 
-    /// Reads all that is followed, and watches it from then on.
+    /// Reads all followed keys, and watches them from then on.
     async fn look(
         &self,
         connection: &Connection,
@@ -140,9 +140,9 @@ enum KeyChange {
     Deleted(Vec<u8>),
 }
 
-/// What is watched since a look.
+/// The changes since a look.
 struct WatchedChanges {
-    /// Of which revision the look was.
+    /// The revision of the look.
     revision: i64,
     changes: mpsc::Receiver<KeyChange>,
     _watches: Vec<KeyWatch>,

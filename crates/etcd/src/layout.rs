@@ -36,13 +36,13 @@ pub(crate) use crate::layout::record::{KeyRecord, ticket_of};
 use crate::proto::KeyValue;
 use crate::rpc::prefix_end;
 
-/// Whose names the keys of contenders have.
+/// The scheme of the keys of contenders.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum KeyNaming {
-    /// Ours, below the base.
+    /// Our own keys, below the base.
     #[default]
     Ours,
-    /// Those of `etcdctl` and of Go's `clientv3/concurrency`: one queue with them.
+    /// The keys of `etcdctl` and of Go's `clientv3/concurrency`, in one queue with them.
     Etcdctl,
 }
 
@@ -114,7 +114,7 @@ impl Layout {
         format!("{}/s/{}", self.base, lease_text(lease)).into_bytes()
     }
 
-    /// What the keys of all contenders begin with of all locks whose names begin with `prefix`, and of others too.
+    /// A prefix of the keys of all contenders of the locks whose names begin with `prefix`; other keys may have it too.
     pub(crate) fn queues(&self, prefix: &str) -> Vec<u8> {
         match self.naming {
             KeyNaming::Ours => format!("{}/q/", self.base).into_bytes(),
@@ -122,7 +122,7 @@ impl Layout {
         }
     }
 
-    /// What the keys of all contenders of a lock begin with, whichever queue of it is named.
+    /// The prefix of the keys of all contenders of a lock, in all of its queues.
     pub(crate) fn lock(&self, queue: &QueueName) -> Vec<u8> {
         match self.naming {
             KeyNaming::Ours => format!("{}/q/{}/", self.base, queue.encoded()).into_bytes(),
@@ -130,7 +130,7 @@ impl Layout {
         }
     }
 
-    /// What the keys of all contenders of a queue begin with.
+    /// The prefix of the keys of all contenders of a queue.
     pub(crate) fn queue(&self, queue: &QueueName) -> Vec<u8> {
         if self.is_shared(queue.part()) {
             return self.lock(queue);
@@ -212,7 +212,7 @@ impl Layout {
         (self.naming == KeyNaming::Ours || self.parse(id).is_some() || is_theirs()).then_some(lock)
     }
 
-    /// Divides a key into the lock that it is a contender's of, if it is a contender's, and what stands behind it.
+    /// Divides a contender's key into the lock and the rest; any other key gives any two texts, or `None`.
     pub(crate) fn divide<'a>(&self, key: &'a [u8]) -> Option<(&'a str, &'a str)> {
         match self.naming {
             KeyNaming::Ours => {
@@ -223,7 +223,7 @@ impl Layout {
         }
     }
 
-    /// Reads a lock's name as keys have it.
+    /// Reads a lock's name as it stands in keys.
     pub(crate) fn lock_name(&self, lock: &str) -> Option<QueueName> {
         match self.naming {
             KeyNaming::Ours => QueueName::decode(lock),

@@ -4,7 +4,7 @@
 //! fails, the engine of all services decides.
 //!
 //! - `state`: what the calls share, and our own contenders. `tail`: which segment of a long queue is joined.
-//! - `join`, `leave`, `writes`: what changes queues. `watch`: waits, and what is told of changes.
+//! - `join`, `leave`, `writes`: what changes queues. `watch`: waits, and notifications of changes.
 //! - `view`: reads queues; `around`: what decides for one place in a long one.
 
 mod around;
@@ -55,7 +55,7 @@ impl Service for Etcd {
             Rank::With(anchor) => Some(anchor.clone()),
         };
         let anchors: BTreeSet<_> = entries.iter().filter_map(anchor).collect();
-        let message = || format!("{ANCHORS_MAX} contenders beside which others stand at once are the most");
+        let message = || format!("at most {ANCHORS_MAX} contenders per call may have others placed beside them");
         (anchors.len() > ANCHORS_MAX).then(|| (ErrorKind::LimitReached, message()))
     }
 

@@ -35,7 +35,7 @@ use crate::session::belief::LeaseBelief;
 use crate::session::lanes::Lanes;
 use crate::url::{Config, EtcdSite};
 
-/// What the parts of a session share. Holding it does not keep the session alive.
+/// The shared state of a session. It does not keep the session alive.
 pub(crate) struct Core {
     pub(crate) config: Arc<Config>,
     pub(crate) layout: Layout,

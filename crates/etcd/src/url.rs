@@ -50,14 +50,14 @@ pub const SETTINGS: &Settings = &Settings {
     elsewhere: &[],
 };
 
-/// Who we are to a cluster that asks for it.
+/// A user of the cluster.
 #[derive(Clone)]
 pub(crate) struct EtcdCredentials {
     pub(crate) user: String,
     pub(crate) password: String,
 }
 
-/// How we show ourselves to a member, and how it shows itself to us.
+/// How this client and a member authenticate each other.
 #[derive(Clone, Default)]
 pub(crate) struct EtcdAccess {
     pub(crate) credentials: Option<EtcdCredentials>,
@@ -84,7 +84,7 @@ pub struct Config {
     pub(crate) access: EtcdAccess,
     /// Without a slash at its end.
     pub(crate) base: String,
-    /// Whose names the keys of contenders have.
+    /// The scheme of the keys of contenders.
     pub(crate) naming: KeyNaming,
     session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
@@ -144,7 +144,7 @@ impl Config {
         ContenderKey { key, create_revision }
     }
 
-    /// Begins to find a member, with this one of the URL's first.
+    /// A finder of members that begins with this one of the URL.
     pub(crate) fn finder(&self, first: usize, clock: &Arc<dyn Clock>) -> Finder {
         let mut servers = self.servers.clone();
         servers.rotate_left(first % self.servers.len());

@@ -22,10 +22,10 @@ const CAPABILITIES: Capabilities =
         .followed(lockkeeper_core::Following::Told)
         .on_condition(CONDITIONS);
 
-/// What is promised of locks that are shared with those who take plain locks: they have no other kind.
+/// The promises for locks that are shared with clients of plain locks, which have no other kind.
 const SHARED_CAPABILITIES: Capabilities = CAPABILITIES.carrying(Modes::MUTEX).on_condition(SHARED_CONDITIONS);
 
-/// What the exclusion rests on.
+/// Conditions of the exclusion.
 const CONDITIONS: &[&str] = &[
     "no replica is promoted that has not heard of a grant: replication is asynchronous",
     "a server that restarts still has its data: `appendonly yes` and `appendfsync always`",
@@ -35,7 +35,7 @@ const CONDITIONS: &[&str] = &[
     "no operator deletes the keys of a holder while locks are held",
 ];
 
-/// What it rests on where others take plain locks.
+/// Its conditions where other clients take plain locks.
 const SHARED_CONDITIONS: &[&str] = &[
     CONDITIONS[0],
     CONDITIONS[1],

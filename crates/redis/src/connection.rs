@@ -38,7 +38,7 @@ use crate::connection::answer::{HELLO, explained, lacks_script, of_transport};
 use crate::connection::tracking::WaitRegistry;
 
 /// The most batches that wait for their answers: a hundred times the contenders that one process is tested with.
-const FLIGHTS_MAX: usize = 1 << 20;
+const BATCHES_MAX: usize = 1 << 20;
 
 pub(crate) struct Connection {
     server: Server,
@@ -49,12 +49,12 @@ pub(crate) struct Connection {
     driver: Driver,
     is_over: watch::Receiver<bool>,
     clock: Arc<dyn Clock>,
-    /// Where batches go on that are given up.
+    /// Where abandoned batches go on.
     runtime: Handle,
     batches: Arc<AtomicUsize>,
 }
 
-/// Where batches stand in line for the driver.
+/// The line of batches before the driver.
 struct SendLine {
     connection: MultiplexedConnection,
     /// How many bytes were queued since the socket was opened.
@@ -162,7 +162,7 @@ async fn send(
     answered(asking, meter.is_over(), clock).await.unwrap_or_else(ended)
 }
 
-/// Gives each command its answer. The preparation of a tracked read has none, but a refusal of it is the read's.
+/// Sorts the answers by commands. The preparation of a tracked read has none, but its refusal is the read's answer.
 fn sorted(parts: &[AnswerPart], answers: Vec<Value>) -> Result<Vec<Value>, Failure> {
     if parts.len() != answers.len() {
         return Err(Failure::unexpected());
@@ -193,10 +193,10 @@ struct BatchSlot(Arc<AtomicUsize>);
 impl BatchSlot {
     fn take(batches: &Arc<AtomicUsize>) -> Result<Self, Failure> {
         let place = Self(batches.clone());
-        if batches.fetch_add(1, Ordering::Relaxed) < FLIGHTS_MAX {
+        if batches.fetch_add(1, Ordering::Relaxed) < BATCHES_MAX {
             return Ok(place);
         }
-        let message = format!("one connection waits for at most {FLIGHTS_MAX} answers at a time");
+        let message = format!("one connection waits for at most {BATCHES_MAX} answers at a time");
         Err(Failure::new(FailureKind::Limit, Effect::None, message))
     }
 }
@@ -231,7 +231,7 @@ impl Drop for ConnectionEnd {
 
 #[derive(Debug)]
 pub(crate) struct LoadedScript {
-    /// What it is called where it is spoken of.
+    /// Its name in messages.
     pub(crate) name: &'static str,
     source: Arc<str>,
     sha: String,
@@ -245,13 +245,13 @@ impl LoadedScript {
     }
 }
 
-/// What one of the server's answers belongs to.
+/// The origin of one of the server's answers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum AnswerPart {
     Command,
     /// A script, by its source, and what all of its keys begin with.
     Script(Arc<str>, String),
-    /// What makes the next read a tracked one: its answer is given to none.
+    /// The preparation of a tracked read, whose answer is dropped.
     Preparation,
 }
 
@@ -292,7 +292,7 @@ impl Batch {
         self
     }
 
-    /// Reads a key by a command that takes nothing else, so that the server tells of its next change.
+    /// Reads a key by a command without further arguments, so that the server reports its next change.
     pub(crate) fn tracked(mut self, command: &str, key: &[u8]) -> Self {
         let (mut caching, mut read) = (cmd("CLIENT"), cmd(command));
         caching.arg("CACHING").arg("YES");

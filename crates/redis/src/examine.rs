@@ -20,10 +20,10 @@ use crate::script::KeyScheme;
 use crate::session::Timing;
 use crate::url::{Config, RedisSite};
 
-/// The settings that `INFO` does not tell.
+/// The settings that `INFO` does not report.
 const SETTINGS: [&str; 4] = ["appendfsync", "save", "min-replicas-to-write", "min-replicas-max-lag"];
 
-/// Asks, once, what weakens locks. What this user may not ask is not told.
+/// Asks once for what weakens locks, as far as this user may ask.
 pub(crate) async fn examine_briefly(looking: RedisLook<'_>) -> Result<Vec<Finding>, Failure> {
     let version = judge_version(&looking.connection.greeting);
     let eviction = match info(looking).await {
@@ -43,7 +43,7 @@ pub(crate) async fn examine_wholly(looking: RedisLook<'_>, site: &RedisSite) -> 
     Ok(findings)
 }
 
-/// Judges what the server says of itself, as far as this user may ask.
+/// Judges the server's reports, as far as this user may ask.
 async fn judge_report(looking: RedisLook<'_>, config: &Config) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
     let mut report = match info(looking).await {
@@ -91,12 +91,12 @@ async fn read_settings(report: &mut ServerReport, looking: RedisLook<'_>) -> Res
     Ok(())
 }
 
-/// Whether the server does not tell it to this user, or to anyone.
+/// Whether the server refuses this question to this user, or to all users.
 fn is_untold(failure: &Failure) -> bool {
     matches!(failure.kind, FailureKind::Refused | FailureKind::Unsupported | FailureKind::Other)
 }
 
-/// How long a change may take until it is told: it comes with the answer of the command that made it.
+/// The time in which a change must be reported: it comes with the answer of the command that made it.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
 /// After how many milliseconds the server removes what the trial has left because the connection ended.
@@ -107,7 +107,7 @@ async fn ask(looking: RedisLook<'_>, command: Cmd, name: &str) -> Result<Value, 
     answer(only(answers)?, name)
 }
 
-/// Writes a key, reads it with tracking, deletes it, and waits to be told.
+/// Writes a key, reads it with tracking, deletes it, and waits for the notification.
 async fn try_tracking(looking: RedisLook<'_>, clock: &dyn Clock) -> Result<Option<Finding>, Failure> {
     let RedisLook { connection, layout, deadline } = looking;
     // No contender has this number.

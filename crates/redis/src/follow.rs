@@ -37,13 +37,13 @@ const LOOK_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The greatest, at which looks may cost more than their share.
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How many times longer than a look the pause behind it is: a queue of thousands in which much happens takes long.
+/// The pause after a look as a multiple of its time: a look at a busy queue of thousands takes long.
 const LOOK_SHARE: u32 = 10;
 
-/// How often the server is asked who has died, and whether it still is a master.
+/// The interval of questions for dead sessions, and whether the server is still a master.
 const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many dead are named at once. If there are more, all locks are looked at.
+/// How many dead sessions are named at once. If there are more, all locks are looked at.
 const DEAD_MAX: usize = 1_000;
 
 pub(crate) struct Following {
@@ -53,10 +53,10 @@ pub(crate) struct Following {
     finder: Finder,
 }
 
-/// What is heard, and over which connections.
+/// The connections of a follower, and the changes that they report.
 struct Connections {
     connection: Connection,
-    /// That over which plain locks are read; `None` where there are none.
+    /// The connection that reads plain locks; `None` where there are none.
     plain: Option<Connection>,
     marks: Arc<KeyMarks>,
 }
@@ -67,7 +67,7 @@ impl Following {
         Self { finder: site.config.finder(&site.clock), site, scope, timing }
     }
 
-    /// Follows one server until that is of no use any more, or there is no reader.
+    /// Follows one server until it can be followed no more, or there is no reader.
     async fn until_over(
         &self,
         connections: Connections,
@@ -117,7 +117,7 @@ impl Following {
         }
     }
 
-    /// Waits until what is told is of no use any more.
+    /// Waits until the connections are of no use any more.
     async fn lost(&self, connections: &Connections) -> Failure {
         let (RedisSite { config, clock, .. }, server) = (&self.site, connections.connection.server());
         let of_plain = or_never(connections.plain.as_ref().map(|plain| plain.over()));
@@ -236,7 +236,7 @@ impl Follow for Following {
     }
 }
 
-/// Connects to a server, and has it tell of what changes from then on.
+/// Connects to a server, and asks it to report changes from then on.
 async fn open(site: &RedisSite, server: Server, deadline: BootInstant) -> Result<Connections, Failure> {
     let marks = Arc::<KeyMarks>::default();
     let connection = Connection::open(&server, &site.config.access, &site.clock, deadline).await?;
@@ -266,7 +266,7 @@ async fn open(site: &RedisSite, server: Server, deadline: BootInstant) -> Result
     Ok(Connections { connection, plain, marks })
 }
 
-/// How long it is from the end of a look that took so long to the next one.
+/// The pause after a look that took so long.
 fn pause_after(took: Duration) -> Duration {
     took.saturating_mul(LOOK_SHARE).clamp(LOOK_PAUSE_MIN, LOOK_PAUSE_MAX)
 }

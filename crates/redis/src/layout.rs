@@ -62,12 +62,12 @@ impl Layout {
         Script::of_locks(self.naming)
     }
 
-    /// What the keys begin with that change with what is shown of locks: those of queues, and those of records.
+    /// The prefixes of the keys that change when a lock does: those of queues and of records.
     pub(crate) fn shown_keys(&self) -> [String; 2] {
         ["q", "c"].map(|kind| format!("{}:{kind}:", self.base))
     }
 
-    /// Says what a key is that has changed.
+    /// Classifies a key that has changed.
     pub(crate) fn subject<'a>(&self, key: &'a str) -> KeySubject<'a> {
         let [queues, records] = self.shown_keys();
         if let Some(ticket) = key.strip_prefix(&records) {
@@ -133,7 +133,7 @@ pub(crate) enum KeySubject<'a> {
     Nothing,
 }
 
-/// How the list of locks names one: by its encoded name, followed by the name itself if that cannot be decoded.
+/// The name of a lock in the list of locks: encoded, followed by the name itself if it cannot be decoded.
 pub(crate) fn listed(queue: &QueueName) -> String {
     let encoded = queue.encoded();
     if QueueName::is_digest(&encoded) { format!("{encoded} {queue}") } else { encoded }
@@ -175,11 +175,11 @@ impl std::fmt::Display for RedisSessionId {
     }
 }
 
-/// What the name of a contender in its queue says.
+/// The parsed name of a contender in its queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct QueueMember {
     pub(crate) grant: u64,
-    /// Which one it is among those with this grant.
+    /// Its number among the contenders with this grant.
     pub(crate) number: u32,
     pub(crate) mode: Mode,
     pub(crate) ticket: Ticket,

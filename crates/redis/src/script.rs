@@ -8,18 +8,18 @@ use std::sync::LazyLock;
 
 use crate::connection;
 
-/// What scripts begin with, as far as they need it.
+/// The common beginning of scripts, as far as they need it.
 const COMMON: &str = include_str!("script/common.lua");
 
-/// What comes behind it where the first contender of a lock takes a plain lock too.
+/// The next part where the first contender of a lock takes a plain lock too.
 const SETNX: &str = include_str!("script/setnx.lua");
 
-/// Whose keys a lock's holders are.
+/// The keys of a lock's holders.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum KeyScheme {
-    /// Those below the base alone.
+    /// Keys below the base alone.
     Ours,
-    /// Besides, the key that has the lock's name, which others set by `SET key random NX PX`.
+    /// Also the key with the lock's name, which other clients set by `SET key random NX PX`.
     Setnx,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Script {
     SetValue,
     Close,
     Names,
-    /// Connections that follow are given it besides.
+    /// Only for connections of followers.
     Dead,
 }
 

@@ -30,7 +30,7 @@ pub(crate) use open::open;
 /// A connection that a session has been taken over to.
 pub(crate) type RedisLink = lockkeeper_session::Linked<Connection>;
 
-/// What the parts of a session share. Holding it does not keep the session alive.
+/// The shared state of a session. It does not keep the session alive.
 pub(crate) struct Core {
     pub(crate) config: Arc<Config>,
     pub(crate) layout: Layout,
@@ -92,7 +92,7 @@ impl Core {
         Connection::open(server, &self.config.access, &self.life.clock, deadline).await
     }
 
-    /// Sends a batch over a connection, whose use ends if it brings nothing any more.
+    /// Sends a batch over a connection, which is given up if it fails.
     pub(crate) fn send(
         &self,
         link: &Arc<RedisLink>,

@@ -95,7 +95,7 @@ pub(crate) enum Address {
     Sentinels { sentinels: Vec<Server>, master: String },
 }
 
-/// Who we are to a server that asks for it.
+/// A user of the server.
 #[derive(Clone)]
 pub(crate) struct RedisCredentials {
     /// Without it the server's default user.
@@ -103,11 +103,11 @@ pub(crate) struct RedisCredentials {
     pub(crate) password: String,
 }
 
-/// How we show ourselves to a server, how it shows itself to us, and which of its databases is used.
+/// How this client and a server authenticate each other, and which database is used.
 #[derive(Clone, Default)]
 pub(crate) struct RedisAccess {
     pub(crate) credentials: Option<RedisCredentials>,
-    /// Who we are to sentinels, where that is told apart.
+    /// The user of sentinels, if it is another one.
     pub(crate) of_sentinels: Option<RedisCredentials>,
     pub(crate) database: u32,
     pub(crate) is_secured: bool,
@@ -120,7 +120,7 @@ pub(crate) struct RedisAccess {
 pub(crate) enum ClockGuard {
     /// It cannot: the service's time goes on by steps of a bounded length.
     Guarded,
-    /// It can. In return those that died in a long silence are buried at once after it.
+    /// It can. In return sessions that died in a long silence are removed at once after it.
     Trusting,
 }
 

@@ -17,7 +17,7 @@ const NEVER_FAULTY_MINOR: u32 = 6;
 /// connection ends (etcd-io/etcd#14110 up to 3.5.4, #14891 after it); 3.4 and 3.6 do not.
 const READS_CRASH_BEFORE: (u32, u32) = (5, 7);
 
-/// Judges what a member says of itself and of the cluster.
+/// Judges a member's status.
 pub(super) fn judge_status(status: &StatusResponse) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (alarm, what, cure) in [
@@ -36,7 +36,7 @@ pub(super) fn judge_status(status: &StatusResponse) -> Vec<Finding> {
     findings
 }
 
-/// Judges why a member did not say how it is: it serves no requests without the others, or it is not there.
+/// Judges a member that gives no status: it serves no requests without the others, or it is not there.
 pub(super) fn judge_silence(is_there: bool, why: &Error) -> Finding {
     let (what, cure) = match is_there {
         true => ("serves no requests", "see that it reaches the others, and that more than half of them run"),
@@ -45,7 +45,7 @@ pub(super) fn judge_silence(is_there: bool, why: &Error) -> Finding {
     Finding::new(Severity::Warning, format!("a member {what}: {why:#}"), cure)
 }
 
-/// Judges that the cluster serves no requests, though members of it run; returns an error that means something else.
+/// Judges a cluster that serves no requests though members of it run; other errors are returned.
 pub(super) fn judge_standstill(is_any_member_there: bool, why: Error) -> Result<Finding> {
     if !is_any_member_there || why.advice() != Advice::Transient {
         return Err(why);
@@ -130,7 +130,7 @@ pub(super) enum Offset {
     Present(TokenEpoch),
 }
 
-/// Judges where tokens begin; `now` is where they would if it was written now.
+/// Judges the offset of tokens; `now` is the one that would be written now.
 pub(super) fn judge_offset(key: &str, offset: Offset, now: u64) -> Option<Finding> {
     match offset {
         Offset::Absent => None,

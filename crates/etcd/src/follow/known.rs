@@ -14,13 +14,13 @@ use crate::session::TokenEpoch;
 pub(super) struct FollowedLocks {
     layout: Layout,
     prefix: String,
-    /// The locks that are followed beside those below the base, by the names that keys have for them.
+    /// Further locks that are followed, by their names in keys.
     also: BTreeMap<String, QueueName>,
     /// `None` before the service's first session.
     first_token: Option<u64>,
-    /// By the names that keys have for them.
+    /// By their names in keys.
     locks: BTreeMap<String, FollowedLock>,
-    /// Those that may look otherwise than they were told last.
+    /// Locks that may have changed since their last report.
     changed: BTreeSet<String>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct FollowedLocks {
 struct FollowedLock {
     name: QueueName,
     contenders: BTreeMap<Vec<u8>, FollowedContender>,
-    /// Whether it was told of, and not as empty.
+    /// Whether its last report had contenders.
     is_told: bool,
 }
 
@@ -56,7 +56,7 @@ impl FollowedLocks {
         }
     }
 
-    /// Names what the keys begin with that must be read and watched, none of which lies in another.
+    /// The prefixes of the keys to be read and watched, none of which is a prefix of another.
     pub(super) fn prefixes(layout: &Layout, scope: &Scope) -> Vec<Vec<u8>> {
         let also = scope.also.iter().map(|name| layout.lock(name));
         let all: BTreeSet<_> = also.chain([layout.queues(&scope.prefix), layout.offset()]).collect();
@@ -105,7 +105,7 @@ impl FollowedLocks {
         }
     }
 
-    /// Takes what another look has shown for what is known.
+    /// Replaces the known state by that of a newer look.
     pub(super) fn renew(&mut self, newer: Self) {
         self.begin_tokens_at(newer.first_token);
         let mut found = newer.locks;
@@ -144,13 +144,13 @@ impl FollowedLocks {
         self.changes()
     }
 
-    /// Shows the locks that have changed, and forgets those that are empty.
+    /// Shows the changed locks, and forgets the empty ones.
     pub(super) fn changes(&mut self) -> Vec<LockSnapshot> {
         let changed = std::mem::take(&mut self.changed);
         changed.iter().filter_map(|text| self.show(text)).collect()
     }
 
-    /// Shows a lock; `None` of one that has no contenders, and was not told to have any.
+    /// Shows a lock; `None` if it has no contenders and its last report had none.
     fn show(&mut self, text: &str) -> Option<LockSnapshot> {
         let is_asked_for = self.also.contains_key(text);
         let lock = self.locks.get_mut(text)?;

@@ -12,12 +12,12 @@ const SEGMENT_DIGITS: usize = 8;
 const SLOT_DIGITS: usize = 8;
 const NUMBER_DIGITS: usize = 4;
 
-/// Where a contender stands in its queue: they are compared from the first field to the last.
+/// A place in the order of a queue: compared from the first field to the last.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct QueuePosition {
-    /// The revision at which it was created, or the one that it stands beside.
+    /// The revision of its creation, or of the contender beside which it stands.
     pub(crate) revision: i64,
-    /// Its number, or that of the one that it stands beside, among those made in one call.
+    /// Its number among the contenders of one call, or that of the contender beside which it stands.
     pub(crate) turn: u32,
     /// 0, or its number among those beside one contender.
     pub(crate) next: u32,
@@ -75,12 +75,12 @@ impl Name {
         id
     }
 
-    /// Where a contender stands if it was created at this revision; one that is not ours has no name.
+    /// The position of a contender that was created at this revision; one of another client has no name.
     pub(crate) fn position_of(name: Option<&Self>, created: i64) -> QueuePosition {
         name.map_or(QueuePosition { revision: created, turn: 0, next: 0 }, |name| name.position(created))
     }
 
-    /// The name of one at the tail, in a segment; one beside another keeps the segment of that one.
+    /// The name in another segment; a contender beside another one keeps its segment.
     pub(crate) fn in_segment(&self, segment: u32) -> Self {
         match self.beside {
             Some(_) => self.clone(),
@@ -102,7 +102,7 @@ impl QueuePosition {
         parts.next().is_none().then_some(Self { revision, turn, next })
     }
 
-    /// The token of a grant of this place, where tokens begin at `offset`.
+    /// The token of a grant at this position, where tokens begin at `offset`.
     pub(crate) fn token(self, offset: u64) -> Option<FencingToken> {
         let revision = u64::try_from(self.revision).ok()?;
         FencingToken::new(offset.checked_add(revision)?, self.turn)

@@ -16,7 +16,7 @@ pub(crate) struct KeyRecord {
     ticket: String,
     #[serde(flatten)]
     owner: lockkeeper_session::Record,
-    /// That its owner is asked to give up.
+    /// A request to its owner to give up.
     #[serde(skip_serializing_if = "Option::is_none")]
     revoke: Option<Ask>,
     /// The lock's name, if it cannot be read from the key.
@@ -34,7 +34,7 @@ impl KeyRecord {
         }
     }
 
-    /// Whether it says why it stands, as what freezes a lock does.
+    /// Whether it freezes its lock: then it has a reason.
     pub(crate) const fn is_frozen(&self) -> bool {
         self.owner.is_frozen()
     }
@@ -89,7 +89,7 @@ impl<'a> ContenderIdentity<'a> {
     }
 }
 
-/// What is read of a contender's record where queues are looked at.
+/// The part of a contender's record that looks at queues need.
 #[derive(Deserialize)]
 struct Ticketed<'a> {
     ticket: &'a str,

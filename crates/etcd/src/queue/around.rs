@@ -52,7 +52,7 @@ impl Spot {
         Some(Self { place })
     }
 
-    /// Whether nothing is known of the length of the queue.
+    /// Whether the length of the queue is unknown.
     pub(super) fn may_be_short(&self) -> bool {
         self.place.as_ref().is_none_or(|(_, segment)| *segment == 0)
     }
@@ -61,7 +61,7 @@ impl Spot {
         self.place.as_ref().map(|&(_, segment)| segment.saturating_sub(1)..=segment)
     }
 
-    /// The ranges that show what decides for it.
+    /// The ranges that decide for it.
     pub(super) fn ranges(&self, layout: &Layout, queue: &QueueName, serializable: bool) -> Vec<RequestOp> {
         let range = |mode, segments, limit| {
             let (key, range_end) = layout.segments(queue, mode, segments);

@@ -46,7 +46,7 @@ struct JoinCall {
     shows_whole: bool,
 }
 
-/// What the transaction has told of entries that are stored.
+/// The answer of the transaction that has stored the entries.
 struct StoredEntries {
     created: i64,
     /// Where tokens begin.
@@ -108,7 +108,7 @@ impl JoinCall {
         Some(Self { queues: Arc::downgrade(queues), inner, queue: queue.clone(), wanted, joining, shows_whole })
     }
 
-    /// Sends the entries over one connection until it is known what became of them.
+    /// Sends the entries over one connection until their fate is known.
     async fn store(&self, link: &EtcdLink) -> Result<Joined<EtcdOwn>, Failure> {
         // It has waited in its lane.
         let wants = |queues: Arc<Queues>| self.wanted.iter().all(|wanted| queues.wants(wanted.ticket));
@@ -168,7 +168,7 @@ fn beside(anchor: &EtcdPlace) -> Option<QueuePosition> {
 /// How many operations stand side by side in a transaction: a server takes 128, and some of them are looks.
 const SIDE_BY_SIDE_MAX: usize = 32;
 
-/// How much of the queue a join's own answer shows.
+/// The extent of the queue in a join's own answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Shows {
     Whole,
@@ -267,7 +267,7 @@ impl JoinCall {
         Ok((!shown.has_more).then_some(shown.view))
     }
 
-    /// Has the next segment begun if the one that was joined is full: the answer counts it, unless the looks do.
+    /// Begins the next segment if the joined one is full: the answer counts it, unless the looks do.
     fn note_filled(&self, tail: Tail, counted: Option<&ResponseOp>) {
         if counted.and_then(|counted| range_of(counted).ok()).is_some_and(|range| range.count >= SEGMENT_FULL) {
             self.inner.begin_segment(&self.queue, tail);
@@ -283,7 +283,7 @@ impl JoinCall {
         core.ask(link, request, Operation::Join, core.life.deadline()).await.map(|_| ())
     }
 
-    /// Finds out why the entries were not stored, though the first of them is not there.
+    /// Finds the reason why the entries were not stored, though the first of them is not there.
     fn why_refused(
         &self,
         link: &EtcdLink,
@@ -365,7 +365,7 @@ impl JoinCall {
     }
 }
 
-/// Takes operations together where there are too many to stand side by side.
+/// Groups operations where there are too many to stand side by side.
 fn side_by_side(operations: Vec<RequestOp>) -> Vec<RequestOp> {
     if operations.len() <= SIDE_BY_SIDE_MAX {
         return operations;

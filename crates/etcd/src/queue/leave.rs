@@ -33,17 +33,17 @@ struct LeaveCall {
     meant: LeaveTarget,
 }
 
-/// Which contender is to go: another one may have its name by the time that a deletion is taken in.
+/// The contender to be removed: another one may have its name when a late deletion is executed.
 enum LeaveTarget {
     /// The one of this name that was created at this revision.
     Created(Name, i64),
-    /// The one of a join that was under way when it was withdrawn: no caller has believed in it.
+    /// The one of a join that was withdrawn before its answer: no caller has believed in it.
     Of(ContenderClaim),
-    /// None that can be there.
+    /// No contender that can be there.
     Nothing,
 }
 
-/// Makes the call that removes a contender of ours, or asks why it is gone.
+/// The call that removes a contender of ours, or asks why it is gone.
 pub(super) fn make(
     inner: &Arc<QueueCore>,
     queue: &QueueName,
@@ -96,7 +96,7 @@ impl LeaveCall {
         self.judge(&answer)
     }
 
-    /// Deletes it together with those that are to leave next; returns whether all were there. If one was not, each is
+    /// Deletes it together with the next removals of the lane; returns whether all were there. If one was not, each is
     /// deleted alone.
     async fn delete_with_next(&self, link: &EtcdLink, deadline: BootInstant) -> Result<bool, Failure> {
         let core = &self.inner.core;

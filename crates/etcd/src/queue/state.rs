@@ -22,18 +22,18 @@ pub(crate) struct Etcd {
 
 pub(super) type Queues = lockkeeper_session::Queues<Etcd>;
 
-/// What the calls of one session share. Holding it does not keep the session alive.
+/// The shared state of the calls of one session. It does not keep the session alive.
 pub(super) struct QueueCore {
     pub(super) core: Arc<Core>,
     pub(super) claims: Mutex<Claims>,
     pub(super) tails: Mutex<Tails>,
-    /// The places to be watched, and from when on; the first is looked at first.
+    /// The places to be watched, with the moment from which on.
     pub(super) unwatched: Mutex<VecDeque<(BootInstant, Arc<EtcdPlace>)>>,
     pub(super) kick: Notify,
     told: Mutex<ToldDeparture>,
 }
 
-/// What a member has told last.
+/// The last departure that a member has reported.
 #[derive(Clone, Copy, Debug, Default)]
 struct ToldDeparture {
     link: u64,
@@ -52,7 +52,7 @@ impl QueueCore {
         }
     }
 
-    /// Gives up the claim of a ticket, if it has one. The slot of a contender that is gone is taken again.
+    /// Ends the claim of a ticket, if it has one. The slot of a contender that is gone is free again.
     pub(super) fn end_claim(&self, ticket: Ticket, is_gone: bool) {
         let had_one = self.claims.lock().end(ticket, is_gone);
         if had_one {
@@ -64,7 +64,7 @@ impl QueueCore {
         *self.told.lock() = ToldDeparture { link: link.number, revision };
     }
 
-    /// Returns the revision of the last departure, if the member behind this connection has told it.
+    /// The revision of the last departure, if the member behind this connection has reported it.
     pub(super) fn told(&self, link: &EtcdLink) -> Option<i64> {
         let told = *self.told.lock();
         (told.link == link.number).then_some(told.revision)
@@ -136,7 +136,7 @@ impl QueueCore {
     }
 }
 
-/// Parts work from its answer: the work goes on without a caller, and a caller hears if the work cannot go on.
+/// Separates work from its answer: the work goes on without a caller, and a caller learns if it cannot go on.
 fn answered<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> (impl Future<Output = ()> + Send + 'static, BoxFuture<Result<T, Failure>>) {
@@ -170,7 +170,7 @@ pub(super) struct ContenderClaim {
     pub(super) joining: Arc<JoinProgress>,
 }
 
-/// How far a join is, shared by all of its entries.
+/// The progress of a join, shared by all of its entries.
 #[derive(Debug, Default)]
 pub(super) struct JoinProgress {
     was_sent: AtomicBool,
@@ -220,13 +220,13 @@ pub(super) struct Claims {
     slots: Slots,
 }
 
-/// Which slots the names of new contenders may have.
+/// The slots for the names of new contenders.
 #[derive(Debug, Default)]
 struct Slots {
     free: BTreeSet<u32>,
     /// The first that was never taken.
     next: u32,
-    /// Which state of the service they are free in: the revision at which the offset of tokens was written.
+    /// The state of the service in which they are free: the revision of the offset of tokens.
     epoch: i64,
 }
 
@@ -274,7 +274,7 @@ pub(crate) struct EtcdOwn {
     pub(super) key: Vec<u8>,
     pub(super) name: Name,
     pub(super) created: i64,
-    /// Counts those that stand beside this one, or beside the one that this one stands beside.
+    /// Counts the contenders beside this one, or beside the one that this one stands beside.
     pub(super) beside: Arc<AtomicU32>,
     pub(super) watch: Mutex<Option<KeyWatch>>,
 }

@@ -16,7 +16,7 @@ use crate::rpc::range_of;
 /// is read of a long queue is some of these.
 pub(super) const SEGMENT_FULL: i64 = 32;
 
-/// How many queues with more than one segment are remembered: one that was forgotten costs its next join a round trip.
+/// How many queues with several segments are remembered: a forgotten one costs its next join a round trip.
 const QUEUES_MAX: usize = 1_024;
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -45,7 +45,7 @@ pub(super) struct KnownTail {
     pub(super) is_long: bool,
 }
 
-/// What is known of all queues that are, or were, long.
+/// The known tails of all queues that are, or were, long.
 #[derive(Debug, Default)]
 pub(super) struct Tails {
     by_queue: BTreeMap<QueueName, KnownTail>,

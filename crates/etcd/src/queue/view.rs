@@ -99,7 +99,7 @@ impl QueueCore {
         }
     }
 
-    /// Looks at what decides for a place, or for one at the tail.
+    /// Looks at the part of a queue that decides for a place, or for one at the tail.
     async fn view_around(
         &self,
         link: &EtcdLink,

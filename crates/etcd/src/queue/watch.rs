@@ -20,7 +20,7 @@ use crate::queue::writes;
 use crate::rpc::{KeyEvent, KeyWatch, WatchRange, key_range};
 use crate::session::{EtcdLink, header};
 
-/// Looks at a queue, and at what else stands under its lock.
+/// Looks at a queue and at the other queues of its lock.
 pub(super) fn of_queue(inner: &Arc<QueueCore>, queue: &QueueName) -> Watch<EtcdLink, QueueView> {
     let queue = queue.clone();
     let watched = WatchRange::Prefix(inner.core.layout.lock(&queue));
@@ -69,7 +69,7 @@ fn begin_watch<T: Send + 'static>(
     })
 }
 
-/// How long after the server has ended a watch another one is made on the same connection.
+/// The pause after the server has ended a watch, before the next one on the same connection.
 pub(super) const WATCH_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,7 +143,7 @@ impl Subscription {
 /// The key of the contender ahead, and the revision at which it was created.
 type AheadKey = (Vec<u8>, i64);
 
-/// Sets the watches, now: on our own contender first, so that its removal is known before the other's.
+/// Sets the watches now: first on our own contender, so that its removal is known before the other's.
 pub(super) fn depart(queues: &Arc<Queues>, departing: Departing<Etcd>) -> BoxFuture<Result<Departure, Failure>> {
     let Departing { link, queue, ahead, mine } = departing;
     if let Some(mine) = mine.filter(|mine| !mine.own.is_watched()) {
@@ -203,7 +203,7 @@ async fn look_and_pause(inner: &QueueCore, link: &EtcdLink, ahead: &AheadKey) ->
     Ok(gone_by)
 }
 
-/// Another contender may have its key by now.
+/// Its key may belong to another contender by now.
 async fn gone_by(inner: &QueueCore, link: &EtcdLink, (key, created): &AheadKey) -> Result<Option<i64>, Failure> {
     let range = RangeRequest { keys_only: true, serializable: true, ..key_range(key.clone()) };
     let answer = inner.core.send(link, range, Operation::Wait, inner.core.life.deadline()).await?;
@@ -245,7 +245,7 @@ pub(super) async fn run_guard(queues: Arc<Queues>) {
     }
 }
 
-/// Watches the places that have stood long enough; returns when the next one has.
+/// Watches the places that have stood long enough; returns the moment of the next one.
 fn watch_those_due(queues: &Arc<Queues>, link: &Arc<EtcdLink>) -> Option<BootInstant> {
     let inner = &queues.service.inner;
     let now = inner.core.life.clock.now();
@@ -321,7 +321,7 @@ fn note_record(place: &EtcdPlace, kv: &KeyValue) {
 }
 
 impl QueueCore {
-    /// Has a new place watched once it has stood for a while.
+    /// Watches a new place once it has stood for a while.
     pub(super) fn watch_later(&self, place: Arc<EtcdPlace>) {
         let due = place.placed_at.saturating_add(WATCH_AFTER);
         let was_empty = {

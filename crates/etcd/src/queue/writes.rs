@@ -150,7 +150,7 @@ pub(super) async fn value_of_member(
     Ok(read_answer(inner, answer))
 }
 
-/// Makes the call that writes the value of a queue, or removes it, if it is as expected.
+/// The call that writes the value of a queue, or removes it, if it is as expected.
 pub(super) fn write_value(
     inner: &Arc<QueueCore>,
     queue: &QueueName,

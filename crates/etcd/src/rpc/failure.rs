@@ -19,16 +19,16 @@ impl fmt::Display for Gone {
 
 impl std::error::Error for Gone {}
 
-/// What etcd says when its database is full, whichever version it is.
+/// etcd's message for a full database, in all versions.
 const NO_SPACE: &str = "database space exceeded";
 
-/// What etcd says when there is no user.
+/// etcd's message for a request without a user.
 const NO_USER: &str = "user name is empty";
 
-/// What etcd says when a user lacks a right, and when there is no user, or not this one.
+/// etcd's messages for a missing right, a missing user and an unknown user.
 const RIGHTS: [&str; 3] = ["permission denied", NO_USER, "invalid user ID or password"];
 
-/// What the HTTP/2 driver says of an answer in HTTP/1.
+/// The HTTP/2 driver's message for an answer in HTTP/1.
 const NOT_HTTP2: &str = "frame with invalid size";
 
 pub(crate) fn no_room() -> Failure {
@@ -36,7 +36,7 @@ pub(crate) fn no_room() -> Failure {
     Failure::new(FailureKind::Full, Effect::None, message)
 }
 
-/// Tells the failures of this end from the answers of the other.
+/// Separates failures of this end from answers of the server.
 pub(super) fn of_status(status: Status) -> Failure {
     if std::error::Error::source(&status).is_none() {
         return of_answer(status.code(), status.message());

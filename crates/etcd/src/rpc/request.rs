@@ -43,7 +43,7 @@ pub(crate) fn delete(key: impl Into<Vec<u8>>) -> RequestOp {
     operation(OpRequest::DeleteRange(DeleteRangeRequest { key: key.into(), range_end: Vec::new() }))
 }
 
-/// Takes several operations as one, since the server limits how many stand side by side.
+/// Groups several operations as one, since the server limits their number side by side.
 pub(crate) fn group(operations: Vec<RequestOp>) -> RequestOp {
     operation(OpRequest::Txn(txn(Vec::new(), operations, Vec::new())))
 }

@@ -68,9 +68,9 @@ struct WatchStream {
 #[derive(Default)]
 struct SubscriberTable {
     last_id: i64,
-    /// `None` while one of them hears something.
+    /// `None` while a subscriber is being called.
     subscribers: BTreeMap<i64, Option<Subscriber>>,
-    /// Those of which the server has not said yet that they are created.
+    /// Watches whose creation the server has not confirmed yet.
     unconfirmed: BTreeSet<i64>,
     is_over: bool,
 }
@@ -197,7 +197,7 @@ fn told(event: &MvccEvent) -> Option<KeyEvent<'_>> {
     Some(if event.kind == i32::from(EventType::Delete) { KeyEvent::Deleted(kv) } else { KeyEvent::Put(kv) })
 }
 
-/// Tells the subscribers that all is over, however the task that reads ends.
+/// Notifies the subscribers of the end, however the reading task ends.
 struct WatchesEnd(Arc<WatchStream>);
 
 impl Drop for WatchesEnd {

@@ -82,7 +82,7 @@ pub(crate) struct Renewal {
     pub(crate) term: u64,
 }
 
-/// What the answer to a linearizable request proves, noted when the request is sent.
+/// The proof in the answer to a linearizable request, noted when the request is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TermWitness(Option<Renewal>);
 

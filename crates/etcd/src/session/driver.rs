@@ -34,7 +34,7 @@ impl Keeping for Driver {
         taken.clone()
     }
 
-    /// Each member may take as long as an attempt does.
+    /// The time of an attempt, for each member.
     fn patience(&self) -> Duration {
         let members = u32::try_from(self.0.config.servers.len()).unwrap_or(u32::MAX);
         self.0.timing.patience().saturating_mul(members)
@@ -293,7 +293,7 @@ async fn begin_anew(
     answer.responses.iter().find_map(TokenEpoch::of).ok_or_else(Failure::unexpected)
 }
 
-/// What is stored under the session's key, for people.
+/// The data under the session's key, for people.
 pub(super) fn session_data(connection: u64) -> String {
     let owner = lockkeeper_core::Owner::this_process();
     serde_json::json!({ "host": owner.host, "pid": owner.pid, "command": owner.command, "connection": connection })

@@ -20,7 +20,7 @@ struct Job {
 pub(crate) struct QueuedRemoval {
     /// Names the contender once that is known: its key, and the revision at which it was created.
     names: Box<dyn Fn() -> Option<(Vec<u8>, i64)> + Send + Sync>,
-    /// What came of it, if another job has done it.
+    /// The outcome, if another job has done it.
     outcome: OnceLock<Result<(), Failure>>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Lanes {
 
 #[derive(Default)]
 struct LanesState {
-    /// Those that have a runner at work, with the jobs that wait behind the one that runs.
+    /// The lanes that have a runner, with the jobs that wait behind the running one.
     busy: BTreeMap<String, VecDeque<Job>>,
     /// Whether the runtime has ended, so that no job can run.
     is_dead: bool,
@@ -86,7 +86,7 @@ impl Lanes {
         }
     }
 
-    /// The removals that are next on a lock, so many at most: what runs now may do them too.
+    /// The next removals on a lock, at most so many: the running job may do them too.
     pub(crate) fn next_removals(&self, queue: &QueueName, most: usize) -> Vec<Arc<QueuedRemoval>> {
         let lanes = self.state.lock();
         let waiting = lanes.busy.get(queue.as_str()).into_iter().flatten();

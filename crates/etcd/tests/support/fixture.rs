@@ -22,7 +22,7 @@ use crate::operator::Operator;
 /// How much later than its time a lease may end: the server looks at its leases twice a second.
 const LEASE_LATE_MAX: Duration = Duration::from_millis(1_500);
 
-/// Whose names the keys of contenders have.
+/// The scheme of the keys of contenders.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Naming {
     Ours,

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::connection::answer::{HELLO, answer, of_transport, refusal, refusal_of_hello};
 use crate::connection::greeting::ServerGreeting;
 use crate::connection::tracking::WaitRegistry;
-use crate::connection::{Batch, Connection, ConnectionEnd, Driver, FLIGHTS_MAX, SendLine, send, sorted};
+use crate::connection::{BATCHES_MAX, Batch, Connection, ConnectionEnd, Driver, SendLine, send, sorted};
 use crate::url::{RedisAccess, RedisCredentials};
 
 /// What an operator sees in the server's list of connections.
@@ -86,7 +86,7 @@ async fn connect(
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_connection_timeout(None)
-        .set_pipeline_buffer_size(FLIGHTS_MAX)
+        .set_pipeline_buffer_size(BATCHES_MAX)
         .set_push_sender(push_sender(&meter, &waits));
     let begun = MultiplexedConnection::new_with_config(&info(access), socket, config).await;
     let (connection, driver) = begun.map_err(|error| meter.judge(of_first_answers(error, access)))?;

@@ -5,7 +5,7 @@ allow_without_memory()
 keep_clock()
 -- From now on it is dead to all clients. If its end was lost, what it has left goes all the same.
 redis.call('ZADD', sessions, whole(vt), sid)
-local _, is_all = bury(sid, BURIED_ENTRIES_MAX)
+local _, is_all = remove_session(sid, REMOVED_ENTRIES_MAX)
 if not is_all then return 1 end
-bury_the_dead()
+remove_the_dead()
 return 0

@@ -11,7 +11,7 @@ local names = base .. ':n'
 
 -- How much of the dead one call removes: others wait for the server meanwhile.
 local BURIED_SESSIONS_MAX = 8
-local BURIED_ENTRIES_MAX = 200
+local REMOVED_ENTRIES_MAX = 200
 -- A queue of so many contenders is shown whole, to any caller.
 local SHORT_MAX = 16
 -- How many contenders are read at once where those of dead sessions are passed over.
@@ -165,7 +165,7 @@ local function take_out(part, name, member)
 end
 
 -- Ends a session, or a piece of it; returns how many of its contenders were removed, and whether that is all.
-local function bury(sid, entries_max)
+local function remove_session(sid, entries_max)
   local entries = redis.call('ZRANGE', entries_key(sid), 0, entries_max - 1)
   local emptied = {}
   for _, entry in ipairs(entries) do
@@ -184,19 +184,19 @@ local function bury(sid, entries_max)
 end
 
 -- Removes what dead sessions have left; returns 1 if some of it is left.
-local function bury_the_dead()
+local function remove_the_dead()
   if redis.call('ZCOUNT', sessions, '-inf', whole(vt)) == 0 then return 0 end
   local dead = redis.call('ZRANGEBYSCORE', sessions, '-inf', vt, 'LIMIT', 0, BURIED_SESSIONS_MAX)
-  local left = BURIED_ENTRIES_MAX
+  local left = REMOVED_ENTRIES_MAX
   for _, sid in ipairs(dead) do
-    local count, is_all = bury(sid, left)
+    local count, is_all = remove_session(sid, left)
     left = left - count
     if left <= 0 or not is_all then return 1 end
   end
   return #dead == BURIED_SESSIONS_MAX and 1 or 0
 end
 
--- Views leave out the contenders of sessions that are dead and not buried yet, or lost, and what an operator or an eviction
+-- Views leave out the contenders of sessions that are dead and not removed yet, or lost, and what an operator or an eviction
 -- has left of one. A script adds sessions that live, and contenders that it has stored.
 local known = { ['-'] = true }
 local function stands(member)

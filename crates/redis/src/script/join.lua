@@ -82,7 +82,7 @@ elseif refusal then
 end
 keep_clock_and_token()
 if ends ~= vt + timeout then renew(sid, timeout) end
-if has_gone_on then bury_the_dead() end
+if has_gone_on then remove_the_dead() end
 local shown = view(part, name, members[1], ARGV[7] == 'whole')
 -- A list takes the server as long as three more commands.
 if alone and #shown == 3 then return 'ok ' .. alone .. ' ' .. whole(guard) end

@@ -6,7 +6,7 @@ allow_without_memory()
 keep_clock()
 if not is_alive(sid) then return { 'gone' } end
 renew(sid, tonumber(ARGV[2]))
-local has_more = bury_the_dead()
+local has_more = remove_the_dead()
 local answer = { 'ok', guard, has_more }
 for at = 3, #ARGV, 3 do
   local part, name, member = ARGV[at], ARGV[at + 1], ARGV[at + 2]

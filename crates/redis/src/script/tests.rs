@@ -229,7 +229,7 @@ fn play(runs: &mut Runs, model: &mut Model, made: &mut Made, step: &Step) {
     match step {
         Step::Open(by) if model.sessions.contains_key(by) => {}
         Step::Open(by) => {
-            // What is dead is buried first, so that its number can be used again.
+            // What is dead is removed first, so that its number can be used again.
             runs.open(9);
             runs.open(*by);
             model.open(*by, ends_ms);
@@ -358,7 +358,7 @@ fn a_session_that_a_look_has_left_out_as_dead_stays_dead_if_the_clock_is_set_bac
 }
 
 #[test]
-fn a_dead_session_is_buried_in_pieces_and_counts_as_gone_from_the_first() {
+fn a_dead_session_is_removed_in_pieces_and_counts_as_gone_from_the_first() {
     const ENTRIES: usize = 1_000;
     let Some((_server, mut runs)) = opened() else { return };
     runs.open(1);

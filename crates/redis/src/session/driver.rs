@@ -15,7 +15,7 @@ use crate::script::Script;
 use crate::session::{Core, RedisLink, check_copies, copied};
 use crate::url::Config;
 
-/// How many pieces of a session are ended one after the other: more contenders than one process is tested with.
+/// How many pieces of a session are ended in turn: more contenders than one process is tested with.
 const PIECES_MAX: usize = 10_000;
 
 pub(super) struct Driver(pub(super) Arc<Core>);
@@ -75,13 +75,13 @@ async fn close(core: &Core, connection: &Connection, begin: impl Fn() -> Batch) 
     Err(Failure::unexpected())
 }
 
-/// The pause before the next renewal if more of the dead is to be removed: others wait for the server too.
-const BURIAL_PAUSE: Duration = Duration::from_millis(5);
+/// The pause before the next renewal if more of dead sessions is to be removed: others wait for the server too.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 
 struct Renewed {
-    /// By how much the service's clock goes on at most at once.
+    /// The greatest step of the service's clock.
     guard: Duration,
-    /// Whether the dead have left more.
+    /// Whether more remains of dead sessions.
     has_more_dead: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn renew_until_lost(core: &Arc<Core>, link: &Arc<RedisLink>) ->
     loop {
         let sent_at = core.life.clock.now();
         let pause = match renew(core, link, sent_at).await {
-            Ok(Renewed { has_more_dead: true, .. }) => BURIAL_PAUSE,
+            Ok(Renewed { has_more_dead: true, .. }) => REMOVAL_PAUSE,
             Ok(Renewed { guard, .. }) => core.timing.interval_under(guard),
             // The server turns us away for now; the session may still be renewed in time.
             Err(failure) if failure.is_passing() && failure.effect == Effect::None && !failure.needs_another() => {
@@ -160,12 +160,12 @@ async fn watch_once(core: &Core, connection: &Connection) -> Result<KeyWake, Fai
     }
 }
 
-/// Begins a batch by which the server gets to know the scripts.
+/// Begins a batch with all scripts.
 pub(crate) fn teach(layout: &Layout) -> Batch {
     layout.scripts().iter().fold(Batch::new(), Batch::load)
 }
 
-/// Reads the answers to such a batch; returns that to the script behind.
+/// Reads the answers to such a batch; returns the last one, which is that of the next command.
 pub(crate) fn taught(mut answers: Vec<Value>, what: &str) -> Result<Value, Failure> {
     let last = answers.pop().ok_or_else(Failure::unexpected)?;
     for loaded in answers {
@@ -174,8 +174,8 @@ pub(crate) fn taught(mut answers: Vec<Value>, what: &str) -> Result<Value, Failu
     answer(last, what)
 }
 
-/// Reads the answers to such a batch and to the wait for copies behind it; returns the first word of the script's, which
-/// says of what there are copies if it is `ok`.
+/// Reads the answers to such a batch, to its script and to the wait for copies behind that; returns the first word of
+/// the script's. There are enough copies if it is `ok`.
 pub(super) fn taught_and_copied(
     layout: &Layout,
     config: &Config,

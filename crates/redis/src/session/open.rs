@@ -16,7 +16,7 @@ use crate::session::driver::{Driver, taught_and_copied, teach};
 use crate::session::{Core, RedisLink, copied};
 use crate::url::{ClockGuard, RedisSite};
 
-/// How far the service's clock may go on at once where the server's is trusted, in milliseconds: a century.
+/// The greatest step of the service's clock where the server's clock is trusted, in milliseconds: a century.
 const TRUSTED_GUARD_MS: u128 = 100 * 365 * 24 * 60 * 60 * 1_000;
 
 /// How long the end of a session that is not used may take.

@@ -4,7 +4,7 @@
 //!
 //! The allocator counts, so these tests have a separate binary, which is also the program of the ten processes.
 
-mod burial;
+mod removal;
 #[path = "../support/service.rs"]
 mod service;
 
@@ -178,8 +178,8 @@ fn main() -> ExitCode {
             "a_join_and_a_leave_behind_thousands_cost_the_server_little_more_than_behind_none",
             cost_behind_thousands,
         ),
-        trial("no_call_takes_long_while_thousands_of_the_dead_are_removed", burial::in_pieces),
-        trial("a_removal_in_one_piece_is_seen", burial::in_one_piece),
+        trial("no_call_takes_long_while_thousands_of_the_dead_are_removed", removal::in_pieces),
+        trial("a_removal_in_one_piece_is_seen", removal::in_one_piece),
         trial("one_departure_among_200_waiters_wakes_one", one_of_many),
         trial("each_departure_is_told_to_the_one_wait_for_it_within_milliseconds", waits_of_one_session),
     ];

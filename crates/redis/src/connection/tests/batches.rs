@@ -28,7 +28,7 @@ fn numbers(value: Value) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn flights_of_many_tasks_are_executed_in_the_order_of_the_calls() {
+async fn batches_of_many_tasks_are_executed_in_the_order_of_the_calls() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = Arc::new(open(server.address()).await);
     let called = Arc::new(Mutex::new(0));
@@ -60,7 +60,7 @@ async fn flights_of_many_tasks_are_executed_in_the_order_of_the_calls() {
 }
 
 #[tokio::test]
-async fn a_flight_that_is_given_up_is_executed_all_the_same() {
+async fn a_batch_that_is_given_up_is_executed_all_the_same() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     for number in 0..1_000 {
@@ -92,7 +92,7 @@ async fn each_command_has_its_answer_and_a_refusal_stands_in_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_of_another_flight_comes_between_a_script_and_its_tracked_read() {
+async fn nothing_of_another_batch_comes_between_a_script_and_its_tracked_read() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = Arc::new(open(server.address()).await);
     let set = Arc::new(LoadedScript::new("set", "return redis.call('SET', KEYS[1], ARGV[1])"));
@@ -117,12 +117,12 @@ async fn nothing_of_another_flight_comes_between_a_script_and_its_tracked_read()
 }
 
 /// How many batches wait when the connection is lost, and how long each is: more than the machine's buffers take.
-const FLIGHTS: usize = 2_000;
-const FLIGHT_BYTES: usize = 16 << 10;
+const BATCHES: usize = 2_000;
+const BATCH_BYTES: usize = 16 << 10;
 
 fn add(number: usize) -> Batch {
     let mut command = cmd("SADD");
-    command.arg("set").arg(format!("{number:0>FLIGHT_BYTES$}"));
+    command.arg("set").arg(format!("{number:0>BATCH_BYTES$}"));
     Batch::new().command(command)
 }
 
@@ -140,14 +140,14 @@ async fn stalled(connection: &Connection) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flight_that_never_left_had_no_effect_and_one_that_was_executed_may_have_had_one() {
+async fn a_batch_that_never_left_had_no_effect_and_one_that_was_executed_may_have_had_one() {
     let Some(mut server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     for number in 0..10 {
         soon("an answer", connection.send(add(number))).await.expect("an answer");
     }
     server.pause().expect("it stands still");
-    let batches: Vec<_> = (10..FLIGHTS).map(|number| (number, connection.send(add(number)))).collect();
+    let batches: Vec<_> = (10..BATCHES).map(|number| (number, connection.send(add(number)))).collect();
     soon("full buffers", stalled(&connection)).await;
     connection.shut();
     let mut harmless = BTreeSet::new();
@@ -159,8 +159,8 @@ async fn a_flight_that_never_left_had_no_effect_and_one_that_was_executed_may_ha
         }
     }
     soon("the end of the connection", connection.over()).await;
-    assert!(!harmless.is_empty() && harmless.len() < FLIGHTS - 10, "{} of {FLIGHTS} had no effect", harmless.len());
-    let after = soon("a late batch", connection.send(add(FLIGHTS))).await.expect_err("the connection is over");
+    assert!(!harmless.is_empty() && harmless.len() < BATCHES - 10, "{} of {BATCHES} had no effect", harmless.len());
+    let after = soon("a late batch", connection.send(add(BATCHES))).await.expect_err("the connection is over");
     assert_eq!(after.effect, Effect::None);
     server.resume().expect("it goes on");
     let onlooker = open(server.address()).await;
@@ -174,7 +174,7 @@ async fn a_flight_that_never_left_had_no_effect_and_one_that_was_executed_may_ha
     let executed: BTreeSet<usize> = executed.iter().map(|number| number.parse().expect("a number")).collect();
     let false_ones: Vec<_> = executed.intersection(&harmless).collect();
     assert!(false_ones.is_empty(), "they are said to have had no effect, and were executed: {false_ones:?}");
-    eprintln!("{} without effect, {} executed of {FLIGHTS}", harmless.len(), executed.len());
+    eprintln!("{} without effect, {} executed of {BATCHES}", harmless.len(), executed.len());
 }
 
 /// How often a connection is shut while batches are queued: of some dozens one would have a batch without an end.
@@ -182,7 +182,7 @@ const SHUT: usize = 200;
 
 /// A driver that ends empties its queue, and what is queued at that moment may stay in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flight_that_is_queued_while_its_connection_ends_is_not_left_without_an_answer() {
+async fn a_batch_that_is_queued_while_its_connection_ends_is_not_left_without_an_answer() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     for _ in 0..SHUT {
         let connection = Arc::new(open(server.address()).await);
@@ -204,7 +204,7 @@ async fn a_flight_that_is_queued_while_its_connection_ends_is_not_left_without_a
 }
 
 #[tokio::test]
-async fn a_flight_with_a_deadline_is_late_and_goes_on() {
+async fn a_batch_with_a_deadline_is_late_and_goes_on() {
     let Some(mut server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
     server.pause().expect("it stands still");
@@ -292,10 +292,10 @@ async fn whatever_changes_a_key_wakes_the_wait() {
 async fn a_key_that_a_script_of_the_same_connection_deletes_wakes_the_wait() {
     let Some(server) = Server::standalone_or_skip().await else { return };
     let connection = open(server.address()).await;
-    let bury = LoadedScript::new("bury", "return redis.call('DEL', KEYS[1])");
+    let removal = LoadedScript::new("removal", "return redis.call('DEL', KEYS[1])");
     ask(&connection, "SET key value").await;
     let (_, told) = track(&connection, "key").await;
-    let batch = Batch::new().load(&bury).script(&bury, &["key"], &NOTHING);
+    let batch = Batch::new().load(&removal).script(&removal, &["key"], &NOTHING);
     soon("the script", connection.send(batch)).await.expect("an answer");
     assert_eq!(soon("the deletion", told).await, KeyWake::Changed);
 }

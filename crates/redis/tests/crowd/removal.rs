@@ -75,7 +75,7 @@ async fn calls_us(server: &Server) -> Result<Vec<u64>, Failed> {
 }
 
 /// Waits until the living have removed all; returns how long each call kept the server.
-async fn bury() -> Result<Vec<u64>, Failed> {
+async fn remove_dead() -> Result<Vec<u64>, Failed> {
     let scene = scene().await?;
     let removed = wait::until("the removal", SOON, async || {
         let left: Result<u64, _> = scene.server.ask(&["EXISTS", QUEUE_KEY]).await;
@@ -95,7 +95,7 @@ pub(crate) fn in_pieces() -> Result<(), Failed> {
         let mut calls = 0;
         let tries = if long::is_asked_for() { TRIES } else { 1 };
         while longest_of_tries.len() < tries && longest_of_tries.last().is_none_or(|&longest| longest > CALL_US_MAX) {
-            let us = bury().await?;
+            let us = remove_dead().await?;
             calls = us.len();
             longest_of_tries.push(us.into_iter().max().ok_or("the server logs its calls")?);
         }
