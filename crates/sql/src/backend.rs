@@ -10,12 +10,13 @@ use lockkeeper_core::{
 };
 use lockkeeper_session::follow;
 
+use crate::engine::Intent;
 use crate::examine::examine;
 use crate::follow::Following;
-use crate::look::{Onlooker, ask, onlooker};
+use crate::look::{self, Onlooker, ask, onlooker};
 use crate::queue;
 use crate::session::open;
-use crate::site::Site;
+use crate::site::SqlSite;
 use crate::statement::{Argument, Statement, status};
 use crate::url::{self, Config, Dialect};
 
@@ -62,7 +63,7 @@ const MYSQL_CONDITIONS: &[&str] = &[
 /// use lockkeeper_recipes::Keeper;
 /// use lockkeeper_sql::SqlBackend;
 ///
-/// let backend = SqlBackend::open(&"postgres://app@db1/app?session_timeout=20s".parse()?)?;
+/// let backend = SqlBackend::open(&"postgres://appuse crate::lookdb1/app?session_timeout=20s".parse()?)?;
 /// assert_eq!(backend.capabilities().backend, "postgres");
 /// let keeper = Keeper::new(std::sync::Arc::new(backend));
 /// # let _ = keeper;
@@ -70,7 +71,7 @@ const MYSQL_CONDITIONS: &[&str] = &[
 /// ```
 #[derive(Debug)]
 pub struct SqlBackend {
-    site: Site,
+    site: SqlSite,
     onlooker: Arc<Onlooker>,
 }
 
@@ -91,7 +92,7 @@ impl SqlBackend {
     ///
     /// [`Unsupported`](lockkeeper_core::ErrorKind::Unsupported) for a database whose feature is not compiled in.
     pub fn with(config: Config, clock: Arc<dyn Clock>) -> Result<Self> {
-        let site = Site::new(config, clock)?;
+        let site = SqlSite::new(config, clock)?;
         Ok(Self { onlooker: Arc::new(onlooker(&site)), site })
     }
 
@@ -160,12 +161,12 @@ impl Backend for SqlBackend {
 impl AdminBackend for SqlBackend {
     fn inspect(&self, queue: &QueueName) -> BoxFuture<Result<Vec<ContenderInfo>>> {
         let (onlooker, name) = (self.onlooker.clone(), queue.clone());
-        Box::pin(async move { queue::inspect(&onlooker, &name).await.map_err(|error| error.at(&name)) })
+        Box::pin(async move { look::inspect(&onlooker, &name).await.map_err(|error| error.at(&name)) })
     }
 
     fn queues(&self, prefix: &str) -> BoxFuture<Result<Vec<QueueName>>> {
         let (onlooker, prefix) = (self.onlooker.clone(), prefix.to_owned());
-        Box::pin(async move { queue::names(&onlooker, &prefix).await })
+        Box::pin(async move { look::names(&onlooker, &prefix).await })
     }
 
     fn follow(&self, scope: &Scope) -> Option<Follower> {
@@ -183,8 +184,11 @@ impl AdminBackend for SqlBackend {
     }
 
     fn set_up(&self) -> BoxFuture<Result<()>> {
-        let making = self.site.engine.set_up(self.site.clock.now().saturating_add(self.site.config.connect_timeout));
-        Box::pin(async move { making.await.map_err(|failure| failure.into_core(Operation::Configure, false)) })
+        let site = self.site.clone();
+        Box::pin(async move {
+            let made = site.connect(Intent::SetUp).await;
+            made.map(drop).map_err(|failure| failure.into_core(Operation::Configure, false))
+        })
     }
 
     fn after_restore(&self) -> BoxFuture<Result<Finding>> {
@@ -200,6 +204,6 @@ impl AdminBackend for SqlBackend {
     }
 
     fn set_up_text(&self) -> Option<String> {
-        Some(self.site.engine.set_up_text())
+        Some(self.site.set_up_text())
     }
 }

@@ -1,9 +1,5 @@
-//! One kind of database, as sessions and queues see it: how it is connected to, and what a connection can do.
-
-pub(crate) mod greeting;
-pub(crate) mod many;
-pub(crate) mod text;
-pub(crate) mod unmade;
+//! One kind of database, as sessions and queues see it: how it is connected to, and what a connection can do. Where our
+//! schema is not made yet, a look goes over a connection that shows nothing.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -13,9 +9,9 @@ use std::time::Duration;
 use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{BoxFuture, Ticket};
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::statement::{Row, SessionId, Statement};
+use crate::statement::{AnswerRow, SessionNumber, Statement};
 
 /// The most statements that wait for their answers: a hundred times the contenders that one process is tested with.
 pub(crate) const STATEMENTS_MAX: usize = 1 << 20;
@@ -28,16 +24,10 @@ const PAUSE_MAX_MS: u64 = 20;
 
 /// A kind of database. PostgreSQL and MySQL are two; they differ in the language of their functions, and in how they
 /// wake a waiter.
-pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait DatabaseEngine: fmt::Debug + Send + Sync + 'static {
     /// Connects to a server, sees to the schema as is meant, and asks who it is. Fails if it cannot serve locks: it is
     /// read-only, or lacks what they need.
     fn connect(&self, server: &Server, deadline: BootInstant, intent: Intent) -> BoxFuture<Result<Connected, Failure>>;
-
-    /// Makes the schema, or brings it up to this version.
-    fn set_up(&self, deadline: BootInstant) -> BoxFuture<Result<(), Failure>>;
-
-    /// What [`set_up`](Self::set_up) would send, as text for a database's own client, with the rights to give.
-    fn set_up_text(&self) -> String;
 }
 
 /// What becomes of our schema where it is missing.
@@ -55,14 +45,14 @@ pub(crate) enum Intent {
 #[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) wire: Arc<dyn Wire>,
-    pub(crate) greeting: Greeting,
+    pub(crate) greeting: ServerGreeting,
     /// What the server tells by itself; it ends with the connection.
     pub(crate) hints: mpsc::Receiver<Hint>,
 }
 
 /// What a server says of itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Greeting {
+pub(crate) struct ServerGreeting {
     /// Which state of the data it serves: another one after a promotion or a restore.
     pub(crate) instance: String,
     /// How its waiters are woken.
@@ -103,15 +93,15 @@ pub(crate) enum NamedLockWait {
 /// One connection to a server. Statements are executed in the order in which they were asked.
 pub(crate) trait Wire: fmt::Debug + Send + Sync {
     /// Asks: the statement is sent, or queued to be sent, before this returns, and goes on if the future is dropped.
-    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>>;
+    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<AnswerRow>, Failure>>;
 
     /// Has the server tell this session; `false` if too many listen already. Only where [`WakeMethod::Notified`] is.
-    fn listen(&self, _session: SessionId) -> BoxFuture<Result<bool, Failure>> {
+    fn listen(&self, _session: SessionNumber) -> BoxFuture<Result<bool, Failure>> {
         Box::pin(std::future::ready(Ok(false)))
     }
 
     /// Has the server tell it no more.
-    fn unlisten(&self, _session: SessionId) -> BoxFuture<Result<(), Failure>> {
+    fn unlisten(&self, _session: SessionNumber) -> BoxFuture<Result<(), Failure>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -148,9 +138,9 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync {
 
 /// Says that a connection is over when its task ends, also if that is because the runtime has ended.
 #[derive(Debug)]
-pub(crate) struct Over(pub(crate) watch::Sender<bool>);
+pub(crate) struct EndNotice(pub(crate) watch::Sender<bool>);
 
-impl Drop for Over {
+impl Drop for EndNotice {
     fn drop(&mut self) {
         self.0.send_replace(true);
     }
@@ -168,4 +158,46 @@ pub(crate) async fn pause(clock: &dyn Clock) {
     let random = RandomState::new().hash_one(0);
     let pause = Duration::from_millis(1 + random % PAUSE_MAX_MS);
     clock.sleep_until(clock.now().saturating_add(pause)).await;
+}
+
+/// Where the answer of a statement goes.
+pub(crate) type AnswerSender = oneshot::Sender<Result<Vec<AnswerRow>, Failure>>;
+
+/// What shows contenders and locks.
+const LOOKS: [&str; 3] = ["inspect", "inspect_all", "queues"];
+
+/// No schema; it knows which one is missing, as in `the schema `lk``.
+#[derive(Debug)]
+struct Unmade(String);
+
+/// Stands for a connection to a server without our schema.
+pub(crate) fn unmade(schema: String, greeting: ServerGreeting) -> Connected {
+    Connected { wire: Arc::new(Unmade(schema)), greeting, hints: mpsc::channel(1).1 }
+}
+
+impl Unmade {
+    fn not_made(&self) -> Failure {
+        let message = format!("{} is not made yet: the first lock makes it, and so does `lockkeeper setup`", self.0);
+        Failure::new(FailureKind::Settings, Effect::None, message)
+    }
+}
+
+impl Wire for Unmade {
+    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<AnswerRow>, Failure>> {
+        let answer = match LOOKS.contains(&statement.function) {
+            true => Ok(vec![AnswerRow { text: Some("ok".to_owned()), ..AnswerRow::default() }]),
+            false => Err(self.not_made()),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn missing(&self) -> Option<Failure> {
+        Some(self.not_made())
+    }
+
+    fn end(&self) -> watch::Receiver<bool> {
+        watch::channel(true).1
+    }
+
+    fn shut(&self) {}
 }

@@ -17,17 +17,16 @@ use lockkeeper_session::{Effect, Failure, Follow};
 
 use crate::engine::{Intent, Wire};
 use crate::follow::look_pauses::LookPauses;
-use crate::follow::signs::{Looked, Signs};
-use crate::queue;
-use crate::queue::All;
-use crate::site::Site;
+use crate::follow::signs::{LookTime, Signs};
+use crate::look::{AllLocks, inspect_all};
+use crate::site::SqlSite;
 
 /// All locks with contenders.
-type Seen = BTreeMap<QueueName, Vec<ContenderInfo>>;
+type SeenLocks = BTreeMap<QueueName, Vec<ContenderInfo>>;
 
 /// Follows a database.
 pub(crate) struct Following {
-    site: Site,
+    site: SqlSite,
     scope: Scope,
     look_pauses: LookPauses,
 }
@@ -40,13 +39,13 @@ impl Follow for Following {
     /// Looks over one connection until that is of no use any more, or there is no reader.
     async fn until_lost(&mut self, telling: &EventSender, backoff: &mut Backoff) -> Result<(), Failure> {
         let mut wire = self.connect().await?;
-        let mut known: Option<Seen> = None;
+        let mut known: Option<SeenLocks> = None;
         let mut signs = Signs::default();
         loop {
             let began = self.site.clock.now();
-            let All { locks: seen, beats } = self.look(&*wire).await?;
+            let AllLocks { locks: seen, beats } = self.look(&*wire).await?;
             let ended = self.site.clock.now();
-            signs.take(beats, Looked { began, ended });
+            signs.take(beats, LookTime { began, ended });
             let told = match &known {
                 None => FollowEvent::All(all(&seen)),
                 Some(known) => FollowEvent::Changed(changes(known, &seen, &signs)),
@@ -76,35 +75,33 @@ impl Follow for Following {
 }
 
 impl Following {
-    pub(crate) fn new(site: Site, scope: Scope) -> Self {
+    pub(crate) fn new(site: SqlSite, scope: Scope) -> Self {
         Self { site, scope, look_pauses: LookPauses::default() }
     }
 
     /// Tries each server once.
     async fn connect(&self) -> Result<Arc<dyn Wire>, Failure> {
-        let deadline = self.site.clock.now().saturating_add(self.site.config.connect_timeout);
-        let attempt = |server, attempt_ends| self.site.engine.connect(&server, attempt_ends, Intent::Look);
-        Ok(self.site.config.finder(&self.site.clock).round(deadline, attempt).await?.wire)
+        self.site.connect(Intent::Look).await.map(|(_, connected)| connected.wire)
     }
 
     /// Looks at all locks.
-    async fn look(&self, wire: &dyn Wire) -> Result<All, Failure> {
+    async fn look(&self, wire: &dyn Wire) -> Result<AllLocks, Failure> {
         let deadline = self.site.clock.now().saturating_add(self.site.config.operation_timeout);
         let seen = tokio::select! {
             biased;
-            seen = queue::inspect_all(wire, &self.scope.prefix, &self.scope.also) => seen,
+            seen = inspect_all(wire, &self.scope.prefix, &self.scope.also) => seen,
             () = self.site.clock.sleep_until(deadline) => Err(Failure::late(Effect::None)),
         };
         seen.inspect_err(|_| wire.shut())
     }
 }
 
-fn all(seen: &Seen) -> Vec<LockSnapshot> {
+fn all(seen: &SeenLocks) -> Vec<LockSnapshot> {
     seen.iter().map(|(lock, contenders)| LockSnapshot::new(lock.clone(), contenders.clone())).collect()
 }
 
 /// The locks that were not seen so before, and those that have no contenders any more.
-fn changes(known: &Seen, seen: &Seen, signs: &Signs) -> Vec<LockSnapshot> {
+fn changes(known: &SeenLocks, seen: &SeenLocks, signs: &Signs) -> Vec<LockSnapshot> {
     let names: BTreeSet<_> = known.keys().chain(seen.keys()).collect();
     let changed = names.into_iter().filter(|name| known.get(name) != seen.get(name));
     let now = |name: &QueueName| {
@@ -120,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    fn seen(locks: &[(&str, &[&str])]) -> Seen {
+    fn seen(locks: &[(&str, &[&str])]) -> SeenLocks {
         let contender = |id: &&str| ContenderInfo::new(ContenderId::new(*id), Mode::Mutex);
         let lock =
             |&(name, ids): &(&str, &[&str])| (QueueName::new(name).unwrap(), ids.iter().map(contender).collect());

@@ -4,26 +4,25 @@
 //!
 //! A queue is rows of one table. Each call of the waist is one statement, a stored function that is one transaction.
 //!
-//! - **Three floors.** `queue` makes what locks ask for (`queue/service.rs`); `session` keeps a session alive and knows
-//!   the others; `engine.rs` is what both see of a database: `Engine` connects, `Wire` asks; where there is no schema
-//!   yet, a look goes over a `Wire` that sees nothing (`unmade`). `postgres` and `mysql` are the engines. Nothing above
-//!   them knows SQL: a `Statement` names a function and its arguments, and all functions answer rows of one shape
-//!   (`statement.rs`, read in `queue/rows.rs`). `engines.rs` connects and sets up for both kinds; what their texts and
-//!   greetings share is in `engine`; `engines/tests` is one suite over both.
+//! - **Three floors.** `queue` makes what locks ask for; `session` keeps a session alive and knows the others;
+//!   `engine.rs` is what both see of a database: `DatabaseEngine` connects, `Wire` asks. `postgres` and `mysql` are the
+//!   engines. Nothing above them knows SQL: a `Statement` names a function and its arguments, and all functions answer
+//!   rows of one shape (`statement.rs`, read in `answer.rs`). `site.rs` connects to both kinds; what their schemas
+//!   share is in `schema.rs`; `tests` is one suite over both.
 //! - **A connection** asks in one message what the server is and has, and gets its settings with it (`greeting.rs` and
 //!   `open.rs` of each engine). Where that is refused, MariaDB is asked in steps, and what is not PostgreSQL is refused
 //!   by its name. Statements are prepared beside the first calls, which do not wait for it. MariaDB is sent one
 //!   statement after the other; only a session's beginning and its end go in one message with what stands before them
 //!   (`mysql/wire.rs`).
-//! - **Belief** (`belief.rs` of `crates/session`, pure): a session is believed from the sending of its newest answered
-//!   beat, for a time that `session/belief.rs` says. **Observation** (`session/observation.rs`, pure): another one is
-//!   dead when its beat stood still for its timeout on our clock.
-//! - **Late joins.** Each connection of a session takes it over with a greater epoch (`session/restore.rs`), which
-//!   waits for what an older one still does and refuses what comes later. It removes what the session does not know of.
+//! - **Belief** (pure): a session is believed from the sending of its newest answered beat, for a time that `timing.rs`
+//!   says. **Observation** (`session/others.rs`): another one is dead when its beat stood still for its timeout on our
+//!   clock.
+//! - **Late joins.** Each connection of a session takes it over with a greater epoch (`session/beat.rs`), which waits
+//!   for what an older one still does and refuses what comes later. It removes what the session does not know of.
 //! - **Waits** (`session/waits`) are kept in one table: what the server tells, beats, named locks and looks end them. A
 //!   departure is proven by the row's absence on the primary, or by what was told over the connection on which the
 //!   contender was seen. PostgreSQL wakes all sessions that listen at each notification. So a session that is far from
-//!   its turn in a quick queue listens only when it comes near (`waits/listen.rs`, by the rules of
+//!   its turn in a quick queue listens only when it comes near (`session/listening.rs`, by the rules of
 //!   `waits/handoff_rate.rs`), and looks once after it does.
 //! - **Following** (`follow`): nothing tells an onlooker, so one statement shows all locks, again and again, for a
 //!   hundredth of the time. What has changed is told, and how old it is.
@@ -40,9 +39,9 @@
     allow(dead_code, reason = "each kind of database has parts that another has not, and so has TLS")
 )]
 
+mod answer;
 mod backend;
 mod engine;
-mod engines;
 mod examine;
 mod follow;
 mod look;
@@ -51,9 +50,13 @@ mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod queue;
+mod schema;
 mod session;
 mod site;
 mod statement;
+#[cfg(all(test, feature = "mysql", feature = "postgres", feature = "tls"))]
+mod tests;
+mod timing;
 mod url;
 
 pub use backend::SqlBackend;

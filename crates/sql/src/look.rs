@@ -1,20 +1,26 @@
-//! Looks at a database without a session.
+//! Looks at a database without a session: who stands in the queues, and which locks have contenders.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockkeeper_core::{Operation, Result};
+use lockkeeper_core::{ContenderInfo, Operation, QueueName, Result};
 use lockkeeper_session::{Failure, Lookable, Server};
 
-use crate::engine::{Greeting, Intent, WakeMethod, Wire};
-use crate::site::Site;
-use crate::statement::{Row, Statement};
+use crate::answer::SqlAnswer;
+use crate::engine::{Connected, Intent, ServerGreeting, WakeMethod, Wire};
+use crate::site::SqlSite;
+use crate::statement::{AnswerRow, Argument, PARTS, Statement, named};
+use crate::timing::SessionBeat;
 
 /// Where looks go.
-pub(crate) type Onlooker = lockkeeper_session::Onlooker<Lookout, ()>;
+pub(crate) type Onlooker = lockkeeper_session::Onlooker<GreetedWire, ()>;
+
+/// A connection that a session has been taken over to.
+pub(crate) type SqlLink = lockkeeper_session::Linked<GreetedWire>;
 
 /// A connection, as it was greeted.
 #[derive(Debug)]
-pub(crate) struct Lookout {
+pub(crate) struct GreetedWire {
     pub(crate) wire: Arc<dyn Wire>,
     server: Server,
     /// The server's account of itself.
@@ -23,14 +29,14 @@ pub(crate) struct Lookout {
     pub(crate) wake_method: WakeMethod,
 }
 
-impl Lookout {
-    pub(crate) fn new(wire: Arc<dyn Wire>, server: Server, greeting: Greeting) -> Self {
-        let Greeting { instance, wake_method } = greeting;
+impl GreetedWire {
+    pub(crate) fn new(wire: Arc<dyn Wire>, server: Server, greeting: ServerGreeting) -> Self {
+        let ServerGreeting { instance, wake_method } = greeting;
         Self { wire, server, instance, wake_method }
     }
 }
 
-impl Lookable for Lookout {
+impl Lookable for GreetedWire {
     fn is_over(&self) -> bool {
         self.wire.is_over()
     }
@@ -45,25 +51,81 @@ impl Lookable for Lookout {
 }
 
 /// Begins without a connection.
-pub(crate) fn onlooker(site: &Site) -> Onlooker {
+pub(crate) fn onlooker(site: &SqlSite) -> Onlooker {
     let site = site.clone();
     Onlooker::new(site.clock.clone(), site.config.operation_timeout, Failure::needs_another, move || {
-        Box::pin(open(site.clone()))
+        let site = site.clone();
+        Box::pin(async move {
+            let (server, Connected { wire, greeting, .. }) =
+                site.connect(Intent::Look).await.map_err(|failure| failure.into_core(Operation::Connect, false))?;
+            Ok(Arc::new(GreetedWire::new(wire, server, greeting)))
+        })
     })
 }
 
 /// Asks, again over the next connection if one fails. What is asked may be executed more than once.
-pub(crate) async fn ask(onlooker: &Arc<Onlooker>, statement: Statement, operation: Operation) -> Result<Vec<Row>> {
+pub(crate) async fn ask(
+    onlooker: &Arc<Onlooker>,
+    statement: Statement,
+    operation: Operation,
+) -> Result<Vec<AnswerRow>> {
     onlooker.clone().look(operation, statement, |statement, lookout, _| lookout.wire.ask(statement.clone())).await
 }
 
-async fn open(Site { engine, config, clock, .. }: Site) -> Result<Arc<Lookout>> {
-    let deadline = clock.now().saturating_add(config.connect_timeout);
-    let engine = &engine;
-    let mut finder = config.finder(&clock);
-    let opened = finder.round(deadline, |server, attempt_ends| async move {
-        let connected = engine.connect(&server, attempt_ends, Intent::Look).await?;
-        Ok(Arc::new(Lookout::new(connected.wire, server, connected.greeting)))
-    });
-    opened.await.map_err(|failure| failure.into_core(Operation::Connect, false))
+/// Shows the contenders in all queues of a lock; of a semaphore the permits come first.
+pub(crate) async fn inspect(onlooker: &Arc<Onlooker>, lock: &QueueName) -> Result<Vec<ContenderInfo>> {
+    let [line, permits, waiters] = statements(lock);
+    let ask = |statement| ask(onlooker, statement, Operation::Inspect);
+    let (line, permits, waiters) = tokio::try_join!(ask(line), ask(permits), ask(waiters))?;
+    let mut infos = Vec::new();
+    for rows in [line, permits, waiters] {
+        infos.extend(read(rows, SqlAnswer::infos)?);
+    }
+    Ok(infos)
+}
+
+/// What one look at all locks shows.
+#[derive(Debug, Default)]
+pub(crate) struct AllLocks {
+    /// The locks with contenders.
+    pub(crate) locks: BTreeMap<QueueName, Vec<ContenderInfo>>,
+    /// The sessions of these contenders, each with its last beat.
+    pub(crate) beats: Vec<SessionBeat>,
+}
+
+/// Shows all locks with contenders whose names begin with `prefix`, and these ones; of these, no beats are shown.
+pub(crate) async fn inspect_all(wire: &dyn Wire, prefix: &str, also: &[QueueName]) -> Result<AllLocks, Failure> {
+    let all = Statement::new("inspect_all", vec![Argument::Text(prefix.to_owned())]);
+    let answer = SqlAnswer::read_ok(wire.ask(all).await?)?;
+    let mut locks = answer.locks()?;
+    // The server may compare what names begin with otherwise than we do.
+    locks.retain(|name, _| name.as_str().starts_with(prefix));
+    for lock in also.iter().filter(|lock| !lock.as_str().starts_with(prefix)) {
+        let mut infos = Vec::new();
+        for statement in statements(lock) {
+            infos.extend(SqlAnswer::read_ok(wire.ask(statement).await?)?.infos()?);
+        }
+        if !infos.is_empty() {
+            locks.insert(lock.clone(), infos);
+        }
+    }
+    Ok(AllLocks { locks, beats: answer.beats() })
+}
+
+/// What shows each part of a lock.
+fn statements(lock: &QueueName) -> [Statement; PARTS.len()] {
+    PARTS.map(|part| Statement::new("inspect", named(&lock.with_part(part)).into()))
+}
+
+/// Names the locks that have contenders and whose names begin with `prefix`, in the order of their names.
+pub(crate) async fn names(onlooker: &Arc<Onlooker>, prefix: &str) -> Result<Vec<QueueName>> {
+    let statement = Statement::new("queues", vec![Argument::Text(prefix.to_owned())]);
+    let names = read(ask(onlooker, statement, Operation::Inspect).await?, SqlAnswer::names)?;
+    let names: BTreeSet<_> = names.into_iter().filter(|name| name.as_str().starts_with(prefix)).collect();
+    Ok(names.into_iter().collect())
+}
+
+fn read<T>(rows: Vec<AnswerRow>, read: impl FnOnce(&SqlAnswer) -> Result<T, Failure>) -> Result<T> {
+    let shown = SqlAnswer::read_ok(rows).and_then(|answer| read(&answer));
+    shown.map_err(|failure| failure.into_core(Operation::Inspect, false))
 }

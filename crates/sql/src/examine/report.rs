@@ -3,18 +3,18 @@
 use lockkeeper_session::Failure;
 use std::collections::HashMap;
 
-use crate::statement::{Row, What, word};
+use crate::statement::{AnswerRow, RowKind, word};
 
 /// How many characters of a name are shown that another program has chosen.
 const NAME_CHARACTERS_MAX: usize = 60;
 
 /// What a server says of itself, by the names of its facts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Report(HashMap<String, String>);
+pub(super) struct ServerReport(HashMap<String, String>);
 
 /// A transaction that goes on for long.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Transaction {
+pub(super) struct LongTransaction {
     pub(super) age_s: u64,
     /// The process or thread of the server that executes it.
     pub(super) process: u64,
@@ -22,12 +22,12 @@ pub(super) struct Transaction {
     pub(super) client: String,
 }
 
-impl Report {
-    pub(super) fn of(rows: &[Row]) -> Result<Self, Failure> {
+impl ServerReport {
+    pub(super) fn of(rows: &[AnswerRow]) -> Result<Self, Failure> {
         if word(rows)? != "ok" {
             return Err(Failure::unexpected());
         }
-        let facts = rows.iter().filter(|row| row.says(What::Fact));
+        let facts = rows.iter().filter(|row| row.says(RowKind::Fact));
         Ok(Self(facts.filter_map(|row| Some((row.text.clone()?, row.ask.clone()?))).collect()))
     }
 
@@ -59,10 +59,10 @@ impl Report {
     }
 
     /// Reads `75 4711 psql`.
-    pub(super) fn transaction(&self, name: &str) -> Option<Transaction> {
+    pub(super) fn transaction(&self, name: &str) -> Option<LongTransaction> {
         let mut words = self.get(name)?.splitn(3, ' ');
         let (age_s, process) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Transaction { age_s, process, client: short(words.next().unwrap_or_default()) })
+        Some(LongTransaction { age_s, process, client: short(words.next().unwrap_or_default()) })
     }
 }
 
@@ -74,28 +74,28 @@ fn short(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn fact(name: &str, value: Option<&str>) -> Row {
+    fn fact(name: &str, value: Option<&str>) -> AnswerRow {
         let (text, ask) = (Some(name.to_owned()), value.map(str::to_owned));
-        Row { what: What::Fact as i16, text, ask, ..Row::default() }
+        AnswerRow { what: RowKind::Fact as i16, text, ask, ..AnswerRow::default() }
     }
 
     #[test]
     fn facts_are_read_and_what_is_not_said_is_not_known() {
-        let status = Row { text: Some("ok".to_owned()), ..Row::default() };
+        let status = AnswerRow { text: Some("ok".to_owned()), ..AnswerRow::default() };
         let rows = [status, fact("fsync", Some("off")), fact("oldest", None), fact("count", Some("7"))];
-        let report = Report::of(&rows).expect("a report");
+        let report = ServerReport::of(&rows).expect("a report");
         assert_eq!((report.get("fsync"), report.get("oldest"), report.number("count")), (Some("off"), None, Some(7)));
         assert_eq!((report.number("fsync"), report.is_off("fsync"), report.is_off("oldest")), (None, true, false));
-        Report::of(&rows[1..]).expect_err("no status");
+        ServerReport::of(&rows[1..]).expect_err("no status");
     }
 
     #[test]
     fn what_other_programs_have_chosen_is_cut_to_one_line() {
         let long = format!("12 34 a\nb{}", "c".repeat(100));
-        let report = Report::with(&[("oldest", &long), ("bare", "75 8"), ("strange", "x y z")]);
+        let report = ServerReport::with(&[("oldest", &long), ("bare", "75 8"), ("strange", "x y z")]);
         let read = report.transaction("oldest").expect("a transaction");
         assert!(read.client.starts_with("abc") && read.client.len() == NAME_CHARACTERS_MAX, "{read:?}");
-        let bare = Transaction { age_s: 75, process: 8, client: String::new() };
+        let bare = LongTransaction { age_s: 75, process: 8, client: String::new() };
         assert_eq!((report.transaction("bare"), report.transaction("strange")), (Some(bare), None));
     }
 }

@@ -2,7 +2,7 @@
 //! events and times, without a clock or a connection.
 //!
 //! The time counts on the onlooker's own clock, from the moment when it received the first answer that showed a beat,
-//! as it does for the sessions that [observe](crate::session) each other. Over a new connection all is seen anew.
+//! as it does for the sessions that observe each other. Over a new connection all is seen anew.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{ContenderId, ContenderInfo, SilentSession};
 
-use crate::session::Shown;
+use crate::timing::SessionBeat;
 
 /// A session is silent when its beat has stood still for this part of its timeout: it beats several times in that.
 const SILENT_DIVISOR: u32 = 2;
@@ -27,7 +27,7 @@ const OLDER_DIVISOR: u32 = 8;
 
 /// When a look was made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Looked {
+pub(super) struct LookTime {
     /// Before it was asked for.
     pub(super) began: BootInstant,
     /// When its answer was received.
@@ -38,7 +38,7 @@ pub(super) struct Looked {
 #[derive(Debug, Default)]
 pub(super) struct Signs {
     /// By the name that contenders have their session by.
-    sessions: BTreeMap<String, Seen>,
+    sessions: BTreeMap<String, SeenSession>,
     /// When the last look began.
     last: Option<BootInstant>,
     /// Those that are gone since the look before, were silent for most of their timeout at that one, and may have been
@@ -47,8 +47,8 @@ pub(super) struct Signs {
 }
 
 #[derive(Debug)]
-struct Seen {
-    shown: Shown,
+struct SeenSession {
+    shown: SessionBeat,
     /// When the first answer was received that showed this beat.
     since: BootInstant,
     /// When the look before that one began: the beat may have come right after it.
@@ -57,7 +57,7 @@ struct Seen {
     last: BootInstant,
 }
 
-impl Seen {
+impl SeenSession {
     fn is_silent(&self) -> bool {
         self.silence() >= self.timeout() / SILENT_DIVISOR
     }
@@ -85,7 +85,7 @@ impl Seen {
 
 impl Signs {
     /// Takes in what a look has shown.
-    pub(super) fn take(&mut self, beats: Vec<Shown>, looked: Looked) {
+    pub(super) fn take(&mut self, beats: Vec<SessionBeat>, looked: LookTime) {
         let mut before = std::mem::take(&mut self.sessions);
         // Before the first look nothing is known.
         let look_before = self.last.replace(looked.began).unwrap_or(looked.ended);
@@ -95,7 +95,7 @@ impl Signs {
                 Some(seen) if seen.shown == shown => (seen.since, seen.earliest),
                 _ => (looked.ended, look_before),
             };
-            self.sessions.insert(name, Seen { shown, since, earliest, last: looked.began });
+            self.sessions.insert(name, SeenSession { shown, since, earliest, last: looked.began });
         }
         // One that is removed was silent for its whole timeout, and one that has closed has shown that it lives.
         let ended = before.into_iter().filter(|(_, seen)| seen.can_be_lost(looked.ended));
@@ -121,29 +121,29 @@ mod tests {
     use lockkeeper_core::Mode;
 
     use super::*;
-    use crate::session::Timing;
-    use crate::statement::SessionId;
+    use crate::statement::SessionNumber;
+    use crate::timing::Timing;
 
     fn at(seconds: u64) -> BootInstant {
         BootInstant::from_nanos(seconds * 1_000_000_000)
     }
 
     /// A session of ten seconds.
-    fn shown(session: u128, beat: i64) -> Shown {
+    fn shown(session: u128, beat: i64) -> SessionBeat {
         let timing = Timing { timeout: Duration::from_secs(10) };
-        Shown { session: SessionId(session), epoch: 1, beat, timing }
+        SessionBeat { session: SessionNumber(session), epoch: 1, beat, timing }
     }
 
     /// A look that has taken no time.
     fn look(signs: &mut Signs, beats: &[(u128, i64)], second: u64) {
         let beats = beats.iter().map(|&(session, beat)| shown(session, beat)).collect();
-        signs.take(beats, Looked { began: at(second), ended: at(second) });
+        signs.take(beats, LookTime { began: at(second), ended: at(second) });
     }
 
     /// A look that shows no session, at this time.
     fn gone(signs: &mut Signs, at_ms: u64) {
         let at = BootInstant::from_nanos(at_ms * 1_000_000);
-        signs.take(Vec::new(), Looked { began: at, ended: at });
+        signs.take(Vec::new(), LookTime { began: at, ended: at });
     }
 
     fn silent(signs: &Signs) -> Vec<(String, BootInstant)> {
@@ -153,7 +153,7 @@ mod tests {
 
     fn contender(session: u128) -> ContenderInfo {
         let mut info = ContenderInfo::new(ContenderId::new(format!("of {session}")), Mode::Mutex);
-        info.session = Some(SessionId(session).to_string());
+        info.session = Some(SessionNumber(session).to_string());
         info
     }
 
@@ -235,10 +235,10 @@ mod tests {
     fn a_silence_counts_from_the_end_of_one_look_to_the_beginning_of_another() {
         let mut signs = Signs::default();
         for began in [0, 6] {
-            signs.take(vec![shown(1, 1)], Looked { began: at(began), ended: at(began + 3) });
+            signs.take(vec![shown(1, 1)], LookTime { began: at(began), ended: at(began + 3) });
         }
         assert!(silent(&signs).is_empty(), "it may have been shown late at first");
-        signs.take(vec![shown(1, 1)], Looked { began: at(8), ended: at(30) });
+        signs.take(vec![shown(1, 1)], LookTime { began: at(8), ended: at(30) });
         assert_eq!(silent(&signs), [("1".to_owned(), at(3))]);
     }
 }

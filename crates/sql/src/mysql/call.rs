@@ -1,11 +1,16 @@
-//! A call, written as SQL. Every text and every number of 16 bytes is written in hexadecimal digits, so that no setting
-//! of the server changes how it is read.
+//! A call, written as SQL, and the rows of its answer, by the names of their columns.
+//!
+//! Every text and every number of 16 bytes is written in hexadecimal digits, so that no setting of the server changes
+//! how it is read. The server writes all values as text.
 
 use std::fmt::Write as _;
+use std::str::FromStr;
 
 use lockkeeper_core::Ticket;
+use lockkeeper_session::Failure;
+use mysql_async::{Row, Value};
 
-use crate::statement::{Argument, Statement};
+use crate::statement::{AnswerRow, Argument, Statement};
 
 /// The text that calls a procedure.
 pub(super) fn call(schema: &str, statement: &Statement) -> String {
@@ -57,6 +62,46 @@ fn write_bytes(text: &mut String, bytes: &[u8]) {
 pub(super) fn wait_for_named_lock(ticket: Ticket, within_s: f64) -> String {
     let named_lock = format!("'lk.{ticket}'");
     format!("SELECT GET_LOCK({named_lock}, {within_s}), RELEASE_LOCK({named_lock})")
+}
+
+/// Reads one row. What a later version has added is passed over.
+pub(super) fn row(row: Row) -> Result<AnswerRow, Failure> {
+    let columns = row.columns();
+    let mut read = AnswerRow::default();
+    for (column, value) in columns.iter().zip(row.unwrap()) {
+        let bytes = match value {
+            Value::Bytes(bytes) => bytes,
+            Value::NULL => continue,
+            _ => return Err(Failure::unexpected()),
+        };
+        match column.name_ref() {
+            b"what" => read.what = number(bytes)?,
+            b"ticket" => read.ticket = Some(id(&bytes)?),
+            b"session" => read.session = Some(id(&bytes)?),
+            b"number" => read.number = Some(number(bytes)?),
+            b"place" => read.place = Some(number(bytes)?),
+            b"mode" => read.mode = Some(number(bytes)?),
+            b"epoch" => read.epoch = Some(number(bytes)?),
+            b"timeout_ms" => read.timeout_ms = Some(number(bytes)?),
+            b"text" => read.text = Some(text(bytes)?),
+            b"ask" => read.ask = Some(text(bytes)?),
+            b"bytes" => read.bytes = Some(bytes),
+            _ => {}
+        }
+    }
+    Ok(read)
+}
+
+fn id(bytes: &[u8]) -> Result<u128, Failure> {
+    bytes.try_into().map(u128::from_be_bytes).map_err(|_| Failure::unexpected())
+}
+
+fn text(bytes: Vec<u8>) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|_| Failure::unexpected())
+}
+
+fn number<N: FromStr>(bytes: Vec<u8>) -> Result<N, Failure> {
+    text(bytes)?.parse().map_err(|_| Failure::unexpected())
 }
 
 #[cfg(test)]

@@ -6,10 +6,9 @@ use lockkeeper_session::{Effect, Failure, FailureKind};
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Conn, Row, from_row_opt};
 
-use crate::engine::greeting::{self, Schema, look_alike, of_another, only_reads, unsupported};
-use crate::engine::text::FUNCTIONS;
-use crate::engine::{Greeting, WakeMethod};
-use crate::mysql::refusal;
+use crate::engine::{ServerGreeting, WakeMethod};
+use crate::mysql::{grants, refusal};
+use crate::schema::{self, FUNCTIONS, Schema, look_alike, of_another, only_reads, unsupported};
 use crate::url::Config;
 
 /// The oldest release of MariaDB that has all that our procedures use: `SKIP LOCKED` came with it.
@@ -52,7 +51,7 @@ const STARTED_MYSQL: &str = "SELECT CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SI
 
 /// What a server says of itself.
 #[derive(Clone, Debug)]
-pub(super) struct Server {
+pub(super) struct MysqlFacts {
     variables: BTreeMap<String, String>,
     /// The number of the connection's thread, as the handshake said.
     named_thread: u64,
@@ -64,7 +63,7 @@ pub(super) struct Server {
     started: Option<i64>,
 }
 
-impl Server {
+impl MysqlFacts {
     /// What is asked of every server.
     pub(super) const QUESTIONS: [&str; 3] = [VARIABLES, WHO, STARTED_MARIADB];
 
@@ -134,7 +133,7 @@ impl Server {
     }
 
     /// What is told to a session.
-    pub(super) fn greeting(&self, config: &Config) -> Greeting {
+    pub(super) fn greeting(&self, config: &Config) -> ServerGreeting {
         let server = match self.variable("server_uuid") {
             "" => ["server_id", "hostname", "port"].map(|name| self.variable(name)).join("/"),
             uuid => uuid.to_owned(),
@@ -144,7 +143,7 @@ impl Server {
         let is_direct = self.thread == self.named_thread;
         let has_named_locks = is_direct && !config.only_looks && !self.is_on("wsrep_on");
         let wake_method = if has_named_locks { WakeMethod::NamedLocks } else { WakeMethod::Polled };
-        Greeting { instance: format!("{server}{started}"), wake_method }
+        ServerGreeting { instance: format!("{server}{started}"), wake_method }
     }
 }
 
@@ -167,14 +166,14 @@ fn release(version: &str) -> Option<(u32, u32)> {
 
 /// What a server says of our schema.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct MysqlSchema {
     /// The procedures that this user may call, without their schema.
     procedures: Vec<String>,
     /// How many tables of the schema it may see that are not ours.
     strange_tables: i64,
 }
 
-impl Found {
+impl MysqlSchema {
     /// What is asked about our schema.
     pub(super) fn questions(schema: &str) -> [String; 2] {
         [
@@ -229,22 +228,14 @@ pub(super) fn missing(schema: &str, user: &str, kind: FailureKind) -> Failure {
 /// Says that the schema, whose version is this, lacks procedures, or hides them from this user.
 pub(super) fn incomplete(schema: &str, version: Option<i64>, user: &str) -> Failure {
     let hidden = format!("an administrator runs `lockkeeper setup`, and gives it: {}", grants(schema, user));
-    greeting::incomplete(&format!("the database `{schema}`"), version, Some(hidden))
-}
-
-/// The statement that gives a user what it needs. In the name of a database, `_` stands for any letter.
-pub(super) fn grants(schema: &str, user: &str) -> String {
-    let schema = schema.replace('_', r"\_");
-    let (name, host) = user.rsplit_once('@').unwrap_or((user, "%"));
-    let quoted = |word: &str| format!("'{}'", word.replace('\\', r"\\").replace('\'', "''"));
-    format!("GRANT EXECUTE ON `{schema}`.* TO {}@{};", quoted(name), quoted(host))
+    schema::incomplete(&format!("the database `{schema}`"), version, Some(hidden))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn server(changes: &[(&str, &str)]) -> Server {
+    fn server(changes: &[(&str, &str)]) -> MysqlFacts {
         let mut variables: BTreeMap<_, _> = [
             ("version", "10.11.19-MariaDB-0+deb12u1-log"),
             ("version_comment", "Debian 12"),
@@ -263,7 +254,7 @@ mod tests {
         for (name, value) in changes {
             variables.insert((*name).to_owned(), (*value).to_owned());
         }
-        Server { variables, named_thread: 7, thread: 7, user: "app@%".to_owned(), started: None }
+        MysqlFacts { variables, named_thread: 7, thread: 7, user: "app@%".to_owned(), started: None }
     }
 
     fn config(url: &str) -> Config {
@@ -305,15 +296,10 @@ mod tests {
         let h1 = config("mariadb://h1");
         let greeting = server(&[]).greeting(&h1);
         assert_eq!((greeting.instance.as_str(), greeting.wake_method), ("1/h1/3306", WakeMethod::NamedLocks));
-        let proxied = Server { thread: 8, ..server(&[]) };
+        let proxied = MysqlFacts { thread: 8, ..server(&[]) };
         assert_eq!(proxied.greeting(&h1).wake_method, WakeMethod::Polled);
         assert_eq!(server(&[]).greeting(&config("mysql://h1?wake=look")).wake_method, WakeMethod::Polled);
-        let started = Server { started: Some(5), ..server(&[("server_uuid", "u")]) };
+        let started = MysqlFacts { started: Some(5), ..server(&[("server_uuid", "u")]) };
         assert_eq!(started.greeting(&h1).instance, "u@5");
-    }
-
-    #[test]
-    fn rights_are_told_as_a_statement() {
-        assert_eq!(grants("my_locks", "o'app@10.%"), r"GRANT EXECUTE ON `my\_locks`.* TO 'o''app'@'10.%';");
     }
 }

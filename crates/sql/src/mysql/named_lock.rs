@@ -14,8 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::engine::NamedLockWait;
-use crate::mysql::open::begin;
-use crate::mysql::wire::Interruption;
+use crate::mysql::access::begin;
 use crate::mysql::{call, refusal};
 
 /// How long the connection is kept while nothing is waited for.
@@ -24,14 +23,17 @@ const IDLE_FOR: Duration = Duration::from_secs(60);
 /// The most waits that were asked for and not begun yet: each takes the turn of the one before at once.
 const WAITS_MAX: usize = 64;
 
+/// Ends what this thread of the server executes, by another connection.
+pub(super) type EndQuery = Box<dyn Fn(u32) + Send + Sync>;
+
 /// Where waits for named locks are asked for.
 pub(super) struct LockWaits {
-    waits: mpsc::Sender<Wait>,
+    waits: mpsc::Sender<LockWait>,
     task: AbortHandle,
 }
 
 /// One wait.
-struct Wait {
+struct LockWait {
     ticket: Ticket,
     within: Duration,
     tell: oneshot::Sender<Result<NamedLockWait, Failure>>,
@@ -39,9 +41,9 @@ struct Wait {
 
 impl LockWaits {
     /// Begins to take waits; it opens a connection with the first, and sets it up by `settings`.
-    pub(super) fn new(access: Opts, settings: String, clock: Arc<dyn Clock>, interruption: Interruption) -> Self {
+    pub(super) fn new(access: Opts, settings: String, clock: Arc<dyn Clock>, end_query: EndQuery) -> Self {
         let (waits, asked) = mpsc::channel(WAITS_MAX);
-        let listener = Listener { access, settings, clock, interruption, asked, connection: None };
+        let listener = LockListener { access, settings, clock, end_query, asked, connection: None };
         let task = tokio::spawn(at_home(listener.listen())).abort_handle();
         Self { waits, task }
     }
@@ -54,7 +56,7 @@ impl LockWaits {
     ) -> impl Future<Output = Result<NamedLockWait, Failure>> + use<> {
         let (tell, told) = oneshot::channel();
         // What is not taken is told so below.
-        let _ = self.waits.try_send(Wait { ticket, within, tell });
+        let _ = self.waits.try_send(LockWait { ticket, within, tell });
         async move { told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::None))) }
     }
 
@@ -71,19 +73,19 @@ impl Drop for LockWaits {
 }
 
 /// The answer to a wait: whether the lock was free, and that it was released.
-type Answer = (Option<i64>, Option<i64>);
+type LockAnswer = (Option<i64>, Option<i64>);
 
 /// What waits for named locks.
-struct Listener {
+struct LockListener {
     access: Opts,
     settings: String,
     clock: Arc<dyn Clock>,
-    interruption: Interruption,
-    asked: mpsc::Receiver<Wait>,
+    end_query: EndQuery,
+    asked: mpsc::Receiver<LockWait>,
     connection: Option<Conn>,
 }
 
-impl Listener {
+impl LockListener {
     async fn listen(mut self) {
         let mut next = None;
         loop {
@@ -99,7 +101,7 @@ impl Listener {
     }
 
     /// Waits until a wait is asked for; closes the connection if none is for long.
-    async fn asked(&mut self) -> Option<Wait> {
+    async fn asked(&mut self) -> Option<LockWait> {
         if self.connection.is_some() {
             let idle = self.clock.sleep_until(self.clock.now().saturating_add(IDLE_FOR));
             tokio::select! {
@@ -115,7 +117,7 @@ impl Listener {
     }
 
     /// Waits for one named lock; returns the wait that took its turn.
-    async fn serve(&mut self, mut wait: Wait) -> Option<Wait> {
+    async fn serve(&mut self, mut wait: LockWait) -> Option<LockWait> {
         // Only the last of those that were asked for has the turn.
         while let Ok(later) = self.asked.try_recv() {
             wait.give_up();
@@ -134,8 +136,8 @@ impl Listener {
         let thread = connection.id();
         let within_s = wait.within.as_secs_f64().ceil().max(1.0);
         let text = call::wait_for_named_lock(wait.ticket, within_s);
-        let mut waiting = Box::pin(connection.query_first::<Answer, _>(text));
-        let (mut wait, mut next) = (Some(wait), None::<Wait>);
+        let mut waiting = Box::pin(connection.query_first::<LockAnswer, _>(text));
+        let (mut wait, mut next) = (Some(wait), None::<LockWait>);
         let outcome = loop {
             tokio::select! {
                 biased;
@@ -143,7 +145,7 @@ impl Listener {
                 Some(later) = self.asked.recv() => {
                     // It is ended once; if it ended by itself, the next wait may be ended in its place, and says so.
                     if let Some(wait) = wait.take() {
-                        self.interruption.end(thread);
+                        (self.end_query)(thread);
                         wait.give_up();
                     }
                     if let Some(earlier) = next.replace(later) {
@@ -175,7 +177,7 @@ impl Listener {
 }
 
 /// Says how a wait ended, and if it failed, whether the connection is of no use any more.
-fn judge(outcome: Result<Option<Answer>, Error>) -> Result<NamedLockWait, (Failure, bool)> {
+fn judge(outcome: Result<Option<LockAnswer>, Error>) -> Result<NamedLockWait, (Failure, bool)> {
     match outcome {
         Ok(Some((Some(1), _))) => Ok(NamedLockWait::Free),
         Ok(_) => Ok(NamedLockWait::GivenUp),
@@ -189,7 +191,7 @@ fn judge(outcome: Result<Option<Answer>, Error>) -> Result<NamedLockWait, (Failu
     }
 }
 
-impl Wait {
+impl LockWait {
     fn end(self, ended: Result<NamedLockWait, Failure>) {
         // The caller may have given up.
         let _ = self.tell.send(ended);

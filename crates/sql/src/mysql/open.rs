@@ -1,30 +1,24 @@
 //! A new connection: it is opened and greeted, and our schema is made if it is missing.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::clock::Clock;
 use lockkeeper_session::{Effect, Failure, FailureKind};
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts, OptsBuilder, Row};
+use mysql_async::{Conn, Row};
 use tokio::sync::mpsc;
 
-use crate::engine::greeting::Schema;
-use crate::engine::unmade::unmade;
-use crate::engine::{ATTEMPTS_MAX, Connected, Intent};
-use crate::mysql::greeting::{self, Found, Server, grants};
-#[cfg(feature = "tls")]
-use crate::mysql::secure;
-use crate::mysql::wire::{Parts, Wire};
-use crate::mysql::{refusal, text};
+use crate::engine::{ATTEMPTS_MAX, Connected, Intent, unmade};
+use crate::mysql::access::{SILENCE_MIN, access, begin};
+use crate::mysql::greeting::{self, MysqlFacts, MysqlSchema};
+use crate::mysql::wire::{MysqlWire, WireParts};
+use crate::mysql::{MODE, grants, refusal, set_up};
+use crate::schema::Schema;
 use crate::url::Config;
 
 /// How long a statement of ours waits for a row at most, in seconds; the server counts whole ones.
 const LOCK_WAIT_MAX_S: u64 = 2;
-
-/// The least time after which the server ends a connection that says nothing.
-const SILENCE_MIN: Duration = Duration::from_secs(60);
 
 /// What our statements rely on, and a server or a user may have otherwise by default: that each is a transaction by
 /// itself, and begins no other; that it may write, without a key in its condition; that no row is left out and keys
@@ -48,11 +42,8 @@ fn unlimited() -> String {
 /// How long the making of our schema waits for another that makes it, in seconds.
 const SET_UP_MAX_S: u64 = 60;
 
-/// The longest answer or request, in bytes: a join of a thousand entries has less than one.
-const PACKET_BYTES_MAX: usize = 16 << 20;
-
 /// Connects, and makes sure that locks can be had.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     config: &Arc<Config>,
     server: &lockkeeper_session::Server,
     clock: &Arc<dyn Clock>,
@@ -71,7 +62,7 @@ pub(super) async fn connect(
         connection.query_drop(settings_of_calls).await.map_err(refusal::of_greeting)?;
     }
     let greeting = greeted.greeting(config);
-    let parts = Parts {
+    let parts = WireParts {
         config: config.clone(),
         clock: clock.clone(),
         access,
@@ -82,56 +73,21 @@ pub(super) async fn connect(
     };
     // Nothing is told by the server: it is only known to have ended.
     let (_, hints) = mpsc::channel(1);
-    Ok(Connected { wire: Arc::new(Wire::new(parts, connection)), greeting, hints })
-}
-
-/// How a server is connected to.
-pub(super) fn access(config: &Config, server: &lockkeeper_session::Server) -> Result<Opts, Failure> {
-    let access = OptsBuilder::default()
-        .ip_or_hostname(server.name.as_str())
-        .resolved_ips(server.address.filter(|way| !is_scoped(way)).map(|way| vec![way.ip()]))
-        .tcp_port(server.address.map_or(server.port, |way| way.port()))
-        .socket(server.socket().map(|path| path.display().to_string()))
-        .user(config.user.as_deref())
-        .pass(config.password.as_deref())
-        // Else it would go past a proxy, by the server's socket in the file system.
-        .prefer_socket(false)
-        .stmt_cache_size(0)
-        // One that was given up while its way was cut off is not kept for ever.
-        .tcp_keepalive(Some(config.session_timeout()))
-        // Else it would ask the server for both.
-        .max_allowed_packet(Some(PACKET_BYTES_MAX))
-        .wait_timeout(Some(usize::try_from(SILENCE_MIN.as_secs()).unwrap_or(usize::MAX)));
-    #[cfg(feature = "tls")]
-    if let Some(material) = &config.tls {
-        return Ok(access.ssl_opts(secure::settings(material, server)?).into());
-    }
-    Ok(access.into())
-}
-
-/// Whether an address means something on one interface alone: the driver would forget which, so it resolves that
-/// itself.
-const fn is_scoped(address: &SocketAddr) -> bool {
-    matches!(address, SocketAddr::V6(address) if address.scope_id() != 0)
-}
-
-/// Opens a connection and says who we are.
-pub(super) async fn begin(access: &Opts) -> Result<Conn, Failure> {
-    Conn::new(access.clone()).await.map_err(|error| refusal::of_opening(error, access))
+    Ok(Connected { wire: Arc::new(MysqlWire::new(parts, connection)), greeting, hints })
 }
 
 /// What is known of a server and our schema there.
-pub(super) struct Greeted {
-    pub(super) server: Server,
-    pub(super) found: Found,
+struct Greeted {
+    server: MysqlFacts,
+    found: MysqlSchema,
     /// The version of the schema; none while it is being made.
-    pub(super) version: Option<i64>,
+    version: Option<i64>,
 }
 
 /// Asks what a server is and has, and gives the connection its settings, all in one message.
-pub(super) async fn greet(config: &Config, connection: &mut Conn, settings: &str) -> Result<Greeted, Failure> {
-    let [variables, who, started] = Server::QUESTIONS;
-    let [procedures, strange] = Found::questions(&config.schema);
+async fn greet(config: &Config, connection: &mut Conn, settings: &str) -> Result<Greeted, Failure> {
+    let [variables, who, started] = MysqlFacts::QUESTIONS;
+    let [procedures, strange] = MysqlSchema::questions(&config.schema);
     let unlimited = unlimited();
     let questions = [&unlimited, variables, who, started, &procedures, &strange, settings];
     // That comes last, since it is refused where there is no schema.
@@ -143,23 +99,23 @@ pub(super) async fn greet(config: &Config, connection: &mut Conn, settings: &str
     };
     let mut next = || answers.next().unwrap_or_default();
     let [_, variables, who, started, procedures, strange, _, version] = std::array::from_fn(|_| next());
-    let server = Server::read(connection, [variables, who, started]).await?;
+    let server = MysqlFacts::read(connection, [variables, who, started]).await?;
     server.check(config)?;
     let version = greeting::first::<Option<i64>>(version)?.flatten();
-    Ok(Greeted { server, found: Found::read([procedures, strange])?, version })
+    Ok(Greeted { server, found: MysqlSchema::read([procedures, strange])?, version })
 }
 
 /// The same, one after the other: a proxy may refuse several statements in one message. A look-alike that does not know
 /// some of them is refused by its name.
-pub(super) async fn greet_in_steps(config: &Config, connection: &mut Conn, settings: &str) -> Result<Greeted, Failure> {
+async fn greet_in_steps(config: &Config, connection: &mut Conn, settings: &str) -> Result<Greeted, Failure> {
     let lifted = patiently(connection, &unlimited(), 1).await;
-    let [variables, who, _] = Server::QUESTIONS;
+    let [variables, who, _] = MysqlFacts::QUESTIONS;
     let variables = connection.query(variables).await.map_err(refusal::of_greeting)?;
     let who = connection.query(who).await.map_err(refusal::of_greeting)?;
-    let server = Server::read(connection, [variables, who, Vec::new()]).await?;
+    let server = MysqlFacts::read(connection, [variables, who, Vec::new()]).await?;
     server.check(config)?;
     lifted?;
-    let found = Found::ask(connection, config).await?;
+    let found = MysqlSchema::ask(connection, config).await?;
     let version = version(config, connection).await;
     connection.query_drop(settings).await.map_err(refusal::of_greeting)?;
     Ok(Greeted { server, found, version })
@@ -216,12 +172,12 @@ fn settings(timeout: Duration, limit: Duration) -> String {
 
 /// Makes sure that our schema is there; makes it if that is meant. It is missing still only to a look.
 async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent: Intent) -> Result<Schema, Failure> {
-    let make = async |connection: &mut Conn| set_up(config, connection, intent).await.map(|()| Schema::Ready);
+    let make = async |connection: &mut Conn| set_up_schema(config, connection, intent).await.map(|()| Schema::Ready);
     if intent == Intent::SetUp {
         return make(connection).await;
     }
     let schema = &config.schema;
-    match Found::ask(connection, config).await?.check(schema)? {
+    match MysqlSchema::ask(connection, config).await?.check(schema)? {
         Schema::Missing if config.sets_up => {
             let made = match intent {
                 Intent::Look => try_rights(config, connection).await.map(|()| Schema::Missing),
@@ -237,7 +193,7 @@ async fn ready_schema(config: &Config, connection: &mut Conn, user: &str, intent
         Schema::Ready | Schema::Incomplete => {
             let version = version(config, connection).await;
             // Another client may have finished its making since we looked.
-            if version.is_some() && Found::ask(connection, config).await?.check(schema)? == Schema::Ready {
+            if version.is_some() && MysqlSchema::ask(connection, config).await?.check(schema)? == Schema::Ready {
                 return Ok(Schema::Ready);
             }
             let failure = greeting::incomplete(schema, version, user);
@@ -266,7 +222,7 @@ async fn try_rights(config: &Config, connection: &mut Conn) -> Result<(), Failur
 
 /// Makes our schema, or brings it up to date, while no other client does. Nothing of it is one transaction here: what
 /// is broken off goes on with the next attempt.
-async fn set_up(config: &Config, connection: &mut Conn, intent: Intent) -> Result<(), Failure> {
+async fn set_up_schema(config: &Config, connection: &mut Conn, intent: Intent) -> Result<(), Failure> {
     let schema = &config.schema;
     let lock = format!("'lk setup {schema}'");
     let locking = format!("SELECT GET_LOCK({lock}, {SET_UP_MAX_S})");
@@ -283,7 +239,7 @@ async fn set_up(config: &Config, connection: &mut Conn, intent: Intent) -> Resul
 async fn make(config: &Config, connection: &mut Conn, intent: Intent) -> Result<(), Failure> {
     let schema = &config.schema;
     let is_made = intent == Intent::Serve
-        && Found::ask(connection, config).await?.check(schema)? == Schema::Ready
+        && MysqlSchema::ask(connection, config).await?.check(schema)? == Schema::Ready
         && version(config, connection).await.is_some();
     if is_made {
         return Ok(());
@@ -294,8 +250,8 @@ async fn make(config: &Config, connection: &mut Conn, intent: Intent) -> Result<
         let message = format!("the database `{schema}` could not be made: {failure}");
         Failure::new(failure.kind, Effect::None, message).with_hint(hint)
     };
-    connection.query_drop(text::MODE).await.map_err(failed)?;
-    for statement in text::set_up(schema) {
+    connection.query_drop(MODE).await.map_err(failed)?;
+    for statement in set_up(schema) {
         connection.query_drop(statement).await.map_err(failed)?;
     }
     Ok(())
@@ -308,4 +264,48 @@ async fn version(config: &Config, connection: &mut Conn) -> Option<i64> {
 
 fn call_version(schema: &str) -> String {
     format!("CALL {schema}.schema_version()")
+}
+
+/// A greeting at once and one in steps.
+#[cfg(test)]
+mod tests {
+    use lockkeeper_conformance::soon;
+    use lockkeeper_core::clock::SystemClock;
+    use lockkeeper_faults::mariadb::{Server, availability};
+
+    use super::*;
+    use crate::schema::VERSION;
+
+    /// What a connection's settings are, as far as the greeting changes them.
+    async fn settings_of(connection: &mut Conn) -> (u64, u64, f64) {
+        let asked = "SELECT @@SESSION.lock_wait_timeout, @@SESSION.wait_timeout, @@SESSION.max_statement_time";
+        connection.query_first(asked).await.expect("an answer").expect("a row")
+    }
+
+    #[tokio::test]
+    async fn a_greeting_in_one_message_and_one_in_steps_find_the_same() {
+        if !availability().or_skip("mysql::open::tests::a_greeting_in_one_message_and_one_in_steps_find_the_same") {
+            return;
+        }
+        let server = Server::standalone().await.expect("a server");
+        let config = Arc::new(Config::from_url(&server.url("").parse().expect("a URL")).expect("a good URL"));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let connecting = connect(&config, &config.servers[0], &clock, Intent::Serve);
+        drop(soon("the schema", connecting).await.expect("it is made"));
+        let access = access(&config, &config.servers[0]).expect("a way");
+        let settings = "SET SESSION lock_wait_timeout = 7, wait_timeout = 77 /*M! , max_statement_time = 1.5 */";
+        let (mut first, mut second) =
+            (begin(&access).await.expect("it is open"), begin(&access).await.expect("so too"));
+        let at_once = greet(&config, &mut first, settings).await.expect("a greeting");
+        let in_steps = greet_in_steps(&config, &mut second, settings).await.expect("a greeting");
+        assert_eq!(at_once.server.greeting(&config), in_steps.server.greeting(&config));
+        assert_eq!(at_once.server.user, in_steps.server.user);
+        for greeted in [&at_once, &in_steps] {
+            assert_eq!(greeted.found.check(&config.schema).expect("it is ours"), Schema::Ready);
+            assert_eq!(greeted.version, Some(VERSION));
+        }
+        for connection in [&mut first, &mut second] {
+            assert_eq!(settings_of(connection).await, (7, 77, 1.5));
+        }
+    }
 }

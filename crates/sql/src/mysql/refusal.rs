@@ -1,10 +1,7 @@
 //! The meaning of a server's refusal for a caller of locks, by its number.
 
-use lockkeeper_session::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};
-use mysql_async::{DriverError, Error, IoError, Opts, ServerError};
-
-#[cfg(feature = "tls")]
-use crate::mysql::secure;
+use lockkeeper_session::{Effect, Failure, FailureKind};
+use mysql_async::{DriverError, Error, IoError, ServerError};
 
 /// Whether a statement was given up for another transaction's sake and may be asked again: it took no effect.
 pub(super) fn is_given_up(error: &Error) -> bool {
@@ -37,45 +34,6 @@ pub(super) fn of_statement(error: Error, grants: &str) -> Failure {
         _ => String::new(),
     };
     Failure::new(kind, effect, told(said)).with_hint(&hint)
-}
-
-/// Judges why a connection was not opened.
-pub(super) fn of_opening(error: Error, access: &Opts) -> Failure {
-    #[cfg(feature = "tls")]
-    let error = match secure::failure(error, access) {
-        Ok(failure) => return failure,
-        Err(error) => error,
-    };
-    let (of_tls, of_password) = match &error {
-        Error::Server(said) => (hint_to_tls(said.code, access), hint_to_password(said.code, access)),
-        _ => ("", ""),
-    };
-    of_greeting(error).with_hint(of_tls).with_hint(of_password)
-}
-
-/// What the server says of a user whom it does not know, or whose password is wrong.
-const UNKNOWN: [u16; 2] = [1045, 1698];
-
-/// What is said if there is no password.
-fn hint_to_password(code: u16, access: &Opts) -> &'static str {
-    if UNKNOWN.contains(&code) && access.pass().is_none() { GIVE_CREDENTIALS } else { "" }
-}
-
-/// What TLS may have to do with a refusal. Of a user who must use it, or must show a certificate, servers say the same
-/// as of a wrong password.
-fn hint_to_tls(code: u16, access: &Opts) -> &'static str {
-    const MUST: u16 = 3159;
-    match access.ssl_opts() {
-        None if code == MUST => "; with TLS the URL begins with `mysql+tls:`",
-        None if UNKNOWN.contains(&code) => {
-            "; it says the same if the user must use TLS, with which the URL begins with `mysql+tls:`"
-        }
-        #[cfg(feature = "tls")]
-        Some(secured) if UNKNOWN.contains(&code) && secured.client_identity().is_none() => {
-            "; it says the same if the user must show a certificate, which `cert` and `key` name"
-        }
-        _ => "",
-    }
 }
 
 /// Judges why there was no greeting.

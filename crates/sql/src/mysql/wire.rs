@@ -17,11 +17,12 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::engine::many::{self, LEAVE, LEAVES_MAX};
-use crate::engine::{self, ATTEMPTS_MAX, NamedLockWait, Over, STATEMENTS_MAX, WakeMethod, pause, too_many};
+use crate::engine::{
+    ATTEMPTS_MAX, AnswerSender, EndNotice, NamedLockWait, STATEMENTS_MAX, WakeMethod, Wire, pause, too_many,
+};
 use crate::mysql::named_lock::LockWaits;
-use crate::mysql::{answer, call, refusal};
-use crate::statement::{Row, Statement, unwanted};
+use crate::mysql::{call, refusal};
+use crate::statement::{AnswerRow, LEAVE, LEAVES_MAX, Statement, leave_all, of_one, place, unwanted};
 use crate::url::Config;
 
 /// The most beats and other statements that go before them: there is one of each at a time.
@@ -32,7 +33,7 @@ const URGENT_MAX: usize = 16;
 const COMPANIONS: [&str; 2] = ["open", "close"];
 
 /// What a connection is made of.
-pub(super) struct Parts {
+pub(super) struct WireParts {
     pub(super) config: Arc<Config>,
     pub(super) clock: Arc<dyn Clock>,
     /// How another connection is opened to the same server.
@@ -45,10 +46,10 @@ pub(super) struct Parts {
 }
 
 /// A connection to one server. Dropping it lets what was asked be executed, and then closes it.
-pub(super) struct Wire {
+pub(super) struct MysqlWire {
     config: Arc<Config>,
     wake_method: WakeMethod,
-    line: Line,
+    line: StatementLines,
     lock_waits: LockWaits,
     clock: Arc<dyn Clock>,
     task: AbortHandle,
@@ -56,70 +57,67 @@ pub(super) struct Wire {
 }
 
 /// Where statements wait for their turn.
-struct Line {
-    usual: mpsc::Sender<Asked>,
+struct StatementLines {
+    usual: mpsc::Sender<QueuedStatement>,
     /// What goes before: a beat would be late behind joins that each wait for a row of another transaction.
-    urgent: mpsc::Sender<Asked>,
+    urgent: mpsc::Sender<QueuedStatement>,
 }
 
 /// A statement that waits for its answer. One that never will be answered is told so.
-struct Asked {
-    what: What,
+struct QueuedStatement {
+    what: QueuedWork,
     is_sent: bool,
-    tell: Option<Teller>,
+    tell: Option<AnswerSender>,
 }
 
-/// Who waits for an answer.
-type Teller = oneshot::Sender<Result<Vec<Row>, Failure>>;
-
-enum What {
+enum QueuedWork {
     Statement(Statement),
     /// A text that nobody waits for.
     Text(String),
     /// One statement for many that each give up a place of one session: their tickets, and those who wait.
-    Leaves(u128, Vec<(u128, Asked)>),
+    Leaves(u128, Vec<(u128, QueuedStatement)>),
 }
 
-impl Asked {
-    const fn new(what: What, tell: Option<Teller>) -> Self {
+impl QueuedStatement {
+    const fn new(what: QueuedWork, tell: Option<AnswerSender>) -> Self {
         Self { what, is_sent: false, tell }
     }
 
     fn text(&self, schema: &str) -> String {
         match &self.what {
-            What::Statement(statement) => call::call(schema, statement),
-            What::Text(text) => text.clone(),
-            What::Leaves(session, leaves) => {
+            QueuedWork::Statement(statement) => call::call(schema, statement),
+            QueuedWork::Text(text) => text.clone(),
+            QueuedWork::Leaves(session, leaves) => {
                 let tickets = leaves.iter().map(|(ticket, _)| *ticket).collect();
-                call::call(schema, &many::leave_all(*session, tickets))
+                call::call(schema, &leave_all(*session, tickets))
             }
         }
     }
 
     const fn function(&self) -> &'static str {
         match &self.what {
-            What::Statement(statement) => statement.function,
-            What::Leaves(..) => LEAVE,
-            What::Text(_) => "",
+            QueuedWork::Statement(statement) => statement.function,
+            QueuedWork::Leaves(..) => LEAVE,
+            QueuedWork::Text(_) => "",
         }
     }
 
     /// The session and the ticket of the place that it gives up.
     fn place(&self) -> Option<(u128, u128)> {
         match &self.what {
-            What::Statement(statement) => many::place(statement),
-            What::Text(_) | What::Leaves(..) => None,
+            QueuedWork::Statement(statement) => place(statement),
+            QueuedWork::Text(_) | QueuedWork::Leaves(..) => None,
         }
     }
 
     fn is_wanted(&self) -> bool {
-        !matches!(&self.what, What::Statement(statement) if !statement.is_wanted())
+        !matches!(&self.what, QueuedWork::Statement(statement) if !statement.is_wanted())
     }
 
-    fn answer(mut self, answer: Result<Vec<Row>, Failure>) {
-        if let What::Leaves(_, leaves) = &mut self.what {
+    fn answer(mut self, answer: Result<Vec<AnswerRow>, Failure>) {
+        if let QueuedWork::Leaves(_, leaves) = &mut self.what {
             for (ticket, asked) in std::mem::take(leaves) {
-                asked.answer(answer.as_ref().map(|rows| many::of_one(rows, ticket)).map_err(Failure::clone));
+                asked.answer(answer.as_ref().map(|rows| of_one(rows, ticket)).map_err(Failure::clone));
             }
         }
         if let Some(tell) = self.tell.take() {
@@ -130,13 +128,13 @@ impl Asked {
 
     fn note_sent(&mut self, is_sent: bool) {
         self.is_sent = is_sent;
-        if let What::Leaves(_, leaves) = &mut self.what {
+        if let QueuedWork::Leaves(_, leaves) = &mut self.what {
             leaves.iter_mut().for_each(|(_, asked)| asked.is_sent = is_sent);
         }
     }
 }
 
-impl Drop for Asked {
+impl Drop for QueuedStatement {
     fn drop(&mut self) {
         if let Some(tell) = self.tell.take() {
             let effect = if self.is_sent { Effect::Unknown } else { Effect::None };
@@ -145,14 +143,14 @@ impl Drop for Asked {
     }
 }
 
-impl Line {
+impl StatementLines {
     /// Puts a statement into the line, and returns what waits for its answer.
-    fn ask(&self, statement: Statement) -> impl Future<Output = Result<Vec<Row>, Failure>> + use<> {
+    fn ask(&self, statement: Statement) -> impl Future<Output = Result<Vec<AnswerRow>, Failure>> + use<> {
         let (tell, told) = oneshot::channel();
         // A beat says nothing that another statement changes, but that the session lives.
         let lane = if statement.function == "beat" { &self.urgent } else { &self.usual };
         // What was not taken tells so, unless the line is full.
-        let asked = lane.try_send(Asked::new(What::Statement(statement), Some(tell)));
+        let asked = lane.try_send(QueuedStatement::new(QueuedWork::Statement(statement), Some(tell)));
         let is_full = matches!(asked, Err(TrySendError::Full(_)));
         async move {
             if is_full {
@@ -163,34 +161,21 @@ impl Line {
     }
 }
 
-/// How a statement is ended that another connection waits for.
-pub(super) struct Interruption(mpsc::WeakSender<Asked>);
-
-impl Interruption {
-    /// Ends what this thread of the server executes. Without the connection there is no need to.
-    pub(super) fn end(&self, thread: u32) {
-        if let Some(urgent) = self.0.upgrade() {
-            // Where there is no room, the wait that is to be ended goes on until its time is up.
-            let _ = urgent.try_send(Asked::new(What::Text(format!("KILL QUERY {thread}")), None));
-        }
-    }
-}
-
 /// What executes the statements.
-struct Server {
+struct WireTask {
     connection: Conn,
     schema: String,
     clock: Arc<dyn Clock>,
     grants: String,
-    usual: mpsc::Receiver<Asked>,
-    urgent: mpsc::Receiver<Asked>,
+    usual: mpsc::Receiver<QueuedStatement>,
+    urgent: mpsc::Receiver<QueuedStatement>,
     /// What was taken out of the line and is not sent yet.
-    next: Option<Asked>,
+    next: Option<QueuedStatement>,
     /// Tells that the connection is over, also if the task was ended.
-    _over: Over,
+    _over: EndNotice,
 }
 
-impl Server {
+impl WireTask {
     /// Executes one statement after the other until the connection is over or of no use to any caller.
     async fn serve(mut self) {
         while let Some(asked) = self.next().await {
@@ -213,11 +198,11 @@ impl Server {
     }
 
     /// The statement for all that give up a place next, if there are several.
-    fn with_more(&mut self, session: u128, ticket: u128, first: Asked) -> Asked {
+    fn with_more(&mut self, session: u128, ticket: u128, first: QueuedStatement) -> QueuedStatement {
         let mut leaves = vec![(ticket, first)];
         while leaves.len() < LEAVES_MAX {
             self.peek();
-            let of_session = |next: &mut Asked| next.place().is_some_and(|(of, _)| of == session);
+            let of_session = |next: &mut QueuedStatement| next.place().is_some_and(|(of, _)| of == session);
             let Some(next) = self.next.take_if(of_session) else { break };
             if let Some((_, ticket)) = next.place() {
                 leaves.push((ticket, next));
@@ -225,11 +210,11 @@ impl Server {
         }
         match leaves.len() {
             1 => leaves.remove(0).1,
-            _ => Asked::new(What::Leaves(session, leaves), None),
+            _ => QueuedStatement::new(QueuedWork::Leaves(session, leaves), None),
         }
     }
 
-    async fn next(&mut self) -> Option<Asked> {
+    async fn next(&mut self) -> Option<QueuedStatement> {
         loop {
             let next = self.taken().await?;
             if next.is_wanted() {
@@ -239,7 +224,7 @@ impl Server {
         }
     }
 
-    async fn taken(&mut self) -> Option<Asked> {
+    async fn taken(&mut self) -> Option<QueuedStatement> {
         if let Ok(urgent) = self.urgent.try_recv() {
             return Some(urgent);
         }
@@ -254,7 +239,7 @@ impl Server {
     }
 
     /// Takes what goes in one message with the statement before it, if that is next in the line.
-    fn companion(&mut self) -> Option<Asked> {
+    fn companion(&mut self) -> Option<QueuedStatement> {
         self.peek();
         self.next.take_if(|next| COMPANIONS.contains(&next.function()))
     }
@@ -268,7 +253,7 @@ impl Server {
     /// Executes the statements of a message; one again if the server gave it up for another transaction's sake. What
     /// comes behind it waits, so that none ever goes past another. The server executes none behind one that failed:
     /// that is sent anew.
-    async fn execute(&mut self, mut message: VecDeque<Asked>) -> ControlFlow<()> {
+    async fn execute(&mut self, mut message: VecDeque<QueuedStatement>) -> ControlFlow<()> {
         let mut left = ATTEMPTS_MAX;
         while !message.is_empty() {
             let answering = async { Ok(answer_all(&mut self.connection, &self.schema, &mut message).await) };
@@ -303,7 +288,7 @@ impl Server {
 
 /// Sends statements in one message, and answers each when all of its answer is read: its transaction is committed only
 /// after the last row. If one fails, it stands first in the message then.
-async fn answer_all(connection: &mut Conn, schema: &str, message: &mut VecDeque<Asked>) -> Result<(), Error> {
+async fn answer_all(connection: &mut Conn, schema: &str, message: &mut VecDeque<QueuedStatement>) -> Result<(), Error> {
     let text = message.iter().map(|asked| asked.text(schema)).collect::<Vec<_>>().join("; ");
     message.iter_mut().for_each(|asked| asked.note_sent(true));
     let mut result = connection.query_iter(text).await?;
@@ -316,21 +301,21 @@ async fn answer_all(connection: &mut Conn, schema: &str, message: &mut VecDeque<
             && let Some(asked) = message.pop_front()
         {
             let rows = std::mem::take(&mut rows);
-            asked.answer(rows.into_iter().map(answer::row).collect());
+            asked.answer(rows.into_iter().map(call::row).collect());
         }
     }
     // The refusal of a later one lies there.
     result.drop_result().await
 }
 
-impl Wire {
+impl MysqlWire {
     /// Begins to execute statements, on the runtime in which this is called.
-    pub(super) fn new(parts: Parts, connection: Conn) -> Self {
-        let Parts { config, clock, access, lock_wait_settings, grants, wake_method } = parts;
+    pub(super) fn new(parts: WireParts, connection: Conn) -> Self {
+        let WireParts { config, clock, access, lock_wait_settings, grants, wake_method } = parts;
         let (usual, usual_asked) = mpsc::channel(STATEMENTS_MAX);
         let (urgent, urgent_asked) = mpsc::channel(URGENT_MAX);
         let (over, is_over) = watch::channel(false);
-        let server = Server {
+        let server = WireTask {
             connection,
             schema: config.schema.clone(),
             clock: clock.clone(),
@@ -338,12 +323,19 @@ impl Wire {
             usual: usual_asked,
             urgent: urgent_asked,
             next: None,
-            _over: Over(over),
+            _over: EndNotice(over),
         };
         let task = tokio::spawn(at_home(server.serve())).abort_handle();
-        let line = Line { usual, urgent };
-        let interruption = Interruption(line.urgent.downgrade());
-        let lock_waits = LockWaits::new(access, lock_wait_settings, clock.clone(), interruption);
+        let line = StatementLines { usual, urgent };
+        let urgent = line.urgent.downgrade();
+        let end_query = Box::new(move |thread| {
+            // Without room for it, the wait goes on until its time is up.
+            if let Some(urgent) = urgent.upgrade() {
+                let work = QueuedWork::Text(format!("KILL QUERY {thread}"));
+                let _ = urgent.try_send(QueuedStatement::new(work, None));
+            }
+        });
+        let lock_waits = LockWaits::new(access, lock_wait_settings, clock.clone(), end_query);
         Self { config, wake_method, line, lock_waits, clock, task, is_over }
     }
 
@@ -360,8 +352,8 @@ impl Wire {
     }
 }
 
-impl engine::Wire for Wire {
-    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
+impl Wire for MysqlWire {
+    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<AnswerRow>, Failure>> {
         self.told(self.line.ask(statement))
     }
 
@@ -382,11 +374,11 @@ impl engine::Wire for Wire {
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for MysqlWire {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { config, wake_method, .. } = self;
         formatter
-            .debug_struct("Wire")
+            .debug_struct("MysqlWire")
             .field("service", config)
             .field("wake_method", wake_method)
             .finish_non_exhaustive()

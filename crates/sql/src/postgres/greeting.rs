@@ -3,11 +3,10 @@
 use lockkeeper_session::{Effect, Failure, FailureKind};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use crate::engine::greeting::{Schema, look_alike, of_another, only_reads, unsupported};
-use crate::engine::{Greeting, WakeMethod};
-use crate::postgres::open::{limits, patiently};
-use crate::postgres::text::functions;
-use crate::postgres::{plain, refusal};
+use crate::engine::{ServerGreeting, WakeMethod};
+use crate::postgres::call::{self, limits, patiently};
+use crate::postgres::{functions, grants, quoted, refusal};
+use crate::schema::{Schema, look_alike, of_another, only_reads, unsupported};
 use crate::url::Config;
 
 /// The oldest release that has all that our functions use, as `server_version_num` has it.
@@ -32,18 +31,18 @@ FROM (SELECT (SELECT n.oid FROM pg_namespace n WHERE n.nspname = :schema) AS oid
   CAST(:functions AS name[]) AS functions,
   EXISTS (SELECT FROM pg_proc p WHERE p.proname = 'aurora_version') AS is_aurora) s";
 
-/// Who answers.
+/// The process that answers.
 #[derive(Clone, Debug)]
-pub(super) struct Who {
+pub(super) struct ServerProcess {
     process: i32,
     version: String,
 }
 
-impl Who {
+impl ServerProcess {
     async fn ask(client: &Client) -> Result<Self, Failure> {
         let answer = patiently(client, WHO).await?;
-        let row = plain::only_row(&answer)?;
-        Ok(Self { process: plain::value(row, 0)?, version: plain::value(row, 1)? })
+        let row = call::only_row(&answer)?;
+        Ok(Self { process: call::value(row, 0)?, version: call::value(row, 1)? })
     }
 
     /// Whether another program stands between: then the process that it named is not the one that answers.
@@ -76,8 +75,8 @@ impl Who {
 
 /// What a server says of itself and of our schema.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
-    pub(super) who: Who,
+pub(super) struct PostgresFacts {
+    pub(super) who: ServerProcess,
     is_in_recovery: bool,
     is_read_only: bool,
     encoding: String,
@@ -95,7 +94,7 @@ pub(super) struct Found {
     is_aurora: bool,
 }
 
-impl Found {
+impl PostgresFacts {
     /// Asks all at once, and gives the connection these settings if the process that answers is the one that was named.
     /// One of a pooler's would have them for others too.
     pub(super) async fn greet(
@@ -112,7 +111,7 @@ impl Found {
             Err(failure) if failure.kind == FailureKind::Broken => Err(failure),
             Err(failure) => {
                 // What is not PostgreSQL is refused by its name, and not for what it does not know.
-                Who::ask(client).await?.check()?;
+                ServerProcess::ask(client).await?.check()?;
                 Err(failure)
             }
         }
@@ -139,24 +138,24 @@ impl Found {
     }
 
     fn read(answer: &[SimpleQueryMessage]) -> Result<Self, Failure> {
-        let row = plain::only_row(answer)?;
+        let row = call::only_row(answer)?;
         Ok(Self {
-            who: Who { process: plain::value(row, 15)?, version: plain::value(row, 16)? },
-            is_in_recovery: plain::flag(row, 0)?,
-            is_read_only: plain::flag(row, 1)?,
-            encoding: plain::value(row, 2)?,
-            release: plain::value(row, 3)?,
-            system: plain::value(row, 4)?,
-            timeline: plain::optional(row, 5)?,
-            role: plain::value(row, 6)?,
-            database: plain::value(row, 7)?,
-            may_create: plain::flag(row, 8)?,
-            has_schema: plain::flag(row, 9)?,
-            may_use: plain::flag(row, 10)?,
-            functions: plain::value(row, 11)?,
-            known_functions: plain::value(row, 12)?,
-            executable_functions: plain::value(row, 13)?,
-            is_aurora: plain::flag(row, 14)?,
+            who: ServerProcess { process: call::value(row, 15)?, version: call::value(row, 16)? },
+            is_in_recovery: call::flag(row, 0)?,
+            is_read_only: call::flag(row, 1)?,
+            encoding: call::value(row, 2)?,
+            release: call::value(row, 3)?,
+            system: call::value(row, 4)?,
+            timeline: call::optional(row, 5)?,
+            role: call::value(row, 6)?,
+            database: call::value(row, 7)?,
+            may_create: call::flag(row, 8)?,
+            has_schema: call::flag(row, 9)?,
+            may_use: call::flag(row, 10)?,
+            functions: call::value(row, 11)?,
+            known_functions: call::value(row, 12)?,
+            executable_functions: call::value(row, 13)?,
+            is_aurora: call::flag(row, 14)?,
         })
     }
 
@@ -229,31 +228,20 @@ impl Found {
     }
 
     /// What is told to a session.
-    pub(super) fn greeting(&self, wakes: bool) -> Greeting {
+    pub(super) fn greeting(&self, wakes: bool) -> ServerGreeting {
         let timeline = self.timeline.as_deref().unwrap_or_default();
         let wake_method = if wakes { WakeMethod::Notified } else { WakeMethod::Polled };
-        Greeting { instance: format!("{}/{timeline}", self.system), wake_method }
+        ServerGreeting { instance: format!("{}/{timeline}", self.system), wake_method }
     }
-}
-
-/// The statements that give a role what it needs.
-pub(super) fn grants(schema: &str, role: &str) -> String {
-    let role = quoted(role);
-    format!("GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};")
-}
-
-/// An identifier as SQL has it.
-fn quoted(name: &str) -> String {
-    format!(r#""{}""#, name.replace('"', r#""""#))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found() -> Found {
+    fn found() -> PostgresFacts {
         let functions = i64::try_from(functions().count()).unwrap();
-        Found {
+        PostgresFacts {
             who: who("PostgreSQL 15"),
             is_in_recovery: false,
             is_read_only: false,
@@ -273,8 +261,8 @@ mod tests {
         }
     }
 
-    fn who(version: &str) -> Who {
-        Who { process: 7, version: version.to_owned() }
+    fn who(version: &str) -> ServerProcess {
+        ServerProcess { process: 7, version: version.to_owned() }
     }
 
     #[test]
@@ -302,11 +290,11 @@ mod tests {
     fn a_server_that_cannot_serve_locks_is_refused() {
         found().check_server().expect("it can");
         for (found, kind) in [
-            (Found { is_in_recovery: true, timeline: None, ..found() }, FailureKind::ReadOnly),
-            (Found { is_read_only: true, ..found() }, FailureKind::ReadOnly),
-            (Found { encoding: "LATIN1".to_owned(), ..found() }, FailureKind::Unsupported),
-            (Found { release: 130_011, ..found() }, FailureKind::Unsupported),
-            (Found { is_aurora: true, ..found() }, FailureKind::Unsupported),
+            (PostgresFacts { is_in_recovery: true, timeline: None, ..found() }, FailureKind::ReadOnly),
+            (PostgresFacts { is_read_only: true, ..found() }, FailureKind::ReadOnly),
+            (PostgresFacts { encoding: "LATIN1".to_owned(), ..found() }, FailureKind::Unsupported),
+            (PostgresFacts { release: 130_011, ..found() }, FailureKind::Unsupported),
+            (PostgresFacts { is_aurora: true, ..found() }, FailureKind::Unsupported),
         ] {
             assert_eq!(found.check_server().expect_err("it cannot").kind, kind, "{found:?}");
         }
@@ -314,13 +302,18 @@ mod tests {
 
     #[test]
     fn a_schema_is_judged_by_its_functions() {
-        let kind = |found: Found| found.check_schema("lk").map_err(|failure| failure.kind);
+        let kind = |found: PostgresFacts| found.check_schema("lk").map_err(|failure| failure.kind);
         assert_eq!(kind(found()), Ok(Schema::Ready));
-        assert_eq!(kind(Found { has_schema: false, ..found() }), Ok(Schema::Missing));
-        assert_eq!(kind(Found { functions: 0, known_functions: 0, ..found() }), Ok(Schema::Missing));
-        assert_eq!(kind(Found { known_functions: 3, executable_functions: 3, ..found() }), Ok(Schema::Incomplete));
-        assert_eq!(kind(Found { known_functions: 0, ..found() }), Err(FailureKind::Settings));
-        for without_rights in [Found { may_use: false, ..found() }, Found { executable_functions: 3, ..found() }] {
+        assert_eq!(kind(PostgresFacts { has_schema: false, ..found() }), Ok(Schema::Missing));
+        assert_eq!(kind(PostgresFacts { functions: 0, known_functions: 0, ..found() }), Ok(Schema::Missing));
+        assert_eq!(
+            kind(PostgresFacts { known_functions: 3, executable_functions: 3, ..found() }),
+            Ok(Schema::Incomplete)
+        );
+        assert_eq!(kind(PostgresFacts { known_functions: 0, ..found() }), Err(FailureKind::Settings));
+        for without_rights in
+            [PostgresFacts { may_use: false, ..found() }, PostgresFacts { executable_functions: 3, ..found() }]
+        {
             let failure = without_rights.check_schema("lk").expect_err("it has no rights");
             assert_eq!(failure.kind, FailureKind::Refused);
             assert!(failure.to_string().contains(r#"GRANT USAGE ON SCHEMA lk TO "app"; GRANT EXECUTE"#), "{failure}");
@@ -329,8 +322,8 @@ mod tests {
 
     #[test]
     fn an_instance_changes_with_the_timeline() {
-        let instance = |found: Found| found.greeting(true).instance;
+        let instance = |found: PostgresFacts| found.greeting(true).instance;
         assert_eq!(instance(found()), "77/00000002");
-        assert_eq!(instance(Found { timeline: Some("00000003".to_owned()), ..found() }), "77/00000003");
+        assert_eq!(instance(PostgresFacts { timeline: Some("00000003".to_owned()), ..found() }), "77/00000003");
     }
 }

@@ -11,9 +11,8 @@ use std::collections::{HashMap, VecDeque};
 
 use lockkeeper_session::Failure;
 
-use crate::engine::many::{self, LEAVES_MAX};
 use crate::engine::{STATEMENTS_MAX, too_many};
-use crate::statement::{Argument, Statement};
+use crate::statement::{Argument, LEAVES_MAX, Statement, leave_all, place};
 
 /// The most statements that are sent and not answered: a round trip of 10 ms to a server that executes one in 0.2 ms
 /// leaves none of its time unused.
@@ -21,7 +20,7 @@ const UNDER_WAY_MAX: usize = 64;
 
 /// Among which statements the order matters.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum Topic {
+enum OrderTopic {
     /// Those that change one queue.
     Queue(String, i64),
     /// Those that change the session itself.
@@ -30,25 +29,25 @@ enum Topic {
 
 /// Which statement is the last of a topic, and how many of it are not answered.
 #[derive(Debug, Default)]
-struct Latest {
+struct TopicCount {
     number: u64,
     count: usize,
 }
 
 /// The statements that are not answered yet, each with what its answer is told to.
 #[derive(Debug)]
-pub(super) struct Line<T> {
+pub(super) struct StatementQueue<T> {
     next: u64,
     count: usize,
-    latest: HashMap<Topic, Latest>,
-    waiting: VecDeque<(Statement, Asked<T>)>,
+    latest: HashMap<OrderTopic, TopicCount>,
+    waiting: VecDeque<(Statement, AskedStatement<T>)>,
     under_way: usize,
 }
 
 /// What asked for a statement.
 #[derive(Debug)]
-pub(super) struct Asked<T> {
-    pub(super) turn: Turn,
+pub(super) struct AskedStatement<T> {
+    pub(super) turn: StatementTurn,
     pub(super) tell: T,
     /// The ticket that it gives up, where one statement gives up many.
     pub(super) ticket: Option<u128>,
@@ -56,14 +55,14 @@ pub(super) struct Asked<T> {
 
 /// What is to be done next.
 #[derive(Debug)]
-pub(super) enum Next<T> {
+pub(super) enum QueueStep<T> {
     /// This statement is to be sent, for all of these.
-    Send(Statement, Vec<Asked<T>>),
+    Send(Statement, Vec<AskedStatement<T>>),
     /// This one is not wanted any more.
-    Unwanted(Asked<T>),
+    Unwanted(AskedStatement<T>),
 }
 
-impl<T> Default for Line<T> {
+impl<T> Default for StatementQueue<T> {
     fn default() -> Self {
         Self { next: 0, count: 0, latest: HashMap::new(), waiting: VecDeque::new(), under_way: 0 }
     }
@@ -71,17 +70,17 @@ impl<T> Default for Line<T> {
 
 /// A statement's place among them.
 #[derive(Clone, Debug)]
-pub(super) struct Turn {
+pub(super) struct StatementTurn {
     number: u64,
     /// `None` of one that changes nothing.
-    topic: Option<Topic>,
+    topic: Option<OrderTopic>,
 }
 
-impl<T> Line<T> {
+impl<T> StatementQueue<T> {
     /// Has a statement wait for its turn. A beat waits for none: it says nothing that another statement changes, but
     /// that the session lives.
     pub(super) fn ask(&mut self, statement: Statement, tell: T) -> Result<(), Failure> {
-        let asked = Asked { turn: self.enter(&statement)?, tell, ticket: None };
+        let asked = AskedStatement { turn: self.enter(&statement)?, tell, ticket: None };
         match statement.function {
             BEAT => self.waiting.push_front((statement, asked)),
             _ => self.waiting.push_back((statement, asked)),
@@ -90,52 +89,52 @@ impl<T> Line<T> {
     }
 
     /// Says what is to be done next, if anything is to be done before another answer.
-    pub(super) fn next(&mut self) -> Option<Next<T>> {
+    pub(super) fn next(&mut self) -> Option<QueueStep<T>> {
         let is_beat = |(statement, _): &(Statement, _)| statement.function == BEAT;
         if self.under_way >= UNDER_WAY_MAX && !self.waiting.front().is_some_and(is_beat) {
             return None;
         }
         let (statement, first) = self.waiting.pop_front()?;
         if !statement.is_wanted() {
-            return Some(Next::Unwanted(first));
+            return Some(QueueStep::Unwanted(first));
         }
         self.under_way += 1;
-        let Some((session, ticket)) = many::place(&statement) else {
-            return Some(Next::Send(statement, vec![first]));
+        let Some((session, ticket)) = place(&statement) else {
+            return Some(QueueStep::Send(statement, vec![first]));
         };
-        let mut leaves = vec![Asked { ticket: Some(ticket), ..first }];
+        let mut leaves = vec![AskedStatement { ticket: Some(ticket), ..first }];
         while leaves.len() < LEAVES_MAX {
-            let place = self.waiting.front().and_then(|(next, _)| many::place(next));
-            let Some((_, ticket)) = place.filter(|(of, _)| *of == session) else { break };
-            leaves.extend(self.waiting.pop_front().map(|(_, next)| Asked { ticket: Some(ticket), ..next }));
+            let next = self.waiting.front().and_then(|(next, _)| place(next));
+            let Some((_, ticket)) = next.filter(|(of, _)| *of == session) else { break };
+            leaves.extend(self.waiting.pop_front().map(|(_, next)| AskedStatement { ticket: Some(ticket), ..next }));
         }
         if leaves.len() == 1 {
             leaves[0].ticket = None;
-            return Some(Next::Send(statement, leaves));
+            return Some(QueueStep::Send(statement, leaves));
         }
         let tickets = leaves.iter().filter_map(|leave| leave.ticket).collect();
-        Some(Next::Send(many::leave_all(session, tickets), leaves))
+        Some(QueueStep::Send(leave_all(session, tickets), leaves))
     }
 
     /// Notes that a statement which was sent for these is answered, or never will be.
-    pub(super) fn answered(&mut self, asked: &[Asked<T>]) {
+    pub(super) fn answered(&mut self, asked: &[AskedStatement<T>]) {
         self.under_way -= 1;
         asked.iter().for_each(|asked| self.leave(&asked.turn));
     }
 
     /// Gives up all that waits.
-    pub(super) fn give_up(&mut self) -> Vec<Asked<T>> {
+    pub(super) fn give_up(&mut self) -> Vec<AskedStatement<T>> {
         let given_up: Vec<_> = std::mem::take(&mut self.waiting).into_iter().map(|(_, asked)| asked).collect();
         given_up.iter().for_each(|asked| self.leave(&asked.turn));
         given_up
     }
 
     /// Notes that a statement is asked.
-    fn enter(&mut self, statement: &Statement) -> Result<Turn, Failure> {
+    fn enter(&mut self, statement: &Statement) -> Result<StatementTurn, Failure> {
         if self.count == STATEMENTS_MAX {
             return Err(too_many());
         }
-        let turn = Turn { number: self.next, topic: topic(statement) };
+        let turn = StatementTurn { number: self.next, topic: topic(statement) };
         self.next += 1;
         self.count += 1;
         if let Some(topic) = &turn.topic {
@@ -147,13 +146,13 @@ impl<T> Line<T> {
     }
 
     /// Whether another of its topic was asked after it.
-    pub(super) fn is_overtaken(&self, turn: &Turn) -> bool {
+    pub(super) fn is_overtaken(&self, turn: &StatementTurn) -> bool {
         let latest = turn.topic.as_ref().and_then(|topic| self.latest.get(topic));
         latest.is_some_and(|latest| latest.number != turn.number)
     }
 
     /// Notes that a statement is answered, or never will be.
-    pub(super) fn leave(&mut self, turn: &Turn) {
+    pub(super) fn leave(&mut self, turn: &StatementTurn) {
         self.count -= 1;
         let Some(topic) = &turn.topic else { return };
         if let Some(latest) = self.latest.get_mut(topic) {
@@ -169,18 +168,18 @@ impl<T> Line<T> {
 const BEAT: &str = "beat";
 
 /// Says to which others the order of a statement matters.
-fn topic(statement: &Statement) -> Option<Topic> {
+fn topic(statement: &Statement) -> Option<OrderTopic> {
     let arguments = &statement.arguments;
     let name_at = match statement.function {
         "look" | "missing" | "value" | "inspect" | "queues" => return None,
         "request" => 0,
         "leave" | "unwatch" => 1,
         "join" | "watch" | "set_value" => 2,
-        _ => return Some(Topic::Session),
+        _ => return Some(OrderTopic::Session),
     };
     match (arguments.get(name_at), arguments.get(name_at + 1)) {
-        (Some(Argument::Text(name)), Some(Argument::Int(part))) => Some(Topic::Queue(name.clone(), *part)),
-        _ => Some(Topic::Session),
+        (Some(Argument::Text(name)), Some(Argument::Int(part))) => Some(OrderTopic::Queue(name.clone(), *part)),
+        _ => Some(OrderTopic::Session),
     }
 }
 
@@ -201,18 +200,18 @@ mod tests {
     }
 
     /// What is sent until there is nothing to be done, each statement by its function, for so many.
-    fn sent(line: &mut Line<()>) -> Vec<(&'static str, usize)> {
+    fn sent(line: &mut StatementQueue<()>) -> Vec<(&'static str, usize)> {
         std::iter::from_fn(|| line.next())
             .map(|next| match next {
-                Next::Send(statement, asked) => (statement.function, asked.len()),
-                Next::Unwanted(_) => ("", 1),
+                QueueStep::Send(statement, asked) => (statement.function, asked.len()),
+                QueueStep::Unwanted(_) => ("", 1),
             })
             .collect()
     }
 
     #[test]
     fn a_statement_is_overtaken_by_a_later_one_about_the_same_queue_only() {
-        let mut line = Line::<()>::default();
+        let mut line = StatementQueue::<()>::default();
         let joined = line.enter(&join("a")).unwrap();
         line.enter(&leave("b", 1)).unwrap();
         line.enter(&Statement::new("missing", Vec::new())).unwrap();
@@ -223,12 +222,12 @@ mod tests {
         line.leave(&left);
         assert!(line.is_overtaken(&joined), "it was asked, and took effect");
         line.leave(&joined);
-        assert!(!line.latest.contains_key(&Topic::Queue("a".to_owned(), 0)));
+        assert!(!line.latest.contains_key(&OrderTopic::Queue("a".to_owned(), 0)));
     }
 
     #[test]
     fn places_that_are_given_up_in_a_row_go_in_one_statement_and_joins_that_are_withdrawn_in_none() {
-        let mut line = Line::default();
+        let mut line = StatementQueue::default();
         for _ in 0..UNDER_WAY_MAX {
             line.ask(join("a"), ()).unwrap();
         }
@@ -249,7 +248,7 @@ mod tests {
 
     #[test]
     fn there_is_a_limit() {
-        let mut line = Line::<()> { count: STATEMENTS_MAX, ..Line::default() };
+        let mut line = StatementQueue::<()> { count: STATEMENTS_MAX, ..StatementQueue::default() };
         assert_eq!(line.enter(&leave("a", 1)).expect_err("it is full").kind, FailureKind::Limit);
     }
 }

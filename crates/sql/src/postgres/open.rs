@@ -8,17 +8,14 @@ use lockkeeper_session::{Effect, Failure, FailureKind, Meter, Mutex, Server, Soc
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
-use crate::engine::greeting::{Schema, incomplete};
-use crate::engine::unmade::unmade;
-use crate::engine::{ATTEMPTS_MAX, Connected, Hint, Intent, Over};
-use crate::postgres::greeting::{Found, grants};
-#[cfg(feature = "tls")]
-use crate::postgres::secure::secure;
-use crate::postgres::tap;
-use crate::postgres::wire::{Driver, Prepared, Shared, Transactions, Wire};
-use crate::postgres::{hints, refusal, text};
+use crate::engine::{Connected, EndNotice, Hint, Intent, unmade};
+use crate::postgres::call::limits_ms;
+use crate::postgres::greeting::PostgresFacts;
+use crate::postgres::wire::{Driver, PostgresWire, PreparedStatements, Transactions, WireState};
+use crate::postgres::{grants, refusal, set_up, unasked};
+use crate::schema::{Schema, incomplete};
 use crate::url::Config;
 
 /// What an operator sees in the server's list of connections.
@@ -32,14 +29,15 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// session that does not read them looks with its next beat.
 const HINTS_MAX: usize = 4_096;
 
-/// How long a statement of ours waits for a lock at most.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
-
 /// How long the making of our schema may take on the server, and wait for a lock there.
 const SET_UP_MAX: Duration = Duration::from_secs(60);
 
+/// The question whether it speaks TLS: its length and its number in PostgreSQL's protocol.
+#[cfg(feature = "tls")]
+const TLS_QUESTION: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
 /// A connection that is greeted.
-struct Opened {
+struct GreetedClient {
     client: Arc<Client>,
     meter: Arc<Meter>,
     /// The process of the server that the greeting named, if it did.
@@ -50,7 +48,7 @@ struct Opened {
 }
 
 /// Connects, and makes sure that locks can be had. It is driven on the runtime in which this is called.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     config: &Arc<Config>,
     server: &Server,
     clock: &Arc<dyn Clock>,
@@ -59,16 +57,17 @@ pub(super) async fn connect(
     let opened = begin_at(config, server).await?;
     let client = &opened.client;
     let named = opened.process;
-    let found = Found::greet(client, config, named, &settings(config.session_timeout())).await?;
+    let found = PostgresFacts::greet(client, config, named, &settings(config.session_timeout())).await?;
     let is_pooled = found.who.is_behind_pooler(named);
     found.check_server()?;
     if ready_schema(config, client, &found, intent).await? == Schema::Missing {
         return Ok(unmade(format!("the schema `{}`", config.schema), found.greeting(false)));
     }
     let transactions = if is_pooled { Transactions::lent() } else { Transactions::Single };
-    let prepared = if is_pooled { Prepared::default() } else { Prepared::begin(client, &config.schema) };
+    let prepared =
+        if is_pooled { PreparedStatements::default() } else { PreparedStatements::begin(client, &config.schema) };
     let wakes = !is_pooled && !config.only_looks;
-    let shared = Shared {
+    let shared = WireState {
         config: config.clone(),
         client: opened.client,
         grants: grants(&config.schema, &found.role),
@@ -79,12 +78,12 @@ pub(super) async fn connect(
         clock: clock.clone(),
         runtime: Handle::current(),
     };
-    let wire = Wire { shared: Arc::new(shared), wakes, driver: opened.driver, is_over: opened.is_over };
+    let wire = PostgresWire { shared: Arc::new(shared), wakes, driver: opened.driver, is_over: opened.is_over };
     Ok(Connected { wire: Arc::new(wire), greeting: found.greeting(wakes), hints: opened.hints })
 }
 
 /// Opens a socket, with TLS if that is asked for, and says who we are.
-async fn begin_at(config: &Config, server: &Server) -> Result<Opened, Failure> {
+async fn begin_at(config: &Config, server: &Server) -> Result<GreetedClient, Failure> {
     let socket = Socket::connect(server, "postgres").await?;
     #[cfg(feature = "tls")]
     let socket = match &config.tls {
@@ -95,8 +94,27 @@ async fn begin_at(config: &Config, server: &Server) -> Result<Opened, Failure> {
     begin(config, socket).await.map_err(|failure| meter.judge(failure))
 }
 
+/// Makes sure that the other end is the server. It is asked whether it speaks TLS before anything else is said.
+#[cfg(feature = "tls")]
+async fn secure(
+    material: &lockkeeper_tls::TlsMaterial,
+    server: &Server,
+    mut socket: Socket,
+) -> Result<Socket, Failure> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let unanswered = |error: std::io::Error| Failure::broken(Effect::None).caused_by(error);
+    socket.write_all(&TLS_QUESTION).await.map_err(unanswered)?;
+    // Only this byte is read: what another end put behind it would be taken for a part of the handshake, and refused.
+    match socket.read_u8().await.map_err(unanswered)? {
+        b'S' => socket.secure(&lockkeeper_tls::Connector::new(material), server).await,
+        b'N' => Err(Failure::untrusted("the server does not speak TLS; without it the URL begins with `postgres:`")),
+        _ => Err(Failure::stranger("the server does not speak as PostgreSQL does")),
+    }
+}
+
 /// Says who we are.
-async fn begin(config: &Config, socket: Socket) -> Result<Opened, Failure> {
+async fn begin(config: &Config, socket: Socket) -> Result<GreetedClient, Failure> {
     let mut access = tokio_postgres::Config::new();
     access.application_name(NAME).ssl_mode(SslMode::Disable);
     if let Some(user) = &config.user {
@@ -109,15 +127,15 @@ async fn begin(config: &Config, socket: Socket) -> Result<Opened, Failure> {
         access.dbname(database);
     }
     let process = Arc::<OnceLock<i32>>::default();
-    let socket = socket.limited_to(ANSWER_BYTES_MAX).seen_by(tap::reader(process.clone()));
+    let socket = socket.limited_to(ANSWER_BYTES_MAX).seen_by(unasked::process_reader(process.clone()));
     let meter = socket.meter();
     let connecting = access.connect_raw(socket, NoTls);
     let (client, connection) = connecting.await.map_err(refusal::of_greeting)?;
     let (is_over, over) = watch::channel(false);
     let (hints, taken) = mpsc::channel(HINTS_MAX);
-    let driving = tokio::spawn(drive(connection, hints, meter.clone(), Over(is_over)));
+    let driving = tokio::spawn(drive(connection, hints, meter.clone(), EndNotice(is_over)));
     let (client, process, driver) = (Arc::new(client), process.get().copied(), Driver(driving.abort_handle()));
-    Ok(Opened { client, meter, process, driver, is_over: over, hints: taken })
+    Ok(GreetedClient { client, meter, process, driver, is_over: over, hints: taken })
 }
 
 /// Reads and writes until the connection ends.
@@ -125,13 +143,13 @@ async fn drive(
     mut connection: Connection<Socket, tokio_postgres::tls::NoTlsStream>,
     hints: mpsc::Sender<Hint>,
     meter: Arc<Meter>,
-    ending: Over,
+    ending: EndNotice,
 ) {
     while let Some(message) = std::future::poll_fn(|context| connection.poll_message(context)).await {
         match message {
             Ok(AsyncMessage::Notification(notification)) => {
                 meter.note_progress();
-                if let Some(hint) = hints::read(notification.payload()) {
+                if let Some(hint) = unasked::hint(notification.payload()) {
                     // One that finds no room is lost, as one is that comes between two connections: the session looks.
                     let _ = hints.try_send(hint);
                 }
@@ -168,35 +186,15 @@ fn settings(timeout: Duration) -> [(&'static str, String); 9] {
     ]
 }
 
-/// The statements that limit how long statements of a transaction take and wait for locks.
-pub(super) fn limits(timeout: Duration) -> String {
-    let (statement_ms, lock_ms) = limits_ms(timeout);
-    format!("SET LOCAL statement_timeout = {statement_ms}; SET LOCAL lock_timeout = {lock_ms}")
-}
-
-/// How long a statement takes and waits for a lock at most, in milliseconds: what a server or a role has by default may
-/// do harm.
-fn limits_ms(timeout: Duration) -> (u128, u128) {
-    let statement = timeout / 6;
-    (statement.as_millis(), LOCK_WAIT_MAX.min(statement).as_millis())
-}
-
-/// Asks for what takes no time, and asks again if a limit that a server or a role has by default ended it: that of
-/// 1 ms is over where the server's processor was busy with others, or a catalog was read for the first time.
-pub(super) async fn patiently(client: &Client, text: &str) -> Result<Vec<SimpleQueryMessage>, Failure> {
-    let mut left = ATTEMPTS_MAX;
-    loop {
-        match client.simple_query(text).await.map_err(refusal::of_greeting) {
-            Err(failure) if failure.kind == FailureKind::Busy && left > 0 => left -= 1,
-            outcome => return outcome,
-        }
-    }
-}
-
 /// Makes sure that our schema is there; makes it if that is meant. It is missing still only to a look.
-async fn ready_schema(config: &Config, client: &Client, found: &Found, intent: Intent) -> Result<Schema, Failure> {
+async fn ready_schema(
+    config: &Config,
+    client: &Client,
+    found: &PostgresFacts,
+    intent: Intent,
+) -> Result<Schema, Failure> {
     if intent == Intent::SetUp {
-        return set_up(config, client, intent).await.map(|()| Schema::Ready);
+        return set_up_schema(config, client, intent).await.map(|()| Schema::Ready);
     }
     match found.check_schema(&config.schema)? {
         Schema::Ready => Ok(Schema::Ready),
@@ -204,7 +202,7 @@ async fn ready_schema(config: &Config, client: &Client, found: &Found, intent: I
             found.check_set_up(config)?;
             match intent {
                 Intent::Look => Ok(Schema::Missing),
-                _ => set_up(config, client, intent).await.map(|()| Schema::Ready),
+                _ => set_up_schema(config, client, intent).await.map(|()| Schema::Ready),
             }
         }
         Schema::Incomplete => {
@@ -215,7 +213,7 @@ async fn ready_schema(config: &Config, client: &Client, found: &Found, intent: I
 }
 
 /// Makes our schema, or brings it up to date, in one transaction that no other of its kind runs beside.
-async fn set_up(config: &Config, client: &Client, intent: Intent) -> Result<(), Failure> {
+async fn set_up_schema(config: &Config, client: &Client, intent: Intent) -> Result<(), Failure> {
     let Err(failure) = try_set_up(config, client, intent).await else {
         return Ok(());
     };
@@ -234,9 +232,9 @@ async fn try_set_up(config: &Config, client: &Client, intent: Intent) -> Result<
     );
     client.batch_execute(&lock).await.map_err(refusal::of_greeting)?;
     // Another client may have made it meanwhile. Making it again would lock its tables, and keep that client waiting.
-    let is_made =
-        intent == Intent::Serve && matches!(Found::ask(client, config).await?.check_schema(schema), Ok(Schema::Ready));
-    let text = if is_made { String::new() } else { text::set_up(schema) };
+    let is_made = intent == Intent::Serve
+        && matches!(PostgresFacts::ask(client, config).await?.check_schema(schema), Ok(Schema::Ready));
+    let text = if is_made { String::new() } else { set_up(schema) };
     client.batch_execute(&format!("{text}\nCOMMIT")).await.map_err(refusal::of_greeting)
 }
 

@@ -15,12 +15,11 @@ use tokio::task::AbortHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
-use crate::engine::many::of_one;
-use crate::engine::{self, ATTEMPTS_MAX, pause};
-use crate::postgres::line::{Asked, Line, Next};
-use crate::postgres::values::Parameter;
-use crate::postgres::{plain, refusal, values};
-use crate::statement::{Argument, Row, SessionId, Statement, unwanted, word};
+use crate::engine::{ATTEMPTS_MAX, AnswerSender, Wire, pause};
+use crate::postgres::call::{self, Parameter};
+use crate::postgres::line::{AskedStatement, QueueStep, StatementQueue};
+use crate::postgres::refusal;
+use crate::statement::{AnswerRow, Argument, SessionNumber, Statement, of_one, unwanted, word};
 use crate::url::Config;
 
 /// How many sessions of a schema are told by the server. Each notification wakes all of them: with a thousand, eight
@@ -51,16 +50,16 @@ impl Transactions {
 /// The statements that the server has parsed and planned before, once it has. Until then, and without them, each is
 /// sent as it is.
 #[derive(Default)]
-pub(super) struct Prepared(Arc<OnceLock<HashMap<&'static str, tokio_postgres::Statement>>>);
+pub(super) struct PreparedStatements(Arc<OnceLock<HashMap<&'static str, tokio_postgres::Statement>>>);
 
-impl Prepared {
+impl PreparedStatements {
     /// Has what is asked most often prepared. It is sent now, and what is asked next does not wait for the answer.
     pub(super) fn begin(client: &Arc<Client>, schema: &str) -> Self {
         let runtime = Handle::current();
         let preparing: Vec<_> = OFTEN
             .iter()
             .map(|(function, types)| {
-                let text = values::call(schema, function, types.len());
+                let text = call::call(schema, function, types.len());
                 let client = client.clone();
                 Asking::begin(async move { client.prepare_typed(&text, types).await }, runtime.clone())
             })
@@ -112,8 +111,8 @@ const OFTEN: &[(&str, &[Type])] = &[
 ];
 
 /// A connection to one server. Dropping it closes it.
-pub(super) struct Wire {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct PostgresWire {
+    pub(super) shared: Arc<WireState>,
     /// Whether the server can tell a session.
     pub(super) wakes: bool,
     pub(super) driver: Driver,
@@ -121,39 +120,36 @@ pub(super) struct Wire {
 }
 
 /// What a statement needs until it is answered.
-pub(super) struct Shared {
+pub(super) struct WireState {
     pub(super) config: Arc<Config>,
     pub(super) client: Arc<Client>,
     /// The statements that give our role its rights.
     pub(super) grants: String,
     pub(super) transactions: Transactions,
-    pub(super) prepared: Prepared,
-    pub(super) line: Mutex<Line<Teller>>,
+    pub(super) prepared: PreparedStatements,
+    pub(super) line: Mutex<StatementQueue<AnswerSender>>,
     pub(super) meter: Arc<Meter>,
     pub(super) clock: Arc<dyn Clock>,
     /// Where statements go on that are given up.
     pub(super) runtime: Handle,
 }
 
-/// Whom the answer of a statement is told to.
-pub(super) type Teller = oneshot::Sender<Result<Vec<Row>, Failure>>;
-
 /// What one attempt is answered.
-type Attempt = Asking<Result<Result<Vec<Row>, Failure>, Error>>;
+type AnswerAttempt = Asking<Result<Result<Vec<AnswerRow>, Failure>, Error>>;
 
-impl Shared {
+impl WireState {
     /// Sends a statement, behind all that were sent before.
-    fn send(&self, statement: &Statement) -> Attempt {
+    fn send(&self, statement: &Statement) -> AnswerAttempt {
         let (client, runtime) = (self.client.clone(), self.runtime.clone());
         match &self.transactions {
             Transactions::Single => {
                 let prepared = self.prepared.get(statement.function);
-                let text = values::call(&self.config.schema, statement.function, statement.arguments.len());
-                let parameters: Vec<_> = statement.arguments.iter().map(values::parameter).collect();
+                let text = call::call(&self.config.schema, statement.function, statement.arguments.len());
+                let parameters: Vec<_> = statement.arguments.iter().map(call::parameter).collect();
                 Asking::begin(execute(client, prepared, text, parameters), runtime)
             }
             Transactions::Lent { turns } => {
-                let text = plain::call(&self.config, statement);
+                let text = call::call_as_text(&self.config, statement);
                 // In the line now; and it goes on whether or not its caller waits, since others wait behind it.
                 let mut turn = Box::pin(turns.clone().lock_owned());
                 let first = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -162,7 +158,7 @@ impl Shared {
                         Poll::Ready(turn) => turn,
                         Poll::Pending => turn.await,
                     };
-                    client.simple_query(&text).await.map(|answer| plain::rows(&answer))
+                    client.simple_query(&text).await.map(|answer| call::rows_of_texts(&answer))
                 });
                 let answered = async move {
                     match asking.await {
@@ -178,15 +174,15 @@ impl Shared {
 
     /// Sends what may be sent now, with the line locked, so that what is sent stands in the order of the calls. The
     /// answers are [read](Self::read) once it is not locked.
-    fn send_next(self: &Arc<Self>, line: &mut Line<Teller>) -> Vec<Sent> {
+    fn send_next(self: &Arc<Self>, line: &mut StatementQueue<AnswerSender>) -> Vec<SentStatement> {
         let mut sent = Vec::new();
         while let Some(next) = line.next() {
             match next {
-                Next::Send(statement, asked) => {
+                QueueStep::Send(statement, asked) => {
                     let first = self.send(&statement);
-                    sent.push(Sent { asking: Some((statement, first)), asked, shared: self.clone() });
+                    sent.push(SentStatement { asking: Some((statement, first)), asked, shared: self.clone() });
                 }
-                Next::Unwanted(asked) => {
+                QueueStep::Unwanted(asked) => {
                     line.leave(&asked.turn);
                     // The caller may have given up.
                     let _ = asked.tell.send(Ok(unwanted()));
@@ -198,7 +194,7 @@ impl Shared {
 
     /// Reads answers, in tasks, also while no caller waits: the driver hands out an answer in pieces, and until each is
     /// taken no later answer comes. A beat among them would be missed.
-    fn read(&self, sent: Vec<Sent>) {
+    fn read(&self, sent: Vec<SentStatement>) {
         for sent in sent {
             self.runtime.spawn(sent.finish());
         }
@@ -209,9 +205,9 @@ impl Shared {
     async fn answer(
         &self,
         statement: &Statement,
-        asked: &[Asked<Teller>],
-        first: Attempt,
-    ) -> Result<Vec<Row>, Failure> {
+        asked: &[AskedStatement<AnswerSender>],
+        first: AnswerAttempt,
+    ) -> Result<Vec<AnswerRow>, Failure> {
         let mut attempt = first;
         let mut left = ATTEMPTS_MAX;
         loop {
@@ -237,13 +233,13 @@ impl Shared {
 }
 
 /// A statement that was sent, for these.
-struct Sent {
-    asking: Option<(Statement, Attempt)>,
-    asked: Vec<Asked<Teller>>,
-    shared: Arc<Shared>,
+struct SentStatement {
+    asking: Option<(Statement, AnswerAttempt)>,
+    asked: Vec<AskedStatement<AnswerSender>>,
+    shared: Arc<WireState>,
 }
 
-impl Sent {
+impl SentStatement {
     /// Takes the answer, has the next statement sent, and tells the answer to those who asked.
     async fn finish(mut self) {
         let Some((statement, first)) = self.asking.take() else { return };
@@ -254,7 +250,7 @@ impl Sent {
         let next = self.shared.send_next(&mut line);
         drop(line);
         self.shared.read(next);
-        for Asked { tell, ticket, .. } in asked {
+        for AskedStatement { tell, ticket, .. } in asked {
             let told = match (&answer, ticket) {
                 (Ok(rows), Some(ticket)) => Ok(of_one(rows, ticket)),
                 (answer, _) => answer.clone(),
@@ -267,7 +263,7 @@ impl Sent {
 
 /// Without an answer: the runtime has ended, and with it all that could be answered. Those who wait are told when what
 /// they asked with is dropped.
-impl Drop for Sent {
+impl Drop for SentStatement {
     fn drop(&mut self) {
         if !self.asked.is_empty() {
             let given_up = {
@@ -286,7 +282,7 @@ async fn execute(
     prepared: Option<tokio_postgres::Statement>,
     text: String,
     parameters: Vec<Parameter>,
-) -> Result<Result<Vec<Row>, Failure>, Error> {
+) -> Result<Result<Vec<AnswerRow>, Failure>, Error> {
     let values = parameters.iter().map(|(value, _)| &**value as &(dyn ToSql + Sync));
     let found = match prepared {
         Some(statement) => client.query(&statement, &values.collect::<Vec<_>>()).await,
@@ -295,11 +291,11 @@ async fn execute(
             client.query_typed(&text, &values.zip(types).collect::<Vec<_>>()).await
         }
     };
-    found.map(|found| values::rows(&found))
+    found.map(|found| call::rows(&found))
 }
 
-impl engine::Wire for Wire {
-    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
+impl Wire for PostgresWire {
+    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<AnswerRow>, Failure>> {
         if self.is_over() {
             return Box::pin(std::future::ready(Err(Failure::broken(Effect::None))));
         }
@@ -315,7 +311,7 @@ impl engine::Wire for Wire {
         Box::pin(async move { told.await.unwrap_or_else(|_| Err(Failure::broken(Effect::Unknown))) })
     }
 
-    fn listen(&self, session: SessionId) -> BoxFuture<Result<bool, Failure>> {
+    fn listen(&self, session: SessionNumber) -> BoxFuture<Result<bool, Failure>> {
         if !self.wakes {
             return Box::pin(std::future::ready(Ok(false)));
         }
@@ -330,7 +326,7 @@ impl engine::Wire for Wire {
         })
     }
 
-    fn unlisten(&self, session: SessionId) -> BoxFuture<Result<(), Failure>> {
+    fn unlisten(&self, session: SessionNumber) -> BoxFuture<Result<(), Failure>> {
         let arguments = vec![session.into(), Argument::Flag(false), Argument::Int(LISTENERS_MAX)];
         let asking = self.ask(Statement::new("listen", arguments));
         Box::pin(async move { asking.await.map(drop) })
@@ -345,10 +341,10 @@ impl engine::Wire for Wire {
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for PostgresWire {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shared, wakes, .. } = self;
-        let mut text = formatter.debug_struct("Wire");
+        let mut text = formatter.debug_struct("PostgresWire");
         text.field("service", &shared.config).field("wakes", wakes).field("transactions", &shared.transactions);
         text.finish_non_exhaustive()
     }

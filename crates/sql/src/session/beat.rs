@@ -1,20 +1,27 @@
-//! Beats: proves that the session lives, and takes in what is told with the answers.
+//! Proofs of a session over one connection: it is taken over to it, and beats there. What is told with the answers is
+//! taken in.
+//!
+//! Behind a takeover nothing that was sent over an older connection takes effect any more, and it is known which of our
+//! contenders stand.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_session::{Effect, Failure, News};
+use lockkeeper_session::{Bug, Effect, Failure, News, Server};
+use tokio::sync::mpsc;
 
-use crate::session::Link;
-use crate::session::core::Core;
+use crate::engine::{Connected, Hint};
+use crate::look::{GreetedWire, SqlLink};
+use crate::session::Core;
 use crate::session::others::Others;
-use crate::session::settling;
-use crate::statement::{Argument, Row, Statement, What, status, tickets, word};
+use crate::session::settling::{self, Unsettled, greet};
+use crate::statement::{AnswerRow, Argument, RowKind, Statement, status, tickets, word};
 
 /// Beats until the connection fails, or the service has ended the session: then the failure's kind is
 /// [`FailureKind::SessionGone`]. The last beat was sent at `sent_at`.
-pub(super) async fn run(core: &Core, link: &Arc<Link>, others: &Others, mut sent_at: BootInstant) -> Failure {
+pub(super) async fn run(core: &Core, link: &Arc<SqlLink>, others: &Others, mut sent_at: BootInstant) -> Failure {
     loop {
         until_next(core, sent_at).await;
         sent_at = core.life.clock.now();
@@ -45,11 +52,11 @@ async fn until_next(core: &Core, sent_at: BootInstant) {
     }
 }
 
-async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInstant) -> Result<(), Failure> {
+async fn beat(core: &Core, link: &Arc<SqlLink>, others: &Others, sent_at: BootInstant) -> Result<(), Failure> {
     let ours: Vec<_> = core.contenders.next().into_iter().map(|(ticket, ())| ticket).collect();
-    let awaited = core.waits.next_awaited();
+    let awaited = core.waits.on_table(|table, _| table.next_awaited());
     // What begins while this is under way is not meant by its answer.
-    let should_listen = core.waits.must_be_told();
+    let should_listen = core.waits.on_table(|table, _| table.must_be_told());
     let arguments = vec![
         core.id.into(),
         Argument::Int(core.epoch(link.number)),
@@ -73,18 +80,73 @@ async fn beat(core: &Core, link: &Arc<Link>, others: &Others, sent_at: BootInsta
     if should_listen && status(&rows)?.epoch != Some(1) {
         core.waits.deafen();
     }
-    let missing: Vec<_> = tickets(&rows, What::Missing).filter(|ticket| ours.contains(ticket)).collect();
+    let missing: Vec<_> = tickets(&rows, RowKind::Missing).filter(|ticket| ours.contains(ticket)).collect();
     settling::miss_contenders(core, link, &rows, &missing).await?;
     core.contenders.tell_missing(missing);
-    tickets(&rows, What::Missing).filter(|ticket| awaited.contains(ticket)).for_each(|gone| core.waits.departed(gone));
+    tickets(&rows, RowKind::Missing)
+        .filter(|ticket| awaited.contains(ticket))
+        .for_each(|gone| core.waits.departed(gone));
     note_ours(core, &rows);
     Ok(())
 }
 
+/// A connection that the session has.
+pub(super) struct TakenConnection {
+    pub(super) link: Arc<SqlLink>,
+    pub(super) hints: mpsc::Receiver<Hint>,
+    pub(super) unsettled: Option<Unsettled>,
+    /// When the beat was sent with which it was taken.
+    pub(super) proven_at: BootInstant,
+}
+
+/// Takes a session over to this connection. `unsettled` is what was known over an earlier one.
+pub(super) async fn restore(
+    core: &Core,
+    connected: Connected,
+    number: u64,
+    server: Server,
+    unsettled: Option<&Unsettled>,
+) -> Result<TakenConnection, Failure> {
+    let Connected { wire, greeting, hints } = connected;
+    let link = SqlLink::new(GreetedWire::new(wire, server, greeting), number, ());
+    let greeted = core.ask(&link, greet(&link.connection.instance));
+    let (proven_at, kept) = (core.life.clock.now(), core.contenders.kept());
+    let resumed = core.ask(&link, resume(core, number, &kept));
+    let greeted = core.patiently(greeted).await?;
+    let unsettled = Unsettled::read(&greeted, core.life.clock.now(), unsettled)?;
+    let rows = core.patiently(resumed).await?;
+    match word(&rows)? {
+        "ok" => {}
+        "gone" => return Err(settling::miss_session(core, &link).await),
+        _ => return Err(Failure::superseded()),
+    }
+    core.proven(proven_at);
+    let missing: Vec<Ticket> = if core.epoch(number) > 1 {
+        let standing: BTreeSet<_> = tickets(&rows, RowKind::Stands).collect();
+        kept.into_iter().filter(|ticket| !standing.contains(ticket)).collect()
+    } else {
+        tickets(&rows, RowKind::Missing).collect()
+    };
+    settling::miss_contenders(core, &link, &rows, &missing).await?;
+    note_ours(core, &rows);
+    core.contenders.tell_missing(missing);
+    Ok(TakenConnection { link, hints, unsettled, proven_at })
+}
+
+fn resume(core: &Core, number: u64, kept: &[Ticket]) -> Statement {
+    let (epoch, beat) = (Argument::Int(core.epoch(number)), Argument::Int(core.next_beat()));
+    let mut arguments = vec![core.id.into(), epoch, beat, kept.into()];
+    if core.life.testing.has(Bug::IgnoresEpochs) {
+        arguments.extend([Argument::Ids(Vec::new()), Argument::Int(0)]);
+        return Statement::new("beat", arguments);
+    }
+    Statement::new("resume", arguments)
+}
+
 /// Takes in which of our contenders were broken, or are asked to give up.
-pub(super) fn note_ours(core: &Core, rows: &[Row]) {
-    tickets(rows, What::Broken).for_each(|ticket| core.contenders.tell(News::Broken(ticket)));
-    for row in rows.iter().filter(|row| row.says(What::Asked)) {
+fn note_ours(core: &Core, rows: &[AnswerRow]) {
+    tickets(rows, RowKind::Broken).for_each(|ticket| core.contenders.tell(News::Broken(ticket)));
+    for row in rows.iter().filter(|row| row.says(RowKind::Asked)) {
         if let (Some(ticket), Some(ask)) = (row.ticket, &row.ask) {
             core.contenders.tell(News::Asked(Ticket::from_bits(ticket), ask.clone()));
         }

@@ -1,47 +1,145 @@
-//! Observes the other sessions over one connection, and removes those that are due.
+//! Observes the other sessions over one connection, and removes those that are due: a rule of events and times, and the
+//! task that follows it.
+//!
+//! A session whose beat stands still for its whole timeout and the margin is dead, or does not believe itself any
+//! more. The time counts on the observer's own clock, from the moment when it received the first answer that showed
+//! the beat: no server's clock has a part in it. Over a new connection all is observed anew, since another server may
+//! answer there, which has lost beats that were acknowledged.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::{Bug, Mutex, or_never};
 use tokio::sync::Notify;
 
-use crate::session::Link;
-use crate::session::belief::Timing;
-use crate::session::core::Core;
-use crate::session::observation::{Doubt, Observation, Shown};
-use crate::statement::{Argument, Row, SessionId, Statement, What, word};
+use crate::look::SqlLink;
+use crate::session::Core;
+use crate::statement::{AnswerRow, Argument, RowKind, SessionNumber, Statement, word};
+use crate::timing::{SessionBeat, Timing};
+
+/// How many sessions each one observes that it waits for in no queue: the next ones by their numbers. All of them would
+/// have to die with a session before it is left.
+const RING: usize = 16;
+
+/// How many of them if they all stand still: many have died at once, and are to go in one timeout, not one after the
+/// other.
+const RING_WIDE: usize = 1_000;
+
+/// For what part of its timeout a session stands still before it is taken for one of many that have died.
+const STILL_DIVISOR: u32 = 2;
+
+/// The pause before a session is to be removed again that could not be, since other transactions hold its rows.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How many sessions are remembered: those of a wide ring, and those that were waited for lately.
+const SEEN_MAX: usize = 4 * RING_WIDE;
+
+/// One session, as it was seen last.
+struct ObservedSession {
+    shown: SessionBeat,
+    /// When the first answer was received that showed this beat.
+    since: BootInstant,
+    /// When the last one was.
+    last: BootInstant,
+    /// When it is to be removed.
+    due: BootInstant,
+}
+
+/// How long a beat must stand still.
+type Doubt = fn(Timing) -> Duration;
+
+/// What one session sees of others over one connection.
+struct Observation {
+    own: SessionNumber,
+    doubt: Doubt,
+    seen: HashMap<SessionNumber, ObservedSession>,
+}
+
+impl Observation {
+    fn new(own: SessionNumber, doubt: Doubt) -> Self {
+        Self { own, doubt, seen: HashMap::new() }
+    }
+
+    /// Notes what an answer showed that was received at this moment.
+    fn shown(&mut self, shown: impl IntoIterator<Item = SessionBeat>, at: BootInstant) {
+        for shown in shown {
+            if shown.session == self.own {
+                continue;
+            }
+            let has_room = self.seen.len() < SEEN_MAX;
+            match self.seen.get_mut(&shown.session) {
+                Some(seen) if seen.shown == shown => seen.last = at,
+                None if !has_room => {}
+                _ => {
+                    let due = at.saturating_add((self.doubt)(shown.timing));
+                    self.seen.insert(shown.session, ObservedSession { shown, since: at, last: at, due });
+                }
+            }
+        }
+        // One that is not shown any more is gone, or is waited for no more.
+        self.seen.retain(|_, seen| at < seen.last.saturating_add(seen.shown.timing.doubt() * 2));
+    }
+
+    /// How many sessions of the ring the next beat asks for.
+    fn ring(&self, now: BootInstant) -> usize {
+        let mut ring: Vec<_> = self.seen.values().collect();
+        ring.sort_unstable_by_key(|seen| seen.shown.session.0.wrapping_sub(self.own.0));
+        ring.truncate(RING);
+        let stands_still = |seen: &&ObservedSession| {
+            now.saturating_duration_since(seen.since) >= seen.shown.timing.timeout / STILL_DIVISOR
+        };
+        if ring.len() == RING && ring.iter().all(stands_still) { RING_WIDE } else { RING }
+    }
+
+    /// When the next session is to be removed.
+    fn next_due(&self) -> Option<BootInstant> {
+        self.seen.values().map(|seen| seen.due).min()
+    }
+
+    /// Takes a session that is to be removed. It is not taken again before a pause.
+    fn take_due(&mut self, now: BootInstant) -> Option<SessionBeat> {
+        let seen = self.seen.values_mut().filter(|seen| seen.due <= now).min_by_key(|seen| seen.due)?;
+        seen.due = now.saturating_add(PAUSE);
+        Some(seen.shown)
+    }
+
+    /// Notes that a session was removed, or was not as it was seen.
+    fn forget(&mut self, session: SessionNumber) {
+        self.seen.remove(&session);
+    }
+}
 
 /// What is seen of the others over one connection.
 pub(super) struct Others {
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenOthers>,
     changed: Notify,
 }
 
-struct Seen {
+struct SeenOthers {
     observation: Observation,
     /// The contenders that we wait for, by their session, as the last answer showed them.
-    awaited: HashMap<SessionId, Vec<Ticket>>,
+    awaited: HashMap<SessionNumber, Vec<Ticket>>,
 }
 
 impl Others {
     /// Begins with a connection: what was seen over another one counts no more.
     pub(super) fn new(core: &Core) -> Self {
-        let seen = Seen { observation: Observation::new(core.id, doubt(core)), awaited: HashMap::new() };
+        let seen = SeenOthers { observation: Observation::new(core.id, doubt(core)), awaited: HashMap::new() };
         Self { seen: Mutex::new(seen), changed: Notify::new() }
     }
 
     /// Takes in the answer to a beat, received at this moment.
-    pub(super) fn shown(&self, rows: &[Row], at: BootInstant) {
+    pub(super) fn shown(&self, rows: &[AnswerRow], at: BootInstant) {
         let mut seen = self.seen.lock();
-        seen.observation.shown(rows.iter().filter_map(Shown::read), at);
+        seen.observation.shown(rows.iter().filter_map(SessionBeat::read), at);
         seen.awaited.clear();
-        for row in rows.iter().filter(|row| row.says(What::Owner)) {
+        for row in rows.iter().filter(|row| row.says(RowKind::Owner)) {
             if let (Some(ticket), Some(session)) = (row.ticket, row.session) {
-                seen.awaited.entry(SessionId(session)).or_default().push(Ticket::from_bits(ticket));
+                seen.awaited.entry(SessionNumber(session)).or_default().push(Ticket::from_bits(ticket));
             }
         }
         drop(seen);
@@ -54,7 +152,7 @@ impl Others {
     }
 
     /// Removes each session when it is due.
-    pub(super) async fn run(&self, core: &Core, link: &Arc<Link>) -> Infallible {
+    pub(super) async fn run(&self, core: &Core, link: &Arc<SqlLink>) -> Infallible {
         loop {
             let due = self.seen.lock().observation.next_due();
             let turn = or_never(due.map(|due| core.life.clock.sleep_until(due)));
@@ -70,7 +168,7 @@ impl Others {
         }
     }
 
-    async fn reap(&self, core: &Core, link: &Arc<Link>, dead: Shown) {
+    async fn reap(&self, core: &Core, link: &Arc<SqlLink>, dead: SessionBeat) {
         let arguments = vec![dead.session.into(), Argument::Int(dead.epoch), Argument::Int(dead.beat)];
         // It is removed only if it is still as it was seen.
         let answer = core.ask(link, Statement::new("reap", arguments)).await;
@@ -90,7 +188,7 @@ impl Others {
     }
 
     /// Forgets a session; returns which of its contenders we wait for.
-    fn forget(&self, session: SessionId) -> Vec<Ticket> {
+    fn forget(&self, session: SessionNumber) -> Vec<Ticket> {
         let mut seen = self.seen.lock();
         seen.observation.forget(session);
         seen.awaited.remove(&session).unwrap_or_default()
@@ -101,3 +199,6 @@ impl Others {
 fn doubt(core: &Core) -> Doubt {
     if core.life.testing.has(Bug::DoubtsEarly) { |timing| timing.timeout / 2 } else { Timing::doubt }
 }
+
+#[cfg(test)]
+mod tests;

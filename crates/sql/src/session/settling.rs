@@ -3,7 +3,8 @@
 //! After a promotion, a restore or another start of the server, the data may lack what was acknowledged before, a
 //! holder's row among it, and the timeouts of sessions too. So no lock is granted until every session of before has run
 //! out: for the greatest timeout that any may have, and the margin. Where nothing seems to be lost, the wait is
-//! [`BRIEF`]: a former client that is back within it, and misses what it had, has all wait for that greatest timeout.
+//! [`BRIEF`](crate::timing::BRIEF): a former client that is back within it, and misses what it had, has all wait for
+//! that greatest timeout.
 //! Each client counts that on its own clock, from the answer that told it; no server's clock has a part in it.
 
 use std::convert::Infallible;
@@ -14,17 +15,10 @@ use lockkeeper_core::Ticket;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_session::{Effect, Failure, FailureKind, Link as _};
 
-use crate::session::Link;
-use crate::session::belief::Timing;
-use crate::session::core::Core;
-use crate::statement::{Argument, Row, Statement, What, status, tickets};
-
-/// The greatest timeout of sessions unless `setup` says another: for so long no lock is granted after a loss of data.
-pub(crate) const SESSION_TIMEOUT_MAX_DEFAULT: Duration = Duration::from_secs(60);
-
-/// For how long no lock is granted after a start that seems to have lost nothing. A client that has lost its connection
-/// tries to connect at the longest pause of [`Backoff::CONNECTING`](lockkeeper_core::Backoff::CONNECTING).
-pub(crate) const BRIEF: Duration = Duration::from_secs(5);
+use crate::look::SqlLink;
+use crate::session::Core;
+use crate::statement::{AnswerRow, Argument, RowKind, Statement, status, tickets};
+use crate::timing::Timing;
 
 /// The longest time that is waited, in milliseconds: a day. No session has a timeout as long.
 const WAIT_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
@@ -51,7 +45,7 @@ fn ask() -> Statement {
 impl Unsettled {
     /// Reads the answer of `greet`, received at this moment; `None` if it is settled. `before` is what was known over
     /// an earlier connection.
-    pub(super) fn read(rows: &[Row], at: BootInstant, before: Option<&Self>) -> Result<Option<Self>, Failure> {
+    pub(super) fn read(rows: &[AnswerRow], at: BootInstant, before: Option<&Self>) -> Result<Option<Self>, Failure> {
         let status = status(rows)?;
         match (status.text.as_deref(), &status.ask) {
             (Some("ok"), _) => Ok(None),
@@ -82,7 +76,7 @@ impl Unsettled {
 }
 
 /// Takes in that the data have no row of this session; returns the failure of what found it out.
-pub(super) async fn miss_session(core: &Core, link: &Arc<Link>) -> Failure {
+pub(super) async fn miss_session(core: &Core, link: &Arc<SqlLink>) -> Failure {
     // None may have removed it while it is believed.
     let doubted = if core.life.is_believed() { doubt(core, link).await } else { Ok(()) };
     doubted.err().unwrap_or_else(Failure::session_gone)
@@ -91,11 +85,11 @@ pub(super) async fn miss_session(core: &Core, link: &Arc<Link>) -> Failure {
 /// Takes in that the data have no row of these contenders of ours. `rows` tell which of them were broken.
 pub(super) async fn miss_contenders(
     core: &Core,
-    link: &Arc<Link>,
-    rows: &[Row],
+    link: &Arc<SqlLink>,
+    rows: &[AnswerRow],
     missing: &[Ticket],
 ) -> Result<(), Failure> {
-    let broken: Vec<Ticket> = tickets(rows, What::Broken).collect();
+    let broken: Vec<Ticket> = tickets(rows, RowKind::Broken).collect();
     match core.contenders.has_standing(missing.iter().filter(|ticket| !broken.contains(ticket))) {
         true => doubt(core, link).await,
         false => Ok(()),
@@ -103,7 +97,7 @@ pub(super) async fn miss_contenders(
 }
 
 /// Says that the data lack what was acknowledged to this session, if they are not settled.
-async fn doubt(core: &Core, link: &Arc<Link>) -> Result<(), Failure> {
+async fn doubt(core: &Core, link: &Arc<SqlLink>) -> Result<(), Failure> {
     let greeted = core.patiently(core.ask(link, greet(&link.connection.instance))).await?;
     let Some(unsettled) = Unsettled::read(&greeted, core.life.clock.now(), None)? else {
         return Ok(());
@@ -115,7 +109,7 @@ async fn doubt(core: &Core, link: &Arc<Link>) -> Result<(), Failure> {
 /// Puts a connection to use: at once, or once the state of its data is settled.
 pub(super) async fn attach(
     core: &Core,
-    link: &Arc<Link>,
+    link: &Arc<SqlLink>,
     unsettled: Option<&Unsettled>,
 ) -> Result<Infallible, Failure> {
     if let Some(unsettled) = unsettled {
@@ -125,7 +119,7 @@ pub(super) async fn attach(
     std::future::pending().await
 }
 
-async fn until_settled(core: &Core, link: &Arc<Link>, unsettled: &Unsettled) -> Result<(), Failure> {
+async fn until_settled(core: &Core, link: &Arc<SqlLink>, unsettled: &Unsettled) -> Result<(), Failure> {
     tracing::debug!(target: "lockkeeper", server = %link.server(), "{}", unsettled.trouble(core.life.clock.now()));
     let mut unsettled = unsettled.clone();
     loop {

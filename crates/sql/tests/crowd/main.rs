@@ -31,7 +31,7 @@ const SERVER_BYTES_MAX: usize = 4_000;
 /// Long enough for thousands of calls of one process that are made at once, each behind the other, on a busy machine.
 const SETTINGS: &str = "session_timeout=60s&operation_timeout=240s";
 
-/// For how long a database grants nothing after a start that has lost nothing (`BRIEF` of `session/settling.rs`).
+/// For how long a database grants nothing after a start that has lost nothing (`BRIEF` of `timing.rs`).
 const RESTS_FOR: Duration = Duration::from_secs(5);
 
 /// What the contenders take of the disk.

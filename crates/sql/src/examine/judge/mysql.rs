@@ -2,16 +2,15 @@
 
 use lockkeeper_core::{Finding, Severity};
 
-use super::Seen;
-use super::common::{judge_alone, judge_connections, judge_oldest, judge_schema, state};
-use crate::examine::report::Report;
-use crate::mysql::VERSION;
+use crate::examine::judge::{Examined, judge_alone, judge_connections, judge_oldest, judge_schema, state};
+use crate::examine::report::ServerReport;
+use crate::schema::VERSION;
 
 /// How many versions of rows may wait until they are removed. A server in order has thousands.
 const HISTORY_MAX: u64 = 1_000_000;
 
 /// What is found of a server.
-pub(super) fn judge(seen: &Seen<'_>) -> Vec<Finding> {
+pub(crate) fn judge(seen: &Examined<'_>) -> Vec<Finding> {
     let report = seen.report;
     let found = [
         Some(about(seen)),
@@ -31,18 +30,18 @@ pub(super) fn judge(seen: &Seen<'_>) -> Vec<Finding> {
 }
 
 /// Says what there is.
-fn about(seen: &Seen<'_>) -> Finding {
+fn about(seen: &Examined<'_>) -> Finding {
     let version = seen.report.words("version");
     let name = if is_mariadb(seen.report) { "MariaDB" } else { "MySQL" };
     Finding::note(format!("{name} {version}; {}", state(seen)))
 }
 
-fn is_mariadb(report: &Report) -> bool {
+fn is_mariadb(report: &ServerReport) -> bool {
     report.get("version").is_some_and(|version| version.contains("MariaDB"))
 }
 
 /// Judges what was not tested.
-fn judge_kind(report: &Report) -> Option<Finding> {
+fn judge_kind(report: &ServerReport) -> Option<Finding> {
     if report.get("aurora_version").is_some() {
         return Some(Finding::note("this is Aurora, on which locks were not tested"));
     }
@@ -50,7 +49,7 @@ fn judge_kind(report: &Report) -> Option<Finding> {
 }
 
 /// Judges whether the one who made the schema sees what others do.
-fn judge_visible(report: &Report) -> Option<Finding> {
+fn judge_visible(report: &ServerReport) -> Option<Finding> {
     report.get("hidden_from").map(|_| {
         let definer = report.words("hidden_from");
         let what = format!(
@@ -64,7 +63,7 @@ fn judge_visible(report: &Report) -> Option<Finding> {
 }
 
 /// Judges whether others are written to.
-fn judge_cluster(report: &Report) -> Option<Finding> {
+fn judge_cluster(report: &ServerReport) -> Option<Finding> {
     if report.is_on("wsrep_on") {
         let nodes = report.words("wsrep_cluster_size");
         let what = format!("this is one of {nodes} nodes of Galera: two nodes grant one lock at once");
@@ -81,7 +80,7 @@ fn judge_cluster(report: &Report) -> Option<Finding> {
 }
 
 /// Judges whether it writes: that may change while a session lives.
-fn judge_reading(report: &Report) -> Option<Finding> {
+fn judge_reading(report: &ServerReport) -> Option<Finding> {
     (report.is_on("read_only") || report.is_on("innodb_read_only")).then(|| {
         let what = "no lock can be had: the server only reads (`read_only`)";
         Finding::new(Severity::Error, what, "name the server that is written to")
@@ -89,7 +88,7 @@ fn judge_reading(report: &Report) -> Option<Finding> {
 }
 
 /// Judges what a crash may lose.
-fn judge_flushing(report: &Report) -> Option<Finding> {
+fn judge_flushing(report: &ServerReport) -> Option<Finding> {
     let cure = "set `innodb_flush_log_at_trx_commit = 1`";
     match report.get("innodb_flush_log_at_trx_commit")? {
         "1" | "3" => None,
@@ -108,7 +107,7 @@ fn judge_flushing(report: &Report) -> Option<Finding> {
 }
 
 /// Judges what replicas are told by.
-fn judge_log(report: &Report) -> Option<Finding> {
+fn judge_log(report: &ServerReport) -> Option<Finding> {
     if !report.is_on("log_bin") {
         return None;
     }
@@ -123,7 +122,7 @@ fn judge_log(report: &Report) -> Option<Finding> {
 }
 
 /// Judges what a promotion may lose.
-fn judge_replicas(report: &Report) -> Option<Finding> {
+fn judge_replicas(report: &ServerReport) -> Option<Finding> {
     let replicas = report.number("slaves_connected");
     if replicas? == 0 {
         return judge_alone(replicas);
@@ -137,7 +136,7 @@ fn judge_replicas(report: &Report) -> Option<Finding> {
     Some(Finding::new(Severity::Warning, what, "set `rpl_semi_sync_master_enabled = ON`, and the same on the replicas"))
 }
 
-fn judge_history(report: &Report) -> Option<Finding> {
+fn judge_history(report: &ServerReport) -> Option<Finding> {
     let length = report.number("history").filter(|length| *length > HISTORY_MAX)?;
     let what = format!("{length} old versions of rows are kept, which slow all joins down");
     Some(Finding::new(Severity::Warning, what, "see what keeps the purge from them: long transactions"))

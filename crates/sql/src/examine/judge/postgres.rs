@@ -2,12 +2,12 @@
 
 use lockkeeper_core::{Finding, Severity};
 
-use super::Seen;
-use super::common::{
-    TRANSACTION_MAX_S, judge_alone, judge_connections, judge_oldest, judge_on_ours, judge_schema, state,
+use crate::examine::judge::{
+    Examined, TRANSACTION_MAX_S, judge_alone, judge_connections, judge_oldest, judge_on_ours, judge_schema, state,
 };
-use crate::examine::report::Report;
-use crate::postgres::{LISTENERS_MAX, VERSION};
+use crate::examine::report::ServerReport;
+use crate::postgres::LISTENERS_MAX;
+use crate::schema::VERSION;
 
 /// Our tables whose rows change with each lock.
 const TABLES: [&str; 3] = ["queue", "session", "contender"];
@@ -17,7 +17,7 @@ const TABLES: [&str; 3] = ["queue", "session", "contender"];
 const DEAD_ROWS_MAX: u64 = 100_000;
 
 /// What is found of a server.
-pub(super) fn judge(seen: &Seen<'_>) -> Vec<Finding> {
+pub(crate) fn judge(seen: &Examined<'_>) -> Vec<Finding> {
     let report = seen.report;
     let most = report.number("max_connections");
     let kept = report.number("superuser_reserved_connections").unwrap_or(0);
@@ -40,7 +40,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Vec<Finding> {
 }
 
 /// Says what there is.
-fn about(seen: &Seen<'_>) -> Finding {
+fn about(seen: &Examined<'_>) -> Finding {
     let report = seen.report;
     let (version, encoding, listening) =
         (report.words("server_version"), report.words("server_encoding"), report.words("listening"));
@@ -51,12 +51,12 @@ fn about(seen: &Seen<'_>) -> Finding {
     ))
 }
 
-fn judge_aurora(report: &Report) -> Option<Finding> {
+fn judge_aurora(report: &ServerReport) -> Option<Finding> {
     report.is_on("is_aurora").then(|| Finding::note("this is Aurora, on which locks were not tested"))
 }
 
 /// Judges whether the schema's owner sees what others do.
-fn judge_visible(report: &Report) -> Option<Finding> {
+fn judge_visible(report: &ServerReport) -> Option<Finding> {
     report.is_off("sees_others").then(|| {
         let owner = report.words("owner");
         let what = format!(
@@ -69,7 +69,7 @@ fn judge_visible(report: &Report) -> Option<Finding> {
 }
 
 /// Judges what a crash may lose.
-fn judge_durability(report: &Report) -> Vec<Finding> {
+fn judge_durability(report: &ServerReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (setting, what) in [
         ("fsync", "a crash of the server's machine loses grants, and may damage all data (`fsync off`)"),
@@ -95,7 +95,7 @@ fn judge_durability(report: &Report) -> Vec<Finding> {
 }
 
 /// Judges what a promotion may lose.
-fn judge_standbys(report: &Report) -> Option<Finding> {
+fn judge_standbys(report: &ServerReport) -> Option<Finding> {
     let standbys = report.number("standbys");
     let names = report.get("synchronous_standby_names")?;
     if !names.is_empty() {
@@ -115,7 +115,7 @@ fn judge_standbys(report: &Report) -> Option<Finding> {
 }
 
 /// Judges how many sessions are told by the server.
-fn judge_listeners(report: &Report) -> Option<Finding> {
+fn judge_listeners(report: &ServerReport) -> Option<Finding> {
     let most = u64::try_from(LISTENERS_MAX).unwrap_or(u64::MAX);
     let listening = report.number("listening")?;
     let cure = "use one keeper for all locks of a process, and few processes that wait";
@@ -130,7 +130,7 @@ fn judge_listeners(report: &Report) -> Option<Finding> {
 }
 
 /// Judges the transactions that are prepared, and wait for a word of their coordinator.
-fn judge_prepared(report: &Report) -> Option<Finding> {
+fn judge_prepared(report: &ServerReport) -> Option<Finding> {
     let age_s = report.number("prepared_s").filter(|age_s| *age_s >= TRANSACTION_MAX_S)?;
     let what = format!(
         "a prepared transaction waits for {age_s} s: dead rows of our tables are kept for it, which slows all joins \
@@ -140,7 +140,7 @@ fn judge_prepared(report: &Report) -> Option<Finding> {
     Some(Finding::new(Severity::Warning, what, cure))
 }
 
-fn judge_dead_rows(report: &Report, table: &str) -> Option<Finding> {
+fn judge_dead_rows(report: &ServerReport, table: &str) -> Option<Finding> {
     let dead = report.number(&format!("dead_{table}")).filter(|dead| *dead > DEAD_ROWS_MAX)?;
     let what = format!("our table `{table}` has {dead} dead rows, which slow all joins down");
     let cure = "see what keeps the vacuum from them: long transactions, or `autovacuum off`";

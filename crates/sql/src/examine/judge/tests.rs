@@ -1,14 +1,7 @@
 //! Tests of the findings on servers that say this or that.
 
-use std::time::Duration;
-
-use lockkeeper_core::{Finding, Severity};
-
-use super::common::{judge_settled, judge_waking};
-use super::{Seen, judge};
-use crate::engine::WakeMethod;
-use crate::examine::report::Report;
-use crate::url::Config;
+use super::*;
+use crate::examine::judge_all;
 
 const URL: &str = "postgres://h1/db?session_timeout=20s";
 
@@ -60,8 +53,8 @@ fn config(url: &str) -> Config {
 /// What is found beside the note that says what there is, of a server in order but for these facts.
 fn found_of(url: &str, usual: &[(&str, &str)], changes: &[(&str, &str)]) -> Vec<Finding> {
     let facts = [usual, changes].concat();
-    let (config, report) = (config(url), Report::with(&facts));
-    let mut found = judge(&Seen {
+    let (config, report) = (config(url), ServerReport::with(&facts));
+    let mut found = judge_all(&Examined {
         config: &config,
         wake_method: WakeMethod::Notified,
         clocks: None,
@@ -163,12 +156,12 @@ fn mariadb_is_judged_by_its_settings_and_mysql_is_said_to_be_untested() {
 
 #[test]
 fn another_state_of_the_data_is_told_until_it_is_settled() {
-    let settled = Report::with(&[("instance", "one"), ("is_settled", "1"), ("timeout_max_ms", "20000")]);
+    let settled = ServerReport::with(&[("instance", "one"), ("is_settled", "1"), ("timeout_max_ms", "20000")]);
     assert_eq!(judge_settled(&settled), None);
-    let unsettled = Report::with(&[("instance", "one"), ("is_settled", "false"), ("timeout_max_ms", "20000")]);
+    let unsettled = ServerReport::with(&[("instance", "one"), ("is_settled", "false"), ("timeout_max_ms", "20000")]);
     let found = judge_settled(&unsettled).expect("no lock is granted");
     assert!(found.severity == Severity::Warning && found.what.contains("20s"), "{found}");
-    assert_eq!(judge_settled(&Report::with(&[("is_settled", "false")])), None, "none has locked yet");
+    assert_eq!(judge_settled(&ServerReport::with(&[("is_settled", "false")])), None, "none has locked yet");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use super::memory::Database;
 use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, safe_for, session, session_for, try_open};
 use crate::engine::{Hint, WakeMethod};
-use crate::session::Wake;
+use crate::session::WaitEnd;
 use crate::statement::Argument;
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +231,7 @@ async fn a_wait_for_a_dead_session_ends_when_that_is_removed() {
     pass(TIMEOUT).await;
     let told = core.waits.departure(&core.life.present_link().unwrap(), Ticket::from_bits(5), 0, None);
     let begun = tokio::time::Instant::now();
-    assert_eq!(told.await, Wake::Departed);
+    assert_eq!(told.await, WaitEnd::Departed);
     assert!(begun.elapsed() <= TIMEOUT / 4 + Duration::from_secs(1), "{:?}", begun.elapsed());
     drop(other);
 }

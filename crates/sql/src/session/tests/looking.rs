@@ -9,7 +9,7 @@ use super::memory::Database;
 use super::{TIMEOUT, pass_ms, session};
 use crate::engine::WakeMethod;
 use crate::look::{self, Onlooker, ask};
-use crate::site::Site;
+use crate::site::SqlSite;
 use crate::statement::{Argument, Statement};
 use crate::url::Config;
 
@@ -18,7 +18,7 @@ fn onlooker(database: &Database) -> Arc<Onlooker> {
     let mut config = Config::from_url(&url).unwrap();
     config.names = Names::unresolved();
     let (engine, config, clock) = (Arc::new(database.clone()), Arc::new(config), database.clock.clone());
-    Arc::new(look::onlooker(&Site { engine, config, clock, testing: Testing::default() }))
+    Arc::new(look::onlooker(&SqlSite { engine, config, clock, testing: Testing::default() }))
 }
 
 fn missing() -> Statement {

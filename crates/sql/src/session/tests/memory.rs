@@ -9,8 +9,8 @@ use lockkeeper_core::{BoxFuture, Ticket};
 use lockkeeper_session::{Effect, Failure, FailureKind, Server};
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::engine::{Connected, Engine, Greeting, Hint, Intent, NamedLockWait, WakeMethod, Wire};
-use crate::statement::{Argument, Row, SessionId, Statement, What};
+use crate::engine::{Connected, DatabaseEngine, Hint, Intent, NamedLockWait, ServerGreeting, WakeMethod, Wire};
+use crate::statement::{AnswerRow, Argument, RowKind, SessionNumber, Statement};
 
 /// What a test makes of the database, and what it sees of it.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Database {
         }
     }
 
-    pub(super) fn hint(&self, session: SessionId, hint: Hint) {
+    pub(super) fn hint(&self, session: SessionNumber, hint: Hint) {
         let hints = self.data().listening.get(&session.0).cloned();
         if let Some(hints) = hints {
             hints.try_send(hint).expect("few hints");
@@ -117,7 +117,7 @@ impl Database {
     }
 
     /// Whether a session is told.
-    pub(super) fn tells(&self, session: SessionId) -> bool {
+    pub(super) fn tells(&self, session: SessionNumber) -> bool {
         self.data().listening.contains_key(&session.0)
     }
 
@@ -148,7 +148,7 @@ impl Database {
     }
 }
 
-impl Engine for Database {
+impl DatabaseEngine for Database {
     fn connect(&self, server: &Server, deadline: BootInstant, _: Intent) -> BoxFuture<Result<Connected, Failure>> {
         let mut data = self.data();
         // `h1` is the first.
@@ -166,22 +166,14 @@ impl Engine for Database {
         }
         let (is_over, (tell, hints)) = (watch::Sender::new(false), mpsc::channel(64));
         data.open.push(is_over.clone());
-        let greeting = Greeting { instance: data.instance.clone(), wake_method: data.wake_method };
+        let greeting = ServerGreeting { instance: data.instance.clone(), wake_method: data.wake_method };
         let wire = Arc::new(MemoryWire { database: self.clone(), is_over, hints: tell });
         Box::pin(std::future::ready(Ok(Connected { wire, greeting, hints })))
-    }
-
-    fn set_up(&self, _deadline: BootInstant) -> BoxFuture<Result<(), Failure>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn set_up_text(&self) -> String {
-        String::new()
     }
 }
 
 impl Wire for MemoryWire {
-    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<Row>, Failure>> {
+    fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<AnswerRow>, Failure>> {
         if self.is_over() {
             return Box::pin(std::future::ready(Err(Failure::broken(Effect::None))));
         }
@@ -198,7 +190,7 @@ impl Wire for MemoryWire {
         })
     }
 
-    fn listen(&self, session: SessionId) -> BoxFuture<Result<bool, Failure>> {
+    fn listen(&self, session: SessionNumber) -> BoxFuture<Result<bool, Failure>> {
         let mut data = self.database.data();
         data.log.push(Statement::new("listen", vec![session.into(), Argument::Flag(true)]));
         let is_let = !data.is_full;
@@ -208,7 +200,7 @@ impl Wire for MemoryWire {
         Box::pin(std::future::ready(Ok(is_let)))
     }
 
-    fn unlisten(&self, session: SessionId) -> BoxFuture<Result<(), Failure>> {
+    fn unlisten(&self, session: SessionNumber) -> BoxFuture<Result<(), Failure>> {
         let mut data = self.database.data();
         data.log.push(Statement::new("listen", vec![session.into(), Argument::Flag(false)]));
         data.listening.remove(&session.0);
@@ -242,17 +234,17 @@ impl Wire for MemoryWire {
     }
 }
 
-fn status(word: &str, number: i64) -> Row {
-    Row { text: Some(word.to_owned()), number: Some(number), ..Row::default() }
+fn status(word: &str, number: i64) -> AnswerRow {
+    AnswerRow { text: Some(word.to_owned()), number: Some(number), ..AnswerRow::default() }
 }
 
-fn of_ticket(what: What, ticket: u128) -> Row {
-    Row { what: what as i16, ticket: Some(ticket), ..Row::default() }
+fn of_ticket(what: RowKind, ticket: u128) -> AnswerRow {
+    AnswerRow { what: what as i16, ticket: Some(ticket), ..AnswerRow::default() }
 }
 
 impl Data {
     /// Executes a statement; `None` if it is never answered.
-    fn execute(&mut self, statement: Statement) -> Option<Result<Vec<Row>, Failure>> {
+    fn execute(&mut self, statement: Statement) -> Option<Result<Vec<AnswerRow>, Failure>> {
         self.log.push(statement.clone());
         if self.is_stuck {
             return None;
@@ -318,7 +310,7 @@ impl Data {
                 vec![status(if ahead >= *far { "ok" } else { "near" }, ahead)]
             }
             ("missing", [Ids(tickets)]) => {
-                std::iter::once(status("ok", 0)).chain(self.missing(tickets, What::Missing)).collect()
+                std::iter::once(status("ok", 0)).chain(self.missing(tickets, RowKind::Missing)).collect()
             }
             other => panic!("no session asks this: {other:?}"),
         }))
@@ -329,29 +321,30 @@ impl Data {
         format!("{instance}, doubted {} times", self.doubts)
     }
 
-    fn state_of(&self, instance: &str) -> Row {
+    fn state_of(&self, instance: &str) -> AnswerRow {
         let greatest = self.sessions.values().map(|row| row.timeout_ms).max().unwrap_or(0);
         let brief = self.brief.filter(|_| self.doubts == 0).map(|brief| i64::try_from(brief.as_millis()).unwrap());
         let state = Some(self.state(instance));
         match self.settled.as_deref() == Some(instance) {
-            true => Row { ask: state, ..status("ok", 1) },
-            false => Row { timeout_ms: brief.or(Some(greatest)), ask: state, ..status("unsettled", 1) },
+            true => AnswerRow { ask: state, ..status("ok", 1) },
+            false => AnswerRow { timeout_ms: brief.or(Some(greatest)), ask: state, ..status("unsettled", 1) },
         }
     }
 
-    fn missing(&self, tickets: &[u128], what: What) -> Vec<Row> {
+    fn missing(&self, tickets: &[u128], what: RowKind) -> Vec<AnswerRow> {
         let is_gone = |ticket: &&u128| !self.contenders.contains_key(ticket);
         tickets.iter().filter(is_gone).map(|ticket| of_ticket(what, *ticket)).collect()
     }
 
-    fn of_ours(&self, session: u128) -> impl Iterator<Item = Row> {
+    fn of_ours(&self, session: u128) -> impl Iterator<Item = AnswerRow> {
         let broken = self.broken.iter().filter(move |(_, owner)| **owner == session);
         let asked = self.asked.iter().filter(move |(ticket, _)| self.contenders.get(ticket) == Some(&session));
-        let asked = asked.map(|(ticket, ask)| Row { ask: Some(ask.clone()), ..of_ticket(What::Asked, *ticket) });
-        broken.map(|(ticket, _)| of_ticket(What::Broken, *ticket)).chain(asked)
+        let asked =
+            asked.map(|(ticket, ask)| AnswerRow { ask: Some(ask.clone()), ..of_ticket(RowKind::Asked, *ticket) });
+        broken.map(|(ticket, _)| of_ticket(RowKind::Broken, *ticket)).chain(asked)
     }
 
-    fn resume(&mut self, session: u128, epoch: i64, beat: i64, kept: &[u128]) -> Vec<Row> {
+    fn resume(&mut self, session: u128, epoch: i64, beat: i64, kept: &[u128]) -> Vec<AnswerRow> {
         match self.sessions.get_mut(&session) {
             None => return vec![status("gone", 0)],
             Some(row) if row.epoch >= epoch || row.beat >= beat => return vec![status("stale", 0)],
@@ -359,11 +352,11 @@ impl Data {
         }
         self.contenders.retain(|ticket, owner| *owner != session || kept.contains(ticket));
         let standing = kept.iter().filter(|ticket| self.contenders.contains_key(ticket));
-        let standing = standing.map(|ticket| of_ticket(What::Stands, *ticket));
+        let standing = standing.map(|ticket| of_ticket(RowKind::Stands, *ticket));
         std::iter::once(status("ok", 0)).chain(standing).chain(self.of_ours(session)).collect()
     }
 
-    fn beat(&mut self, own: (u128, i64, i64), roll: &[u128], awaited: &[u128], ring: i64) -> Vec<Row> {
+    fn beat(&mut self, own: (u128, i64, i64), roll: &[u128], awaited: &[u128], ring: i64) -> Vec<AnswerRow> {
         let (session, epoch, beat) = own;
         match self.sessions.get_mut(&session) {
             None => return vec![status("gone", 0)],
@@ -371,26 +364,28 @@ impl Data {
             Some(row) => row.beat = beat,
         }
         let listens = i64::from(self.listening.contains_key(&session));
-        let mut rows = vec![Row { epoch: Some(listens), ..status("ok", 4_711) }];
-        rows.extend(self.missing(roll, What::Missing));
-        rows.extend(self.missing(awaited, What::Missing));
+        let mut rows = vec![AnswerRow { epoch: Some(listens), ..status("ok", 4_711) }];
+        rows.extend(self.missing(roll, RowKind::Missing));
+        rows.extend(self.missing(awaited, RowKind::Missing));
         rows.extend(self.of_ours(session));
         let owners = awaited.iter().filter_map(|ticket| Some((*ticket, *self.contenders.get(ticket)?)));
         rows.extend(
-            owners.clone().map(|(ticket, owner)| Row { session: Some(owner), ..of_ticket(What::Owner, ticket) }),
+            owners
+                .clone()
+                .map(|(ticket, owner)| AnswerRow { session: Some(owner), ..of_ticket(RowKind::Owner, ticket) }),
         );
         let owners = owners.map(|(_, owner)| owner);
         let behind = self.sessions.range(session + 1..).chain(self.sessions.range(..session)).map(|(id, _)| *id);
         let shown: BTreeSet<u128> = owners.chain(behind.take(usize::try_from(ring).unwrap())).collect();
         for id in shown.into_iter().filter(|id| *id != session) {
             if let Some(row) = self.sessions.get(&id) {
-                rows.push(Row {
-                    what: What::Beat as i16,
+                rows.push(AnswerRow {
+                    what: RowKind::Beat as i16,
                     session: Some(id),
                     number: Some(row.beat),
                     epoch: Some(row.epoch),
                     timeout_ms: Some(row.timeout_ms),
-                    ..Row::default()
+                    ..AnswerRow::default()
                 });
             }
         }

@@ -15,7 +15,7 @@ use lockkeeper_session::{Names, Testing};
 
 use self::memory::Database;
 use crate::session::{Core, open};
-use crate::site::Site;
+use crate::site::SqlSite;
 use crate::url::Config;
 
 const TIMEOUT: Duration = Duration::from_secs(12);
@@ -27,7 +27,7 @@ async fn try_open(database: &Database, url: &str, testing: Testing) -> Result<Ar
     let mut config = Config::from_url(&ServiceUrl::parse(url)?)?;
     config.names = Names::unresolved();
     let config = Arc::new(config);
-    open(Site { engine: Arc::new(database.clone()), config, clock: database.clock.clone(), testing }).await
+    open(SqlSite { engine: Arc::new(database.clone()), config, clock: database.clock.clone(), testing }).await
 }
 
 async fn session(database: &Database) -> Arc<Core> {

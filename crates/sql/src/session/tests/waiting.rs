@@ -8,16 +8,16 @@ use tokio::time::{Instant, timeout};
 use super::memory::Database;
 use super::{TIMEOUT, pass, pass_ms, session};
 use crate::engine::{Hint, WakeMethod};
-use crate::session::{Core, Told, Wake};
+use crate::session::{Core, WaitEnd, WaitHandle};
 use crate::statement::Argument;
 
 /// A contender of another session, and a wait for it.
-fn wait(database: &Database, core: &Core, bits: u128, nearness: usize) -> Told {
+fn wait(database: &Database, core: &Core, bits: u128, nearness: usize) -> WaitHandle {
     database.data().contenders.entry(bits).or_insert(77);
     core.waits.departure(&core.life.present_link().unwrap(), Ticket::from_bits(bits), nearness, None)
 }
 
-async fn took(told: Told) -> (Wake, Duration) {
+async fn took(told: WaitHandle) -> (WaitEnd, Duration) {
     let begun = Instant::now();
     (timeout(Duration::from_secs(60), told).await.expect("it ends"), begun.elapsed())
 }
@@ -36,13 +36,13 @@ async fn one_that_listens_is_told_at_once_after_one_look() {
     pass_ms(900).await;
     assert_eq!(database.count("missing"), 1);
     database.remove(Ticket::from_bits(1));
-    assert_eq!(took(told).await, (Wake::Departed, Duration::ZERO));
+    assert_eq!(took(told).await, (WaitEnd::Departed, Duration::ZERO));
     pass(TIMEOUT * 2).await;
     let told = wait(&database, &core, 2, 0);
     pass_ms(900).await;
     assert_eq!(database.count("missing"), 1, "it has listened for long");
     database.remove(Ticket::from_bits(2));
-    assert_eq!(took(told).await.0, Wake::Departed);
+    assert_eq!(took(told).await.0, WaitEnd::Departed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,11 +53,11 @@ async fn a_departure_that_was_told_before_its_wait_began_is_not_missed() {
     pass_ms(10).await;
     database.hint(core.id, Hint::Departed(Ticket::from_bits(2)));
     pass_ms(10).await;
-    assert_eq!(took(wait(&database, &core, 2, 0)).await, (Wake::Departed, Duration::ZERO));
+    assert_eq!(took(wait(&database, &core, 2, 0)).await, (WaitEnd::Departed, Duration::ZERO));
 }
 
 /// A wait far from its turn, in a queue where a turn takes about 10 ms, after the session has found that out.
-async fn wait_in_crowd(database: &Database, core: &Core) -> Told {
+async fn wait_in_crowd(database: &Database, core: &Core) -> WaitHandle {
     database.data().contenders.insert(1, 77);
     database.data().ahead = 99;
     let line = (queue(), FencingToken::new(7, 0).unwrap());
@@ -80,7 +80,7 @@ async fn in_a_crowd_that_moves_quickly_it_is_told_only_while_its_turn_is_near() 
     // Sooner than it had to be. It is found after it listens again.
     database.remove(Ticket::from_bits(1));
     let (wake, after) = took(told).await;
-    assert_eq!(wake, Wake::Departed);
+    assert_eq!(wake, WaitEnd::Departed);
     assert!((200..=400).contains(&after.as_millis()), "{after:?}");
     assert_eq!((database.count("rest"), database.tells(core.id)), (3, true));
     pass_ms(500).await;
@@ -100,7 +100,7 @@ async fn another_wait_ends_the_rest_of_a_session_and_one_behind_the_first_does_n
     pass_ms(10).await;
     assert!(database.tells(core.id));
     database.remove(Ticket::from_bits(2));
-    assert_eq!(took(other).await, (Wake::Departed, Duration::ZERO));
+    assert_eq!(took(other).await, (WaitEnd::Departed, Duration::ZERO));
     drop((told, behind));
 }
 
@@ -115,7 +115,7 @@ async fn a_beat_beside_a_question_for_rest_does_not_take_the_session_for_deaf() 
     }
     assert!(database.tells(core.id), "it listens again");
     database.remove(Ticket::from_bits(1));
-    assert_eq!(took(told).await, (Wake::Departed, Duration::ZERO));
+    assert_eq!(took(told).await, (WaitEnd::Departed, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn where_too_many_listen_each_wait_is_looked_at_by_its_nearness() {
     database.data().is_full = true;
     let (near, far) = (wait(&database, &core, 1, 0), wait(&database, &core, 2, 9));
     let (wake, after) = took(far).await;
-    assert_eq!(wake, Wake::Look, "it is to find its place anew");
+    assert_eq!(wake, WaitEnd::Look, "it is to find its place anew");
     assert!((500..=650).contains(&after.as_millis()), "{after:?}");
     pass(Duration::from_secs(10)).await;
     let near_looks = looks_at(&database, 1);
@@ -167,7 +167,7 @@ async fn one_question_looks_at_all_waits_and_no_more_than_sixty_four() {
     }
     (1..=1_000).for_each(|bits| database.remove(Ticket::from_bits(bits)));
     for told in waits {
-        assert_eq!(took(told).await.0, Wake::Departed);
+        assert_eq!(took(told).await.0, WaitEnd::Departed);
     }
 }
 
@@ -180,14 +180,14 @@ async fn behind_a_pooler_that_does_not_let_it_listen_it_looks_from_the_next_beat
     pass_ms(100).await;
     database.remove(Ticket::from_bits(1));
     let (wake, after) = took(told).await;
-    assert_eq!(wake, Wake::Departed);
+    assert_eq!(wake, WaitEnd::Departed);
     assert!(after <= TIMEOUT / 6, "{after:?}");
     let (wake, after) = {
         let told = wait(&database, &core, 2, 0);
         database.remove(Ticket::from_bits(2));
         took(told).await
     };
-    assert_eq!(wake, Wake::Departed);
+    assert_eq!(wake, WaitEnd::Departed);
     assert!(after <= Duration::from_millis(64), "{after:?}");
     pass(Duration::from_secs(100)).await;
     assert_eq!(database.count("listen"), 1, "it does not try again");
@@ -200,12 +200,12 @@ async fn all_waits_end_with_their_connection() {
     let link = core.life.present_link().unwrap();
     let (departure, change) = (wait(&database, &core, 1, 0), core.waits.change(&link, &queue()));
     database.cut();
-    assert_eq!(took(departure).await.0, Wake::ConnectionOver);
-    assert_eq!(took(change).await.0, Wake::ConnectionOver);
-    assert_eq!(took(core.waits.change(&link, &queue())).await, (Wake::ConnectionOver, Duration::ZERO));
+    assert_eq!(took(departure).await.0, WaitEnd::ConnectionOver);
+    assert_eq!(took(change).await.0, WaitEnd::ConnectionOver);
+    assert_eq!(took(core.waits.change(&link, &queue())).await, (WaitEnd::ConnectionOver, Duration::ZERO));
     let next = core.life.next_link().await.unwrap();
     let late = core.waits.departure(&link, Ticket::from_bits(1), 0, None);
-    assert_eq!(took(late).await, (Wake::ConnectionOver, Duration::ZERO));
+    assert_eq!(took(late).await, (WaitEnd::ConnectionOver, Duration::ZERO));
     drop(core.waits.departure(&next, Ticket::from_bits(1), 0, None));
 }
 
@@ -215,12 +215,12 @@ async fn a_change_is_told_to_those_who_wait_for_that_queue() {
     let core = session(&database).await;
     let link = core.life.present_link().unwrap();
     // What happened before it listened may have been missed.
-    assert_eq!(took(core.waits.change(&link, &queue())).await, (Wake::Look, Duration::ZERO));
+    assert_eq!(took(core.waits.change(&link, &queue())).await, (WaitEnd::Look, Duration::ZERO));
     pass(TIMEOUT).await;
     let (mine, other) = (core.waits.change(&link, &queue()), core.waits.change(&link, &QueueName::new("b").unwrap()));
     pass_ms(500).await;
     database.hint(core.id, Hint::Changed { name: "a".to_owned(), part: 0 });
-    assert_eq!(took(mine).await, (Wake::Look, Duration::ZERO));
+    assert_eq!(took(mine).await, (WaitEnd::Look, Duration::ZERO));
     assert!(timeout(TIMEOUT, other).await.is_err());
 }
 
@@ -230,7 +230,7 @@ async fn where_nothing_is_told_a_wait_for_a_change_ends_in_a_look() {
         let database = Database::new(wake_method);
         let core = session(&database).await;
         let (wake, after) = took(core.waits.change(&core.life.present_link().unwrap(), &queue())).await;
-        assert_eq!(wake, Wake::Look);
+        assert_eq!(wake, WaitEnd::Look);
         assert!((200..=251).contains(&after.as_millis()), "{after:?}");
     }
 }
@@ -247,7 +247,7 @@ async fn the_wait_that_is_nearest_its_turn_waits_for_the_named_lock_and_the_othe
     assert_eq!(named_locks(&database), [1, 2], "a nearer one takes the turn");
     pass_ms(107).await;
     database.remove(Ticket::from_bits(2));
-    assert_eq!(took(near).await, (Wake::Departed, Duration::ZERO));
+    assert_eq!(took(near).await, (WaitEnd::Departed, Duration::ZERO));
     pass_ms(10).await;
     assert_eq!(named_locks(&database), [1, 2, 1]);
     drop(far);

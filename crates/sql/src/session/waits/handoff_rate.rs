@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::{FencingToken, QueueName};
 
-use crate::session::waits::wait_table::Line;
+/// The queue of a contender that waits, and its token there.
+pub(crate) type WaitLine = (QueueName, FencingToken);
 
 /// A session need not be told while at least this many stand ahead of its first wait: each notification wakes all
 /// sessions of the database that listen, and 30 of them double the time of a hand-off.
-pub(super) const FAR: usize = 14;
+pub(crate) const FAR: usize = 14;
 
 /// It listens again when about this many are left ahead.
 const NEAR: usize = 6;
@@ -30,20 +32,20 @@ const REST_MAX: Duration = Duration::from_secs(1);
 const RESTED_OF_8: u32 = 7;
 
 /// Those ahead of a wait are counted up to this many: more would not let it rest for longer.
-pub(super) const COUNTED_MAX: usize = 250;
+pub(crate) const COUNTED_MAX: usize = 250;
 
 /// How long turns take in a queue.
 #[derive(Debug, Default)]
-pub(super) struct HandoffRate {
+pub(crate) struct HandoffRate {
     /// The wait for which was counted last.
-    counted: Option<Counted>,
+    counted: Option<CountedWait>,
     /// How long each turn took when that was measured last, and before; and when that was.
     turns: [Option<(Duration, BootInstant)>; 2],
 }
 
 #[derive(Debug)]
-struct Counted {
-    line: Line,
+struct CountedWait {
+    line: WaitLine,
     /// How many stood ahead, and when that was asked; `None` until it is answered.
     ahead: Option<(usize, BootInstant)>,
     /// When it was over last.
@@ -52,24 +54,24 @@ struct Counted {
 
 /// How long a session rests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct ListenPause {
-    pub(super) until: BootInstant,
+pub(crate) struct ListenPause {
+    pub(crate) until: BootInstant,
     /// Whether the wait is near its turn then.
-    pub(super) is_near_then: bool,
+    pub(crate) is_near_then: bool,
 }
 
 impl HandoffRate {
     /// Whether those ahead of this wait were counted last.
-    pub(super) fn has_counted(&self, line: &Line) -> bool {
+    pub(crate) fn has_counted(&self, line: &WaitLine) -> bool {
         self.counted.as_ref().is_some_and(|counted| counted.line == *line)
     }
 
     /// Begins to count those ahead of a wait.
-    pub(super) fn count(&mut self, line: &Line) {
+    pub(crate) fn count(&mut self, line: &WaitLine) {
         if self.has_counted(line) {
             return;
         }
-        let counted = Counted { line: line.clone(), ahead: None, ended_at: None };
+        let counted = CountedWait { line: line.clone(), ahead: None, ended_at: None };
         let Some(last) = self.counted.replace(counted) else { return };
         if last.line.0 != line.0 {
             self.turns = [None; 2];
@@ -90,14 +92,14 @@ impl HandoffRate {
     }
 
     /// Returns how many are to stand ahead of a wait for a rest; `None` if there is to be none.
-    pub(super) fn far(&self, now: BootInstant) -> Option<usize> {
+    pub(crate) fn far(&self, now: BootInstant) -> Option<usize> {
         let turn = self.turn(now).filter(|turn| *turn <= QUICK)?.max(Duration::from_micros(1));
         let turns = (REST_MIN * 8 / RESTED_OF_8).as_micros().div_ceil(turn.as_micros());
         Some(FAR.max(NEAR.saturating_add(usize::try_from(turns).unwrap_or(usize::MAX))))
     }
 
     /// Notes how many stood ahead of the wait when that was asked; returns how long the session may rest.
-    pub(super) fn counted(&mut self, ahead: usize, at: BootInstant) -> ListenPause {
+    pub(crate) fn counted(&mut self, ahead: usize, at: BootInstant) -> ListenPause {
         let seen = (ahead < COUNTED_MAX).then_some((ahead, at));
         let last = self.counted.as_mut().and_then(|counted| std::mem::replace(&mut counted.ahead, seen));
         if let Some((before, since)) = last
@@ -111,7 +113,7 @@ impl HandoffRate {
     }
 
     /// Notes that a wait is over.
-    pub(super) fn ended(&mut self, line: &Line, now: BootInstant) {
+    pub(crate) fn ended(&mut self, line: &WaitLine, now: BootInstant) {
         if let Some(counted) = self.counted.as_mut().filter(|counted| counted.line == *line) {
             counted.ended_at = Some(now);
         }

@@ -6,8 +6,8 @@ fn at(milliseconds: u64) -> BootInstant {
     BootInstant::from_nanos(milliseconds * 1_000_000)
 }
 
-fn line(queue: &str, token: u64) -> Line {
-    (queue.parse().expect("a name"), lockkeeper_core::FencingToken::new(token, 0).expect("a token"))
+fn line(queue: &str, token: u64) -> WaitLine {
+    (queue.parse().expect("a name"), FencingToken::new(token, 0).expect("a token"))
 }
 
 /// A queue where each turn took this long, as two counts of the wait with the first token show it.

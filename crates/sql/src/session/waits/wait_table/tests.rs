@@ -10,7 +10,7 @@ fn ticket(bits: u128) -> Ticket {
     Ticket::from_bits(bits)
 }
 
-fn table(telling: Telling) -> WaitTable {
+fn table(telling: WakeState) -> WaitTable {
     let mut table = WaitTable::new(4, Duration::from_secs(3));
     table.attach(1, telling, false);
     table
@@ -18,11 +18,11 @@ fn table(telling: Telling) -> WaitTable {
 
 fn table_with_named_locks() -> WaitTable {
     let mut table = WaitTable::new(4, Duration::from_secs(3));
-    table.attach(1, Telling::Looks, true);
+    table.attach(1, WakeState::Looks, true);
     table
 }
 
-fn depart(table: &mut WaitTable, bits: u128, nearness: usize, now_ms: u64) -> oneshot::Receiver<Wake> {
+fn depart(table: &mut WaitTable, bits: u128, nearness: usize, now_ms: u64) -> oneshot::Receiver<WaitEnd> {
     let (tell, end) = oneshot::channel();
     table.depart(ticket(bits), nearness, None, at(now_ms), tell);
     end
@@ -32,15 +32,15 @@ fn depart(table: &mut WaitTable, bits: u128, nearness: usize, now_ms: u64) -> on
 fn looks_come_later_with_each_contender_between_up_to_a_second_and_are_spread_by_a_quarter() {
     let intervals = [0, 1, 2, 3, 4, 5, 40, usize::MAX].map(|nearness| interval(nearness).as_millis());
     assert_eq!(intervals, [50, 100, 150, 200, 250, 300, 1_000, 1_000]);
-    let mut random = Random(1);
-    let spread: Vec<_> = (0..1_000).map(|_| random.spread(Duration::from_secs(1)).as_millis()).collect();
+    let mut random = Random::new(1);
+    let spread: Vec<_> = (0..1_000).map(|_| spread(&mut random, Duration::from_secs(1)).as_millis()).collect();
     assert!(spread.iter().all(|one| (1_000..=1_250).contains(one)));
     assert!(spread.iter().any(|one| *one < 1_025) && spread.iter().any(|one| *one > 1_225));
 }
 
 #[test]
 fn a_wait_is_looked_at_once_before_it_is_only_told() {
-    let mut table = table(Telling::Told { since: at(1_000) });
+    let mut table = table(WakeState::Told { since: at(1_000) });
     let _early = depart(&mut table, 1, 0, 3_999);
     let _late = depart(&mut table, 2, 0, 4_000);
     assert_eq!(table.next_due(), Some(at(3_999)));
@@ -53,7 +53,7 @@ fn a_wait_is_looked_at_once_before_it_is_only_told() {
 
 #[test]
 fn what_is_due_soon_is_looked_at_together_and_each_contender_once() {
-    let mut table = table(Telling::Looks);
+    let mut table = table(WakeState::Looks);
     let waits = [1, 1, 2].map(|bits| depart(&mut table, bits, 0, 0));
     let _later = depart(&mut table, 3, 0, 40);
     assert_eq!(table.take_due(at(49)), []);
@@ -69,16 +69,16 @@ fn what_is_due_soon_is_looked_at_together_and_each_contender_once() {
 
 #[test]
 fn one_that_is_not_next_in_line_is_to_find_its_place_anew_where_nothing_tells() {
-    let mut table = table(Telling::Looks);
+    let mut table = table(WakeState::Looks);
     let mut far = depart(&mut table, 1, 3, 0);
     assert_eq!((table.take_due(at(199)), far.try_recv()), (Vec::new(), Err(oneshot::error::TryRecvError::Empty)));
-    assert_eq!((table.take_due(at(251)), far.try_recv()), (Vec::new(), Ok(Wake::Look)));
+    assert_eq!((table.take_due(at(251)), far.try_recv()), (Vec::new(), Ok(WaitEnd::Look)));
     assert!(table.is_empty());
 }
 
 #[test]
 fn a_beat_asks_for_the_nearest_and_for_the_others_in_turn() {
-    let mut table = table(Telling::Looks);
+    let mut table = table(WakeState::Looks);
     let _waits: Vec<_> =
         (0..200).map(|bits| depart(&mut table, bits, 200 - usize::try_from(bits).unwrap(), 0)).collect();
     let nearest: Vec<_> = (192..200).rev().map(ticket).collect();
@@ -93,11 +93,11 @@ fn a_beat_asks_for_the_nearest_and_for_the_others_in_turn() {
 
 #[test]
 fn departures_without_a_wait_are_remembered_up_to_a_limit_and_not_over_a_new_connection() {
-    let mut table = table(Telling::Soon);
+    let mut table = table(WakeState::Soon);
     (0..=1_024).for_each(|bits| table.departed(ticket(bits), at(0)));
     assert!(depart(&mut table, 0, 0, 0).try_recv().is_err());
-    assert_eq!(depart(&mut table, 1, 0, 0).try_recv(), Ok(Wake::Departed));
-    table.attach(2, Telling::Soon, false);
+    assert_eq!(depart(&mut table, 1, 0, 0).try_recv(), Ok(WaitEnd::Departed));
+    table.attach(2, WakeState::Soon, false);
     assert!(depart(&mut table, 1, 0, 0).try_recv().is_err());
 }
 
@@ -119,7 +119,7 @@ fn a_wait_for_a_named_lock_is_looked_at_once_a_second_and_another_one_waits_for_
     let mut table = table_with_named_locks();
     let mut near = depart(&mut table, 1, 1, 0);
     let mut far = depart(&mut table, 2, 2, 0);
-    assert_eq!((table.take_due(at(200)), near.try_recv().is_err(), far.try_recv()), (vec![], true, Ok(Wake::Look)));
+    assert_eq!((table.take_due(at(200)), near.try_recv().is_err(), far.try_recv()), (vec![], true, Ok(WaitEnd::Look)));
     let next = table.next_due().expect("a look");
     assert!((at(1_200)..=at(1_450)).contains(&next), "{next:?}");
     let _nearer = depart(&mut table, 3, 0, 210);
@@ -142,7 +142,7 @@ fn a_named_lock_that_stays_taken_keeps_no_wait_from_a_look_each_second() {
 #[test]
 fn the_named_lock_of_the_one_ahead_in_a_queue_is_next_though_it_was_seen_farther_off_before() {
     let mut table = table_with_named_locks();
-    let queue = || "door".parse::<QueueName>().expect("a name");
+    let queue = || "door".parse().expect("a name");
     let mut depart = |bits, nearness, token| {
         let (tell, end) = oneshot::channel();
         table.depart(ticket(bits), nearness, Some((queue(), token)), at(0), tell);
@@ -155,7 +155,7 @@ fn the_named_lock_of_the_one_ahead_in_a_queue_is_next_though_it_was_seen_farther
 
 #[test]
 fn of_the_waits_of_one_queue_the_first_is_looked_at_and_the_next_when_that_one_is_over() {
-    let mut table = table(Telling::Looks);
+    let mut table = table(WakeState::Looks);
     let line = |token| Some(("door".parse().expect("a name"), FencingToken::new(token, 0).expect("a token")));
     let mut depart = |bits, nearness, token| {
         let (tell, end) = oneshot::channel();
@@ -166,20 +166,20 @@ fn of_the_waits_of_one_queue_the_first_is_looked_at_and_the_next_when_that_one_i
     assert!(table.take_due(at(900)).is_empty());
     assert_eq!(
         (first.1.try_recv(), second.1.try_recv().is_err(), third.1.try_recv().is_err()),
-        (Ok(Wake::Look), true, true)
+        (Ok(WaitEnd::Look), true, true)
     );
     assert!(table.next_due() > Some(at(4_800)));
     table.forget(Some(ticket(2)), second.0, at(1_000));
     assert_eq!(table.next_due(), Some(at(1_000)));
     assert!(table.take_due(at(1_000)).is_empty());
-    assert_eq!(third.1.try_recv(), Ok(Wake::Look));
+    assert_eq!(third.1.try_recv(), Ok(WaitEnd::Look));
 }
 
 /// Before, each of a thousand waits of one session asked the server for its place every few seconds, and the first of
 /// them waited behind all these looks.
 #[test]
 fn while_the_first_wait_of_a_queue_goes_on_those_behind_it_are_not_looked_at() {
-    let mut table = table(Telling::Looks);
+    let mut table = table(WakeState::Looks);
     let line = |token| Some(("door".parse().expect("a name"), FencingToken::new(token, 0).expect("a token")));
     let depart = |table: &mut WaitTable, number: u64, milliseconds| {
         let (tell, end) = oneshot::channel();
@@ -192,7 +192,7 @@ fn while_the_first_wait_of_a_queue_goes_on_those_behind_it_are_not_looked_at() {
     let mut looks = 0;
     for milliseconds in (0..60_000).step_by(10) {
         assert!(table.take_due(at(milliseconds)).is_empty());
-        if first.try_recv() == Ok(Wake::Look) {
+        if first.try_recv() == Ok(WaitEnd::Look) {
             looks += 1;
             first = depart(&mut table, 1, milliseconds);
         }
