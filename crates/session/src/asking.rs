@@ -1,18 +1,45 @@
-//! A request that goes on until it is answered or its connection ends, also if the caller gives it up.
+//! Requests under way: when an answer is late, what goes on if its caller gives it up, and what is ended then.
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockkeeper_core::BoxFuture;
-use lockkeeper_core::clock::Clock;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::unconstrained;
 
 /// How long after the end of a connection its driver may take to hand out what it has read, on a busy machine.
 const HANDED_OUT_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long after a deadline an answer that is there already may take to be read.
+const READ_WITHIN: Duration = Duration::from_millis(100);
+
+/// Waits until an answer is late. After a deadline that was slept through with the whole program, the answer may be
+/// there and only has to be read.
+pub async fn late(clock: &dyn Clock, deadline: BootInstant) {
+    clock.sleep_until(deadline).await;
+    clock.sleep_until(clock.now().saturating_add(READ_WITHIN)).await;
+}
+
+/// Waits for something, if there is anything to wait for, and else without end.
+pub async fn or_never<T>(waiting: Option<impl Future<Output = T> + Send>) -> T {
+    match waiting {
+        Some(waiting) => waiting.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// When an attempt must have ended, so that each of those that are left has as much time: a server that is cut off
+/// gives no answer at all.
+#[must_use]
+pub fn share(now: BootInstant, deadline: BootInstant, attempts_left: usize) -> BootInstant {
+    let attempts_left = u32::try_from(attempts_left).unwrap_or(u32::MAX).max(1);
+    now.saturating_add(deadline.saturating_duration_since(now) / attempts_left)
+}
 
 /// Waits for the answer of a driver; none if its connection ends without one.
 ///
@@ -41,12 +68,12 @@ pub async fn answered<A>(
 /// what it gave up was called.
 #[must_use = "its answer is read by awaiting it"]
 pub struct Asking<A: Send + 'static> {
-    state: State<A>,
+    state: AskingState<A>,
     /// Where it goes on if it is given up.
     runtime: Handle,
 }
 
-enum State<A> {
+enum AskingState<A> {
     Pending(BoxFuture<A>),
     Answered(A),
     Over,
@@ -59,8 +86,8 @@ impl<A: Send + 'static> Asking<A> {
         // Without a budget, which would let the first poll end before anything was queued.
         let mut asking: BoxFuture<A> = Box::pin(unconstrained(asking));
         let state = match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => State::Answered(answer),
-            Poll::Pending => State::Pending(asking),
+            Poll::Ready(answer) => AskingState::Answered(answer),
+            Poll::Pending => AskingState::Pending(asking),
         };
         Self { state, runtime }
     }
@@ -70,22 +97,22 @@ impl<A: Send + Unpin + 'static> Future for Asking<A> {
     type Output = A;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<A> {
-        if let State::Pending(asking) = &mut self.state {
+        if let AskingState::Pending(asking) = &mut self.state {
             let Poll::Ready(answer) = asking.as_mut().poll(context) else {
                 return Poll::Pending;
             };
-            self.state = State::Answered(answer);
+            self.state = AskingState::Answered(answer);
         }
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Answered(answer) => Poll::Ready(answer),
-            State::Pending(_) | State::Over => unreachable!("it is not polled after its answer"),
+        match std::mem::replace(&mut self.state, AskingState::Over) {
+            AskingState::Answered(answer) => Poll::Ready(answer),
+            AskingState::Pending(_) | AskingState::Over => unreachable!("it is not polled after its answer"),
         }
     }
 }
 
 impl<A: Send + 'static> Drop for Asking<A> {
     fn drop(&mut self) {
-        if let State::Pending(asking) = std::mem::replace(&mut self.state, State::Over) {
+        if let AskingState::Pending(asking) = std::mem::replace(&mut self.state, AskingState::Over) {
             self.runtime.spawn(asking);
         }
     }
@@ -93,8 +120,49 @@ impl<A: Send + 'static> Drop for Asking<A> {
 
 impl<A: Send + 'static> fmt::Debug for Asking<A> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_answered = !matches!(self.state, State::Pending(_));
+        let is_answered = !matches!(self.state, AskingState::Pending(_));
         formatter.debug_struct("Asking").field("is_answered", &is_answered).finish_non_exhaustive()
+    }
+}
+
+/// Something that is ended if it is never claimed, as when a caller gives up.
+#[derive(Debug)]
+pub struct Unclaimed<T, E: FnOnce(T)>(Option<(T, E)>);
+
+impl<T, E: FnOnce(T)> Unclaimed<T, E> {
+    /// Takes it until it is claimed; `end` ends it if it never is.
+    pub const fn new(made: T, end: E) -> Self {
+        Self(Some((made, end)))
+    }
+
+    /// Hands it over.
+    #[expect(clippy::missing_panics_doc, reason = "it is there until it is claimed, which is the end")]
+    pub fn claim(mut self) -> T {
+        self.0.take().expect("it is claimed once").0
+    }
+}
+
+const THERE: &str = "it is there until it is claimed, which is the end";
+
+impl<T, E: FnOnce(T)> Deref for Unclaimed<T, E> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0.as_ref().expect(THERE).0
+    }
+}
+
+impl<T, E: FnOnce(T)> DerefMut for Unclaimed<T, E> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0.as_mut().expect(THERE).0
+    }
+}
+
+impl<T, E: FnOnce(T)> Drop for Unclaimed<T, E> {
+    fn drop(&mut self) {
+        if let Some((made, end)) = self.0.take() {
+            end(made);
+        }
     }
 }
 

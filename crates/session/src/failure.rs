@@ -288,7 +288,7 @@ impl Failure {
             (false, false) => Error::permanent(kind, operation, message),
         };
         match self.source {
-            Some(source) => error.caused_by(Cause(source)),
+            Some(source) => error.caused_by(SharedCause(source)),
             None => error,
         }
     }
@@ -306,9 +306,9 @@ impl fmt::Display for Failure {
 
 /// A cause that is shared by the errors of several requests.
 #[derive(Debug)]
-struct Cause(Arc<dyn StdError + Send + Sync>);
+struct SharedCause(Arc<dyn StdError + Send + Sync>);
 
-impl fmt::Display for Cause {
+impl fmt::Display for SharedCause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A chain says the same in each link; the last one says what happened.
         let mut last: &(dyn StdError + 'static) = &*self.0;
@@ -320,7 +320,7 @@ impl fmt::Display for Cause {
     }
 }
 
-impl StdError for Cause {}
+impl StdError for SharedCause {}
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,9 @@
 //! The one task of a session that keeps it: it uses a connection, connects again when it is lost, and ends the session.
 //!
+//! If a runtime ends before its session, none of the session's tasks goes on, nor do the clients of protocols. So a
+//! thread has a small runtime for itself, and ends the session over a fresh connection. The old runtime waits for it,
+//! since the program may end next.
+//!
 //! How a service is connected to, what proves a session there, and how it is ended, its backend knows.
 
 #[cfg(test)]
@@ -8,14 +12,14 @@ mod tests;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use lockkeeper_core::clock::BootInstant;
+use lockkeeper_core::clock::{BootInstant, Clock};
 use lockkeeper_core::{Backoff, Error, ErrorKind, Liveness, LossReason, Operation, Result};
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle};
 
-use crate::farewell::farewell;
-use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Server, at_home, share};
+use crate::{Effect, Ending, Failure, FailureKind, Finder, Life, Link, Mutex, Server, at_home, share};
 
 /// The number of a session's first connection.
 pub const FIRST_CONNECTION: u64 = 1;
@@ -23,6 +27,14 @@ pub const FIRST_CONNECTION: u64 = 1;
 /// For how long a session that has lapsed is still to be ended at the service, where its contenders keep others
 /// waiting: a service that was away may let it live on from its return. After a longer outage it ends at its timeout.
 pub const LAPSED_IS_ENDED_WITHIN: Duration = Duration::from_secs(3_600);
+
+/// How long the end of a runtime waits for the service to be told: for the greeting and the end of a session at a
+/// service that is near. A program that ends should not stay for one that does not answer.
+const FAREWELL_MAX: Duration = Duration::from_millis(250);
+
+/// The server of the last session that could not be ended in time, and when that was. All sessions of a program end at
+/// once, so the others are not tried over that server: else each would wait as long.
+static SILENT: Mutex<Option<(Option<Server>, BootInstant)>> = Mutex::new(None);
 
 /// Returns where a session on this service will live.
 ///
@@ -80,11 +92,11 @@ pub trait Keeping: Send + Sync + 'static {
 pub fn keep<K: Keeping>(keeping: K, finder: Finder, first: K::Taken) -> impl Future<Output = ()> + Send {
     let next_connection = AtomicU64::new(FIRST_CONNECTION + 1);
     let refusals = Backoff::CONNECTING;
-    let keeper = Keeper { kept: keeping, finder, next_connection, refusals, is_done: false };
+    let keeper = SessionKeeper { kept: keeping, finder, next_connection, refusals, is_done: false };
     at_home(async move { keeper.run(first).await })
 }
 
-struct Keeper<K: Keeping> {
+struct SessionKeeper<K: Keeping> {
     kept: K,
     finder: Finder,
     /// The number of the next connection.
@@ -95,7 +107,7 @@ struct Keeper<K: Keeping> {
     is_done: bool,
 }
 
-impl<K: Keeping> Keeper<K> {
+impl<K: Keeping> SessionKeeper<K> {
     async fn run(mut self, first: K::Taken) {
         self.keep(first).await;
         self.is_done = true;
@@ -251,10 +263,58 @@ impl<K: Keeping> Keeper<K> {
 }
 
 /// If the session is not over, it is its runtime that ends.
-impl<K: Keeping> Drop for Keeper<K> {
+impl<K: Keeping> Drop for SessionKeeper<K> {
     fn drop(&mut self) {
         if !self.is_done {
             self.leave_runtime();
         }
     }
+}
+
+/// Has a session ended on another thread, and waits for that; it is told until when it may take. `last` is the server
+/// of its connection.
+///
+/// # Errors
+///
+/// Why the service could not be told.
+fn farewell<F>(
+    clock: &dyn Clock,
+    last: Option<&Server>,
+    end: impl FnOnce(BootInstant) -> F + Send,
+) -> Result<(), Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    let (begun, silent) = (clock.now(), SILENT.lock().clone());
+    if silent.is_some_and(|(server, at)| server.as_ref() == last && begun < at.saturating_add(FAREWELL_MAX)) {
+        return Err(Failure::late(Effect::None));
+    }
+    let deadline = begun.saturating_add(FAREWELL_MAX);
+    let told = on_a_thread(move || async move {
+        tokio::select! {
+            biased;
+            told = end(deadline) => told,
+            () = clock.sleep_until(deadline) => Err(Failure::late(Effect::Unknown)),
+        }
+    });
+    if clock.now() >= deadline {
+        *SILENT.lock() = Some((last.cloned(), clock.now()));
+    }
+    told.unwrap_or_else(|| Err(Failure::broken(Effect::None)))
+}
+
+/// Does this in a runtime on another thread: a thread of a runtime, as this may be, enters no other. `None` if the
+/// system gives none.
+fn on_a_thread<T: Send, F: Future<Output = T>>(work: impl FnOnce() -> F + Send) -> Option<T> {
+    thread::scope(|scope| {
+        let working = thread::Builder::new().name("lockkeeper-end".to_owned()).spawn_scoped(scope, || {
+            let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+            let done = runtime.block_on(work());
+            // The machine's resolver may be busy for longer.
+            runtime.shutdown_background();
+            Some(done)
+        });
+        // It may be a panic that drops the runtime, so this is not the place for another.
+        working.ok()?.join().ok()?
+    })
 }

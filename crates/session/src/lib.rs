@@ -31,61 +31,47 @@
 //!   session over, and ends it; a backend says by `Keeping` how a connection is opened, used and taken over. Calls go
 //!   out in order, also over a loss of the connection (`outbox`, `life/calls`), and none outlives its connection, also
 //!   one that a driver has left in its queue (`asking`). What was begun at a server and is not used is ended there
-//!   (`unclaimed`).
+//!   (`Unclaimed`).
 //! - **Queues** (`queue`): the waist over a `Service`, which makes each call (a script on Redis, a statement in a
 //!   database, a transaction on etcd, in the lane of its lock) and reads its answer. Joining until that is certain,
 //!   leaving until the contender is gone, waiting for a departure or a change, and finding out why a contender of ours
 //!   is gone stand here once.
 //! - **Our own contenders** (`own_contenders`): which of them the next renewal asks for, and what is heard of them.
 //! - **Looks** (`look`) without a session go over the last one's connection while it has one, else over a separate one.
-//!   Followers (`follow`) connect again by one rule; what clocks and round trips say is judged once (`examine`).
-//! - **Harm** (`testing`): what tests do to a client, lost replies and planted bugs. Without the feature `testing` it
+//!   Followers connect again by one rule; what clocks and round trips say is judged once (`examine`).
+//! - **Harm** (`site`): what tests do to a client, lost replies and planted bugs. Without the feature `testing` it
 //!   does nothing.
 
 mod asking;
-mod at_home;
-mod belief;
-mod contained;
-mod deadline;
 mod dial;
 mod examine;
 mod failure;
-mod farewell;
 mod finder;
-mod follow;
 mod keeping;
 mod life;
 mod link;
 mod look;
 mod lookup;
-mod mutex;
 mod outbox;
 mod own_contenders;
 mod queue;
 mod record;
 mod server;
 mod site;
+mod task;
 mod tcp;
-mod testing;
-mod unclaimed;
 mod ways;
 
-pub use asking::{Asking, answered};
-pub use at_home::at_home;
-pub use belief::Belief;
-pub use contained::{contained, of_task};
-pub use deadline::{late, or_never, share};
+pub use asking::{Asking, Unclaimed, answered, late, or_never, share};
 pub use dial::{Meter, Socket, Stream, connect_tcp};
 pub use examine::{Clocks, FOR_TOKENS, judge_round_trip, median_round_trip};
 pub use failure::{Effect, Failure, FailureKind, GIVE_CREDENTIALS};
 pub use finder::Finder;
-pub use follow::{Follow, follow};
 pub use keeping::{FIRST_CONNECTION, Keeping, LAPSED_IS_ENDED_WITHIN, keep, runtime_for};
-pub use life::{Beginning, Ending, Life, refuse};
+pub use life::{Beginning, Belief, Ending, Life, refuse};
 pub use link::{Link, Linked, Lookable};
-pub use look::{Onlooker, Onlooking, Sight};
+pub use look::{Follow, Onlooker, Onlooking, Sight, follow};
 pub use lookup::{Lookup, Lookups, Names, resolve, within};
-pub use mutex::Mutex;
 pub use outbox::Make;
 pub use own_contenders::{News, OwnContenders};
 pub use queue::{
@@ -93,10 +79,9 @@ pub use queue::{
 };
 pub use record::{Ask, Record, shortened};
 pub use server::Server;
-pub use site::Site;
+pub use site::{Bug, ClientTesting as Testing, Site};
+pub use task::{StateMutex as Mutex, at_home, contained, of_task};
 pub use tcp::{Closer, OwnStream, Tcp};
-pub use testing::{Bug, Testing};
-pub use unclaimed::Unclaimed;
 pub use ways::{DialHistory, Order, Random, Ways, pause_after};
 
-pub(crate) use outbox::{Call, Outbox};
+pub(crate) use outbox::{CallOutbox, SessionCall};

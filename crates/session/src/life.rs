@@ -17,7 +17,7 @@ use lockkeeper_core::{Error, ErrorKind, Liveness, LossReason, Operation, Result,
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use crate::{Belief, Effect, Failure, Link, Mutex, Outbox, Server, Testing};
+use crate::{CallOutbox, Effect, Failure, Link, Mutex, Server, Testing};
 
 /// How a session ended.
 #[derive(Clone, Debug)]
@@ -26,6 +26,31 @@ pub enum Ending {
     Certain,
     /// The service could not be told. It ends the session at its timeout.
     Untold(Failure),
+}
+
+/// Until when one session may be believed.
+#[derive(Clone, Copy, Debug)]
+pub struct Belief {
+    safe_until: BootInstant,
+}
+
+impl Belief {
+    /// Begins with what the opening of the session is worth.
+    #[must_use]
+    pub const fn until(safe_until: BootInstant) -> Self {
+        Self { safe_until }
+    }
+
+    /// Notes that a request was answered that proves the session for so long, from the moment when it was sent on.
+    pub fn prove(&mut self, sent_at: BootInstant, span: Duration) {
+        self.safe_until = self.safe_until.max(sent_at.saturating_add(span));
+    }
+
+    /// Until when the session may be believed.
+    #[must_use]
+    pub const fn safe_until(&self) -> BootInstant {
+        self.safe_until
+    }
 }
 
 /// How a session begins.
@@ -63,7 +88,7 @@ pub struct Life<L> {
     pub(crate) timeout: Duration,
     worth_granting: Duration,
     operation_timeout: Duration,
-    outbox: Outbox<L>,
+    outbox: CallOutbox<L>,
     /// The connection in use, if there is one.
     link: watch::Sender<Option<Arc<L>>>,
     /// Set once no connection comes any more.
@@ -97,7 +122,7 @@ impl<L: Link> Life<L> {
             timeout,
             worth_granting,
             operation_timeout,
-            outbox: Outbox::default(),
+            outbox: CallOutbox::default(),
             link: watch::Sender::new(None),
             ending: watch::Sender::new(None),
             is_abandoned: AtomicBool::new(false),
@@ -351,5 +376,21 @@ impl<L: Link> fmt::Debug for Life<L> {
         let is_connected = self.present_link().is_some();
         let mut shown = formatter.debug_struct("Life");
         shown.field("bond", &self.bond).field("is_connected", &is_connected).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_believed_from_the_sending_of_a_proof() {
+        let at = |seconds: u64| BootInstant::from_nanos(seconds * 1_000_000_000);
+        let span = Duration::from_secs(20);
+        let mut belief = Belief::until(at(21));
+        belief.prove(at(4), span);
+        assert_eq!(belief.safe_until(), at(24));
+        belief.prove(at(3), span);
+        assert_eq!(belief.safe_until(), at(24), "an older one takes nothing back");
     }
 }

@@ -1,16 +1,19 @@
-//! Over which connection looks at queues go that belong to no session: that of a lock's session if there is one, else a
-//! separate one, opened at the first look.
+//! Looks at queues that belong to no session. They go over the connection of a lock's session if there is one, else over
+//! a separate one, opened at the first look. Those that go on and on follow a service over one connection after the
+//! other.
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::clock::{BootInstant, Clock};
-use lockkeeper_core::{BoxFuture, Error, Openable, Opener, Operation, Result};
+use lockkeeper_core::{
+    Backoff, BoxFuture, Error, EventSender, FollowEvent, Follower, Openable, Opener, Operation, Result,
+};
 
 use crate::life::{LOOK_ATTEMPTS_MAX, PAUSE};
-use crate::{Effect, Failure, Life, Link as _, Linked, Lookable, late};
+use crate::{Effect, Failure, Life, Link as _, Linked, Lookable, Mutex, late};
 
 /// What a look shows, or why it shows nothing.
 pub type Sight<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
@@ -43,26 +46,26 @@ pub struct Onlooker<C: Lookable, F> {
     open: Box<dyn Fn() -> BoxFuture<Result<Arc<C>>> + Send + Sync>,
     /// Whether a failure of a look shows that a session's connection is of no use to the session either.
     is_useless: fn(&Failure) -> bool,
-    opener: Opener<Own<C>>,
-    latest: Mutex<Latest<Linked<C, F>>>,
+    opener: Opener<SeparateLink<C>>,
+    latest: Mutex<LatestOpening<Linked<C, F>>>,
 }
 
 /// What is known of the last attempt to open a session.
-struct Latest<L> {
+struct LatestOpening<L> {
     session: Weak<Life<L>>,
     trouble: Option<Error>,
 }
 
 /// A connection for looks alone.
-struct Own<C>(Arc<C>);
+struct SeparateLink<C>(Arc<C>);
 
-impl<C> Clone for Own<C> {
+impl<C> Clone for SeparateLink<C> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<C: Lookable> Openable for Own<C> {
+impl<C: Lookable> Openable for SeparateLink<C> {
     fn is_open(&self) -> bool {
         !self.0.is_over()
     }
@@ -81,13 +84,13 @@ impl<C: Lookable, F: Send + Sync + 'static> Onlooker<C, F> {
         is_useless: fn(&Failure) -> bool,
         open: impl Fn() -> BoxFuture<Result<Arc<C>>> + Send + Sync + 'static,
     ) -> Self {
-        let latest = Mutex::new(Latest { session: Weak::new(), trouble: None });
+        let latest = Mutex::new(LatestOpening { session: Weak::new(), trouble: None });
         Self { clock, timeout, open: Box::new(open), is_useless, opener: Opener::new(|_| {}), latest }
     }
 
     /// Notes how the opening of a session ended. Looks go over its connection while it has one.
     pub fn note(&self, opened: Result<&Arc<Life<Linked<C, F>>>, &Error>) {
-        let mut latest = self.latest();
+        let mut latest = self.latest.lock();
         latest.trouble = opened.err().cloned();
         if let Ok(life) = opened {
             latest.session = Arc::downgrade(life);
@@ -96,7 +99,7 @@ impl<C: Lookable, F: Send + Sync + 'static> Onlooker<C, F> {
 
     /// Returns why the service cannot be reached now, as far as the last session has found out.
     pub fn trouble(&self) -> Option<Error> {
-        let latest = self.latest();
+        let latest = self.latest.lock();
         let of_session = latest.session.upgrade().and_then(|life| life.trouble());
         let of_session = of_session.map(|failure| failure.into_core(Operation::Connect, false));
         of_session.or_else(|| latest.trouble.clone())
@@ -166,14 +169,14 @@ impl<C: Lookable, F: Send + Sync + 'static> Onlooker<C, F> {
     /// none, since it connects again or may not be granted locks yet, one can look all the same. Where that cannot be
     /// either, the session's next connection is waited for.
     async fn connection(&self, deadline: BootInstant) -> Result<(Arc<C>, Option<Arc<Linked<C, F>>>)> {
-        let session = self.latest().session.upgrade().filter(|life| life.bond().liveness().is_held());
+        let session = self.latest.lock().session.upgrade().filter(|life| life.bond().liveness().is_held());
         let lent = |link: Arc<Linked<C, F>>| (link.connection.clone(), Some(link));
         if let Some(link) = session.as_ref().and_then(|life| life.present_link()) {
             return Ok(lent(link));
         }
         let opened = self.opener.get(|| {
             let opening = (self.open)();
-            Box::pin(async move { opening.await.map(Own) })
+            Box::pin(async move { opening.await.map(SeparateLink) })
         });
         match (opened.await, session) {
             (Ok(own), _) => Ok((own.0, None)),
@@ -192,15 +195,39 @@ impl<C: Lookable, F: Send + Sync + 'static> Onlooker<C, F> {
         }
         Box::pin(std::future::ready(Ok(())))
     }
-
-    /// Nothing panics while it is locked.
-    fn latest(&self) -> MutexGuard<'_, Latest<Linked<C, F>>> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<C: Lookable, F> fmt::Debug for Onlooker<C, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Onlooker").finish_non_exhaustive()
     }
+}
+
+/// How one service is followed.
+pub trait Follow: Send + 'static {
+    /// The clock of all pauses.
+    fn clock(&self) -> &Arc<dyn Clock>;
+
+    /// Follows over one connection until that is of no use any more, or there is no reader: then it ends well. What it
+    /// tells begins the pauses anew.
+    fn until_lost(
+        &mut self,
+        telling: &EventSender,
+        backoff: &mut Backoff,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// Begins, in a task of the runtime that this is called in.
+pub fn follow(mut following: impl Follow) -> Follower {
+    Follower::run(|telling| async move {
+        let mut backoff = Backoff::CONNECTING;
+        while let Err(failure) = following.until_lost(&telling, &mut backoff).await {
+            let is_passing = failure.is_passing();
+            let error = failure.into_core(Operation::Inspect, false);
+            if !telling.tell(FollowEvent::Lost(error)).await || !is_passing {
+                return;
+            }
+            backoff.rest(&**following.clock()).await;
+        }
+    })
 }

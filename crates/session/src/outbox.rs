@@ -12,27 +12,27 @@ use tokio::sync::oneshot;
 
 use crate::{Failure, Link, Mutex};
 
-type Sender<L> = Box<dyn FnOnce(&Arc<L>) + Send>;
+type SendLater<L> = Box<dyn FnOnce(&Arc<L>) + Send>;
 
 /// Makes a request and sends it over a connection: before it returns, so that requests stand in the order of the calls.
 pub type Make<L, T> = Arc<dyn Fn(&Arc<L>) -> BoxFuture<Result<T, Failure>> + Send + Sync>;
 
 /// What one session calls, in the order of the calls.
-pub(crate) struct Outbox<L> {
-    state: Mutex<State<L>>,
+pub(crate) struct CallOutbox<L> {
+    state: Mutex<OutboxState<L>>,
 }
 
-struct State<L> {
+struct OutboxState<L> {
     link: Option<Arc<L>>,
     /// What waits for the next connection, by its turn. The calls of the program are their limit.
-    waiting: BTreeMap<u64, Sender<L>>,
+    waiting: BTreeMap<u64, SendLater<L>>,
     next_turn: u64,
     /// Whether no connection comes any more.
     is_over: bool,
 }
 
 /// A call under way.
-pub struct Call<L, T> {
+pub struct SessionCall<L, T> {
     turn: u64,
     make: Make<L, T>,
     sending: Sending<T>,
@@ -45,18 +45,18 @@ enum Sending<T> {
     Waits(oneshot::Receiver<BoxFuture<Result<T, Failure>>>),
 }
 
-impl<L: Link> Outbox<L> {
+impl<L: Link> CallOutbox<L> {
     /// Sends something now, or once there is a connection.
-    pub(crate) fn call<T: Send + 'static>(&self, make: Make<L, T>) -> Call<L, T> {
+    pub(crate) fn call<T: Send + 'static>(&self, make: Make<L, T>) -> SessionCall<L, T> {
         let mut state = self.state.lock();
         let turn = state.next_turn;
         state.next_turn += 1;
         let sending = state.send(turn, make.clone());
-        Call { turn, make, sending }
+        SessionCall { turn, make, sending }
     }
 
     /// Sends a call again after a failure, at its turn.
-    pub(crate) fn again<T: Send + 'static>(&self, call: &mut Call<L, T>) {
+    pub(crate) fn again<T: Send + 'static>(&self, call: &mut SessionCall<L, T>) {
         call.sending = self.state.lock().send(call.turn, call.make.clone());
     }
 
@@ -83,7 +83,7 @@ impl<L: Link> Outbox<L> {
     }
 }
 
-impl<L: Link> State<L> {
+impl<L: Link> OutboxState<L> {
     fn send<T: Send + 'static>(&mut self, turn: u64, make: Make<L, T>) -> Sending<T> {
         match &self.link {
             Some(link) if !link.is_over() => Sending::Sent(make(link)),
@@ -99,7 +99,7 @@ impl<L: Link> State<L> {
     }
 }
 
-impl<L: Link, T: Send + 'static> Call<L, T> {
+impl<L: Link, T: Send + 'static> SessionCall<L, T> {
     /// Waits for the answer, and for a connection before.
     ///
     /// # Errors
@@ -124,20 +124,20 @@ impl<L: Link, T: Send + 'static> Call<L, T> {
     }
 }
 
-impl<L> Default for Outbox<L> {
+impl<L> Default for CallOutbox<L> {
     fn default() -> Self {
-        let state = State { link: None, waiting: BTreeMap::new(), next_turn: 0, is_over: false };
+        let state = OutboxState { link: None, waiting: BTreeMap::new(), next_turn: 0, is_over: false };
         Self { state: Mutex::new(state) }
     }
 }
 
-impl<L> fmt::Debug for Outbox<L> {
+impl<L> fmt::Debug for CallOutbox<L> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Outbox").finish_non_exhaustive()
     }
 }
 
-impl<L, T> fmt::Debug for Call<L, T> {
+impl<L, T> fmt::Debug for SessionCall<L, T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Call").field("turn", &self.turn).finish_non_exhaustive()
     }
@@ -195,7 +195,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_waits_for_a_connection_is_sent_over_it_in_the_order_of_the_calls() {
-        let (outbox, wire) = (Outbox::default(), Wire::new(7));
+        let (outbox, wire) = (CallOutbox::default(), Wire::new(7));
         let mut calls: Vec<_> = (0..3).map(|number| outbox.call(request(number))).collect();
         assert!(calls.iter().all(|call| !call.is_sent()));
         outbox.attach(&wire);
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_call_that_is_made_again_keeps_its_turn_before_later_ones() {
-        let (outbox, one, other) = (Outbox::default(), Wire::new(1), Wire::new(2));
+        let (outbox, one, other) = (CallOutbox::default(), Wire::new(1), Wire::new(2));
         outbox.attach(&one);
         let mut first = outbox.call(request(0));
         one.is_over.store(true, Ordering::SeqCst);
@@ -218,7 +218,7 @@ mod tests {
 
     #[tokio::test]
     async fn once_no_connection_comes_any_more_calls_fail_whether_made_before_or_after() {
-        let outbox = Outbox::<Wire>::default();
+        let outbox = CallOutbox::<Wire>::default();
         let mut before = outbox.call(request(0));
         outbox.end();
         let mut after = outbox.call(request(1));

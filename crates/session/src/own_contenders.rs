@@ -26,14 +26,14 @@ pub enum News {
 /// All contenders of a session, for all that is known, and where each stands.
 #[derive(Debug)]
 pub struct OwnContenders<W = ()> {
-    state: Mutex<State<W>>,
+    state: Mutex<ContendersState<W>>,
     /// Told when the first of them stands.
     begun: Notify,
 }
 
 #[derive(Debug)]
-struct State<W> {
-    by_ticket: BTreeMap<Ticket, Known<W>>,
+struct ContendersState<W> {
+    by_ticket: BTreeMap<Ticket, KnownContender<W>>,
     /// How many of them are not only expected.
     standing: usize,
     /// The one that was asked for last.
@@ -43,7 +43,7 @@ struct State<W> {
 
 /// What is known of a contender.
 #[derive(Debug)]
-enum Known<W> {
+enum KnownContender<W> {
     /// Its join is under way: a new connection keeps it, and no renewal asks for it.
     Expected,
     /// It stands.
@@ -57,7 +57,7 @@ enum Known<W> {
 
 impl<W> Default for OwnContenders<W> {
     fn default() -> Self {
-        let state = State { by_ticket: BTreeMap::new(), standing: 0, last: None, tell: None };
+        let state = ContendersState { by_ticket: BTreeMap::new(), standing: 0, last: None, tell: None };
         Self { state: Mutex::new(state), begun: Notify::new() }
     }
 }
@@ -72,14 +72,14 @@ impl<W: Clone> OwnContenders<W> {
 
     /// Notes that a join of this contender is about to be sent: a new connection must not remove what it stored.
     pub fn expect(&self, ticket: Ticket) {
-        self.state.lock().by_ticket.entry(ticket).or_insert(Known::Expected);
+        self.state.lock().by_ticket.entry(ticket).or_insert(KnownContender::Expected);
     }
 
     /// Notes that a contender stands.
     pub fn add(&self, ticket: Ticket, at: W) {
         let mut state = self.state.lock();
-        let before = state.by_ticket.insert(ticket, Known::Stands { at, is_lasting: false });
-        if !matches!(before, Some(Known::Stands { .. })) {
+        let before = state.by_ticket.insert(ticket, KnownContender::Stands { at, is_lasting: false });
+        if !matches!(before, Some(KnownContender::Stands { .. })) {
             state.standing += 1;
             if state.standing == 1 {
                 self.begun.notify_one();
@@ -91,7 +91,7 @@ impl<W: Clone> OwnContenders<W> {
     /// it.
     pub fn remove(&self, ticket: Ticket) {
         let mut state = self.state.lock();
-        if let Some(Known::Stands { .. }) = state.by_ticket.remove(&ticket) {
+        if let Some(KnownContender::Stands { .. }) = state.by_ticket.remove(&ticket) {
             state.standing -= 1;
         }
     }
@@ -113,7 +113,7 @@ impl<W: Clone> OwnContenders<W> {
     pub fn has_lasting(&self) -> bool {
         let mut has_lasting = false;
         for known in self.state.lock().by_ticket.values_mut() {
-            if let Known::Stands { is_lasting, .. } = known {
+            if let KnownContender::Stands { is_lasting, .. } = known {
                 has_lasting |= std::mem::replace(is_lasting, true);
             }
         }
@@ -129,11 +129,11 @@ impl<W: Clone> OwnContenders<W> {
     pub fn next(&self) -> Vec<(Ticket, W)> {
         let mut state = self.state.lock();
         let behind = state.last.map_or(Bound::Unbounded, Bound::Excluded);
-        let State { by_ticket, standing, .. } = &*state;
+        let ContendersState { by_ticket, standing, .. } = &*state;
         let in_turn = by_ticket.range((behind, Bound::Unbounded)).chain(by_ticket);
-        let standing_at = |(ticket, known): (&Ticket, &Known<W>)| match known {
-            Known::Expected => None,
-            Known::Stands { at, .. } => Some((*ticket, at.clone())),
+        let standing_at = |(ticket, known): (&Ticket, &KnownContender<W>)| match known {
+            KnownContender::Expected => None,
+            KnownContender::Stands { at, .. } => Some((*ticket, at.clone())),
         };
         let taken: Vec<_> = in_turn.filter_map(standing_at).take((*standing).min(ASKED_MAX)).collect();
         state.last = taken.last().map(|(ticket, _)| *ticket);
@@ -143,14 +143,14 @@ impl<W: Clone> OwnContenders<W> {
     /// Whether one of these stood, for all that was known.
     pub fn has_standing<'a>(&self, mut tickets: impl Iterator<Item = &'a Ticket>) -> bool {
         let state = self.state.lock();
-        tickets.any(|ticket| matches!(state.by_ticket.get(ticket), Some(Known::Stands { .. })))
+        tickets.any(|ticket| matches!(state.by_ticket.get(ticket), Some(KnownContender::Stands { .. })))
     }
 
     /// Tells that these of the tickets stand no more; one that is withdrawn meanwhile is no loss.
     pub fn tell_missing(&self, tickets: impl IntoIterator<Item = Ticket>) {
         let state = self.state.lock();
         for ticket in tickets {
-            if let Some(Known::Stands { .. }) = state.by_ticket.get(&ticket) {
+            if let Some(KnownContender::Stands { .. }) = state.by_ticket.get(&ticket) {
                 state.tell(News::Missing(ticket));
             }
         }
@@ -162,7 +162,7 @@ impl<W: Clone> OwnContenders<W> {
     }
 }
 
-impl<W> State<W> {
+impl<W> ContendersState<W> {
     fn tell(&self, news: News) {
         if let Some(tell) = &self.tell {
             // The session may have ended.

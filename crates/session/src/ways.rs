@@ -92,7 +92,7 @@ impl Ways {
             Order::Spread => self.history.lead(&mut ways),
             Order::Listed | Order::Onward => {
                 if let Some(lost) = &self.last {
-                    self.history.mark(lost, Mark::Left);
+                    self.history.mark(lost, DialMark::Left);
                 }
                 let of_each_server = ways.chunk_by_mut(|way, next| way.is_reached_by(next));
                 of_each_server.for_each(|ways| self.history.lead(ways));
@@ -131,13 +131,13 @@ impl Ways {
 
     /// Notes that a server has accepted the session: the next session goes there first.
     pub fn arrived(&self, way: &Server) {
-        self.history.mark(way, Mark::Arrived);
+        self.history.mark(way, DialMark::Arrived);
     }
 
     /// Takes note that a connection broke after so long; answers whether it was of use. Then this round is over, and
     /// the next one is the first again, and begins behind it.
     pub fn broke(&mut self, way: &Server, lasted: Duration) -> bool {
-        self.history.mark(way, Mark::Left);
+        self.history.mark(way, DialMark::Left);
         if lasted >= STEADY {
             (self.rounds, self.next) = (0, self.ways.len());
         }
@@ -166,7 +166,7 @@ impl Iterator for Ways {
     fn next(&mut self) -> Option<Server> {
         let way = self.ways.get(self.next)?;
         self.next += 1;
-        self.history.mark(way, Mark::Left);
+        self.history.mark(way, DialMark::Left);
         if self.servers.iter().any(|server| server.is_reached_by(way)) {
             self.last = Some(way.clone());
         }
@@ -180,11 +180,11 @@ impl Iterator for Ways {
 pub struct DialHistory {
     /// Gives all sessions one order of the servers, so that beginning behind a way leads to all of them in turn.
     seed: u64,
-    last: Mutex<Option<(Server, Mark)>>,
+    last: Mutex<Option<(Server, DialMark)>>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Mark {
+enum DialMark {
     /// It was tried, or is being tried.
     Left,
     /// A server behind it has accepted the session.
@@ -198,7 +198,7 @@ impl DialHistory {
         Self { seed, last: Mutex::new(None) }
     }
 
-    fn mark(&self, way: &Server, mark: Mark) {
+    fn mark(&self, way: &Server, mark: DialMark) {
         *self.last.lock() = Some((way.clone(), mark));
     }
 
@@ -209,7 +209,7 @@ impl DialHistory {
             return;
         };
         if let Some(at) = ways.iter().position(|candidate| candidate == way) {
-            ways.rotate_left(at + usize::from(*mark == Mark::Left));
+            ways.rotate_left(at + usize::from(*mark == DialMark::Left));
         }
     }
 }

@@ -161,7 +161,7 @@ impl Config {
             only_looks: given.text("wake") == "look",
             is_only_node: is_only_node(url, &given, dialect)?,
             #[cfg(feature = "tls")]
-            tls: SETTINGS.is_secured(url).then(|| lockkeeper_tls::Settings::from_url(url)?.read()).transpose()?,
+            tls: SETTINGS.is_secured(url).then(|| lockkeeper_tls::TlsSettings::from_url(url)?.read()).transpose()?,
             session_timeout: given.time("session_timeout"),
             connect_timeout: given.time("connect_timeout"),
             operation_timeout: given.operation_timeout(),

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::handshake::{HandshakeError, OurCertificate};
 use crate::material::TlsMaterial;
-use crate::settings::Settings;
+use crate::settings::TlsSettings;
 
 /// Makes TLS handshakes: TLS 1.3 or 1.2. A server is believed only if an authority that we trust vouches for its name.
 #[derive(Clone)]
@@ -38,9 +38,9 @@ impl Connector {
     ///
     /// # Errors
     ///
-    /// As for [`Settings::from_url`] and [`Settings::read`].
+    /// As for [`TlsSettings::from_url`] and [`TlsSettings::read`].
     pub fn from_url(url: &ServiceUrl) -> lockkeeper_core::Result<Self> {
-        Ok(Self::new(&Settings::from_url(url)?.read()?))
+        Ok(Self::new(&TlsSettings::from_url(url)?.read()?))
     }
 
     /// Says by ALPN that this protocol is spoken, for servers that speak several.

@@ -1,6 +1,6 @@
 //! TLS for backends of Lockkeeper, by rustls: from the keys of a service's URL to a connection that may be believed.
 //!
-//! - [`Settings`]: what the [`SETTINGS`] of a URL say. No file is opened yet.
+//! - [`TlsSettings`]: what the [`SETTINGS`] of a URL say. No file is opened yet.
 //! - [`TlsMaterial`]: what the files hold, checked: authorities, certificate and key. A client library that makes
 //!   its own connections takes its configuration from here.
 //! - [`Connector`]: makes the handshake over any byte stream, and says why there was none.
@@ -11,7 +11,6 @@
 mod connector;
 mod handshake;
 mod material;
-mod pem;
 mod settings;
 
 pub use tokio_rustls::client::TlsStream;
@@ -20,4 +19,4 @@ pub use tokio_rustls::rustls;
 pub use connector::Connector;
 pub use handshake::{HandshakeError, OurCertificate};
 pub use material::{Identity, TlsMaterial};
-pub use settings::{SETTINGS, Settings};
+pub use settings::{SETTINGS, TlsSettings};

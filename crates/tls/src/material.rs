@@ -1,16 +1,22 @@
-//! The content of the settings' files, checked, and the configuration of rustls that is made from it.
+//! The content of the settings' files in PEM form, checked, and the configuration of rustls that is made from it. A file
+//! that cannot be used is named, with the reason.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lockkeeper_core::Result;
+use lockkeeper_core::{Error, ErrorKind, Operation, Result};
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::handshake::OurCertificate;
-use crate::pem;
+
+/// The greatest PEM file, in bytes: all the authorities that browsers trust are a quarter of a million bytes.
+const PEM_BYTES_MAX: u64 = 4 << 20;
 
 /// The files of our certificate and its key.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -47,11 +53,11 @@ impl TlsMaterial {
         let config = match &identity {
             None => builder.with_no_client_auth(),
             Some((IdentityFiles { cert, key }, Identity { cert_pem, key_pem })) => {
-                let (chain, secret) = (pem::certificates(cert, cert_pem)?, pem::key(key, key_pem)?);
+                let (chain, secret) = (certificates_in(cert, cert_pem)?, key_in(key, key_pem)?);
                 let message = format!("is not the certificate of the key in {}, or not a certificate", key.display());
                 builder
                     .with_client_auth_cert(chain, secret)
-                    .map_err(|error| pem::unusable(cert, &message).caused_by(error))?
+                    .map_err(|error| unusable(cert, &message).caused_by(error))?
             }
         };
         let identity = identity.map(|(_, identity)| identity);
@@ -111,7 +117,7 @@ pub struct Identity {
 
 impl Identity {
     fn of_files(files: &IdentityFiles) -> Result<Self> {
-        Ok(Self { cert_pem: pem::read(&files.cert)?, key_pem: pem::read(&files.key)? })
+        Ok(Self { cert_pem: read_file(&files.cert)?, key_pem: read_file(&files.key)? })
     }
 
     /// Returns the certificate, followed by its chain, in PEM form.
@@ -140,11 +146,11 @@ struct Authorities {
 
 impl Authorities {
     fn of_file(path: &Path) -> Result<Self> {
-        let certificates = pem::certificates(path, &pem::read(path)?)?;
+        let certificates = certificates_in(path, &read_file(path)?)?;
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {
             roots.add(certificate.clone()).map_err(|error| {
-                pem::unusable(path, "holds a certificate that cannot be trusted as an authority").caused_by(error)
+                unusable(path, "holds a certificate that cannot be trusted as an authority").caused_by(error)
             })?;
         }
         Ok(Self { certificates, roots })
@@ -159,10 +165,50 @@ impl Authorities {
             return Ok(Self { certificates: found.certs, roots });
         }
         let message = "this system has no certificates of authorities; name a file of them with `ca=FILE`";
-        let error = pem::unusable_config(message);
+        let error = unusable_config(message);
         Err(match found.errors.into_iter().next() {
             Some(cause) => error.caused_by(cause),
             None => error,
         })
     }
+}
+
+/// Reads a file.
+fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(PEM_BYTES_MAX + 1).read_to_end(&mut text))
+        .map_err(|error| unusable(path, "cannot be read").caused_by(error))?;
+    match text.len() as u64 > PEM_BYTES_MAX {
+        true => Err(unusable(path, &format!("is longer than {PEM_BYTES_MAX} bytes"))),
+        false => Ok(text),
+    }
+}
+
+/// Returns all certificates in the text of a file; it has at least one.
+fn certificates_in(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(text)
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|error| unusable(path, "is not a file in PEM form").caused_by(error))?;
+    match certificates.is_empty() {
+        true => Err(unusable(path, "holds no certificate in PEM form")),
+        false => Ok(certificates),
+    }
+}
+
+/// Returns the first private key in the text of a file.
+fn key_in(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>> {
+    PrivateKeyDer::from_pem_slice(text).map_err(|error| {
+        unusable(path, "holds no usable private key in PEM form, which is one without a password").caused_by(error)
+    })
+}
+
+/// Says why a file cannot be used.
+fn unusable(path: &Path, why: &str) -> Error {
+    unusable_config(format!("{} {why}", path.display()))
+}
+
+/// Says why there is no TLS with this configuration.
+fn unusable_config(message: impl Into<String>) -> Error {
+    Error::permanent(ErrorKind::InvalidConfig, Operation::Configure, message)
 }

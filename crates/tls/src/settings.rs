@@ -25,7 +25,7 @@ fn is_server_name(name: &str) -> bool {
 
 /// What a URL says about TLS; its files are not opened yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Settings {
+pub struct TlsSettings {
     /// The file of authorities that are trusted for servers; the system's if there is none.
     ca: Option<PathBuf>,
     identity: Option<IdentityFiles>,
@@ -33,7 +33,7 @@ pub struct Settings {
     server_name: Option<ServerName<'static>>,
 }
 
-impl Settings {
+impl TlsSettings {
     /// Trusts the authorities of this file, or the system's, for servers that each have their own name.
     pub const fn new(ca: Option<PathBuf>) -> Self {
         Self { ca, identity: None, server_name: None }
@@ -75,13 +75,13 @@ mod tests {
 
     use super::*;
 
-    fn settings(query: &str) -> Result<Settings> {
-        Settings::from_url(&format!("redis+tls://h1,h2{query}").parse()?)
+    fn settings(query: &str) -> Result<TlsSettings> {
+        TlsSettings::from_url(&format!("redis+tls://h1,h2{query}").parse()?)
     }
 
     #[test]
     fn without_settings_the_system_is_trusted_and_each_server_goes_by_its_own_name() {
-        assert_eq!(settings("").unwrap(), Settings::new(None));
+        assert_eq!(settings("").unwrap(), TlsSettings::new(None));
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub struct Config {
     /// The access list of the nodes that are made for locks.
     pub(crate) acl: Vec<Acl>,
     #[cfg(feature = "tls")]
-    tls: Option<lockkeeper_tls::Settings>,
+    tls: Option<lockkeeper_tls::TlsSettings>,
 }
 
 impl Config {
@@ -137,7 +137,7 @@ impl Config {
             },
             acl: vec![acl],
             #[cfg(feature = "tls")]
-            tls: SETTINGS.is_secured(url).then(|| lockkeeper_tls::Settings::from_url(url)).transpose()?,
+            tls: SETTINGS.is_secured(url).then(|| lockkeeper_tls::TlsSettings::from_url(url)).transpose()?,
         })
     }
 

@@ -55,7 +55,7 @@ pub(crate) struct TlsDial(lockkeeper_tls::Connector);
 #[cfg(feature = "tls")]
 impl TlsDial {
     /// Reads the files of the settings; later changes of them have no effect.
-    pub(crate) fn open(settings: &lockkeeper_tls::Settings) -> lockkeeper_core::Result<Self> {
+    pub(crate) fn open(settings: &lockkeeper_tls::TlsSettings) -> lockkeeper_core::Result<Self> {
         Ok(Self(lockkeeper_tls::Connector::new(&settings.read()?)))
     }
 }

@@ -29,8 +29,8 @@ pub(crate) struct Security {
 #[cfg(all(feature = "monitor", feature = "tls"))]
 impl Security {
     /// Returns what the handshakes need, as services have it.
-    pub(crate) fn settings(&self) -> lockkeeper_tls::Settings {
-        lockkeeper_tls::Settings::new(self.ca.clone())
+    pub(crate) fn settings(&self) -> lockkeeper_tls::TlsSettings {
+        lockkeeper_tls::TlsSettings::new(self.ca.clone())
     }
 }
 

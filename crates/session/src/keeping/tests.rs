@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lockkeeper_conformance::soon;
-use lockkeeper_core::clock::{Clock, SystemClock, TestClock};
+use lockkeeper_core::clock::{SystemClock, TestClock};
 use tokio::sync::watch;
 
 use super::*;
-use crate::{Beginning, Mutex, Names, Order, Testing};
+use crate::{Beginning, Names, Order, Testing};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -103,7 +103,7 @@ impl Place {
     }
 
     fn answering(servers: &[&str], taken_by: &'static str, answer: Result<(), Failure>) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
         let life = life(Arc::new(SystemClock), runtime.handle().clone(), HOUR);
         let servers: Vec<_> = servers.iter().map(|name| Server::new(*name, 1)).collect();
         let link = Arc::new(Silent(servers[0].clone()));
@@ -127,7 +127,7 @@ impl Place {
     fn end(self) -> (Vec<String>, Ending) {
         drop(self.runtime);
         let ending = self.life.ended();
-        let ending = tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(ending);
+        let ending = Builder::new_current_thread().build().expect("a runtime").block_on(ending);
         (self.asked.lock().clone(), ending)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockkeeper_core::clock::BootInstant;
 use lockkeeper_core::{BoxFuture, Error, ErrorKind, Liveness, LossReason, Operation, Result};
 
-use crate::{Call, Effect, Failure, FailureKind, Life, Link, Make, late};
+use crate::{Effect, Failure, FailureKind, Life, Link, Make, SessionCall, late};
 
 /// The pause before a call is made again that the service has turned away for now.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
@@ -21,7 +21,7 @@ const ABANDONED: &str = "the runtime that kept the session has ended";
 
 impl<L: Link> Life<L> {
     /// Calls the service: now, or over the next connection if there is none.
-    pub fn call<T: Send + 'static>(&self, make: Make<L, T>) -> Call<L, T> {
+    pub fn call<T: Send + 'static>(&self, make: Make<L, T>) -> SessionCall<L, T> {
         self.outbox.call(make)
     }
 
@@ -30,7 +30,11 @@ impl<L: Link> Life<L> {
     /// # Errors
     ///
     /// Why there was none: the call's failure, or the last trouble of the session if the call was never sent.
-    pub async fn answer<T: Send + 'static>(&self, call: &mut Call<L, T>, deadline: BootInstant) -> Result<T, Failure> {
+    pub async fn answer<T: Send + 'static>(
+        &self,
+        call: &mut SessionCall<L, T>,
+        deadline: BootInstant,
+    ) -> Result<T, Failure> {
         let is_in_time = tokio::select! {
             biased;
             answer = call.answer() => return answer,
@@ -72,7 +76,7 @@ impl<L: Link> Life<L> {
     }
 
     /// Makes a call again that failed in passing, at its turn.
-    pub async fn again<T: Send + 'static>(&self, call: &mut Call<L, T>, failure: &Failure) {
+    pub async fn again<T: Send + 'static>(&self, call: &mut SessionCall<L, T>, failure: &Failure) {
         if failure.needs_another() {
             // Where each connection fails at once, the caller can still give the call up.
             tokio::task::yield_now().await;

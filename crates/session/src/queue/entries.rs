@@ -1,38 +1,102 @@
-//! A session's own entries: which tickets are to be stored, and which are.
+//! A session's own entries: which tickets are to be stored, and which are; and what one that is stored grants: until
+//! when it may be believed, and what ends it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use lockkeeper_core::clock::BootInstant;
-use lockkeeper_core::{ContenderId, Extent, QueueName, QueueView, Ticket};
+use lockkeeper_core::{
+    BoxFuture, ContenderId, Extent, FencingToken, Liveness, LivenessAt, LossReason, PlaceBond, QueueName, QueueView,
+    Revocation, Standing, Ticket,
+};
 
 use crate::Mutex;
-use crate::queue::place::{Own, Place};
+
+/// What a service keeps of a contender of ours.
+pub trait Own: Send + Sync + 'static {
+    /// Notes that we are leaving it ourselves.
+    fn withdrawn(&self) {}
+}
+
+/// A contender of ours that is stored.
+#[derive(Debug)]
+pub struct Place<O> {
+    /// The queue in which it stands.
+    pub queue: QueueName,
+    /// How the service names it.
+    pub id: ContenderId,
+    /// How the caller names it.
+    pub ticket: Ticket,
+    /// The token of its grant.
+    pub token: FencingToken,
+    /// Whether it stays when the session ends.
+    pub outlives_session: bool,
+    /// When its join was answered.
+    pub placed_at: BootInstant,
+    /// What became of it.
+    pub bond: PlaceBond,
+    /// What the service keeps of it.
+    pub own: O,
+}
+
+impl<O: Own> Place<O> {
+    /// Notes that we are leaving it ourselves.
+    pub(super) fn withdraw(&self) {
+        self.bond.leave();
+        self.own.withdrawn();
+    }
+}
+
+/// What may be believed of one place: as much as of its session, while its contender is there.
+pub(super) struct OwnStanding<O>(pub(super) Arc<Place<O>>);
+
+impl<O: Own> Standing for OwnStanding<O> {
+    fn liveness(&self, _at: LivenessAt) -> Liveness {
+        self.0.bond.liveness()
+    }
+
+    fn lost(&self) -> BoxFuture<LossReason> {
+        let place = self.0.clone();
+        Box::pin(async move { place.bond.lost().await })
+    }
+
+    fn revoked(&self) -> BoxFuture<Revocation> {
+        let place = self.0.clone();
+        Box::pin(async move { place.bond.revoked().await })
+    }
+}
+
+impl<O> fmt::Debug for OwnStanding<O> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Place").field(&self.0.id).finish()
+    }
+}
 
 /// An entry that is not known to be stored.
 #[derive(Clone, Debug)]
-pub(super) struct Joining {
+pub(super) struct JoiningEntry {
     /// The queue that it is to be stored in.
     pub(super) queue: QueueName,
     /// Whether it stays when the session ends.
     pub(super) outlives_session: bool,
     /// How far its join is.
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Arc<JoinProgress>,
 }
 
 /// How far a join is, shared by all of its entries.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    state: Mutex<State>,
+pub(super) struct JoinProgress {
+    state: Mutex<JoinState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct JoinState {
     was_sent: bool,
     is_withdrawn: bool,
 }
 
-impl Progress {
+impl JoinProgress {
     /// Notes that it is about to be sent; `false` if one of its entries was withdrawn: then it must not be.
     pub(super) fn send(&self) -> bool {
         let mut state = self.state.lock();
@@ -60,9 +124,9 @@ impl Progress {
 
 /// One ticket, from before it is sent until it is withdrawn.
 #[derive(Debug)]
-pub(super) enum Entry<O> {
+pub(super) enum OwnEntry<O> {
     /// It is not known to be stored.
-    Joining(Joining),
+    Joining(JoiningEntry),
     /// It is stored.
     Placed {
         /// Where it stands.
@@ -72,7 +136,7 @@ pub(super) enum Entry<O> {
     },
 }
 
-impl<O> Entry<O> {
+impl<O> OwnEntry<O> {
     fn queue(&self) -> &QueueName {
         match self {
             Self::Joining(joining) => &joining.queue,
@@ -107,7 +171,7 @@ impl Coverage {
 /// All entries of one session.
 #[derive(Debug)]
 pub(super) struct Entries<O> {
-    by_ticket: BTreeMap<Ticket, Entry<O>>,
+    by_ticket: BTreeMap<Ticket, OwnEntry<O>>,
     /// The tickets of those that are stored.
     tickets: BTreeMap<ContenderId, Ticket>,
 }
@@ -120,8 +184,8 @@ impl<O> Default for Entries<O> {
 
 impl<O: Own> Entries<O> {
     /// Notes a ticket before it is sent.
-    pub(super) fn begin(&mut self, ticket: Ticket, joining: Joining) {
-        self.by_ticket.insert(ticket, Entry::Joining(joining));
+    pub(super) fn begin(&mut self, ticket: Ticket, joining: JoiningEntry) {
+        self.by_ticket.insert(ticket, OwnEntry::Joining(joining));
     }
 
     /// Notes what a ticket became; returns whether it is still wanted.
@@ -130,14 +194,14 @@ impl<O: Own> Entries<O> {
             return false;
         };
         self.tickets.insert(place.id.clone(), place.ticket);
-        *entry = Entry::Placed { place, is_standing: false };
+        *entry = OwnEntry::Placed { place, is_standing: false };
         true
     }
 
     /// Notes that a ticket's standing is handed out; returns whether it is still wanted.
     pub(super) fn stand(&mut self, ticket: Ticket) -> bool {
         match self.by_ticket.get_mut(&ticket) {
-            Some(Entry::Placed { is_standing, .. }) => {
+            Some(OwnEntry::Placed { is_standing, .. }) => {
                 *is_standing = true;
                 true
             }
@@ -156,14 +220,14 @@ impl<O: Own> Entries<O> {
     }
 
     /// Forgets a ticket of this queue that is being withdrawn: it is marked as left by ourselves.
-    pub(super) fn take_from(&mut self, queue: &QueueName, ticket: Ticket) -> Option<Entry<O>> {
+    pub(super) fn take_from(&mut self, queue: &QueueName, ticket: Ticket) -> Option<OwnEntry<O>> {
         if self.by_ticket.get(&ticket)?.queue() != queue {
             return None;
         }
         let entry = self.by_ticket.remove(&ticket)?;
         match &entry {
-            Entry::Joining(joining) => drop(joining.progress.withdraw()),
-            Entry::Placed { place, .. } => {
+            OwnEntry::Joining(joining) => drop(joining.progress.withdraw()),
+            OwnEntry::Placed { place, .. } => {
                 self.tickets.remove(&place.id);
                 place.withdraw();
             }
@@ -180,7 +244,7 @@ impl<O: Own> Entries<O> {
     /// Finds the place of a ticket.
     pub(super) fn of_ticket(&self, ticket: Ticket) -> Option<&Arc<Place<O>>> {
         match self.by_ticket.get(&ticket) {
-            Some(Entry::Placed { place, .. }) => Some(place),
+            Some(OwnEntry::Placed { place, .. }) => Some(place),
             _ => None,
         }
     }
@@ -192,8 +256,8 @@ impl<O: Own> Entries<O> {
 
     /// Returns all places that stand, for all that is known.
     pub(super) fn standing(&self) -> Vec<Arc<Place<O>>> {
-        let place = |entry: &Entry<O>| match entry {
-            Entry::Placed { place, .. } if place.bond.stands() => Some(place.clone()),
+        let place = |entry: &OwnEntry<O>| match entry {
+            OwnEntry::Placed { place, .. } if place.bond.stands() => Some(place.clone()),
             _ => None,
         };
         self.by_ticket.values().filter_map(place).collect()
@@ -225,7 +289,7 @@ impl<O: Own> Entries<O> {
 
     fn places<'a>(&'a self, queue: &'a QueueName) -> impl Iterator<Item = &'a Arc<Place<O>>> {
         self.by_ticket.values().filter_map(move |entry| match entry {
-            Entry::Placed { place, .. } if place.queue == *queue => Some(place),
+            OwnEntry::Placed { place, .. } if place.queue == *queue => Some(place),
             _ => None,
         })
     }

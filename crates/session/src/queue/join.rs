@@ -1,4 +1,4 @@
-//! Joining: the entries of one call are stored by one request, which also shows the queue.
+//! JoiningEntry: the entries of one call are stored by one request, which also shows the queue.
 //!
 //! The service stores them only if none of them is there yet and no later connection has the session. So the request
 //! can be sent again after a lost answer, and one that was withdrawn has no effect later.
@@ -11,27 +11,25 @@ use lockkeeper_core::{
     Rank, Result, Ticket,
 };
 
-use crate::queue::entries::{Coverage, Joining, Progress};
+use crate::queue::entries::{Coverage, JoinProgress, JoiningEntry, OwnStanding, Place};
 use crate::queue::leave;
-use crate::queue::place::{Place, PlaceStanding};
-use crate::queue::queues::Queues;
-use crate::queue::service::{Joined, Service, Stage, Stood, Stored};
-use crate::{Call, Effect, FailureKind, Make, refuse};
+use crate::queue::service::{Joined, Queues, Service, Stage, Stood, Stored};
+use crate::{Effect, FailureKind, Make, SessionCall, refuse};
 
 /// The entries of one call.
-struct Join<S: Service> {
+struct JoinCall<S: Service> {
     queues: Arc<Queues<S>>,
     queue: QueueName,
     /// Their tickets, and whether they stay when the session ends.
     tickets: Vec<(Ticket, bool)>,
-    progress: Arc<Progress>,
+    progress: Arc<JoinProgress>,
     deadline: BootInstant,
-    call: Call<S::Link, Joined<S::Own>>,
+    call: SessionCall<S::Link, Joined<S::Own>>,
     shows_whole: bool,
 }
 
 /// The places of entries that are stored.
-type Places<S> = Vec<Arc<Place<<S as Service>::Own>>>;
+type JoinedPlaces<S> = Vec<Arc<Place<<S as Service>::Own>>>;
 
 /// Starts to join: the entries are noted and sent now.
 pub(super) fn begin<S: Service>(
@@ -45,11 +43,11 @@ pub(super) fn begin<S: Service>(
     if let Err(error) = check(queues, queue, entries) {
         return refuse(error);
     }
-    let progress = Arc::<Progress>::default();
+    let progress = Arc::<JoinProgress>::default();
     let mut tickets = Vec::with_capacity(entries.len());
     for entry in entries {
         let outlives_session = matches!(entry.lifetime, Lifetime::Persistent { .. });
-        let joining = Joining { queue: queue.clone(), outlives_session, progress: progress.clone() };
+        let joining = JoiningEntry { queue: queue.clone(), outlives_session, progress: progress.clone() };
         queues.entries.lock().begin(entry.ticket, joining);
         S::note(queues, Stage::Joining(entry.ticket));
         tickets.push((entry.ticket, outlives_session));
@@ -63,7 +61,7 @@ pub(super) fn begin<S: Service>(
     let life = queues.service.life();
     let (call, deadline) = (life.call(make), life.deadline());
     let (queues, queue) = (queues.clone(), queue.clone());
-    Box::pin(Join { queues, queue, tickets, progress, deadline, call, shows_whole }.finish())
+    Box::pin(JoinCall { queues, queue, tickets, progress, deadline, call, shows_whole }.finish())
 }
 
 /// Tells which modes stand in which part of a lock.
@@ -96,7 +94,7 @@ fn check<S: Service>(queues: &Queues<S>, queue: &QueueName, entries: &[Entry]) -
     Ok(())
 }
 
-impl<S: Service> Join<S> {
+impl<S: Service> JoinCall<S> {
     /// Waits until it is known what became of the entries, and hands out their standings.
     async fn finish(mut self) -> Result<Vec<Enqueued>> {
         let stored = match self.until_certain().await {
@@ -117,7 +115,7 @@ impl<S: Service> Join<S> {
                 return Err(withdrawn(&self.queue));
             }
             let (id, token) = (place.id.clone(), place.token);
-            enqueued.push(Enqueued { id, token, view: view.clone(), standing: Arc::new(PlaceStanding(place)) });
+            enqueued.push(Enqueued { id, token, view: view.clone(), standing: Arc::new(OwnStanding(place)) });
         }
         Ok(enqueued)
     }
@@ -176,7 +174,7 @@ impl<S: Service> Join<S> {
     }
 
     /// Notes the places of entries that are stored.
-    fn place(&self, stored: Stored<S::Own>) -> Result<Places<S>> {
+    fn place(&self, stored: Stored<S::Own>) -> Result<JoinedPlaces<S>> {
         let Stored { stood, view, asked_at } = stored;
         let queues = &self.queues;
         let placed_at = queues.service.life().clock.now();

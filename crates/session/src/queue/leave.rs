@@ -1,4 +1,4 @@
-//! Leaving: a removal that goes on until it is certain.
+//! LeaveCall: a removal that goes on until it is certain.
 //!
 //! It is sent behind the join that it undoes. A join of which no answer came is undone by the same removal over the
 //! next connection, after which no older join takes effect any more.
@@ -14,26 +14,25 @@ use lockkeeper_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::queue::entries::Entry;
-use crate::queue::queues::Queues;
-use crate::queue::service::{Left, Service, Stage};
-use crate::{Asking, Call, Effect, Failure, FailureKind, life};
+use crate::queue::entries::OwnEntry;
+use crate::queue::service::{Left, Queues, Service, Stage};
+use crate::{Asking, Effect, Failure, FailureKind, SessionCall, life};
 
 /// What is to be left.
-struct Leaving<S: Service> {
+struct LeaveCall<S: Service> {
     queues: Arc<Queues<S>>,
     queue: QueueName,
     ticket: Ticket,
     /// `None` if its join was not answered: no caller has believed in it.
     id: Option<ContenderId>,
     outlives_session: bool,
-    call: Call<S::Link, Left>,
+    call: SessionCall<S::Link, Left>,
     /// Tells that the service refuses the removal: a caller that waits should not wait for an operator.
     tell: Option<oneshot::Sender<Error>>,
 }
 
 /// How a removal ended.
-enum Ending {
+enum LeaveEnding {
     /// The contender is gone by our own removal for all that is known, or was never made.
     Left,
     /// It was gone before, not by us.
@@ -54,20 +53,20 @@ pub(super) fn begin<S: Service>(queues: &Arc<Queues<S>>, queue: &QueueName, tick
         Withdrawal::done(outcome)
     };
     let (id, outlives_session) = match entry {
-        Entry::Joining(joining) if !joining.progress.was_sent() => return done(Ok(())),
-        Entry::Joining(joining) => (None, joining.outlives_session),
+        OwnEntry::Joining(joining) if !joining.progress.was_sent() => return done(Ok(())),
+        OwnEntry::Joining(joining) => (None, joining.outlives_session),
         // The service keeps nothing of it.
-        Entry::Placed { place, is_standing: true } if place.bond.reason() == Some(LossReason::Broken) => {
+        OwnEntry::Placed { place, is_standing: true } if place.bond.reason() == Some(LossReason::Broken) => {
             return done(Err(lost(LossReason::Broken, queue)));
         }
-        Entry::Placed { place, .. } => (Some(place.id.clone()), place.outlives_session),
+        OwnEntry::Placed { place, .. } => (Some(place.id.clone()), place.outlives_session),
     };
     let life = queues.service.life();
     let call = life.call(queues.service.leave(queue, ticket, id.as_ref(), false));
     let runtime = life.runtime.clone();
     let (tell, refusal) = oneshot::channel();
     let (queues, queue) = (queues.clone(), queue.clone());
-    let leaving = Leaving { queues, queue, ticket, id, outlives_session, call, tell: Some(tell) };
+    let leaving = LeaveCall { queues, queue, ticket, id, outlives_session, call, tell: Some(tell) };
     // It goes on if the report is given up.
     let leaving = Asking::begin(leaving.leave(), runtime);
     Withdrawal::under_way(Box::pin(async move {
@@ -83,21 +82,21 @@ fn lost(reason: LossReason, queue: &QueueName) -> Error {
     Error::transient(ErrorKind::Lost(reason), Operation::Leave, reason.to_string()).at(queue)
 }
 
-impl<S: Service> Leaving<S> {
+impl<S: Service> LeaveCall<S> {
     async fn leave(mut self) -> Result<()> {
         let outcome = self.remove_until_certain().await;
         // Until now a new connection was to keep it, so that the answer is about this removal.
         S::note(&self.queues, Stage::Gone(self.ticket));
         match outcome {
-            Ok(Ending::Left) => Ok(()),
-            Ok(Ending::WasGone(reason)) => {
+            Ok(LeaveEnding::Left) => Ok(()),
+            Ok(LeaveEnding::WasGone(reason)) => {
                 if reason == LossReason::Expired {
                     self.queues.service.life().expire();
                 }
                 Err(lost(reason, &self.queue))
             }
-            Ok(Ending::WithSession) => self.after_session(None),
-            Ok(Ending::Untold(failure)) => self.after_session(Some(failure)),
+            Ok(LeaveEnding::WithSession) => self.after_session(None),
+            Ok(LeaveEnding::Untold(failure)) => self.after_session(Some(failure)),
             Err(failure) => Err(self.queues.fail(failure, Operation::Leave, true, &self.queue)),
         }
     }
@@ -124,7 +123,7 @@ impl<S: Service> Leaving<S> {
     }
 
     /// Removes until the contender is gone, or the session is over and its contenders with it.
-    async fn remove_until_certain(&mut self) -> Result<Ending, Failure> {
+    async fn remove_until_certain(&mut self) -> Result<LeaveEnding, Failure> {
         let life = self.queues.service.life().clone();
         let mut may_be_removed = false;
         let mut backoff = Backoff::LEAVING;
@@ -144,8 +143,8 @@ impl<S: Service> Leaving<S> {
             may_be_removed |= failure.effect == Effect::Unknown;
             if failure.kind == FailureKind::SessionGone {
                 return Ok(match life.ended().await {
-                    life::Ending::Certain => Ending::WithSession,
-                    life::Ending::Untold(failure) => Ending::Untold(failure),
+                    life::Ending::Certain => LeaveEnding::WithSession,
+                    life::Ending::Untold(failure) => LeaveEnding::Untold(failure),
                 });
             }
             if !failure.is_passing() {
@@ -154,8 +153,8 @@ impl<S: Service> Leaving<S> {
                 tokio::select! {
                     biased;
                     reason = life.bond().lost() => return match (reason, life.ended().await) {
-                        (LossReason::Closed, life::Ending::Certain) => Ok(Ending::WithSession),
-                        (LossReason::Closed, life::Ending::Untold(_)) => Ok(Ending::Untold(failure)),
+                        (LossReason::Closed, life::Ending::Certain) => Ok(LeaveEnding::WithSession),
+                        (LossReason::Closed, life::Ending::Untold(_)) => Ok(LeaveEnding::Untold(failure)),
                         _ => Err(failure),
                     },
                     () = backoff.rest(&*life.clock) => {}
@@ -178,17 +177,17 @@ impl<S: Service> Leaving<S> {
 
     /// A removal before this one may have taken effect; and no caller has believed in a contender whose join was not
     /// answered. `None` if it is not known yet whether the contender stood until now.
-    fn judge(&self, left: Left, may_be_removed: bool) -> Option<Ending> {
+    fn judge(&self, left: Left, may_be_removed: bool) -> Option<LeaveEnding> {
         match left {
-            Left::Removed => Some(Ending::Left),
+            Left::Removed => Some(LeaveEnding::Left),
             Left::RemovedUnproven => {
                 let has_stood = self.outlives_session || self.queues.service.life().has_stood();
-                has_stood.then_some(Ending::Left)
+                has_stood.then_some(LeaveEnding::Left)
             }
             Left::Absent => None,
-            Left::Gone(LossReason::Expired) => Some(Ending::WasGone(LossReason::Expired)),
-            Left::Gone(_) if may_be_removed || self.id.is_none() => Some(Ending::Left),
-            Left::Gone(reason) => Some(Ending::WasGone(reason)),
+            Left::Gone(LossReason::Expired) => Some(LeaveEnding::WasGone(LossReason::Expired)),
+            Left::Gone(_) if may_be_removed || self.id.is_none() => Some(LeaveEnding::Left),
+            Left::Gone(reason) => Some(LeaveEnding::WasGone(reason)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! State that the calls of one session share: the service, our own contenders, and what becomes known of these.
+//! Knowledge that the calls of one session share: which of our own contenders stand, and why one is gone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,17 +9,9 @@ use lockkeeper_core::{
     Ticket,
 };
 
-use crate::queue::Place;
-use crate::queue::entries::{Coverage, Entries};
-use crate::queue::service::{Left, Service, Stage};
+use crate::queue::entries::{Coverage, Place};
+use crate::queue::service::{Left, Queues, Service, Stage};
 use crate::{Ask, Failure, Mutex, News};
-
-/// The queues of one session. Holding them does not keep the session alive.
-pub struct Queues<S: Service> {
-    /// The service, as the session sees it.
-    pub service: S,
-    pub(super) entries: Mutex<Entries<S::Own>>,
-}
 
 impl<S: Service> Queues<S> {
     pub(super) fn new(service: S) -> Self {

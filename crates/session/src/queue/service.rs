@@ -1,4 +1,4 @@
-//! A service's part in queues of contenders.
+//! A service's part in queues of contenders, and the queues of one session over it.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use lockkeeper_core::{
     QueueName, QueueView, Request, Ticket, Value, ValueVersion,
 };
 
-use crate::queue::{Departing, Own, Place, Queues};
-use crate::{Failure, Life, Link, Make};
+use crate::queue::entries::{Entries, Own, Place};
+use crate::{Failure, Life, Link, Make, Mutex};
 
 /// How queues lie in one service, for one session.
 ///
@@ -81,6 +81,26 @@ pub trait Service: Send + Sync + Sized + 'static {
 
     /// Notes how far a contender of ours is.
     fn note(queues: &Arc<Queues<Self>>, stage: Stage<'_, Self::Own>);
+}
+
+/// The queues of one session. Holding them does not keep the session alive.
+pub struct Queues<S: Service> {
+    /// The service, as the session sees it.
+    pub service: S,
+    pub(super) entries: Mutex<Entries<S::Own>>,
+}
+
+/// What is waited for, over one connection.
+#[derive(Debug)]
+pub struct Departing<S: Service> {
+    /// The connection on which the contender ahead was seen.
+    pub link: Arc<S::Link>,
+    /// The queue.
+    pub queue: QueueName,
+    /// The contender ahead.
+    pub ahead: ContenderId,
+    /// Our own contender, unless we only look on.
+    pub mine: Option<Arc<Place<S::Own>>>,
 }
 
 /// Why something cannot be asked for: the kind of the error, and its words.

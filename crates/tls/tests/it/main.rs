@@ -7,7 +7,7 @@ use std::path::Path;
 
 use lockkeeper_core::Result;
 use lockkeeper_faults::authority::Authority;
-use lockkeeper_tls::{Settings, TlsMaterial};
+use lockkeeper_tls::{TlsMaterial, TlsSettings};
 
 /// What the servers' certificates are for.
 const NAME: &str = "service.example";
@@ -18,7 +18,8 @@ fn authority() -> Authority {
 
 /// Reads what a URL with these settings names.
 fn material(query: &str) -> Result<TlsMaterial> {
-    Settings::from_url(&format!("redis+tls://h1?{query}").parse().expect("a URL")).and_then(|settings| settings.read())
+    TlsSettings::from_url(&format!("redis+tls://h1?{query}").parse().expect("a URL"))
+        .and_then(|settings| settings.read())
 }
 
 fn trusting(ca: &Path) -> String {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use lockkeeper_core::{
-    BoxFuture, ContenderId, Enqueued, Error, ErrorKind, FencingToken, Liveness, LivenessAt, LossReason, Operation, PlaceBond,
-    Result, Revocation, Standing,
+    BoxFuture, ContenderId, Enqueued, Error, ErrorKind, FencingToken, Liveness, LivenessAt, LossReason, Operation,
+    PlaceBond, Result, Revocation, Standing,
 };
 use lockkeeper_zk_proto::message::OpCode;
 use tokio::sync::SetOnce;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use lockkeeper_conformance::at_most;
 use lockkeeper_core::{
-    Backend, BoxFuture, ContenderId, ContenderInfo, ENTRIES_MAX, Enqueued, Entry, Finding, Liveness, LivenessAt, LossReason, Mode,
-    Owner, Part, QueueName, Remnant, RemnantKind, Request, Result, Revocation, SafeUntil, Scrutiny, Session,
-    Severity, Standing, Ticket,
+    Backend, BoxFuture, ContenderId, ContenderInfo, ENTRIES_MAX, Enqueued, Entry, Finding, Liveness, LivenessAt,
+    LossReason, Mode, Owner, Part, QueueName, Remnant, RemnantKind, Request, Result, Revocation, SafeUntil, Scrutiny,
+    Session, Severity, Standing, Ticket,
 };
 
 use super::Bug;

@@ -1,4 +1,17 @@
-//! A session as locks see it: the waist's methods. Each of the larger ones has its own file.
+//! Queues of contenders as locks see them, over one session: the waist of `lockkeeper-core`, on each service whose
+//! calls go out in order over one connection after the other. The waist's methods stand here.
+//!
+//! - `service`: what a service must be able to do for it. `queues`: what the calls share. `entries`: our own contenders.
+//! - `join`, `leave`, `waits`: the calls that take more than one request.
+//!
+//! How a queue lies in a service, and how its answers read, the backend knows; which contender may go, the recipes.
+
+mod entries;
+mod join;
+mod leave;
+mod queues;
+mod service;
+mod waits;
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +22,10 @@ use lockkeeper_core::{
     Ticket, VALUE_BYTES_MAX, Value, ValueVersion, Values, Withdrawal,
 };
 
-use crate::Failure;
-use crate::queue::queues::Queues;
-use crate::queue::service::{Service, Stage};
-use crate::queue::{change, departure, join, leave};
-use crate::refuse;
+use crate::{Failure, refuse};
+
+pub use entries::{Own, Place};
+pub use service::{Departing, Joined, Left, Queues, Refusal, Service, Stage, Stood, Stored, Watch};
 
 /// One session of a keeper. Dropping it ends it.
 pub struct QueueSession<S: Service> {
@@ -69,11 +81,11 @@ impl<S: Service> Session for QueueSession<S> {
         ahead: &ContenderId,
         seen: ConnectionNumber,
     ) -> BoxFuture<Result<Departure>> {
-        departure::begin(&self.queues, queue, mine, ahead, seen)
+        waits::of_departure(&self.queues, queue, mine, ahead, seen)
     }
 
     fn changed(&self, queue: &QueueName, seen: &QueueView) -> BoxFuture<Result<QueueView>> {
-        change::of_queue(&self.queues, queue, seen)
+        waits::of_queue(&self.queues, queue, seen)
     }
 
     fn request(&self, queue: &QueueName, contender: &ContenderId, request: Request) -> BoxFuture<Result<bool>> {
@@ -136,7 +148,7 @@ impl<S: Service> Values for QueueSession<S> {
     }
 
     fn until_changed(&self, queue: &QueueName, seen: Option<ValueVersion>) -> BoxFuture<Result<Option<Value>>> {
-        change::of_value(&self.queues, queue, seen)
+        waits::of_value(&self.queues, queue, seen)
     }
 }
 

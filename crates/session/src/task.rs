@@ -1,16 +1,67 @@
-//! Panics of a driver's code become failures: what a server answers must end no task of a user.
+//! Tasks of a session: the state that they share, the process in which they go on, and the panics of a driver.
 //!
 //! The drivers of protocols are other people's code, and some of it panics where a server answers what it did not
 //! expect. Our own code does not; so what is caught here is theirs.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::{Pin, pin};
+use std::sync::{MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
+use lockkeeper_core::Home;
 use tokio::task::JoinError;
 
 use crate::{Effect, Failure, FailureKind};
+
+/// What several tasks share, one at a time. Nothing here panics while it is locked; if anything did, the others would
+/// go on.
+#[derive(Debug, Default)]
+pub struct StateMutex<T>(std::sync::Mutex<T>);
+
+impl<T> StateMutex<T> {
+    /// Begins with this.
+    pub const fn new(shared: T) -> Self {
+        Self(std::sync::Mutex::new(shared))
+    }
+
+    /// Waits until no other task has it.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has a task go on in this process alone. A fork that runs the same runtime never polls it, and one that drops that
+/// runtime keeps what the task has: a connection that ends politely would end its parent's.
+pub fn at_home<F: Future + Send>(task: F) -> impl Future<Output = F::Output> + Send {
+    AtHome { home: Home::here(), task: Some(Box::pin(task)) }
+}
+
+struct AtHome<F> {
+    home: Home,
+    /// There until it is dropped.
+    task: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Future for AtHome<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let is_left = self.home.is_left();
+        match &mut self.task {
+            Some(task) if !is_left => task.as_mut().poll(context),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+impl<F> Drop for AtHome<F> {
+    fn drop(&mut self) {
+        if self.home.is_left() {
+            std::mem::forget(self.task.take());
+        }
+    }
+}
 
 /// Runs what a driver does over one connection.
 ///
