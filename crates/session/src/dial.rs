@@ -63,7 +63,6 @@ pub struct Socket {
     may_refuse: bool,
     #[cfg(feature = "tls")]
     ours: OurCertificate,
-    /// The longest answer, in bytes.
     answer_bytes_max: u64,
     /// How far the meter's count of answers was at the last read.
     progress: u64,

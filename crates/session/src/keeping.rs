@@ -99,7 +99,6 @@ pub fn keep<K: Keeping>(keeping: K, finder: Finder, first: K::Taken) -> impl Fut
 struct SessionKeeper<K: Keeping> {
     kept: K,
     finder: Finder,
-    /// The number of the next connection.
     next_connection: AtomicU64,
     /// The pauses after connections that the service has refused to serve.
     refusals: Backoff,

@@ -1,6 +1,6 @@
-//! Looks at queues that belong to no session. They go over the connection of a lock's session if there is one, else over
-//! a separate one, opened at the first look. Those that go on and on follow a service over one connection after the
-//! other.
+//! Looks at queues that belong to no session. They go over the connection of a lock's session if there is one, else
+//! over a separate one, opened at the first look. Those that go on and on follow a service over one connection after
+//! the other.
 
 use std::fmt;
 use std::pin::Pin;

@@ -131,15 +131,9 @@ impl<L> Default for CallOutbox<L> {
     }
 }
 
-impl<L> fmt::Debug for CallOutbox<L> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Outbox").finish_non_exhaustive()
-    }
-}
-
 impl<L, T> fmt::Debug for SessionCall<L, T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Call").field("turn", &self.turn).finish_non_exhaustive()
+        formatter.debug_struct("SessionCall").field("turn", &self.turn).finish_non_exhaustive()
     }
 }
 

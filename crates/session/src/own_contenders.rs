@@ -33,7 +33,7 @@ pub struct OwnContenders<W = ()> {
 
 #[derive(Debug)]
 struct ContendersState<W> {
-    by_ticket: BTreeMap<Ticket, KnownContender<W>>,
+    by_ticket: BTreeMap<Ticket, ContenderEntry<W>>,
     /// How many of them are not only expected.
     standing: usize,
     /// The one that was asked for last.
@@ -41,14 +41,12 @@ struct ContendersState<W> {
     tell: Option<mpsc::UnboundedSender<News>>,
 }
 
-/// What is known of a contender.
 #[derive(Debug)]
-enum KnownContender<W> {
+enum ContenderEntry<W> {
     /// Its join is under way: a new connection keeps it, and no renewal asks for it.
     Expected,
     /// It stands.
     Stands {
-        /// Where it stands.
         at: W,
         /// Whether it has stood when [`OwnContenders::has_lasting`] was asked last.
         is_lasting: bool,
@@ -72,14 +70,14 @@ impl<W: Clone> OwnContenders<W> {
 
     /// Notes that a join of this contender is about to be sent: a new connection must not remove what it stored.
     pub fn expect(&self, ticket: Ticket) {
-        self.state.lock().by_ticket.entry(ticket).or_insert(KnownContender::Expected);
+        self.state.lock().by_ticket.entry(ticket).or_insert(ContenderEntry::Expected);
     }
 
     /// Notes that a contender stands.
     pub fn add(&self, ticket: Ticket, at: W) {
         let mut state = self.state.lock();
-        let before = state.by_ticket.insert(ticket, KnownContender::Stands { at, is_lasting: false });
-        if !matches!(before, Some(KnownContender::Stands { .. })) {
+        let before = state.by_ticket.insert(ticket, ContenderEntry::Stands { at, is_lasting: false });
+        if !matches!(before, Some(ContenderEntry::Stands { .. })) {
             state.standing += 1;
             if state.standing == 1 {
                 self.begun.notify_one();
@@ -91,7 +89,7 @@ impl<W: Clone> OwnContenders<W> {
     /// it.
     pub fn remove(&self, ticket: Ticket) {
         let mut state = self.state.lock();
-        if let Some(KnownContender::Stands { .. }) = state.by_ticket.remove(&ticket) {
+        if let Some(ContenderEntry::Stands { .. }) = state.by_ticket.remove(&ticket) {
             state.standing -= 1;
         }
     }
@@ -113,7 +111,7 @@ impl<W: Clone> OwnContenders<W> {
     pub fn has_lasting(&self) -> bool {
         let mut has_lasting = false;
         for known in self.state.lock().by_ticket.values_mut() {
-            if let KnownContender::Stands { is_lasting, .. } = known {
+            if let ContenderEntry::Stands { is_lasting, .. } = known {
                 has_lasting |= std::mem::replace(is_lasting, true);
             }
         }
@@ -131,9 +129,9 @@ impl<W: Clone> OwnContenders<W> {
         let behind = state.last.map_or(Bound::Unbounded, Bound::Excluded);
         let ContendersState { by_ticket, standing, .. } = &*state;
         let in_turn = by_ticket.range((behind, Bound::Unbounded)).chain(by_ticket);
-        let standing_at = |(ticket, known): (&Ticket, &KnownContender<W>)| match known {
-            KnownContender::Expected => None,
-            KnownContender::Stands { at, .. } => Some((*ticket, at.clone())),
+        let standing_at = |(ticket, known): (&Ticket, &ContenderEntry<W>)| match known {
+            ContenderEntry::Expected => None,
+            ContenderEntry::Stands { at, .. } => Some((*ticket, at.clone())),
         };
         let taken: Vec<_> = in_turn.filter_map(standing_at).take((*standing).min(ASKED_MAX)).collect();
         state.last = taken.last().map(|(ticket, _)| *ticket);
@@ -143,14 +141,14 @@ impl<W: Clone> OwnContenders<W> {
     /// Whether one of these stood, for all that was known.
     pub fn has_standing<'a>(&self, mut tickets: impl Iterator<Item = &'a Ticket>) -> bool {
         let state = self.state.lock();
-        tickets.any(|ticket| matches!(state.by_ticket.get(ticket), Some(KnownContender::Stands { .. })))
+        tickets.any(|ticket| matches!(state.by_ticket.get(ticket), Some(ContenderEntry::Stands { .. })))
     }
 
     /// Tells that these of the tickets stand no more; one that is withdrawn meanwhile is no loss.
     pub fn tell_missing(&self, tickets: impl IntoIterator<Item = Ticket>) {
         let state = self.state.lock();
         for ticket in tickets {
-            if let Some(KnownContender::Stands { .. }) = state.by_ticket.get(&ticket) {
+            if let Some(ContenderEntry::Stands { .. }) = state.by_ticket.get(&ticket) {
                 state.tell(News::Missing(ticket));
             }
         }

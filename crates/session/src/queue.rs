@@ -1,7 +1,8 @@
 //! Queues of contenders as locks see them, over one session: the waist of `lockkeeper-core`, on each service whose
 //! calls go out in order over one connection after the other. The waist's methods stand here.
 //!
-//! - `service`: what a service must be able to do for it. `queues`: what the calls share. `entries`: our own contenders.
+//! - `service`: what a service must be able to do for it. `queues`: what the calls share. `entries`: our own
+//!   contenders.
 //! - `join`, `leave`, `waits`: the calls that take more than one request.
 //!
 //! How a queue lies in a service, and how its answers read, the backend knows; which contender may go, the recipes.

@@ -17,7 +17,6 @@ use crate::timing::SessionBeat;
 const MODES: [Mode; 8] =
     [Mode::Mutex, Mode::Read, Mode::Write, Mode::Exclusive, Mode::Acquire, Mode::Permit, Mode::Candidate, Mode::Member];
 
-/// The number that stands for a mode.
 pub(crate) fn mode_number(mode: Mode) -> u8 {
     let found = MODES.iter().position(|known| *known == mode);
     u8::try_from(found.expect("it lists them all")).expect("there are eight")
@@ -28,7 +27,6 @@ fn mode_of(number: i16) -> Mode {
     usize::try_from(number).ok().and_then(|at| MODES.get(at).copied()).unwrap_or(Mode::Exclusive)
 }
 
-/// An answer: how the call ended, and what it shows.
 #[derive(Debug)]
 pub(crate) struct SqlAnswer {
     /// How the call ended.
@@ -37,7 +35,6 @@ pub(crate) struct SqlAnswer {
     shown: Vec<(RowKind, AnswerRow)>,
 }
 
-/// A contender that a join has stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct StoredContender {
     pub(crate) ticket: Ticket,
@@ -57,7 +54,6 @@ impl SqlAnswer {
         Self::read(rows).and_then(|answer| if answer.word == "ok" { Ok(answer) } else { Err(Failure::unexpected()) })
     }
 
-    /// The number of the status.
     pub(crate) fn number(&self) -> Result<i64, Failure> {
         self.number.ok_or_else(Failure::unexpected)
     }
@@ -66,7 +62,6 @@ impl SqlAnswer {
         self.shown.iter().filter(move |(shown, _)| *shown == what).map(|(_, row)| row)
     }
 
-    /// The contenders that a join has stored and that are there.
     pub(crate) fn stored(&self) -> Result<Vec<StoredContender>, Failure> {
         self.each(RowKind::Stored).map(|row| Ok(StoredContender { ticket: ticket(row)?, token: token(row)? })).collect()
     }
@@ -126,18 +121,15 @@ impl SqlAnswer {
     }
 }
 
-/// Describes the contenders of one queue, in their order.
 fn infos(mut rows: Vec<ContenderRow<'_>>) -> Vec<ContenderInfo> {
     rows.sort_unstable_by(ContenderRow::order);
     rows.iter().map(ContenderRow::info).collect()
 }
 
-/// Reads the version of a value.
 pub(crate) fn version(number: i64) -> Result<ValueVersion, Failure> {
     u128::try_from(number).map(ValueVersion).map_err(|_| Failure::unexpected())
 }
 
-/// A contender where it stands.
 struct ContenderRow<'a> {
     ticket: Ticket,
     mode: Mode,
@@ -191,7 +183,6 @@ fn token(row: &AnswerRow) -> Result<FencingToken, Failure> {
     grant.and_then(|grant| FencingToken::new(grant, 0)).ok_or_else(Failure::unexpected)
 }
 
-/// How a contender is named.
 pub(crate) fn id_of(ticket: Ticket) -> ContenderId {
     ContenderId::new(ticket.to_string())
 }

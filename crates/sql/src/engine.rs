@@ -41,7 +41,6 @@ pub(crate) enum Intent {
     SetUp,
 }
 
-/// A new connection.
 #[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) wire: Arc<dyn Wire>,
@@ -81,7 +80,6 @@ pub(crate) enum Hint {
     Asked,
 }
 
-/// The end of a wait for a named lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum NamedLockWait {
     /// The lock was free, so its contender may be gone.
@@ -119,7 +117,6 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync {
     /// Whether the connection is over, now and later.
     fn end(&self) -> watch::Receiver<bool>;
 
-    /// Waits until the connection is over.
     fn over(&self) -> BoxFuture<()> {
         let mut end = self.end();
         Box::pin(async move {

@@ -48,7 +48,6 @@ pub(crate) async fn examine(site: &SqlSite, lookout: &GreetedWire) -> Result<Vec
     }))
 }
 
-/// Judges all that was seen.
 fn judge_all(seen: &Examined<'_>) -> Vec<Finding> {
     let mut findings = match seen.config.dialect {
         #[cfg(feature = "postgres")]

@@ -24,7 +24,6 @@ use crate::site::SqlSite;
 /// All locks with contenders.
 type SeenLocks = BTreeMap<QueueName, Vec<ContenderInfo>>;
 
-/// Follows a database.
 pub(crate) struct Following {
     site: SqlSite,
     scope: Scope,
@@ -84,7 +83,6 @@ impl Following {
         self.site.connect(Intent::Look).await.map(|(_, connected)| connected.wire)
     }
 
-    /// Looks at all locks.
     async fn look(&self, wire: &dyn Wire) -> Result<AllLocks, Failure> {
         let deadline = self.site.clock.now().saturating_add(self.site.config.operation_timeout);
         let seen = tokio::select! {

@@ -50,7 +50,6 @@ impl Lookable for GreetedWire {
     }
 }
 
-/// Begins without a connection.
 pub(crate) fn onlooker(site: &SqlSite) -> Onlooker {
     let site = site.clone();
     Onlooker::new(site.clock.clone(), site.config.operation_timeout, Failure::needs_another, move || {
@@ -87,7 +86,6 @@ pub(crate) async fn inspect(onlooker: &Arc<Onlooker>, lock: &QueueName) -> Resul
 /// What one look at all locks shows.
 #[derive(Debug, Default)]
 pub(crate) struct AllLocks {
-    /// The locks with contenders.
     pub(crate) locks: BTreeMap<QueueName, Vec<ContenderInfo>>,
     /// The sessions of these contenders, each with its last beat.
     pub(crate) beats: Vec<SessionBeat>,
@@ -112,7 +110,6 @@ pub(crate) async fn inspect_all(wire: &dyn Wire, prefix: &str, also: &[QueueName
     Ok(AllLocks { locks, beats: answer.beats() })
 }
 
-/// What shows each part of a lock.
 fn statements(lock: &QueueName) -> [Statement; PARTS.len()] {
     PARTS.map(|part| Statement::new("inspect", named(&lock.with_part(part)).into()))
 }

@@ -69,39 +69,21 @@ const END: &str = "\n//\n";
 const PROCEDURE: &str = "CREATE PROCEDURE";
 
 /// The settings of a server that an examination reads. Each server has only some of them.
-const VARIABLES: [&str; 15] = [
-    "version",
-    "version_comment",
-    "aurora_version",
-    "read_only",
-    "innodb_read_only",
-    "innodb_flush_log_at_trx_commit",
-    "log_bin",
-    "sync_binlog",
-    "binlog_format",
-    "wsrep_on",
-    "group_replication_group_name",
-    "group_replication_single_primary_mode",
-    "max_connections",
-    "rpl_semi_sync_master_enabled",
-    "rpl_semi_sync_source_enabled",
-];
+const VARIABLES: &str = "'version', 'version_comment', 'aurora_version', 'read_only', 'innodb_read_only', \
+    'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'binlog_format', 'wsrep_on', \
+    'group_replication_group_name', 'group_replication_single_primary_mode', 'max_connections', \
+    'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled'";
 
 /// What a server counts that an examination reads, likewise.
-const COUNTERS: [&str; 5] = [
-    "threads_connected",
-    "slaves_connected",
-    "rpl_semi_sync_master_status",
-    "rpl_semi_sync_source_status",
-    "wsrep_cluster_size",
-];
+const COUNTERS: &str = "'threads_connected', 'slaves_connected', 'rpl_semi_sync_master_status', 'rpl_semi_sync_source_status', \
+    'wsrep_cluster_size'";
 
 /// Returns the statements that make a schema, in their order.
 fn set_up(schema: &str) -> Vec<String> {
     let own = vec![
         ("nearest_but_one", (NEAREST - 1).to_string()),
-        ("variables", list(&VARIABLES)),
-        ("counters", list(&COUNTERS)),
+        ("variables", VARIABLES.to_owned()),
+        ("counters", COUNTERS.to_owned()),
     ];
     let text = filled(FILES.concat(), &PARTS, own, schema);
     let statements = text.split(END).map(str::trim).filter(|statement| !statement.is_empty());
@@ -140,11 +122,6 @@ fn grants(schema: &str, user: &str) -> String {
 
 /// How the server reads the text: procedures keep it.
 const MODE: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
-
-/// Names as a list of SQL's texts.
-fn list(names: &[&str]) -> String {
-    names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
-}
 
 #[cfg(test)]
 mod tests {

@@ -28,13 +28,10 @@ pub(crate) struct Sql {
     watches: Arc<QueueWatches>,
 }
 
-/// The queues of one session.
 type Queues = lockkeeper_session::Queues<Sql>;
 
-/// A session of a keeper.
 pub(crate) type SqlSession = lockkeeper_session::QueueSession<Sql>;
 
-/// Takes a session for locks.
 pub(crate) fn begin(core: Arc<Core>) -> SqlSession {
     SqlSession::new(Sql { watches: QueueWatches::new(core.clone()), core }, hear_of_ours)
 }

@@ -39,16 +39,12 @@ pub(crate) struct Core {
     pub(crate) id: SessionNumber,
     pub(crate) timing: Timing,
     pub(crate) life: Arc<Life<SqlLink>>,
-    /// The number of the last beat.
     last_beat: AtomicI64,
-    /// Our own contenders.
     pub(crate) contenders: OwnContenders,
-    /// What is waited for.
     pub(crate) waits: Waits,
 }
 
 impl Core {
-    /// Begins a session that was asked for at this moment.
     pub(super) fn new(site: &SqlSite, id: SessionNumber, opened_at: BootInstant, runtime: Handle) -> Self {
         let SqlSite { config, clock, testing, .. } = site.clone();
         let timing = Timing { timeout: config.session_timeout() };

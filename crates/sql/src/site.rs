@@ -59,7 +59,6 @@ impl SqlSite {
 #[cfg(not(all(feature = "postgres", feature = "mysql")))]
 const COMPILED_IN: &str = "a site is made of what is compiled in alone";
 
-/// The servers of a URL.
 #[derive(Clone, Debug)]
 struct Servers {
     config: Arc<Config>,

@@ -158,7 +158,6 @@ pub(crate) fn unwanted() -> Vec<AnswerRow> {
 /// The word of that answer.
 pub(crate) const UNWANTED: &str = "unwanted";
 
-/// Returns the tickets of the rows that say this.
 pub(crate) fn tickets(rows: &[AnswerRow], what: RowKind) -> impl Iterator<Item = Ticket> {
     rows.iter().filter(move |row| row.says(what)).filter_map(|row| row.ticket.map(Ticket::from_bits))
 }

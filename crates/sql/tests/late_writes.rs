@@ -20,11 +20,9 @@ use crate::service::{MARIADB, POSTGRES};
 
 const SETTINGS: &str = "session_timeout=60s";
 
-/// A kind of server.
 struct Kind {
     name: &'static str,
     service: &'static Service,
-    /// Asks for the text of a function.
     text_of: fn(&str) -> String,
     /// Functions, and what is changed in each so that a write does not say what it is meant for.
     planted: [(&'static str, &'static str, &'static str); 3],

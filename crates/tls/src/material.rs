@@ -1,5 +1,5 @@
-//! The content of the settings' files in PEM form, checked, and the configuration of rustls that is made from it. A file
-//! that cannot be used is named, with the reason.
+//! The content of the settings' files in PEM form, checked, and the configuration of rustls that is made from it. A
+//! file that cannot be used is named, with the reason.
 
 use std::fmt;
 use std::fs::File;
@@ -173,7 +173,6 @@ impl Authorities {
     }
 }
 
-/// Reads a file.
 fn read_file(path: &Path) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path)

@@ -127,9 +127,7 @@ impl JoinProgress {
 pub(super) enum OwnEntry<O> {
     /// It is not known to be stored.
     Joining(JoiningEntry),
-    /// It is stored.
     Placed {
-        /// Where it stands.
         place: Arc<Place<O>>,
         /// Whether its standing was handed out.
         is_standing: bool,
@@ -168,7 +166,6 @@ impl Coverage {
     }
 }
 
-/// All entries of one session.
 #[derive(Debug)]
 pub(super) struct Entries<O> {
     by_ticket: BTreeMap<Ticket, OwnEntry<O>>,
@@ -214,7 +211,6 @@ impl<O: Own> Entries<O> {
         self.by_ticket.contains_key(&ticket)
     }
 
-    /// Forgets a ticket that never took effect.
     pub(super) fn forget(&mut self, ticket: Ticket) {
         self.by_ticket.remove(&ticket);
     }
@@ -241,7 +237,6 @@ impl<O: Own> Entries<O> {
         outlives_session && self.take_from(queue, ticket).is_some()
     }
 
-    /// Finds the place of a ticket.
     pub(super) fn of_ticket(&self, ticket: Ticket) -> Option<&Arc<Place<O>>> {
         match self.by_ticket.get(&ticket) {
             Some(OwnEntry::Placed { place, .. }) => Some(place),
@@ -249,12 +244,10 @@ impl<O: Own> Entries<O> {
         }
     }
 
-    /// Finds the place of a contender of ours in a queue.
     pub(super) fn find(&self, queue: &QueueName, id: &ContenderId) -> Option<&Arc<Place<O>>> {
         self.of_ticket(*self.tickets.get(id)?).filter(|place| place.queue == *queue)
     }
 
-    /// Returns all places that stand, for all that is known.
     pub(super) fn standing(&self) -> Vec<Arc<Place<O>>> {
         let place = |entry: &OwnEntry<O>| match entry {
             OwnEntry::Placed { place, .. } if place.bond.stands() => Some(place.clone()),

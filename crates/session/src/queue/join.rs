@@ -16,7 +16,6 @@ use crate::queue::leave;
 use crate::queue::service::{Joined, Queues, Service, Stage, Stood, Stored};
 use crate::{Effect, FailureKind, Make, SessionCall, refuse};
 
-/// The entries of one call.
 struct JoinCall<S: Service> {
     queues: Arc<Queues<S>>,
     queue: QueueName,
@@ -144,7 +143,6 @@ impl<S: Service> JoinCall<S> {
         }
     }
 
-    /// What the refusal of a join is to its caller.
     fn refused(&self, refusal: Joined<S::Own>, may_stand: bool) -> Error {
         match refusal {
             Joined::AnchorGone => {
@@ -173,7 +171,6 @@ impl<S: Service> JoinCall<S> {
         }
     }
 
-    /// Notes the places of entries that are stored.
     fn place(&self, stored: Stored<S::Own>) -> Result<JoinedPlaces<S>> {
         let Stored { stood, view, asked_at } = stored;
         let queues = &self.queues;

@@ -18,7 +18,6 @@ use crate::queue::entries::OwnEntry;
 use crate::queue::service::{Left, Queues, Service, Stage};
 use crate::{Asking, Effect, Failure, FailureKind, SessionCall, life};
 
-/// What is to be left.
 struct LeaveCall<S: Service> {
     queues: Arc<Queues<S>>,
     queue: QueueName,
@@ -43,7 +42,6 @@ enum LeaveEnding {
     Untold(Failure),
 }
 
-/// Starts to withdraw a ticket.
 pub(super) fn begin<S: Service>(queues: &Arc<Queues<S>>, queue: &QueueName, ticket: Ticket) -> Withdrawal {
     let Some(entry) = queues.entries.lock().take_from(queue, ticket) else {
         return Withdrawal::done(Ok(()));

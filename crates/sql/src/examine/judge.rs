@@ -26,7 +26,6 @@ const ON_OURS_MAX_S: u64 = 10;
 /// How old any other may be: the dead rows of that time slow all joins down.
 pub(crate) const TRANSACTION_MAX_S: u64 = 300;
 
-/// What was seen of a server.
 pub(crate) struct Examined<'a> {
     pub(crate) config: &'a Config,
     pub(crate) wake_method: WakeMethod,

@@ -12,7 +12,6 @@ const NAME_CHARACTERS_MAX: usize = 60;
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerReport(HashMap<String, String>);
 
-/// A transaction that goes on for long.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct LongTransaction {
     pub(super) age_s: u64,

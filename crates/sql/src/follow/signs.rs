@@ -25,7 +25,6 @@ const LOST_PARTS: (u32, u32) = (3, 4);
 /// timeout.
 const OLDER_DIVISOR: u32 = 8;
 
-/// When a look was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LookTime {
     /// Before it was asked for.

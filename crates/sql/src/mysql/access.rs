@@ -122,7 +122,6 @@ fn of_opening(error: Error, access: &Opts) -> Failure {
 /// What the server says of a user whom it does not know, or whose password is wrong.
 const UNKNOWN: [u16; 2] = [1045, 1698];
 
-/// What is said if there is no password.
 fn hint_to_password(code: u16, access: &Opts) -> &'static str {
     if UNKNOWN.contains(&code) && access.pass().is_none() { GIVE_CREDENTIALS } else { "" }
 }

@@ -59,7 +59,6 @@ pub(super) struct MysqlFacts {
     thread: u64,
     /// As `app@%`.
     pub(super) user: String,
-    /// When it started.
     started: Option<i64>,
 }
 
@@ -147,12 +146,10 @@ impl MysqlFacts {
     }
 }
 
-/// Reads a row.
 fn read<T: FromRow>(row: Row) -> Result<T, Failure> {
     from_row_opt(row).map_err(|_| Failure::unexpected())
 }
 
-/// Reads the first row of an answer, if it has one.
 pub(super) fn first<T: FromRow>(answer: Vec<Row>) -> Result<Option<T>, Failure> {
     answer.into_iter().next().map(read).transpose()
 }

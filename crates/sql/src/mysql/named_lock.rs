@@ -32,7 +32,6 @@ pub(super) struct LockWaits {
     task: AbortHandle,
 }
 
-/// One wait.
 struct LockWait {
     ticket: Ticket,
     within: Duration,

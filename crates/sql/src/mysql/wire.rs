@@ -32,7 +32,6 @@ const URGENT_MAX: usize = 16;
 /// first, and its end behind the last release. No beat is due meanwhile, which would be late behind a longer message.
 const COMPANIONS: [&str; 2] = ["open", "close"];
 
-/// What a connection is made of.
 pub(super) struct WireParts {
     pub(super) config: Arc<Config>,
     pub(super) clock: Arc<dyn Clock>,
@@ -161,7 +160,6 @@ impl StatementLines {
     }
 }
 
-/// What executes the statements.
 struct WireTask {
     connection: Conn,
     schema: String,

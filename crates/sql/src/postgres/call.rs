@@ -26,7 +26,6 @@ const COLUMNS: &str = "what, ticket, session, number, place, mode, epoch, timeou
 /// A parameter and its type, which is sent with it: no trip is needed to learn it.
 pub(super) type Parameter = (Box<dyn ToSql + Send + Sync>, Type);
 
-/// Returns the call of a function in this schema with so many arguments.
 pub(super) fn call(schema: &str, function: &str, arguments: usize) -> String {
     let places: Vec<_> = (1..=arguments).map(|place| format!("${place}")).collect();
     format!("SELECT {COLUMNS} FROM {schema}.{function}_v1({})", places.join(", "))
@@ -51,7 +50,6 @@ pub(super) fn parameter(argument: &Argument) -> Parameter {
     }
 }
 
-/// Reads the rows of an answer.
 pub(super) fn rows(found: &[tokio_postgres::Row]) -> Result<Vec<AnswerRow>, Failure> {
     found.iter().map(row).collect()
 }
@@ -124,7 +122,6 @@ fn digits(bytes: &[u8]) -> String {
     bytes.iter().flat_map(of_byte).collect()
 }
 
-/// Reads the rows of an answer.
 pub(super) fn rows_of_texts(messages: &[SimpleQueryMessage]) -> Result<Vec<AnswerRow>, Failure> {
     let found = messages.iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
@@ -168,7 +165,6 @@ fn text_column(found: &SimpleQueryRow, at: usize) -> Result<Option<&str>, Failur
     found.try_get(at).map_err(|error| Failure::unexpected().caused_by(error))
 }
 
-/// Reads a row by its columns as texts.
 fn row_of_texts<'a>(column: impl Fn(usize) -> Result<Option<&'a str>, Failure>) -> Result<AnswerRow, Failure> {
     let id = |at| parsed::<Uuid>(column(at)?).map(|id| id.map(|id| id.as_u128()));
     let words = |at| column(at)?.map(text).transpose();
@@ -278,10 +274,5 @@ mod tests {
             assert!(row_of_texts(|at| Ok(columns[at])).is_err(), "{wrong:?} in column {at}");
             columns[at] = kept;
         }
-    }
-
-    #[test]
-    fn a_call_names_the_version_of_the_function_and_has_a_place_for_each_argument() {
-        assert_eq!(call("locks", "look", 2), format!("SELECT {COLUMNS} FROM locks.look_v1($1, $2)"));
     }
 }

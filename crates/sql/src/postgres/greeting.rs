@@ -31,7 +31,6 @@ FROM (SELECT (SELECT n.oid FROM pg_namespace n WHERE n.nspname = :schema) AS oid
   CAST(:functions AS name[]) AS functions,
   EXISTS (SELECT FROM pg_proc p WHERE p.proname = 'aurora_version') AS is_aurora) s";
 
-/// The process that answers.
 #[derive(Clone, Debug)]
 pub(super) struct ServerProcess {
     process: i32,

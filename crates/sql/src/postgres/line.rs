@@ -44,7 +44,6 @@ pub(super) struct StatementQueue<T> {
     under_way: usize,
 }
 
-/// What asked for a statement.
 #[derive(Debug)]
 pub(super) struct AskedStatement<T> {
     pub(super) turn: StatementTurn,
@@ -68,7 +67,6 @@ impl<T> Default for StatementQueue<T> {
     }
 }
 
-/// A statement's place among them.
 #[derive(Clone, Debug)]
 pub(super) struct StatementTurn {
     number: u64,

@@ -36,7 +36,6 @@ const SET_UP_MAX: Duration = Duration::from_secs(60);
 #[cfg(feature = "tls")]
 const TLS_QUESTION: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// A connection that is greeted.
 struct GreetedClient {
     client: Arc<Client>,
     meter: Arc<Meter>,

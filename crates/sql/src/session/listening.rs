@@ -47,7 +47,6 @@ enum ListenEnd {
     Far(WaitLine, ListenPause),
 }
 
-/// Listens whenever that is worth its price.
 pub(super) async fn run(core: &Arc<Core>, link: &Arc<SqlLink>) -> Infallible {
     loop {
         until_wanted(core).await;

@@ -35,7 +35,6 @@ pub(super) async fn serve(core: &Arc<Core>, link: &Arc<SqlLink>, hints: mpsc::Re
     }
 }
 
-/// Takes in what the server tells.
 async fn hear(core: &Core, mut hints: mpsc::Receiver<Hint>) -> Infallible {
     while let Some(hint) = hints.recv().await {
         match hint {
@@ -48,7 +47,6 @@ async fn hear(core: &Core, mut hints: mpsc::Receiver<Hint>) -> Infallible {
     std::future::pending().await
 }
 
-/// Looks at each wait when it is due.
 async fn look_at_due(core: &Arc<Core>, link: &Arc<SqlLink>) -> Infallible {
     loop {
         let due = core.waits.on_table(|table, _| table.next_due());
@@ -65,7 +63,6 @@ async fn look_at_due(core: &Arc<Core>, link: &Arc<SqlLink>) -> Infallible {
     }
 }
 
-/// Asks which of the contenders are gone.
 async fn look(core: &Core, link: &Arc<SqlLink>, due: &[Ticket]) {
     let statement = Statement::new("missing", vec![Argument::from(due)]);
     match core.ask(link, statement).await {
@@ -75,7 +72,6 @@ async fn look(core: &Core, link: &Arc<SqlLink>, due: &[Ticket]) {
     }
 }
 
-/// Waits for one named lock after the other.
 async fn wait_for_named_locks(core: &Arc<Core>, link: &Arc<SqlLink>) -> Infallible {
     loop {
         let next = core.waits.on_table(|table, now| table.next_named_lock(now));
@@ -86,7 +82,6 @@ async fn wait_for_named_locks(core: &Arc<Core>, link: &Arc<SqlLink>) -> Infallib
     }
 }
 
-/// Waits until another named lock may be next.
 async fn until_another(core: &Core, changes_at: Option<BootInstant>) {
     let turn = or_never(changes_at.map(|changes_at| core.life.clock.sleep_until(changes_at)));
     tokio::select! {

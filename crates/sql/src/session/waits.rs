@@ -150,12 +150,10 @@ impl Waits {
         self.kept.looks.notified().await;
     }
 
-    /// Waits until another named lock may be next.
     pub(super) async fn until_named_locks_change(&self) {
         self.kept.named_locks.notified().await;
     }
 
-    /// Waits for as long as this is so of the waits.
     pub(super) async fn while_so(&self, is_so: impl Fn(&WaitTable) -> bool + Send) {
         while is_so(&self.kept.table.lock()) {
             self.kept.listener.notified().await;

@@ -11,7 +11,6 @@ use super::server::connect;
 use crate::engine::{Connected, Hint, ServerGreeting, Wire};
 use crate::statement::{AnswerRow, Argument, RowKind, SessionNumber, Statement, word};
 
-/// A client and its session.
 pub(super) struct Client {
     pub(super) wire: Arc<dyn Wire>,
     pub(super) greeting: ServerGreeting,
@@ -28,13 +27,11 @@ impl Client {
         client
     }
 
-    /// Connects, and opens no session.
     pub(super) async fn connect(url: &str, session: u128) -> Self {
         let Connected { wire, greeting, hints } = connect(url).await.expect("a connection");
         Self { wire, greeting, hints, session: SessionNumber(session) }
     }
 
-    /// Calls a function.
     pub(super) fn call(
         &self,
         function: &'static str,
@@ -43,7 +40,6 @@ impl Client {
         self.wire.ask(Statement::new(function, arguments))
     }
 
-    /// Calls a function, and returns all rows of its answer.
     pub(super) async fn rows(&self, function: &'static str, arguments: Vec<Argument>) -> Vec<AnswerRow> {
         soon(function, self.call(function, arguments)).await.expect(function)
     }
@@ -53,7 +49,6 @@ impl Client {
         read(self.rows(function, arguments).await)
     }
 
-    /// Calls a function that says `ok`.
     pub(super) async fn ok(&self, function: &'static str, arguments: Vec<Argument>) -> Vec<AnswerRow> {
         let (word, rows) = self.told(function, arguments).await;
         assert_eq!(word, "ok", "{function}");
@@ -65,7 +60,6 @@ impl Client {
         self.call("join", self.to_join(name, &[ticket], &[0]))
     }
 
-    /// Joins; returns the rows of the view.
     pub(super) async fn join(&self, name: &str, ticket: u128) -> Vec<AnswerRow> {
         self.ok("join", self.to_join(name, &[ticket], &[0])).await
     }
@@ -99,7 +93,6 @@ impl Client {
         vec![self.session.into(), Argument::Int(epoch), Argument::Int(beat), Argument::Ids(tickets.to_vec())]
     }
 
-    /// The arguments of a beat.
     pub(super) fn to_beat(&self, epoch: i64, beat: i64, tickets: [&[u128]; 2], ring: i64) -> Vec<Argument> {
         let [roll, awaited] = tickets.map(|tickets| Argument::Ids(tickets.to_vec()));
         vec![self.session.into(), Argument::Int(epoch), Argument::Int(beat), roll, awaited, Argument::Int(ring)]
@@ -122,7 +115,6 @@ impl Client {
         soon("listening", self.wire.listen(self.session)).await.expect("an answer")
     }
 
-    /// Waits for a hint.
     pub(super) async fn hint(&mut self) -> Hint {
         soon("a hint", self.hints.recv()).await.expect("the connection stands")
     }
@@ -133,7 +125,6 @@ impl Client {
         assert_eq!(self.hints.try_recv().ok(), None);
     }
 
-    /// The tickets of a queue, as it stands.
     pub(super) async fn queue(&self, name: &str) -> Vec<u128> {
         tickets(&self.ok("look", look(name, None, true)).await, RowKind::Contender)
     }
@@ -158,12 +149,10 @@ pub(super) fn read(mut rows: Vec<AnswerRow>) -> (String, Vec<AnswerRow>) {
     (word, rows)
 }
 
-/// The rows of one kind.
 pub(super) fn all(rows: &[AnswerRow], what: RowKind) -> Vec<&AnswerRow> {
     rows.iter().filter(|row| row.says(what)).collect()
 }
 
-/// The tickets of the rows of one kind, in their order.
 pub(super) fn tickets(rows: &[AnswerRow], what: RowKind) -> Vec<u128> {
     all(rows, what).iter().map(|row| row.ticket.expect("it has a ticket")).collect()
 }

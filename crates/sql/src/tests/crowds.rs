@@ -14,10 +14,8 @@ use lockkeeper_recipes::{Keeper, MutexGuard};
 use super::server::{Server, each};
 use crate::SqlBackend;
 
-/// How many wait at once.
 const WAITERS: usize = 1_600;
 
-/// On how many locks.
 const LOCKS: usize = 4;
 
 type Locking = BoxFuture<lockkeeper_core::Result<MutexGuard>>;
@@ -26,7 +24,6 @@ fn keeper(server: &Server) -> Keeper {
     Keeper::new(Arc::new(SqlBackend::open(&server.url().parse().expect("a URL")).expect("a good URL")))
 }
 
-/// How many contenders there are.
 async fn contenders(server: &Server) -> usize {
     let count = server.value("SELECT count(*) FROM lockkeeper.contender").await.expect("a count");
     count.parse().expect("a number")
@@ -45,7 +42,6 @@ async fn executed(server: &Server) -> u64 {
     count.parse().expect("a number")
 }
 
-/// Begins to lock, so often on each lock.
 async fn begin(keeper: &Keeper) -> Vec<Locking> {
     let mut all: Vec<Locking> = Vec::new();
     for at in 0..WAITERS {

@@ -8,7 +8,6 @@ use super::client::{Client, look};
 use super::server::{Kind, Server, can_run, connect, server};
 use crate::engine::WakeMethod;
 
-/// A server and a pooler with two connections to it.
 async fn pooled() -> Option<(Server, PgBouncer)> {
     if !can_run(pgbouncer::availability()) {
         return None;

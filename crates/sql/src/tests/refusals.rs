@@ -46,7 +46,6 @@ const LEFT: &str = "SELECT (SELECT count(*) FROM lockkeeper.session) + (SELECT c
                     + (SELECT count(*) FROM lockkeeper.value) + (SELECT count(*) FROM lockkeeper.watch) \
                     + (SELECT count(*) FROM lockkeeper.broken)";
 
-/// How much of our schema is there.
 const MADE: [&str; 2] = [
     "SELECT count(*) FROM pg_namespace WHERE nspname = 'lockkeeper'",
     "SELECT (SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'lockkeeper') \
@@ -59,12 +58,10 @@ fn keeper(url: &str) -> Keeper {
     Keeper::builder(Arc::new(backend)).retry(RetryPolicy::none()).build()
 }
 
-/// Locks once.
 async fn lock(keeper: &Keeper, name: &str) -> Result<MutexGuard, Error> {
     soon("an answer", keeper.mutex(name).expect("a name").lock()).await
 }
 
-/// Locks, gives back and closes.
 pub(super) async fn assert_locks(url: &str) {
     let keeper = keeper(url);
     let guard = lock(&keeper, "door").await.unwrap_or_else(|error| panic!("{url}: {error:#}"));

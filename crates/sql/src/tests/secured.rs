@@ -26,7 +26,6 @@ impl Server {
     }
 }
 
-/// The same with a certificate of the client.
 fn identified(url: &str, authority: &Authority) -> String {
     format!("{url}&cert={}&key={}", authority.file("client").display(), authority.file("client-key").display())
 }

@@ -6,10 +6,12 @@ use std::thread;
 use lockkeeper_conformance::SOON;
 use lockkeeper_core::clock::{BootInstant, Clock, SystemClock};
 use lockkeeper_faults::authority::CertificateFiles;
+use lockkeeper_faults::sql::Setup;
 use lockkeeper_faults::{Availability, Result, mariadb, postgres};
 use lockkeeper_session::Failure;
 
 use super::client::Client;
+use super::database::either;
 pub(super) use super::database::{Kind, Server};
 use crate::engine::{Connected, Intent};
 use crate::site::SqlSite;
@@ -24,7 +26,6 @@ const TRIES_MAX: u32 = 10;
 /// How long a function takes that was made slow, in seconds.
 const SLOW_S: &str = "1";
 
-/// What a server is started with.
 #[derive(Clone, Debug)]
 pub(super) enum Need {
     /// Our schema is not there, and transactions are as the server has them by default.
@@ -37,9 +38,7 @@ pub(super) enum Need {
     Password,
     /// TLS alone, with these files, and certificates of the clients.
     Certificates(CertificateFiles),
-    /// So many bytes for its data.
     Room(u64),
-    /// Settings of PostgreSQL and of MariaDB, and durability.
     Settings([&'static [(&'static str, &'static str)]; 2]),
 }
 
@@ -95,7 +94,6 @@ pub(super) fn site(url: &str) -> SqlSite {
     SqlSite::new(config, Arc::new(SystemClock)).expect("it is compiled in")
 }
 
-/// Connects to a URL's first server.
 pub(super) async fn connect(url: &str) -> std::result::Result<Connected, Failure> {
     let SqlSite { engine, config, .. } = site(url);
     engine.connect(&config.servers[0], deadline(), Intent::Serve).await
@@ -114,36 +112,36 @@ impl Kind {
     pub(super) async fn start(self, need: Need) -> Server {
         match self {
             Self::Postgres => {
-                let setup = postgres::Setup::new();
+                let setup = prepared(postgres::Setup::new(), &need, 0);
                 let setup = match need {
-                    Need::Nothing => setup,
-                    Need::Durability | Need::Standby => setup.durable(),
-                    Need::Clock => setup.durable().movable_clock().setting("max_prepared_transactions", "1"),
-                    Need::Password => setup.password("root's"),
-                    Need::Certificates(certificates) => setup.tls(certificates),
-                    Need::Room(bytes) => setup.room_bytes(bytes),
-                    Need::Settings([settings, _]) => {
-                        settings.iter().fold(setup.durable(), |setup, (name, value)| setup.setting(name, value))
-                    }
+                    Need::Clock => setup.setting("max_prepared_transactions", "1"),
+                    _ => setup,
                 };
                 Server::Postgres(setup.start().await.expect("a server"))
             }
             Self::Mariadb => {
-                let setup = mariadb::Setup::new();
+                let setup = prepared(mariadb::Setup::new(), &need, 1);
                 let setup = match need {
-                    Need::Nothing => setup,
-                    Need::Durability => setup.durable(),
-                    Need::Clock => setup.durable().movable_clock(),
-                    Need::Standby => setup.durable().replicated(),
-                    Need::Password => setup.password("root's"),
-                    Need::Certificates(certificates) => setup.tls(certificates),
-                    Need::Room(bytes) => setup.room_bytes(bytes),
-                    Need::Settings([_, settings]) => {
-                        settings.iter().fold(setup.durable(), |setup, (name, value)| setup.setting(name, value))
-                    }
+                    Need::Standby => setup.replicated(),
+                    _ => setup,
                 };
                 Server::Mariadb(setup.start().await.expect("a server"))
             }
+        }
+    }
+}
+
+/// Prepares what a server needs of either kind, which has this place in [`Need::Settings`].
+fn prepared<Own>(setup: Setup<Own>, need: &Need, at: usize) -> Setup<Own> {
+    match need {
+        Need::Nothing => setup,
+        Need::Durability | Need::Standby => setup.durable(),
+        Need::Clock => setup.durable().movable_clock(),
+        Need::Password => setup.password("root's"),
+        Need::Certificates(certificates) => setup.tls(certificates.clone()),
+        Need::Room(bytes) => setup.room_bytes(*bytes),
+        Need::Settings(settings) => {
+            settings[at].iter().fold(setup.durable(), |setup, (name, value)| setup.setting(name, value))
         }
     }
 }
@@ -156,7 +154,6 @@ impl Server {
         }
     }
 
-    /// A server that is known to be PostgreSQL.
     pub(super) fn postgres(&self) -> &postgres::Server {
         match self {
             Self::Postgres(server) => server,
@@ -164,7 +161,6 @@ impl Server {
         }
     }
 
-    /// The superuser's way to it.
     pub(super) fn url(&self) -> String {
         let url = match self {
             Self::Postgres(server) => server.url("postgres"),
@@ -173,7 +169,6 @@ impl Server {
         format!("{url}?{SETTINGS}")
     }
 
-    /// The way of another user.
     pub(super) fn url_as(&self, user: &str, password: Option<&str>) -> String {
         let url = match self {
             Self::Postgres(server) => server.url_as(user, password, "postgres"),
@@ -184,11 +179,7 @@ impl Server {
 
     /// The way of an ordinary user, which is made for it.
     pub(super) async fn url_of_user(&self, user: &str) -> String {
-        match self {
-            Self::Postgres(server) => server.create_user(user, "secret").await,
-            Self::Mariadb(server) => server.create_user(user, "secret").await,
-        }
-        .expect("a user");
+        either!(self, server => server.create_user(user, "secret").await).expect("a user");
         self.url_as(user, Some("secret"))
     }
 
@@ -197,40 +188,27 @@ impl Server {
         Client::open(&self.url(), session).await
     }
 
-    /// Connects, and opens no session.
     pub(super) async fn connect(&self, session: u128) -> Client {
         Client::connect(&self.url(), session).await
     }
 
-    /// The first value of an answer.
     pub(super) async fn value(&self, sql: &str) -> Result<String> {
-        match self {
-            Self::Postgres(server) => server.value(sql).await,
-            Self::Mariadb(server) => server.value(sql).await,
-        }
+        either!(self, server => server.value(sql).await)
     }
 
-    /// Removes our schema and all in it.
     pub(super) async fn wipe(&self) {
         self.ask(self.either("DROP SCHEMA lockkeeper CASCADE", "DROP DATABASE lockkeeper")).await.expect("it is gone");
     }
 
-    /// Starts it again behind a clean end.
     pub(super) async fn restart(&mut self) {
-        match self {
-            Self::Postgres(server) => server.restart().await,
-            Self::Mariadb(server) => server.restart().await,
-        }
-        .expect("it starts again");
+        either!(self, server => server.restart().await).expect("it starts again");
     }
 
-    /// Kills it, and starts it again.
     pub(super) async fn crash(&mut self) {
         self.kill();
         self.start_again().await;
     }
 
-    /// Ends the connections of all clients.
     pub(super) async fn end_connections(&self) {
         let clients = self.either(
             "SELECT pid FROM pg_stat_activity WHERE application_name = 'lockkeeper'",
@@ -240,19 +218,11 @@ impl Server {
     }
 
     pub(super) fn fill_disk(&self) {
-        match self {
-            Self::Postgres(server) => server.fill_disk(),
-            Self::Mariadb(server) => server.fill_disk(),
-        }
-        .expect("filled");
+        either!(self, server => server.fill_disk()).expect("filled");
     }
 
     pub(super) fn free_disk(&self) {
-        match self {
-            Self::Postgres(server) => server.free_disk(),
-            Self::Mariadb(server) => server.free_disk(),
-        }
-        .expect("freed");
+        either!(self, server => server.free_disk()).expect("freed");
     }
 
     /// What sends a statement's function to sleep for so many seconds, before the text that follows there.

@@ -8,7 +8,6 @@ use lockkeeper_session::{Effect, FailureKind};
 use super::server::{Kind, connect, each, server};
 use crate::statement::Argument;
 
-/// What holds the rows of all queues.
 const ALL_QUEUES: &str = "SELECT 1 FROM lockkeeper.queue FOR UPDATE";
 
 #[tokio::test]

@@ -25,7 +25,6 @@ impl Client {
         self.greet_as(&self.greeting.instance).await
     }
 
-    /// The word that a function says of a state.
     async fn word(&self, function: &'static str, state: &str) -> String {
         self.told(function, vec![text(state)]).await.0
     }

@@ -22,7 +22,6 @@ use crate::service::{MARIADB, POSTGRES};
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// How many wait in all in the long run.
 const WAITERS: u32 = 10_000;
 
 /// How much disk of the server a waiter may take, in bytes: its row with an owner's name, and four indexes.

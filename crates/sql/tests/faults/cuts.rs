@@ -16,10 +16,8 @@ use crate::database::{Kind, Server};
 use crate::harm::Need;
 use crate::turns::{Ledger, name};
 
-/// How often connections are ended.
 const CUTS_LONG: u32 = 400;
 
-/// How many clients take turns.
 const CLIENTS: usize = 6;
 
 const SETTINGS: &str = "session_timeout=4s";

@@ -6,7 +6,7 @@ use lockkeeper_faults::pgbouncer::{self, Lending, PgBouncer};
 use lockkeeper_faults::{Availability, mariadb, postgres};
 use lockkeeper_trials::Service;
 
-use crate::database::{Kind, Server};
+use crate::database::{Kind, Server, either};
 use crate::service::{MARIADB, POSTGRES};
 
 /// How many connections PgBouncer has: fewer than there are clients.
@@ -18,9 +18,7 @@ pub(crate) enum Need {
     Nothing,
     /// To know what it acknowledged after it was killed.
     Durability,
-    /// A clock that can be moved.
     Clock,
-    /// A standby that can take its place.
     Standby,
 }
 
@@ -54,7 +52,6 @@ impl Kind {
         }
     }
 
-    /// How its clients are made.
     pub(crate) const fn service(self) -> &'static Service {
         match self {
             Self::Postgres => &POSTGRES,
@@ -175,45 +172,26 @@ impl Server {
     }
 
     async fn stop(&mut self) {
-        match self {
-            Self::Postgres(server) => server.stop().await,
-            Self::Mariadb(server) => server.stop().await,
-        }
+        either!(self, server => server.stop().await);
     }
 
     fn copy_data(&self) {
-        let copied = match self {
-            Self::Postgres(server) => server.copy_data(),
-            Self::Mariadb(server) => server.copy_data(),
-        };
-        copied.expect("its data are copied");
+        either!(self, server => server.copy_data()).expect("its data are copied");
     }
 
     /// Puts the copy into the place of its data, and waits until it serves.
     pub(crate) async fn put_back(&mut self) {
         self.kill();
-        let put_back = match self {
-            Self::Postgres(server) => server.put_data_back(),
-            Self::Mariadb(server) => server.put_data_back(),
-        };
-        put_back.expect("the copy is put back");
+        either!(self, server => server.put_data_back()).expect("the copy is put back");
         self.start_again().await;
     }
 
     pub(crate) fn pause(&mut self) {
-        let paused = match self {
-            Self::Postgres(server) => server.pause(),
-            Self::Mariadb(server) => server.pause(),
-        };
-        paused.expect("it runs");
+        either!(self, server => server.pause()).expect("it runs");
     }
 
     pub(crate) fn resume(&mut self) {
-        let resumed = match self {
-            Self::Postgres(server) => server.resume(),
-            Self::Mariadb(server) => server.resume(),
-        };
-        resumed.expect("it runs");
+        either!(self, server => server.resume()).expect("it runs");
     }
 
     /// Waits until this standby has all that its primary has committed; from then on it receives nothing more.

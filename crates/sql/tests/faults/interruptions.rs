@@ -14,7 +14,6 @@ use crate::database::Kind;
 use crate::harm::Need;
 use crate::turns::{Ledger, mutex, name};
 
-/// How many statements are ended.
 const INTERRUPTIONS_LONG: u32 = 5_000;
 
 /// How many sessions take turns, with how many tasks each, and at how many locks.

@@ -49,7 +49,6 @@ pub(crate) fn play(kind: Kind, older: Older, way: Way, random: Random) -> Result
     tally.check(long::rounds(ROUNDS))
 }
 
-/// The servers, and where clients connect.
 struct Site {
     server: Server,
     pooler: Option<Pooler>,

@@ -18,7 +18,6 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// Longer than the session timeout.
 const STANDSTILL: Duration = Duration::from_secs(5);
 
-/// How far the clock jumps, in seconds.
 const JUMP_S: i64 = 3_600;
 
 /// How many rounds are played at the same time, each on another server.
@@ -30,15 +29,11 @@ const STRUCK_AFTER_MAX_MS: u64 = 600;
 /// How long the server is down at most.
 const DOWN_MAX_MS: u64 = 300;
 
-/// What becomes of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Harm {
-    /// It is killed, and started again.
     Restarted,
     StoodStill,
-    /// Its clock jumps forward.
     Forward,
-    /// Its clock jumps back.
     Back,
 }
 

@@ -6,13 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use lockkeeper_core::{Advice, Error, ErrorKind, FencingToken};
 use lockkeeper_recipes::Keeper;
 
-/// What the tasks share.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     is_over: AtomicBool,
     locks: Vec<Lock>,
     turns: AtomicUsize,
-    /// How many calls failed in passing.
     failed: AtomicUsize,
 }
 

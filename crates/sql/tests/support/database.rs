@@ -5,19 +5,29 @@ use std::net::SocketAddr;
 use lockkeeper_conformance::SOON;
 use lockkeeper_faults::{Availability, Result, mariadb, postgres, wait};
 
-/// A kind of database.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     Postgres,
     Mariadb,
 }
 
-/// One server.
 #[derive(Debug)]
 pub(crate) enum Server {
     Postgres(postgres::Server),
     Mariadb(mariadb::Server),
 }
+
+/// Does the same with a server of either kind.
+macro_rules! either {
+    ($server:expr, $it:ident => $act:expr) => {
+        match $server {
+            Self::Postgres($it) => $act,
+            Self::Mariadb($it) => $act,
+        }
+    };
+}
+
+pub(crate) use either;
 
 impl Kind {
     pub(crate) fn availability(self) -> Availability {
@@ -38,49 +48,28 @@ impl Server {
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        match self {
-            Self::Postgres(server) => server.address(),
-            Self::Mariadb(server) => server.address(),
-        }
+        either!(self, server => server.address())
     }
 
-    /// Sends it SQL past all clients.
     pub(crate) async fn ask(&self, sql: &str) -> Result<Vec<postgres::Row>> {
-        match self {
-            Self::Postgres(server) => server.ask(sql).await,
-            Self::Mariadb(server) => server.ask(sql).await,
-        }
+        either!(self, server => server.ask(sql).await)
     }
 
     pub(crate) fn kill(&mut self) {
-        match self {
-            Self::Postgres(server) => server.kill(),
-            Self::Mariadb(server) => server.kill(),
-        }
+        either!(self, server => server.kill());
     }
 
     /// Starts it with the data that it has, and waits until it serves.
     pub(crate) async fn start_again(&mut self) {
-        match self {
-            Self::Postgres(server) => {
-                server.start().expect("it starts");
-                server.serving().await
-            }
-            Self::Mariadb(server) => {
-                server.start().expect("it starts");
-                server.serving().await
-            }
-        }
-        .expect("it serves");
+        either!(self, server => {
+            server.start().expect("it starts");
+            server.serving().await.expect("it serves");
+        });
     }
 
     /// Moves its clock so many seconds ahead of the machine's.
     pub(crate) async fn move_clock(&self, ahead_s: i64) {
-        match self {
-            Self::Postgres(server) => server.move_clock(ahead_s).await,
-            Self::Mariadb(server) => server.move_clock(ahead_s).await,
-        }
-        .expect("its clock is moved");
+        either!(self, server => server.move_clock(ahead_s).await).expect("its clock is moved");
     }
 
     /// A standby that has all, and receives what this one commits, a little later.
@@ -100,11 +89,7 @@ impl Server {
     }
 
     pub(crate) async fn promote(&mut self) {
-        match self {
-            Self::Postgres(server) => server.promote().await,
-            Self::Mariadb(server) => server.promote().await,
-        }
-        .expect("it is promoted");
+        either!(self, server => server.promote().await).expect("it is promoted");
     }
 
     /// Holds rows that a query locks until they are let go by [`wake`](Self::wake), as another program's transaction.

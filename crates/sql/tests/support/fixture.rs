@@ -19,7 +19,6 @@ use super::server::{Kind, Server};
 /// it, and a second for a busy machine.
 const SESSION_LATE_MAX: Duration = Duration::from_millis(2_000);
 
-/// One case's server.
 #[derive(Clone, Debug)]
 pub(crate) struct SqlFixture {
     kind: Kind,
@@ -156,7 +155,6 @@ impl SqlClient {
     }
 }
 
-/// The function that is called for an operation.
 fn function(operation: Operation) -> &'static str {
     match operation {
         Operation::Join => "join",

@@ -7,7 +7,6 @@ use lockkeeper_conformance::SOON;
 use lockkeeper_faults::pgbouncer::{Lending, PgBouncer};
 use lockkeeper_faults::{Result, mariadb, postgres, wait};
 
-/// Which server a case has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     Postgres,
@@ -19,7 +18,6 @@ pub(crate) enum Kind {
 /// How many connections a pooler has: fewer than most cases have clients and waits.
 const POOLED: u32 = 4;
 
-/// A server that runs.
 #[derive(Debug)]
 pub(crate) enum Server {
     Postgres(postgres::Server),
@@ -39,7 +37,6 @@ impl Server {
         })
     }
 
-    /// Where clients connect.
     pub(crate) fn address(&self) -> SocketAddr {
         match self {
             Self::Postgres(server) => server.address(),
@@ -78,7 +75,6 @@ impl Server {
         }
     }
 
-    /// Removes the schema and all in it.
     pub(crate) async fn wipe(&self) -> Result<()> {
         let sql = match self {
             Self::Postgres(_) | Self::PgBouncer(..) => "DROP SCHEMA IF EXISTS lockkeeper CASCADE",

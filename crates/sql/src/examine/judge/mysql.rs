@@ -9,7 +9,6 @@ use crate::schema::VERSION;
 /// How many versions of rows may wait until they are removed. A server in order has thousands.
 const HISTORY_MAX: u64 = 1_000_000;
 
-/// What is found of a server.
 pub(crate) fn judge(seen: &Examined<'_>) -> Vec<Finding> {
     let report = seen.report;
     let found = [
@@ -29,7 +28,6 @@ pub(crate) fn judge(seen: &Examined<'_>) -> Vec<Finding> {
     found.into_iter().flatten().collect()
 }
 
-/// Says what there is.
 fn about(seen: &Examined<'_>) -> Finding {
     let version = seen.report.words("version");
     let name = if is_mariadb(seen.report) { "MariaDB" } else { "MySQL" };

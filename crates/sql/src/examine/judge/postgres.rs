@@ -16,7 +16,6 @@ const TABLES: [&str; 3] = ["queue", "session", "contender"];
 /// second leave fewer.
 const DEAD_ROWS_MAX: u64 = 100_000;
 
-/// What is found of a server.
 pub(crate) fn judge(seen: &Examined<'_>) -> Vec<Finding> {
     let report = seen.report;
     let most = report.number("max_connections");
@@ -39,7 +38,6 @@ pub(crate) fn judge(seen: &Examined<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Says what there is.
 fn about(seen: &Examined<'_>) -> Finding {
     let report = seen.report;
     let (version, encoding, listening) =

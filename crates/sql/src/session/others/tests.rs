@@ -108,9 +108,7 @@ struct Bugs {
 /// Something that happens; what cannot happen now does nothing.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A beat is sent and answered at once.
     OwnerBeats,
-    /// A look is sent and answered at once.
     ObserverLooks,
     OwnerSends,
     OwnerJoins,
@@ -133,7 +131,6 @@ enum Event {
     FailsOver,
 }
 
-/// A message of the owner, and what became of it.
 struct Message {
     sent_ms: u64,
     /// `None` of a join.
@@ -147,7 +144,6 @@ struct World {
     bugs: Bugs,
     speed_percent: u64,
     now_ms: u64,
-    /// The owner's row: epoch and beat.
     row: (i64, i64),
     copy: (i64, i64),
     epoch: i64,

@@ -4,13 +4,12 @@ use lockkeeper_core::{Liveness, LossReason};
 use lockkeeper_session::{Ending, Testing};
 
 use super::memory::Database;
-use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, session, session_for};
+use super::{IDLE_BEAT, TIMEOUT, add_contender, begun, pass, pass_ms, session, session_for};
 use crate::engine::WakeMethod;
 
 #[tokio::test(start_paused = true)]
 async fn a_session_ends_piece_by_piece_with_all_its_contenders() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     for bits in 1..=5 {
         add_contender(&database, &core, bits);
     }
@@ -24,8 +23,7 @@ async fn a_session_ends_piece_by_piece_with_all_its_contenders() {
 
 #[tokio::test(start_paused = true)]
 async fn one_whose_server_is_away_says_so_at_once_and_ends_it_later() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     database.data().is_stuck = true;
     core.life.bond().lose(LossReason::Closed);
     assert!(matches!(core.life.ended().await, Ending::Untold(_)));
@@ -49,25 +47,4 @@ async fn one_that_the_service_has_ended_is_lost_at_the_next_beat_and_at_a_new_co
     database.data().sessions.remove(&other.id.0);
     database.cut();
     assert_eq!(other.life.bond().lost().await, LossReason::Expired);
-}
-
-#[tokio::test(start_paused = true)]
-async fn its_calls_fail_when_no_connection_comes_any_more() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
-    database.data().is_stuck = true;
-    database.cut();
-    pass_ms(1).await;
-    let mut call = core.life.call::<()>(std::sync::Arc::new(|_| unreachable!("no connection comes")));
-    core.life.bond().lose(LossReason::Closed);
-    let failure = call.answer().await.unwrap_err();
-    assert_eq!(failure.kind, lockkeeper_session::FailureKind::SessionGone);
-}
-
-#[test]
-fn a_session_is_over_when_its_runtime_ends() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let core = runtime.block_on(async { session(&Database::new(WakeMethod::Polled)).await });
-    drop(runtime);
-    assert_eq!(core.life.bond().liveness(), Liveness::Lost(LossReason::Closed));
 }

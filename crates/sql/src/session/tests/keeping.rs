@@ -7,15 +7,14 @@ use lockkeeper_session::{Bug, FailureKind, Link as _, News, Testing};
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::memory::Database;
-use super::{IDLE_BEAT, TIMEOUT, add_contender, pass, pass_ms, safe_for, session, session_for, try_open};
+use super::{IDLE_BEAT, TIMEOUT, add_contender, begun, pass, pass_ms, safe_for, session, session_for, try_open};
 use crate::engine::{Hint, WakeMethod};
 use crate::session::WaitEnd;
 use crate::statement::Argument;
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_session_beats_each_quarter_of_its_timeout_and_asks_nothing_else() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     pass(TIMEOUT * 10).await;
     assert!(core.life.bond().liveness().is_held());
     let asked: Vec<_> = database.data().log.iter().map(|statement| statement.function).collect();
@@ -27,8 +26,7 @@ async fn an_idle_session_beats_each_quarter_of_its_timeout_and_asks_nothing_else
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_holds_beats_each_sixth_of_its_timeout_and_listens_after_a_while() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     add_contender(&database, &core, 1);
     pass_ms(90).await;
     assert_eq!(database.count("listen"), 0);
@@ -44,8 +42,7 @@ async fn a_session_that_holds_beats_each_sixth_of_its_timeout_and_listens_after_
 
 #[tokio::test(start_paused = true)]
 async fn short_holds_ask_for_nothing() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     for bits in 0..1_000 {
         let ticket = add_contender(&database, &core, bits);
         pass_ms(1).await;
@@ -56,8 +53,7 @@ async fn short_holds_ask_for_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn belief_counts_from_the_sending_of_a_beat_and_ends_before_others_may_remove_the_session() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     database.data().is_stuck = true;
     assert_eq!(safe_for(&core), TIMEOUT - Duration::from_millis(340));
     let reason = core.life.bond().lost().await;
@@ -66,8 +62,7 @@ async fn belief_counts_from_the_sending_of_a_beat_and_ends_before_others_may_rem
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_waits_for_a_beat_if_little_of_the_belief_is_left() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     core.life.until_believable().await.unwrap();
     assert_eq!(database.count("beat"), 0);
     database.data().is_busy = true;
@@ -88,8 +83,7 @@ async fn a_grant_waits_for_a_beat_if_little_of_the_belief_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_connection_takes_the_session_over_and_tells_what_became_of_its_contenders() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     let mut told = core.contenders.told();
     for bits in 1..=5 {
         add_contender(&database, &core, bits);
@@ -126,8 +120,7 @@ async fn a_new_connection_takes_the_session_over_and_tells_what_became_of_its_co
 
 #[tokio::test(start_paused = true)]
 async fn a_beat_tells_which_contenders_are_gone_and_a_hint_asks_for_one_at_once() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     let mut told = core.contenders.told();
     let gone = add_contender(&database, &core, 1);
     add_contender(&database, &core, 2);
@@ -143,8 +136,7 @@ async fn a_beat_tells_which_contenders_are_gone_and_a_hint_asks_for_one_at_once(
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_answers_no_beat_is_left_for_another() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     assert_eq!(database.data().connected, [0]);
     database.data().is_stuck = true;
     pass(IDLE_BEAT + TIMEOUT / 6).await;
@@ -173,19 +165,6 @@ async fn a_lost_answer_ends_the_connection_and_not_the_session() {
     assert_eq!(link.number, 3);
     let statement = crate::statement::Statement::new("missing", vec![Argument::Ids(vec![1])]);
     assert_eq!(core.ask(&link, statement).await.unwrap().len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_open_tries_each_server_and_tells_what_a_user_has_to_know() {
-    let database = Database::new(WakeMethod::Polled);
-    database.data().down = [(0, FailureKind::Refused), (1, FailureKind::Broken)].into();
-    let error = try_open(&database, "postgres://h1,h2/db", Testing::default()).await.map(drop).unwrap_err();
-    assert_eq!(error.kind(), lockkeeper_core::ErrorKind::Refused);
-    assert!(error.to_string().contains("h1:5432"), "{error}");
-    assert_eq!(database.data().connected, [0, 1]);
-    database.data().down.remove(&1);
-    let core = session(&database).await;
-    assert_eq!(core.life.present_link().unwrap().server().to_string(), "h2:5432");
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,8 +200,7 @@ async fn sessions_that_stand_still_are_removed_and_living_ones_are_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_dead_session_ends_when_that_is_removed() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     database.add_session(1, TIMEOUT);
     database.data().contenders.insert(5, 1);
     // It listens already, and nothing tells it of this one.
@@ -238,8 +216,7 @@ async fn a_wait_for_a_dead_session_ends_when_that_is_removed() {
 
 #[tokio::test(start_paused = true)]
 async fn many_that_die_at_once_go_in_one_timeout() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     (1..=500).for_each(|id| database.add_session(id, TIMEOUT));
     pass(TIMEOUT * 2 + Duration::from_secs(4)).await;
     assert_eq!(database.data().sessions.len(), 1);

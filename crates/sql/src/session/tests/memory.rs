@@ -13,15 +13,14 @@ use crate::engine::{Connected, DatabaseEngine, Hint, Intent, NamedLockWait, Serv
 use crate::statement::{AnswerRow, Argument, RowKind, SessionNumber, Statement};
 
 /// What a test makes of the database, and what it sees of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Data {
     pub(super) instance: String,
     pub(super) settled: Option<String>,
     /// How long a state that seems to have lost nothing is to be waited for, if it is such a one.
     pub(super) brief: Option<Duration>,
-    /// How often that was doubted.
     pub(super) doubts: usize,
-    pub(super) wake_method: WakeMethod,
+    wake_method: Option<WakeMethod>,
     /// Whether no connection can be opened, by the server's place.
     pub(super) down: BTreeMap<usize, FailureKind>,
     /// Whether nothing is executed or answered.
@@ -33,7 +32,6 @@ pub(super) struct Data {
     /// Whether connections listen as they should.
     pub(super) is_pooled: bool,
     pub(super) sessions: BTreeMap<u128, SessionRow>,
-    /// The session of each contender.
     pub(super) contenders: BTreeMap<u128, u128>,
     pub(super) broken: BTreeMap<u128, u128>,
     pub(super) asked: BTreeMap<u128, String>,
@@ -43,9 +41,7 @@ pub(super) struct Data {
     listening: BTreeMap<u128, mpsc::Sender<Hint>>,
     /// The functions that were asked, with their arguments.
     pub(super) log: Vec<Statement>,
-    /// Each open connection.
     open: Vec<watch::Sender<bool>>,
-    /// The servers that were connected to.
     pub(super) connected: Vec<usize>,
 }
 
@@ -72,28 +68,8 @@ struct MemoryWire {
 
 impl Database {
     pub(super) fn new(wake_method: WakeMethod) -> Self {
-        let data = Data {
-            instance: "one".to_owned(),
-            settled: Some("one".to_owned()),
-            brief: None,
-            doubts: 0,
-            wake_method,
-            down: BTreeMap::new(),
-            is_stuck: false,
-            is_busy: false,
-            is_full: false,
-            is_pooled: false,
-            sessions: BTreeMap::new(),
-            contenders: BTreeMap::new(),
-            broken: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            pinned: BTreeSet::new(),
-            ahead: 0,
-            listening: BTreeMap::new(),
-            log: Vec::new(),
-            open: Vec::new(),
-            connected: Vec::new(),
-        };
+        let (instance, settled) = ("one".to_owned(), Some("one".to_owned()));
+        let data = Data { instance, settled, wake_method: Some(wake_method), ..Data::default() };
         Self { data: Arc::new(Mutex::new(data)), named_locks: Arc::default(), clock: Arc::new(TestClock::new()) }
     }
 
@@ -101,7 +77,6 @@ impl Database {
         self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all connections.
     pub(super) fn cut(&self) {
         let open = std::mem::take(&mut self.data().open);
         for is_over in open {
@@ -132,7 +107,6 @@ impl Database {
         self.named_locks.notify_waiters();
     }
 
-    /// The statements of this function.
     pub(super) fn asked(&self, function: &str) -> Vec<Statement> {
         self.data().log.iter().filter(|statement| statement.function == function).cloned().collect()
     }
@@ -166,7 +140,8 @@ impl DatabaseEngine for Database {
         }
         let (is_over, (tell, hints)) = (watch::Sender::new(false), mpsc::channel(64));
         data.open.push(is_over.clone());
-        let greeting = ServerGreeting { instance: data.instance.clone(), wake_method: data.wake_method };
+        let greeting =
+            ServerGreeting { instance: data.instance.clone(), wake_method: data.wake_method.expect("it is set") };
         let wire = Arc::new(MemoryWire { database: self.clone(), is_over, hints: tell });
         Box::pin(std::future::ready(Ok(Connected { wire, greeting, hints })))
     }
@@ -316,7 +291,6 @@ impl Data {
         }))
     }
 
-    /// The name of the state of the data.
     fn state(&self, instance: &str) -> String {
         format!("{instance}, doubted {} times", self.doubts)
     }

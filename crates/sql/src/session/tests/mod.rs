@@ -14,6 +14,7 @@ use lockkeeper_core::{Liveness, Result, ServiceUrl, Ticket};
 use lockkeeper_session::{Names, Testing};
 
 use self::memory::Database;
+use crate::engine::WakeMethod;
 use crate::session::{Core, open};
 use crate::site::SqlSite;
 use crate::url::Config;
@@ -30,6 +31,13 @@ async fn try_open(database: &Database, url: &str, testing: Testing) -> Result<Ar
     open(SqlSite { engine: Arc::new(database.clone()), config, clock: database.clock.clone(), testing }).await
 }
 
+/// A database whose waiters are woken so, and a session there.
+async fn begun(wake_method: WakeMethod) -> (Database, Arc<Core>) {
+    let database = Database::new(wake_method);
+    let core = session(&database).await;
+    (database, core)
+}
+
 async fn session(database: &Database) -> Arc<Core> {
     session_for(database, Testing::default()).await
 }
@@ -40,7 +48,6 @@ async fn session_for(database: &Database, testing: Testing) -> Arc<Core> {
     core
 }
 
-/// Gives a session a contender, which is one of its contenders.
 fn add_contender(database: &Database, core: &Core, bits: u128) -> Ticket {
     database.data().contenders.insert(bits, core.id.0);
     let ticket = Ticket::from_bits(bits);
@@ -48,7 +55,6 @@ fn add_contender(database: &Database, core: &Core, bits: u128) -> Ticket {
     ticket
 }
 
-/// Lets time pass.
 async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }

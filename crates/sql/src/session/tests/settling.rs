@@ -6,7 +6,7 @@ use lockkeeper_core::{Liveness, Operation, Ticket};
 use lockkeeper_session::Testing;
 
 use super::memory::Database;
-use super::{TIMEOUT, pass, pass_ms, session, try_open};
+use super::{TIMEOUT, begun, pass, pass_ms, session, try_open};
 use crate::engine::WakeMethod;
 
 /// Has another server take over.
@@ -17,8 +17,7 @@ fn promote(database: &Database) {
 
 #[tokio::test(start_paused = true)]
 async fn calls_wait_for_the_greatest_timeout_and_beats_go_on() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     // Another session, with a greater timeout; it is removed meanwhile.
     database.add_session(1, TIMEOUT * 2);
     promote(&database);
@@ -63,8 +62,7 @@ fn restart(database: &Database) {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_clean_start_calls_wait_for_a_short_time() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     core.contenders.add(Ticket::from_bits(7), ());
     database.data().contenders.insert(7, core.id.0);
     restart(&database);
@@ -97,8 +95,7 @@ async fn a_client_that_misses_its_session_or_its_contender_has_all_wait_for_the_
 
 #[tokio::test(start_paused = true)]
 async fn a_contender_that_was_broken_is_not_missed() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     core.contenders.add(Ticket::from_bits(7), ());
     database.data().broken.insert(7, core.id.0);
     restart(&database);
@@ -109,8 +106,7 @@ async fn a_contender_that_was_broken_is_not_missed() {
 
 #[tokio::test(start_paused = true)]
 async fn it_ends_once_another_client_has_settled_it() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     promote(&database);
     pass(TIMEOUT / 4).await;
     database.data().settled = Some("two".to_owned());
@@ -122,8 +118,7 @@ async fn it_ends_once_another_client_has_settled_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_wait_goes_on_over_a_new_connection_to_the_same_and_begins_anew_at_another() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     promote(&database);
     pass(TIMEOUT - Duration::from_secs(1)).await;
     database.cut();

@@ -6,12 +6,11 @@ use lockkeeper_core::{FencingToken, QueueName, Ticket};
 use tokio::time::{Instant, timeout};
 
 use super::memory::Database;
-use super::{TIMEOUT, pass, pass_ms, session};
+use super::{TIMEOUT, begun, pass, pass_ms};
 use crate::engine::{Hint, WakeMethod};
 use crate::session::{Core, WaitEnd, WaitHandle};
 use crate::statement::Argument;
 
-/// A contender of another session, and a wait for it.
 fn wait(database: &Database, core: &Core, bits: u128, nearness: usize) -> WaitHandle {
     database.data().contenders.entry(bits).or_insert(77);
     core.waits.departure(&core.life.present_link().unwrap(), Ticket::from_bits(bits), nearness, None)
@@ -28,8 +27,7 @@ fn queue() -> QueueName {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_listens_is_told_at_once_after_one_look() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     let told = wait(&database, &core, 1, 0);
     pass_ms(10).await;
     assert_eq!((database.count("listen"), database.count("missing")), (1, 1));
@@ -47,8 +45,7 @@ async fn one_that_listens_is_told_at_once_after_one_look() {
 
 #[tokio::test(start_paused = true)]
 async fn a_departure_that_was_told_before_its_wait_began_is_not_missed() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     let _other = wait(&database, &core, 1, 0);
     pass_ms(10).await;
     database.hint(core.id, Hint::Departed(Ticket::from_bits(2)));
@@ -72,8 +69,7 @@ async fn wait_in_crowd(database: &Database, core: &Core) -> WaitHandle {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_crowd_that_moves_quickly_it_is_told_only_while_its_turn_is_near() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     let told = wait_in_crowd(&database, &core).await;
     pass_ms(400).await;
     assert!(!database.tells(core.id));
@@ -89,8 +85,7 @@ async fn in_a_crowd_that_moves_quickly_it_is_told_only_while_its_turn_is_near() 
 
 #[tokio::test(start_paused = true)]
 async fn another_wait_ends_the_rest_of_a_session_and_one_behind_the_first_does_not() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     let told = wait_in_crowd(&database, &core).await;
     let line = (queue(), FencingToken::new(9, 0).unwrap());
     let behind = core.waits.departure(&core.life.present_link().unwrap(), Ticket::from_bits(1), 99, Some(line));
@@ -106,8 +101,7 @@ async fn another_wait_ends_the_rest_of_a_session_and_one_behind_the_first_does_n
 
 #[tokio::test(start_paused = true)]
 async fn a_beat_beside_a_question_for_rest_does_not_take_the_session_for_deaf() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     let told = wait_in_crowd(&database, &core).await;
     for _ in 0..200 {
         core.life.urge();
@@ -120,8 +114,7 @@ async fn a_beat_beside_a_question_for_rest_does_not_take_the_session_for_deaf() 
 
 #[tokio::test(start_paused = true)]
 async fn where_too_many_listen_each_wait_is_looked_at_by_its_nearness() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     database.data().is_full = true;
     let (near, far) = (wait(&database, &core, 1, 0), wait(&database, &core, 2, 9));
     let (wake, after) = took(far).await;
@@ -146,8 +139,7 @@ fn looks_at(database: &Database, bits: u128) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_looked_at_once_all_waits_ended() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     drop(wait(&database, &core, 1, 0));
     drop(core.waits.change(&core.life.present_link().unwrap(), &queue()));
     pass(TIMEOUT).await;
@@ -156,8 +148,7 @@ async fn nothing_is_looked_at_once_all_waits_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn one_question_looks_at_all_waits_and_no_more_than_sixty_four() {
-    let database = Database::new(WakeMethod::Polled);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Polled).await;
     let waits: Vec<_> = (1..=1_000).map(|bits| wait(&database, &core, bits, 0)).collect();
     pass(Duration::from_secs(1)).await;
     let asked = database.count("missing");
@@ -173,8 +164,7 @@ async fn one_question_looks_at_all_waits_and_no_more_than_sixty_four() {
 
 #[tokio::test(start_paused = true)]
 async fn behind_a_pooler_that_does_not_let_it_listen_it_looks_from_the_next_beat_on() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     database.data().is_pooled = true;
     let told = wait(&database, &core, 1, 0);
     pass_ms(100).await;
@@ -195,8 +185,7 @@ async fn behind_a_pooler_that_does_not_let_it_listen_it_looks_from_the_next_beat
 
 #[tokio::test(start_paused = true)]
 async fn all_waits_end_with_their_connection() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     let link = core.life.present_link().unwrap();
     let (departure, change) = (wait(&database, &core, 1, 0), core.waits.change(&link, &queue()));
     database.cut();
@@ -211,8 +200,7 @@ async fn all_waits_end_with_their_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_is_told_to_those_who_wait_for_that_queue() {
-    let database = Database::new(WakeMethod::Notified);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::Notified).await;
     let link = core.life.present_link().unwrap();
     // What happened before it listened may have been missed.
     assert_eq!(took(core.waits.change(&link, &queue())).await, (WaitEnd::Look, Duration::ZERO));
@@ -227,8 +215,7 @@ async fn a_change_is_told_to_those_who_wait_for_that_queue() {
 #[tokio::test(start_paused = true)]
 async fn where_nothing_is_told_a_wait_for_a_change_ends_in_a_look() {
     for wake_method in [WakeMethod::Polled, WakeMethod::NamedLocks] {
-        let database = Database::new(wake_method);
-        let core = session(&database).await;
+        let (_, core) = begun(wake_method).await;
         let (wake, after) = took(core.waits.change(&core.life.present_link().unwrap(), &queue())).await;
         assert_eq!(wake, WaitEnd::Look);
         assert!((200..=251).contains(&after.as_millis()), "{after:?}");
@@ -237,8 +224,7 @@ async fn where_nothing_is_told_a_wait_for_a_change_ends_in_a_look() {
 
 #[tokio::test(start_paused = true)]
 async fn the_wait_that_is_nearest_its_turn_waits_for_the_named_lock_and_the_others_are_looked_at() {
-    let database = Database::new(WakeMethod::NamedLocks);
-    let core = session(&database).await;
+    let (database, core) = begun(WakeMethod::NamedLocks).await;
     let far = wait(&database, &core, 1, 15);
     pass_ms(100).await;
     assert_eq!(named_locks(&database), [1]);

@@ -29,7 +29,6 @@ const JITTER_PERCENT: u32 = 25;
 /// has no wait yet.
 const UNAWAITED_MAX: usize = 1_024;
 
-/// How a wait ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WaitEnd {
     /// The contender is gone.
@@ -74,7 +73,6 @@ impl DepartureWait {
     }
 }
 
-/// One wait for a change.
 struct ChangeWait {
     queue: (String, i64),
     due: Option<BootInstant>,
@@ -238,7 +236,6 @@ impl WaitTable {
         }
     }
 
-    /// Notes that a wait is over.
     fn over(&mut self, line: &WaitLine, now: BootInstant) {
         self.handoff_rate.ended(line, now);
         self.advance(line, now);
@@ -279,7 +276,6 @@ impl WaitTable {
         self.look_at(|wait| wait.queue.1 == part && wait.queue.0 == name);
     }
 
-    /// Has those look that wait for a change.
     fn look_at(&mut self, is_meant: impl Fn(&ChangeWait) -> bool) {
         for (_, wait) in self.changes.extract_if(|_, wait| is_meant(wait)) {
             let _ = wait.tell.send(WaitEnd::Look);

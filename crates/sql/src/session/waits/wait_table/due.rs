@@ -16,7 +16,6 @@ use crate::session::waits::wait_table::{
 /// of the connection's time.
 const BEHIND_LOOK: Duration = Duration::from_secs(4);
 
-/// How many contenders one look asks for.
 const LOOKED_MAX: usize = 64;
 
 /// How many contenders one beat asks for: the nearest …
@@ -26,7 +25,6 @@ const AWAITED_NEAREST: usize = 8;
 const AWAITED_MAX: usize = 64;
 
 impl WaitTable {
-    /// When a look is due next.
     pub(crate) fn next_due(&self) -> Option<BootInstant> {
         let departures = self.departures.values().filter_map(|wait| wait.due);
         departures.chain(self.changes.values().filter_map(|wait| wait.due)).min()
