@@ -1,5 +1,6 @@
 //! The backend: it opens sessions, and looks at queues without joining them.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +70,6 @@ const MYSQL_CONDITIONS: &[&str] = &[
 /// # let _ = keeper;
 /// # Ok::<(), lockkeeper_core::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct SqlBackend {
     site: SqlSite,
     onlooker: Arc<Onlooker>,
@@ -121,6 +121,12 @@ impl SqlBackend {
             let message = format!("a session with a timeout of {longest:?} is open, which is longer: end it first");
             Err(Error::permanent(ErrorKind::InvalidConfig, Operation::Configure, message))
         })
+    }
+}
+
+impl fmt::Debug for SqlBackend {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("SqlBackend").field(&self.site.config).finish()
     }
 }
 

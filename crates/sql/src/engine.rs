@@ -1,7 +1,6 @@
 //! One kind of database, as sessions and queues see it: how it is connected to, and what a connection can do. Where our
 //! schema is not made yet, a look goes over a connection that shows nothing.
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,7 @@ const PAUSE_MAX_MS: u64 = 20;
 
 /// A kind of database. PostgreSQL and MySQL are two; they differ in the language of their functions, and in how they
 /// wake a waiter.
-pub(crate) trait DatabaseEngine: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait DatabaseEngine: Send + Sync + 'static {
     /// Connects to a server, sees to the schema as is meant, and asks who it is. Fails if it cannot serve locks: it is
     /// read-only, or lacks what they need.
     fn connect(&self, server: &Server, deadline: BootInstant, intent: Intent) -> BoxFuture<Result<Connected, Failure>>;
@@ -41,7 +40,6 @@ pub(crate) enum Intent {
     SetUp,
 }
 
-#[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) wire: Arc<dyn Wire>,
     pub(crate) greeting: ServerGreeting,
@@ -89,7 +87,7 @@ pub(crate) enum NamedLockWait {
 }
 
 /// One connection to a server. Statements are executed in the order in which they were asked.
-pub(crate) trait Wire: fmt::Debug + Send + Sync {
+pub(crate) trait Wire: Send + Sync {
     /// Asks: the statement is sent, or queued to be sent, before this returns, and goes on if the future is dropped.
     fn ask(&self, statement: Statement) -> BoxFuture<Result<Vec<AnswerRow>, Failure>>;
 
@@ -134,7 +132,6 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync {
 }
 
 /// Says that a connection is over when its task ends, also if that is because the runtime has ended.
-#[derive(Debug)]
 pub(crate) struct EndNotice(pub(crate) watch::Sender<bool>);
 
 impl Drop for EndNotice {
@@ -164,7 +161,6 @@ pub(crate) type AnswerSender = oneshot::Sender<Result<Vec<AnswerRow>, Failure>>;
 const LOOKS: [&str; 3] = ["inspect", "inspect_all", "queues"];
 
 /// No schema; it knows which one is missing, as in `the schema `lk``.
-#[derive(Debug)]
 struct Unmade(String);
 
 /// Stands for a connection to a server without our schema.

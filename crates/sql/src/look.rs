@@ -19,7 +19,6 @@ pub(crate) type Onlooker = lockkeeper_session::Onlooker<GreetedWire, ()>;
 pub(crate) type SqlLink = lockkeeper_session::Linked<GreetedWire>;
 
 /// A connection, as it was greeted.
-#[derive(Debug)]
 pub(crate) struct GreetedWire {
     pub(crate) wire: Arc<dyn Wire>,
     server: Server,

@@ -10,7 +10,7 @@ use crate::engine::{Connected, DatabaseEngine, Intent};
 use crate::url::{Config, Dialect};
 
 /// A database. Its clones are the same.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct SqlSite {
     pub(crate) engine: Arc<dyn DatabaseEngine>,
     pub(crate) config: Arc<Config>,
@@ -59,7 +59,7 @@ impl SqlSite {
 #[cfg(not(all(feature = "postgres", feature = "mysql")))]
 const COMPILED_IN: &str = "a site is made of what is compiled in alone";
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Servers {
     config: Arc<Config>,
     clock: Arc<dyn Clock>,

@@ -63,7 +63,7 @@ pub(crate) async fn connect(
     }
     let greeting = greeted.greeting(config);
     let parts = WireParts {
-        config: config.clone(),
+        schema: config.schema.clone(),
         clock: clock.clone(),
         access,
         // A wait for a named lock has an end by itself.

@@ -3,7 +3,6 @@
 //! have had an effect.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +22,6 @@ use crate::engine::{
 use crate::mysql::named_lock::LockWaits;
 use crate::mysql::{call, refusal};
 use crate::statement::{AnswerRow, LEAVE, LEAVES_MAX, Statement, leave_all, of_one, place, unwanted};
-use crate::url::Config;
 
 /// The most beats and other statements that go before them: there is one of each at a time.
 const URGENT_MAX: usize = 16;
@@ -33,7 +31,7 @@ const URGENT_MAX: usize = 16;
 const COMPANIONS: [&str; 2] = ["open", "close"];
 
 pub(super) struct WireParts {
-    pub(super) config: Arc<Config>,
+    pub(super) schema: String,
     pub(super) clock: Arc<dyn Clock>,
     /// How another connection is opened to the same server.
     pub(super) access: Opts,
@@ -46,7 +44,6 @@ pub(super) struct WireParts {
 
 /// A connection to one server. Dropping it lets what was asked be executed, and then closes it.
 pub(super) struct MysqlWire {
-    config: Arc<Config>,
     wake_method: WakeMethod,
     line: StatementLines,
     lock_waits: LockWaits,
@@ -309,13 +306,13 @@ async fn answer_all(connection: &mut Conn, schema: &str, message: &mut VecDeque<
 impl MysqlWire {
     /// Begins to execute statements, on the runtime in which this is called.
     pub(super) fn new(parts: WireParts, connection: Conn) -> Self {
-        let WireParts { config, clock, access, lock_wait_settings, grants, wake_method } = parts;
+        let WireParts { schema, clock, access, lock_wait_settings, grants, wake_method } = parts;
         let (usual, usual_asked) = mpsc::channel(STATEMENTS_MAX);
         let (urgent, urgent_asked) = mpsc::channel(URGENT_MAX);
         let (over, is_over) = watch::channel(false);
         let server = WireTask {
             connection,
-            schema: config.schema.clone(),
+            schema,
             clock: clock.clone(),
             grants,
             usual: usual_asked,
@@ -334,7 +331,7 @@ impl MysqlWire {
             }
         });
         let lock_waits = LockWaits::new(access, lock_wait_settings, clock.clone(), end_query);
-        Self { config, wake_method, line, lock_waits, clock, task, is_over }
+        Self { wake_method, line, lock_waits, clock, task, is_over }
     }
 
     /// Waits for what the task is to tell.
@@ -369,16 +366,5 @@ impl Wire for MysqlWire {
     fn shut(&self) {
         self.task.abort();
         self.lock_waits.shut();
-    }
-}
-
-impl fmt::Debug for MysqlWire {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config, wake_method, .. } = self;
-        formatter
-            .debug_struct("MysqlWire")
-            .field("service", config)
-            .field("wake_method", wake_method)
-            .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,6 @@
 //! may have had an effect.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
@@ -27,7 +26,6 @@ use crate::url::Config;
 pub(crate) const LISTENERS_MAX: i64 = 128;
 
 /// In which transactions statements are executed.
-#[derive(Debug)]
 pub(super) enum Transactions {
     /// Each is one by itself, sent while the one before is under way.
     Single,
@@ -338,15 +336,6 @@ impl Wire for PostgresWire {
 
     fn shut(&self) {
         self.driver.0.abort();
-    }
-}
-
-impl fmt::Debug for PostgresWire {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shared, wakes, .. } = self;
-        let mut text = formatter.debug_struct("PostgresWire");
-        text.field("service", &shared.config).field("wakes", wakes).field("transactions", &shared.transactions);
-        text.finish_non_exhaustive()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::engine::{Intent, WakeMethod};
 
 /// Makes sure that a URL is refused, in one line that says all this.
 async fn refused(url: &str, kind: FailureKind, says: &[&str]) {
-    let failure = soon("a refusal", connect(url)).await.expect_err("it is refused");
+    let failure = soon("a refusal", connect(url)).await.map(drop).expect_err("it is refused");
     let told = failure.to_string();
     assert_eq!(failure.kind, kind, "{told}");
     assert!(!told.contains('\n'), "{told}");

@@ -135,7 +135,7 @@ async fn a_connection_that_ends_says_so_and_that_what_was_sent_may_have_taken_ef
         client.wire.shut();
         soon("its end", client.wire.over()).await;
         server.kill();
-        let failure = soon("a failure", connect(&server.url())).await.expect_err("the server is gone");
+        let failure = soon("a failure", connect(&server.url())).await.map(drop).expect_err("the server is gone");
         assert_eq!((failure.kind, failure.effect), (FailureKind::Broken, Effect::None), "{failure}");
     }
 }
