@@ -75,7 +75,8 @@ const VARIABLES: &str = "'version', 'version_comment', 'aurora_version', 'read_o
     'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled'";
 
 /// What a server counts that an examination reads, likewise.
-const COUNTERS: &str = "'threads_connected', 'slaves_connected', 'rpl_semi_sync_master_status', 'rpl_semi_sync_source_status', \
+const COUNTERS: &str = "'threads_connected', 'slaves_connected', 'rpl_semi_sync_master_status', \
+    'rpl_semi_sync_source_status', \
     'wsrep_cluster_size'";
 
 /// Returns the statements that make a schema, in their order.

@@ -16,11 +16,13 @@ type Expected = (Severity, &'static str);
 const ALONE: Expected = (Note, "has no standby");
 
 /// The facts that are judged on each kind.
-const FACTS_POSTGRES: &str = "clock_us connections dead_contender dead_queue dead_session fsync full_page_writes is_aurora is_settled \
+const FACTS_POSTGRES: &str = "clock_us connections dead_contender dead_queue dead_session fsync \
+    full_page_writes is_aurora is_settled \
     listening max_connections owner schema_version sees_others server_encoding server_version standbys \
     standbys_in_step superuser_reserved_connections synchronous_commit synchronous_standby_names timeout_max_ms \
     wait_ms instance prepared_s";
-const FACTS_MARIADB: &str = "binlog_format clock_us history innodb_flush_log_at_trx_commit innodb_read_only is_settled log_bin \
+const FACTS_MARIADB: &str = "binlog_format clock_us history innodb_flush_log_at_trx_commit innodb_read_only \
+    is_settled log_bin \
     max_connections read_only rpl_semi_sync_master_status schema_version slaves_connected sync_binlog \
     threads_connected version wait_ms";
 

@@ -1,47 +1,62 @@
-//! Notifications of departures and changes, where the server tells: on PostgreSQL.
+//! Wakings of waiters: by notifications of departures and changes on PostgreSQL, and by named locks on MariaDB. Such a
+//! lock stays free, where a message is told once.
 
-use lockkeeper_conformance::soon;
+use lockkeeper_conformance::{SOON, soon};
+use lockkeeper_core::Ticket;
 
 use super::client::{Client, departed, read, text, tickets, token};
 use super::server::{Kind, Server, is_seen, server};
-use crate::engine::Hint;
-use crate::statement::AnswerRow;
-use crate::statement::{Argument, RowKind};
+use crate::engine::{Hint, NamedLockWait};
+use crate::statement::{AnswerRow, Argument, RowKind};
 
-/// The end of a join, before its transaction is committed.
-const JOIN_ENDS: &str = "END $$;\n\n-- Gives up a place.";
+/// The end of a join, when it has shown the queue and is not committed, on PostgreSQL and on MariaDB.
+const JOIN_ENDS: [&str; 2] =
+    ["END $$;\n\n-- Gives up a place.", "  -- The doors are taken last: a transaction that was given up has none.\n"];
 
-/// Joins behind a holder that leaves before the join is committed; returns whether the waiter was told.
-async fn is_told(server: &Server, name: &str) -> bool {
+/// How a release opens the named lock, once it is committed.
+const OPENS: &str = "  DO RELEASE_LOCK(CONCAT('lk.', LOWER(HEX(p_ticket))));\n";
+
+/// A release that locks no row of its queue.
+const UNLOCKED: (&str, &str) = (
+    "WHERE q.name = p_name AND q.part = p_part FOR UPDATE;\n  DELETE FROM lockkeeper.contender WHERE ticket = p_ticket",
+    "WHERE q.name = p_name AND q.part = p_part;\n  DELETE FROM lockkeeper.contender WHERE ticket = p_ticket",
+);
+
+/// Joins behind a holder that leaves before the join is committed; returns whether the waiter was told, or finds the
+/// named lock free and the holder gone.
+async fn hears_of_departure(server: &Server, name: &str) -> bool {
     let (holder, mut waiter) = (server.open(1).await, server.open(2).await);
-    assert!(waiter.listens().await);
+    let is_notified = server.kind() == Kind::Postgres;
+    assert_eq!(waiter.listens().await, is_notified);
     holder.join(name, 10).await;
     let joining = waiter.joining(name, 20);
     server.until_asleep().await;
     assert_eq!(holder.leave(name, 10).await, "left");
     let (_, rows) = read(soon("the join", joining).await.expect("an answer"));
     assert!(tickets(&rows, RowKind::Contender).contains(&10), "it was looked at before the holder left");
-    waiter.ok("missing", vec![Argument::Ids(Vec::new())]).await;
-    let told = waiter.hints.try_recv().ok();
+    let free = waiter.wire.await_named_lock(Ticket::from_bits(10), SOON);
+    let is_free = !is_notified && matches!(soon("the named lock", free).await, Ok(NamedLockWait::Free));
+    let missing = waiter.ok("missing", vec![Argument::Ids(vec![10])]).await;
+    let is_told = waiter.hints.try_recv().ok() == Some(departed(10));
     holder.close().await;
     waiter.close().await;
-    told == Some(departed(10))
+    (is_told || is_free) && tickets(&missing, RowKind::Missing) == [10]
 }
 
 #[tokio::test]
 async fn no_departure_falls_between_a_view_and_its_commit_and_one_that_locks_no_queue_is_caught() {
     let Some(server) = server(Kind::Postgres).await else { return };
     drop(server.connect(1).await);
-    let slow = server.slow(JOIN_ENDS);
-    server.plant(&[(JOIN_ENDS, &slow)]).await;
-    assert!(is_told(&server, "locked").await);
+    let slow = server.slow(JOIN_ENDS[0]);
+    server.plant(&[(JOIN_ENDS[0], &slow)]).await;
+    assert!(hears_of_departure(&server, "locked").await);
     let unlocked = (
         "  PERFORM FROM lockkeeper.queue q WHERE q.name = p_name AND q.part = p_part::smallint FOR UPDATE;\n  \
          DELETE FROM",
         "  DELETE FROM",
     );
-    server.plant(&[(JOIN_ENDS, &slow), unlocked]).await;
-    assert!(is_seen(async || !is_told(&server, "unlocked").await).await, "the planted fault was not seen");
+    server.plant(&[(JOIN_ENDS[0], &slow), unlocked]).await;
+    assert!(is_seen(async || !hears_of_departure(&server, "unlocked").await).await, "the planted fault was not seen");
 }
 
 #[tokio::test]
@@ -146,4 +161,39 @@ async fn who_watches_a_queue_is_told_of_each_change() {
     watcher.ok("unwatch", [watcher.session.into()].into_iter().chain(queue).collect()).await;
     other.join("door", 22).await;
     watcher.assert_untold().await;
+}
+
+/// Waits for the named lock of a holder while it leaves; returns whether the holder is gone once that is free.
+async fn is_gone_when_the_named_lock_is_free(server: &Server, name: &str) -> bool {
+    let (holder, waiter) = (server.open(1).await, server.open(2).await);
+    holder.join(name, 10).await;
+    let looked = async {
+        let opened = waiter.wire.await_named_lock(Ticket::from_bits(10), SOON).await.expect("no failure");
+        assert_eq!(opened, NamedLockWait::Free);
+        waiter.ok("missing", vec![Argument::Ids(vec![10])]).await
+    };
+    let (missing, left) = soon("the named lock", async { tokio::join!(looked, holder.leave(name, 10)) }).await;
+    assert_eq!(left, "left");
+    holder.close().await;
+    waiter.close().await;
+    tickets(&missing, RowKind::Missing) == [10]
+}
+
+/// A release that does not lock the row of its queue loses no wake-up here, and one that opens the named lock too early
+/// does.
+#[tokio::test]
+async fn a_release_before_a_join_is_committed_frees_the_named_lock_and_one_that_frees_it_too_early_is_caught() {
+    let Some(server) = server(Kind::Mariadb).await else { return };
+    drop(server.connect(1).await);
+    let slow = server.slow(JOIN_ENDS[1]);
+    server.plant(&[(JOIN_ENDS[1], &slow)]).await;
+    assert!(hears_of_departure(&server, "locked").await);
+    server.plant(&[(JOIN_ENDS[1], &slow), UNLOCKED]).await;
+    assert!(hears_of_departure(&server, "unlocked").await);
+    server.plant(&[]).await;
+    assert!(is_gone_when_the_named_lock_is_free(&server, "committed").await);
+    let too_early = format!("{OPENS}{}", server.slow("  COMMIT;\n"));
+    server.plant(&[(&format!("  COMMIT;\n{OPENS}"), &too_early)]).await;
+    let is_early = async || !is_gone_when_the_named_lock_is_free(&server, "early").await;
+    assert!(is_seen(is_early).await, "the planted fault was not seen");
 }
